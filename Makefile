@@ -1,0 +1,36 @@
+# make demo   set up and take the tour      make test   set up and run the tests
+# make lint   style and types               make scaling   the cost benchmark      make clean
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+# also reaches the isolated environment in which pip builds the package
+export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
+
+.PHONY: demo test lint scaling clean
+
+demo: $(INSTALLED)
+	$(BIN)/attnlab demo
+
+# one thread per process: two OpenMP threads lose to one when both cores are busy
+test: $(INSTALLED)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 $(PYTEST)
+
+lint: $(INSTALLED)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+scaling: $(INSTALLED)
+	$(BIN)/python benchmarks/scaling.py
+
+# torch goes first and alone: pip then keeps the pinned build instead of choosing one for a package that wants "torch"
+$(INSTALLED): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet torch
+	$(BIN)/python -m pip install --quiet --editable ".[dev]"
+	touch $@
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find attnlab tests benchmarks -name __pycache__ -type d -exec rm -rf {} +

@@ -1,0 +1,35 @@
+"""A workbench for attention: build, train, look inside and compare attention mechanisms."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from attnlab.create import attention as attention
+    from attnlab.create import create_mechanism as create_mechanism
+    from attnlab.mask import Mask as Mask
+    from attnlab.mechanism import Mechanism as Mechanism
+    from attnlab.mechanisms import MECHANISMS as MECHANISMS
+
+__version__ = "0.1.0"
+
+# Resolved on first use: torch takes seconds to import, and `attnlab --help` must not wait for it.
+_PUBLIC = {
+    "MECHANISMS": "attnlab.mechanisms",
+    "Mask": "attnlab.mask",
+    "Mechanism": "attnlab.mechanism",
+    "attention": "attnlab.create",
+    "create_mechanism": "attnlab.create",
+}
+__all__ = ["MECHANISMS", "Mask", "Mechanism", "attention", "create_mechanism"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'attnlab' has no attribute {name!r}")
+    return getattr(import_module(_PUBLIC[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_PUBLIC])

@@ -1,0 +1,148 @@
+"""What can be wrong with a call, each said in one sentence. Called before any arithmetic.
+
+Letters: B batch, H query heads, G key heads, T queries, S keys, D head size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from attnlab.mask import Mask
+from attnlab.state import State
+
+if TYPE_CHECKING:
+    from attnlab.mechanism import Mechanism
+
+NOT_CAUSAL = (
+    "has no causal form, because every output mixes all positions; "
+    "use it without a causal mask, or choose another mechanism"
+)
+NO_CROSS = (
+    "refuses cross-attention, because it is defined by distances inside one sequence; "
+    "use softmax or a kernel mechanism for it"
+)
+
+
+def check_call(
+    mechanism: Mechanism, q: Tensor | None, k: Tensor, v: Tensor | None, mask: Mask
+) -> None:
+    for problem in _call_problems(mechanism, q, k, v, mask):
+        tensors = {"q": q, "k": k, "v": v}
+        shapes = [f"{name} {tuple(x.shape)}" for name, x in tensors.items() if x is not None]
+        raise _error(mechanism, problem, ", ".join([*shapes, mask.describe()]))
+
+
+def check_read(mechanism: Mechanism, q: Tensor, state: State, start: int | Tensor) -> None:
+    for problem in _read_problems(mechanism, q, state, start):
+        given = f"q {tuple(q.shape)}, a state of length {state.length}, start {start}"
+        raise _error(mechanism, problem, given)
+
+
+def check_absorb(mechanism: Mechanism, k: Tensor, state: State | None) -> None:
+    if state is None:
+        return
+    for problem in _absorb_problems(mechanism, k, state):
+        given = f"k {tuple(k.shape)}, a state of batch {state.batch} and length {state.length}"
+        raise _error(mechanism, problem, given)
+
+
+def check_size(mechanism: Mechanism, **sizes: int | None) -> None:
+    """Sizes and options that must be whole numbers above 0, or not given at all."""
+    for what, size in sizes.items():
+        if size is not None and (not isinstance(size, int) or isinstance(size, bool) or size < 1):
+            raise ValueError(f"{mechanism.name}: {what} is {size!r}; give a whole number above 0")
+
+
+def _error(mechanism: Mechanism, problem: str, given: str) -> ValueError:
+    return ValueError(f"{mechanism.name}: {problem} (given {given})")
+
+
+def _call_problems(
+    mechanism: Mechanism, q: Tensor | None, k: Tensor, v: Tensor | None, mask: Mask
+) -> Iterator[str]:
+    for name, x in (("q", q), ("k", k), ("v", v)):
+        if x is not None and x.dim() != 4:
+            yield f"{name} has {x.dim()} axes; give four: batch, heads, length, width"
+    B, G, S, D = k.shape
+    if G == 0 or mechanism.heads % G:
+        yield (
+            f"k has {G} heads, the mechanism was created with heads={mechanism.heads}; "
+            "give k and v as many, or a divisor of it"
+        )
+    if not _fits(D, mechanism.head_dim, mechanism.card.uses_key):
+        yield f"k has width {D}, the mechanism was created with head_dim={mechanism.head_dim}"
+    if v is not None and v.shape[:3] != k.shape[:3]:
+        yield "k and v must agree in batch, heads and length"
+    if mask.keys is not None and mask.keys.shape != (B, S):
+        yield f"the mask's keys must have shape {(B, S)}, one for each key"
+    if isinstance(mask.start, Tensor) and mask.start.shape != (B,):
+        yield f"the mask's start must be one number, or {B} of them, one per row"
+    yield from _length_problems(mechanism, S)
+    if q is not None:
+        yield from _query_problems(mechanism, q, B)
+        yield from _mask_problems(mechanism, q.shape[2], S, mask)
+
+
+def _query_problems(mechanism: Mechanism, q: Tensor, B: int) -> Iterator[str]:
+    if q.dim() != 4:
+        yield f"q has {q.dim()} axes; give four: batch, heads, length, width"
+    if len(q) != B:
+        yield f"q has a batch of {len(q)}, the keys have {B}"
+    if q.shape[1] != mechanism.heads:
+        yield f"q has {q.shape[1]} heads, the mechanism was created with heads={mechanism.heads}"
+    if not _fits(q.shape[3], mechanism.head_dim, mechanism.card.uses_query):
+        yield (
+            f"q has width {q.shape[3]}, "
+            f"the mechanism was created with head_dim={mechanism.head_dim}"
+        )
+
+
+def _mask_problems(mechanism: Mechanism, T: int, S: int, mask: Mask) -> Iterator[str]:
+    if mask.causal and not mechanism.card.causal:
+        yield NOT_CAUSAL
+    if mechanism.card.cross or T == 0:
+        return
+    if mask.causal:  # a part of the sequence: each query has a key of its own
+        position = mask.positions(T, torch.device("cpu"))
+        if bool((position[:, 0] < 0).any() or (position[:, -1] >= S).any()):
+            yield f"{NO_CROSS}; {T} causal queries from start on must lie within the {S} keys"
+    elif T != S or bool((torch.as_tensor(mask.start) != 0).any()):
+        yield f"{NO_CROSS}; {T} queries and {S} keys, from start 0, would have to be as many"
+
+
+def _absorb_problems(mechanism: Mechanism, k: Tensor, state: State) -> Iterator[str]:
+    if state.batch != len(k):
+        yield f"k has a batch of {len(k)}, the state has {state.batch}"
+    yield from _length_problems(mechanism, k.shape[2] + state.longest)
+
+
+def _read_problems(
+    mechanism: Mechanism, q: Tensor, state: State, start: int | Tensor
+) -> Iterator[str]:
+    yield from _query_problems(mechanism, q, state.batch)
+    if isinstance(start, Tensor) and start.shape != (state.batch,):
+        yield f"start must be one number, or {state.batch} of them, one per row"
+    if mechanism.card.cross:
+        return
+    ends_with = torch.as_tensor(start + q.shape[2] == state.length)
+    if not bool(ends_with.all()):
+        yield (
+            f"{NO_CROSS}; it reads for the newest tokens alone: "
+            "start must be the state's length less the number of queries"
+        )
+
+
+def _length_problems(mechanism: Mechanism, length: int) -> Iterator[str]:
+    if mechanism.max_length is not None and length > mechanism.max_length:
+        yield (
+            f"{length} tokens are longer than max_length={mechanism.max_length}; "
+            "shorten the input or create the mechanism with a larger max_length"
+        )
+
+
+def _fits(width: int, head_dim: int, used: bool) -> bool:
+    return width == head_dim or (width == 0 and not used)

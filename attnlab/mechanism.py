@@ -1,0 +1,136 @@
+"""The one idea: a mechanism is a weight matrix A(q, k), and its output is A @ v.
+
+Letters: B batch, H query heads, G key heads (a divisor of H), T queries, S keys, D head size,
+M value size.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar
+
+from torch import Tensor, nn
+
+from attnlab.checks import check_absorb, check_call, check_read, check_size
+from attnlab.mask import Mask
+from attnlab.state import KeyValues, State
+
+Kind = TypeVar("Kind", bound=State)
+
+
+@dataclass(frozen=True)
+class Card:
+    """What a mechanism can do. `attnlab mechanisms` prints it, the laws hold it to its word."""
+
+    summary: str
+    paper: str
+    time: str
+    """Of one forward pass over N tokens with head size D, for each head."""
+    memory: str
+    """Beyond q, k, v and the output."""
+    causal: bool = True
+    cross: bool = True
+    padding: bool = True
+    constant_state: bool = False
+    """The decoding state stops growing."""
+    rows_sum_to_one: bool = True
+    """Or to 0, for a query with nothing to look at and for a zero denominator."""
+    signed: bool = False
+    """Weights can be negative."""
+    learned: bool = False
+    """Has parameters of its own, so it must be created once and trained."""
+    needs_length: bool = False
+    """Has a table over positions, so `max_length` must be given."""
+    uses_query: bool = True
+    uses_key: bool = True
+    """A layer builds no projection for what is not used and passes it with width 0."""
+
+
+class Mechanism(nn.Module):
+    """Subclasses define `weights`; all else has a default and, where overridden, must agree."""
+
+    name: ClassVar[str]
+    card: ClassVar[Card]
+    trials: ClassVar[tuple[Mapping[str, Any], ...]] = ({},)
+    """Options at which every law is tested: small enough that short inputs cross all borders."""
+
+    def __init__(self, *, head_dim: int, heads: int, max_length: int | None = None) -> None:
+        super().__init__()
+        check_size(self, head_dim=head_dim, heads=heads, max_length=max_length)
+        if self.card.needs_length and max_length is None:
+            raise ValueError(
+                f"{self.name}: has a table over positions; "
+                "give max_length, the longest sequence it must take"
+            )
+        self.head_dim = head_dim
+        self.heads = heads
+        self.max_length = max_length
+
+    @abstractmethod
+    def weights(self, q: Tensor, k: Tensor, mask: Mask) -> Tensor:
+        """The definition: (B, H, T, S)."""
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
+        """The output (B, H, T, M). Override with a faster way to the same."""
+        q, k, v = self.prepare(q, k, v, mask)
+        return self.weights(q, k, mask) @ repeat_heads(v, self.heads)
+
+    def absorb(
+        self, k: Tensor, v: Tensor, keys: Tensor | None = None, state: State | None = None
+    ) -> State:
+        """A new state that has seen these keys and values too; the old one stays valid."""
+        k, v = self.prepare_memory(k, v, keys, state)
+        known = KeyValues.empty(k, v) if state is None else self.own(state, KeyValues)
+        return known.append(k, v, keys)
+
+    def read(self, q: Tensor, state: State, start: int | Tensor) -> Tensor:
+        """Attend to all that was absorbed, from position `start` on; never causal by itself."""
+        check_read(self, q, state, start)
+        known = self.own(state, KeyValues)
+        return self(q, known.k, known.v, Mask(keys=known.keys, start=start))
+
+    def condition(self, q: Tensor, k: Tensor, mask: Mask) -> Tensor:
+        """How many times a rounding error may grow in each output row: (B, H, T, 1).
+
+        More than 1 only where the terms of a denominator have both signs and cancel.
+        """
+        del k, mask
+        return q.new_ones(*q.shape[:3], 1)
+
+    # Every method above begins with one of these.
+
+    def prepare(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> tuple[Tensor, Tensor, Tensor]:
+        """Check what was given, and blank the padding: 0 * NaN would still be NaN."""
+        check_call(self, q, k, v, mask)
+        return q, blank(k, mask.keys), blank(v, mask.keys)
+
+    def prepare_weights(self, q: Tensor, k: Tensor, mask: Mask) -> tuple[Tensor, Tensor]:
+        check_call(self, q, k, None, mask)
+        return q, blank(k, mask.keys)
+
+    def prepare_memory(
+        self, k: Tensor, v: Tensor, keys: Tensor | None, state: State | None
+    ) -> tuple[Tensor, Tensor]:
+        check_call(self, None, k, v, Mask(keys=keys))
+        check_absorb(self, k, state)
+        return blank(k, keys), blank(v, keys)
+
+    def own(self, state: State, kind: type[Kind]) -> Kind:
+        if not isinstance(state, kind):
+            raise ValueError(
+                f"{self.name}: given a {type(state).__name__}, which another mechanism made; "
+                f"give a state that {self.name}.absorb returned"
+            )
+        return state
+
+
+def blank(x: Tensor, keys: Tensor | None) -> Tensor:
+    """x (B, G, S, D) with zeros where `keys` (B, S) says padding."""
+    return x if keys is None else x.masked_fill(~keys[:, None, :, None], 0)
+
+
+def repeat_heads(x: Tensor, heads: int) -> Tensor:
+    """Grouped heads (B, G, S, D) as (B, H, S, D): query head h reads key head h * G // H."""
+    return x if x.shape[1] == heads else x.repeat_interleave(heads // x.shape[1], dim=1)

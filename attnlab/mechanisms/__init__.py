@@ -1,0 +1,39 @@
+"""All attention mechanisms by name. A new one is a file beside this one and a line below."""
+
+from __future__ import annotations
+
+from attnlab.mechanism import Mechanism
+from attnlab.mechanisms.bigbird import BigBird
+from attnlab.mechanisms.elu import Elu
+from attnlab.mechanisms.favor import Favor
+from attnlab.mechanisms.fourier import Fourier
+from attnlab.mechanisms.hard import Hard
+from attnlab.mechanisms.linformer import Linformer
+from attnlab.mechanisms.polynomial import Polynomial
+from attnlab.mechanisms.relu import Relu
+from attnlab.mechanisms.softmax import Softmax
+from attnlab.mechanisms.synthesizer import (
+    Synthesizer,
+    SynthesizerFactorized,
+    SynthesizerRandom,
+)
+from attnlab.mechanisms.window import Window
+
+MECHANISMS: dict[str, type[Mechanism]] = {
+    mechanism.name: mechanism
+    for mechanism in (
+        Softmax,
+        Hard,
+        Elu,
+        Relu,
+        Polynomial,
+        Fourier,
+        Favor,
+        Linformer,
+        BigBird,
+        Window,
+        Synthesizer,
+        SynthesizerRandom,
+        SynthesizerFactorized,
+    )
+}

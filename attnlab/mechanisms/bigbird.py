@@ -1,0 +1,221 @@
+"""BigBird: softmax over a window of blocks, some global blocks and some random ones.
+
+Letters: B batch, H heads, T queries, S keys, D head size, M value size; L block size,
+Q query blocks, W key blocks that a query block looks at.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Annotated
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from attnlab.checks import check_read, check_size
+from attnlab.mask import Mask
+from attnlab.mechanism import Card, Mechanism, repeat_heads
+from attnlab.mechanisms.blocks import attend_blocks, collect, spread
+from attnlab.mechanisms.softmax import (
+    Beta,
+    Dropout,
+    attend,
+    inverse_temperature,
+    masked_softmax,
+    share,
+)
+from attnlab.state import KeyValues, State
+
+
+class BigBird(Mechanism):
+    """Query block a looks at key block b if one of them is global, if they are neighbours, or if b
+    is among a's random blocks."""
+
+    name = "bigbird"
+    card = Card(
+        summary="softmax over a window of blocks, global blocks and random blocks",
+        paper="Zaheer et al. 2020, arXiv:2007.14062",
+        time="N block (window + global + random) D",
+        memory="N block (window + global + random)",
+        cross=False,
+    )
+    trials = (
+        {"block": 2, "window_blocks": 1, "global_blocks": 1, "random_blocks": 1},
+        {"block": 3, "window_blocks": 3, "global_blocks": 0, "random_blocks": 2, "seed": 5},
+        {"block": 1, "window_blocks": 3, "global_blocks": 2, "random_blocks": 0},
+        {"block": 64},
+    )
+
+    def __init__(
+        self,
+        *,
+        head_dim: int,
+        heads: int,
+        max_length: int | None = None,
+        block: Annotated[int, "tokens in a block"] = 64,
+        window_blocks: Annotated[int, "blocks around the query's own, itself included; odd"] = 3,
+        global_blocks: Annotated[int, "first blocks that see all and are seen by all"] = 1,
+        random_blocks: Annotated[int, "random blocks for each query block"] = 3,
+        seed: Annotated[int, "of the random blocks"] = 0,
+        beta: Beta = None,
+        dropout: Dropout = 0.0,
+    ) -> None:
+        super().__init__(head_dim=head_dim, heads=heads, max_length=max_length)
+        check_size(self, block=block, window_blocks=window_blocks)
+        if window_blocks % 2 == 0:
+            raise ValueError(
+                f"bigbird: window_blocks is {window_blocks}; give an odd number, "
+                "the query's own block and as many on each side"
+            )
+        if global_blocks < 0 or random_blocks < 0:
+            raise ValueError(
+                f"bigbird: global_blocks is {global_blocks} and random_blocks is {random_blocks}; "
+                "give 0 or more of each"
+            )
+        self.block = block
+        self.pattern = Pattern(window_blocks // 2, global_blocks, random_blocks, seed)
+        self.beta = inverse_temperature(self, beta)
+        self.dropout = share(self, dropout)
+
+    def weights(self, q: Tensor, k: Tensor, mask: Mask) -> Tensor:
+        q, k = self.prepare_weights(q, k, mask)
+        T, S = q.shape[2], k.shape[2]
+        scores = self.beta * (q @ repeat_heads(k, self.heads).mT)  # (B, H, T, S)
+        edges = self.edges(S, mask.causal).to(q.device)  # (S, S)
+        edges = edges[mask.positions(T, q.device)][:, None]  # (B or 1, 1, T, S)
+        allowed = mask.allowed(T, S, q.device)
+        return masked_softmax(scores, edges if allowed is None else edges & allowed)
+
+    def edges(self, S: int, causal: bool) -> Tensor:
+        """(S, S) True where a query may look at a key, as far as blocks decide it."""
+        blocks = -(-S // self.block)
+        table = self.pattern.table(blocks, causal)
+        edges = torch.zeros(blocks, blocks + 1, dtype=torch.bool)  # the last column takes the -1
+        edges.scatter_(1, table % (blocks + 1), True)
+        edges = edges[:, :blocks]
+        if not causal:
+            edges[: self.pattern.global_blocks] = True
+        edges = edges.repeat_interleave(self.block, 0).repeat_interleave(self.block, 1)
+        return edges[:S, :S]
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
+        q, k, v = self.prepare(q, k, v, mask)
+        T, S = q.shape[2], k.shape[2]
+        dropout = self.dropout if self.training else 0.0
+        table = self.pattern.table(-(-S // self.block), mask.causal).to(q.device)
+
+        def rule(query_at: Tensor, key_at: Tensor) -> Tensor:
+            if mask.causal:
+                return key_at <= query_at
+            return torch.ones_like(key_at <= query_at)
+
+        spread_q = spread(q, S, mask)
+        out = attend_blocks(spread_q, k, v, mask.keys, table, rule, self.block, self.beta, dropout)
+        seers = 0 if mask.causal else min(S, self.pattern.global_blocks * self.block)
+        if seers:  # global queries look at everything: a few dense rows
+            real = None if mask.keys is None else mask.keys[:, None, None, :]
+            dense = attend(q[:, :, :seers], k, v, real, self.beta, dropout)
+            out = torch.cat([dense, out[:, :, seers:]], dim=2)
+        return collect(out, T, mask)
+
+    def read(self, q: Tensor, state: State, start: int | Tensor) -> Tensor:
+        check_read(self, q, state, start)
+        known = self.own(state, KeyValues)
+        dropout = self.dropout if self.training else 0.0
+        position = Mask(start=start).positions(q.shape[2], q.device)  # (B or 1, T)
+        if q.shape[2] > 1:
+            return self._read_many(q, known, position, dropout)
+        # The newest token sees the blocks of its row of the causal table, wherever they lie.
+        rows = position[:, 0] // self.block  # (B or 1,)
+        found = [self.pattern.rows(row, row + 1, row + 1, True) for row in rows.tolist()]
+        blocks = pad_sequence([row[0] for row in found], True, -1).to(q.device)  # (B or 1, W)
+        slots = blocks[..., None] * self.block + torch.arange(self.block, device=q.device)
+        slots = slots.flatten(1)  # (B or 1, W*L)
+        allowed = (slots >= 0) & (slots <= position)
+        slots = slots.clamp(0, known.slots - 1).expand(len(q), -1)  # (B, W*L)
+        if known.keys is not None:
+            allowed = allowed & known.keys.gather(1, slots)
+
+        def pick(x: Tensor) -> Tensor:
+            return x.gather(2, slots[:, None, :, None].expand(-1, x.shape[1], -1, x.shape[3]))
+
+        k, v = pick(known.k), pick(known.v)  # (B, G, W*L, D)
+        return attend(q, k, v, allowed[:, None, None, :], self.beta, dropout)
+
+    def _read_many(self, q: Tensor, known: KeyValues, position: Tensor, dropout: float) -> Tensor:
+        # Rows of unequal length have unequal patterns: each is cut out of its own.
+        lengths = [int(p[-1]) + 1 for p in position]
+        S = known.slots
+        rows = torch.zeros(len(lengths), q.shape[2], S, dtype=torch.bool)
+        for i, length in enumerate(lengths):
+            rows[i, :, :length] = self.edges(length, causal=False)[position[i].cpu()]
+        allowed = rows[:, None].to(q.device)  # (B or 1, 1, T, S)
+        if known.keys is not None:
+            allowed = allowed & known.keys[:, None, None, :]
+        return attend(q, known.k, known.v, allowed, self.beta, dropout)
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """Which key blocks each query block looks at."""
+
+    side: int
+    """Neighbours on each side."""
+    global_blocks: int
+    random_blocks: int
+    seed: int
+
+    @lru_cache(maxsize=32)  # noqa: B019 (frozen, small, and equal patterns share their tables)
+    def table(self, blocks: int, causal: bool) -> Tensor:
+        """(Q, W): the key blocks that each query block looks at, -1 for none.
+
+        Global query blocks look at all, which the table does not say (unless causal: then all
+        that they may see is global itself).
+        """
+        step = 256  # rows at a time, so that the hashes of all pairs never stand in memory at once
+        starts = range(0, max(blocks, 1), step)
+        rows = [self.rows(row, min(row + step, blocks), blocks, causal) for row in starts]
+        return torch.cat(rows)
+
+    def rows(self, first: int, last: int, blocks: int, causal: bool) -> Tensor:
+        """Rows `first` to `last` of the table of so many blocks: global, window, random.
+
+        The random blocks of a row are those of smallest hash among all that it does not see anyway,
+        so a causal row is the same at every length, and length changes few picks of other rows.
+        """
+        own = np.arange(first, last)[:, None]  # (Q, 1)
+        other = np.arange(blocks)[None]  # (1, blocks)
+        shared = np.repeat(np.arange(self.global_blocks)[None], len(own), axis=0)
+        shared = np.where(shared < blocks, shared, -1)
+        near = own + np.arange(-self.side, self.side + 1)
+        near = np.where((near >= self.global_blocks) & (near < blocks), near, -1)
+        far = abs(other - own) > self.side
+        free = far & (other >= self.global_blocks) & (own >= self.global_blocks)
+        if causal:
+            free &= other < own
+            shared = np.where(shared <= own, shared, -1)
+            near = np.where(near <= own, near, -1)
+        rank = np.where(free, _hash(self.seed, own, other) >> np.uint64(1), np.uint64(2**63))
+        picks = np.argsort(rank, axis=1, kind="stable")[:, : self.random_blocks]
+        picks = np.where(np.take_along_axis(free, picks, 1), picks, -1)
+        return torch.from_numpy(np.concatenate([shared, near, picks], axis=1).astype(np.int64))
+
+
+def _hash(seed: int, row: NDArray[np.int64], column: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """A fixed 64-bit mixture of three numbers (the finaliser of SplitMix64, three times)."""
+    mixed = np.array(seed % 2**64, dtype=np.uint64)
+    for part in (row.astype(np.uint64), column.astype(np.uint64)):
+        mixed = _mix(mixed) + part * np.uint64(0x9E3779B97F4A7C15)
+    return _mix(mixed)
+
+
+def _mix(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    with np.errstate(over="ignore"):  # arithmetic modulo 2**64 is meant
+        x = x + np.uint64(0x9E3779B97F4A7C15)
+        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return x ^ (x >> np.uint64(31))

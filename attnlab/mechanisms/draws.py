@@ -1,0 +1,32 @@
+"""Random directions for feature maps.
+
+Letters: C draws, D head size.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def gaussian_draws(count: int, size: int, seed: int, orthogonal: bool) -> Tensor:
+    """(C, D) float64, each row distributed as N(0, I).
+
+    Orthogonal: rows of one block of D are orthogonal to each other. QR alone does not give a
+    uniformly distributed basis, since it fixes the signs of R's diagonal; multiplying these back
+    does. Lengths are those of independent Gaussian vectors (chi-distributed with D degrees).
+    """
+    generator = torch.Generator().manual_seed(seed)
+
+    def normal(rows: int) -> Tensor:
+        return torch.randn(rows, size, generator=generator, dtype=torch.float64)
+
+    if not orthogonal:
+        return normal(count)
+    blocks = []
+    for first in range(0, count, size):
+        basis, upper = torch.linalg.qr(normal(size))
+        basis = basis * upper.diagonal().sign()
+        rows = min(size, count - first)
+        blocks.append(basis.T[:rows] * normal(rows).norm(dim=1, keepdim=True))
+    return torch.cat(blocks)

@@ -1,0 +1,31 @@
+"""Kernel attention with phi(x) = elu(x) + 1."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from attnlab.mechanism import Card
+from attnlab.mechanisms.kernel import CHUNK, Chunk, Kernel
+from attnlab.mechanisms.scan import Features
+
+
+class Elu(Kernel):
+    name = "elu"
+    card = Card(
+        summary="kernel attention with elu(x) + 1 as feature map",
+        paper="Katharopoulos et al. 2020, arXiv:2006.16236",
+        time="N D^2",
+        memory="N D",
+        constant_state=True,
+    )
+    trials = ({"chunk": 3}, {"chunk": 64})
+
+    def __init__(
+        self, *, head_dim: int, heads: int, max_length: int | None = None, chunk: Chunk = CHUNK
+    ) -> None:
+        super().__init__(head_dim=head_dim, heads=heads, max_length=max_length, chunk=chunk)
+
+    def phi(self, x: Tensor) -> Features:
+        # elu(x) + 1 is 1 + x above 0 and exp(x) below, whose log is x: no underflow at any x
+        return Features(None, torch.where(x > 0, x.clamp(min=0).log1p(), x))

@@ -1,0 +1,106 @@
+"""FAVOR+: the softmax kernel by positive random features.
+
+Letters: C features, D head size.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated
+
+import torch
+from torch import Tensor
+
+from attnlab.checks import check_size
+from attnlab.mechanism import Card
+from attnlab.mechanisms.draws import gaussian_draws
+from attnlab.mechanisms.kernel import CHUNK, Chunk, Kernel
+from attnlab.mechanisms.scan import Features
+from attnlab.mechanisms.softmax import Beta, inverse_temperature
+
+Orthogonal = Annotated[bool, "draw orthogonal directions, not independent ones: less variance"]
+Seed = Annotated[int, "of the random directions"]
+
+
+class RandomFeatures(Kernel):
+    """Kernels whose features are made of random directions w ~ N(0, I), kept with the model."""
+
+    draws: Tensor  # (directions, D)
+    redraws: Tensor
+
+    def __init__(
+        self,
+        *,
+        head_dim: int,
+        heads: int,
+        max_length: int | None,
+        directions: int,
+        orthogonal: bool,
+        seed: int,
+        beta: float | None,
+        chunk: int,
+    ) -> None:
+        super().__init__(head_dim=head_dim, heads=heads, max_length=max_length, chunk=chunk)
+        check_size(self, features=directions)
+        self.beta = inverse_temperature(self, beta)
+        self.orthogonal = orthogonal
+        self.seed = seed
+        draws = gaussian_draws(directions, head_dim, seed, orthogonal)
+        self.register_buffer("draws", draws.to(torch.get_default_dtype()))
+        self.register_buffer("redraws", torch.zeros((), dtype=torch.int64))
+
+    def redraw(self) -> None:
+        """Take the next directions of this seed. States made with the old ones become invalid."""
+        self.redraws += 1
+        seed = self.seed + 1_000_003 * int(self.redraws)
+        draws = gaussian_draws(len(self.draws), self.head_dim, seed, self.orthogonal)
+        self.draws.copy_(draws)
+
+    def project(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """w.x and |x|^2/2 of the inputs scaled so that exp(q.k) is the kernel exp(beta q.k)."""
+        x = x * math.sqrt(self.beta)
+        return x @ self.draws.to(x.dtype).T, x.square().sum(-1, keepdim=True) / 2
+
+
+class Favor(RandomFeatures):
+    """phi(x)_c = exp(w_c.x - |x|^2/2) / sqrt(C), so that E phi(q).phi(k) = exp(q.k)."""
+
+    name = "favor"
+    card = Card(
+        summary="FAVOR+: softmax approximated by positive random features",
+        paper="Choromanski et al. 2021 (Performer), arXiv:2009.14794",
+        time="N features D",
+        memory="N features",
+        constant_state=True,
+    )
+    trials = (
+        {"features": 13, "chunk": 3},
+        {"features": 5, "orthogonal": False, "seed": 3, "beta": 0.5, "chunk": 64},
+    )
+
+    def __init__(
+        self,
+        *,
+        head_dim: int,
+        heads: int,
+        max_length: int | None = None,
+        features: Annotated[int, "random features; more are closer to softmax, and slower"] = 256,
+        orthogonal: Orthogonal = True,
+        seed: Seed = 0,
+        beta: Beta = None,
+        chunk: Chunk = CHUNK,
+    ) -> None:
+        super().__init__(
+            head_dim=head_dim,
+            heads=heads,
+            max_length=max_length,
+            directions=features,
+            orthogonal=orthogonal,
+            seed=seed,
+            beta=beta,
+            chunk=chunk,
+        )
+
+    def phi(self, x: Tensor) -> Features:
+        along, half_square = self.project(x)  # (..., C), (..., 1)
+        return Features(None, along - half_square - math.log(len(self.draws)) / 2)

@@ -1,0 +1,160 @@
+"""Kernel attention: weights proportional to phi(q).phi(k), at linear cost and constant state.
+
+Letters: B batch, H query heads, G key heads, T queries, S keys, C features, M value size.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Annotated
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from attnlab.checks import check_read, check_size
+from attnlab.mask import Mask
+from attnlab.mechanism import Mechanism, repeat_heads
+from attnlab.mechanisms.blocks import collect, spread
+from attnlab.mechanisms.scan import (
+    EMPTY,
+    NOTHING,
+    Features,
+    causal_scan,
+    divide,
+    underflows,
+    with_one,
+)
+from attnlab.state import State
+
+Chunk = Annotated[int, "tokens computed at once in the causal forward; changes the speed alone"]
+CHUNK = 64
+
+
+@dataclass(frozen=True, eq=False)
+class KernelState(State):
+    """The sums over all keys, of constant size, in float32 or better."""
+
+    sums: Tensor  # (B, G, C, M+1): sum of phi(k) [v, 1], each feature divided by exp(peak)
+    peak: Tensor  # (B, G, 1, C): the largest log phi(k) of each feature so far
+
+
+class Kernel(Mechanism):
+    """Subclasses define `phi`."""
+
+    def __init__(
+        self, *, head_dim: int, heads: int, max_length: int | None = None, chunk: int = CHUNK
+    ) -> None:
+        super().__init__(head_dim=head_dim, heads=heads, max_length=max_length)
+        check_size(self, chunk=chunk)
+        self.chunk = chunk
+
+    @abstractmethod
+    def phi(self, x: Tensor) -> Features:
+        """The feature map of queries or keys (..., D)."""
+
+    def weights(self, q: Tensor, k: Tensor, mask: Mask) -> Tensor:
+        q, k = self.prepare_weights(q, k, mask)
+        query, key = self.features(q), self.features(repeat_heads(k, self.heads), mask.keys)
+        terms = self._terms(query, key, mask)  # (B, H, T, S)
+        bottom = terms.sum(-1, keepdim=True)
+        zero = bottom == 0
+        return (terms / bottom.masked_fill(zero, 1)).masked_fill(zero, 0).to(q.dtype)
+
+    def condition(self, q: Tensor, k: Tensor, mask: Mask) -> Tensor:
+        q, k = self.prepare_weights(q, k, mask)
+        query, key = self.features(q), self.features(repeat_heads(k, self.heads), mask.keys)
+        if query.sign is None or key.sign is None:
+            return super().condition(q, k, mask)
+        bottom = self._terms(query, key, mask).sum(-1, keepdim=True)
+        sizes = self._terms(query.size(), key.size(), mask).sum(-1, keepdim=True)
+        return (sizes / bottom.abs()).nan_to_num(1).clamp(min=1)
+
+    def _terms(self, query: Features, key: Features, mask: Mask) -> Tensor:
+        """phi(q).phi(k) where allowed (B, H, T, S), each query's divided by a number of its own."""
+        (B, H, T, _), S = query.log.shape, key.log.shape[2]
+        if S == 0:
+            return query.log.new_zeros(B, H, T, 0)
+        top = key.log.detach().amax(2, keepdim=True).clamp(min=EMPTY)  # (B, H, 1, C)
+        sight = query.log + top
+        reference = sight.detach().amax(-1, keepdim=True).clamp(min=EMPTY)  # (B, H, T, 1)
+        terms = Features(query.sign, sight).over(reference) @ key.over(top).mT  # (B, H, T, S)
+        if not mask.causal:
+            return terms  # padding has weight 0 already
+        allowed = mask.allowed(T, S, terms.device)
+        assert allowed is not None
+        terms = terms.masked_fill(~allowed, 0)
+        # A later key far above all that a query may see makes its terms underflow: pair by pair.
+        lost = underflows(terms.detach().sum(-1)) & allowed.any(-1)  # (B, H, T)
+        for b, h, t in lost.nonzero().tolist():
+            seen = allowed[b if len(allowed) > 1 else 0, 0, t]  # (S,)
+            row = self._row(query.part((b, h, t)), key.part((b, h)), seen)
+            terms = terms.index_put(tuple(torch.tensor([i]) for i in (b, h, t)), row[None])
+        return terms
+
+    @staticmethod
+    def _row(query: Features, key: Features, allowed: Tensor) -> Tensor:
+        """One query (C,) against its allowed keys (S, C), term by term."""
+        pair = (query.log + key.log).masked_fill(~allowed[:, None], NOTHING)  # (S, C)
+        size = (pair - pair.detach().amax().clamp(min=EMPTY)).exp()
+        if query.sign is not None and key.sign is not None:
+            size = size * query.sign * key.sign
+        return size.sum(-1)
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
+        q, k, v = self.prepare(q, k, v, mask)
+        if not mask.causal:
+            return self._read(q, self._absorb(k, v, mask.keys, None)).to(v.dtype)
+        (B, H, T, _), S = q.shape, k.shape[2]
+        last = int(mask.positions(T, torch.device("cpu")).max()) + 1 if T else 0
+        length = max(S, last)  # queries may go on after the last key
+        query = self.features(spread(q, length, mask))
+        key = self.features(repeat_heads(k, H), mask.keys)
+        value = repeat_heads(v, H).to(key.log.dtype)
+        if length > S:
+            key, value = key.extend(length), F.pad(value, (0, 0, 0, length - S))
+        value = value.flatten(0, 1)
+        out = causal_scan(query.flatten(), key.flatten(), value, self.chunk)  # (B*H, length, M)
+        return collect(out.view(B, H, length, v.shape[3]), T, mask).to(v.dtype)
+
+    def absorb(
+        self, k: Tensor, v: Tensor, keys: Tensor | None = None, state: State | None = None
+    ) -> State:
+        k, v = self.prepare_memory(k, v, keys, state)
+        return self._absorb(k, v, keys, None if state is None else self.own(state, KernelState))
+
+    def read(self, q: Tensor, state: State, start: int | Tensor) -> Tensor:
+        check_read(self, q, state, start)
+        return self._read(q, self.own(state, KernelState)).to(q.dtype)
+
+    def features(self, x: Tensor, keys: Tensor | None = None) -> Features:
+        """phi(x) in float32 or better; zero for padding."""
+        sign, log = self.phi(x.to(torch.promote_types(x.dtype, torch.float32)))
+        if keys is not None:
+            log = log.masked_fill(~keys[:, None, :, None], NOTHING)
+        return Features(sign, log)
+
+    def _absorb(
+        self, k: Tensor, v: Tensor, keys: Tensor | None, state: KernelState | None
+    ) -> KernelState:
+        key = self.features(k, keys)  # (B, G, S, C)
+        value = with_one(v.to(key.log.dtype))  # (B, G, S, M+1)
+        if k.shape[2]:
+            top = key.log.detach().amax(2, keepdim=True).clamp(min=EMPTY)  # (B, G, 1, C)
+        else:
+            top = key.log.new_full((*k.shape[:2], 1, key.log.shape[-1]), EMPTY)
+        if state is None:
+            return KernelState(k.shape[2], key.over(top).mT @ value, top)
+        top = torch.maximum(top, state.peak)
+        carried = (state.peak - top).exp().mT * state.sums
+        sums = carried + key.over(top).mT @ value
+        return KernelState(state.length + k.shape[2], sums, top)
+
+    def _read(self, q: Tensor, state: KernelState) -> Tensor:
+        (B, H, T, D), (_, G, _, columns) = q.shape, state.sums.shape
+        query = self.features(q.reshape(B, G, H // G * T, D))  # the heads of a group read one state
+        sight = query.log + state.peak
+        reference = sight.detach().amax(-1, keepdim=True).clamp(min=EMPTY)
+        both = Features(query.sign, sight).over(reference) @ state.sums  # (B, G, H/G*T, M+1)
+        return divide(both).view(B, H, T, columns - 1)

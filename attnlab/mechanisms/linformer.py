@@ -1,0 +1,103 @@
+"""Linformer: keys and values projected along the sequence to a few rows, then softmax.
+
+Letters: B batch, H query heads, G key heads, T queries, S keys, N max_length, R rank, D head size.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import torch
+from torch import Tensor, nn
+
+from attnlab.checks import check_read, check_size
+from attnlab.mask import Mask
+from attnlab.mechanism import Card, Mechanism, repeat_heads
+from attnlab.mechanisms.softmax import Beta, attend, inverse_temperature
+from attnlab.state import State
+
+
+@dataclass(frozen=True, eq=False)
+class ProjectedState(State):
+    """The projections so far: sums over positions, of constant size, in float32 or better."""
+
+    k: Tensor  # (B, G, R, D)
+    v: Tensor  # (B, G, R, M)
+
+
+class Linformer(Mechanism):
+    """weights = softmax(beta q (E k)^T) F with learned E and F (R, N), shared by the heads."""
+
+    name = "linformer"
+    card = Card(
+        summary="softmax over learned projections of keys and values along the sequence",
+        paper="Wang et al. 2020, arXiv:2006.04768",
+        time="N rank D",
+        memory="N rank",
+        causal=False,
+        constant_state=True,
+        rows_sum_to_one=False,
+        signed=True,
+        learned=True,
+        needs_length=True,
+    )
+    trials = ({"rank": 5},)
+
+    def __init__(
+        self,
+        *,
+        head_dim: int,
+        heads: int,
+        max_length: int | None = None,
+        rank: Annotated[int, "rows that the sequence is projected to"] = 64,
+        beta: Beta = None,
+    ) -> None:
+        super().__init__(head_dim=head_dim, heads=heads, max_length=max_length)
+        check_size(self, rank=rank)
+        assert max_length is not None
+        self.beta = inverse_temperature(self, beta)
+        # N(0, 1/N): a projected key is then about as long as a key
+        self.key_projection = nn.Parameter(torch.randn(rank, max_length) * max_length**-0.5)
+        self.value_projection = nn.Parameter(torch.randn(rank, max_length) * max_length**-0.5)
+
+    def weights(self, q: Tensor, k: Tensor, mask: Mask) -> Tensor:
+        q, k = self.prepare_weights(q, k, mask)
+        S = k.shape[2]
+        projected = repeat_heads(self.key_projection[:, :S].to(k.dtype) @ k, self.heads)
+        to_rows = (self.beta * (q @ projected.mT)).softmax(-1)  # (B, H, T, R)
+        weights = to_rows @ self.value_projection[:, :S].to(q.dtype)  # (B, H, T, S)
+        return weights if mask.keys is None else weights * mask.keys[:, None, None, :]
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
+        q, k, v = self.prepare(q, k, v, mask)
+        return self._read(q, self._project(k, v, 0))
+
+    def absorb(
+        self, k: Tensor, v: Tensor, keys: Tensor | None = None, state: State | None = None
+    ) -> State:
+        k, v = self.prepare_memory(k, v, keys, state)
+        if state is None:
+            return self._project(k, v, 0)
+        known = self.own(state, ProjectedState)
+        new = self._project(k, v, known.length)
+        return ProjectedState(new.length, known.k + new.k, known.v + new.v)
+
+    def read(self, q: Tensor, state: State, start: int | Tensor) -> Tensor:
+        check_read(self, q, state, start)
+        return self._read(q, self.own(state, ProjectedState))
+
+    def _project(self, k: Tensor, v: Tensor, start: int | Tensor) -> ProjectedState:
+        """k and v, standing at positions from `start` on, through their columns of E and F."""
+        dtype = torch.promote_types(k.dtype, torch.float32)
+        columns = Mask(start=start).positions(k.shape[2], k.device)  # (B or 1, S)
+
+        def project(projection: Tensor, x: Tensor) -> Tensor:
+            picked = projection.to(dtype)[:, columns].transpose(0, 1)  # (B or 1, R, S)
+            return picked[:, None] @ x.to(dtype)  # (B, G, R, D)
+
+        k_rows, v_rows = project(self.key_projection, k), project(self.value_projection, v)
+        return ProjectedState(start + k.shape[2], k_rows, v_rows)
+
+    def _read(self, q: Tensor, state: ProjectedState) -> Tensor:
+        return attend(q, state.k.to(q.dtype), state.v.to(q.dtype), None, self.beta, 0.0)

@@ -1,0 +1,63 @@
+"""Kernel attention with the kernel (q.k)^2, exactly.
+
+Letters: B batch, H heads, T queries, S keys, D head size.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from attnlab.mask import Mask
+from attnlab.mechanism import Card, repeat_heads
+from attnlab.mechanisms.kernel import CHUNK, Chunk, Kernel
+from attnlab.mechanisms.scan import EMPTY, NOTHING, Features
+
+
+class Polynomial(Kernel):
+    """phi(x) holds all D^2 products x_a x_b, so phi(q).phi(k) = (q.k)^2."""
+
+    name = "polynomial"
+    card = Card(
+        summary="kernel attention with (q.k)^2, by head_dim^2 product features",
+        paper="Kacham et al. 2023 (PolySketchFormer), arXiv:2310.01655",
+        time="N D^3",
+        memory="N D^2",
+        constant_state=True,
+    )
+    trials = ({"chunk": 3}, {"chunk": 64})
+
+    def __init__(
+        self, *, head_dim: int, heads: int, max_length: int | None = None, chunk: Chunk = CHUNK
+    ) -> None:
+        super().__init__(head_dim=head_dim, heads=heads, max_length=max_length, chunk=chunk)
+
+    def weights(self, q: Tensor, k: Tensor, mask: Mask) -> Tensor:
+        """Straight from the kernel: unlike a sum of signed products, a square cannot cancel."""
+        q, k = self.prepare_weights(q, k, mask)
+        if k.shape[2] == 0:
+            return q.new_zeros(*q.shape[:3], 0)
+        dtype = torch.promote_types(q.dtype, torch.float32)
+        (q_unit, _), (k_unit, log) = _scaled(q.to(dtype)), _scaled(k.to(dtype))
+        products = q_unit @ repeat_heads(k_unit, self.heads).mT  # (B, H, T, S)
+        log = repeat_heads(log, self.heads).mT  # (B, H, 1, S)
+        allowed = mask.allowed(q.shape[2], k.shape[2], q.device)
+        if allowed is not None:
+            log = torch.where(allowed, log, NOTHING)
+        largest = log.amax(-1, keepdim=True).clamp(min=EMPTY)
+        squares = products.square() * (log - largest).exp()
+        bottom = squares.sum(-1, keepdim=True)
+        zero = bottom == 0
+        return (squares / bottom.masked_fill(zero, 1)).masked_fill(zero, 0).to(q.dtype)
+
+    def phi(self, x: Tensor) -> Features:
+        unit, log = _scaled(x)
+        return Features((unit[..., :, None] * unit[..., None, :]).flatten(-2), log)
+
+
+def _scaled(x: Tensor) -> tuple[Tensor, Tensor]:
+    """x divided by its largest entry, so that no product overflows, and the log of its square."""
+    largest = x.detach().abs().amax(-1, keepdim=True)  # (..., 1)
+    zero = largest == 0
+    scale = largest.masked_fill(zero, 1)
+    return x / scale, (2 * scale.log()).masked_fill(zero, NOTHING)

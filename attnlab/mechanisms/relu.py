@@ -1,0 +1,33 @@
+"""Kernel attention with phi(x) = relu(x)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from attnlab.mechanism import Card
+from attnlab.mechanisms.kernel import CHUNK, Chunk, Kernel
+from attnlab.mechanisms.scan import NOTHING, Features
+
+
+class Relu(Kernel):
+    """A query that shares no positive feature with any key has a zero denominator: zeros."""
+
+    name = "relu"
+    card = Card(
+        summary="kernel attention with relu(x) as feature map; rows with no overlap are zero",
+        paper="Shen et al. 2023 (of the kernels compared there), arXiv:2302.06461",
+        time="N D^2",
+        memory="N D",
+        constant_state=True,
+    )
+    trials = ({"chunk": 3}, {"chunk": 64})
+
+    def __init__(
+        self, *, head_dim: int, heads: int, max_length: int | None = None, chunk: Chunk = CHUNK
+    ) -> None:
+        super().__init__(head_dim=head_dim, heads=heads, max_length=max_length, chunk=chunk)
+
+    def phi(self, x: Tensor) -> Features:
+        positive = x > 0
+        return Features(None, torch.where(positive, x, 1).log().masked_fill(~positive, NOTHING))

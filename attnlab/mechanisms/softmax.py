@@ -1,0 +1,105 @@
+"""Exact attention: softmax(beta q k^T).
+
+Letters: B batch, H query heads, G key heads, T queries, S keys, D head size, M value size.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from attnlab.mask import Mask
+from attnlab.mechanism import Card, Mechanism, repeat_heads
+
+Beta = Annotated[float | None, "inverse temperature; default 1/sqrt(head_dim)"]
+Dropout = Annotated[float, "share of the weights set to zero while training"]
+
+
+class Softmax(Mechanism):
+    name = "softmax"
+    card = Card(
+        summary="exact attention, a softmax over all keys",
+        paper="Vaswani et al. 2017, arXiv:1706.03762",
+        time="N^2 D",
+        memory="N (tiles; N^2 where PyTorch has no fused kernel)",
+    )
+    trials = ({}, {"beta": 2.5})
+
+    def __init__(
+        self,
+        *,
+        head_dim: int,
+        heads: int,
+        max_length: int | None = None,
+        beta: Beta = None,
+        dropout: Dropout = 0.0,
+    ) -> None:
+        super().__init__(head_dim=head_dim, heads=heads, max_length=max_length)
+        self.beta = inverse_temperature(self, beta)
+        self.dropout = share(self, dropout)
+
+    def weights(self, q: Tensor, k: Tensor, mask: Mask) -> Tensor:
+        q, k = self.prepare_weights(q, k, mask)
+        scores = self.beta * (q @ repeat_heads(k, self.heads).mT)  # (B, H, T, S)
+        return masked_softmax(scores, mask.allowed(q.shape[2], k.shape[2], q.device))
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
+        q, k, v = self.prepare(q, k, v, mask)
+        dropout = self.dropout if self.training else 0.0
+        if mask.causal and mask.keys is None and mask.from_zero and k.shape[2]:
+            return F.scaled_dot_product_attention(
+                q, k, v, is_causal=True, dropout_p=dropout, scale=self.beta, enable_gqa=True
+            )  # (B, H, T, M)
+        allowed = mask.allowed(q.shape[2], k.shape[2], q.device)
+        return attend(q, k, v, allowed, self.beta, dropout)
+
+
+def attend(
+    q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None, beta: float, dropout: float
+) -> Tensor:
+    """Fused softmax(beta q k^T) v; zeros for a query that may look at nothing."""
+    B, H, T, _ = q.shape
+    G, S, M = k.shape[1], k.shape[2], v.shape[3]
+    if S == 0 or T == 0:
+        return q.new_zeros(B, H, T, M)
+    some = None
+    if allowed is not None:  # (B or 1, H or 1, T or 1, S)
+        some = allowed.any(-1, keepdim=True)
+        allowed = allowed | ~some  # no row of -inf, whose softmax is NaN
+    if G < H and (allowed is None or allowed.shape[2] == 1):
+        # All heads of a group read the same keys: stack them as queries instead of copying k and v.
+        q = q.reshape(B, G, H // G * T, -1)  # (B, G, H/G*T, D)
+    else:
+        k, v = repeat_heads(k, H), repeat_heads(v, H)
+    out = F.scaled_dot_product_attention(
+        q, k, v, attn_mask=allowed, dropout_p=dropout, scale=beta
+    ).reshape(B, H, T, M)
+    return out if some is None else out.masked_fill(~some, 0)
+
+
+def masked_softmax(scores: Tensor, allowed: Tensor | None) -> Tensor:
+    """Softmax over the allowed keys; zeros, with zero gradients, for a row that allows none."""
+    if scores.shape[-1] == 0:
+        return scores
+    if allowed is None:
+        return scores.softmax(-1)
+    some = allowed.any(-1, keepdim=True)
+    weights = scores.masked_fill(~(allowed | ~some), -torch.inf).softmax(-1)
+    return weights.masked_fill(~allowed, 0)
+
+
+def inverse_temperature(mechanism: Mechanism, beta: float | None) -> float:
+    if beta is None:
+        return mechanism.head_dim**-0.5
+    if not beta > 0:
+        raise ValueError(f"{mechanism.name}: beta is {beta}; give a number above 0")
+    return float(beta)
+
+
+def share(mechanism: Mechanism, dropout: float) -> float:
+    if not 0 <= dropout < 1:
+        raise ValueError(f"{mechanism.name}: dropout is {dropout}; give a number from 0 to below 1")
+    return float(dropout)

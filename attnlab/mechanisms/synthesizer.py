@@ -1,0 +1,129 @@
+"""Synthesizers: attention that never compares a query with a key.
+
+Letters: B batch, H heads, T queries, S keys, N max_length, R rank, D head size.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import replace
+from typing import Annotated
+
+import torch
+from torch import Tensor, nn
+
+from attnlab.checks import check_size
+from attnlab.mask import Mask
+from attnlab.mechanism import Card, Mechanism
+from attnlab.mechanisms.softmax import masked_softmax
+
+PAPER = "Tay et al. 2021, arXiv:2005.00743"
+SMALL = 0.001  # first tables are almost zero: every key then gets about the same weight
+
+
+class Table(Mechanism):
+    """Softmax over scores that depend on the query side and the key's position alone."""
+
+    @abstractmethod
+    def scores(self, q: Tensor, position: Tensor, S: int) -> Tensor:
+        """(B or 1, H, T, S) for queries at `position` (B or 1, T)."""
+
+    def weights(self, q: Tensor, k: Tensor, mask: Mask) -> Tensor:
+        q, k = self.prepare_weights(q, k, mask)
+        (B, H, T, _), S = q.shape, k.shape[2]
+        scores = self.scores(q, mask.positions(T, q.device), S).expand(B, H, T, S)
+        return masked_softmax(scores.to(q.dtype), mask.allowed(T, S, q.device))
+
+
+class Synthesizer(Table):
+    """Dense: scores = relu(q) @ table + bias, one table for all heads."""
+
+    name = "synthesizer"
+    card = Card(
+        summary="dense synthesizer: scores from the query alone, relu(q) @ table + bias",
+        paper=PAPER,
+        time="N^2 D",
+        memory="N^2",
+        learned=True,
+        needs_length=True,
+        uses_key=False,
+    )
+
+    def __init__(self, *, head_dim: int, heads: int, max_length: int | None = None) -> None:
+        super().__init__(head_dim=head_dim, heads=heads, max_length=max_length)
+        assert max_length is not None
+        self.table = nn.Parameter(torch.empty(head_dim, max_length).uniform_(-SMALL, SMALL))
+        self.bias = nn.Parameter(torch.zeros(max_length))
+
+    def scores(self, q: Tensor, position: Tensor, S: int) -> Tensor:
+        del position
+        return q.relu() @ self.table[:, :S].to(q.dtype) + self.bias[:S].to(q.dtype)
+
+
+class PositionTable(Table):
+    """Rows for query positions: a query beyond the table is an error, not a guess."""
+
+    def check_rows(self, position: Tensor) -> Tensor:
+        limit = self.max_length
+        assert limit is not None
+        if position.numel() and not 0 <= int(position.min()) <= int(position.max()) < limit:
+            raise ValueError(
+                f"{self.name}: queries at positions {int(position.min())} to "
+                f"{int(position.max())} are longer than max_length={limit}; "
+                "shorten the input or create the mechanism with a larger max_length"
+            )
+        return position
+
+
+class SynthesizerRandom(PositionTable):
+    """A learned table of scores for each head; no input at all."""
+
+    name = "synthesizer_random"
+    card = replace(
+        Synthesizer.card,
+        summary="random synthesizer: a learned table of scores per head, no input at all",
+        time="N^2 D",
+        uses_query=False,
+    )
+
+    def __init__(self, *, head_dim: int, heads: int, max_length: int | None = None) -> None:
+        super().__init__(head_dim=head_dim, heads=heads, max_length=max_length)
+        assert max_length is not None
+        table = torch.empty(heads, max_length, max_length)
+        self.table = nn.Parameter(table.uniform_(-SMALL, SMALL))
+
+    def scores(self, q: Tensor, position: Tensor, S: int) -> Tensor:
+        del q
+        return self.table[:, self.check_rows(position), :S].transpose(0, 1)  # (B or 1, H, T, S)
+
+
+class SynthesizerFactorized(PositionTable):
+    """The random synthesizer's table as a product of two thin ones."""
+
+    name = "synthesizer_factorized"
+    card = replace(
+        SynthesizerRandom.card,
+        summary="factorized random synthesizer: that table as a product of two thin ones",
+        time="N^2 (D + rank)",
+    )
+    trials = ({"rank": 3},)
+
+    def __init__(
+        self,
+        *,
+        head_dim: int,
+        heads: int,
+        max_length: int | None = None,
+        rank: Annotated[int, "width of the two thin tables"] = 8,
+    ) -> None:
+        super().__init__(head_dim=head_dim, heads=heads, max_length=max_length)
+        check_size(self, rank=rank)
+        assert max_length is not None
+        small = SMALL**0.5
+        self.rows = nn.Parameter(torch.empty(heads, max_length, rank).uniform_(-small, small))
+        self.columns = nn.Parameter(torch.empty(heads, max_length, rank).uniform_(-small, small))
+
+    def scores(self, q: Tensor, position: Tensor, S: int) -> Tensor:
+        del q
+        rows = self.rows[:, self.check_rows(position)].transpose(0, 1)  # (B or 1, H, T, R)
+        return rows @ self.columns[:, :S].mT  # (B or 1, H, T, S)
