@@ -26,8 +26,9 @@ class Card:
 
     summary: str
     paper: str
+    arxiv: str
     time: str
-    """Of one forward pass over N tokens with head size D, for each head."""
+    """Of one forward pass of a head: N tokens, D head size, C features, R rank, W keys in sight."""
     memory: str
     """Beyond q, k, v and the output."""
     causal: bool = True

@@ -33,7 +33,7 @@ class State:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held, spare capacity included."""
+        """Bytes of what is remembered; spare capacity does not count."""
         return sum(t.numel() * t.element_size() for t in self._tensors().values())
 
     def select(self, rows: Tensor) -> Self:
@@ -81,6 +81,10 @@ class KeyValues(State):
     @property
     def slots(self) -> int:
         return self.longest - self.first
+
+    @property
+    def nbytes(self) -> int:
+        return sum(t.numel() * t.element_size() for t in (self.k, self.v))
 
     @property
     def k(self) -> Tensor:
@@ -142,7 +146,7 @@ class KeyValues(State):
         drop = 0 if keep is None else max(0, shortest - keep - self.first)
         used = self.slots - drop
         # The first tokens get just the room they need: a memory that is only read never grows.
-        room = T + max(SPARE, used) if spare and used else T
+        room = T + max(SPARE, used // 2) if spare and used else T
 
         def move(buffer: Tensor) -> Tensor:
             kept = buffer[:, :, drop : drop + used]

@@ -38,9 +38,10 @@ class BigBird(Mechanism):
     name = "bigbird"
     card = Card(
         summary="softmax over a window of blocks, global blocks and random blocks",
-        paper="Zaheer et al. 2020, arXiv:2007.14062",
-        time="N block (window + global + random) D",
-        memory="N block (window + global + random)",
+        paper="Zaheer et al. 2020",
+        arxiv="2007.14062",
+        time="N W D",
+        memory="N W",
         cross=False,
     )
     trials = (

@@ -14,7 +14,8 @@ class Elu(Kernel):
     name = "elu"
     card = Card(
         summary="kernel attention with elu(x) + 1 as feature map",
-        paper="Katharopoulos et al. 2020, arXiv:2006.16236",
+        paper="Katharopoulos et al. 2020",
+        arxiv="2006.16236",
         time="N D^2",
         memory="N D",
         constant_state=True,

@@ -68,9 +68,10 @@ class Favor(RandomFeatures):
     name = "favor"
     card = Card(
         summary="FAVOR+: softmax approximated by positive random features",
-        paper="Choromanski et al. 2021 (Performer), arXiv:2009.14794",
-        time="N features D",
-        memory="N features",
+        paper="Choromanski et al. 2021 (Performer)",
+        arxiv="2009.14794",
+        time="N C D",
+        memory="N C",
         constant_state=True,
     )
     trials = (

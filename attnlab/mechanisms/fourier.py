@@ -25,9 +25,10 @@ class Fourier(RandomFeatures):
     name = "fourier"
     card = Card(
         summary="softmax approximated by random sines and cosines; weights can be negative",
-        paper="Rahimi & Recht 2007; Peng et al. 2021, arXiv:2103.02143",
-        time="N features D",
-        memory="N features",
+        paper="Rahimi & Recht 2007; Peng et al. 2021",
+        arxiv="2103.02143",
+        time="N C D",
+        memory="N C",
         constant_state=True,
         signed=True,
     )

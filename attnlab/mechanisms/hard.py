@@ -21,7 +21,8 @@ class Hard(Mechanism):
     name = "hard"
     card = Card(
         summary="all weight on the key of the largest score (the first, if several)",
-        paper="straight-through gradient: Bengio et al. 2013, arXiv:1308.3432",
+        paper="straight-through gradient: Bengio et al. 2013",
+        arxiv="1308.3432",
         time="N^2 D",
         memory="N^2",
     )

@@ -58,9 +58,7 @@ class Kernel(Mechanism):
         q, k = self.prepare_weights(q, k, mask)
         query, key = self.features(q), self.features(repeat_heads(k, self.heads), mask.keys)
         terms = self._terms(query, key, mask)  # (B, H, T, S)
-        bottom = terms.sum(-1, keepdim=True)
-        zero = bottom == 0
-        return (terms / bottom.masked_fill(zero, 1)).masked_fill(zero, 0).to(q.dtype)
+        return divide(terms, terms.sum(-1, keepdim=True)).to(q.dtype)
 
     def condition(self, q: Tensor, k: Tensor, mask: Mask) -> Tensor:
         q, k = self.prepare_weights(q, k, mask)
@@ -87,11 +85,15 @@ class Kernel(Mechanism):
         terms = terms.masked_fill(~allowed, 0)
         # A later key far above all that a query may see makes its terms underflow: pair by pair.
         lost = underflows(terms.detach().sum(-1)) & allowed.any(-1)  # (B, H, T)
-        for b, h, t in lost.nonzero().tolist():
-            seen = allowed[b if len(allowed) > 1 else 0, 0, t]  # (S,)
-            row = self._row(query.part((b, h, t)), key.part((b, h)), seen)
-            terms = terms.index_put(tuple(torch.tensor([i]) for i in (b, h, t)), row[None])
-        return terms
+        if not bool(lost.any()):
+            return terms
+        allowed = allowed.expand(B, H, T, S)
+        places = lost.nonzero().tolist()
+        rows = [
+            self._row(query.part((b, h, t)), key.part((b, h)), allowed[b, h, t])
+            for b, h, t in places
+        ]
+        return terms.index_put(lost.nonzero(as_tuple=True), torch.stack(rows))
 
     @staticmethod
     def _row(query: Features, key: Features, allowed: Tensor) -> Tensor:
@@ -157,4 +159,4 @@ class Kernel(Mechanism):
         sight = query.log + state.peak
         reference = sight.detach().amax(-1, keepdim=True).clamp(min=EMPTY)
         both = Features(query.sign, sight).over(reference) @ state.sums  # (B, G, H/G*T, M+1)
-        return divide(both).view(B, H, T, columns - 1)
+        return divide(both[..., :-1], both[..., -1:]).view(B, H, T, columns - 1)

@@ -32,9 +32,10 @@ class Linformer(Mechanism):
     name = "linformer"
     card = Card(
         summary="softmax over learned projections of keys and values along the sequence",
-        paper="Wang et al. 2020, arXiv:2006.04768",
-        time="N rank D",
-        memory="N rank",
+        paper="Wang et al. 2020",
+        arxiv="2006.04768",
+        time="N R D",
+        memory="N R",
         causal=False,
         constant_state=True,
         rows_sum_to_one=False,

@@ -11,7 +11,7 @@ from torch import Tensor
 from attnlab.mask import Mask
 from attnlab.mechanism import Card, repeat_heads
 from attnlab.mechanisms.kernel import CHUNK, Chunk, Kernel
-from attnlab.mechanisms.scan import EMPTY, NOTHING, Features
+from attnlab.mechanisms.scan import EMPTY, NOTHING, Features, divide
 
 
 class Polynomial(Kernel):
@@ -20,7 +20,8 @@ class Polynomial(Kernel):
     name = "polynomial"
     card = Card(
         summary="kernel attention with (q.k)^2, by head_dim^2 product features",
-        paper="Kacham et al. 2023 (PolySketchFormer), arXiv:2310.01655",
+        paper="Kacham et al. 2023 (PolySketchFormer)",
+        arxiv="2310.01655",
         time="N D^3",
         memory="N D^2",
         constant_state=True,
@@ -46,9 +47,7 @@ class Polynomial(Kernel):
             log = torch.where(allowed, log, NOTHING)
         largest = log.amax(-1, keepdim=True).clamp(min=EMPTY)
         squares = products.square() * (log - largest).exp()
-        bottom = squares.sum(-1, keepdim=True)
-        zero = bottom == 0
-        return (squares / bottom.masked_fill(zero, 1)).masked_fill(zero, 0).to(q.dtype)
+        return divide(squares, squares.sum(-1, keepdim=True)).to(q.dtype)
 
     def phi(self, x: Tensor) -> Features:
         unit, log = _scaled(x)

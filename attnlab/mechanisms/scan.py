@@ -65,9 +65,8 @@ def causal_scan(query: Features, key: Features, value: Tensor, chunk: int) -> Te
     return _Scan.apply(query.sign, query.log, key.sign, key.log, value, chunk)
 
 
-def divide(both: Tensor) -> Tensor:
-    """Numerators by the denominator in the last column; 0 where that is 0."""
-    top, bottom = both[..., :-1], both[..., -1:]
+def divide(top: Tensor, bottom: Tensor) -> Tensor:
+    """top / bottom, and 0 with finite gradients where bottom is 0."""
     zero = bottom == 0
     return (top / bottom.masked_fill(zero, 1)).masked_fill(zero, 0)
 
@@ -121,7 +120,7 @@ class _Scan(torch.autograd.Function):
                 before.append(sums)
             sums = torch.baddbmm(carried, step.key.mT, step.value)
             peak = step.top
-        out = divide(both)
+        out = divide(both[..., :-1], both[..., -1:])
         ctx.save_for_backward(*query, *key, value, out, both[..., -1:], *before)
         ctx.steps, ctx.chunk = steps, chunk
         return out
@@ -131,10 +130,9 @@ class _Scan(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         query_sign, query_log, key_sign, key_log, value, out, bottom, *before = ctx.saved_tensors
         query, key = Features(query_sign, query_log), Features(key_sign, key_log)
-        zero = bottom == 0
-        inverse = (1 / bottom.masked_fill(zero, 1)).masked_fill(zero, 0)
         # d loss / d (numerators, denominator)
-        grad = torch.cat([grad, -(grad * out).sum(-1, keepdim=True)], dim=-1) * inverse
+        grad = torch.cat([grad, -(grad * out).sum(-1, keepdim=True)], dim=-1)
+        grad = divide(grad, bottom)
         grads = _Gradients(query, key, value)
         after = torch.zeros_like(before[0]) if before else value  # (R, C, M+1) from later chunks
         for (start, peak, lost), sums in zip(reversed(ctx.steps), reversed(before), strict=True):

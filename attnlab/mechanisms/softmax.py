@@ -22,9 +22,10 @@ class Softmax(Mechanism):
     name = "softmax"
     card = Card(
         summary="exact attention, a softmax over all keys",
-        paper="Vaswani et al. 2017, arXiv:1706.03762",
+        paper="Vaswani et al. 2017",
+        arxiv="1706.03762",
         time="N^2 D",
-        memory="N (tiles; N^2 where PyTorch has no fused kernel)",
+        memory="N",
     )
     trials = ({}, {"beta": 2.5})
 

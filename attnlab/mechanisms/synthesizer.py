@@ -17,7 +17,6 @@ from attnlab.mask import Mask
 from attnlab.mechanism import Card, Mechanism
 from attnlab.mechanisms.softmax import masked_softmax
 
-PAPER = "Tay et al. 2021, arXiv:2005.00743"
 SMALL = 0.001  # first tables are almost zero: every key then gets about the same weight
 
 
@@ -41,7 +40,8 @@ class Synthesizer(Table):
     name = "synthesizer"
     card = Card(
         summary="dense synthesizer: scores from the query alone, relu(q) @ table + bias",
-        paper=PAPER,
+        paper="Tay et al. 2021",
+        arxiv="2005.00743",
         time="N^2 D",
         memory="N^2",
         learned=True,
@@ -104,7 +104,7 @@ class SynthesizerFactorized(PositionTable):
     card = replace(
         SynthesizerRandom.card,
         summary="factorized random synthesizer: that table as a product of two thin ones",
-        time="N^2 (D + rank)",
+        time="N^2 (D+R)",
     )
     trials = ({"rank": 3},)
 

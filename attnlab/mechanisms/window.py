@@ -34,9 +34,10 @@ class Window(Mechanism):
     name = "window"
     card = Card(
         summary="softmax over the nearest keys, computed in blocks",
-        paper="Beltagy et al. 2020 (Longformer), arXiv:2004.05150",
-        time="N window D",
-        memory="N window",
+        paper="Beltagy et al. 2020 (Longformer)",
+        arxiv="2004.05150",
+        time="N W D",
+        memory="N W",
         cross=False,
         constant_state=True,
     )

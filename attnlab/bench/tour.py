@@ -1,0 +1,121 @@
+"""A tour: every mechanism on one input, beside exact attention.
+
+Letters: B batch, H heads, N tokens, D head size.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from torch import Tensor
+
+from attnlab.create import attention, create_mechanism
+from attnlab.mask import Mask
+from attnlab.mechanisms import MECHANISMS
+
+HEADS, HEAD_DIM = 4, 64
+
+
+@dataclass(frozen=True)
+class Stop:
+    """One mechanism's row."""
+
+    name: str
+    causal: bool
+    learned: bool
+    error: float
+    """|output - softmax's output| / |softmax's output|."""
+    milliseconds: float
+    state_bytes: int
+
+
+def tour(tokens: int, seed: int) -> Iterator[Stop]:
+    """Each mechanism with its default options, causal where it can be."""
+    q, k, v = inputs(tokens, seed)
+    sizes = {"head_dim": HEAD_DIM, "heads": HEADS}
+    softmax = create_mechanism("softmax", **sizes)
+    with torch.no_grad(), torch.random.fork_rng():
+        torch.manual_seed(seed)
+        for name, kind in MECHANISMS.items():
+            length = tokens if kind.card.needs_length else None
+            mechanism = create_mechanism(name, **sizes, max_length=length)
+            mask = Mask(causal=kind.card.causal)
+            out, milliseconds = timed(partial(mechanism, q, k, v, mask))
+            error = relative_error(out, softmax(q, k, v, mask))
+            state = mechanism.absorb(k[:, :, :-1], v[:, :, :-1])  # a prompt, then one token
+            state = mechanism.absorb(k[:, :, -1:], v[:, :, -1:], state=state)
+            size = state.nbytes
+            yield Stop(name, mask.causal, kind.card.learned, error, milliseconds, size)
+
+
+def control_error(tokens: int, seed: int) -> float:
+    """How far from softmax is the plain average of all values so far?"""
+    q, k, v = inputs(tokens, seed)
+    average = v.cumsum(2) / torch.arange(1, tokens + 1)[:, None]
+    return relative_error(average, attention(q, k, v, causal=True))
+
+
+def inputs(tokens: int, seed: int) -> list[Tensor]:
+    """q, k and v ~ N(0, 1), each (1, H, N, D)."""
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.randn(1, HEADS, tokens, HEAD_DIM, generator=generator) for _ in "qkv"]
+
+
+def relative_error(out: Tensor, exact: Tensor) -> float:
+    return float((out - exact).norm() / exact.norm())
+
+
+def timed(call: Callable[[], Tensor], repeats: int = 3) -> tuple[Tensor, float]:
+    """The result and the best time of a few, in milliseconds."""
+    best = float("inf")
+    for _ in range(repeats):
+        begin = time.perf_counter()
+        out = call()
+        best = min(best, time.perf_counter() - begin)
+    return out, best * 1e3
+
+
+def print_tour(tokens: int, seed: int, console: Console | None = None) -> None:
+    if tokens < 2:
+        raise ValueError(f"demo: --tokens {tokens} is too short; give 2 or more")
+    console = console or Console()
+    console.print(
+        f"Every mechanism on one input: {tokens} tokens, {HEADS} heads of {HEAD_DIM}, "
+        f"q, k, v ~ N(0, 1), seed {seed}, {torch.get_num_threads()} thread(s).",
+        highlight=False,
+    )
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
+    table.add_column("mechanism", style="bold", no_wrap=True)
+    for heading in ("error", "time, ms", "state, kB"):
+        table.add_column(heading, justify="right")
+    table.add_column("")
+    stops = []
+    with console.status("running") as status:
+        for stop in tour(tokens, seed):
+            status.update(f"{stop.name} done")
+            stops.append(stop)
+    for stop in stops:
+        notes = ["untrained"] if stop.learned else []
+        notes += [] if stop.causal else ["not causal"]
+        table.add_row(
+            stop.name,
+            f"{stop.error:.3f}",
+            f"{stop.milliseconds:.1f}",
+            f"{stop.state_bytes / 1e3:,.0f}",
+            ", ".join(notes),
+        )
+    control = f"{control_error(tokens, seed):.3f}"
+    table.add_row("(equal weights)", control, "", "", "control", style="dim")
+    console.print(table)
+    console.print(
+        "error: |output - softmax's| / |softmax's|; control: the average of all values.\n"
+        "state: what decoding keeps of these tokens."
+    )
+    console.print("Next: attnlab mechanisms, attnlab mechanisms favor")

@@ -1,0 +1,66 @@
+"""The command line: one command per verb. Heavy imports stand inside the commands."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+from cyclopts import App, CycloptsError, Parameter
+
+import attnlab
+
+app = App(
+    name="attnlab",
+    help="A workbench for attention: build, train, look inside and compare mechanisms.",
+    version=attnlab.__version__,
+    version_flags=["--version"],
+    help_format="plaintext",
+)
+
+
+@app.command
+def mechanisms(
+    name: Annotated[str | None, Parameter(help="One mechanism: its card and its options.")] = None,
+    /,
+    *,
+    json: Annotated[bool, Parameter(negative="", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """List what each attention mechanism can do, or the options of one."""
+    from attnlab.listing import as_json, print_all, print_one
+
+    if json:
+        print(as_json(name))
+    elif name is None:
+        print_all()
+    else:
+        print_one(name)
+
+
+@app.command
+def demo(
+    *,
+    tokens: Annotated[int, Parameter(help="Length of the input.")] = 2048,
+    seed: Annotated[int, Parameter(help="Of the input and of everything random.")] = 0,
+) -> None:
+    """Run every mechanism on one input: error against softmax, time and state size."""
+    from attnlab.bench.tour import print_tour
+
+    print_tour(tokens=tokens, seed=seed)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run one command. A user's mistake is one line on standard error and exit code 2."""
+    try:
+        app(arguments, exit_on_error=False, print_error=False)
+    except CycloptsError as error:
+        _fail(" ".join(str(error).split()))
+    except (ValueError, OSError) as error:
+        _fail(str(error))
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def _fail(problem: str) -> None:
+    print(f"attnlab: {problem}", file=sys.stderr)
+    sys.exit(2)
