@@ -71,15 +71,13 @@ def print_one(name: str, console: Console | None = None) -> None:
         markup=False,
         soft_wrap=True,
     )
-    options = Table(box=box.SIMPLE_HEAD, padding=(0, 2, 0, 0), pad_edge=False)
+    options = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     for heading in ("option", "default", "type", "meaning"):
         options.add_column(heading)
     for option in mechanism_options(name):
         options.add_row(option.name, str(option.default), option.type, option.help)
-    if options.row_count:
-        console.print(options)
-    else:
-        console.print("no options")
+    console.print()
+    console.print(options if options.row_count else "no options")
 
 
 def yes_no(value: bool) -> str:

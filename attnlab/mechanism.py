@@ -40,6 +40,8 @@ class Card:
     """Or to 0, for a query with nothing to look at and for a zero denominator."""
     signed: bool = False
     """Weights can be negative."""
+    continuous: bool = True
+    """A small change of q or k makes a small change of the weights."""
     learned: bool = False
     """Has parameters of its own, so it must be created once and trained."""
     needs_length: bool = False

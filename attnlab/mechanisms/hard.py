@@ -25,6 +25,7 @@ class Hard(Mechanism):
         arxiv="1308.3432",
         time="N^2 D",
         memory="N^2",
+        continuous=False,
     )
 
     def __init__(
@@ -44,11 +45,31 @@ class Hard(Mechanism):
         q, k = self.prepare_weights(q, k, mask)
         if k.shape[2] == 0:
             return q.new_zeros(*q.shape[:3], 0)
-        scores = self.beta * (q @ repeat_heads(k, self.heads).mT)  # (B, H, T, S)
-        allowed = mask.allowed(q.shape[2], k.shape[2], q.device)
-        best = scores if allowed is None else scores.masked_fill(~allowed, -torch.inf)
-        one_hot = torch.zeros_like(scores).scatter(-1, best.argmax(-1, keepdim=True), 1)
+        scores, allowed = self._scores(q, k, mask)
+        one_hot = torch.zeros_like(scores).scatter(-1, _best(scores, allowed), 1)
         if allowed is not None:
             one_hot = one_hot.masked_fill(~allowed, 0)
+        if not scores.requires_grad:
+            return one_hot
         soft = masked_softmax(scores, allowed)
         return one_hot + (soft - soft.detach())
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
+        q, k, v = self.prepare(q, k, v, mask)
+        scores, allowed = self._scores(q, k, mask)
+        if scores.requires_grad or k.shape[2] == 0:
+            return self.weights(q, k, mask) @ repeat_heads(v, self.heads)
+        best = _best(scores, allowed).expand(-1, -1, -1, v.shape[3])  # (B, H, T, M)
+        out = repeat_heads(v, self.heads).gather(2, best)
+        return out if allowed is None else out.masked_fill(~allowed.any(-1, keepdim=True), 0)
+
+    def _scores(self, q: Tensor, k: Tensor, mask: Mask) -> tuple[Tensor, Tensor | None]:
+        scores = self.beta * (q @ repeat_heads(k, self.heads).mT)  # (B, H, T, S)
+        return scores, mask.allowed(q.shape[2], k.shape[2], q.device)
+
+
+def _best(scores: Tensor, allowed: Tensor | None) -> Tensor:
+    """(B, H, T, 1): the first allowed key of the largest score."""
+    if allowed is not None:
+        scores = scores.masked_fill(~allowed, -torch.inf)
+    return scores.argmax(-1, keepdim=True)

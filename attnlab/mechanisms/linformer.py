@@ -101,4 +101,4 @@ class Linformer(Mechanism):
         return ProjectedState(start + k.shape[2], k_rows, v_rows)
 
     def _read(self, q: Tensor, state: ProjectedState) -> Tensor:
-        return attend(q, state.k.to(q.dtype), state.v.to(q.dtype), None, self.beta, 0.0)
+        return attend(q, state.k.to(q.dtype), state.v.to(q.dtype), None, self.beta)

@@ -16,8 +16,8 @@ class Relu(Kernel):
     name = "relu"
     card = Card(
         summary="kernel attention with relu(x) as feature map; rows with no overlap are zero",
-        paper="Shen et al. 2023 (of the kernels compared there)",
-        arxiv="2302.06461",
+        paper="Choromanski et al. 2021 (Performer-ReLU)",
+        arxiv="2009.14794",
         time="N D^2",
         memory="N D",
         constant_state=True,

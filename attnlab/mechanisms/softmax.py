@@ -5,7 +5,7 @@ Letters: B batch, H query heads, G key heads, T queries, S keys, D head size, M 
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import torch
 from torch import Tensor
@@ -50,18 +50,23 @@ class Softmax(Mechanism):
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
         q, k, v = self.prepare(q, k, v, mask)
         dropout = self.dropout if self.training else 0.0
-        if mask.causal and mask.keys is None and mask.from_zero and k.shape[2]:
-            return F.scaled_dot_product_attention(
-                q, k, v, is_causal=True, dropout_p=dropout, scale=self.beta, enable_gqa=True
-            )  # (B, H, T, M)
-        allowed = mask.allowed(q.shape[2], k.shape[2], q.device)
-        return attend(q, k, v, allowed, self.beta, dropout)
+        return attend_masked(q, k, v, mask, self.beta, dropout)
+
+
+def attend_masked(
+    q: Tensor, k: Tensor, v: Tensor, mask: Mask, beta: float, dropout: float = 0.0
+) -> Tensor:
+    """softmax(beta q k^T) v under a mask, without a mask tensor where PyTorch needs none."""
+    if mask.causal and mask.keys is None and mask.from_zero and k.shape[2]:
+        k, v = repeat_heads(k, q.shape[1]), repeat_heads(v, q.shape[1])
+        return _fused(q, k, v, beta, is_causal=True, dropout_p=dropout)
+    return attend(q, k, v, mask.allowed(q.shape[2], k.shape[2], q.device), beta, dropout)
 
 
 def attend(
-    q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None, beta: float, dropout: float
+    q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None, beta: float, dropout: float = 0.0
 ) -> Tensor:
-    """Fused softmax(beta q k^T) v; zeros for a query that may look at nothing."""
+    """softmax(beta q k^T) v where allowed; zeros for a query that may look at nothing."""
     B, H, T, _ = q.shape
     G, S, M = k.shape[1], k.shape[2], v.shape[3]
     if S == 0 or T == 0:
@@ -75,10 +80,18 @@ def attend(
         q = q.reshape(B, G, H // G * T, -1)  # (B, G, H/G*T, D)
     else:
         k, v = repeat_heads(k, H), repeat_heads(v, H)
-    out = F.scaled_dot_product_attention(
-        q, k, v, attn_mask=allowed, dropout_p=dropout, scale=beta
-    ).reshape(B, H, T, M)
+    out = _fused(q, k, v, beta, attn_mask=allowed, dropout_p=dropout).reshape(B, H, T, M)
     return out if some is None else out.masked_fill(~some, 0)
+
+
+def _fused(q: Tensor, k: Tensor, v: Tensor, beta: float, **options: Any) -> Tensor:
+    """PyTorch's fused kernel wants one width: zeros are added, and no product changes."""
+    D, M = q.shape[3], v.shape[3]
+    if D < M:
+        q, k = F.pad(q, (0, M - D)), F.pad(k, (0, M - D))
+    elif M < D:
+        v = F.pad(v, (0, D - M))
+    return F.scaled_dot_product_attention(q, k, v, scale=beta, **options)[..., :M]
 
 
 def masked_softmax(scores: Tensor, allowed: Tensor | None) -> Tensor:
@@ -89,7 +102,7 @@ def masked_softmax(scores: Tensor, allowed: Tensor | None) -> Tensor:
         return scores.softmax(-1)
     some = allowed.any(-1, keepdim=True)
     weights = scores.masked_fill(~(allowed | ~some), -torch.inf).softmax(-1)
-    return weights.masked_fill(~allowed, 0)
+    return weights if bool(some.all()) else weights.masked_fill(~some, 0)
 
 
 def inverse_temperature(mechanism: Mechanism, beta: float | None) -> float:

@@ -11,11 +11,12 @@ from typing import Annotated
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from attnlab.checks import check_size
 from attnlab.mask import Mask
-from attnlab.mechanism import Card, Mechanism
-from attnlab.mechanisms.softmax import masked_softmax
+from attnlab.mechanism import Card, Mechanism, repeat_heads
+from attnlab.mechanisms.softmax import attend_masked, masked_softmax
 
 SMALL = 0.001  # first tables are almost zero: every key then gets about the same weight
 
@@ -43,7 +44,7 @@ class Synthesizer(Table):
         paper="Tay et al. 2021",
         arxiv="2005.00743",
         time="N^2 D",
-        memory="N^2",
+        memory="N",
         learned=True,
         needs_length=True,
         uses_key=False,
@@ -58,6 +59,14 @@ class Synthesizer(Table):
     def scores(self, q: Tensor, position: Tensor, S: int) -> Tensor:
         del position
         return q.relu() @ self.table[:, :S].to(q.dtype) + self.bias[:S].to(q.dtype)
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
+        """Softmax attention whose keys are the table's columns, whatever the input."""
+        q, k, v = self.prepare(q, k, v, mask)
+        query = F.pad(q.relu(), (0, 1), value=1.0)  # (B, H, T, D+1): the bias has a 1 of its own
+        column = torch.cat([self.table, self.bias[None]])[:, : k.shape[2]].to(q.dtype)
+        column = column.T.contiguous()  # (S, D+1); the fused kernel wants rows without gaps
+        return attend_masked(query, column.expand(*v.shape[:2], -1, -1), v, mask, beta=1.0)
 
 
 class PositionTable(Table):
@@ -82,7 +91,7 @@ class SynthesizerRandom(PositionTable):
     card = replace(
         Synthesizer.card,
         summary="random synthesizer: a learned table of scores per head, no input at all",
-        time="N^2 D",
+        memory="N^2",
         uses_query=False,
     )
 
@@ -105,6 +114,7 @@ class SynthesizerFactorized(PositionTable):
         SynthesizerRandom.card,
         summary="factorized random synthesizer: that table as a product of two thin ones",
         time="N^2 (D+R)",
+        memory="N",
     )
     trials = ({"rank": 3},)
 
@@ -125,5 +135,15 @@ class SynthesizerFactorized(PositionTable):
 
     def scores(self, q: Tensor, position: Tensor, S: int) -> Tensor:
         del q
-        rows = self.rows[:, self.check_rows(position)].transpose(0, 1)  # (B or 1, H, T, R)
-        return rows @ self.columns[:, :S].mT  # (B or 1, H, T, S)
+        return self._rows(position) @ self.columns[:, :S].mT  # (B or 1, H, T, S)
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
+        """Softmax attention between the two tables, whatever the input."""
+        q, k, v = self.prepare(q, k, v, mask)
+        query = self._rows(mask.positions(q.shape[2], q.device)).to(v.dtype)
+        column = self.columns[:, : k.shape[2]].to(v.dtype)
+        query, column = (x.expand(len(v), -1, -1, -1) for x in (query, column))
+        return attend_masked(query, column, repeat_heads(v, self.heads), mask, beta=1.0)
+
+    def _rows(self, position: Tensor) -> Tensor:
+        return self.rows[:, self.check_rows(position)].transpose(0, 1)  # (B or 1, H, T, R)

@@ -1,0 +1,253 @@
+"""A card says what a mechanism can do; here it is held to its word, and errors to theirs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import attnlab
+from attnlab import MECHANISMS, Mask, create_mechanism
+from attnlab.create import mechanism_options
+from attnlab.state import KeyValues
+from tests.laws import HEAD_DIM, HEADS, MAX_LENGTH, all_trials, build, make_inputs
+
+trials = pytest.mark.parametrize(("name", "options"), list(all_trials()), ids=str)
+every = pytest.mark.parametrize("name", list(MECHANISMS))
+
+
+def tensors(B: int = 2, H: int = HEADS, T: int = 7, S: int = 7, D: int = HEAD_DIM) -> list[Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    sizes = ((H, T, D), (H, S, D), (H, S, 3))
+    return [torch.randn(B, *size, generator=generator) for size in sizes]
+
+
+def make(name: str, **changes: Any) -> Any:
+    sizes = {"head_dim": HEAD_DIM, "heads": HEADS, "max_length": MAX_LENGTH}
+    return create_mechanism(name, **{**sizes, **changes})
+
+
+@trials
+def test_rows_and_signs(name: str, options: Any) -> None:
+    mechanism = build(name, options)
+    lowest, sums = [], []
+    for seed in range(20):
+        x = make_inputs(mechanism, B=2, G=2, T=11, S=11, seed=seed)
+        weights = mechanism.weights(x.q, x.k, Mask())
+        lowest.append(float(weights.detach().min()))
+        sums.append(weights.detach().sum(-1))
+    assert (min(lowest) < 0) == mechanism.card.signed
+    total = torch.stack(sums)
+    ones = bool((((total - 1).abs() < 1e-6) | (total == 0)).all())
+    assert ones == mechanism.card.rows_sum_to_one
+
+
+@trials
+def test_what_is_used_and_learned(name: str, options: Any) -> None:
+    mechanism = build(name, options)
+    card = mechanism.card
+    assert bool(list(mechanism.parameters())) == card.learned
+    x = make_inputs(mechanism, B=1, G=2, T=5, S=5)
+    assert (x.q.shape[3] > 0, x.k.shape[3] > 0) == (card.uses_query, card.uses_key)
+    wide = torch.randn(1, HEADS, 5, HEAD_DIM, dtype=torch.float64)
+    if not card.uses_key:  # a key of full width is accepted, and ignored
+        out = mechanism(x.q, x.k, x.v, Mask())
+        assert torch.equal(mechanism(x.q, wide[:, :2], x.v, Mask()), out)
+    if not card.uses_query:
+        out = mechanism(x.q, x.k, x.v, Mask())
+        assert torch.equal(mechanism(wide, x.k, x.v, Mask()), out)
+
+
+def held(state: Any) -> int:
+    """Bytes held, spare capacity and all."""
+    return sum(t.numel() * t.element_size() for t in vars(state).values() if isinstance(t, Tensor))
+
+
+@every
+def test_state_size(name: str) -> None:
+    options = dict(MECHANISMS[name].trials[-1])
+    mechanism = create_mechanism(
+        name,
+        head_dim=2,
+        heads=1,
+        max_length=1000 if MECHANISMS[name].card.needs_length else None,
+        **options,
+    )
+    state, sizes = None, []
+    with torch.no_grad():
+        for _ in range(900):
+            k, v = torch.randn(1, 1, 1, 2), torch.randn(1, 1, 1, 3)
+            state = mechanism.absorb(k, v, None, state)
+            sizes.append(held(state))
+    constant = max(sizes[300:600]) == max(sizes[600:])
+    assert constant == mechanism.card.constant_state
+
+
+def test_appending_in_place_moves_the_buffer_rarely() -> None:
+    mechanism = make("softmax", max_length=None)
+    state: Any = None
+    moves, last = 0, None
+    with torch.no_grad():
+        for _ in range(2000):
+            k = torch.randn(1, HEADS, 1, HEAD_DIM)
+            state = mechanism.absorb(k, k, None, state)
+            moves += state.k_buffer.data_ptr() != last
+            last = state.k_buffer.data_ptr()
+    assert moves < 15
+    assert isinstance(state, KeyValues)
+    assert state.k.shape == (1, HEADS, 2000, HEAD_DIM)
+
+
+def test_an_older_state_copies_before_it_goes_another_way() -> None:
+    mechanism = make("softmax")
+    q, k, v = tensors(T=9, S=9)
+    with torch.no_grad():
+        trunk = mechanism.absorb(k[:, :, :4], v[:, :, :4])
+        trunk = mechanism.absorb(k[:, :, 4:5], v[:, :, 4:5], None, trunk)
+        left = mechanism.absorb(k[:, :, 5:6], v[:, :, 5:6], None, trunk)
+        right = mechanism.absorb(k[:, :, 6:7], v[:, :, 6:7], None, trunk)
+        for state, last in ((left, 5), (right, 6), (trunk, None)):
+            places = [0, 1, 2, 3, 4] + ([] if last is None else [last])
+            wanted = mechanism(q, k[:, :, places], v[:, :, places], Mask())
+            assert torch.allclose(mechanism.read(q, state, 0), wanted, atol=1e-6)
+
+
+# Errors: one ValueError each, restating what was given
+
+
+def fails(call: Any, *words: str) -> None:
+    with pytest.raises(ValueError, match=r".+") as caught:
+        call()
+    message = str(caught.value)
+    assert "\n" not in message
+    for word in words:
+        assert word in message, message
+
+
+def test_unknown_names() -> None:
+    fails(lambda: make("performer"), "'performer'", "favor")
+    fails(lambda: make("soft_max"), "did you mean 'softmax'")
+    fails(lambda: make("favor", feature=3), "no option 'feature'", "did you mean 'features'")
+    fails(lambda: make("relu", beta=3), "no option 'beta'", "chunk")
+
+
+@every
+def test_wrong_sizes(name: str) -> None:
+    mechanism = make(name)
+    fails(lambda: make(name, head_dim=0), name, "head_dim", "0")
+    fails(lambda: make(name, heads=2.5), name, "heads", "2.5")
+    fails(lambda: make(name, max_length=-1), name, "max_length", "-1")
+    mask = Mask()
+    q, k, v = tensors()
+    for call in (
+        lambda *x: mechanism(*x, mask),
+        lambda *x: mechanism.weights(*x[:2], mask),
+    ):
+        fails(lambda call=call: call(q[:, :4], k, v), name, "4 heads", "heads=6", "(2, 4, 7, 5)")
+        fails(lambda call=call: call(q, k[:, :4], v[:, :4]), name, "4 heads", "heads=6")
+        fails(lambda call=call: call(q[..., :3], k, v), name, "width 3", "head_dim=5")
+        fails(lambda call=call: call(q, k[..., :3], v), name, "width 3", "head_dim=5")
+        fails(lambda call=call: call(q[:1], k, v), name, "batch of 1")
+        fails(lambda call=call: call(q[0], k, v), name, "q has 3 axes")
+    fails(lambda: mechanism(q, k, v[:, :, :3], mask), name, "k and v must agree")
+    fails(lambda: mechanism.absorb(k, v[:, :, :3]), name, "k and v must agree")
+    state = mechanism.absorb(k, v)
+    fails(lambda: mechanism.read(q[:, :4], state, 0), name, "4 heads", "heads=6")
+    fails(lambda: mechanism.absorb(k[:1], v[:1], None, state), name, "batch of 1", "2")
+
+
+@every
+def test_wrong_masks(name: str) -> None:
+    mechanism = make(name)
+    q, k, v = tensors()
+    wrong = torch.ones(2, 6, dtype=torch.bool)
+    fails(lambda: mechanism(q, k, v, Mask(keys=wrong)), name, "(2, 7)", "keys=(2, 6)")
+    fails(lambda: mechanism.weights(q, k, Mask(keys=wrong)), name, "(2, 7)", "keys=(2, 6)")
+    fails(lambda: mechanism.absorb(k, v, wrong), name, "(2, 7)", "keys=(2, 6)")
+    start = torch.tensor([1, 2, 3])
+    fails(lambda: mechanism(q, k, v, Mask(start=start)), name, "start", "one per row")
+    fails(lambda: Mask(keys=torch.ones(2, 7)), "torch.float32", "torch.bool")
+    fails(lambda: Mask(start=torch.ones(2)), "torch.float32", "integer")
+
+
+@every
+def test_longer_than_max_length(name: str) -> None:
+    mechanism = make(name, max_length=6)
+    q, k, v = tensors()
+    fails(lambda: mechanism(q, k, v, Mask()), name, "7 tokens", "max_length=6")
+    fails(lambda: mechanism.weights(q, k, Mask()), name, "7 tokens", "max_length=6")
+    fails(lambda: mechanism.absorb(k, v), name, "7 tokens", "max_length=6")
+    state = mechanism.absorb(k[:, :, :5], v[:, :, :5])
+    fails(lambda: mechanism.absorb(k[:, :, 5:], v[:, :, 5:], None, state), name, "7 tokens")
+    if MECHANISMS[name].card.needs_length:
+        fails(lambda: make(name, max_length=None), name, "max_length")
+    if name in ("synthesizer_random", "synthesizer_factorized"):
+        few = k[:, :, :5], v[:, :, :5]
+        fails(lambda: mechanism(q, *few, Mask()), name, "0 to 6", "max_length=6")
+
+
+@every
+def test_what_it_cannot_do_is_an_error(name: str) -> None:
+    """Law 8."""
+    mechanism = make(name)
+    card = mechanism.card
+    q, k, v = tensors(T=5, S=7)
+    causal = Mask(causal=True)
+    if not card.causal:
+        fails(lambda: mechanism(q, k, v, causal), name, "no causal form", "causal=True")
+        fails(lambda: mechanism.weights(q, k, causal), name, "no causal form")
+    if card.cross:
+        assert mechanism(q, k, v, Mask()).shape == (2, HEADS, 5, 3)
+        return
+    for few, many in ((5, 7), (7, 5)):
+        q, k, v = tensors(T=few, S=many)
+        call = (q, k, v)
+        fails(lambda call=call: mechanism(*call, Mask()), name, "refuses cross-attention")
+        fails(lambda q=q, k=k: mechanism.weights(q, k, Mask()), name, "refuses cross-attention")
+        state = mechanism.absorb(k, v)
+        fails(lambda q=q, s=state: mechanism.read(q, s, 0), name, "refuses cross-attention")
+
+
+def test_states_of_others_are_refused() -> None:
+    q, k, v = tensors()
+    for one, other in (("softmax", "favor"), ("favor", "window"), ("linformer", "bigbird")):
+        state = make(one).absorb(k, v)
+        mechanism = make(other)
+        fails(lambda m=mechanism, s=state: m.read(q, s, 0), other, "another mechanism made")
+        fails(lambda m=mechanism, s=state: m.absorb(k, v, None, s), other, "another mechanism made")
+    fails(lambda: state.trim(torch.tensor([9, 9])), "lengths [9, 9]")
+
+
+def test_wrong_options() -> None:
+    fails(lambda: make("softmax", beta=0.0), "softmax", "beta is 0.0")
+    fails(lambda: make("softmax", dropout=1.0), "softmax", "dropout is 1.0")
+    fails(lambda: make("fourier", features=7), "fourier", "features is 7", "even")
+    fails(lambda: make("favor", features=0), "favor", "features is 0")
+    fails(lambda: make("bigbird", window_blocks=2), "bigbird", "window_blocks is 2", "odd")
+    fails(lambda: make("bigbird", random_blocks=-1), "bigbird", "random_blocks is -1")
+    fails(lambda: make("window", window=0), "window", "window is 0")
+    fails(lambda: make("elu", chunk=0), "elu", "chunk is 0")
+    fails(lambda: make("linformer", rank=0), "linformer", "rank is 0")
+
+
+def test_attention_refuses_learned_mechanisms() -> None:
+    q, k, v = tensors()
+    for name, kind in MECHANISMS.items():
+        if kind.card.learned:
+            fails(lambda name=name: attnlab.attention(q, k, v, name), name, "create_mechanism")
+        else:
+            out = attnlab.attention(q, k, v, name, causal=True, key_mask=torch.ones(2, 7).bool())
+            assert out.shape == (2, HEADS, 7, 3)
+    fails(lambda: attnlab.attention(q[0], k, v), "3 axes")
+
+
+@every
+def test_options_are_documented(name: str) -> None:
+    for option in mechanism_options(name):
+        assert len(option.help) > 5, option.name
+    card = MECHANISMS[name].card
+    assert card.summary
+    assert card.paper
+    assert card.arxiv

@@ -1,0 +1,127 @@
+"""Law 7 in float32: scores up to 1e4, growing keys, tiny features. Right answers, not zeros.
+
+The answer is the definition's in float64, on the same numbers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from attnlab import MECHANISMS, Mask, Mechanism, create_mechanism
+from attnlab.mechanism import repeat_heads
+from attnlab.mechanisms.kernel import Kernel
+from tests.laws import HEAD_DIM, HEADS, MAX_LENGTH, VALUE_DIM, all_trials, build
+
+trials = pytest.mark.parametrize(("name", "options"), list(all_trials()), ids=str)
+T = 23
+
+
+def draw(seed: int, *shape: int) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+def stress(name: str, options: Any, q: Tensor, k: Tensor, causal: bool, limit: float) -> None:
+    """float32 forward, backward and decoding against the float64 definition."""
+    exact_mechanism = build(name, options)
+    mechanism = build(name, options).float()
+    v = draw(3, *k.shape[:3], VALUE_DIM)
+    mask = Mask(causal=causal)
+    q64, k64, v64 = q.double(), k.double(), repeat_heads(v, HEADS).double()
+    weights = exact_mechanism.weights(q64, k64, mask)
+    condition = exact_mechanism.condition(q64, k64, mask)
+    usable = condition < 30  # beyond that a cancelling sum has no float32 answer
+    assert float(usable.double().mean()) > 0.2
+    wanted = (weights @ v64).detach()
+    q, k, v = (x.clone().requires_grad_() for x in (q, k, v))
+    out = mechanism(q, k, v, mask)
+    out.square().masked_select(usable).sum().backward()
+    if mechanism.card.rows_sum_to_one:
+        assert not bool((out == 0).all(-1).logical_and((wanted != 0).any(-1)).any()), "zeros"
+    close(out, wanted, condition, usable, limit)
+    for x in (q, k, v):
+        assert x.grad is None or bool(x.grad.isfinite().all())
+    if causal:
+        state, read = None, []
+        for t in range(k.shape[2]):
+            here = slice(t, t + 1)
+            state = mechanism.absorb(k[:, :, here], v[:, :, here], None, state)
+            read.append(mechanism.read(q[:, :, here], state, t))
+        close(torch.cat(read, 2), wanted, condition, usable, limit)
+
+
+def close(out: Tensor, wanted: Tensor, condition: Tensor, usable: Tensor, limit: float) -> None:
+    assert bool(out.isfinite().all())
+    error = (out.detach().double() - wanted).abs() / (condition**2 * (1 + wanted.abs()))
+    assert float(error.masked_select(usable).max()) < limit
+
+
+@trials
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("largest", [1e2, 1e4])
+def test_large_scores(name: str, options: Any, causal: bool, largest: float) -> None:
+    if causal and not MECHANISMS[name].card.causal:
+        pytest.skip(f"{name}: has no causal form")
+    q, k = draw(1, 2, HEADS, T, HEAD_DIM), draw(2, 2, 3, T, HEAD_DIM)
+    scores = (q @ repeat_heads(k, HEADS).mT).abs().max() * HEAD_DIM**-0.5
+    grow = (largest / scores).sqrt()
+    # a score of 1e4 has a rounding error of about 1e-3 in float32, and so have its weights
+    stress(name, options, q * grow, k * grow, causal, limit=1e-6 * largest)
+
+
+@trials
+def test_each_key_far_above_those_before(name: str, options: Any) -> None:
+    """Inside one chunk the last key is e^1000 times the first: a shared maximum would underflow."""
+    if not MECHANISMS[name].card.causal:
+        pytest.skip(f"{name}: has no causal form")
+    growth = torch.linspace(1, 60, T)[:, None]
+    q, k = draw(1, 2, HEADS, T, HEAD_DIM), draw(2, 2, 3, T, HEAD_DIM) * growth
+    stress(name, options, q, k, True, limit=1e-3)
+    stress(name, options, q, k.flip(2), True, limit=1e-3)
+
+
+@pytest.mark.parametrize("name", ["elu", "favor"])
+@pytest.mark.parametrize("causal", [False, True])
+def test_features_too_small_for_float32(name: str, causal: bool) -> None:
+    """phi(k) is below e^-1000 for every key and feature, yet the weights are ordinary numbers."""
+    options: dict[str, Any] = {"features": 8} if name == "favor" else {}
+    k = -1000 - 3 * draw(2, 2, 3, T, HEAD_DIM).abs()
+    mechanism = build(name, options)
+    q = draw(1, 2, HEADS, T, HEAD_DIM)
+    assert float(mechanism.features(k.double()).log.max()) < -900  # type: ignore[operator]
+    stress(name, options, q, k, causal, limit=1e-2)
+
+
+@pytest.mark.parametrize("name", [n for n, kind in MECHANISMS.items() if issubclass(kind, Kernel)])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_kernel_states_are_at_least_float32(name: str, dtype: torch.dtype) -> None:
+    mechanism = create_mechanism(name, head_dim=HEAD_DIM, heads=HEADS)
+    q, k, v = (draw(seed, 1, HEADS, T, HEAD_DIM).to(dtype) for seed in (1, 2, 3))
+    state: Any = mechanism.absorb(k, v)
+    assert state.sums.dtype == torch.float32
+    assert mechanism.read(q, state, 0).dtype == dtype
+    out = mechanism(q, k, v, Mask(causal=True))
+    assert out.dtype == dtype
+    assert bool(out.isfinite().all())
+
+
+def test_a_zero_denominator_gives_zeros_and_finite_gradients() -> None:
+    """relu features that do not overlap, and polynomial features of orthogonal vectors."""
+    for name in ("relu", "polynomial"):
+        mechanism: Mechanism = create_mechanism(name, head_dim=2, heads=1)
+        q = torch.tensor([[[[1.0, 0.0], [1.0, 0.0], [1.0, 0.0]]]], requires_grad=True)
+        k = torch.tensor([[[[0.0, 1.0], [0.0, 2.0], [3.0, 0.0]]]], requires_grad=True)
+        v = torch.tensor([[[[1.0], [2.0], [3.0]]]], requires_grad=True)
+        out = mechanism(q, k, v, Mask(causal=True))
+        assert out.flatten().tolist() == [0, 0, 3]
+        out.sum().backward()
+        for x in (q, k, v):
+            assert x.grad is not None
+            assert bool(x.grad.isfinite().all())
+
+
+def test_longest_table() -> None:
+    assert T <= MAX_LENGTH

@@ -1,0 +1,252 @@
+"""The house: import direction, command line, README and docs."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import attnlab
+from attnlab import MECHANISMS
+from attnlab.cli import app, main
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "attnlab"
+
+# DESIGN.md's rooms from the ground up: a room imports from its own floor's file or from below.
+FLOORS = [
+    {"mask", "state"},
+    {"checks"},
+    {"mechanism"},
+    {"mechanisms"},
+    {"create"},
+    {"layers", "position"},
+    {"models"},
+    {"generate"},
+    {"training"},
+    {"tasks"},
+    {"huggingface"},
+    {"look"},
+    {"bench", "listing"},
+    {"claims"},
+    {"studio"},
+    {"cli"},
+    {"__main__"},
+]
+FLOOR = {room: height for height, rooms in enumerate(FLOORS) for room in rooms}
+
+
+def room_of(module: str) -> str:
+    return module.split(".")[1] if "." in module else ""
+
+
+def imports_of(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: imports are absolute here"
+            assert node.module is not None
+            found.add(node.module)
+    return {name for name in found if name.split(".")[0] == "attnlab"}
+
+
+def illegal_imports(room: str, imported: set[str]) -> list[str]:
+    return [
+        name
+        for name in imported
+        if room_of(name) and room_of(name) != room and FLOOR[room_of(name)] >= FLOOR[room]
+    ]
+
+
+def test_lower_rooms_never_import_upper_ones() -> None:
+    for path in PACKAGE.rglob("*.py"):
+        room = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+        if room == "__init__":  # the package's front door names everything public, lazily
+            continue
+        assert room in FLOOR, f"{path}: a new room; give it a floor here and in docs/log.md"
+        if path.name == "checks.py":  # names Mechanism for the type checker alone
+            assert (
+                "if TYPE_CHECKING:\n    from attnlab.mechanism import Mechanism" in path.read_text()
+            )
+            continue
+        assert not illegal_imports(room, imports_of(path)), path
+
+
+def test_the_import_test_would_notice() -> None:
+    assert illegal_imports("mechanisms", {"attnlab.models.decoder"})
+    assert illegal_imports("models", {"attnlab.tasks"})
+    assert illegal_imports("bench", {"attnlab.cli"})
+    assert not illegal_imports("models", {"attnlab.mechanisms.favor", "attnlab.mask"})
+
+
+# The command line
+
+
+def run(arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
+    code: Any = 0
+    try:
+        main(shlex.split(arguments))
+    except SystemExit as ending:
+        code = ending.code or 0
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_help_does_not_import_torch() -> None:
+    program = (
+        "import sys, attnlab.cli; assert 'torch' not in sys.modules and 'numpy' not in sys.modules"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_mechanisms_table(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run("mechanisms", capsys)
+    assert code == 0
+    for name, kind in MECHANISMS.items():
+        row = next(line for line in out.splitlines() if line.split()[:1] == [name])
+        card = kind.card
+        can = (card.causal, card.cross, card.padding, card.constant_state, card.rows_sum_to_one)
+        assert row.split()[1:6] == ["yes" if each else "no" for each in can]
+        assert card.time in row
+        assert card.memory in row
+        assert card.arxiv in row
+    assert max(len(line) for line in out.splitlines()) <= 80
+
+
+@pytest.mark.parametrize("name", list(MECHANISMS))
+def test_one_mechanism(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(f"mechanisms {name}", capsys)
+    _, raw, _ = run(f"mechanisms {name} --json", capsys)
+    found = json.loads(raw)
+    assert code == 0
+    assert found["name"] == name
+    assert found["arxiv"] in out
+    for option in found["options"]:
+        assert f"\n{option['name']} " in out
+        assert str(option["default"]) in out
+
+
+def test_mechanisms_json(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run("mechanisms --json", capsys)
+    assert code == 0
+    assert [each["name"] for each in json.loads(out)] == list(MECHANISMS)
+
+
+def test_demo(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run("demo --tokens 70 --seed 3", capsys)
+    assert code == 0
+    rows = {line.split()[0]: line.split()[1:] for line in out.splitlines() if line.strip()}
+    assert set(MECHANISMS) <= set(rows)
+    assert float(rows["softmax"][0]) == 0
+    assert float(rows["window"][0]) == 0  # 70 tokens fit in its default window of 128
+    assert float(rows["hard"][0]) > 0.5
+    assert rows["window"][2] == rows["softmax"][2] == "143"  # kB: 2 * 4 heads * 70 * 64 * 4 bytes
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("mechanisms favour", ["'favour'", "did you mean 'favor'"]),
+        ("mechanism", ["mechanism", "mechanisms"]),
+        ("mechanisms --jsn", ["--jsn"]),
+        ("demo --tokens many", ["--tokens", "many"]),
+        ("demo --tokens 1", ["--tokens 1", "2 or more"]),
+    ],
+)
+def test_mistakes_are_one_line(
+    arguments: str, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = run(arguments, capsys)
+    assert code == 2
+    assert out == ""
+    assert err.count("\n") == 1
+    assert err.startswith("attnlab: ")
+    for word in words:
+        assert word in err
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run("--version", capsys)
+    assert out.strip() == attnlab.__version__
+    assert f'version = "{attnlab.__version__}"' in (ROOT / "pyproject.toml").read_text()
+
+
+# README and docs
+
+
+def blocks(language: str, path: str = "README.md") -> list[str]:
+    text = (ROOT / path).read_text(encoding="utf-8")
+    return re.findall(rf"```{language}\n(.*?)```", text, flags=re.DOTALL)
+
+
+def documents() -> list[str]:
+    return ["README.md", *(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))]
+
+
+@pytest.mark.parametrize("path", documents())
+def test_python_blocks_run(path: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for block in blocks("python", path):
+        exec(compile(block, path, "exec"), {})
+    assert "Traceback" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("path", documents())
+def test_commands_run(path: str, capsys: pytest.CaptureFixture[str]) -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    for block in blocks("sh", path):
+        for line in block.splitlines():
+            command = line.split("#")[0].strip()
+            if command.startswith("make "):
+                assert re.search(rf"^{command.split()[1]}:", makefile, re.MULTILINE), line
+            elif command.startswith("attnlab "):
+                code, _, err = run(command.removeprefix("attnlab "), capsys)
+                assert code == 0, err
+            else:
+                assert command.startswith("python benchmarks/"), line
+                assert (ROOT / command.split()[1]).exists(), line
+
+
+def test_readme_begins_with_the_two_commands_and_an_example() -> None:
+    screen = "\n".join((ROOT / "README.md").read_text().splitlines()[:24])
+    assert "make demo" in screen
+    assert "make test" in screen
+    assert "attnlab.attention(" in screen
+
+
+def test_docs_name_every_mechanism_and_command() -> None:
+    readme = (ROOT / "README.md").read_text()
+    page = (ROOT / "docs" / "mechanisms.md").read_text()
+    for name in MECHANISMS:
+        assert f"`{name}`" in readme
+        assert f"## {name}\n" in page
+    for command in app:
+        if not command.startswith("-"):
+            assert f"attnlab {command}" in readme or f"make {command}" in readme
+
+
+def test_links_in_documents_lead_somewhere() -> None:
+    for name in documents():
+        path = ROOT / name
+        for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", path.read_text()):
+            assert (path.parent / target).exists(), f"{name}: {target}"
+
+
+def test_every_installed_requirement_is_pinned() -> None:
+    pins = (ROOT / "constraints.txt").read_text()
+    names = {line.split("==")[0].lower().replace("_", "-") for line in pins.splitlines()}
+    project = (ROOT / "pyproject.toml").read_text()
+    for requirement in re.findall(r'^    "([a-z-]+)>=|"([a-z-]+)>=', project, re.MULTILINE):
+        assert next(filter(None, requirement)) in names, requirement
+    assert all("==" in line for line in pins.splitlines() if line and not line.startswith("#"))
