@@ -5,7 +5,7 @@ Letters: B batch, H query heads, G key heads, T queries, S keys, D head size.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import torch
@@ -42,12 +42,12 @@ def check_read(mechanism: Mechanism, q: Tensor, state: State, start: int | Tenso
         raise _error(mechanism, problem, given)
 
 
-def check_absorb(mechanism: Mechanism, k: Tensor, state: State | None) -> None:
+def check_absorb(mechanism: Mechanism, k: Tensor, v: Tensor, state: State | None) -> None:
     if state is None:
         return
-    for problem in _absorb_problems(mechanism, k, state):
-        given = f"k {tuple(k.shape)}, a state of batch {state.batch} and length {state.length}"
-        raise _error(mechanism, problem, given)
+    for problem in _absorb_problems(mechanism, k, v, state):
+        given = f"k {tuple(k.shape)}, v {tuple(v.shape)}, {k.dtype}"
+        raise _error(mechanism, problem, f"{given}; a state of length {state.length}")
 
 
 def check_size(mechanism: Mechanism, **sizes: int | None) -> None:
@@ -55,6 +55,20 @@ def check_size(mechanism: Mechanism, **sizes: int | None) -> None:
     for what, size in sizes.items():
         if size is not None and (not isinstance(size, int) or isinstance(size, bool) or size < 1):
             raise ValueError(f"{mechanism.name}: {what} is {size!r}; give a whole number above 0")
+
+
+def check_number(
+    mechanism: Mechanism, what: str, value: object, allowed: str, holds: Callable[[float], bool]
+) -> None:
+    """An option that must be a number for which `holds` is true."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not holds(value):  # type: ignore[arg-type]
+        raise ValueError(f"{mechanism.name}: {what} is {value!r}; give {allowed}")
+
+
+def check_seed(mechanism: Mechanism, seed: object) -> None:
+    if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
+        raise ValueError(f"{mechanism.name}: seed is {seed!r}; give a whole number, 0 or more")
 
 
 def _error(mechanism: Mechanism, problem: str, given: str) -> ValueError:
@@ -77,6 +91,9 @@ def _call_problems(
         yield f"k has width {D}, the mechanism was created with head_dim={mechanism.head_dim}"
     if v is not None and v.shape[:3] != k.shape[:3]:
         yield "k and v must agree in batch, heads and length"
+    kinds = {x.dtype for x in (q, k, v) if x is not None}
+    if len(kinds) > 1 and not torch.is_autocast_enabled(k.device.type):
+        yield f"q, k and v must be of one type, not {' and '.join(sorted(map(str, kinds)))}"
     if mask.keys is not None and mask.keys.shape != (B, S):
         yield f"the mask's keys must have shape {(B, S)}, one for each key"
     if isinstance(mask.start, Tensor) and mask.start.shape != (B,):
@@ -114,9 +131,15 @@ def _mask_problems(mechanism: Mechanism, T: int, S: int, mask: Mask) -> Iterator
         yield f"{NO_CROSS}; {T} queries and {S} keys, from start 0, would have to be as many"
 
 
-def _absorb_problems(mechanism: Mechanism, k: Tensor, state: State) -> Iterator[str]:
+def _absorb_problems(mechanism: Mechanism, k: Tensor, v: Tensor, state: State) -> Iterator[str]:
     if state.batch != len(k):
         yield f"k has a batch of {len(k)}, the state has {state.batch}"
+    before = state.origin
+    if mechanism.origin(k, v)[1:] != before[1:]:
+        yield (
+            f"the state was made of {before.heads} heads, keys of width {before.key_width}, values "
+            f"of width {before.value_width}, {before.dtype}; absorb the same kind"
+        )
     yield from _length_problems(mechanism, k.shape[2] + state.longest)
 
 

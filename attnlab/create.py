@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import json
+from collections.abc import Hashable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
@@ -14,6 +16,7 @@ from torch import Tensor
 from attnlab.mask import Mask
 from attnlab.mechanism import Mechanism
 from attnlab.mechanisms import MECHANISMS
+from attnlab.mechanisms.groups import HeadGroups
 
 COMMON = ("head_dim", "heads", "max_length")
 
@@ -44,6 +47,57 @@ def create_mechanism(
             offers = ", ".join(known) or "none"
             raise ValueError(f"{name}: no option {option!r}{hint} (its options: {offers})")
     return mechanism(head_dim=head_dim, heads=heads, max_length=max_length, **options)
+
+
+def create_attention(
+    spec: str, *, head_dim: int, heads: int, max_length: int | None = None, dropout: float = 0.0
+) -> Mechanism:
+    """The attention that a line of text describes, for all heads of a layer.
+
+    "favor", with options "favor:features=64,orthogonal=false", or a mechanism for each group of
+    heads "6*window:window=32+2*softmax". `max_length` goes to those that need it, `dropout` to
+    those that have it; an option in the text wins over both.
+    """
+    parts = [_parse_group(part, spec) for part in spec.split("+")]
+    if len(parts) == 1 and parts[0][0] is None:
+        parts = [(heads, *parts[0][1:])]
+    if sum(count or 0 for count, _, _ in parts) != heads or not all(c for c, _, _ in parts):
+        raise ValueError(
+            f"attention {spec!r}: its groups must say how many heads each takes, {heads} in all, "
+            'as in "6*window+2*softmax"'
+        )
+    members = []
+    for count, name, options in parts:
+        assert count is not None
+        length = max_length if find_mechanism(name).card.needs_length else None
+        given: dict[str, Any] = {"max_length": length}
+        if dropout and "dropout" in [option.name for option in mechanism_options(name)]:
+            given["dropout"] = dropout
+        sizes = {"head_dim": head_dim, "heads": count}
+        members.append(create_mechanism(name, **{**sizes, **given, **options}))
+    return members[0] if len(members) == 1 else HeadGroups(members)
+
+
+def _parse_group(part: str, spec: str) -> tuple[int | None, str, dict[str, Any]]:
+    """(heads or None, name, options) of one group."""
+    count, star, rest = part.strip().rpartition("*")
+    name, _, listed = rest.partition(":")
+    options: dict[str, Any] = {}
+    for item in filter(None, (item.strip() for item in listed.split(","))):
+        option, equals, value = item.partition("=")
+        if not equals:
+            raise ValueError(f"attention {spec!r}: {item!r} should be option=value")
+        options[option.strip()] = _parse_value(value.strip())
+    if star and not count.strip().isdecimal():
+        raise ValueError(f"attention {spec!r}: {count!r} is not a number of heads")
+    return int(count) if star else None, name.strip(), options
+
+
+def _parse_value(text: str) -> Any:
+    try:
+        return json.loads(text.lower())
+    except json.JSONDecodeError:
+        return text
 
 
 def find_mechanism(name: str) -> type[Mechanism]:
@@ -91,7 +145,10 @@ def attention(
             f"attention: q {tuple(q.shape)} has {q.dim()} axes; "
             "give four: batch, heads, length, width"
         )
-    made = _made(mechanism, q.shape[3], q.shape[1], q.device, tuple(sorted(options.items())))
+    given = tuple(sorted(options.items()))
+    if not all(isinstance(value, Hashable) for _, value in given):
+        given = tuple((name, repr(value)) for name, value in given)  # refused with its own words
+    made = _made(mechanism, q.shape[3], q.shape[1], q.device, given)
     return made(q, k, v, Mask(causal=causal, keys=key_mask))
 
 
@@ -100,4 +157,5 @@ def _made(
     name: str, head_dim: int, heads: int, device: torch.device, options: tuple[tuple[str, Any], ...]
 ) -> Mechanism:
     """Kept between calls, since random directions take longer to draw than to use."""
-    return create_mechanism(name, head_dim=head_dim, heads=heads, **dict(options)).to(device)
+    with torch.inference_mode(False):  # a later call may want gradients
+        return create_mechanism(name, head_dim=head_dim, heads=heads, **dict(options)).to(device)

@@ -25,16 +25,22 @@ class Mask:
     """Absolute position of the first query: one for all, or (B,) one per row."""
 
     def __post_init__(self) -> None:
-        if self.keys is not None and (self.keys.dtype != torch.bool or self.keys.dim() != 2):
-            raise ValueError(
-                f"Mask: keys is {self.keys.dtype} of shape {tuple(self.keys.shape)}; "
-                "give a torch.bool tensor (B, S), True for a real token"
-            )
-        if isinstance(self.start, Tensor) and (
-            self.start.dim() != 1 or self.start.is_floating_point() or self.start.is_complex()
+        keys, start = self.keys, self.start
+        if keys is not None and not (
+            isinstance(keys, Tensor) and keys.dtype == torch.bool and keys.dim() == 2
         ):
             raise ValueError(
-                f"Mask: start is {self.start.dtype} of shape {tuple(self.start.shape)}; "
+                f"Mask: keys is {_kind(keys)}; "
+                "give a torch.bool tensor (B, S), True for a real token"
+            )
+        if isinstance(start, Tensor):
+            whole = not (start.is_floating_point() or start.is_complex())
+            fits = whole and start.dtype != torch.bool and start.dim() == 1
+        else:
+            fits = isinstance(start, int) and not isinstance(start, bool)
+        if not fits:
+            raise ValueError(
+                f"Mask: start is {_kind(start)}; "
                 "give an int, or an integer tensor (B,) with one position per row"
             )
 
@@ -66,3 +72,9 @@ class Mask:
             f"tensor {tuple(self.start.shape)}" if isinstance(self.start, Tensor) else self.start
         )
         return f"Mask(causal={self.causal}, keys={keys}, start={start})"
+
+
+def _kind(x: object) -> str:
+    if isinstance(x, Tensor):
+        return f"{x.dtype} of shape {tuple(x.shape)}"
+    return f"{type(x).__name__} {x!r}"[:80]

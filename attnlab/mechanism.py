@@ -7,15 +7,17 @@ M value size.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from functools import wraps
+from typing import Any, ClassVar, TypeVar, cast
 
+import torch
 from torch import Tensor, nn
 
 from attnlab.checks import check_absorb, check_call, check_read, check_size
 from attnlab.mask import Mask
-from attnlab.state import KeyValues, State
+from attnlab.state import KeyValues, Origin, State
 
 Kind = TypeVar("Kind", bound=State)
 
@@ -55,7 +57,7 @@ class Mechanism(nn.Module):
     """Subclasses define `weights`; all else has a default and, where overridden, must agree."""
 
     name: ClassVar[str]
-    card: ClassVar[Card]
+    card: Card
     trials: ClassVar[tuple[Mapping[str, Any], ...]] = ({},)
     """Options at which every law is tested: small enough that short inputs cross all borders."""
 
@@ -85,14 +87,13 @@ class Mechanism(nn.Module):
     ) -> State:
         """A new state that has seen these keys and values too; the old one stays valid."""
         k, v = self.prepare_memory(k, v, keys, state)
-        known = KeyValues.empty(k, v) if state is None else self.own(state, KeyValues)
-        return known.append(k, v, keys)
+        return self.grown(k, v, state).append(k, v, keys)
 
     def read(self, q: Tensor, state: State, start: int | Tensor) -> Tensor:
         """Attend to all that was absorbed, from position `start` on; never causal by itself."""
         check_read(self, q, state, start)
-        known = self.own(state, KeyValues)
-        return self(q, known.k, known.v, Mask(keys=known.keys, start=start))
+        k, v, keys = self.own(state, KeyValues).opened()
+        return self(q, k, v, Mask(keys=keys, start=start))
 
     def condition(self, q: Tensor, k: Tensor, mask: Mask) -> Tensor:
         """How many times a rounding error may grow in each output row: (B, H, T, 1).
@@ -117,16 +118,47 @@ class Mechanism(nn.Module):
         self, k: Tensor, v: Tensor, keys: Tensor | None, state: State | None
     ) -> tuple[Tensor, Tensor]:
         check_call(self, None, k, v, Mask(keys=keys))
-        check_absorb(self, k, state)
+        check_absorb(self, k, v, state)
         return blank(k, keys), blank(v, keys)
 
+    # States belong to the mechanism that made them.
+
+    def signature(self) -> tuple[Any, ...]:
+        """What a state depends on: one made with another signature is refused."""
+        return (self.name, self.heads, self.head_dim)
+
+    def origin(self, k: Tensor, v: Tensor) -> Origin:
+        return Origin(self.signature(), k.shape[1], k.shape[3], v.shape[3], k.dtype)
+
+    def grown(self, k: Tensor, v: Tensor, state: State | None) -> KeyValues:
+        """The state that these keys and values are to be appended to."""
+        if state is None:
+            return KeyValues.empty(self.origin(k, v), k, v)
+        return self.own(state, KeyValues)
+
     def own(self, state: State, kind: type[Kind]) -> Kind:
-        if not isinstance(state, kind):
+        if not isinstance(state, kind) or state.origin.mechanism != self.signature():
+            made_by = ", ".join(map(str, state.origin.mechanism))
+            own = ", ".join(map(str, self.signature()))
             raise ValueError(
-                f"{self.name}: given a {type(state).__name__}, which another mechanism made; "
-                f"give a state that {self.name}.absorb returned"
+                f"{self.name}: given a state that another mechanism made ({made_by}, not {own}); "
+                f"give one that this mechanism's absorb returned"
             )
         return state
+
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def full_precision(method: Method) -> Method:
+    """Sums over many keys stay in float32 or better, also where autocast lowers products."""
+
+    @wraps(method)
+    def called(self: Any, x: Tensor, *rest: Any) -> Any:
+        with torch.autocast(x.device.type, enabled=False):
+            return method(self, x, *rest)
+
+    return cast(Method, called)
 
 
 def blank(x: Tensor, keys: Tensor | None) -> Tensor:

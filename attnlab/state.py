@@ -6,7 +6,7 @@ Letters: B batch, H key heads, S slots, T new tokens, D key size, M value size.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import Self
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -14,22 +14,33 @@ from torch import Tensor
 SPARE = 64  # slots that a fresh buffer has beyond what it holds
 
 
+class Origin(NamedTuple):
+    """Which mechanism made a state, and of what keys and values."""
+
+    mechanism: tuple[Any, ...]
+    heads: int
+    key_width: int
+    value_width: int
+    dtype: torch.dtype
+
+
 @dataclass(frozen=True, eq=False)
 class State:
     """Every tensor field has the batch as its first axis."""
 
+    origin: Origin
     length: int | Tensor
     """Positions absorbed so far: one number for all rows, or (B,) after `trim`."""
+    reach: int | Tensor
+    """Position after each row's last real key: one number for all rows, or (B,)."""
 
     @property
     def batch(self) -> int:
-        return len(next(t for name, t in self._tensors().items() if name != "length"))
+        return len(next(t for name, t in self._tensors().items() if name not in COUNTS))
 
     @property
     def longest(self) -> int:
-        if isinstance(self.length, Tensor):
-            return int(self.length.max()) if len(self.length) else 0
-        return self.length
+        return _extreme(self.length, "max")
 
     @property
     def nbytes(self) -> int:
@@ -38,28 +49,52 @@ class State:
 
     def select(self, rows: Tensor) -> Self:
         """The state of these rows, in this order, repeats allowed: beams, finished rows."""
-        return replace(self, **{name: t[rows] for name, t in self._tensors().items()})
+        chosen: dict[str, Any] = {name: t[rows] for name, t in self._tensors().items()}
+        return replace(self, **chosen)
 
     def trim(self, lengths: Tensor) -> Self:
-        """Forget each row's positions from `lengths` (B,) on: the padding after its last token.
+        """Give back the padding at the end of each row, from `lengths` (B,) on.
 
         The next token of a row then stands right after its last one, as if alone in its batch.
         """
-        self._check(lengths)
-        return replace(self, length=lengths.clone())
-
-    def _check(self, lengths: Tensor) -> None:
-        length = self.length if isinstance(self.length, Tensor) else torch.tensor(self.length)
-        length = length.to(lengths.device)
-        if lengths.dim() != 1 or bool(((lengths > length) | (lengths < 0)).any()):
+        whole = not (lengths.is_floating_point() or lengths.dtype == torch.bool)
+        if lengths.shape != (self.batch,) or not whole:
             raise ValueError(
-                f"trim: lengths {lengths.tolist()} for a state of length "
-                f"{length.tolist()}; give (B,) lengths between 0 and that"
+                f"trim: lengths are {lengths.dtype} of shape {tuple(lengths.shape)}; "
+                f"give whole numbers ({self.batch},), one per row"
             )
+        length, reach = (torch.as_tensor(x).to(lengths.device) for x in (self.length, self.reach))
+        if bool(((lengths > length) | (lengths < reach)).any()):
+            raise ValueError(
+                f"trim: lengths {lengths.tolist()} for rows of length {length.tolist()} whose "
+                f"last real keys end at {reach.tolist()}; only padding can be given back"
+            )
+        return replace(self, length=lengths.clone())
 
     def _tensors(self) -> dict[str, Tensor]:
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: value for name, value in values.items() if isinstance(value, Tensor)}
+
+
+COUNTS = ("length", "reach")
+
+
+def advance(state: State | None, S: int, keys: Tensor | None) -> dict[str, Any]:
+    """`length` and `reach` after S more keys, of which `keys` (B, S) are real."""
+    length = 0 if state is None else state.length
+    reach = 0 if state is None else state.reach
+    if keys is None:
+        return {"length": length + S, "reach": length + S if S else reach}
+    steps = torch.arange(1, S + 1, device=keys.device)
+    last = (keys * steps).amax(1) if S else keys.new_zeros(len(keys), dtype=torch.long)
+    before = torch.as_tensor(reach, device=keys.device)
+    return {"length": length + S, "reach": torch.where(last > 0, length + last, before)}
+
+
+def _extreme(count: int | Tensor, which: str) -> int:
+    if isinstance(count, Tensor):
+        return int(getattr(count, which)()) if len(count) else 0
+    return count
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +112,8 @@ class KeyValues(State):
     version: int
     first: int = 0
     """Position of slot 0: a window forgets what it will never see again."""
+    recent: int = 0
+    """Tokens of the last append."""
 
     @property
     def slots(self) -> int:
@@ -99,17 +136,26 @@ class KeyValues(State):
         return None if self.real_buffer is None else self.real_buffer[:, : self.slots]
 
     @staticmethod
-    def empty(k: Tensor, v: Tensor) -> KeyValues:
+    def empty(origin: Origin, k: Tensor, v: Tensor) -> KeyValues:
         """A state that has absorbed nothing yet, for keys and values like these."""
-        return KeyValues(0, k[:, :, :0].detach(), v[:, :, :0].detach(), None, [0], 0)
+        k, v = k[:, :, :0].detach(), v[:, :, :0].detach()
+        return KeyValues(origin, 0, 0, k, v, None, [0], 0)
+
+    def opened(self) -> tuple[Tensor, Tensor, Tensor | None]:
+        """k, v and keys to read. Backward will need them as they are, so the next append copies."""
+        if torch.is_grad_enabled():
+            self.ticket[0] += 1
+        return self.k, self.v, self.keys
 
     def append(self, k: Tensor, v: Tensor, keys: Tensor | None, keep: int | None = None) -> Self:
         """A state with T more tokens; of the old ones at least the last `keep` stay (None: all)."""
-        T, tensors = k.shape[2], (k, v, self.k_buffer, self.v_buffer)
+        T = k.shape[2]
         # In place would change what the backward pass of an earlier read still needs.
-        in_place = not (torch.is_grad_enabled() and any(t.requires_grad for t in tensors))
+        in_place = not torch.is_grad_enabled()
+        foreign = self.k_buffer.is_inference() and not torch.is_inference_mode_enabled()
         room = self.version == self.ticket[0] and self.slots + T <= self.k_buffer.shape[2]
-        old = self if in_place and room else self._moved(T, keep, spare=in_place)
+        stays = in_place and room and not foreign
+        old = self if stays else self._moved(T, keep, spare=in_place)
         at = old.length - old.first
         real = old.real_buffer
         if real is None and keys is not None:
@@ -120,7 +166,8 @@ class KeyValues(State):
         old.ticket[0] += 1
         return replace(
             old,
-            length=old.length + T,
+            **advance(old, T, keys),
+            recent=T,
             k_buffer=_write(old.k_buffer, k, at, in_place),
             v_buffer=_write(old.v_buffer, v, at, in_place),
             real_buffer=real,
@@ -142,8 +189,8 @@ class KeyValues(State):
 
     def _moved(self, T: int, keep: int | None, spare: bool) -> Self:
         """The same content in new buffers with room for T more, the forgotten part left out."""
-        shortest = int(self.length.min()) if isinstance(self.length, Tensor) else self.length
-        drop = 0 if keep is None else max(0, shortest - keep - self.first)
+        # Rows may be trimmed to their last real key later, and go on from there.
+        drop = 0 if keep is None else max(0, _extreme(self.reach, "min") - keep - self.first)
         used = self.slots - drop
         # The first tokens get just the room they need: a memory that is only read never grows.
         room = T + max(SPARE, used // 2) if spare and used else T

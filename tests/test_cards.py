@@ -212,15 +212,159 @@ def test_what_it_cannot_do_is_an_error(name: str) -> None:
 
 def test_states_of_others_are_refused() -> None:
     q, k, v = tensors()
-    for one, other in (("softmax", "favor"), ("favor", "window"), ("linformer", "bigbird")):
+    favor = make("favor", features=8)
+    old = favor.absorb(k, v)
+    favor.redraw()
+    fails(lambda: favor.read(q, old, 0), "another mechanism made")
+    wide = make("favor", features=8, head_dim=9)
+    fails(lambda: wide.read(torch.cat([q, q[..., :4]], -1), old, 0), "another mechanism made")
+    pairs = (("softmax", "favor"), ("elu", "relu"), ("softmax", "hard"), ("linformer", "bigbird"))
+    for one, other in (*pairs, ("window", "softmax")):
         state = make(one).absorb(k, v)
         mechanism = make(other)
         fails(lambda m=mechanism, s=state: m.read(q, s, 0), other, "another mechanism made")
         fails(lambda m=mechanism, s=state: m.absorb(k, v, None, s), other, "another mechanism made")
     fails(lambda: state.trim(torch.tensor([9, 9])), "lengths [9, 9]")
+    fails(lambda: state.trim(torch.tensor([7])), "(1,)", "(2,)")
+    fails(lambda: state.trim(torch.tensor([7.0, 7.0])), "float32")
+    fails(lambda: state.trim(torch.tensor([7, 6])), "only padding")
+
+
+@every
+def test_keys_unlike_those_before_are_refused(name: str) -> None:
+    mechanism = make(name)
+    _, k, v = tensors()
+    state = mechanism.absorb(k, v)
+    fails(lambda: mechanism.absorb(k[:, :1], v[:, :1], None, state), name, "6 heads")
+    fails(lambda: mechanism.absorb(k, v[..., :1], None, state), name, "values of width 3")
+    fails(lambda: mechanism.absorb(k.double(), v.double(), None, state), name, "float32")
+    fails(lambda: mechanism.absorb(k, v.double()), name, "torch.float32 and torch.float64")
+
+
+@every
+def test_empty_sizes(name: str) -> None:
+    mechanism = make(name)
+    card = mechanism.card
+    q, k, v = tensors()
+    k, v = k[:, :2], v[:, :2]
+    for causal in (False, card.causal):
+        assert mechanism(q[:0], k[:0], v[:0], Mask(causal)).shape == (0, HEADS, 7, 3)
+        starts = Mask(causal, start=torch.zeros(0, dtype=torch.long))
+        if causal or card.cross:
+            assert mechanism(q[:0], k[:0], v[:0], starts).shape == (0, HEADS, 7, 3)
+        T = 7 if card.cross else 0
+        none = mechanism(q[:, :, :T], k[:, :, :0], v[:, :, :0], Mask(causal))
+        assert none.shape == (2, HEADS, T, 3)
+        assert not bool(none.any())
+        if card.cross or causal:
+            assert mechanism(q[:, :, :0], k, v, Mask(causal)).shape == (2, HEADS, 0, 3)
+    state = mechanism.absorb(k, v)
+    start = 0 if card.cross else 7
+    assert mechanism.read(q[:, :, :0], state, start).shape == (2, HEADS, 0, 3)
+    nobody = state.select(torch.zeros(0, dtype=torch.long))
+    assert mechanism.read(q[:0], nobody, 0).shape == (0, HEADS, 7, 3)
+
+
+def test_window_forgets_and_says_so() -> None:
+    mechanism = make("window", window=3)
+    q, k, v = tensors(T=12, S=12)
+    real = torch.arange(12) < torch.tensor([12, 5])[:, None]
+    lengths = torch.tensor([12, 5])
+    with torch.no_grad():
+        halves = mechanism.absorb(k[:, :, :6], v[:, :, :6], real[:, :6])
+        halves = mechanism.absorb(k[:, :, 6:], v[:, :, 6:], real[:, 6:], halves).trim(lengths)
+        whole = mechanism.absorb(k, v, real).trim(lengths)
+        one = k[:, :, :1], v[:, :, :1]
+        outs = [
+            mechanism.read(q[:, :, :1], mechanism.absorb(*one, None, state), lengths)
+            for state in (halves, whole)
+        ]
+        assert torch.allclose(outs[0], outs[1], atol=1e-6)
+        state = mechanism.absorb(*one, None, mechanism.absorb(k, v))
+        fails(lambda: mechanism.read(q[:, :, :2], state, 11), "last absorb had 1 tokens")
+
+
+@every
+def test_states_cross_inference_mode(name: str) -> None:
+    mechanism = make(name)
+    q, k, v = tensors()
+    with torch.inference_mode():
+        state = mechanism.absorb(k[:, :, :5].clone(), v[:, :, :5].clone())
+        state = mechanism.absorb(k[:, :, 5:6].clone(), v[:, :, 5:6].clone(), None, state)
+    wanted = mechanism.absorb(k, v)
+    for context in (torch.no_grad(), torch.enable_grad()):
+        with context:
+            more = mechanism.absorb(k[:, :, 6:].clone(), v[:, :, 6:].clone(), None, state)
+            out = mechanism.read(q[:, :, 6:], more, 6)
+        assert torch.allclose(out, mechanism.read(q[:, :, 6:], wanted, 6), atol=1e-5)
+
+
+def test_attention_under_inference_mode_does_not_poison_training() -> None:
+    q, k, v = tensors()
+    with torch.inference_mode():
+        attnlab.attention(q, k, v, "favor", features=24)
+    q.requires_grad_()
+    attnlab.attention(q, k, v, "favor", features=24).sum().backward()
+    assert q.grad is not None
+
+
+@every
+def test_half_precision_and_autocast(name: str) -> None:
+    """Scores of 1e4 in float16: scaled before they are summed, forward equals the definition."""
+    mechanism = make(name, head_dim=64, **({"rank": 4} if name == "linformer" else {})).half()
+    q = torch.full((1, HEADS, 2, 64), 40.0, dtype=torch.half)
+    k = torch.stack([q[:, :, 0], q[:, :, 0] + 1], dim=2)
+    v = torch.tensor([1.0, 2.0], dtype=torch.half).expand(1, HEADS, 2)[..., None]
+    out, weights = mechanism(q, k, v, Mask()), mechanism.weights(q, k, Mask())
+    assert bool(weights.isfinite().all())
+    assert torch.allclose(out, weights @ v, atol=2e-2, rtol=2e-2)
+    if name in ("softmax", "hard", "window", "bigbird"):
+        assert float(out[0, 0, 0, 0]) == 2
+    mechanism = make(name)
+    q, k, v = tensors()
+    with torch.autocast("cpu", torch.bfloat16):
+        state = mechanism.absorb(k, v)
+        mechanism(q, k, v, Mask())
+    if mechanism.card.constant_state and name != "window":
+        assert all(t.dtype == torch.float32 for t in vars(state).values() if isinstance(t, Tensor))
+
+
+@pytest.mark.parametrize("name", ["softmax", "favor", "window", "bigbird"])
+def test_compiled_equals_eager(name: str) -> None:
+    mechanism = make(name)
+    q, k, v = tensors(T=40, S=40)
+    call = torch.compile(mechanism, backend="aot_eager")
+    mask = Mask(causal=True)
+    assert torch.allclose(call(q, k, v, mask), mechanism(q, k, v, mask), atol=1e-5)
+
+
+def test_a_long_window_costs_no_more_than_the_input() -> None:
+    mechanism = make("window", window=1_000_000)
+    q, k, v = tensors()
+    softmax = make("softmax")
+    assert torch.allclose(mechanism(q, k, v, Mask()), softmax(q, k, v, Mask()), atol=1e-6)
 
 
 def test_wrong_options() -> None:
+    q, k, v = tensors()
+    for name, options in (
+        ("softmax", {"beta": "a"}),
+        ("softmax", {"beta": float("inf")}),
+        ("softmax", {"dropout": "a"}),
+        ("bigbird", {"global_blocks": "1"}),
+        ("bigbird", {"global_blocks": 1.5}),
+        ("bigbird", {"seed": 1.5}),
+        ("favor", {"seed": "a"}),
+        ("favor", {"features": [1]}),
+        ("fourier", {"features": "6"}),
+    ):
+        option, value = next(iter(options.items()))
+        fails(lambda n=name, o=options: make(n, **o), name, option, repr(value))
+        fails(lambda n=name, o=options: attnlab.attention(q, k, v, n, **o), name, option)
+    keys: Any = [True]
+    fails(lambda: attnlab.attention(q, k, v, key_mask=keys), "list", "torch.bool")
+    for start in (1.5, None, True, torch.tensor([True, False])):
+        fails(lambda start=start: Mask(start=start), "start is", "an int")
     fails(lambda: make("softmax", beta=0.0), "softmax", "beta is 0.0")
     fails(lambda: make("softmax", dropout=1.0), "softmax", "dropout is 1.0")
     fails(lambda: make("fourier", features=7), "fourier", "features is 7", "even")

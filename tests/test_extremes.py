@@ -14,10 +14,14 @@ from torch import Tensor
 from attnlab import MECHANISMS, Mask, Mechanism, create_mechanism
 from attnlab.mechanism import repeat_heads
 from attnlab.mechanisms.kernel import Kernel
-from tests.laws import HEAD_DIM, HEADS, MAX_LENGTH, VALUE_DIM, all_trials, build
+from tests.laws import HEAD_DIM, HEADS, VALUE_DIM, all_trials, build
 
 trials = pytest.mark.parametrize(("name", "options"), list(all_trials()), ids=str)
 T = 23
+
+
+def key_heads(name: str) -> int:
+    return HEADS if "+" in name else 3  # groups of heads do not share keys across groups
 
 
 def draw(seed: int, *shape: int) -> Tensor:
@@ -63,9 +67,9 @@ def close(out: Tensor, wanted: Tensor, condition: Tensor, usable: Tensor, limit:
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("largest", [1e2, 1e4])
 def test_large_scores(name: str, options: Any, causal: bool, largest: float) -> None:
-    if causal and not MECHANISMS[name].card.causal:
+    if causal and not build(name, options).card.causal:
         pytest.skip(f"{name}: has no causal form")
-    q, k = draw(1, 2, HEADS, T, HEAD_DIM), draw(2, 2, 3, T, HEAD_DIM)
+    q, k = draw(1, 2, HEADS, T, HEAD_DIM), draw(2, 2, key_heads(name), T, HEAD_DIM)
     scores = (q @ repeat_heads(k, HEADS).mT).abs().max() * HEAD_DIM**-0.5
     grow = (largest / scores).sqrt()
     # a score of 1e4 has a rounding error of about 1e-3 in float32, and so have its weights
@@ -75,10 +79,10 @@ def test_large_scores(name: str, options: Any, causal: bool, largest: float) -> 
 @trials
 def test_each_key_far_above_those_before(name: str, options: Any) -> None:
     """Inside one chunk the last key is e^1000 times the first: a shared maximum would underflow."""
-    if not MECHANISMS[name].card.causal:
+    if not build(name, options).card.causal:
         pytest.skip(f"{name}: has no causal form")
     growth = torch.linspace(1, 60, T)[:, None]
-    q, k = draw(1, 2, HEADS, T, HEAD_DIM), draw(2, 2, 3, T, HEAD_DIM) * growth
+    q, k = draw(1, 2, HEADS, T, HEAD_DIM), draw(2, 2, key_heads(name), T, HEAD_DIM) * growth
     stress(name, options, q, k, True, limit=1e-3)
     stress(name, options, q, k.flip(2), True, limit=1e-3)
 
@@ -88,7 +92,7 @@ def test_each_key_far_above_those_before(name: str, options: Any) -> None:
 def test_features_too_small_for_float32(name: str, causal: bool) -> None:
     """phi(k) is below e^-1000 for every key and feature, yet the weights are ordinary numbers."""
     options: dict[str, Any] = {"features": 8} if name == "favor" else {}
-    k = -1000 - 3 * draw(2, 2, 3, T, HEAD_DIM).abs()
+    k = -1000 - 3 * draw(2, 2, key_heads(name), T, HEAD_DIM).abs()
     mechanism = build(name, options)
     q = draw(1, 2, HEADS, T, HEAD_DIM)
     assert float(mechanism.features(k.double()).log.max()) < -900  # type: ignore[operator]
@@ -123,5 +127,26 @@ def test_a_zero_denominator_gives_zeros_and_finite_gradients() -> None:
             assert bool(x.grad.isfinite().all())
 
 
-def test_longest_table() -> None:
-    assert T <= MAX_LENGTH
+@trials
+@pytest.mark.parametrize("empty", [False, True])
+def test_nothing_to_see_at_large_scores(name: str, options: Any, empty: bool) -> None:
+    """Rows of nothing but padding that holds NaN, and a memory without any token, in float32."""
+    mechanism = build(name, options).float()
+    card = mechanism.card
+    S = 0 if empty and card.cross else T
+    q, k, v = (300 * draw(seed, 2, HEADS, n, HEAD_DIM) for seed, n in ((1, T), (2, S), (3, S)))
+    keys = torch.ones(2, S, dtype=torch.bool)
+    keys[0] = False
+    k[0], v[0] = float("nan"), float("nan")
+    q, k, v = (x.requires_grad_() for x in (q, k, v))
+    for causal in (False, card.causal):
+        out = mechanism(q, k, v, Mask(causal, keys))
+        assert bool(out.isfinite().all())
+        assert not bool(out[0].any())
+        leaves = [x for x in (q, k, v) if x.requires_grad]
+        if out.requires_grad:
+            for grad in torch.autograd.grad(out.sum(), leaves, allow_unused=True):
+                assert grad is None or bool(grad.isfinite().all())
+        if not causal and card.cross:
+            state = mechanism.absorb(k, v, keys)
+            assert not bool(mechanism.read(q, state, 0)[0].any())

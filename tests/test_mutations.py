@@ -143,7 +143,7 @@ def test_masking_values_only_breaks_the_padding_law(name: str) -> None:
     assert breaks(laws.law_padding_removed, mechanism, inputs, mask)
 
 
-@pytest.mark.parametrize("name", [name for name in kernel_names if name != "polynomial"])
+@pytest.mark.parametrize("name", kernel_names)
 def test_a_maximum_over_the_sequence_breaks_the_future_law(name: str) -> None:
     mechanism = first_trial(name)
     inputs = inputs_for(mechanism, "none")

@@ -22,19 +22,20 @@ PACKAGE = ROOT / "attnlab"
 
 # DESIGN.md's rooms from the ground up: a room imports from its own floor's file or from below.
 FLOORS = [
-    {"mask", "state"},
+    {"mask", "state", "tokens"},
     {"checks"},
     {"mechanism"},
     {"mechanisms"},
     {"create"},
-    {"layers", "position"},
+    {"position"},
+    {"layers"},
     {"models"},
     {"generate"},
     {"training"},
     {"tasks"},
     {"huggingface"},
     {"look"},
-    {"bench", "listing"},
+    {"bench", "listing", "runs"},
     {"claims"},
     {"studio"},
     {"cli"},

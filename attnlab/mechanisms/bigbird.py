@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from attnlab.checks import check_read, check_size
+from attnlab.checks import check_read, check_seed, check_size
 from attnlab.mask import Mask
-from attnlab.mechanism import Card, Mechanism, repeat_heads
+from attnlab.mechanism import Card, Mechanism
 from attnlab.mechanisms.blocks import attend_blocks, collect, spread
 from attnlab.mechanisms.softmax import (
     Beta,
@@ -26,6 +26,7 @@ from attnlab.mechanisms.softmax import (
     attend,
     inverse_temperature,
     masked_softmax,
+    scores_of,
     share,
 )
 from attnlab.state import KeyValues, State
@@ -72,11 +73,10 @@ class BigBird(Mechanism):
                 f"bigbird: window_blocks is {window_blocks}; give an odd number, "
                 "the query's own block and as many on each side"
             )
-        if global_blocks < 0 or random_blocks < 0:
-            raise ValueError(
-                f"bigbird: global_blocks is {global_blocks} and random_blocks is {random_blocks}; "
-                "give 0 or more of each"
-            )
+        for what, count in (("global_blocks", global_blocks), ("random_blocks", random_blocks)):
+            if count != 0:
+                check_size(self, **{what: count})
+        check_seed(self, seed)
         self.block = block
         self.pattern = Pattern(window_blocks // 2, global_blocks, random_blocks, seed)
         self.beta = inverse_temperature(self, beta)
@@ -85,23 +85,25 @@ class BigBird(Mechanism):
     def weights(self, q: Tensor, k: Tensor, mask: Mask) -> Tensor:
         q, k = self.prepare_weights(q, k, mask)
         T, S = q.shape[2], k.shape[2]
-        scores = self.beta * (q @ repeat_heads(k, self.heads).mT)  # (B, H, T, S)
         edges = self.edges(S, mask.causal).to(q.device)  # (S, S)
         edges = edges[mask.positions(T, q.device)][:, None]  # (B or 1, 1, T, S)
         allowed = mask.allowed(T, S, q.device)
-        return masked_softmax(scores, edges if allowed is None else edges & allowed)
+        allowed = edges if allowed is None else edges & allowed
+        return masked_softmax(scores_of(q, k, self.beta), allowed)
 
-    def edges(self, S: int, causal: bool) -> Tensor:
-        """(S, S) True where a query may look at a key, as far as blocks decide it."""
+    def edges(self, S: int, causal: bool, first: int = 0, last: int | None = None) -> Tensor:
+        """(last - first, S) True where a query may look at a key, as far as blocks decide it."""
+        last = S if last is None else last
         blocks = -(-S // self.block)
-        table = self.pattern.table(blocks, causal)
-        edges = torch.zeros(blocks, blocks + 1, dtype=torch.bool)  # the last column takes the -1
+        low, high = first // self.block, -(-last // self.block)  # only the rows that are asked for
+        table = self.pattern.rows(low, high, blocks, causal)
+        edges = torch.zeros(high - low, blocks + 1, dtype=torch.bool)  # the last column takes -1
         edges.scatter_(1, table % (blocks + 1), True)
         edges = edges[:, :blocks]
         if not causal:
-            edges[: self.pattern.global_blocks] = True
+            edges[: max(0, self.pattern.global_blocks - low)] = True
         edges = edges.repeat_interleave(self.block, 0).repeat_interleave(self.block, 1)
-        return edges[:S, :S]
+        return edges[first - low * self.block : last - low * self.block, :S]
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
         q, k, v = self.prepare(q, k, v, mask)
@@ -126,38 +128,42 @@ class BigBird(Mechanism):
     def read(self, q: Tensor, state: State, start: int | Tensor) -> Tensor:
         check_read(self, q, state, start)
         known = self.own(state, KeyValues)
-        dropout = self.dropout if self.training else 0.0
-        position = Mask(start=start).positions(q.shape[2], q.device)  # (B or 1, T)
-        if q.shape[2] > 1:
-            return self._read_many(q, known, position, dropout)
-        # The newest token sees the blocks of its row of the causal table, wherever they lie.
-        rows = position[:, 0] // self.block  # (B or 1,)
-        found = [self.pattern.rows(row, row + 1, row + 1, True) for row in rows.tolist()]
-        blocks = pad_sequence([row[0] for row in found], True, -1).to(q.device)  # (B or 1, W)
+        k, v, keys = known.opened()
+        if q.shape[2] == 1 and len(q):
+            return self._read_one(q, k, v, keys, Mask(start=start).positions(1, q.device))
+        # Rows of unequal length have unequal patterns: each is cut out of its own.
+        lengths = torch.as_tensor(known.length).flatten().tolist()
+        allowed = torch.zeros(len(lengths), q.shape[2], k.shape[2], dtype=torch.bool)
+        for row, length in enumerate(lengths):
+            edges = self.edges(length, False, length - q.shape[2], length)
+            allowed[row, :, :length] = edges
+        allowed = allowed[:, None].to(q.device)  # (B or 1, 1, T, S)
+        if keys is not None:
+            allowed = allowed & keys[:, None, None, :]
+        return attend(q, k, v, allowed, self.beta, self.dropout if self.training else 0.0)
+
+    def _read_one(
+        self, q: Tensor, k: Tensor, v: Tensor, keys: Tensor | None, position: Tensor
+    ) -> Tensor:
+        """The newest token sees the blocks of its row of the causal table, wherever they lie."""
+        rows = (position[:, 0] // self.block).tolist()  # (B or 1,)
+        found = [self.pattern.causal_row(row) for row in rows]
+        blocks = pad_sequence(found, True, -1).to(q.device)  # (B or 1, W)
         slots = blocks[..., None] * self.block + torch.arange(self.block, device=q.device)
         slots = slots.flatten(1)  # (B or 1, W*L)
         allowed = (slots >= 0) & (slots <= position)
-        slots = slots.clamp(0, known.slots - 1).expand(len(q), -1)  # (B, W*L)
-        if known.keys is not None:
-            allowed = allowed & known.keys.gather(1, slots)
+        slots = slots.clamp(0, k.shape[2] - 1).expand(len(q), -1)  # (B, W*L)
+        if keys is not None:
+            allowed = allowed & keys.gather(1, slots)
 
         def pick(x: Tensor) -> Tensor:
             return x.gather(2, slots[:, None, :, None].expand(-1, x.shape[1], -1, x.shape[3]))
 
-        k, v = pick(known.k), pick(known.v)  # (B, G, W*L, D)
-        return attend(q, k, v, allowed[:, None, None, :], self.beta, dropout)
+        dropout = self.dropout if self.training else 0.0
+        return attend(q, pick(k), pick(v), allowed[:, None, None, :], self.beta, dropout)
 
-    def _read_many(self, q: Tensor, known: KeyValues, position: Tensor, dropout: float) -> Tensor:
-        # Rows of unequal length have unequal patterns: each is cut out of its own.
-        lengths = [int(p[-1]) + 1 for p in position]
-        S = known.slots
-        rows = torch.zeros(len(lengths), q.shape[2], S, dtype=torch.bool)
-        for i, length in enumerate(lengths):
-            rows[i, :, :length] = self.edges(length, causal=False)[position[i].cpu()]
-        allowed = rows[:, None].to(q.device)  # (B or 1, 1, T, S)
-        if known.keys is not None:
-            allowed = allowed & known.keys[:, None, None, :]
-        return attend(q, known.k, known.v, allowed, self.beta, dropout)
+    def signature(self) -> tuple[Any, ...]:
+        return (*super().signature(), self.block, self.pattern)
 
 
 @dataclass(frozen=True)
@@ -170,6 +176,13 @@ class Pattern:
     random_blocks: int
     seed: int
 
+    @torch.compiler.disable
+    @lru_cache(maxsize=4096)  # noqa: B019
+    def causal_row(self, row: int) -> Tensor:
+        """(W,) of query block `row`, the same at every length."""
+        return self.rows(row, row + 1, row + 1, True)[0]
+
+    @torch.compiler.disable
     @lru_cache(maxsize=32)  # noqa: B019 (frozen, small, and equal patterns share their tables)
     def table(self, blocks: int, causal: bool) -> Tensor:
         """(Q, W): the key blocks that each query block looks at, -1 for none.
@@ -182,6 +195,7 @@ class Pattern:
         rows = [self.rows(row, min(row + step, blocks), blocks, causal) for row in starts]
         return torch.cat(rows)
 
+    @torch.compiler.disable
     def rows(self, first: int, last: int, blocks: int, causal: bool) -> Tensor:
         """Rows `first` to `last` of the table of so many blocks: global, window, random.
 

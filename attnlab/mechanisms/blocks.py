@@ -93,5 +93,7 @@ def collect(out: Tensor, T: int, mask: Mask) -> Tensor:
     B, H, S, M = out.shape
     position = mask.positions(T, out.device)  # (B or 1, T)
     inside = ((position >= 0) & (position < S))[:, None, :, None]
-    index = position.clamp(0, max(S - 1, 0))[:, None, :, None].expand(B, H, T, M)
+    if S == 0:
+        return out.new_zeros(B, H, T, M)
+    index = position.clamp(0, S - 1)[:, None, :, None].expand(B, H, T, M)
     return out.gather(2, index).masked_fill(~inside, 0)

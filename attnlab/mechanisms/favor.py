@@ -6,12 +6,12 @@ Letters: C features, D head size.
 from __future__ import annotations
 
 import math
-from typing import Annotated
+from typing import Annotated, Any
 
 import torch
 from torch import Tensor
 
-from attnlab.checks import check_size
+from attnlab.checks import check_seed, check_size
 from attnlab.mechanism import Card
 from attnlab.mechanisms.draws import gaussian_draws
 from attnlab.mechanisms.kernel import CHUNK, Chunk, Kernel
@@ -42,6 +42,7 @@ class RandomFeatures(Kernel):
     ) -> None:
         super().__init__(head_dim=head_dim, heads=heads, max_length=max_length, chunk=chunk)
         check_size(self, features=directions)
+        check_seed(self, seed)
         self.beta = inverse_temperature(self, beta)
         self.orthogonal = orthogonal
         self.seed = seed
@@ -55,6 +56,10 @@ class RandomFeatures(Kernel):
         seed = self.seed + 1_000_003 * int(self.redraws)
         draws = gaussian_draws(len(self.draws), self.head_dim, seed, self.orthogonal)
         self.draws.copy_(draws)
+
+    def signature(self) -> tuple[Any, ...]:
+        drawn = (self.seed, self.orthogonal, len(self.draws), int(self.redraws))
+        return (*super().signature(), self.beta, *drawn)
 
     def project(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """w.x and |x|^2/2 of the inputs scaled so that exp(q.k) is the kernel exp(beta q.k)."""

@@ -49,9 +49,9 @@ class Fourier(RandomFeatures):
         beta: Beta = None,
         chunk: Chunk = CHUNK,
     ) -> None:
-        if features % 2:
+        if not isinstance(features, int) or features % 2:
             raise ValueError(
-                f"fourier: features is {features}; give an even number, a sine for each cosine"
+                f"fourier: features is {features!r}; give an even number, a sine for each cosine"
             )
         super().__init__(
             head_dim=head_dim,

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from attnlab.mask import Mask
 from attnlab.mechanism import Card, Mechanism, repeat_heads
-from attnlab.mechanisms.softmax import inverse_temperature, masked_softmax
+from attnlab.mechanisms.softmax import inverse_temperature, masked_softmax, scores_of
 
 
 class Hard(Mechanism):
@@ -64,8 +64,7 @@ class Hard(Mechanism):
         return out if allowed is None else out.masked_fill(~allowed.any(-1, keepdim=True), 0)
 
     def _scores(self, q: Tensor, k: Tensor, mask: Mask) -> tuple[Tensor, Tensor | None]:
-        scores = self.beta * (q @ repeat_heads(k, self.heads).mT)  # (B, H, T, S)
-        return scores, mask.allowed(q.shape[2], k.shape[2], q.device)
+        return scores_of(q, k, self.beta), mask.allowed(q.shape[2], k.shape[2], q.device)
 
 
 def _best(scores: Tensor, allowed: Tensor | None) -> Tensor:

@@ -11,11 +11,10 @@ from typing import Annotated
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from attnlab.checks import check_read, check_size
 from attnlab.mask import Mask
-from attnlab.mechanism import Mechanism, repeat_heads
+from attnlab.mechanism import Mechanism, full_precision, repeat_heads
 from attnlab.mechanisms.blocks import collect, spread
 from attnlab.mechanisms.scan import (
     EMPTY,
@@ -26,7 +25,7 @@ from attnlab.mechanisms.scan import (
     underflows,
     with_one,
 )
-from attnlab.state import State
+from attnlab.state import State, advance
 
 Chunk = Annotated[int, "tokens computed at once in the causal forward; changes the speed alone"]
 CHUNK = 64
@@ -54,6 +53,7 @@ class Kernel(Mechanism):
     def phi(self, x: Tensor) -> Features:
         """The feature map of queries or keys (..., D)."""
 
+    @full_precision
     def weights(self, q: Tensor, k: Tensor, mask: Mask) -> Tensor:
         q, k = self.prepare_weights(q, k, mask)
         query, key = self.features(q), self.features(repeat_heads(k, self.heads), mask.keys)
@@ -87,6 +87,11 @@ class Kernel(Mechanism):
         lost = underflows(terms.detach().sum(-1)) & allowed.any(-1)  # (B, H, T)
         if not bool(lost.any()):
             return terms
+        # ... unless all its keys leave it at zero, rightly
+        meets = _present(query.log, terms) @ _present(key.log, terms).mT > 0  # (B, H, T, S)
+        lost = lost & (meets & allowed).any(-1)
+        if not bool(lost.any()):
+            return terms
         allowed = allowed.expand(B, H, T, S)
         places = lost.nonzero().tolist()
         rows = [
@@ -106,29 +111,36 @@ class Kernel(Mechanism):
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
         q, k, v = self.prepare(q, k, v, mask)
+        return self._forward(q, k, v, mask).to(v.dtype)
+
+    @full_precision
+    def _forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
         if not mask.causal:
-            return self._read(q, self._absorb(k, v, mask.keys, None)).to(v.dtype)
+            return self._read(q, *self._sums(k, v, mask.keys, None))
         (B, H, T, _), S = q.shape, k.shape[2]
-        last = int(mask.positions(T, torch.device("cpu")).max()) + 1 if T else 0
-        length = max(S, last)  # queries may go on after the last key
-        query = self.features(spread(q, length, mask))
-        key = self.features(repeat_heads(k, H), mask.keys)
-        value = repeat_heads(v, H).to(key.log.dtype)
-        if length > S:
-            key, value = key.extend(length), F.pad(value, (0, 0, 0, length - S))
-        value = value.flatten(0, 1)
-        out = causal_scan(query.flatten(), key.flatten(), value, self.chunk)  # (B*H, length, M)
-        return collect(out.view(B, H, length, v.shape[3]), T, mask).to(v.dtype)
+        query = self.features(spread(q, S, mask)).flatten()
+        key = self.features(repeat_heads(k, H), mask.keys).flatten()
+        value = repeat_heads(v, H).to(key.log.dtype).flatten(0, 1)
+        out = causal_scan(query, key, value, self.chunk).view(B, H, S, v.shape[3])
+        out = collect(out, T, mask)
+        late = (mask.positions(T, q.device) >= S)[:, None, :, None]  # beyond the last key
+        if not bool(late.any()):
+            return out
+        return torch.where(late, self._read(q, *self._sums(k, v, mask.keys, None)), out)
 
     def absorb(
         self, k: Tensor, v: Tensor, keys: Tensor | None = None, state: State | None = None
     ) -> State:
         k, v = self.prepare_memory(k, v, keys, state)
-        return self._absorb(k, v, keys, None if state is None else self.own(state, KernelState))
+        known = None if state is None else self.own(state, KernelState)
+        sums, peak = self._sums(k, v, keys, known)
+        counts = advance(state, k.shape[2], keys)
+        return KernelState(self.origin(k, v), **counts, sums=sums, peak=peak)
 
     def read(self, q: Tensor, state: State, start: int | Tensor) -> Tensor:
         check_read(self, q, state, start)
-        return self._read(q, self.own(state, KernelState)).to(q.dtype)
+        known = self.own(state, KernelState)
+        return self._read(q, known.sums, known.peak).to(q.dtype)
 
     def features(self, x: Tensor, keys: Tensor | None = None) -> Features:
         """phi(x) in float32 or better; zero for padding."""
@@ -137,9 +149,11 @@ class Kernel(Mechanism):
             log = log.masked_fill(~keys[:, None, :, None], NOTHING)
         return Features(sign, log)
 
-    def _absorb(
+    @full_precision
+    def _sums(
         self, k: Tensor, v: Tensor, keys: Tensor | None, state: KernelState | None
-    ) -> KernelState:
+    ) -> tuple[Tensor, Tensor]:
+        """The state's `sums` and `peak` after these keys."""
         key = self.features(k, keys)  # (B, G, S, C)
         value = with_one(v.to(key.log.dtype))  # (B, G, S, M+1)
         if k.shape[2]:
@@ -147,16 +161,21 @@ class Kernel(Mechanism):
         else:
             top = key.log.new_full((*k.shape[:2], 1, key.log.shape[-1]), EMPTY)
         if state is None:
-            return KernelState(k.shape[2], key.over(top).mT @ value, top)
+            return key.over(top).mT @ value, top
         top = torch.maximum(top, state.peak)
         carried = (state.peak - top).exp().mT * state.sums
-        sums = carried + key.over(top).mT @ value
-        return KernelState(state.length + k.shape[2], sums, top)
+        return carried + key.over(top).mT @ value, top
 
-    def _read(self, q: Tensor, state: KernelState) -> Tensor:
-        (B, H, T, D), (_, G, _, columns) = q.shape, state.sums.shape
+    @full_precision
+    def _read(self, q: Tensor, sums: Tensor, peak: Tensor) -> Tensor:
+        (B, H, T, D), (_, G, _, columns) = q.shape, sums.shape
         query = self.features(q.reshape(B, G, H // G * T, D))  # the heads of a group read one state
-        sight = query.log + state.peak
+        sight = query.log + peak
         reference = sight.detach().amax(-1, keepdim=True).clamp(min=EMPTY)
-        both = Features(query.sign, sight).over(reference) @ state.sums  # (B, G, H/G*T, M+1)
+        both = Features(query.sign, sight).over(reference) @ sums  # (B, G, H/G*T, M+1)
         return divide(both[..., :-1], both[..., -1:]).view(B, H, T, columns - 1)
+
+
+def _present(log: Tensor, like: Tensor) -> Tensor:
+    """1 for a feature that is not zero."""
+    return (log.detach() > EMPTY).to(like.dtype)

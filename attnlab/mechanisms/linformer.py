@@ -13,9 +13,9 @@ from torch import Tensor, nn
 
 from attnlab.checks import check_read, check_size
 from attnlab.mask import Mask
-from attnlab.mechanism import Card, Mechanism, repeat_heads
+from attnlab.mechanism import Card, Mechanism, full_precision, repeat_heads
 from attnlab.mechanisms.softmax import Beta, attend, inverse_temperature
-from attnlab.state import State
+from attnlab.state import State, advance
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,23 +72,27 @@ class Linformer(Mechanism):
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
         q, k, v = self.prepare(q, k, v, mask)
-        return self._read(q, self._project(k, v, 0))
+        return self._read(q, *self._project(k, v, 0))
 
     def absorb(
         self, k: Tensor, v: Tensor, keys: Tensor | None = None, state: State | None = None
     ) -> State:
         k, v = self.prepare_memory(k, v, keys, state)
+        counts, origin = advance(state, k.shape[2], keys), self.origin(k, v)
         if state is None:
-            return self._project(k, v, 0)
+            k_rows, v_rows = self._project(k, v, 0)
+            return ProjectedState(origin, **counts, k=k_rows, v=v_rows)
         known = self.own(state, ProjectedState)
-        new = self._project(k, v, known.length)
-        return ProjectedState(new.length, known.k + new.k, known.v + new.v)
+        k_rows, v_rows = self._project(k, v, known.length)
+        return ProjectedState(origin, **counts, k=known.k + k_rows, v=known.v + v_rows)
 
     def read(self, q: Tensor, state: State, start: int | Tensor) -> Tensor:
         check_read(self, q, state, start)
-        return self._read(q, self.own(state, ProjectedState))
+        known = self.own(state, ProjectedState)
+        return self._read(q, known.k, known.v)
 
-    def _project(self, k: Tensor, v: Tensor, start: int | Tensor) -> ProjectedState:
+    @full_precision
+    def _project(self, k: Tensor, v: Tensor, start: int | Tensor) -> tuple[Tensor, Tensor]:
         """k and v, standing at positions from `start` on, through their columns of E and F."""
         dtype = torch.promote_types(k.dtype, torch.float32)
         columns = Mask(start=start).positions(k.shape[2], k.device)  # (B or 1, S)
@@ -97,8 +101,7 @@ class Linformer(Mechanism):
             picked = projection.to(dtype)[:, columns].transpose(0, 1)  # (B or 1, R, S)
             return picked[:, None] @ x.to(dtype)  # (B, G, R, D)
 
-        k_rows, v_rows = project(self.key_projection, k), project(self.value_projection, v)
-        return ProjectedState(start + k.shape[2], k_rows, v_rows)
+        return project(self.key_projection, k), project(self.value_projection, v)
 
-    def _read(self, q: Tensor, state: ProjectedState) -> Tensor:
-        return attend(q, state.k.to(q.dtype), state.v.to(q.dtype), None, self.beta)
+    def _read(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return attend(q, k.to(q.dtype), v.to(q.dtype), None, self.beta)

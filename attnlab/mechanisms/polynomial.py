@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from attnlab.mask import Mask
-from attnlab.mechanism import Card, repeat_heads
+from attnlab.mechanism import Card, full_precision, repeat_heads
 from attnlab.mechanisms.kernel import CHUNK, Chunk, Kernel
 from attnlab.mechanisms.scan import EMPTY, NOTHING, Features, divide
 
@@ -33,6 +33,7 @@ class Polynomial(Kernel):
     ) -> None:
         super().__init__(head_dim=head_dim, heads=heads, max_length=max_length, chunk=chunk)
 
+    @full_precision
     def weights(self, q: Tensor, k: Tensor, mask: Mask) -> Tensor:
         """Straight from the kernel: unlike a sum of signed products, a square cannot cancel."""
         q, k = self.prepare_weights(q, k, mask)

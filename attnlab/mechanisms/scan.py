@@ -22,7 +22,6 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 NOTHING = -1e30  # the log of a feature that is zero
 EMPTY = NOTHING / 2  # the lowest reference: exp(NOTHING - EMPTY) is 0, exp(EMPTY - EMPTY) is 1
@@ -53,13 +52,8 @@ class Features(NamedTuple):
         sign = None if self.sign is None else self.sign.flatten(0, 1)
         return Features(sign, self.log.flatten(0, 1))
 
-    def extend(self, length: int) -> Features:
-        """Zero features behind the last token, up to this many tokens."""
-        more = (0, 0, 0, length - self.log.shape[-2])
-        sign = None if self.sign is None else F.pad(self.sign, more)
-        return Features(sign, F.pad(self.log, more, value=NOTHING))
 
-
+@torch.compiler.disable  # the loop decides by values which rows to recompute
 def causal_scan(query: Features, key: Features, value: Tensor, chunk: int) -> Tensor:
     """(R, T, M); every log that is zero must be NOTHING, as for padding."""
     return _Scan.apply(query.sign, query.log, key.sign, key.log, value, chunk)

@@ -5,12 +5,14 @@ Letters: B batch, H query heads, G key heads, T queries, S keys, D head size, M 
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from attnlab.checks import check_number
 from attnlab.mask import Mask
 from attnlab.mechanism import Card, Mechanism, repeat_heads
 
@@ -44,8 +46,8 @@ class Softmax(Mechanism):
 
     def weights(self, q: Tensor, k: Tensor, mask: Mask) -> Tensor:
         q, k = self.prepare_weights(q, k, mask)
-        scores = self.beta * (q @ repeat_heads(k, self.heads).mT)  # (B, H, T, S)
-        return masked_softmax(scores, mask.allowed(q.shape[2], k.shape[2], q.device))
+        allowed = mask.allowed(q.shape[2], k.shape[2], q.device)
+        return masked_softmax(scores_of(q, k, self.beta), allowed)
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
         q, k, v = self.prepare(q, k, v, mask)
@@ -69,7 +71,7 @@ def attend(
     """softmax(beta q k^T) v where allowed; zeros for a query that may look at nothing."""
     B, H, T, _ = q.shape
     G, S, M = k.shape[1], k.shape[2], v.shape[3]
-    if S == 0 or T == 0:
+    if S == 0 or T == 0 or B == 0:
         return q.new_zeros(B, H, T, M)
     some = None
     if allowed is not None:  # (B or 1, H or 1, T or 1, S)
@@ -77,7 +79,7 @@ def attend(
         allowed = allowed | ~some  # no row of -inf, whose softmax is NaN
     if G < H and (allowed is None or allowed.shape[2] == 1):
         # All heads of a group read the same keys: stack them as queries instead of copying k and v.
-        q = q.reshape(B, G, H // G * T, -1)  # (B, G, H/G*T, D)
+        q = q.reshape(B, G, H // G * T, q.shape[3])  # (B, G, H/G*T, D)
     else:
         k, v = repeat_heads(k, H), repeat_heads(v, H)
     out = _fused(q, k, v, beta, attn_mask=allowed, dropout_p=dropout).reshape(B, H, T, M)
@@ -94,6 +96,11 @@ def _fused(q: Tensor, k: Tensor, v: Tensor, beta: float, **options: Any) -> Tens
     return F.scaled_dot_product_attention(q, k, v, scale=beta, **options)[..., :M]
 
 
+def scores_of(q: Tensor, k: Tensor, beta: float) -> Tensor:
+    """beta q.k (B, H, T, S); scaled first, since q.k alone can overflow in float16."""
+    return (beta * q) @ repeat_heads(k, q.shape[1]).mT
+
+
 def masked_softmax(scores: Tensor, allowed: Tensor | None) -> Tensor:
     """Softmax over the allowed keys; zeros, with zero gradients, for a row that allows none."""
     if scores.shape[-1] == 0:
@@ -108,12 +115,10 @@ def masked_softmax(scores: Tensor, allowed: Tensor | None) -> Tensor:
 def inverse_temperature(mechanism: Mechanism, beta: float | None) -> float:
     if beta is None:
         return mechanism.head_dim**-0.5
-    if not beta > 0:
-        raise ValueError(f"{mechanism.name}: beta is {beta}; give a number above 0")
+    check_number(mechanism, "beta", beta, "a number above 0", lambda x: 0 < x < math.inf)
     return float(beta)
 
 
 def share(mechanism: Mechanism, dropout: float) -> float:
-    if not 0 <= dropout < 1:
-        raise ValueError(f"{mechanism.name}: dropout is {dropout}; give a number from 0 to below 1")
+    check_number(mechanism, "dropout", dropout, "a share from 0 to below 1", lambda x: 0 <= x < 1)
     return float(dropout)

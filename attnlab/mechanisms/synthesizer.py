@@ -16,13 +16,19 @@ from torch.nn import functional as F
 from attnlab.checks import check_size
 from attnlab.mask import Mask
 from attnlab.mechanism import Card, Mechanism, repeat_heads
-from attnlab.mechanisms.softmax import attend_masked, masked_softmax
+from attnlab.mechanisms.softmax import Dropout, attend_masked, masked_softmax, share
 
 SMALL = 0.001  # first tables are almost zero: every key then gets about the same weight
 
 
 class Table(Mechanism):
     """Softmax over scores that depend on the query side and the key's position alone."""
+
+    def __init__(
+        self, *, head_dim: int, heads: int, max_length: int | None, dropout: float
+    ) -> None:
+        super().__init__(head_dim=head_dim, heads=heads, max_length=max_length)
+        self.dropout = share(self, dropout)
 
     @abstractmethod
     def scores(self, q: Tensor, position: Tensor, S: int) -> Tensor:
@@ -33,6 +39,16 @@ class Table(Mechanism):
         (B, H, T, _), S = q.shape, k.shape[2]
         scores = self.scores(q, mask.positions(T, q.device), S).expand(B, H, T, S)
         return masked_softmax(scores.to(q.dtype), mask.allowed(T, S, q.device))
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
+        q, k, v = self.prepare(q, k, v, mask)
+        weights = F.dropout(self.weights(q, k, mask), self.dropout, self.training)
+        return weights @ repeat_heads(v, self.heads)
+
+    def _attend(self, query: Tensor, column: Tensor, v: Tensor, mask: Mask) -> Tensor:
+        """Where scores are a product of two thin matrices, they are softmax attention's."""
+        dropout = self.dropout if self.training else 0.0
+        return attend_masked(query, column, v, mask, 1.0, dropout)
 
 
 class Synthesizer(Table):
@@ -50,8 +66,15 @@ class Synthesizer(Table):
         uses_key=False,
     )
 
-    def __init__(self, *, head_dim: int, heads: int, max_length: int | None = None) -> None:
-        super().__init__(head_dim=head_dim, heads=heads, max_length=max_length)
+    def __init__(
+        self,
+        *,
+        head_dim: int,
+        heads: int,
+        max_length: int | None = None,
+        dropout: Dropout = 0.0,
+    ) -> None:
+        super().__init__(head_dim=head_dim, heads=heads, max_length=max_length, dropout=dropout)
         assert max_length is not None
         self.table = nn.Parameter(torch.empty(head_dim, max_length).uniform_(-SMALL, SMALL))
         self.bias = nn.Parameter(torch.zeros(max_length))
@@ -66,7 +89,7 @@ class Synthesizer(Table):
         query = F.pad(q.relu(), (0, 1), value=1.0)  # (B, H, T, D+1): the bias has a 1 of its own
         column = torch.cat([self.table, self.bias[None]])[:, : k.shape[2]].to(q.dtype)
         column = column.T.contiguous()  # (S, D+1); the fused kernel wants rows without gaps
-        return attend_masked(query, column.expand(*v.shape[:2], -1, -1), v, mask, beta=1.0)
+        return self._attend(query, column.expand(*v.shape[:2], -1, -1), v, mask)
 
 
 class PositionTable(Table):
@@ -95,8 +118,15 @@ class SynthesizerRandom(PositionTable):
         uses_query=False,
     )
 
-    def __init__(self, *, head_dim: int, heads: int, max_length: int | None = None) -> None:
-        super().__init__(head_dim=head_dim, heads=heads, max_length=max_length)
+    def __init__(
+        self,
+        *,
+        head_dim: int,
+        heads: int,
+        max_length: int | None = None,
+        dropout: Dropout = 0.0,
+    ) -> None:
+        super().__init__(head_dim=head_dim, heads=heads, max_length=max_length, dropout=dropout)
         assert max_length is not None
         table = torch.empty(heads, max_length, max_length)
         self.table = nn.Parameter(table.uniform_(-SMALL, SMALL))
@@ -125,8 +155,9 @@ class SynthesizerFactorized(PositionTable):
         heads: int,
         max_length: int | None = None,
         rank: Annotated[int, "width of the two thin tables"] = 8,
+        dropout: Dropout = 0.0,
     ) -> None:
-        super().__init__(head_dim=head_dim, heads=heads, max_length=max_length)
+        super().__init__(head_dim=head_dim, heads=heads, max_length=max_length, dropout=dropout)
         check_size(self, rank=rank)
         assert max_length is not None
         small = SMALL**0.5
@@ -143,7 +174,7 @@ class SynthesizerFactorized(PositionTable):
         query = self._rows(mask.positions(q.shape[2], q.device)).to(v.dtype)
         column = self.columns[:, : k.shape[2]].to(v.dtype)
         query, column = (x.expand(len(v), -1, -1, -1) for x in (query, column))
-        return attend_masked(query, column, repeat_heads(v, self.heads), mask, beta=1.0)
+        return self._attend(query, column, repeat_heads(v, self.heads), mask)
 
     def _rows(self, position: Tensor) -> Tensor:
         return self.rows[:, self.check_rows(position)].transpose(0, 1)  # (B or 1, H, T, R)

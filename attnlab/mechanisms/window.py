@@ -6,14 +6,14 @@ Letters: B batch, H heads, T queries, S keys, D head size, M value size.
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 
 import torch
 from torch import Tensor
 
 from attnlab.checks import check_read, check_size
 from attnlab.mask import Mask
-from attnlab.mechanism import Card, Mechanism, repeat_heads
+from attnlab.mechanism import Card, Mechanism
 from attnlab.mechanisms.blocks import attend_blocks, collect, spread
 from attnlab.mechanisms.softmax import (
     Beta,
@@ -21,6 +21,7 @@ from attnlab.mechanisms.softmax import (
     attend,
     inverse_temperature,
     masked_softmax,
+    scores_of,
     share,
 )
 from attnlab.state import KeyValues, State
@@ -66,18 +67,18 @@ class Window(Mechanism):
 
     def weights(self, q: Tensor, k: Tensor, mask: Mask) -> Tensor:
         q, k = self.prepare_weights(q, k, mask)
-        scores = self.beta * (q @ repeat_heads(k, self.heads).mT)  # (B, H, T, S)
         position = mask.positions(q.shape[2], q.device)[:, None, :, None]  # (B or 1, 1, T, 1)
         near = self.near(mask.causal, position, torch.arange(k.shape[2], device=q.device))
         real = mask.allowed(q.shape[2], k.shape[2], q.device)
-        return masked_softmax(scores, near if real is None else near & real)
+        allowed = near if real is None else near & real
+        return masked_softmax(scores_of(q, k, self.beta), allowed)
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
         q, k, v = self.prepare(q, k, v, mask)
         T, S = q.shape[2], k.shape[2]
-        block = max(self.window, SMALLEST_BLOCK)
+        block = max(min(self.window, S), SMALLEST_BLOCK)
         own = torch.arange(-(-S // block), device=q.device)[:, None]  # (Q, 1)
-        side = min(1, len(own) - 1)  # blocks to each side that the window can reach
+        side = min(1, max(0, len(own) - 1))  # blocks to each side that the window can reach
         reach = torch.arange(-side, 1 if mask.causal else side + 1, device=q.device)
         table = own + reach  # (Q, 1 to 3)
         table = table.masked_fill(table >= len(own), -1)
@@ -91,16 +92,24 @@ class Window(Mechanism):
         self, k: Tensor, v: Tensor, keys: Tensor | None = None, state: State | None = None
     ) -> State:
         k, v = self.prepare_memory(k, v, keys, state)
-        known = KeyValues.empty(k, v) if state is None else self.own(state, KeyValues)
-        return known.append(k, v, keys, keep=self.window - 1)
+        return self.grown(k, v, state).append(k, v, keys, keep=self.window - 1)
+
+    def signature(self) -> tuple[Any, ...]:
+        return (*super().signature(), self.window)
 
     def read(self, q: Tensor, state: State, start: int | Tensor) -> Tensor:
         check_read(self, q, state, start)
         known = self.own(state, KeyValues)
-        query_at = Mask(start=start).positions(q.shape[2], q.device)[:, None, :, None]
+        T = q.shape[2]
+        if known.recent < T:
+            raise ValueError(
+                f"window: {T} queries, but the last absorb had {known.recent} tokens; it reads for "
+                "those alone, because it forgets what lies a window before them"
+            )
+        k, v, keys = known.opened()
+        query_at = Mask(start=start).positions(T, q.device)[:, None, :, None]  # (B or 1, 1, T, 1)
         key_at = torch.arange(known.first, known.first + known.slots, device=q.device)
         allowed = self.near(False, query_at, key_at)  # (B or 1, 1, T, S)
-        if known.keys is not None:
-            allowed = allowed & known.keys[:, None, None, :]
-        dropout = self.dropout if self.training else 0.0
-        return attend(q, known.k, known.v, allowed, self.beta, dropout)
+        if keys is not None:
+            allowed = allowed & keys[:, None, None, :]
+        return attend(q, k, v, allowed, self.beta, self.dropout if self.training else 0.0)

@@ -1,0 +1,291 @@
+"""Layers around a mechanism: projections, feed-forward, block.
+
+Letters: B batch, T tokens, S memory tokens, W width, H heads, G key heads, D head size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from attnlab.create import create_attention
+from attnlab.mask import Mask
+from attnlab.position import Rotary
+from attnlab.state import State
+
+
+class MultiHead(nn.Module):
+    """Projections around any mechanism; only those that the mechanism uses are built.
+
+    With `memory_width` it is cross-attention: keys and values come from another sequence.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        attention: str = "softmax",
+        *,
+        key_heads: int | None = None,
+        memory_width: int | None = None,
+        causal: bool = False,
+        max_length: int | None = None,
+        dropout: float = 0.0,
+        bias: bool = True,
+        rotary: Rotary | None = None,
+        normalise: bool = False,
+    ) -> None:
+        super().__init__()
+        key_heads = heads if key_heads is None else key_heads
+        if width % heads or heads % key_heads:
+            raise ValueError(
+                f"MultiHead: width {width}, {heads} heads, {key_heads} key heads; "
+                "width must be a multiple of heads, and heads one of key heads"
+            )
+        self.heads, self.key_heads, self.head_dim = heads, key_heads, width // heads
+        self.mechanism = create_attention(
+            attention, head_dim=self.head_dim, heads=heads, max_length=max_length, dropout=dropout
+        )
+        card, cross = self.mechanism.card, memory_width is not None
+        if cross and not card.cross:
+            raise ValueError(f"{attention}: refuses cross-attention; use softmax or a kernel")
+        if causal and not card.causal:
+            raise ValueError(f"{attention}: has no causal form; a decoder needs one")
+        self.rotary = None if cross else rotary  # two sequences have no common positions
+        q = heads * self.head_dim if card.uses_query else 0
+        k = key_heads * self.head_dim if card.uses_key else 0
+        v = key_heads * self.head_dim
+        self.sizes = (q, k, v)
+        self.query = nn.Linear(width, q, bias=bias) if cross and q else None
+        # one product for all that reads the same input
+        self.project = nn.Linear(
+            width if memory_width is None else memory_width, (0 if cross else q) + k + v, bias=bias
+        )
+        self.out = nn.Linear(width, width, bias=bias)
+        self.query_norm = nn.RMSNorm(self.head_dim) if normalise and q else None
+        self.key_norm = nn.RMSNorm(self.head_dim) if normalise and k else None
+
+    def forward(self, x: Tensor, mask: Mask, memory: Tensor | None = None) -> Tensor:
+        """(B, T, W) -> (B, T, W); memory (B, S, memory width) for cross-attention."""
+        return self._join(self.mechanism(*self._split(x, mask, memory), mask))
+
+    def prefill(self, x: Tensor, mask: Mask) -> tuple[Tensor, State]:
+        """Self-attention over a prompt, and the state to go on from."""
+        q, k, v = self._split(x, mask, None)
+        return self._join(self.mechanism(q, k, v, mask)), self.mechanism.absorb(k, v, mask.keys)
+
+    def absorb_memory(self, memory: Tensor, keys: Tensor | None) -> State:
+        k, v = self._heads(self.project(memory), self.sizes[1:])
+        return self.mechanism.absorb(self._normalised(k, self.key_norm), v, keys)
+
+    def step(self, x: Tensor, state: State, start: int | Tensor) -> tuple[Tensor, State]:
+        """Self-attention of the next tokens (B, T, W), each to all before; T is usually 1."""
+        q, k, v = self._split(x, Mask(start=start), None)
+        state = self.mechanism.absorb(k, v, None, state)
+        return self._join(self.mechanism.read(q, state, start)), state
+
+    def read_memory(self, x: Tensor, state: State, start: int | Tensor) -> Tensor:
+        return self._join(self.mechanism.read(self._query(x), state, start))
+
+    def _split(self, x: Tensor, mask: Mask, memory: Tensor | None) -> list[Tensor]:
+        """q, k and v, each (B, heads, length, D or 0)."""
+        if memory is not None:
+            k, v = self._heads(self.project(memory), self.sizes[1:])
+            return [self._query(x), self._normalised(k, self.key_norm), v]
+        q, k, v = self._heads(self.project(x), self.sizes)
+        q, k = self._normalised(q, self.query_norm), self._normalised(k, self.key_norm)
+        if self.rotary is not None:
+            position = mask.positions(x.shape[1], x.device)
+            q = self.rotary(q, position) if q.shape[-1] else q
+            k = self.rotary(k, position) if k.shape[-1] else k
+        return [q, k, v]
+
+    def _query(self, x: Tensor) -> Tensor:
+        projected = x[..., :0] if self.query is None else self.query(x)
+        return self._normalised(self._heads(projected, self.sizes[:1])[0], self.query_norm)
+
+    def _heads(self, projected: Tensor, sizes: tuple[int, ...]) -> list[Tensor]:
+        """(B, T, sizes) -> each (B, heads, T, D); what is not used keeps its heads, at width 0."""
+        B, T, _ = projected.shape
+        counts = (self.heads, self.key_heads, self.key_heads)[-len(sizes) :]
+        counts = (self.heads,) if len(sizes) == 1 else counts
+        parts = zip(projected.split(list(sizes), dim=-1), counts, strict=True)
+        return [x.reshape(B, T, n, x.shape[-1] // n).transpose(1, 2) for x, n in parts]
+
+    @staticmethod
+    def _normalised(x: Tensor, norm: nn.Module | None) -> Tensor:
+        return x if norm is None else norm(x)
+
+    def _join(self, out: Tensor) -> Tensor:
+        return self.out(out.transpose(1, 2).flatten(2))
+
+
+class FeedForward(nn.Module):
+    """Position by position: gelu, relu2 (ReLU squared) or swiglu."""
+
+    def __init__(
+        self, width: int, kind: str = "gelu", inner: int | None = None, bias: bool = True
+    ) -> None:
+        super().__init__()
+        if kind not in FEED_FORWARDS:
+            raise ValueError(f"feed-forward {kind!r}; there are {', '.join(FEED_FORWARDS)}")
+        self.kind = kind
+        # a gated layer has three matrices: two thirds of the width make the same size
+        inner = inner or (4 * width if kind != "swiglu" else 8 * width // 3)
+        self.rise = nn.Linear(width, 2 * inner if kind == "swiglu" else inner, bias=bias)
+        self.fall = nn.Linear(inner, width, bias=bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.fall(FEED_FORWARDS[self.kind](self.rise(x)))
+
+
+def _swiglu(x: Tensor) -> Tensor:
+    gate, value = x.chunk(2, dim=-1)
+    return F.silu(gate) * value
+
+
+FEED_FORWARDS: dict[str, Callable[[Tensor], Tensor]] = {
+    "gelu": F.gelu,
+    "relu2": lambda x: F.relu(x).square(),
+    "swiglu": _swiglu,
+}
+NORMS: dict[str, type[nn.Module]] = {"layer": nn.LayerNorm, "rms": nn.RMSNorm}
+
+
+@dataclass(frozen=True, eq=False)
+class BlockState:
+    """What a block remembers while decoding."""
+
+    own: State
+    memory: State | None
+
+    def select(self, rows: Tensor) -> BlockState:
+        memory = None if self.memory is None else self.memory.select(rows)
+        return BlockState(self.own.select(rows), memory)
+
+    def trim(self, lengths: Tensor) -> BlockState:
+        return BlockState(self.own.trim(lengths), self.memory)
+
+
+class Block(nn.Module):
+    """Attention, optionally attention to a memory, and feed-forward, each with a residual path."""
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        attention: str = "softmax",
+        *,
+        cross_attention: str | None = None,
+        memory_width: int | None = None,
+        memory_length: int | None = None,
+        feed_forward: str = "gelu",
+        feed_width: int | None = None,
+        norm: str = "layer",
+        norm_first: bool = True,
+        dropout: float = 0.0,
+        bias: bool = True,
+        **options: Any,
+    ) -> None:
+        super().__init__()
+        if norm not in NORMS:
+            raise ValueError(f"norm {norm!r}; there are {', '.join(NORMS)}")
+        self.norm_first = norm_first
+        self.attention = MultiHead(width, heads, attention, dropout=dropout, bias=bias, **options)
+        self.attention_norm = NORMS[norm](width)
+        self.cross: MultiHead | None = None
+        if cross_attention is not None:
+            self.cross = MultiHead(
+                width,
+                heads,
+                cross_attention,
+                memory_width=width if memory_width is None else memory_width,
+                max_length=memory_length,
+                dropout=dropout,
+                bias=bias,
+            )
+            self.cross_norm = NORMS[norm](width)
+        self.feed_forward = FeedForward(width, feed_forward, feed_width, bias)
+        self.feed_norm = NORMS[norm](width)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(
+        self, x: Tensor, mask: Mask, memory: Tensor | None = None, memory_mask: Mask | None = None
+    ) -> Tensor:
+        x = self._residual(x, self.attention_norm, lambda h: self.attention(h, mask))
+        if self.cross is not None:
+            cross, there = self.cross, memory_mask or Mask()
+            x = self._residual(x, self.cross_norm, lambda h: cross(h, there, memory))
+        return self._residual(x, self.feed_norm, self.feed_forward)
+
+    def prefill(
+        self, x: Tensor, mask: Mask, memory: Tensor | None = None, memory_keys: Tensor | None = None
+    ) -> tuple[Tensor, BlockState]:
+        """`forward` over a prompt, and the state to go on from."""
+        remembered = None
+        if self.cross is not None:
+            assert memory is not None
+            remembered = self.cross.absorb_memory(memory, memory_keys)
+        return self._with_state(
+            x, lambda h: self.attention.prefill(h, mask), remembered, mask.start
+        )
+
+    def step(self, x: Tensor, state: BlockState, start: int | Tensor) -> tuple[Tensor, BlockState]:
+        return self._with_state(
+            x, lambda h: self.attention.step(h, state.own, start), state.memory, start
+        )
+
+    def _with_state(
+        self,
+        x: Tensor,
+        attend: Callable[[Tensor], tuple[Tensor, State]],
+        memory: State | None,
+        start: int | Tensor,
+    ) -> tuple[Tensor, BlockState]:
+        states: list[State] = []
+
+        def attention(h: Tensor) -> Tensor:
+            out, state = attend(h)
+            states.append(state)
+            return out
+
+        x = self._residual(x, self.attention_norm, attention)
+        if self.cross is not None and memory is not None:
+            cross = self.cross
+            x = self._residual(x, self.cross_norm, lambda h: cross.read_memory(h, memory, start))
+        return self._residual(x, self.feed_norm, self.feed_forward), BlockState(states[0], memory)
+
+    def _residual(self, x: Tensor, norm: nn.Module, layer: Callable[[Tensor], Tensor]) -> Tensor:
+        if self.norm_first:
+            return x + self.dropout(layer(norm(x)))
+        return norm(x + self.dropout(layer(x)))
+
+
+def initialise(module: nn.Module, std: float = 0.02) -> None:
+    """Matrices and embeddings ~ N(0, std), biases 0; mechanisms and norms keep their own start."""
+    if isinstance(module, nn.Linear | nn.Embedding | nn.Conv2d):
+        nn.init.normal_(module.weight, std=std)
+        if getattr(module, "bias", None) is not None:
+            nn.init.zeros_(module.bias)  # type: ignore[arg-type]
+
+
+def every_layer(attention: str | list[str], layers: int) -> list[str]:
+    """One line of text for each layer, from one for all or a list."""
+    if isinstance(attention, str):
+        return [attention] * layers
+    if len(attention) != layers:
+        raise ValueError(
+            f"attention names {len(attention)} layers ({', '.join(attention)}), the model has "
+            f"{layers}; give one for all, or one for each"
+        )
+    return list(attention)
+
+
+def last_real(x: Tensor, lengths: Tensor) -> Tensor:
+    """(B, T, W) -> (B, W): the vector at each row's last real token."""
+    return x[torch.arange(len(x), device=x.device), lengths.to(x.device) - 1]

@@ -1,0 +1,48 @@
+"""Models by kind; `load` opens any folder that one was saved in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from attnlab.models.base import CONFIG, WEIGHTS, Model, load_weights, read_description
+from attnlab.models.decoder import Decoder
+from attnlab.models.encoder import Encoder, EncoderConfig
+from attnlab.models.seq2seq import Seq2Seq, Seq2SeqConfig
+from attnlab.models.stack import StackConfig
+from attnlab.models.vision import ConvNet, ConvNetConfig, ViT, ViTConfig
+
+MODELS: dict[str, type[Model]] = {
+    model.kind: model for model in (Decoder, Encoder, Seq2Seq, ViT, ConvNet)
+}
+
+__all__ = [
+    "MODELS",
+    "ConvNet",
+    "ConvNetConfig",
+    "Decoder",
+    "Encoder",
+    "EncoderConfig",
+    "Model",
+    "Seq2Seq",
+    "Seq2SeqConfig",
+    "StackConfig",
+    "ViT",
+    "ViTConfig",
+    "create",
+    "load",
+]
+
+
+def create(description: dict[str, object], source: object = "config") -> Model:
+    """A new model of this description, as `Model.description` gives it."""
+    kind = str(description.get("model"))
+    if kind not in MODELS:
+        raise ValueError(f"{source}: no model {kind!r}; there are {', '.join(MODELS)}")
+    return MODELS[kind].from_description(description, source)
+
+
+def load(folder: str | Path) -> Model:
+    """Any model that was saved in this folder, in evaluation mode."""
+    model = create(read_description(folder), Path(folder) / CONFIG)
+    load_weights(model, Path(folder) / WEIGHTS)
+    return model.eval()

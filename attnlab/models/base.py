@@ -1,0 +1,122 @@
+"""What all models share: a configuration, and a folder to be saved in and loaded from."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from safetensors import SafetensorError
+from safetensors.torch import load_model, save_model
+from torch import nn
+
+from attnlab.layers import MultiHead
+from attnlab.position import Learned
+
+CONFIG, WEIGHTS = "config.json", "model.safetensors"
+
+
+class Model(nn.Module):
+    """A model is made from its configuration alone, a frozen dataclass."""
+
+    kind: ClassVar[str]
+    config_class: ClassVar[type[Any]]
+    config: Any
+
+    def parameter_count(self) -> int:
+        """Of everything that is learned; what two layers share counts once."""
+        return sum(parameter.numel() for parameter in self.parameters())
+
+    def flops_per_token(self, length: int) -> float:
+        """Of one training step, forward and backward, in texts of this length.
+
+        Six for each weight that multiplies a token (embeddings and positions are only looked up),
+        and twelve for each number of its vector and token that it may look at, in every layer.
+        """
+        looked_up = (nn.Embedding, Learned)
+        idle = {
+            id(p)
+            for layer in self.modules()
+            if isinstance(layer, looked_up)
+            for p in layer.parameters()
+        }
+        used = {id(m.weight): m.weight for m in self.modules() if isinstance(m, nn.Linear)}
+        weights = sum(p.numel() for p in self.parameters() if id(p) not in idle or id(p) in used)
+        widths = sum(m.heads * m.head_dim for m in self.modules() if isinstance(m, MultiHead))
+        return 6.0 * weights + 12.0 * widths * length
+
+    def description(self) -> dict[str, Any]:
+        return {"model": self.kind, **dataclasses.asdict(self.config)}
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write config.json and model.safetensors."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        save_model(self, str(folder / WEIGHTS))
+        text = json.dumps(self.description(), indent=2) + "\n"
+        (folder / CONFIG).write_text(text, encoding="utf-8")
+
+    @classmethod
+    def from_pretrained(cls, folder: str | Path) -> Self:
+        """The model that `save_pretrained` wrote, in evaluation mode."""
+        model = cls.from_description(read_description(folder), Path(folder) / CONFIG)
+        load_weights(model, Path(folder) / WEIGHTS)
+        return model.eval()
+
+    @classmethod
+    def from_description(cls, description: dict[str, Any], source: object = "config") -> Self:
+        settings = {key: value for key, value in description.items() if key != "model"}
+        if description.get("model") != cls.kind:
+            raise ValueError(f"{source}: a {description.get('model')!r} model, not a {cls.kind!r}")
+        return cls(make_config(cls.config_class, settings, source))
+
+
+def make_config(kind: type[Any], settings: dict[str, Any], source: object) -> Any:
+    """The dataclass of these settings; nested ones too. Unknown and missing names are told."""
+    fields = {field.name: field for field in dataclasses.fields(kind)}
+    unknown = sorted(set(settings) - set(fields))
+    needed = [
+        name
+        for name, field in fields.items()
+        if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+    ]
+    missing = sorted(set(needed) - set(settings))
+    if unknown or missing:
+        problem = f"unknown {', '.join(unknown)}" if unknown else f"missing {', '.join(missing)}"
+        raise ValueError(f"{source}: {problem} (settings: {', '.join(fields)})")
+    nested = getattr(kind, "nested", {})
+    made = {
+        name: make_config(nested[name], value, source)
+        if name in nested and isinstance(value, dict)
+        else value
+        for name, value in settings.items()
+    }
+    return kind(**made)
+
+
+def read_description(folder: str | Path) -> dict[str, Any]:
+    path = Path(folder) / CONFIG
+    try:
+        description = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ValueError(f"{folder}: no model here; {CONFIG} is missing") from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: not JSON ({error})") from None
+    # a run folder keeps the model's part of its configuration under "model"
+    inner = description.get("model") if isinstance(description, dict) else None
+    if isinstance(inner, dict):
+        description = inner
+    if not isinstance(description, dict) or "model" not in description:
+        raise ValueError(f"{path}: does not describe an attnlab model")
+    return description
+
+
+def load_weights(model: nn.Module, path: Path) -> None:
+    try:
+        load_model(model, str(path))
+    except FileNotFoundError:
+        raise ValueError(f"{path.parent}: no weights here; {path.name} is missing") from None
+    except (SafetensorError, RuntimeError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise ValueError(f"{path}: these weights do not fit the model ({reason})") from None

@@ -1,0 +1,76 @@
+"""A decoder-only language model, as GPT.
+
+Letters: B batch, T tokens, W width, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from torch import Tensor, nn
+
+from attnlab.layers import initialise
+from attnlab.models.base import Model
+from attnlab.models.stack import DecodingState, Stack, StackConfig
+
+
+class Decoder(Model):
+    """Reads a text from left to right; its logits at each token are for the next one."""
+
+    kind = "decoder"
+    config_class = StackConfig
+    config: StackConfig
+
+    def __init__(self, config: StackConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.stack = Stack(config, causal=True)
+        self.head = nn.Linear(config.width, config.vocabulary, bias=False)
+        self.apply(initialise)
+        if config.tie:
+            self.head.weight = self.stack.embedding.weight
+
+    @classmethod
+    def preset(cls, name: str, **changes: Any) -> Decoder:
+        """A model by name: `course`, the classic character GPT."""
+        if name not in PRESETS:
+            raise ValueError(f"no preset {name!r}; there are {', '.join(PRESETS)}")
+        config = replace(PRESETS[name], **changes)
+        if name == "course":
+            # The course's synthesizer has a table of one column less than the context.
+            config = replace(config, attention=_course_tables(config))
+        return cls(config)
+
+    @property
+    def max_length(self) -> int | None:
+        return self.stack.max_length
+
+    def forward(self, ids: Tensor, keys: Tensor | None = None) -> Tensor:
+        """(B, T) -> logits (B, T, V); `keys` (B, T) is False for padding."""
+        return self.head(self.stack(ids, keys))
+
+    def prefill(self, ids: Tensor, lengths: Tensor) -> tuple[Tensor, DecodingState]:
+        """Right-padded prompts (B, T) -> logits of the next token (B, V), and a state."""
+        x, state = self.stack.prefill(ids, lengths)
+        return self.head(x), state
+
+    def step(self, ids: Tensor, state: DecodingState) -> tuple[Tensor, DecodingState]:
+        """One token more per row, (B,) -> logits (B, V), and the state after it."""
+        x, state = self.stack.step(ids, state)
+        return self.head(x), state
+
+
+PRESETS = {
+    "course": StackConfig(vocabulary=256, context=128, width=256, layers=4, heads=8, dropout=0.1),
+}
+
+
+def _course_tables(config: StackConfig) -> str | list[str]:
+    def sized(attention: str) -> str:
+        plain = attention.startswith("synthesizer") and not set(attention) & set(":+*")
+        return f"{attention}:max_length={config.context - 1}" if plain else attention
+
+    if isinstance(config.attention, str):
+        return sized(config.attention)
+    return [sized(attention) for attention in config.attention]

@@ -1,0 +1,69 @@
+"""An encoder, as BERT: every token sees every other.
+
+Letters: B batch, T tokens, W width, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from attnlab.layers import NORMS, initialise
+from attnlab.models.base import Model
+from attnlab.models.stack import Stack, StackConfig
+
+
+@dataclass(frozen=True)
+class EncoderConfig(StackConfig):
+    pooling: Annotated[str, "what stands for a whole text: its first token, or the mean"] = "first"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.pooling not in ("first", "mean"):
+            raise ValueError(f"pooling {self.pooling!r}; there are first, mean")
+
+
+class Encoder(Model):
+    """`forward` gives the masked-language logits, `encode` the vectors, `pool` one per text."""
+
+    kind = "encoder"
+    config_class = EncoderConfig
+    config: EncoderConfig
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.stack = Stack(config, causal=False)
+        self.transform = nn.Linear(config.width, config.width)
+        self.transform_norm = NORMS[config.norm](config.width)
+        self.head = nn.Linear(config.width, config.vocabulary)
+        self.pooler = nn.Linear(config.width, config.width)
+        self.apply(initialise)
+        if config.tie:
+            self.head.weight = self.stack.embedding.weight
+
+    @property
+    def max_length(self) -> int | None:
+        return self.stack.max_length
+
+    def encode(self, ids: Tensor, keys: Tensor | None = None) -> Tensor:
+        """(B, T) -> (B, T, W); `keys` (B, T) is False for padding."""
+        return self.stack(ids, keys)
+
+    def forward(self, ids: Tensor, keys: Tensor | None = None) -> Tensor:
+        """(B, T) -> logits (B, T, V) of what stands, or should stand, at each token."""
+        return self.head(self.transform_norm(F.gelu(self.transform(self.encode(ids, keys)))))
+
+    def pool(self, x: Tensor, keys: Tensor | None = None) -> Tensor:
+        """Vectors (B, T, W) -> one per text (B, W)."""
+        if self.config.pooling == "first":
+            pooled = x[:, 0]
+        elif keys is None:
+            pooled = x.mean(1)
+        else:
+            real = keys[..., None]
+            pooled = x.masked_fill(~real, 0).sum(1) / real.sum(1).clamp(min=1)
+        return self.pooler(pooled).tanh()

@@ -1,0 +1,1 @@
+"""Tasks: the data, loss, metric and recipe of each."""

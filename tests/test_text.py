@@ -1,0 +1,249 @@
+"""Texts to train on: gathered without imports, read without surprises, split for good."""
+
+from __future__ import annotations
+
+import abc
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attnlab.tasks.language import text
+from attnlab.tasks.language.text import documentation_text, read_documents, split_documents
+
+LIMIT = 300_000
+
+
+@pytest.fixture(scope="module")
+def documentation() -> list[str]:
+    return documentation_text(LIMIT)
+
+
+# Documentation
+
+
+def test_documentation_is_substantial(documentation: list[str]) -> None:
+    assert LIMIT - text.SHORTEST < sum(map(len, documentation)) <= LIMIT
+    assert len(documentation) == len(set(documentation)) > 500
+    assert min(map(len, documentation)) >= text.SHORTEST
+    joined = "\n".join(documentation)
+    assert joined.count(" the ") > 2000
+    assert not text.NOT_TEXT.search(joined)
+    assert joined == joined.encode("utf-8").decode("utf-8")
+
+
+def test_documentation_is_clean(documentation: list[str]) -> None:
+    unclean = [document for document in documentation if document != document.strip()]
+    assert len(unclean) <= 1  # the one that was cut
+    assert abc.__doc__ is not None
+    assert abc.__doc__.strip() in documentation  # the library comes first
+
+
+def test_documentation_is_deterministic(documentation: list[str]) -> None:
+    assert documentation_text(LIMIT) == documentation
+    shuffled = documentation_text(LIMIT, seed=1)
+    assert shuffled != documentation
+    assert sorted(shuffled) == sorted(documentation)
+
+
+def test_documentation_imports_nothing_and_runs_everywhere() -> None:
+    program = (
+        "import sys; from attnlab.tasks.language.text import documentation_text, _sources\n"
+        "names = {path.stem for path in _sources()}\n"
+        "assert {'sympify', 'argparse'} <= names, 'sympy and the library are among the sources'\n"
+        "import random, inspect\n"
+        "before = set(sys.modules)\n"
+        "documents = documentation_text(100_000)\n"
+        "assert sum(map(len, documents)) > 99_000\n"
+        "assert set(sys.modules) == before, set(sys.modules) - before\n"
+        "assert not {'sympy', 'torch', 'numpy', 'antigravity'} & set(sys.modules)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == ""
+
+
+def sources(root: Path, monkeypatch: pytest.MonkeyPatch, **content: str | bytes) -> None:
+    """Roots of our own: `stdlib__a` becomes stdlib/a.py, `installed__b__c` installed/b/c.py."""
+    for name, source in content.items():
+        path = (root / Path(*name.split("__"))).with_suffix(".py")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(source.encode() if isinstance(source, str) else source)
+    paths = {"stdlib": "stdlib", "purelib": "installed", "platlib": "installed"}
+    found = {key: str(root / folder) for key, folder in paths.items()}
+    monkeypatch.setattr(sysconfig, "get_paths", lambda: found)
+
+
+def sentence(name: str) -> str:
+    return f"The sentence of {name}, long enough to be kept as a document."
+
+
+def test_documentation_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    function = f'''
+if True:
+    try:
+        pass
+    except ValueError:
+        async def f():
+            """{sentence("f")}
+
+            Then:
+                indented.
+            """
+'''
+    sources(
+        tmp_path,
+        monkeypatch,
+        stdlib__z=f'class Z:\n    """{sentence("Z")}"""\n    def f(self):\n        """Short."""',
+        stdlib__test__t=f'"""{sentence("a test")}"""',
+        installed__a__f=function,
+        installed__a__g=f'"""{sentence("Z")}"""\nraise SystemExit("imported!")',  # a copy
+        installed__b=f'"""{sentence("b")} \\d"""',  # a SyntaxWarning, which is an error here
+        installed__broken='"""No end',
+        installed__nul=b'"""\0"""',
+        installed__latin=f'# coding: latin-1\n"""{sentence("é")}"""'.encode("latin-1"),
+        installed__wrong=f'"""{sentence("é")}"""'.encode("latin-1"),
+        installed__surrogate=f'"""{sentence("a")} \\ud800"""',
+        installed__deep="(" * 5000,
+        installed__long="if 0: pass\n" + "elif 0: pass\n" * 1500,
+    )
+    (tmp_path / "installed" / "folder.py").mkdir()
+    (tmp_path / "installed" / "loop").symlink_to(tmp_path)
+    heard: list[int] = []
+    documents = documentation_text(progress=heard.append)
+    expected = [
+        sentence("Z"),
+        sentence("f") + "\n\nThen:\n    indented.",
+        sentence("b") + r" \d",
+        sentence("é"),
+    ]
+    assert sorted(documents) == sorted(expected)
+    assert heard == sorted(heard)
+    assert heard[-1] == sum(map(len, expected))
+    # The library first, the last document cut to fit, too short a rest left out.
+    first = len(sentence("Z"))
+    assert documentation_text(first + 39) == [sentence("Z")]
+    assert set(documentation_text(first + 45)) == {sentence("Z"), sentence("f")[:45]}
+
+
+def test_documentation_mistakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ValueError, match=r"limit 39: .* 40 characters"):
+        documentation_text(39)
+    sources(tmp_path, monkeypatch)
+    with pytest.raises(ValueError, match="no sources"):
+        documentation_text()
+
+
+# Files
+
+
+def test_read_documents(tmp_path: Path) -> None:
+    plain, lines, marked = tmp_path / "a.txt", tmp_path / "b.JSONL", tmp_path / "c.md"
+    plain.write_bytes("One.\r\n\r\nStill öne.\r".encode())
+    lines.write_text('{"text": "two\\n", "id": 3}\n\n{"text": "thr\u2028ee"}\n', encoding="utf-8")
+    marked.write_bytes(b"\xef\xbb\xbffour")
+    expected = ["One.\n\nStill öne.\n", "two\n", "thr\u2028ee", "four"]
+    assert read_documents([plain, lines, marked]) == expected
+    assert read_documents([str(marked), plain]) == ["four", expected[0]]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("a.txt", b"", "is empty"),
+        ("a.txt", b" \n\t", "is empty"),
+        ("a.txt", b"abc\xe9def", "not UTF-8 text (byte 3 is 0xe9)"),
+        ("a.txt", b"\xef\xbb\xbfab\xff", "not UTF-8 text (byte 5 is 0xff)"),
+        ("a.txt", "text".encode("utf-16"), "not UTF-8 text (byte 0 is 0xff)"),
+        ("a.txt", b"ab\x00", "binary, not text (byte 2 is zero)"),
+        ("a.jsonl", b'{"text": "a"}\n{text}', "line 2 is not JSON"),
+        ("a.jsonl", b'{"text": "a"}\n\n' + b"[" * 100_000, "line 3 is not JSON"),
+        ("a.jsonl", b'{"body": "a"}', 'line 1 has no "text"'),
+        ("a.jsonl", b'"text"', 'line 1 has no "text"'),
+        ("a.jsonl", b'{"text": 3}', 'line 1 has no "text"'),
+        ("a.jsonl", b'{"text": " "}', 'line 1 has no "text"'),
+    ],
+)
+def test_bad_files_are_one_line(name: str, content: bytes, words: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    assert_refused(path, words)
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    assert_refused(tmp_path / "missing.txt", "no such file")
+    assert_refused(tmp_path, "is a folder")
+    (tmp_path / "loop.txt").symlink_to("loop.txt")
+    assert_refused(tmp_path / "loop.txt", "cannot be read")
+    with pytest.raises(ValueError, match="no files"):
+        read_documents([])
+
+
+def assert_refused(path: Path, words: str) -> None:
+    with pytest.raises(ValueError, match=r".") as caught:
+        read_documents([path])
+    message = str(caught.value)
+    assert message.startswith(f"{path}: ")
+    assert words in message
+    assert "\n" not in message
+
+
+# Splits
+
+
+any_text = st.text(st.characters(), min_size=2, max_size=9)
+
+
+@given(st.lists(any_text, min_size=2), st.floats(0.01, 0.99), st.integers(0, 3))
+def test_split_documents(documents: list[str], share: float, seed: int) -> None:
+    train, validation = split_documents(documents, share, seed)
+    assert train
+    assert validation
+    assert sorted(train + validation) == sorted(documents)
+    if len(set(documents)) > 1:
+        assert not set(train) & set(validation)
+        held = set(validation)
+        assert train == [each for each in documents if each not in held]
+        assert validation == [each for each in documents if each in held]
+        again = split_documents(documents[::-1], share, seed)
+        assert again == (train[::-1], validation[::-1])
+
+
+@given(any_text, st.floats(0.01, 0.99))
+def test_split_one_document(document: str, share: float) -> None:
+    [train], [validation] = split_documents([document], share)
+    assert train + validation == document
+    assert train
+    assert validation
+    assert abs(len(validation) - share * len(document)) <= 1
+
+
+def test_split_by_hand() -> None:
+    assert split_documents(["abcdefghij"], share=0.3) == (["abcdefg"], ["hij"])
+    assert split_documents(["a", "a", "a"]) == (["a", "a"], ["a"])
+
+
+def test_split_share_seed_and_growth() -> None:
+    documents = [f"document {number}" for number in range(3000)]
+    train, validation = split_documents(documents)
+    assert 110 < len(validation) < 190
+    assert split_documents(documents, seed=1)[1] != validation
+    fewer = split_documents(documents[:1500])
+    assert set(fewer[0]) <= set(train)
+    assert set(fewer[1]) <= set(validation)
+
+
+def test_split_mistakes() -> None:
+    for share in (0.0, 1.0, -1.0, float("nan")):
+        with pytest.raises(ValueError, match="share"):
+            split_documents(["a", "b"], share)
+    with pytest.raises(ValueError, match="no documents"):
+        split_documents([])
+    with pytest.raises(ValueError, match="1 characters"):
+        split_documents(["a"])
