@@ -1,5 +1,6 @@
 # make demo   set up and take the tour      make test   set up and run the tests
-# make lint   style and types               make scaling   the cost benchmark      make clean
+# make lint   style and types               make test-slow   what takes minutes
+# make scaling   the cost benchmark         make clean
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -7,7 +8,7 @@ INSTALLED := $(VENV)/.installed
 # also reaches the isolated environment in which pip builds the package
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 
-.PHONY: demo test lint scaling clean
+.PHONY: demo test test-slow lint scaling clean
 
 demo: $(INSTALLED)
 	$(BIN)/attnlab demo
@@ -15,6 +16,9 @@ demo: $(INSTALLED)
 # one thread per process: two OpenMP threads lose to one when both cores are busy
 test: $(INSTALLED)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 $(PYTEST)
+
+test-slow: $(INSTALLED)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow $(PYTEST)
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .

@@ -15,6 +15,7 @@ from torch.nn import functional as F
 
 from attnlab.create import create_attention
 from attnlab.mask import Mask
+from attnlab.mechanisms.softmax import drop
 from attnlab.position import Rotary
 from attnlab.state import State
 
@@ -78,6 +79,15 @@ class MultiHead(nn.Module):
         """Self-attention over a prompt, and the state to go on from."""
         q, k, v = self._split(x, mask, None)
         return self._join(self.mechanism(q, k, v, mask)), self.mechanism.absorb(k, v, mask.keys)
+
+    def prefill_last(self, x: Tensor, mask: Mask, lengths: Tensor) -> tuple[Tensor, State]:
+        """The same for the last real token of each row alone (B, 1, W): decoding equals forward."""
+        q, k, v = self._split(x, mask, None)
+        state = self.mechanism.absorb(k, v, mask.keys)
+        state = state if mask.keys is None else state.trim(lengths)
+        newest = last_real(q.transpose(1, 2), lengths)[:, :, None]  # (B, H, 1, D)
+        start = lengths - 1 if mask.keys is not None else x.shape[1] - 1
+        return self._join(self.mechanism.read(newest, state, start)), state
 
     def absorb_memory(self, memory: Tensor, keys: Tensor | None) -> State:
         k, v = self._heads(self.project(memory), self.sizes[1:])
@@ -212,7 +222,7 @@ class Block(nn.Module):
             self.cross_norm = NORMS[norm](width)
         self.feed_forward = FeedForward(width, feed_forward, feed_width, bias)
         self.feed_norm = NORMS[norm](width)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(
         self, x: Tensor, mask: Mask, memory: Tensor | None = None, memory_mask: Mask | None = None
@@ -227,13 +237,34 @@ class Block(nn.Module):
         self, x: Tensor, mask: Mask, memory: Tensor | None = None, memory_keys: Tensor | None = None
     ) -> tuple[Tensor, BlockState]:
         """`forward` over a prompt, and the state to go on from."""
-        remembered = None
-        if self.cross is not None:
-            assert memory is not None
-            remembered = self.cross.absorb_memory(memory, memory_keys)
+        remembered = self._memory(memory, memory_keys)
         return self._with_state(
             x, lambda h: self.attention.prefill(h, mask), remembered, mask.start
         )
+
+    def prefill_last(
+        self,
+        x: Tensor,
+        mask: Mask,
+        lengths: Tensor,
+        memory: Tensor | None = None,
+        memory_keys: Tensor | None = None,
+    ) -> tuple[Tensor, BlockState]:
+        """`prefill` for the last real token of each row alone: (B, 1, W).
+
+        In a model's last block nobody looks at the others any more.
+        """
+        whole = self.attention_norm(x) if self.norm_first else x
+        out, state = self.attention.prefill_last(whole, mask, lengths)
+        last = last_real(x, lengths)[:, None]  # (B, 1, W)
+        remembered = self._memory(memory, memory_keys)
+        return self._with_state(last, lambda _: (out, state), remembered, lengths - 1)
+
+    def _memory(self, memory: Tensor | None, keys: Tensor | None) -> State | None:
+        if self.cross is None:
+            return None
+        assert memory is not None
+        return self.cross.absorb_memory(memory, keys)
 
     def step(self, x: Tensor, state: BlockState, start: int | Tensor) -> tuple[Tensor, BlockState]:
         return self._with_state(
@@ -266,6 +297,13 @@ class Block(nn.Module):
         return norm(x + self.dropout(layer(x)))
 
 
+class Dropout(nn.Dropout):
+    """nn.Dropout with cheaper randomness: on a CPU the draws cost more than the arithmetic."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return drop(x, self.p if self.training else 0.0)
+
+
 def initialise(module: nn.Module, std: float = 0.02) -> None:
     """Matrices and embeddings ~ N(0, std), biases 0; mechanisms and norms keep their own start."""
     if isinstance(module, nn.Linear | nn.Embedding | nn.Conv2d):
@@ -287,5 +325,5 @@ def every_layer(attention: str | list[str], layers: int) -> list[str]:
 
 
 def last_real(x: Tensor, lengths: Tensor) -> Tensor:
-    """(B, T, W) -> (B, W): the vector at each row's last real token."""
+    """(B, T, ...) -> (B, ...): what stands at each row's last real token."""
     return x[torch.arange(len(x), device=x.device), lengths.to(x.device) - 1]

@@ -78,8 +78,12 @@ class Mechanism(nn.Module):
         """The definition: (B, H, T, S)."""
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
-        """The output (B, H, T, M). Override with a faster way to the same."""
-        q, k, v = self.prepare(q, k, v, mask)
+        """The output (B, H, T, M): checks, then `compute`."""
+        check_call(self, q, k, v, mask)
+        return self.compute(q, blank(k, mask.keys), blank(v, mask.keys), mask)
+
+    def compute(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
+        """The output of inputs that fit, padding blank. Override with a faster way to the same."""
         return self.weights(q, k, mask) @ repeat_heads(v, self.heads)
 
     def absorb(
@@ -93,7 +97,7 @@ class Mechanism(nn.Module):
         """Attend to all that was absorbed, from position `start` on; never causal by itself."""
         check_read(self, q, state, start)
         k, v, keys = self.own(state, KeyValues).opened()
-        return self(q, k, v, Mask(keys=keys, start=start))
+        return self.compute(q, k, v, Mask(keys=keys, start=start))
 
     def condition(self, q: Tensor, k: Tensor, mask: Mask) -> Tensor:
         """How many times a rounding error may grow in each output row: (B, H, T, 1).
@@ -103,12 +107,7 @@ class Mechanism(nn.Module):
         del k, mask
         return q.new_ones(*q.shape[:3], 1)
 
-    # Every method above begins with one of these.
-
-    def prepare(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> tuple[Tensor, Tensor, Tensor]:
-        """Check what was given, and blank the padding: 0 * NaN would still be NaN."""
-        check_call(self, q, k, v, mask)
-        return q, blank(k, mask.keys), blank(v, mask.keys)
+    # Checks, and padding blanked, because 0 * NaN would still be NaN.
 
     def prepare_weights(self, q: Tensor, k: Tensor, mask: Mask) -> tuple[Tensor, Tensor]:
         check_call(self, q, k, None, mask)

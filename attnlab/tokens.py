@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import codecs
 import json
-import os
 import re
-import secrets
 import unicodedata
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -14,6 +12,8 @@ from collections.abc import Iterable, Iterator
 from operator import index
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from attnlab.files import write_whole
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as HuggingFace
@@ -53,7 +53,8 @@ class Tokenizer(ABC):
         """Write this file, or tokenizer.json in this folder: the whole file or none of it."""
         path = Path(path)
         target = path / FILE_NAME if path.is_dir() else path
-        _write_atomically(target, self._json().encode("utf-8"))
+        content = self._json().encode("utf-8")
+        write_whole(target, lambda part: _write(part, content))
 
     def _checked(self, ids: Iterable[int]) -> Iterator[int]:
         for each in map(index, ids):
@@ -344,15 +345,5 @@ def _text(content: bytes) -> str:
     return content.decode("utf-8", "attnlab.surrogate_or_replace")
 
 
-def _write_atomically(target: Path, content: bytes) -> None:
-    # In the same folder, since a rename across file systems would be a copy.
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
-    try:
-        with temporary.open("xb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.replace(target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+def _write(path: Path, content: bytes) -> None:
+    path.write_bytes(content)

@@ -17,7 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from attnlab.generate import PATIENCE, Generated, Sampling, _choose, beam_search, generate
+from attnlab.generate import Generated, Sampling, beam_search, generate
+from attnlab.generate.sampling import PATIENCE, _choose
 
 CODES = 997
 LUCK = 6  # standard deviations; chi-square's tail is long: 1 of 200 seeds is beyond 4

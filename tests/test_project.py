@@ -22,6 +22,7 @@ PACKAGE = ROOT / "attnlab"
 
 # DESIGN.md's rooms from the ground up: a room imports from its own floor's file or from below.
 FLOORS = [
+    {"files"},
     {"mask", "state", "tokens"},
     {"checks"},
     {"mechanism"},

@@ -18,6 +18,7 @@ from attnlab.mechanisms import scan
 from attnlab.mechanisms.draws import gaussian_draws
 from attnlab.mechanisms.favor import RandomFeatures
 from attnlab.mechanisms.kernel import Kernel
+from attnlab.mechanisms.softmax import drop
 
 E = math.e
 
@@ -149,6 +150,22 @@ def test_dropout_on_weights_while_training(name: str) -> None:
     kept = dropped[dropped > 0]
     assert torch.allclose(kept, torch.full_like(kept, 2 / 64))
     assert torch.allclose(mechanism.eval()(q, k, v, Mask()), torch.full((64, 64), 1 / 64))
+
+
+def test_dropout_keeps_the_mean_and_the_share() -> None:
+    torch.manual_seed(0)
+    x = torch.ones(999_999, dtype=torch.float64, requires_grad=True)
+    for share in (0.1, 0.5, 0.9):
+        out = drop(x, share)
+        lost = float((out.detach() == 0).double().mean())
+        assert lost == pytest.approx(share, abs=4.5 * math.sqrt(share * (1 - share) / 1e6))
+        assert set(out.detach().unique().tolist()) == {0.0, 1 / (1 - share)}
+        (grad,) = torch.autograd.grad(out.sum(), x)
+        assert torch.equal(grad, out.detach())
+        # neighbours share a draw, yet not their fate
+        both = (out[::2][:499_999] == 0) & (out[1::2] == 0)
+        assert float(both.double().mean()) == pytest.approx(share**2, abs=0.004)
+    assert drop(x, 0.0) is x
 
 
 def test_hard_gradient_is_that_of_softmax() -> None:

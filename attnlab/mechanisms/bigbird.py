@@ -105,8 +105,7 @@ class BigBird(Mechanism):
         edges = edges.repeat_interleave(self.block, 0).repeat_interleave(self.block, 1)
         return edges[first - low * self.block : last - low * self.block, :S]
 
-    def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
-        q, k, v = self.prepare(q, k, v, mask)
+    def compute(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
         T, S = q.shape[2], k.shape[2]
         dropout = self.dropout if self.training else 0.0
         table = self.pattern.table(-(-S // self.block), mask.causal).to(q.device)

@@ -63,9 +63,8 @@ class HeadGroups(Mechanism):
         split = self._split(q, k)
         return torch.cat([m.weights(q, k, mask) for m, (q, k) in split], dim=1)
 
-    def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
-        q, k, v = self.prepare(q, k, v, mask)
-        return torch.cat([m(q, k, v, mask) for m, (q, k, v) in self._split(q, k, v)], dim=1)
+    def compute(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
+        return torch.cat([m.compute(q, k, v, mask) for m, (q, k, v) in self._split(q, k, v)], dim=1)
 
     def absorb(
         self, k: Tensor, v: Tensor, keys: Tensor | None = None, state: State | None = None

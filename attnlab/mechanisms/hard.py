@@ -54,8 +54,7 @@ class Hard(Mechanism):
         soft = masked_softmax(scores, allowed)
         return one_hot + (soft - soft.detach())
 
-    def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
-        q, k, v = self.prepare(q, k, v, mask)
+    def compute(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
         scores, allowed = self._scores(q, k, mask)
         if scores.requires_grad or k.shape[2] == 0:
             return self.weights(q, k, mask) @ repeat_heads(v, self.heads)

@@ -109,12 +109,11 @@ class Kernel(Mechanism):
             size = size * query.sign * key.sign
         return size.sum(-1)
 
-    def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
-        q, k, v = self.prepare(q, k, v, mask)
-        return self._forward(q, k, v, mask).to(v.dtype)
+    def compute(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
+        return self._compute(q, k, v, mask).to(v.dtype)
 
     @full_precision
-    def _forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
+    def _compute(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
         if not mask.causal:
             return self._read(q, *self._sums(k, v, mask.keys, None))
         (B, H, T, _), S = q.shape, k.shape[2]

@@ -70,8 +70,8 @@ class Linformer(Mechanism):
         weights = to_rows @ self.value_projection[:, :S].to(q.dtype)  # (B, H, T, S)
         return weights if mask.keys is None else weights * mask.keys[:, None, None, :]
 
-    def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
-        q, k, v = self.prepare(q, k, v, mask)
+    def compute(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
+        del mask  # padding is blank already, and adds nothing to a projection
         return self._read(q, *self._project(k, v, 0))
 
     def absorb(

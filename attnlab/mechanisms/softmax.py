@@ -49,8 +49,7 @@ class Softmax(Mechanism):
         allowed = mask.allowed(q.shape[2], k.shape[2], q.device)
         return masked_softmax(scores_of(q, k, self.beta), allowed)
 
-    def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
-        q, k, v = self.prepare(q, k, v, mask)
+    def compute(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
         dropout = self.dropout if self.training else 0.0
         return attend_masked(q, k, v, mask, self.beta, dropout)
 
@@ -59,9 +58,9 @@ def attend_masked(
     q: Tensor, k: Tensor, v: Tensor, mask: Mask, beta: float, dropout: float = 0.0
 ) -> Tensor:
     """softmax(beta q k^T) v under a mask, without a mask tensor where PyTorch needs none."""
-    if mask.causal and mask.keys is None and mask.from_zero and k.shape[2]:
+    if mask.causal and mask.keys is None and mask.from_zero and k.shape[2] and not dropout:
         k, v = repeat_heads(k, q.shape[1]), repeat_heads(v, q.shape[1])
-        return _fused(q, k, v, beta, is_causal=True, dropout_p=dropout)
+        return _fused(q, k, v, beta, is_causal=True)
     return attend(q, k, v, mask.allowed(q.shape[2], k.shape[2], q.device), beta, dropout)
 
 
@@ -73,6 +72,9 @@ def attend(
     G, S, M = k.shape[1], k.shape[2], v.shape[3]
     if S == 0 or T == 0 or B == 0:
         return q.new_zeros(B, H, T, M)
+    if dropout:  # the fused kernel would not be used
+        weights = drop(masked_softmax(scores_of(q, k, beta), allowed), dropout)
+        return weights @ repeat_heads(v, H)
     some = None
     if allowed is not None:  # (B or 1, H or 1, T or 1, S)
         some = allowed.any(-1, keepdim=True)
@@ -82,7 +84,7 @@ def attend(
         q = q.reshape(B, G, H // G * T, q.shape[3])  # (B, G, H/G*T, D)
     else:
         k, v = repeat_heads(k, H), repeat_heads(v, H)
-    out = _fused(q, k, v, beta, attn_mask=allowed, dropout_p=dropout).reshape(B, H, T, M)
+    out = _fused(q, k, v, beta, attn_mask=allowed).reshape(B, H, T, M)
     return out if some is None else out.masked_fill(~some, 0)
 
 
@@ -94,6 +96,22 @@ def _fused(q: Tensor, k: Tensor, v: Tensor, beta: float, **options: Any) -> Tens
     elif M < D:
         v = F.pad(v, (0, D - M))
     return F.scaled_dot_product_attention(q, k, v, scale=beta, **options)[..., :M]
+
+
+def drop(x: Tensor, share: float) -> Tensor:
+    """Dropout: each number is 0 with this probability, else scaled up by what is lost.
+
+    On a CPU, drawing one number for each place takes longer than a layer's arithmetic: there, one
+    draw of 64 bits decides on four places, each with 16 bits (so the share is exact to 2**-16).
+    """
+    if not share:
+        return x
+    if x.device.type != "cpu" or torch.compiler.is_compiling():
+        return F.dropout(x, share)
+    draws = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
+    threshold = round(share * 2**16) - 2**15
+    kept = (draws.view(torch.int16)[: x.numel()] >= threshold).view(x.shape)
+    return x * (kept.to(x.dtype) / (1 - share))
 
 
 def scores_of(q: Tensor, k: Tensor, beta: float) -> Tensor:

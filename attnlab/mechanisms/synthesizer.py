@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from attnlab.checks import check_size
 from attnlab.mask import Mask
 from attnlab.mechanism import Card, Mechanism, repeat_heads
-from attnlab.mechanisms.softmax import Dropout, attend_masked, masked_softmax, share
+from attnlab.mechanisms.softmax import Dropout, attend_masked, drop, masked_softmax, share
 
 SMALL = 0.001  # first tables are almost zero: every key then gets about the same weight
 
@@ -40,9 +40,8 @@ class Table(Mechanism):
         scores = self.scores(q, mask.positions(T, q.device), S).expand(B, H, T, S)
         return masked_softmax(scores.to(q.dtype), mask.allowed(T, S, q.device))
 
-    def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
-        q, k, v = self.prepare(q, k, v, mask)
-        weights = F.dropout(self.weights(q, k, mask), self.dropout, self.training)
+    def compute(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
+        weights = drop(self.weights(q, k, mask), self.dropout if self.training else 0.0)
         return weights @ repeat_heads(v, self.heads)
 
     def _attend(self, query: Tensor, column: Tensor, v: Tensor, mask: Mask) -> Tensor:
@@ -83,9 +82,8 @@ class Synthesizer(Table):
         del position
         return q.relu() @ self.table[:, :S].to(q.dtype) + self.bias[:S].to(q.dtype)
 
-    def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
+    def compute(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
         """Softmax attention whose keys are the table's columns, whatever the input."""
-        q, k, v = self.prepare(q, k, v, mask)
         query = F.pad(q.relu(), (0, 1), value=1.0)  # (B, H, T, D+1): the bias has a 1 of its own
         column = torch.cat([self.table, self.bias[None]])[:, : k.shape[2]].to(q.dtype)
         column = column.T.contiguous()  # (S, D+1); the fused kernel wants rows without gaps
@@ -168,9 +166,8 @@ class SynthesizerFactorized(PositionTable):
         del q
         return self._rows(position) @ self.columns[:, :S].mT  # (B or 1, H, T, S)
 
-    def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
+    def compute(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
         """Softmax attention between the two tables, whatever the input."""
-        q, k, v = self.prepare(q, k, v, mask)
         query = self._rows(mask.positions(q.shape[2], q.device)).to(v.dtype)
         column = self.columns[:, : k.shape[2]].to(v.dtype)
         query, column = (x.expand(len(v), -1, -1, -1) for x in (query, column))

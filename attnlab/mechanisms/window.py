@@ -73,8 +73,7 @@ class Window(Mechanism):
         allowed = near if real is None else near & real
         return masked_softmax(scores_of(q, k, self.beta), allowed)
 
-    def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
-        q, k, v = self.prepare(q, k, v, mask)
+    def compute(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
         T, S = q.shape[2], k.shape[2]
         block = max(min(self.window, S), SMALLEST_BLOCK)
         own = torch.arange(-(-S // block), device=q.device)[:, None]  # (Q, 1)

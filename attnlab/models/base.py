@@ -11,6 +11,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_model, save_model
 from torch import nn
 
+from attnlab.files import write_json, write_whole
 from attnlab.layers import MultiHead
 from attnlab.position import Learned
 
@@ -53,9 +54,8 @@ class Model(nn.Module):
         """Write config.json and model.safetensors."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        save_model(self, str(folder / WEIGHTS))
-        text = json.dumps(self.description(), indent=2) + "\n"
-        (folder / CONFIG).write_text(text, encoding="utf-8")
+        write_whole(folder / WEIGHTS, lambda part: save_model(self, str(part)))
+        write_json(folder / CONFIG, self.description())
 
     @classmethod
     def from_pretrained(cls, folder: str | Path) -> Self:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import torch
 from torch import Tensor, nn
 
-from attnlab.layers import NORMS, Block, BlockState, MultiHead, every_layer, last_real
+from attnlab.layers import NORMS, Block, BlockState, Dropout, MultiHead, every_layer
 from attnlab.mask import Mask
 from attnlab.position import POSITIONS, Learned, Rotary, Sinusoidal
 
@@ -72,7 +72,7 @@ class Stack(nn.Module):
             self.position = Sinusoidal(width)
         elif config.position == "rotary":
             rotary = Rotary(width // config.heads, config.rotary_base, context)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.blocks = nn.ModuleList(
             Block(
                 width,
@@ -146,12 +146,15 @@ class Stack(nn.Module):
         keys = None if even else torch.arange(ids.shape[1], device=ids.device) < lengths[:, None]
         mask = Mask(True, keys)
         x, states = self.embed(ids, mask), []
-        for block in self.blocks:
+        *first, last = self.blocks
+        for block in first:
             assert isinstance(block, Block)
             x, state = block.prefill(x, mask, memory, memory_keys)
             states.append(state if even else state.trim(lengths))
+        assert isinstance(last, Block)
+        x, state = last.prefill_last(x, mask, lengths, memory, memory_keys)  # (B, 1, W)
         taken = ids.shape[1] if even else lengths
-        return last_real(self.norm(x), lengths), DecodingState(tuple(states), taken)
+        return self.norm(x)[:, 0], DecodingState((*states, state), taken)
 
     def step(self, ids: Tensor, state: DecodingState) -> tuple[Tensor, DecodingState]:
         """The next token of each row (B,) -> its vector (B, W), and the state after it."""

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from attnlab.layers import NORMS, Block, every_layer, initialise
+from attnlab.layers import NORMS, Block, Dropout, every_layer, initialise
 from attnlab.mask import Mask
 from attnlab.models.base import Model
 from attnlab.position import Learned, Sinusoidal
@@ -64,7 +64,7 @@ class ViT(Model):
         self.length = side * side + self.first
         self.class_token = nn.Parameter(torch.empty(1, 1, width)) if self.first else None
         self.position = _positions(config.position, side, width, self.first)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.blocks = nn.ModuleList(
             Block(
                 width,
@@ -167,7 +167,7 @@ class ConvNet(Model):
             layers += [Residual(width) for _ in range(config.blocks)]
         self.body = nn.Sequential(*layers)
         self.norm = _group_norm(width)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.head = nn.Linear(width, config.classes)
 
     def forward(self, images: Tensor) -> Tensor:

@@ -1,4 +1,7 @@
-"""The command line: one command per verb. Heavy imports stand inside the commands."""
+"""The command line: one command per verb.
+
+Heavy imports stand inside the commands, or in modules that only their command reads.
+"""
 
 from __future__ import annotations
 
@@ -37,6 +40,15 @@ def mechanisms(
         print_one(name)
 
 
+# Commands with many settings are read only when they are called, or their own help is.
+app.command(
+    "attnlab.cli.language:app",
+    name="language",
+    help="Language models: train, write, evaluate.",
+)
+app.command("attnlab.cli.runs:app", name="runs", help="List training runs, or show one.")
+
+
 @app.command
 def demo(
     *,
@@ -54,13 +66,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         app(arguments, exit_on_error=False, print_error=False)
     except CycloptsError as error:
-        _fail(" ".join(str(error).split()))
+        _fail(" ".join(str(error).split()), 2)
     except (ValueError, OSError) as error:
-        _fail(str(error))
+        _fail(str(error), 2)
+    except RuntimeError as error:
+        number = getattr(error, "signal_number", None)  # a training run that was asked to stop
+        if type(error).__module__ != "attnlab.training.loop":
+            raise
+        _fail(str(error), 1 if number is None else 128 + number)
     except KeyboardInterrupt:
         sys.exit(130)
 
 
-def _fail(problem: str) -> None:
+def _fail(problem: str, code: int) -> None:
     print(f"attnlab: {problem}", file=sys.stderr)
-    sys.exit(2)
+    sys.exit(code)

@@ -1,0 +1,36 @@
+"""Command-line options made from the settings that a dataclass declares and documents."""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, Field, field, fields, make_dataclass
+from typing import Annotated, Any, get_args, get_type_hints
+
+from cyclopts import Parameter
+
+
+def options_of(settings: type[Any], *, without: tuple[str, ...] = (), **types: Any) -> type[Any]:
+    """A dataclass of the same fields, with the help that the command line shows.
+
+    `types` replaces the type of a field where the command line takes another form, or None.
+    """
+    hints = get_type_hints(settings, include_extras=True)
+    made: list[tuple[str, Any, Field[Any]]] = []
+    for each in fields(settings):
+        if each.name in without:
+            continue
+        kind, text = get_args(hints[each.name])  # Annotated[type, "help"]
+        kind = types.get(each.name, kind)
+        default: Any = None if each.name in types else each.default
+        if default is MISSING:
+            raise TypeError(f"{settings.__name__}.{each.name} has no default; leave it out")
+        # only a switch that is on needs a twin that turns it off
+        shown = Parameter(help=text, negative=None if default is True else "")
+        made.append((each.name, Annotated[kind, shown], field(default=default)))
+    options = make_dataclass(f"{settings.__name__}Options", made, frozen=True)
+    options.__module__ = __name__  # cyclopts takes a class of the standard library for one value
+    return options
+
+
+def given(options: Any) -> dict[str, Any]:
+    """The values as keyword arguments of the dataclass that they were made from."""
+    return {each.name: getattr(options, each.name) for each in fields(options)}

@@ -1,0 +1,29 @@
+"""attnlab runs [DIR] | show RUN"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from attnlab.runs import print_run, print_runs
+
+app = App(name="runs", help="List training runs, or show one.", help_format="plaintext")
+
+
+@app.default
+def runs(
+    folder: Annotated[Path, Parameter(help="Where to look.")] = Path("runs"),
+    /,
+    *,
+    json: Annotated[bool, Parameter(negative="", help="Print JSON.")] = False,
+) -> None:
+    """List runs with task, mechanism, size, progress and best metric."""
+    print_runs(folder, json)
+
+
+@app.command
+def show(run: Annotated[Path, Parameter(help="A run folder.")], /) -> None:
+    """Draw a run's curves and name its files."""
+    print_run(run)

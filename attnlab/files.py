@@ -1,0 +1,59 @@
+"""Writing that leaves either the old file or the new one, never a part."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+
+def write_whole(path: Path, write: Callable[[Path], None]) -> None:
+    """Let `write` fill a file or folder beside `path`, then move it there in one step."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        write(beside)
+        _sync(beside)
+        if beside.is_dir() and path.exists():
+            shutil.rmtree(path)
+        beside.replace(path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        raise OSError(
+            f"{path}: could not be written ({error.strerror or error}); "
+            "make room or choose another folder; what was there before is untouched"
+        ) from error
+    finally:
+        if beside.is_dir():
+            shutil.rmtree(beside, ignore_errors=True)
+        else:
+            beside.unlink(missing_ok=True)
+
+
+def write_json(path: Path, data: Any) -> None:
+    text = json.dumps(data, indent=2) + "\n"
+    write_whole(path, lambda part: _write_text(part, text))
+
+
+def _write_text(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
+
+
+def _sync(path: Path) -> None:
+    """Everything on the disk before the name changes."""
+    files = [file for file in path.rglob("*") if file.is_file()] if path.is_dir() else [path]
+    for file in files:
+        with file.open("rb") as handle:
+            os.fsync(handle.fileno())
+    if path.is_dir():
+        _sync_folder(path)
+
+
+def _sync_folder(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,9 @@
+"""Writes on from prompts with any model: greedy, sampled or by beam search, many rows at once."""
+
+from __future__ import annotations
+
+from attnlab.generate.beams import beam_search
+from attnlab.generate.common import Decodable, DecodingState, Generated
+from attnlab.generate.sampling import Sampling, generate
+
+__all__ = ["Decodable", "DecodingState", "Generated", "Sampling", "beam_search", "generate"]

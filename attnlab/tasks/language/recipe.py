@@ -1,0 +1,161 @@
+"""From files to a trained language model, and from a trained one to text and figures."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from attnlab.generate import Generated, Sampling, generate
+from attnlab.models import Decoder, Encoder, EncoderConfig, Model, StackConfig
+from attnlab.tasks.language.task import OBJECTIVES, Corpus, LanguageTask
+from attnlab.tasks.language.text import documentation_text, read_documents, split_documents
+from attnlab.tokens import BPE, Bytes, Characters, Tokenizer, load_tokenizer
+from attnlab.training import Run, Settings, speaks, train
+
+TOKENIZERS = ("characters", "bytes", "bpe")
+
+
+def make_tokenizer(kind: str, documents: Sequence[str], vocabulary: int) -> Tokenizer:
+    if kind == "characters":
+        return Characters.train(documents)
+    if kind == "bytes":
+        return Bytes()
+    if kind == "bpe":
+        return BPE.train(documents, vocabulary)
+    raise ValueError(f"tokenizer {kind!r}; there are {', '.join(TOKENIZERS)}")
+
+
+def train_language(
+    files: Sequence[Path],
+    *,
+    out: Path,
+    objective: str = "causal",
+    tokenizer: str = "characters",
+    tokenizer_size: int = 4096,
+    characters: int = 4_000_000,
+    model: StackConfig | None = None,
+    settings: Settings | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    quiet: bool = False,
+) -> dict[str, float]:
+    """Train on these files, or on the documentation of installed packages; returns the metrics."""
+    settings = settings or Settings()
+    if objective not in OBJECTIVES:
+        raise ValueError(f"objective {objective!r}; there are {', '.join(OBJECTIVES)}")
+    if not resume and (out / "config.json").exists() and not overwrite:
+        raise ValueError(
+            f"{out}: holds a run already; "
+            "give --resume to go on, --overwrite to begin anew, or another folder"
+        )
+    documents = read_documents(files) if files else documentation_text(characters, settings.seed)
+    training, validation = split_documents(documents, seed=settings.seed)
+    tokens = load_tokenizer(out) if resume else make_tokenizer(tokenizer, training, tokenizer_size)
+    config = replace(model or StackConfig(vocabulary=1, context=256), vocabulary=tokens.vocabulary)
+    torch.manual_seed(settings.seed)
+    made: Model = (
+        Decoder(config) if objective == "causal" else Encoder(EncoderConfig(**asdict(config)))
+    )
+    limit = made.max_length
+    context = config.context if limit is None else min(config.context, int(limit))  # type: ignore[arg-type]
+    task = LanguageTask(
+        training, validation, tokens, objective=objective, context=context, seed=settings.seed
+    )
+    if speaks() and not quiet:
+        print(
+            f"{len(training):,} documents, {task.train.characters:,} characters, "
+            f"{tokens.vocabulary} token ids; {made.parameter_count():,} parameters",
+            file=sys.stderr,
+        )
+    run = Run(out)
+
+    def saved_tokenizer() -> None:
+        tokens.save(out / "tokenizer.json")
+
+    return train(
+        task,
+        made,
+        settings,
+        run,
+        resume=resume,
+        overwrite=overwrite,
+        quiet=quiet,
+        on_begin=None if resume else saved_tokenizer,
+    )
+
+
+def load_language(folder: Path) -> tuple[Model, Tokenizer, dict[str, Any]]:
+    """Model, tokeniser and configuration of a language run."""
+    run = Run(folder)
+    config = run.config()
+    if config["task"].get("name") != "language":
+        raise ValueError(f"{folder}: a run of task {config['task'].get('name')!r}, not language")
+    return run.model(), load_tokenizer(folder), config
+
+
+def write(
+    folder: Path,
+    prompts: Sequence[str],
+    *,
+    new_tokens: int = 200,
+    sampling: Sampling | None = None,
+    samples: int = 1,
+    stop: bool = True,
+    block_repeats: int | None = None,
+    on_text: Callable[[str], None] | None = None,
+) -> list[list[str]]:
+    """Continuations of each prompt; `on_text` gets each piece of the first one's as it comes."""
+    model, tokenizer, _ = load_language(folder)
+    if not isinstance(model, Decoder):
+        raise ValueError(f"{folder}: a masked model fills gaps, it cannot write; train causal")
+    ids = [[tokenizer.end, *tokenizer.encode(prompt)] for prompt in prompts]
+    shown: list[int] = []
+
+    def on_token(prompt: int, sample: int, token: int, log_probability: float) -> None:
+        del log_probability
+        if on_text is None or prompt or sample or token == tokenizer.end:
+            return
+        before = tokenizer.decode(shown)
+        shown.append(token)
+        after = tokenizer.decode(shown)
+        if not after.endswith("\ufffd"):  # a character whose last bytes are still to come
+            on_text(after[len(before.rstrip("\ufffd")) :])
+
+    limit = model.max_length
+    longest = max(map(len, ids), default=0)
+    if limit is not None and longest + new_tokens > limit:
+        raise ValueError(
+            f"{longest} tokens of prompt and {new_tokens} new ones; this model reads at most "
+            f"{limit}: give --tokens {max(0, limit - longest)} or less, or a shorter prompt"
+        )
+    written: list[list[Generated]] = generate(
+        model,
+        ids,
+        new_tokens=new_tokens,
+        stop=tokenizer.end if stop else None,
+        sampling=sampling or Sampling(),
+        samples=samples,
+        block_repeats=block_repeats,
+        on_token=on_token,
+    )
+    return [[tokenizer.decode(each.ids) for each in found] for found in written]
+
+
+def evaluate(folder: Path, files: Sequence[Path]) -> dict[str, Any]:
+    """Bits per character of these files (causal), or loss and accuracy of masked tokens."""
+    model, tokenizer, config = load_language(folder)
+    documents = read_documents(files)
+    objective = config["task"]["objective"]
+    context = int(config["model"]["context"])
+    limit = getattr(model, "max_length", None)
+    context = context if limit is None else min(context, limit)
+    task = LanguageTask([], [], tokenizer, objective=objective, context=context)
+    corpus = Corpus.of(documents, tokenizer, context, int(objective == "causal"))
+    with torch.no_grad():
+        found: dict[str, Any] = task.measure(model, corpus)
+    return {**found, "characters": corpus.characters, "unknown": sum(corpus.unknown.values())}

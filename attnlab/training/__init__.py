@@ -1,0 +1,24 @@
+"""Training: one visible loop, and what it stands on."""
+
+from __future__ import annotations
+
+from attnlab.training.data import Batch, Loader, Task, bucket, mix, pad_rows
+from attnlab.training.distributed import speaks
+from attnlab.training.loop import InterruptedTraining, TrainingStoppedError, train
+from attnlab.training.run import Run
+from attnlab.training.settings import Settings
+
+__all__ = [
+    "Batch",
+    "InterruptedTraining",
+    "Loader",
+    "Run",
+    "Settings",
+    "Task",
+    "TrainingStoppedError",
+    "bucket",
+    "mix",
+    "pad_rows",
+    "speaks",
+    "train",
+]

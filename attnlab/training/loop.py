@@ -1,0 +1,264 @@
+"""The training loop, all of it in sight."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+import torch
+from torch import nn
+
+from attnlab.models import Model
+from attnlab.training.checkpoint import (
+    Progress,
+    load_checkpoint,
+    model_tensors,
+    newest_good,
+    save_checkpoint,
+)
+from attnlab.training.data import Loader, Task, mix
+from attnlab.training.distributed import Group, process_group, settle, wrap
+from attnlab.training.machine import autocast, choose_device, matmul_peak
+from attnlab.training.optimisers import Average, make_optimisers, rate_at, set_rate
+from attnlab.training.progress import Reporter
+from attnlab.training.run import Run, versions
+from attnlab.training.settings import Settings
+
+
+class TrainingStoppedError(RuntimeError):
+    """A run that could not go on; the message says where it stands and what to try."""
+
+
+class InterruptedTraining(TrainingStoppedError):  # noqa: N818 (a request, not an error)
+    """SIGINT or SIGTERM: saved, and left."""
+
+    def __init__(self, message: str, signal_number: int) -> None:
+        super().__init__(message)
+        self.signal_number = signal_number
+
+
+def train(
+    task: Task,
+    model: Model,
+    settings: Settings,
+    run: Run,
+    *,
+    resume: bool = False,
+    overwrite: bool = False,
+    quiet: bool = False,
+    on_begin: Callable[[], None] | None = None,
+) -> dict[str, float]:
+    """Train and leave everything in the run's folder; returns the last metrics.
+
+    `on_begin` writes what else belongs there, once the folder is ours.
+    """
+    device = choose_device(settings.device)
+    with process_group(device) as group, run.locked() if group.first else nullcontext():
+        if group.first:
+            run.begin(describe(task, model, settings), resume=resume, overwrite=overwrite)
+            if on_begin is not None:
+                on_begin()
+        group.wait()
+        return _train(task, model, settings, run, group, device, resume, quiet)
+
+
+def describe(task: Task, model: Model, settings: Settings) -> dict[str, Any]:
+    """config.json"""
+    return {
+        "task": {
+            "name": task.name,
+            "headline": task.headline,
+            "better": task.better,
+            **task.describe(),
+        },
+        "model": model.description(),
+        "training": dataclasses.asdict(settings),
+        "parameters": model.parameter_count(),
+        "versions": versions(),
+    }
+
+
+def _train(
+    task: Task,
+    model: Model,
+    settings: Settings,
+    run: Run,
+    group: Group,
+    device: torch.device,
+    resume: bool,
+    quiet: bool,
+) -> dict[str, float]:
+    model.to(device)
+    called = wrap(model, group, settings.shard, device)
+    optimisers = make_optimisers(model, settings)
+    average = None if settings.ema is None else Average(model, settings.ema)
+    progress = Progress()
+    reporter = Reporter(settings.steps, 0, matmul_peak(device), quiet or not group.first)
+    if resume:
+        newest, problems = newest_good(run.checkpoints)
+        for problem in problems:
+            reporter.say(problem)
+        if newest is None:
+            raise ValueError(f"{run.folder}: has no whole checkpoint to resume from")
+        progress = load_checkpoint(newest, model, optimisers, average)
+        reporter = Reporter(settings.steps, progress.step, reporter.peak, reporter.quiet)
+    if group.first:
+        run.forget_after(progress.step)
+    if settings.compile:
+        called.compile(dynamic=True)
+    loader = Loader(task, settings, progress.epoch, progress.position)
+    last_saved = progress.step if resume else None
+    metrics: dict[str, float] = {}
+
+    def save() -> None:
+        nonlocal last_saved
+        progress.epoch, progress.position = loader.epoch, loader.position
+        save_checkpoint(run.checkpoints, model, optimisers, average, progress, group, settings.keep)
+        last_saved = progress.step
+
+    log_file = run.append() if group.first else nullcontext()
+    with reporter, log_file as log, interruptions() as interrupted:
+        model.train()
+        if last_saved is None:
+            save()  # so that a run can always go on, from its first step
+        while progress.step < settings.steps:
+            begin = time.perf_counter()
+            torch.manual_seed(mix(settings.seed, progress.step, group.rank))  # dropout
+            batch, epoch = loader.next()
+            count = task.targets(batch)
+            tokens = int(batch["keys"].sum())
+            mine = {name: x.to(device) for name, x in group.share(batch).items()}
+            share = rate_at(progress.step, settings)
+            set_rate(optimisers, share)
+            loss = 0.0
+            for part in split(mine, settings.accumulate):
+                with autocast(device):
+                    part_loss = task.loss(called, part) / max(1, count)
+                # DDP and FSDP average over processes, but each holds a part of one sum
+                (part_loss * group.size).backward()
+                loss += float(part_loss.detach())
+            loss = group.total(loss)
+            if not math.isfinite(loss):
+                raise TrainingStoppedError(_not_finite(loss, progress.step, last_saved, run))
+            norm = clip(model, settings.clip)
+            for optimiser in optimisers:
+                optimiser.step()
+                optimiser.zero_grad(set_to_none=True)
+            if average is not None:
+                average.update(model)
+            seconds = time.perf_counter() - begin
+            progress.step += 1
+            progress.tokens += tokens
+            progress.seconds += seconds
+            row: dict[str, Any] = {
+                "step": progress.step,
+                "epoch": epoch,
+                "loss": loss,
+                "rate": share,
+                "norm": norm,
+                "tokens": progress.tokens,
+                "padding": 1 - tokens / batch["keys"].numel(),
+                "seconds": round(progress.seconds, 4),
+            }
+            if due(progress.step, settings.evaluate_every, settings.steps):
+                metrics = evaluate(task, model, average)
+                progress.best = better(task, metrics[task.headline], progress.best)
+                row["validation"] = metrics
+                reporter.say(_validation(progress.step, metrics))
+            if log is not None:
+                log.write(json.dumps(row) + "\n")
+            flops = tokens * model.flops_per_token(batch["keys"].shape[1]) / seconds
+            reporter.update(progress.step, loss, tokens / seconds, flops)
+            stop = group.any(bool(interrupted))
+            if stop or due(progress.step, settings.save_every, settings.steps):
+                save()
+            if stop and progress.step < settings.steps:
+                raise InterruptedTraining(
+                    f"{run.folder}: stopped and saved at step {progress.step} of "
+                    f"{settings.steps}; --resume goes on",
+                    interrupted[0] if interrupted else signal.SIGTERM,
+                )
+    if average is not None:
+        average.swap(model)
+    tensors = model_tensors(model)
+    if group.first:
+        run.finish(tensors)
+    group.wait()
+    return metrics
+
+
+def split(batch: dict[str, torch.Tensor], parts: int) -> list[dict[str, torch.Tensor]]:
+    """The batch in parts of about as many rows."""
+    rows = len(batch["keys"])
+    if parts == 1 or rows < 2:
+        return [batch]
+    chunks = {name: x.tensor_split(min(parts, rows)) for name, x in batch.items()}
+    return [{name: x[i] for name, x in chunks.items()} for i in range(min(parts, rows))]
+
+
+def clip(model: nn.Module, longest: float | None) -> float:
+    """Shorten the gradient to `longest`; its length before that."""
+    limit = math.inf if longest is None else longest
+    norm: Any = nn.utils.clip_grad_norm_(model.parameters(), limit)
+    return float(norm.full_tensor() if hasattr(norm, "full_tensor") else norm)
+
+
+def due(step: int, every: int | None, last: int) -> bool:
+    return step == last or (every is not None and step % every == 0)
+
+
+def evaluate(task: Task, model: nn.Module, average: Average | None) -> dict[str, float]:
+    """With the averaged weights, where there are any; the model comes back as it was."""
+    training = model.training
+    model.eval()
+    if average is not None:
+        average.swap(model)
+    with torch.no_grad():
+        metrics = task.evaluate(model)
+    settle(model)
+    if average is not None:
+        average.swap(model)
+    model.train(training)
+    return metrics
+
+
+def better(task: Task, value: float, best: float | None) -> float:
+    if best is None:
+        return value
+    return min(value, best) if task.better == "lower" else max(value, best)
+
+
+@contextmanager
+def interruptions() -> Iterator[list[int]]:
+    """The signals that asked us to stop; they wait until the step is done and saved."""
+    received: list[int] = []
+    before = {}
+    try:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            before[number] = signal.signal(number, lambda n, _: received.append(n))
+    except ValueError:  # not the main thread: whoever runs us handles signals
+        pass
+    try:
+        yield received
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _validation(step: int, metrics: dict[str, float]) -> str:
+    facts = "  ".join(f"{name} {value:.4g}" for name, value in metrics.items())
+    return f"step {step}: validation {facts}"
+
+
+def _not_finite(loss: float, step: int, saved: int | None, run: Run) -> str:
+    last = "there is no checkpoint yet" if saved is None else f"the last good one is step {saved}"
+    return (
+        f"{run.folder}: the loss became {loss} at step {step + 1}; {last}; "
+        "try a lower rate, a longer warmup or a smaller clip"
+    )

@@ -1,0 +1,69 @@
+"""What a person sees of a training run: a bar in a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+PLAIN_SECONDS = 10.0  # between two plain lines
+
+
+class Reporter:
+    """Loss, tokens per second, share of the machine's matmul peak, time left."""
+
+    def __init__(self, steps: int, done: int, peak: float, quiet: bool = False) -> None:
+        self.steps, self.peak, self.quiet = steps, peak, quiet
+        self.console = Console(file=sys.stderr)
+        self.bar: Progress | None = None
+        self.begin, self.first = time.perf_counter(), done
+        self.last_line, self.last_step = 0.0, done
+        if self.console.is_terminal and not quiet:
+            self.bar = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TextColumn("{task.fields[facts]}"),
+                TimeRemainingColumn(),
+                console=self.console,
+            )
+            self.line = self.bar.add_task("training", total=steps, completed=done, facts="")
+
+    def __enter__(self) -> Self:
+        if self.bar is not None:
+            self.bar.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self.bar is not None:
+            self.bar.stop()
+
+    def update(self, step: int, loss: float, rate: float, flops: float) -> None:
+        """After each step: `rate` tokens per second, `flops` operations per second."""
+        share = flops / self.peak if self.peak else 0.0
+        facts = f"loss {loss:.3f}  {rate:,.0f} tok/s  {share:.0%} of peak"
+        now = time.perf_counter()
+        if self.bar is not None:
+            self.bar.update(self.line, completed=step, facts=facts)
+        elif not self.quiet and (now - self.last_line > PLAIN_SECONDS or step == self.steps):
+            each = (now - self.begin) / max(1, step - self.first)
+            left = each * (self.steps - step)
+            print(f"step {step}/{self.steps}  {facts}  {left:,.0f} s left", file=sys.stderr)
+            self.last_line = now
+
+    def say(self, text: str) -> None:
+        if self.quiet:
+            return
+        if self.bar is not None:
+            self.bar.console.print(text, highlight=False, markup=False)
+        else:
+            print(text, file=sys.stderr)

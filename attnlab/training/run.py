@@ -1,0 +1,156 @@
+"""A run folder explains itself: settings, weights, tokeniser, metrics, checkpoints."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import platform
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import torch
+from safetensors.torch import save_file
+
+import attnlab
+from attnlab.files import write_json, write_whole
+from attnlab.models import Model, create
+from attnlab.models.base import CONFIG, WEIGHTS, load_weights
+from attnlab.training.checkpoint import newest_good
+
+METRICS, CHECKPOINTS, LOCK = "metrics.jsonl", "checkpoints", ".lock"
+
+
+class Run:
+    """One training run's folder."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.folder / CHECKPOINTS
+
+    def config(self) -> dict[str, Any]:
+        path = self.folder / CONFIG
+        try:
+            config = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise ValueError(f"{self.folder}: not a run folder; {CONFIG} is missing") from None
+        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+            raise ValueError(f"{path}: not JSON ({error})") from None
+        if not isinstance(config, dict) or not {"task", "model", "training"} <= set(config):
+            raise ValueError(f"{path}: not the configuration of a run")
+        return config
+
+    def model(self) -> Model:
+        """The trained model; while there is none, that of the newest checkpoint."""
+        description = self.config()["model"]
+        path = self.folder / WEIGHTS
+        if not path.exists():
+            newest, _ = newest_good(self.checkpoints)
+            if newest is None:
+                raise ValueError(f"{self.folder}: has no weights yet; train it first")
+            path = newest / WEIGHTS
+        model = create(description, self.folder / CONFIG)
+        load_weights(model, path)
+        return model.eval()
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """All rows that were written; a last line that a crash cut short is left out."""
+        path = self.folder / METRICS
+        rows = []
+        if path.exists():
+            for line in path.read_text(encoding="utf-8").splitlines():
+                try:
+                    rows.append(json.loads(line))
+                except json.JSONDecodeError:
+                    break
+        return rows
+
+    def forget_after(self, step: int) -> None:
+        """Drop the metrics of steps that are done again after a resume."""
+        rows = [row for row in self.metrics() if row["step"] <= step]
+        text = "".join(json.dumps(row) + "\n" for row in rows)
+        write_whole(self.folder / METRICS, lambda part: _write(part, text))
+
+    @contextmanager
+    def append(self) -> Iterator[IO[str]]:
+        with (self.folder / METRICS).open("a", encoding="utf-8", buffering=1) as file:
+            yield file
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Refuse a second run into the same folder; the lock goes with the process."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            file = (self.folder / LOCK).open("w")
+        except OSError as error:
+            raise ValueError(
+                f"{self.folder}: cannot write there ({error.strerror}); choose another folder"
+            ) from None
+        with file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise ValueError(
+                    f"{self.folder}: another run is writing here; wait for it or choose another"
+                ) from None
+            yield
+
+    def begin(self, config: dict[str, Any], *, resume: bool, overwrite: bool) -> None:
+        """Write config.json, or check that a resumed run is the same."""
+        path = self.folder / CONFIG
+        if resume:
+            _same(self.config(), config, path)
+            return
+        if path.exists():
+            if not overwrite:
+                raise ValueError(
+                    f"{self.folder}: holds a run already; "
+                    "give --resume to go on, --overwrite to begin anew, or another folder"
+                )
+            for name in (WEIGHTS, METRICS):
+                (self.folder / name).unlink(missing_ok=True)
+            shutil.rmtree(self.checkpoints, ignore_errors=True)
+        write_json(path, config)
+
+    def finish(self, tensors: dict[str, torch.Tensor]) -> None:
+        """Write the trained weights."""
+        write_whole(self.folder / WEIGHTS, lambda part: save_file(tensors, part))
+
+
+def versions() -> dict[str, str]:
+    return {
+        "attnlab": attnlab.__version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+    }
+
+
+# What may differ between a run and its continuation.
+FREE = {"steps", "device", "shard", "evaluate_every", "save_every", "keep", "compile"}
+
+
+def _same(old: dict[str, Any], new: dict[str, Any], path: Path) -> None:
+    for part in ("task", "model", "training"):
+        one, other = old[part], new[part]
+        if part == "training":
+            one, other = ({k: v for k, v in x.items() if k not in FREE} for x in (one, other))
+        one, other = (json.loads(json.dumps(x)) for x in (one, other))
+        if one != other:
+            pairs = (
+                [(k, one.get(k), other.get(k)) for k in {*one, *other}]
+                if isinstance(one, dict) and isinstance(other, dict)
+                else [(part, one, other)]
+            )
+            name, was, now = next(pair for pair in pairs if pair[1] != pair[2])
+            raise ValueError(
+                f"{path}: the run has {name} {was!r}, not {now!r}; resume with the same settings"
+            )
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")

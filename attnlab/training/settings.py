@@ -1,0 +1,59 @@
+"""The settings of a training run, documented where they are declared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+OPTIMISERS = ("adamw", "muon")
+SCHEDULES = ("cosine", "wsd", "constant")
+DEVICES = ("auto", "cpu", "cuda", "mps")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to train. The command line's help is made from this."""
+
+    steps: Annotated[int, "optimiser steps in all"] = 1000
+    batch_tokens: Annotated[int, "tokens of a step, over all processes"] = 8192
+    batch_rows: Annotated[int | None, "rows of a step; given, it replaces batch_tokens"] = None
+    accumulate: Annotated[int, "parts that a batch is computed in, to save memory"] = 1
+    optimiser: Annotated[str, "adamw, or muon for matrices and adamw for the rest"] = "adamw"
+    rate: Annotated[float, "highest learning rate of adamw"] = 3e-3
+    muon_rate: Annotated[float, "highest learning rate of muon"] = 0.02
+    schedule: Annotated[str, "cosine, wsd (warmup, stable, decay) or constant"] = "cosine"
+    warmup: Annotated[int, "steps from rate 0 to the highest"] = 50
+    decay: Annotated[float, "wsd: share of the steps at the end in which the rate falls"] = 0.3
+    floor: Annotated[float, "lowest rate at the end, as a share of the highest"] = 0.0
+    weight_decay: Annotated[float, "of matrices; vectors have none"] = 0.1
+    beta_one: Annotated[float, "adamw's memory of gradients"] = 0.9
+    beta_two: Annotated[float, "adamw's memory of squared gradients"] = 0.95
+    clip: Annotated[float | None, "longest gradient"] = 1.0
+    ema: Annotated[float | None, "keep a moving average of the weights with this memory"] = None
+    compile: Annotated[bool, "let torch.compile fuse the model"] = False
+    device: Annotated[str, "auto, cpu, cuda or mps"] = "auto"
+    shard: Annotated[bool, "split parameters over the processes (FSDP2), not copies of all"] = False
+    seed: Annotated[int, "of weights, data order and dropout"] = 0
+    evaluate_every: Annotated[int | None, "steps between validations; none: at the end only"] = None
+    save_every: Annotated[int, "steps between checkpoints"] = 500
+    keep: Annotated[int, "checkpoints to keep"] = 2
+
+    def __post_init__(self) -> None:
+        for name, allowed in (
+            ("optimiser", OPTIMISERS),
+            ("schedule", SCHEDULES),
+            ("device", DEVICES),
+        ):
+            if getattr(self, name) not in allowed:
+                raise ValueError(f"{name} {getattr(self, name)!r}; there are {', '.join(allowed)}")
+        for name in ("steps", "batch_tokens", "accumulate", "save_every", "keep"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; give 1 or more")
+        if self.batch_rows is not None and self.batch_rows < 1:
+            raise ValueError(f"batch_rows is {self.batch_rows}; give 1 or more")
+        if self.evaluate_every is not None and self.evaluate_every < 1:
+            raise ValueError(f"evaluate_every is {self.evaluate_every}; give 1 or more")
+        if not 0 < self.decay <= 1:
+            raise ValueError(f"decay is {self.decay}; give a share above 0, at most 1")
+        if self.ema is not None and not 0 < self.ema < 1:
+            raise ValueError(f"ema is {self.ema}; give a number between 0 and 1")
