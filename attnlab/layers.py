@@ -76,9 +76,11 @@ class MultiHead(nn.Module):
         return self._join(self.mechanism(*self._split(x, mask, memory), mask))
 
     def prefill(self, x: Tensor, mask: Mask) -> tuple[Tensor, State]:
-        """Self-attention over a prompt, and the state to go on from."""
+        """Causal self-attention over right-padded prompts, and the state to go on from."""
         q, k, v = self._split(x, mask, None)
-        return self._join(self.mechanism(q, k, v, mask)), self.mechanism.absorb(k, v, mask.keys)
+        # no real token looks at padding behind it, so the mask need not say where that is
+        out = self.mechanism(q, k, v, Mask(causal=True))
+        return self._join(out), self.mechanism.absorb(k, v, mask.keys)
 
     def prefill_last(self, x: Tensor, mask: Mask, lengths: Tensor) -> tuple[Tensor, State]:
         """The same for the last real token of each row alone (B, 1, W): decoding equals forward."""

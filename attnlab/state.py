@@ -133,7 +133,15 @@ class KeyValues(State):
 
     @property
     def keys(self) -> Tensor | None:
-        return None if self.real_buffer is None else self.real_buffer[:, : self.slots]
+        if self.real_buffer is not None:
+            return self.real_buffer[:, : self.slots]
+        return self._within() if isinstance(self.length, Tensor) else None
+
+    def _within(self) -> Tensor:
+        """(B, slots) True up to each row's length."""
+        length = torch.as_tensor(self.length, device=self.k_buffer.device)
+        slots = torch.arange(self.first, self.first + self.slots, device=length.device)
+        return slots < length[..., None]
 
     @staticmethod
     def empty(origin: Origin, k: Tensor, v: Tensor) -> KeyValues:
@@ -154,12 +162,15 @@ class KeyValues(State):
         in_place = not torch.is_grad_enabled()
         foreign = self.k_buffer.is_inference() and not torch.is_inference_mode_enabled()
         room = self.version == self.ticket[0] and self.slots + T <= self.k_buffer.shape[2]
-        stays = in_place and room and not foreign
+        hoards = keep is not None and self.slots > 2 * (keep + SPARE)  # a long prompt, now past
+        stays = in_place and room and not foreign and not hoards
         old = self if stays else self._moved(T, keep, spare=in_place)
         at = old.length - old.first
         real = old.real_buffer
         if real is None and keys is not None:
-            real = keys.new_ones(len(k), old.k_buffer.shape[2])
+            real = keys.new_zeros(len(k), old.k_buffer.shape[2])
+            before = old.keys
+            real[:, : old.slots] = True if before is None else before
         if real is not None:
             new = real.new_ones(len(k), T) if keys is None else keys
             real = _write(real[:, None, :, None], new[:, None, :, None], at, True)[:, 0, :, 0]
@@ -179,25 +190,32 @@ class KeyValues(State):
 
     def trim(self, lengths: Tensor) -> Self:
         trimmed = super().trim(lengths)
-        real = torch.arange(self.k_buffer.shape[2], device=lengths.device) + self.first
-        real = real < lengths[:, None]  # (B, capacity)
-        if self.real_buffer is not None:
-            real = real & self.real_buffer
-        # A version that is never the newest: what lies behind a row's end still belongs to this
-        # state, so the first append to the trimmed one must copy.
-        return replace(trimmed, real_buffer=real, version=-1)
+        if trimmed.real_buffer is not None:
+            real, within = trimmed.real_buffer[:, : trimmed.slots], trimmed._within()
+            if bool((real == within).all()):  # no padding is left: the lengths say it all
+                trimmed = replace(trimmed, real_buffer=None)
+            else:
+                free = self.k_buffer.new_zeros(len(real), self.k_buffer.shape[2], dtype=torch.bool)
+                free[:, : trimmed.slots] = real & within
+                trimmed = replace(trimmed, real_buffer=free)
+        # Both may append in place: what is given back was padding, which this state never reads.
+        return trimmed
 
     def _moved(self, T: int, keep: int | None, spare: bool) -> Self:
         """The same content in new buffers with room for T more, the forgotten part left out."""
         # Rows may be trimmed to their last real key later, and go on from there.
         drop = 0 if keep is None else max(0, _extreme(self.reach, "min") - keep - self.first)
         used = self.slots - drop
-        # The first tokens get just the room they need: a memory that is only read never grows.
-        room = T + max(SPARE, used // 2) if spare and used else T
+        room = T + max(SPARE, used // 2) if spare else T
 
         def move(buffer: Tensor) -> Tensor:
             kept = buffer[:, :, drop : drop + used]
-            return torch.cat([kept, kept.new_zeros(*kept.shape[:2], room, kept.shape[3])], dim=2)
+            if not spare:  # tracked by autograd
+                free = kept.new_zeros(*kept.shape[:2], room, kept.shape[3])
+                return torch.cat([kept, free], dim=2)
+            moved = kept.new_zeros(*kept.shape[:2], used + room, kept.shape[3])
+            moved[:, :, :used] = kept
+            return moved
 
         real = self.real_buffer
         return replace(
@@ -214,6 +232,10 @@ class KeyValues(State):
 def _write(buffer: Tensor, new: Tensor, at: int | Tensor, in_place: bool) -> Tensor:
     """The buffer (B, H, capacity, D) with `new` (B, H, T, D) from slot `at` on, one or (B,)."""
     T = new.shape[2]
+    if isinstance(at, Tensor) and T == 1 and in_place:  # decoding: one vector per row
+        rows = torch.arange(len(new), device=new.device)
+        buffer[rows, :, at.to(new.device)] = new[:, :, 0]
+        return buffer
     if isinstance(at, Tensor):
         slots = at.to(new.device)[:, None] + torch.arange(T, device=new.device)  # (B, T)
         slots = slots[:, None, :, None].expand_as(new)

@@ -265,6 +265,33 @@ def test_empty_sizes(name: str) -> None:
     assert mechanism.read(q[:0], nobody, 0).shape == (0, HEADS, 7, 3)
 
 
+@every
+def test_a_trimmed_state_and_its_origin_go_separate_ways(name: str) -> None:
+    """Both append, the trimmed one into what was the other's padding; neither sees the other."""
+    mechanism = make(name)
+    q, k, v = tensors(T=9, S=9)
+    real = torch.arange(5) < torch.tensor([5, 2])[:, None]
+    lengths = torch.tensor([5, 2])
+    one, other = slice(5, 6), slice(6, 7)
+    with torch.no_grad():
+        for first in ("padded", "trimmed"):
+            padded = mechanism.absorb(k[:, :, :5], v[:, :, :5], real)
+            states = {"padded": padded, "trimmed": padded.trim(lengths)}
+            places = {"padded": one, "trimmed": other}
+            for which in (first, "trimmed" if first == "padded" else "padded"):
+                here = places[which]
+                states[which] = mechanism.absorb(k[:, :, here], v[:, :, here], None, states[which])
+            start = {"padded": 5, "trimmed": lengths}
+            got = {w: mechanism.read(q[:, :, :1], s, start[w]) for w, s in states.items()}
+            alone = mechanism.absorb(k[:, :, :5].clone(), v[:, :, :5].clone(), real.clone())
+            alone = mechanism.absorb(k[:, :, one], v[:, :, one], None, alone)
+            assert torch.allclose(got["padded"], mechanism.read(q[:, :, :1], alone, 5), atol=1e-6)
+            short = mechanism.absorb(k[1:, :, :2], v[1:, :, :2])
+            short = mechanism.absorb(k[1:, :, other], v[1:, :, other], None, short)
+            wanted = mechanism.read(q[1:, :, :1], short, 2)
+            assert torch.allclose(got["trimmed"][1:], wanted, atol=1e-5)
+
+
 def test_window_forgets_and_says_so() -> None:
     mechanism = make("window", window=3)
     q, k, v = tensors(T=12, S=12)

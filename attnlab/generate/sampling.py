@@ -27,7 +27,7 @@ from attnlab.generate.common import (
     precise,
 )
 
-BATCH = 192  # rows at once: enough to use the machine, few enough that their cache stays near
+BATCH = 128  # rows at once: enough to use the machine, few enough that their cache stays near
 PATIENCE = 16  # steps that a finished row may stay in the batch
 
 

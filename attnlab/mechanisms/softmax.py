@@ -127,7 +127,9 @@ def masked_softmax(scores: Tensor, allowed: Tensor | None) -> Tensor:
         return scores.softmax(-1)
     some = allowed.any(-1, keepdim=True)
     weights = scores.masked_fill(~(allowed | ~some), -torch.inf).softmax(-1)
-    return weights if bool(some.all()) else weights.masked_fill(~some, 0)
+    if not torch.compiler.is_compiling() and bool(some.all()):  # saves a pass over the matrix
+        return weights
+    return weights.masked_fill(~some, 0)
 
 
 def inverse_temperature(mechanism: Mechanism, beta: float | None) -> float:
