@@ -205,16 +205,23 @@ def test_python_blocks_run(path: str, capsys: pytest.CaptureFixture[str]) -> Non
 
 
 @pytest.mark.parametrize("path", documents())
-def test_commands_run(path: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_run(
+    path: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     makefile = (ROOT / "Makefile").read_text()
     for block in blocks("sh", path):
         for line in block.splitlines():
             command = line.split("#")[0].strip()
+            if not command:
+                continue
             if command.startswith("make "):
                 assert re.search(rf"^{command.split()[1]}:", makefile, re.MULTILINE), line
             elif command.startswith("attnlab "):
                 code, _, err = run(command.removeprefix("attnlab "), capsys)
                 assert code == 0, err
+            elif command.startswith("torchrun "):  # as test_two_processes_equal_one runs it
+                assert "-m attnlab language train" in command
             else:
                 assert command.startswith("python benchmarks/"), line
                 assert (ROOT / command.split()[1]).exists(), line

@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from attnlab import runs
-from attnlab.runs import canvas, chart, find_runs, print_run, print_runs, read_metrics, smooth
+from attnlab.runs import print_run, print_runs, reading
+from attnlab.runs.curves import canvas, chart, smooth
+from attnlab.runs.reading import find_runs, read_metrics
 
 MODEL = {"model": "decoder", "attention": "softmax", "width": 48, "bias": True, "tie": False}
 
@@ -317,7 +318,7 @@ def test_many_rows_are_thinned(tmp_path: Path) -> None:
 
 def test_of_a_huge_file_the_end_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = make(tmp_path, [row(step, 2.0) for step in range(1, 100)]) / "metrics.jsonl"
-    monkeypatch.setattr(runs, "METRICS_BYTES", 1000)
+    monkeypatch.setattr(reading, "METRICS_BYTES", 1000)
     metrics = read_metrics(path, {}, samples=1000)
     assert 5 < len(metrics.rows) < 15
     assert metrics.last["step"] == 99
@@ -326,7 +327,7 @@ def test_of_a_huge_file_the_end_is_read(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_validations_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs, "SAMPLES", 5)
+    monkeypatch.setattr(reading, "SAMPLES", 5)
     path = make(tmp_path, [row(step, 2.0, loss=step) for step in range(1, 100)]) / "metrics.jsonl"
     metrics = read_metrics(path, {})
     assert len(metrics.validations) <= 10

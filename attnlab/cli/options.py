@@ -24,7 +24,11 @@ def options_of(settings: type[Any], *, without: tuple[str, ...] = (), **types: A
         if default is MISSING:
             raise TypeError(f"{settings.__name__}.{each.name} has no default; leave it out")
         # only a switch that is on needs a twin that turns it off
-        shown = Parameter(help=text, negative=None if default is True else "")
+        shown = Parameter(
+            help=text,
+            negative=None if default is True else "",
+            consume_multiple=each.name in types,  # --attention softmax favor
+        )
         made.append((each.name, Annotated[kind, shown], field(default=default)))
     options = make_dataclass(f"{settings.__name__}Options", made, frozen=True)
     options.__module__ = __name__  # cyclopts takes a class of the standard library for one value
