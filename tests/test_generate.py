@@ -7,125 +7,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import chain, product
-from typing import Any, Self
+from itertools import chain
+from typing import Any
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import Tensor, nn
+from torch import Tensor
 
 from attnlab.generate import Generated, Sampling, beam_search, generate
 from attnlab.generate.sampling import PATIENCE, _choose
-
-CODES = 997
-LUCK = 6  # standard deviations; chi-square's tail is long: 1 of 200 seeds is beyond 4
-PROMPTS = [[3, 1, 4, 1], [2], [6, 5], [0, 0, 6, 2, 5, 3, 5]]
-
-
-@dataclass(frozen=True)
-class CodeState:
-    codes: Tensor  # (R,)
-    model: Toy
-
-    def select(self, rows: Tensor) -> Self:
-        self.model.selections.append(len(rows))
-        return type(self)(self.codes[rows], self.model)
-
-
-class Toy(nn.Module):
-    """Its logits are a random function of all that was read so far, exact in any batch."""
-
-    def __init__(self, V: int = 7, seed: int = 0, max_length: int | None = None) -> None:
-        super().__init__()
-        draws = torch.Generator().manual_seed(seed)
-        self.table = torch.randn(CODES, V, generator=draws, dtype=torch.float64) * 2  # (CODES, V)
-        self.max_length = max_length
-        self.inner = nn.Dropout()
-        self.prefilled: list[int] = []
-        self.steps: list[int] = []
-        self.selections: list[int] = []
-
-    def answer(self, codes: Tensor) -> tuple[Tensor, CodeState]:
-        assert not self.training
-        assert not self.inner.training
-        assert not torch.is_grad_enabled()
-        return self.table[codes], CodeState(codes, self)
-
-    def prefill(self, ids: Tensor, lengths: Tensor, shift: int = 0) -> tuple[Tensor, CodeState]:
-        self.prefilled.append(len(ids))
-        assert bool((ids < self.table.shape[1]).all()) or self.out_of_range()
-        codes = torch.full_like(lengths, 1 + shift)  # (B,)
-        for t in range(ids.shape[1]):
-            codes = torch.where(t < lengths, follow(codes, ids[:, t]), codes)
-        return self.answer(codes)
-
-    def out_of_range(self) -> bool:
-        raise IndexError("index out of range in self")
-
-    def step(self, ids: Tensor, state: CodeState) -> tuple[Tensor, CodeState]:
-        self.steps.append(len(ids))
-        return self.answer(follow(state.codes, ids))
-
-    def logits(self, ids: Sequence[int]) -> Tensor:
-        """After these tokens, without batch or state: (V,)."""
-        code = torch.tensor(1)
-        for token in ids:
-            code = follow(code, torch.tensor(token))
-        return self.table[code]
-
-
-class Always(Toy):
-    """Says the same at every step."""
-
-    def __init__(self, logits: Sequence[float]) -> None:
-        super().__init__(V=len(logits))
-        self.table = torch.tensor(logits, dtype=torch.float64).expand(CODES, -1)
-
-
-def follow(codes: Tensor, ids: Tensor) -> Tensor:
-    return (codes * 31 + ids * 7 + 3) % CODES
-
-
-def alone(
-    model: Toy, prompt: Sequence[int], new_tokens: int, stop: Sequence[int] = (), repeats: int = 0
-) -> Generated:
-    """The definition of greedy: one prompt, one token after the other, no state."""
-    ids: list[int] = []
-    known: list[float] = []
-    for _ in range(new_tokens):
-        logits = model.logits([*prompt, *ids])  # (V,)
-        order = sorted(range(len(logits)), key=lambda token: (-float(logits[token]), token))
-        token = next(t for t in order if not repeats or not repeated([*ids, t], repeats))
-        known.append(float(logits.log_softmax(0)[token]))
-        if token in stop:
-            return Generated(ids, known, True)
-        ids.append(token)
-    return Generated(ids, known, False)
-
-
-def repeated(ids: Sequence[int], n: int) -> bool:
-    spans = [tuple(ids[i : i + n]) for i in range(len(ids) - n + 1)]
-    return len(spans) > len(set(spans))
-
-
-def same(found: Generated, expected: Generated) -> bool:
-    return (found.ids, found.finished) == (expected.ids, expected.finished) and (
-        found.log_probabilities == pytest.approx(expected.log_probabilities, abs=1e-12)
-    )
-
-
-def chi_square(counts: Tensor, probabilities: Tensor) -> float:
-    """How many standard deviations the counts are off; impossible cells must be empty."""
-    possible = probabilities > 0
-    assert int(counts[~possible].sum()) == 0
-    expected = probabilities[possible] * counts.sum()
-    statistic = float(((counts[possible] - expected) ** 2 / expected).sum())
-    freedom = int(possible.sum()) - 1
-    return (statistic - freedom) / math.sqrt(2 * max(1, freedom))
-
+from tests.toys import (
+    LUCK,
+    PROMPTS,
+    Always,
+    CodeState,
+    Toy,
+    alone,
+    chi_square,
+    follow,
+    repeated,
+    same,
+)
 
 # Greedy
 
@@ -448,163 +352,6 @@ def test_nothing_left_to_write_is_an_error() -> None:
             generate(Toy(), PROMPTS, new_tokens=8, block_repeats=1, sampling=sampling)
     with pytest.raises(ValueError, match=r"beam_search: after 7 of 8 new tokens"):
         beam_search(Toy(), PROMPTS, new_tokens=8, width=3, block_repeats=1)
-
-
-# Beams
-
-
-def every_sequence(
-    model: Toy, prompt: Sequence[int], new_tokens: int, stop: Sequence[int]
-) -> list[Generated]:
-    V, found = model.table.shape[1], []
-    going = [s for s in range(V) if s not in stop]
-    for length in range(new_tokens + 1):
-        for ids in product(going, repeat=length):
-            for end in [[s] for s in stop] if length < new_tokens else [[]]:
-                read, known = [*prompt], []
-                for token in [*ids, *end]:
-                    known.append(float(model.logits(read).log_softmax(0)[token]))
-                    read.append(token)
-                found.append(Generated(list(ids), known, bool(end)))
-    return found
-
-
-def ranked(sequences: Sequence[Generated], penalty: float) -> list[Generated]:
-    return sorted(sequences, key=lambda each: -each.score / len(each.log_probabilities) ** penalty)
-
-
-@pytest.mark.parametrize("penalty", [0.0, 1.0, 0.6, 2.0, -0.7])
-@pytest.mark.parametrize("stop", [(), (1,), (0, 2)])
-def test_a_wide_beam_finds_the_best_of_all(stop: tuple[int, ...], penalty: float) -> None:
-    model, prompts = Toy(V=4, seed=3), [[3, 1, 2], [2], [0, 1]]
-    found = beam_search(
-        model, prompts, new_tokens=4, stop=stop, width=256, best=7, length_penalty=penalty
-    )
-    for prompt, several in zip(prompts, found, strict=True):
-        expected = ranked(every_sequence(model, prompt, 4, stop), penalty)[:7]
-        assert len(several) == 7
-        for each, right in zip(several, expected, strict=True):
-            assert same(each, right)
-    assert model.prefilled == [3]
-    assert max(model.steps) <= 3 * 256
-
-
-@pytest.mark.parametrize("stop", [None, 5, (5, 2)])
-@pytest.mark.parametrize("seed", range(7))
-def test_one_beam_is_greedy(stop: int | tuple[int, ...] | None, seed: int) -> None:
-    model = Toy(seed=seed)
-    expected = generate(model, PROMPTS, new_tokens=12, stop=stop)
-    model.selections.clear()
-    assert beam_search(model, PROMPTS, new_tokens=12, stop=stop, width=1) == expected
-    # A state is copied only when a prompt is done and leaves.
-    lengths = {len(each.log_probabilities) for (each,) in expected}
-    assert len(model.selections) == len(lengths) - 1
-
-
-def naive_beams(
-    model: Toy, prompt: Sequence[int], new_tokens: int, stop: int, width: int, penalty: float
-) -> list[Generated]:
-    """The definition: no batch, no state and no early end."""
-    live, pool = [Generated()], []
-    for _ in range(new_tokens):
-        grown = []
-        for beam in live:
-            known = model.logits([*prompt, *beam.ids]).log_softmax(0).tolist()
-            grown += [
-                Generated([*beam.ids, token], [*beam.log_probabilities, known[token]])
-                for token in range(len(known))
-            ]
-        grown.sort(key=lambda each: -each.score)
-        for each in grown[:width]:
-            if each.ids[-1] == stop:
-                pool.append(Generated(each.ids[:-1], each.log_probabilities, True))
-        live = [each for each in grown if each.ids[-1] != stop][:width]
-    return ranked([*pool, *live], penalty)
-
-
-@pytest.mark.parametrize("penalty", [0.0, 1.0, 3.0, -1.0])
-@pytest.mark.parametrize("width", [2, 3, 11])
-@pytest.mark.parametrize("seed", range(3))
-def test_beams_are_the_naive_beams(width: int, penalty: float, seed: int) -> None:
-    model = Toy(seed=seed)
-    found = beam_search(
-        model, PROMPTS, new_tokens=9, stop=4, width=width, best=2, length_penalty=penalty
-    )
-    for prompt, several in zip(PROMPTS, found, strict=True):
-        expected = naive_beams(model, prompt, 9, 4, width, penalty)
-        assert same(several[0], expected[0])
-        assert same(several[1], expected[1])
-
-
-def test_beams_of_one_prompt_do_not_depend_on_others() -> None:
-    model = Toy()
-    together = beam_search(model, PROMPTS, new_tokens=10, stop=4, width=3, best=3)
-    for prompt, several in zip(PROMPTS, together, strict=True):
-        assert [several] == beam_search(model, [prompt], new_tokens=10, stop=4, width=3, best=3)
-
-
-def test_the_search_ends_when_nothing_can_change() -> None:
-    # Stopping at once has 0.9; all else has 0.1 at most and can only lose.
-    model = Always([math.log(0.05), math.log(0.9), math.log(0.05)])
-    found = beam_search(model, [[0], [2]], new_tokens=50, stop=1, width=3)
-    assert [each.finished for (each,) in found] == [True, True]
-    assert model.steps == []
-    # With penalty 1 a longer answer may still gain: log(0.05 * 0.9) / 2 is below log(0.9), but
-    # log(0.05) / 50 is above it.
-    beam_search(model, [[0], [2]], new_tokens=50, stop=1, width=3, length_penalty=1.0)
-    assert len(model.steps) > 0
-
-
-def test_a_prompt_that_is_done_leaves_the_batch() -> None:
-    model = Toy()
-    beam_search(model, PROMPTS * 3, new_tokens=30, stop=4, width=3)
-    assert model.steps[0] == 36
-    assert model.steps[-1] < 36
-    assert all(rows % 3 == 0 for rows in model.steps)
-
-
-class Fork(Toy):
-    """After token 0: stop (1) with 0.6, or 2 with 0.4; after 2 always 1 with 0.9."""
-
-    def prefill(self, ids: Tensor, lengths: Tensor, shift: int = 0) -> tuple[Tensor, CodeState]:
-        del shift
-        return self.answer(ids.gather(1, lengths[:, None] - 1)[:, 0])
-
-    def step(self, ids: Tensor, state: CodeState) -> tuple[Tensor, CodeState]:
-        del state
-        return self.answer(ids)
-
-
-def test_the_length_penalty_changes_the_choice_as_by_hand() -> None:
-    model = Fork(V=3)
-    rows = [[1e-9, 0.6, 0.4], [1e-9, 1e-9, 1.0], [1e-9, 0.9, 0.1]]
-    model.table = torch.tensor(rows, dtype=torch.float64).log()
-
-    def choice(penalty: float) -> tuple[list[int], bool]:
-        found = beam_search(model, [[0]], new_tokens=2, stop=1, width=2, length_penalty=penalty)[0][
-            0
-        ]
-        return found.ids, found.finished
-
-    # log 0.6 = -0.511 against log 0.36 = -1.022: exactly twice as much, to six digits, so that
-    # the longer one wins as soon as 2 ** penalty is above 2.00001.
-    ratio = math.log(0.4 * 0.9) / math.log(0.6)
-    assert ratio == pytest.approx(2)
-    assert choice(0.0) == ([], True)
-    assert choice(0.99) == ([], True)
-    assert choice(1.01) == ([2], True)
-    assert choice(-1.0) == ([], True)
-
-
-def test_fewer_hypotheses_than_wanted_if_there_are_no_more() -> None:
-    found = beam_search(Always([0.0, 1.0]), [[0]], new_tokens=2, stop=0, width=9, best=9)[0]
-    assert [each.ids for each in found] == [[1, 1], [], [1]]
-
-
-def test_a_vocabulary_of_stops_alone() -> None:
-    found = beam_search(Always([0.0, 1.0]), [[0]], new_tokens=4, stop=(0, 1), width=2, best=2)[0]
-    assert [each.ids for each in found] == [[], []]
-    assert found[0].score > found[1].score
 
 
 # Mistakes

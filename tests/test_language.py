@@ -149,6 +149,16 @@ def test_a_prompt_that_is_too_long(text: Path, capsys: pytest.CaptureFixture[str
     assert out.startswith("12345678")
 
 
+def test_unknown_characters_are_replaced_and_told(
+    text: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(f"language train {text} --out run {SMALL}", capsys)[0] == 0
+    code, out, err = run("language write run --prompt 3ändé€€ --tokens 4", capsys)
+    assert code == 0
+    assert out.startswith("3ändé€€")
+    assert "4 characters unknown to the tokeniser replaced: '€' 2x" in err
+
+
 def test_rows_and_targets_by_hand() -> None:
     tokens = Characters.train(["abc\n"])  # newline 2, a 3, b 4, c 5; the newline ends a text
     corpus = Corpus.of(["abcab"], tokens, context=4, overlap=1)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from attnlab.mechanism import Card
-from attnlab.mechanisms.kernel import CHUNK, Chunk, Kernel
+from attnlab.mechanisms.kernel import Kernel
 from attnlab.mechanisms.scan import Features
 
 
@@ -21,11 +21,6 @@ class Elu(Kernel):
         constant_state=True,
     )
     trials = ({"chunk": 3}, {"chunk": 64})
-
-    def __init__(
-        self, *, head_dim: int, heads: int, max_length: int | None = None, chunk: Chunk = CHUNK
-    ) -> None:
-        super().__init__(head_dim=head_dim, heads=heads, max_length=max_length, chunk=chunk)
 
     def phi(self, x: Tensor) -> Features:
         # elu(x) + 1 is 1 + x above 0 and exp(x) below, whose log is x: no underflow at any x

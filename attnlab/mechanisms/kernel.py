@@ -43,7 +43,7 @@ class Kernel(Mechanism):
     """Subclasses define `phi`."""
 
     def __init__(
-        self, *, head_dim: int, heads: int, max_length: int | None = None, chunk: int = CHUNK
+        self, *, head_dim: int, heads: int, max_length: int | None = None, chunk: Chunk = CHUNK
     ) -> None:
         super().__init__(head_dim=head_dim, heads=heads, max_length=max_length)
         check_size(self, chunk=chunk)

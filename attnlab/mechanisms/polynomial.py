@@ -10,7 +10,7 @@ from torch import Tensor
 
 from attnlab.mask import Mask
 from attnlab.mechanism import Card, full_precision, repeat_heads
-from attnlab.mechanisms.kernel import CHUNK, Chunk, Kernel
+from attnlab.mechanisms.kernel import Kernel
 from attnlab.mechanisms.scan import EMPTY, NOTHING, Features, divide
 
 
@@ -27,11 +27,6 @@ class Polynomial(Kernel):
         constant_state=True,
     )
     trials = ({"chunk": 3}, {"chunk": 64})
-
-    def __init__(
-        self, *, head_dim: int, heads: int, max_length: int | None = None, chunk: Chunk = CHUNK
-    ) -> None:
-        super().__init__(head_dim=head_dim, heads=heads, max_length=max_length, chunk=chunk)
 
     @full_precision
     def weights(self, q: Tensor, k: Tensor, mask: Mask) -> Tensor:

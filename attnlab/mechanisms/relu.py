@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from attnlab.mechanism import Card
-from attnlab.mechanisms.kernel import CHUNK, Chunk, Kernel
+from attnlab.mechanisms.kernel import Kernel
 from attnlab.mechanisms.scan import NOTHING, Features
 
 
@@ -23,11 +23,6 @@ class Relu(Kernel):
         constant_state=True,
     )
     trials = ({"chunk": 3}, {"chunk": 64})
-
-    def __init__(
-        self, *, head_dim: int, heads: int, max_length: int | None = None, chunk: Chunk = CHUNK
-    ) -> None:
-        super().__init__(head_dim=head_dim, heads=heads, max_length=max_length, chunk=chunk)
 
     def phi(self, x: Tensor) -> Features:
         positive = x > 0

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,8 @@ def train_language(
             f"{tokens.vocabulary} token ids; {made.parameter_count():,} parameters",
             file=sys.stderr,
         )
+        tell_unknown(task.train.unknown)
+        tell_unknown(task.validation.unknown)
     run = Run(out)
 
     def saved_tokenizer() -> None:
@@ -87,6 +90,15 @@ def train_language(
         quiet=quiet,
         on_begin=None if resume else saved_tokenizer,
     )
+
+
+def tell_unknown(replaced: Mapping[str, int]) -> None:
+    """Say which characters the tokeniser did not know and replaced, if any."""
+    if replaced:
+        most = sorted(replaced, key=lambda character: -replaced[character])[:10]
+        listed = ", ".join(f"{character!r} {replaced[character]}x" for character in most)
+        total = sum(replaced.values())
+        print(f"{total} characters unknown to the tokeniser replaced: {listed}", file=sys.stderr)
 
 
 def load_language(folder: Path) -> tuple[Model, Tokenizer, dict[str, Any]]:
@@ -113,7 +125,9 @@ def write(
     model, tokenizer, _ = load_language(folder)
     if not isinstance(model, Decoder):
         raise ValueError(f"{folder}: a masked model fills gaps, it cannot write; train causal")
-    ids = [[tokenizer.end, *tokenizer.encode(prompt)] for prompt in prompts]
+    encoded = [tokenizer.encode_counting(prompt) for prompt in prompts]
+    ids = [[tokenizer.end, *known] for known, _ in encoded]
+    tell_unknown(sum((replaced for _, replaced in encoded), Counter()))
     shown: list[int] = []
 
     def on_token(prompt: int, sample: int, token: int, log_probability: float) -> None:
