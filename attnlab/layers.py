@@ -43,7 +43,7 @@ class MultiHead(nn.Module):
     ) -> None:
         super().__init__()
         key_heads = heads if key_heads is None else key_heads
-        if width % heads or heads % key_heads:
+        if min(width, heads, key_heads) < 1 or width % heads or heads % key_heads:
             raise ValueError(
                 f"MultiHead: width {width}, {heads} heads, {key_heads} key heads; "
                 "width must be a multiple of heads, and heads one of key heads"

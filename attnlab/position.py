@@ -25,25 +25,23 @@ class Learned(nn.Module):
 class Sinusoidal(nn.Module):
     """Sines and cosines in turn, of wavelengths from 2 pi to 20,000 pi; position 0 comes first."""
 
-    frequencies: Tensor  # (W/2,)
-
     def __init__(self, width: int, base: float = 10_000.0) -> None:
         super().__init__()
         if width % 2:
             raise ValueError(f"sinusoidal positions: width is {width}; give an even number")
         steps = torch.arange(0, width, 2, dtype=torch.float64) / width
-        # float64: a float32 angle is off by 1e-3 at position 10,000
-        self.register_buffer("frequencies", base**-steps, persistent=False)
+        # float64, since a float32 angle is off by 1e-3 at position 10,000; so it stays on the CPU
+        self.frequencies = base**-steps  # (W/2,)
 
     def forward(self, position: Tensor) -> Tensor:
         """(B or 1, T) -> (B or 1, T, W)"""
-        angles = position[..., None] * self.frequencies.double()  # (B, T, W/2)
+        angles = position.cpu()[..., None] * self.frequencies  # (B, T, W/2)
         code = torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)
-        return code.to(torch.get_default_dtype())
+        return code.to(torch.get_default_dtype()).to(position.device)
 
     def shift_matrix(self, steps: int = 1) -> Tensor:
         """(W, W) float64: the one rotation M with code(t + steps) = M code(t) for every t."""
-        angles = steps * self.frequencies.double()
+        angles = steps * self.frequencies
         matrix = torch.zeros(2 * len(angles), 2 * len(angles), dtype=torch.float64)
         for i, (sine, cosine) in enumerate(zip(angles.sin(), angles.cos(), strict=True)):
             matrix[2 * i, 2 * i : 2 * i + 2] = torch.stack([cosine, sine])
@@ -55,7 +53,6 @@ class Rotary(nn.Module):
     """Each pair of a query's or key's numbers turned by an angle that grows with position, so that
     their product depends on the distance alone. Pairs are (i, i + D/2)."""
 
-    frequencies: Tensor  # (D/2,)
     cosines: Tensor  # (positions, D)
     sines: Tensor
 
@@ -64,27 +61,24 @@ class Rotary(nn.Module):
         if head_dim % 2:
             raise ValueError(f"rotary positions: head size is {head_dim}; give an even number")
         steps = torch.arange(0, head_dim, 2, dtype=torch.float64) / head_dim
-        self.register_buffer("frequencies", base**-steps, persistent=False)
-        self._grow(length)
+        self.frequencies = base**-steps  # (D/2,) float64, on the CPU
+        self._grow(length, torch.device("cpu"))
 
-    def _grow(self, length: int) -> None:
-        angles = torch.arange(length, device=self.frequencies.device)[:, None] * (
-            self.frequencies.double()
-        )
+    def _grow(self, length: int, device: torch.device) -> None:
+        angles = torch.arange(length)[:, None] * self.frequencies
         angles = torch.cat([angles, angles], dim=-1)  # (positions, D)
-        half = len(self.frequencies)
         sign = torch.ones_like(angles)
-        sign[:, :half] = -1  # so that turning is one product with the halves swapped
+        sign[:, : len(self.frequencies)] = -1  # turning is then one product with halves swapped
         dtype = torch.get_default_dtype()
-        self.register_buffer("cosines", angles.cos().to(dtype), persistent=False)
-        self.register_buffer("sines", (sign * angles.sin()).to(dtype), persistent=False)
+        for name, table in (("cosines", angles.cos()), ("sines", sign * angles.sin())):
+            self.register_buffer(name, table.to(dtype).to(device), persistent=False)
 
     def forward(self, x: Tensor, position: Tensor) -> Tensor:
         """Turn (B, H, T, D) by `position` (B or 1, T)."""
         if not torch.compiler.is_compiling() and position.numel():  # compiled: fixed lengths
             longest = int(position.max()) + 1
             if longest > len(self.cosines):
-                self._grow(2 * longest)
+                self._grow(2 * longest, self.cosines.device)
         cosines = self.cosines[position][:, None].to(x.dtype)  # (B or 1, 1, T, D)
         sines = self.sines[position][:, None].to(x.dtype)
         half = x.shape[-1] // 2

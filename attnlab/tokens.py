@@ -70,8 +70,8 @@ class Characters(Tokenizer):
     """One id per character: 0 is □ (pad), 1 is ⁇ (mask), then the characters in their order.
 
     □ and ⁇ in a text become ids 0 and 1, so that the course's 'prefix⁇suffix⁇masked□□' can be
-    written as plain text. `end` is the newline where there is one, else the mask: an extra id
-    would change the course's vocabulary, and padding must stay distinct from an end.
+    written as plain text. `end` is the pad: an extra id would change the course's vocabulary, a
+    newline stands inside texts, and which places are padding is told by a mask, not by an id.
     """
 
     def __init__(self, characters: str) -> None:
@@ -88,7 +88,7 @@ class Characters(Tokenizer):
         self._symbols = PAD_SYMBOL + MASK_SYMBOL + characters
         self._ids = {symbol: position for position, symbol in enumerate(self._symbols)}
         self.vocabulary = len(self._symbols)
-        self.end = self._ids.get("\n", self.mask)
+        self.end = self.pad
 
     @classmethod
     def train(cls, texts: Iterable[str]) -> Characters:

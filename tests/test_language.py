@@ -122,6 +122,17 @@ def test_resume_on_the_command_line(text: Path, capsys: pytest.CaptureFixture[st
         ("language train {text} --optimiser sgd", ["adamw, muon"]),
         ("language train {text} --out nothing --resume", ["nothing"]),
         ("language train {text} --shard", ["torchrun"]),
+        ("language train {text} --heads 0", ["heads is 0"]),
+        ("language train {text} --key-heads 0", ["key_heads is 0"]),
+        ("language train {text} --width -16", ["width is -16"]),
+        ("language train {text} --layers 0", ["layers is 0"]),
+        ("language train {text} --context 0", ["context is 0"]),
+        ("language train {text} --clip -1", ["clip is -1"]),
+        ("language train {text} --floor -1", ["floor is -1"]),
+        ("language train {text} --warmup -5", ["warmup is -5"]),
+        ("language train {text} --rotary-base 0", ["rotary_base is 0"]),
+        ("language train {text} --seed 99999999999999999999", ["seed is 9999"]),
+        ("language write {text}", ["not a run folder"]),
         ("language write nothing", ["nothing", "config.json"]),
         ("language evaluate nothing {text}", ["nothing", "config.json"]),
         ("runs nowhere", ["nowhere"]),
@@ -137,6 +148,50 @@ def test_mistakes_are_one_line(
     assert last.startswith("attnlab: ")
     for word in words:
         assert word in last
+
+
+def test_resuming_with_another_text_or_less_to_do(
+    text: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base = f"{SMALL} --out run --schedule constant"
+    assert run(f"language train {text} {base}", capsys)[0] == 0
+    again = run(f"language train {text} {base} --resume", capsys)
+    assert again[0] == 0
+    assert "bits" in again[1]
+    other = text.with_name("other.txt")
+    other.write_text(TEXT[::-1])
+    code, _, err = run(f"language train {other} {base} --resume", capsys)
+    assert code == 2
+    assert "the run has text" in err
+    fewer = base.replace("--steps 30", "--steps 9")
+    code, _, err = run(f"language train {text} {fewer} --resume", capsys)
+    assert code == 2
+    assert "has done 30 steps; give --steps 30 or more" in err
+    more = base.replace("--steps 30", "--steps 33")
+    assert run(f"language train {text} {more} --resume", capsys)[0] == 0
+    assert Run("run").config()["training"]["steps"] == 33
+    assert len(Run("run").metrics()) == 33
+
+
+def test_writing_lines_and_broken_characters(
+    text: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text.write_text("ä\nb\n" * 800)
+    for tokenizer in ("characters", "bytes"):
+        options = f"--tokenizer {tokenizer} --out {tokenizer}"
+        assert run(f"language train {text} {SMALL} {options}", capsys)[0] == 0
+        pieces: list[str] = []
+        for stop in (True, False):
+            pieces.clear()
+            (written,) = recipe.write(
+                Path(tokenizer), ["ä"], new_tokens=14, stop=stop, on_text=pieces.append
+            )
+            assert "".join(pieces) == written[0]
+            assert "\n" in written[0]
+        (beamed,) = recipe.write(Path(tokenizer), ["ä"], new_tokens=6, beams=3, samples=2)
+        assert len(beamed) == 2
+    out = run("language write characters --prompt ä --beams 2 --tokens 5", capsys)[1]
+    assert out.startswith("ä\n")
 
 
 def test_a_prompt_that_is_too_long(text: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -160,15 +215,15 @@ def test_unknown_characters_are_replaced_and_told(
 
 
 def test_rows_and_targets_by_hand() -> None:
-    tokens = Characters.train(["abc\n"])  # newline 2, a 3, b 4, c 5; the newline ends a text
+    tokens = Characters.train(["abc"])  # pad 0 ends a text, mask 1, a 2, b 3, c 4
     corpus = Corpus.of(["abcab"], tokens, context=4, overlap=1)
-    assert [row.tolist() for row in corpus.rows] == [[2, 3, 4, 5, 3], [3, 4, 2]]
+    assert [row.tolist() for row in corpus.rows] == [[0, 2, 3, 4, 2], [2, 3, 0]]
     task = LanguageTask(["abcab", "c"], [], tokens, objective="causal", context=4)
     batch = task.collate([1, 2], 0)
-    assert batch["ids"].tolist() == [[3, 4], [2, 5]]
-    assert batch["target"].tolist() == [[4, 2], [5, 2]]
+    assert batch["ids"].tolist() == [[2, 3], [0, 4]]
+    assert batch["target"].tolist() == [[3, 0], [4, 0]]
     batch = task.collate([0, 1], 0)
-    assert batch["target"].tolist() == [[3, 4, 5, 3], [4, 2, IGNORE, IGNORE]]
+    assert batch["target"].tolist() == [[2, 3, 4, 2], [3, 0, IGNORE, IGNORE]]
     assert task.targets(batch) == 6
     assert task.lengths(0) == [4, 2, 2]
     # every token after the first is a target exactly once

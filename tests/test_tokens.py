@@ -54,7 +54,7 @@ def named(tokenizer: Tokenizer) -> str:
 
 def test_characters_have_the_course_ids() -> None:
     found = Characters.train(["ba\n", "cab"])
-    assert (found.vocabulary, found.pad, found.mask, found.end) == (6, 0, 1, 2)
+    assert (found.vocabulary, found.pad, found.mask, found.end) == (6, 0, 1, 0)
     assert found.characters == "\nabc"
     assert found.encode("cab\n") == [5, 3, 4, 2]
     assert found.encode("a⁇b⁇c□□") == [3, 1, 4, 1, 5, 0, 0]
@@ -65,7 +65,7 @@ def test_the_symbols_of_the_course_are_no_further_characters() -> None:
     found = Characters.train(["a⁇b□"])
     assert found.characters == "ab"
     assert found.vocabulary == 4
-    assert found.end == found.mask  # no newline to end a text with
+    assert found.end == found.pad
 
 
 def test_characters_are_sorted_by_code_point() -> None:

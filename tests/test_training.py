@@ -344,6 +344,41 @@ def test_a_loss_that_is_not_finite_stops_the_run(tmp_path: Path) -> None:
     assert not (tmp_path / "model.safetensors").exists()
 
 
+def test_a_gradient_that_is_not_finite_never_reaches_the_weights(tmp_path: Path) -> None:
+    task, model = tiny.make("decoder")
+    good = task.loss
+
+    def loss(forward: Any, batch: Any) -> Any:
+        value = good(forward, batch)  # the square root has no slope at 0
+        late = len(Run(tmp_path).metrics()) == 4
+        return value + (value * 0).sqrt() if late else value
+
+    task.loss = loss  # type: ignore[method-assign]
+    with pytest.raises(TrainingStoppedError, match="gradient became nan at step 5"):
+        train(task, model, Settings(**{**BASE, "save_every": 1}), Run(tmp_path), quiet=True)
+    newest, _ = checkpoints.newest_good(tmp_path / "checkpoints")
+    assert newest is not None
+    assert newest.name == "step-000000004"
+    for tensor in load_file(newest / "model.safetensors").values():
+        assert bool(tensor.isfinite().all())
+
+
+def test_pruning_never_takes_the_good_for_the_damaged(tmp_path: Path) -> None:
+    run_tiny(tmp_path, steps=8, save_every=2, keep=3, schedule="constant")
+    newest = checkpoints.list_checkpoints(tmp_path / "checkpoints")[-1]
+    with (newest / "model.safetensors").open("ab") as file:
+        file.write(b"x")
+    run_tiny(tmp_path, steps=7, save_every=2, keep=1, schedule="constant", resume=True)
+    left = [path.name for path in checkpoints.list_checkpoints(tmp_path / "checkpoints")]
+    assert left == ["step-000000007"]
+    # what a killed process left, and a run that was killed before its first checkpoint
+    (tmp_path / "checkpoints" / f".step-000000009.{os.getpid()}.part").mkdir()
+    shutil.rmtree(tmp_path / "checkpoints" / "step-000000007")
+    run_tiny(tmp_path, steps=9, schedule="constant", resume=True)
+    assert [row["step"] for row in Run(tmp_path).metrics()] == list(range(1, 10))
+    assert not list(tmp_path.rglob("*.part"))
+
+
 def test_a_full_disk_is_one_clear_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")
@@ -451,6 +486,12 @@ def test_two_processes_equal_one(tmp_path: Path) -> None:
         assert [row["loss"] for row in rows] == pytest.approx(wanted, abs=1e-4)
         bits = [row["validation"]["bits"] for row in rows if "validation" in row]
         assert len(bits) == 1
+    # an encoder whose pooler takes no part, rows that do not divide, parts of one row
+    odd = [*common, "--objective", "masked", "--batch-rows", 3, "--accumulate", 2]
+    command(1, *odd, "--out", tmp_path / "odd-one")
+    command(2, *odd, "--out", tmp_path / "odd-two")
+    one, other = (Run(tmp_path / f"odd-{name}").metrics() for name in ("one", "two"))
+    assert [r["loss"] for r in one] == pytest.approx([r["loss"] for r in other], abs=1e-4)
     # muon multiplies in bfloat16, which makes more of the order of a sum
     command(1, *common, "--out", tmp_path / "muon-one", "--optimiser", "muon")
     command(2, *common, "--out", tmp_path / "muon-shards", "--optimiser", "muon", "--shard")

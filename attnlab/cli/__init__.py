@@ -5,6 +5,7 @@ Heavy imports stand inside the commands, or in modules that only their command r
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import Annotated
@@ -67,6 +68,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         app(arguments, exit_on_error=False, print_error=False)
     except CycloptsError as error:
         _fail(" ".join(str(error).split()), 2)
+    except BrokenPipeError:  # whoever read us has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
     except (ValueError, OSError) as error:
         _fail(str(error), 2)
     except RuntimeError as error:

@@ -78,23 +78,30 @@ def write(
     /,
     *,
     prompt: Annotated[str, Parameter(help="The text to go on from.")] = "",
-    tokens: Annotated[int, Parameter(help="At most so many new tokens.")] = 200,
+    tokens: Annotated[
+        int | None, Parameter(help="At most so many new tokens; default 200, or what fits.")
+    ] = None,
     temperature: Annotated[float, Parameter(help="0 takes the likeliest token.")] = 0.8,
     top_k: Annotated[int | None, Parameter(help="Choose among the k likeliest.")] = None,
     top_p: Annotated[float | None, Parameter(help="Choose among the likeliest p of all.")] = None,
     samples: Annotated[int, Parameter(help="Write so many texts.")] = 1,
     block_repeats: Annotated[int | None, Parameter(help="No n tokens in a row twice.")] = None,
+    beams: Annotated[
+        int | None, Parameter(help="Search the likeliest text with so many beams.")
+    ] = None,
     go_on: Annotated[bool, Parameter(negative="", help="Do not stop at the text's end.")] = False,
     seed: Annotated[int, Parameter(help="Of the choices.")] = 0,
 ) -> None:
     """Continue a text, shown as it is written."""
     sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)
 
-    def show(text: str) -> None:
-        sys.stdout.write(text)
-        sys.stdout.flush()
+    begun: list[str] = []
 
-    show(prompt)
+    def show(text: str) -> None:
+        sys.stdout.write(text if begun else prompt + text)
+        sys.stdout.flush()
+        begun.append(text)
+
     written = recipe.write(
         run,
         [prompt],
@@ -104,7 +111,10 @@ def write(
         stop=not go_on,
         block_repeats=block_repeats,
         on_text=show,
+        beams=beams,
     )
+    if not begun:  # beams come all at once
+        show(written[0][0])
     print()
     for text in written[0][1:]:
         print(f"---\n{prompt}{text}")

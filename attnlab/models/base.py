@@ -24,6 +24,8 @@ class Model(nn.Module):
     kind: ClassVar[str]
     config_class: ClassVar[type[Any]]
     config: Any
+    has_idle_parameters: ClassVar[bool] = False
+    """Some parameters take no part in `forward`: DDP must not wait for their gradients."""
 
     def parameter_count(self) -> int:
         """Of everything that is learned; what two layers share counts once."""

@@ -32,6 +32,7 @@ class Encoder(Model):
     kind = "encoder"
     config_class = EncoderConfig
     config: EncoderConfig
+    has_idle_parameters = True  # the pooler
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()

@@ -39,6 +39,15 @@ class StackConfig:
     tie: Annotated[bool, "embedding and output share one matrix"] = False
 
     def __post_init__(self) -> None:
+        sizes = ("vocabulary", "context", "width", "layers", "heads", "key_heads", "feed_width")
+        for name in sizes:
+            size = getattr(self, name)
+            if size is not None and size < 1:
+                raise ValueError(f"{name} is {size}; give a whole number above 0")
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"dropout is {self.dropout}; give a share from 0 to below 1")
+        if not self.rotary_base > 1:
+            raise ValueError(f"rotary_base is {self.rotary_base}; give a number above 1")
         if self.position not in POSITIONS:
             raise ValueError(f"position {self.position!r}; there are {', '.join(POSITIONS)}")
 

@@ -81,7 +81,10 @@ def save_checkpoint(
 
         folder.mkdir(parents=True, exist_ok=True)
         write_whole(path, write)
-        for old in list_checkpoints(folder)[:-keep]:
+        others = [each for each in list_checkpoints(folder) if each != path]
+        later = [each for each in others if each.name > path.name]  # damaged, or of another past
+        earlier = [each for each in others if each.name < path.name]
+        for old in later + earlier[: max(0, len(earlier) - keep + 1)]:
             shutil.rmtree(old, ignore_errors=True)
     group.wait()
     return path

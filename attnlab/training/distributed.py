@@ -67,7 +67,8 @@ def process_group(device: torch.device) -> Iterator[Group]:
         return
     if device.type == "cuda":
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
-    dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    # numbers that are only counted stay on the CPU
+    dist.init_process_group("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo")
     try:
         yield Group(dist.get_rank(), size)
     finally:
@@ -82,7 +83,8 @@ def wrap(model: nn.Module, group: Group, shard: bool, device: torch.device) -> n
             raise ValueError("shard: one process has nothing to share; start several with torchrun")
         return model
     if not shard:
-        return DistributedDataParallel(model)
+        idle = getattr(model, "has_idle_parameters", False)
+        return DistributedDataParallel(model, find_unused_parameters=idle)
     mesh = init_device_mesh(device.type, (group.size,))
     for module in model.modules():
         if isinstance(module, Block):

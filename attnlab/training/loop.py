@@ -104,16 +104,23 @@ def _train(
         newest, problems = newest_good(run.checkpoints)
         for problem in problems:
             reporter.say(problem)
-        if newest is None:
+        if newest is not None:
+            progress = load_checkpoint(newest, model, optimisers, average)
+        elif problems:
             raise ValueError(f"{run.folder}: has no whole checkpoint to resume from")
-        progress = load_checkpoint(newest, model, optimisers, average)
+        if progress.step > settings.steps:
+            raise ValueError(
+                f"{run.folder}: has done {progress.step} steps; "
+                f"give --steps {progress.step} or more"
+            )
         reporter = Reporter(settings.steps, progress.step, reporter.peak, reporter.quiet)
     if group.first:
-        run.forget_after(progress.step)
+        run.go_on_from(progress.step, settings.steps)
+    group.wait()
     if settings.compile:
         called.compile(dynamic=True)
     loader = Loader(task, settings, progress.epoch, progress.position)
-    last_saved = progress.step if resume else None
+    last_saved = progress.step if progress.step else None
     metrics: dict[str, float] = {}
 
     def save() -> None:
@@ -133,20 +140,26 @@ def _train(
             batch, epoch = loader.next()
             count = task.targets(batch)
             tokens = int(batch["keys"].sum())
-            mine = {name: x.to(device) for name, x in group.share(batch).items()}
             share = rate_at(progress.step, settings)
             set_rate(optimisers, share)
             loss = 0.0
-            for part in split(mine, settings.accumulate):
+            for part in split(batch, settings.accumulate):  # as many in every process
+                mine = {name: x.to(device) for name, x in group.share(part).items()}
                 with autocast(device):
-                    part_loss = task.loss(called, part) / max(1, count)
+                    part_loss = task.loss(called, mine) / max(1, count)
                 # DDP and FSDP average over processes, but each holds a part of one sum
                 (part_loss * group.size).backward()
                 loss += float(part_loss.detach())
             loss = group.total(loss)
             if not math.isfinite(loss):
-                raise TrainingStoppedError(_not_finite(loss, progress.step, last_saved, run))
+                raise TrainingStoppedError(
+                    _not_finite(loss, progress.step, last_saved, run, "loss")
+                )
             norm = clip(model, settings.clip)
+            if not math.isfinite(norm):
+                raise TrainingStoppedError(
+                    _not_finite(norm, progress.step, last_saved, run, "gradient")
+                )
             for optimiser in optimisers:
                 optimiser.step()
                 optimiser.zero_grad(set_to_none=True)
@@ -184,6 +197,8 @@ def _train(
                     f"{settings.steps}; --resume goes on",
                     interrupted[0] if interrupted else signal.SIGTERM,
                 )
+    if not metrics:  # the run was finished already
+        metrics = evaluate(task, model, average)
     if average is not None:
         average.swap(model)
     tensors = model_tensors(model)
@@ -256,9 +271,9 @@ def _validation(step: int, metrics: dict[str, float]) -> str:
     return f"step {step}: validation {facts}"
 
 
-def _not_finite(loss: float, step: int, saved: int | None, run: Run) -> str:
+def _not_finite(value: float, step: int, saved: int | None, run: Run, what: str) -> str:
     last = "there is no checkpoint yet" if saved is None else f"the last good one is step {saved}"
     return (
-        f"{run.folder}: the loss became {loss} at step {step + 1}; {last}; "
+        f"{run.folder}: the {what} became {value} at step {step + 1}; {last}; "
         "try a lower rate, a longer warmup or a smaller clip"
     )

@@ -37,7 +37,7 @@ class Run:
         path = self.folder / CONFIG
         try:
             config = json.loads(path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             raise ValueError(f"{self.folder}: not a run folder; {CONFIG} is missing") from None
         except (json.JSONDecodeError, UnicodeDecodeError) as error:
             raise ValueError(f"{path}: not JSON ({error})") from None
@@ -70,8 +70,10 @@ class Run:
                     break
         return rows
 
-    def forget_after(self, step: int) -> None:
-        """Drop the metrics of steps that are done again after a resume."""
+    def go_on_from(self, step: int, steps: int) -> None:
+        """Drop what comes after this step: metrics that will be written again, final weights."""
+        if step < steps:
+            (self.folder / WEIGHTS).unlink(missing_ok=True)
         rows = [row for row in self.metrics() if row["step"] <= step]
         text = "".join(json.dumps(row) + "\n" for row in rows)
         write_whole(self.folder / METRICS, lambda part: _write(part, text))
@@ -98,6 +100,8 @@ class Run:
                 raise ValueError(
                     f"{self.folder}: another run is writing here; wait for it or choose another"
                 ) from None
+            for left in self.folder.rglob(".*.part"):  # of a process that was killed
+                shutil.rmtree(left) if left.is_dir() else left.unlink()
             yield
 
     def begin(self, config: dict[str, Any], *, resume: bool, overwrite: bool) -> None:
@@ -105,6 +109,7 @@ class Run:
         path = self.folder / CONFIG
         if resume:
             _same(self.config(), config, path)
+            write_json(path, config)  # how many steps, on which device and so on may have changed
             return
         if path.exists():
             if not overwrite:

@@ -53,6 +53,15 @@ class Settings:
             raise ValueError(f"batch_rows is {self.batch_rows}; give 1 or more")
         if self.evaluate_every is not None and self.evaluate_every < 1:
             raise ValueError(f"evaluate_every is {self.evaluate_every}; give 1 or more")
+        for name, low in (("warmup", 0), ("weight_decay", 0), ("rate", 0), ("muon_rate", 0)):
+            if getattr(self, name) < low:
+                raise ValueError(f"{name} is {getattr(self, name)}; give {low} or more")
+        if self.clip is not None and not self.clip > 0:
+            raise ValueError(f"clip is {self.clip}; give a number above 0")
+        if not 0 <= self.floor <= 1:
+            raise ValueError(f"floor is {self.floor}; give a share from 0 to 1")
+        if not 0 <= self.seed < 2**63:
+            raise ValueError(f"seed is {self.seed}; give a whole number from 0 to 2**63 - 1")
         if not 0 < self.decay <= 1:
             raise ValueError(f"decay is {self.decay}; give a share above 0, at most 1")
         if self.ema is not None and not 0 < self.ema < 1:

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from attnlab.generate import Generated, Sampling, generate
+from attnlab.generate import Sampling, beam_search, generate
 from attnlab.models import Decoder, Encoder, EncoderConfig, Model, StackConfig
 from attnlab.tasks.language.task import OBJECTIVES, Corpus, LanguageTask
 from attnlab.tasks.language.text import documentation_text, read_documents, split_documents
@@ -54,9 +54,11 @@ def train_language(
             f"{out}: holds a run already; "
             "give --resume to go on, --overwrite to begin anew, or another folder"
         )
+    if resume:
+        Run(out).config()  # says so if there is no run
     documents = read_documents(files) if files else documentation_text(characters, settings.seed)
     training, validation = split_documents(documents, seed=settings.seed)
-    tokens = load_tokenizer(out) if resume else make_tokenizer(tokenizer, training, tokenizer_size)
+    tokens = make_tokenizer(tokenizer, training, tokenizer_size)
     config = replace(model or StackConfig(vocabulary=1, context=256), vocabulary=tokens.vocabulary)
     torch.manual_seed(settings.seed)
     made: Model = (
@@ -114,50 +116,76 @@ def write(
     folder: Path,
     prompts: Sequence[str],
     *,
-    new_tokens: int = 200,
+    new_tokens: int | None = None,
+    beams: int | None = None,
     sampling: Sampling | None = None,
     samples: int = 1,
     stop: bool = True,
     block_repeats: int | None = None,
     on_text: Callable[[str], None] | None = None,
 ) -> list[list[str]]:
-    """Continuations of each prompt; `on_text` gets each piece of the first one's as it comes."""
+    """Continuations of each prompt, of 200 tokens or what fits unless `new_tokens` says otherwise.
+
+    `on_text` gets each piece of the first one's as it comes; with `beams` nothing comes early.
+    """
     model, tokenizer, _ = load_language(folder)
     if not isinstance(model, Decoder):
         raise ValueError(f"{folder}: a masked model fills gaps, it cannot write; train causal")
     encoded = [tokenizer.encode_counting(prompt) for prompt in prompts]
     ids = [[tokenizer.end, *known] for known, _ in encoded]
     tell_unknown(sum((replaced for _, replaced in encoded), Counter()))
-    shown: list[int] = []
-
-    def on_token(prompt: int, sample: int, token: int, log_probability: float) -> None:
-        del log_probability
-        if on_text is None or prompt or sample or token == tokenizer.end:
-            return
-        before = tokenizer.decode(shown)
-        shown.append(token)
-        after = tokenizer.decode(shown)
-        if not after.endswith("\ufffd"):  # a character whose last bytes are still to come
-            on_text(after[len(before.rstrip("\ufffd")) :])
-
-    limit = model.max_length
-    longest = max(map(len, ids), default=0)
+    limit, longest = model.max_length, max(map(len, ids), default=0)
+    if new_tokens is None:
+        new_tokens = 200 if limit is None else max(1, min(200, limit - longest))
     if limit is not None and longest + new_tokens > limit:
         raise ValueError(
             f"{longest} tokens of prompt and {new_tokens} new ones; this model reads at most "
             f"{limit}: give --tokens {max(0, limit - longest)} or less, or a shorter prompt"
         )
-    written: list[list[Generated]] = generate(
-        model,
-        ids,
-        new_tokens=new_tokens,
-        stop=tokenizer.end if stop else None,
-        sampling=sampling or Sampling(),
-        samples=samples,
-        block_repeats=block_repeats,
-        on_token=on_token,
-    )
+    ends = tokenizer.end if stop else None
+    if beams is not None:
+        options: dict[str, Any] = {"width": beams, "best": samples, "block_repeats": block_repeats}
+        written = beam_search(model, ids, new_tokens=new_tokens, stop=ends, **options)
+    else:
+        streamed = _Stream(tokenizer, ends, on_text)
+        written = generate(
+            model,
+            ids,
+            new_tokens=new_tokens,
+            stop=ends,
+            sampling=sampling or Sampling(),
+            samples=samples,
+            block_repeats=block_repeats,
+            on_token=streamed,
+        )
+        streamed.finish()
     return [[tokenizer.decode(each.ids) for each in found] for found in written]
+
+
+class _Stream:
+    """The first prompt's first sample as text, piece by piece."""
+
+    def __init__(
+        self, tokenizer: Tokenizer, end: int | None, on_text: Callable[[str], None] | None
+    ) -> None:
+        self.tokenizer, self.end, self.on_text = tokenizer, end, on_text
+        self.ids: list[int] = []
+        self.told = 0
+
+    def __call__(self, prompt: int, sample: int, token: int, log_probability: float) -> None:
+        del log_probability
+        if self.on_text is not None and not prompt and not sample and token != self.end:
+            self.ids.append(token)
+            # a replacement sign may be a character whose last bytes are still to come
+            self._tell(self.tokenizer.decode(self.ids).rstrip("\ufffd"))
+
+    def finish(self) -> None:
+        self._tell(self.tokenizer.decode(self.ids))
+
+    def _tell(self, text: str) -> None:
+        if self.on_text is not None and len(text) > self.told:
+            self.on_text(text[self.told :])
+            self.told = len(text)
 
 
 def evaluate(folder: Path, files: Sequence[Path]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ Letters: B batch, T tokens, V vocabulary.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,6 +30,13 @@ class Corpus:
     characters: int
     unknown: dict[str, int]
     """Characters that the tokeniser had to replace, and how often."""
+
+    def digest(self) -> str:
+        """Tells one text from another: a run must not go on with the wrong one."""
+        found = hashlib.sha256()
+        for row in self.rows:
+            found.update(row.numpy().tobytes() + b"|")
+        return found.hexdigest()[:16]
 
     @staticmethod
     def of(documents: Sequence[str], tokenizer: Tokenizer, context: int, overlap: int) -> Corpus:
@@ -77,6 +85,8 @@ class LanguageTask(Task):
             "masked_share": self.masked_share,
             "rows": len(self.train.rows),
             "characters": self.train.characters,
+            "tokenizer": type(self.tokenizer).__name__.lower(),
+            "text": self.train.digest(),
         }
 
     def lengths(self, epoch: int) -> list[int]:
