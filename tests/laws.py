@@ -211,7 +211,7 @@ def compare(
 # The laws
 
 
-def law_definition(mechanism: Mechanism, inputs: Inputs, mask: Mask) -> None:
+def check_definition(mechanism: Mechanism, inputs: Inputs, mask: Mask) -> None:
     """1. forward(q, k, v) equals weights(q, k) @ v."""
     compare(
         mechanism,
@@ -222,7 +222,7 @@ def law_definition(mechanism: Mechanism, inputs: Inputs, mask: Mask) -> None:
     )
 
 
-def law_padding(mechanism: Mechanism, inputs: Inputs, mask: Mask) -> None:
+def check_padding(mechanism: Mechanism, inputs: Inputs, mask: Mask) -> None:
     """2. What stands in padding never changes an output, and gets no gradient."""
     if mask.keys is None:
         return
@@ -247,7 +247,7 @@ def law_padding(mechanism: Mechanism, inputs: Inputs, mask: Mask) -> None:
         assert not bool(weights.masked_select(hole.mT).any()), "padding has weight"
 
 
-def law_padding_removed(mechanism: Mechanism, inputs: Inputs, mask: Mask) -> None:
+def check_padding_removed(mechanism: Mechanism, inputs: Inputs, mask: Mask) -> None:
     """2. Padding behind the last real key may as well not be there."""
     if mask.keys is None or not (mask.causal or mechanism.card.cross):
         return  # without a causal mask, what a block-sparse pattern picks depends on the length
@@ -272,7 +272,7 @@ def law_padding_removed(mechanism: Mechanism, inputs: Inputs, mask: Mask) -> Non
         )
 
 
-def law_future(mechanism: Mechanism, inputs: Inputs, mask: Mask, cut: int) -> None:
+def check_future(mechanism: Mechanism, inputs: Inputs, mask: Mask, cut: int) -> None:
     """3. What stands from `cut` on never changes an output before it, when causal."""
     assume_margin(mechanism, inputs)
     past = (Ellipsis, slice(0, cut), slice(None))
@@ -302,7 +302,7 @@ def law_future(mechanism: Mechanism, inputs: Inputs, mask: Mask, cut: int) -> No
         assert not bool(weights[..., future].any()), "the future has weight"
 
 
-def law_decoding(mechanism: Mechanism, inputs: Inputs, mask: Mask) -> None:
+def check_decoding(mechanism: Mechanism, inputs: Inputs, mask: Mask) -> None:
     """4. Decoding token by token equals one causal forward."""
 
     def decode(x: Inputs) -> Tensor:
@@ -331,7 +331,7 @@ def law_decoding(mechanism: Mechanism, inputs: Inputs, mask: Mask) -> None:
     assert_same(got, wanted, gradient_condition)
 
 
-def law_ragged_decoding(mechanism: Mechanism, inputs: Inputs, lengths: Tensor) -> None:
+def check_ragged_decoding(mechanism: Mechanism, inputs: Inputs, lengths: Tensor) -> None:
     """4. Rows whose prompts had unequal lengths decode, in one batch, as each does alone."""
     assume_margin(mechanism, inputs)
     B, _, S, _ = inputs.k.shape
@@ -361,7 +361,7 @@ def law_ragged_decoding(mechanism: Mechanism, inputs: Inputs, lengths: Tensor) -
     assert_same([torch.cat(got, dim=2)], [torch.cat(wanted)], worst)
 
 
-def law_memory(mechanism: Mechanism, inputs: Inputs, mask: Mask) -> None:
+def check_memory(mechanism: Mechanism, inputs: Inputs, mask: Mask) -> None:
     """5. Absorbing memory once and reading equals the cross-attention forward."""
     compare(
         mechanism,
@@ -372,7 +372,7 @@ def law_memory(mechanism: Mechanism, inputs: Inputs, mask: Mask) -> None:
     )
 
 
-def law_splitting(mechanism: Mechanism, inputs: Inputs, mask: Mask, cut: int) -> None:
+def check_splitting(mechanism: Mechanism, inputs: Inputs, mask: Mask, cut: int) -> None:
     """6. Splitting an absorb in two changes nothing."""
     S = inputs.k.shape[2]
     start = 0 if mechanism.card.cross else min(cut, S - 1)  # the newest tokens, or any queries
@@ -395,7 +395,7 @@ def law_splitting(mechanism: Mechanism, inputs: Inputs, mask: Mask, cut: int) ->
     )
 
 
-def law_nothing(mechanism: Mechanism, inputs: Inputs, mask: Mask) -> None:
+def check_nothing(mechanism: Mechanism, inputs: Inputs, mask: Mask) -> None:
     """7. A query with nothing to look at gives zeros and finite gradients."""
     x = inputs.fresh()
     T, S = x.q.shape[2], x.k.shape[2]

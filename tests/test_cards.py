@@ -117,7 +117,7 @@ def test_an_older_state_copies_before_it_goes_another_way() -> None:
 # Errors: one ValueError each, restating what was given
 
 
-def fails(call: Any, *words: str) -> None:
+def expect_error(call: Any, *words: str) -> None:
     with pytest.raises(ValueError, match=r".+") as caught:
         call()
     message = str(caught.value)
@@ -127,35 +127,37 @@ def fails(call: Any, *words: str) -> None:
 
 
 def test_unknown_names() -> None:
-    fails(lambda: make("performer"), "'performer'", "favor")
-    fails(lambda: make("soft_max"), "did you mean 'softmax'")
-    fails(lambda: make("favor", feature=3), "no option 'feature'", "did you mean 'features'")
-    fails(lambda: make("relu", beta=3), "no option 'beta'", "chunk")
+    expect_error(lambda: make("performer"), "'performer'", "favor")
+    expect_error(lambda: make("soft_max"), "did you mean 'softmax'")
+    expect_error(lambda: make("favor", feature=3), "no option 'feature'", "did you mean 'features'")
+    expect_error(lambda: make("relu", beta=3), "no option 'beta'", "chunk")
 
 
 @every
 def test_wrong_sizes(name: str) -> None:
     mechanism = make(name)
-    fails(lambda: make(name, head_dim=0), name, "head_dim", "0")
-    fails(lambda: make(name, heads=2.5), name, "heads", "2.5")
-    fails(lambda: make(name, max_length=-1), name, "max_length", "-1")
+    expect_error(lambda: make(name, head_dim=0), name, "head_dim", "0")
+    expect_error(lambda: make(name, heads=2.5), name, "heads", "2.5")
+    expect_error(lambda: make(name, max_length=-1), name, "max_length", "-1")
     mask = Mask()
     q, k, v = tensors()
     for call in (
         lambda *x: mechanism(*x, mask),
         lambda *x: mechanism.weights(*x[:2], mask),
     ):
-        fails(lambda call=call: call(q[:, :4], k, v), name, "4 heads", "heads=6", "(2, 4, 7, 5)")
-        fails(lambda call=call: call(q, k[:, :4], v[:, :4]), name, "4 heads", "heads=6")
-        fails(lambda call=call: call(q[..., :3], k, v), name, "width 3", "head_dim=5")
-        fails(lambda call=call: call(q, k[..., :3], v), name, "width 3", "head_dim=5")
-        fails(lambda call=call: call(q[:1], k, v), name, "batch of 1")
-        fails(lambda call=call: call(q[0], k, v), name, "q has 3 axes")
-    fails(lambda: mechanism(q, k, v[:, :, :3], mask), name, "k and v must agree")
-    fails(lambda: mechanism.absorb(k, v[:, :, :3]), name, "k and v must agree")
+        expect_error(
+            lambda call=call: call(q[:, :4], k, v), name, "4 heads", "heads=6", "(2, 4, 7, 5)"
+        )
+        expect_error(lambda call=call: call(q, k[:, :4], v[:, :4]), name, "4 heads", "heads=6")
+        expect_error(lambda call=call: call(q[..., :3], k, v), name, "width 3", "head_dim=5")
+        expect_error(lambda call=call: call(q, k[..., :3], v), name, "width 3", "head_dim=5")
+        expect_error(lambda call=call: call(q[:1], k, v), name, "batch of 1")
+        expect_error(lambda call=call: call(q[0], k, v), name, "q has 3 axes")
+    expect_error(lambda: mechanism(q, k, v[:, :, :3], mask), name, "k and v must agree")
+    expect_error(lambda: mechanism.absorb(k, v[:, :, :3]), name, "k and v must agree")
     state = mechanism.absorb(k, v)
-    fails(lambda: mechanism.read(q[:, :4], state, 0), name, "4 heads", "heads=6")
-    fails(lambda: mechanism.absorb(k[:1], v[:1], None, state), name, "batch of 1", "2")
+    expect_error(lambda: mechanism.read(q[:, :4], state, 0), name, "4 heads", "heads=6")
+    expect_error(lambda: mechanism.absorb(k[:1], v[:1], None, state), name, "batch of 1", "2")
 
 
 @every
@@ -163,29 +165,29 @@ def test_wrong_masks(name: str) -> None:
     mechanism = make(name)
     q, k, v = tensors()
     wrong = torch.ones(2, 6, dtype=torch.bool)
-    fails(lambda: mechanism(q, k, v, Mask(keys=wrong)), name, "(2, 7)", "keys=(2, 6)")
-    fails(lambda: mechanism.weights(q, k, Mask(keys=wrong)), name, "(2, 7)", "keys=(2, 6)")
-    fails(lambda: mechanism.absorb(k, v, wrong), name, "(2, 7)", "keys=(2, 6)")
+    expect_error(lambda: mechanism(q, k, v, Mask(keys=wrong)), name, "(2, 7)", "keys=(2, 6)")
+    expect_error(lambda: mechanism.weights(q, k, Mask(keys=wrong)), name, "(2, 7)", "keys=(2, 6)")
+    expect_error(lambda: mechanism.absorb(k, v, wrong), name, "(2, 7)", "keys=(2, 6)")
     start = torch.tensor([1, 2, 3])
-    fails(lambda: mechanism(q, k, v, Mask(start=start)), name, "start", "one per row")
-    fails(lambda: Mask(keys=torch.ones(2, 7)), "torch.float32", "torch.bool")
-    fails(lambda: Mask(start=torch.ones(2)), "torch.float32", "integer")
+    expect_error(lambda: mechanism(q, k, v, Mask(start=start)), name, "start", "one per row")
+    expect_error(lambda: Mask(keys=torch.ones(2, 7)), "torch.float32", "torch.bool")
+    expect_error(lambda: Mask(start=torch.ones(2)), "torch.float32", "integer")
 
 
 @every
 def test_longer_than_max_length(name: str) -> None:
     mechanism = make(name, max_length=6)
     q, k, v = tensors()
-    fails(lambda: mechanism(q, k, v, Mask()), name, "7 tokens", "max_length=6")
-    fails(lambda: mechanism.weights(q, k, Mask()), name, "7 tokens", "max_length=6")
-    fails(lambda: mechanism.absorb(k, v), name, "7 tokens", "max_length=6")
+    expect_error(lambda: mechanism(q, k, v, Mask()), name, "7 tokens", "max_length=6")
+    expect_error(lambda: mechanism.weights(q, k, Mask()), name, "7 tokens", "max_length=6")
+    expect_error(lambda: mechanism.absorb(k, v), name, "7 tokens", "max_length=6")
     state = mechanism.absorb(k[:, :, :5], v[:, :, :5])
-    fails(lambda: mechanism.absorb(k[:, :, 5:], v[:, :, 5:], None, state), name, "7 tokens")
+    expect_error(lambda: mechanism.absorb(k[:, :, 5:], v[:, :, 5:], None, state), name, "7 tokens")
     if MECHANISMS[name].card.needs_length:
-        fails(lambda: make(name, max_length=None), name, "max_length")
+        expect_error(lambda: make(name, max_length=None), name, "max_length")
     if name in ("synthesizer_random", "synthesizer_factorized"):
         few = k[:, :, :5], v[:, :, :5]
-        fails(lambda: mechanism(q, *few, Mask()), name, "0 to 6", "max_length=6")
+        expect_error(lambda: mechanism(q, *few, Mask()), name, "0 to 6", "max_length=6")
 
 
 @every
@@ -196,18 +198,20 @@ def test_what_it_cannot_do_is_an_error(name: str) -> None:
     q, k, v = tensors(T=5, S=7)
     causal = Mask(causal=True)
     if not card.causal:
-        fails(lambda: mechanism(q, k, v, causal), name, "no causal form", "causal=True")
-        fails(lambda: mechanism.weights(q, k, causal), name, "no causal form")
+        expect_error(lambda: mechanism(q, k, v, causal), name, "no causal form", "causal=True")
+        expect_error(lambda: mechanism.weights(q, k, causal), name, "no causal form")
     if card.cross:
         assert mechanism(q, k, v, Mask()).shape == (2, HEADS, 5, 3)
         return
     for few, many in ((5, 7), (7, 5)):
         q, k, v = tensors(T=few, S=many)
         call = (q, k, v)
-        fails(lambda call=call: mechanism(*call, Mask()), name, "refuses cross-attention")
-        fails(lambda q=q, k=k: mechanism.weights(q, k, Mask()), name, "refuses cross-attention")
+        expect_error(lambda call=call: mechanism(*call, Mask()), name, "refuses cross-attention")
+        expect_error(
+            lambda q=q, k=k: mechanism.weights(q, k, Mask()), name, "refuses cross-attention"
+        )
         state = mechanism.absorb(k, v)
-        fails(lambda q=q, s=state: mechanism.read(q, s, 0), name, "refuses cross-attention")
+        expect_error(lambda q=q, s=state: mechanism.read(q, s, 0), name, "refuses cross-attention")
 
 
 def test_states_of_others_are_refused() -> None:
@@ -215,19 +219,23 @@ def test_states_of_others_are_refused() -> None:
     favor = make("favor", features=8)
     old = favor.absorb(k, v)
     favor.redraw()
-    fails(lambda: favor.read(q, old, 0), "another mechanism made")
+    expect_error(lambda: favor.read(q, old, 0), "another mechanism made")
     wide = make("favor", features=8, head_dim=9)
-    fails(lambda: wide.read(torch.cat([q, q[..., :4]], -1), old, 0), "another mechanism made")
+    expect_error(
+        lambda: wide.read(torch.cat([q, q[..., :4]], -1), old, 0), "another mechanism made"
+    )
     pairs = (("softmax", "favor"), ("elu", "relu"), ("softmax", "hard"), ("linformer", "bigbird"))
     for one, other in (*pairs, ("window", "softmax")):
         state = make(one).absorb(k, v)
         mechanism = make(other)
-        fails(lambda m=mechanism, s=state: m.read(q, s, 0), other, "another mechanism made")
-        fails(lambda m=mechanism, s=state: m.absorb(k, v, None, s), other, "another mechanism made")
-    fails(lambda: state.trim(torch.tensor([9, 9])), "lengths [9, 9]")
-    fails(lambda: state.trim(torch.tensor([7])), "(1,)", "(2,)")
-    fails(lambda: state.trim(torch.tensor([7.0, 7.0])), "float32")
-    fails(lambda: state.trim(torch.tensor([7, 6])), "only padding")
+        expect_error(lambda m=mechanism, s=state: m.read(q, s, 0), other, "another mechanism made")
+        expect_error(
+            lambda m=mechanism, s=state: m.absorb(k, v, None, s), other, "another mechanism made"
+        )
+    expect_error(lambda: state.trim(torch.tensor([9, 9])), "lengths [9, 9]")
+    expect_error(lambda: state.trim(torch.tensor([7])), "(1,)", "(2,)")
+    expect_error(lambda: state.trim(torch.tensor([7.0, 7.0])), "float32")
+    expect_error(lambda: state.trim(torch.tensor([7, 6])), "only padding")
 
 
 @every
@@ -235,10 +243,10 @@ def test_keys_unlike_those_before_are_refused(name: str) -> None:
     mechanism = make(name)
     _, k, v = tensors()
     state = mechanism.absorb(k, v)
-    fails(lambda: mechanism.absorb(k[:, :1], v[:, :1], None, state), name, "6 heads")
-    fails(lambda: mechanism.absorb(k, v[..., :1], None, state), name, "values of width 3")
-    fails(lambda: mechanism.absorb(k.double(), v.double(), None, state), name, "float32")
-    fails(lambda: mechanism.absorb(k, v.double()), name, "torch.float32 and torch.float64")
+    expect_error(lambda: mechanism.absorb(k[:, :1], v[:, :1], None, state), name, "6 heads")
+    expect_error(lambda: mechanism.absorb(k, v[..., :1], None, state), name, "values of width 3")
+    expect_error(lambda: mechanism.absorb(k.double(), v.double(), None, state), name, "float32")
+    expect_error(lambda: mechanism.absorb(k, v.double()), name, "torch.float32 and torch.float64")
 
 
 @every
@@ -308,7 +316,7 @@ def test_window_forgets_and_says_so() -> None:
         ]
         assert torch.allclose(outs[0], outs[1], atol=1e-6)
         state = mechanism.absorb(*one, None, mechanism.absorb(k, v))
-        fails(lambda: mechanism.read(q[:, :, :2], state, 11), "last absorb had 1 tokens")
+        expect_error(lambda: mechanism.read(q[:, :, :2], state, 11), "last absorb had 1 tokens")
 
 
 @every
@@ -386,32 +394,34 @@ def test_wrong_options() -> None:
         ("fourier", {"features": "6"}),
     ):
         option, value = next(iter(options.items()))
-        fails(lambda n=name, o=options: make(n, **o), name, option, repr(value))
-        fails(lambda n=name, o=options: attnlab.attention(q, k, v, n, **o), name, option)
+        expect_error(lambda n=name, o=options: make(n, **o), name, option, repr(value))
+        expect_error(lambda n=name, o=options: attnlab.attention(q, k, v, n, **o), name, option)
     keys: Any = [True]
-    fails(lambda: attnlab.attention(q, k, v, key_mask=keys), "list", "torch.bool")
+    expect_error(lambda: attnlab.attention(q, k, v, key_mask=keys), "list", "torch.bool")
     for start in (1.5, None, True, torch.tensor([True, False])):
-        fails(lambda start=start: Mask(start=start), "start is", "an int")
-    fails(lambda: make("softmax", beta=0.0), "softmax", "beta is 0.0")
-    fails(lambda: make("softmax", dropout=1.0), "softmax", "dropout is 1.0")
-    fails(lambda: make("fourier", features=7), "fourier", "features is 7", "even")
-    fails(lambda: make("favor", features=0), "favor", "features is 0")
-    fails(lambda: make("bigbird", window_blocks=2), "bigbird", "window_blocks is 2", "odd")
-    fails(lambda: make("bigbird", random_blocks=-1), "bigbird", "random_blocks is -1")
-    fails(lambda: make("window", window=0), "window", "window is 0")
-    fails(lambda: make("elu", chunk=0), "elu", "chunk is 0")
-    fails(lambda: make("linformer", rank=0), "linformer", "rank is 0")
+        expect_error(lambda start=start: Mask(start=start), "start is", "an int")
+    expect_error(lambda: make("softmax", beta=0.0), "softmax", "beta is 0.0")
+    expect_error(lambda: make("softmax", dropout=1.0), "softmax", "dropout is 1.0")
+    expect_error(lambda: make("fourier", features=7), "fourier", "features is 7", "even")
+    expect_error(lambda: make("favor", features=0), "favor", "features is 0")
+    expect_error(lambda: make("bigbird", window_blocks=2), "bigbird", "window_blocks is 2", "odd")
+    expect_error(lambda: make("bigbird", random_blocks=-1), "bigbird", "random_blocks is -1")
+    expect_error(lambda: make("window", window=0), "window", "window is 0")
+    expect_error(lambda: make("elu", chunk=0), "elu", "chunk is 0")
+    expect_error(lambda: make("linformer", rank=0), "linformer", "rank is 0")
 
 
 def test_attention_refuses_learned_mechanisms() -> None:
     q, k, v = tensors()
     for name, kind in MECHANISMS.items():
         if kind.card.learned:
-            fails(lambda name=name: attnlab.attention(q, k, v, name), name, "create_mechanism")
+            expect_error(
+                lambda name=name: attnlab.attention(q, k, v, name), name, "create_mechanism"
+            )
         else:
             out = attnlab.attention(q, k, v, name, causal=True, key_mask=torch.ones(2, 7).bool())
             assert out.shape == (2, HEADS, 7, 3)
-    fails(lambda: attnlab.attention(q[0], k, v), "3 axes")
+    expect_error(lambda: attnlab.attention(q[0], k, v), "3 axes")
 
 
 @every

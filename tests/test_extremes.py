@@ -28,7 +28,7 @@ def draw(seed: int, *shape: int) -> Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
 
 
-def stress(name: str, options: Any, q: Tensor, k: Tensor, causal: bool, limit: float) -> None:
+def check_stress(name: str, options: Any, q: Tensor, k: Tensor, causal: bool, limit: float) -> None:
     """float32 forward, backward and decoding against the float64 definition."""
     exact_mechanism = build(name, options)
     mechanism = build(name, options).float()
@@ -73,7 +73,7 @@ def test_large_scores(name: str, options: Any, causal: bool, largest: float) -> 
     scores = (q @ repeat_heads(k, HEADS).mT).abs().max() * HEAD_DIM**-0.5
     grow = (largest / scores).sqrt()
     # a score of 1e4 has a rounding error of about 1e-3 in float32, and so have its weights
-    stress(name, options, q * grow, k * grow, causal, limit=1e-6 * largest)
+    check_stress(name, options, q * grow, k * grow, causal, limit=1e-6 * largest)
 
 
 @trials
@@ -83,8 +83,8 @@ def test_each_key_far_above_those_before(name: str, options: Any) -> None:
         pytest.skip(f"{name}: has no causal form")
     growth = torch.linspace(1, 60, T)[:, None]
     q, k = draw(1, 2, HEADS, T, HEAD_DIM), draw(2, 2, key_heads(name), T, HEAD_DIM) * growth
-    stress(name, options, q, k, True, limit=1e-3)
-    stress(name, options, q, k.flip(2), True, limit=1e-3)
+    check_stress(name, options, q, k, True, limit=1e-3)
+    check_stress(name, options, q, k.flip(2), True, limit=1e-3)
 
 
 @pytest.mark.parametrize("name", ["elu", "favor"])
@@ -96,7 +96,7 @@ def test_features_too_small_for_float32(name: str, causal: bool) -> None:
     mechanism = build(name, options)
     q = draw(1, 2, HEADS, T, HEAD_DIM)
     assert float(mechanism.features(k.double()).log.max()) < -900  # type: ignore[operator]
-    stress(name, options, q, k, causal, limit=1e-2)
+    check_stress(name, options, q, k, causal, limit=1e-2)
 
 
 @pytest.mark.parametrize("name", [n for n, kind in MECHANISMS.items() if issubclass(kind, Kernel)])

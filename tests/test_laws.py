@@ -28,7 +28,7 @@ def test_forward_equals_the_definition(name: str, options: Any, size: Any) -> No
     mechanism = build(name, options)
     inputs = make_inputs(mechanism, **size)
     for mask in masks(mechanism, inputs.keys):
-        laws.law_definition(mechanism, inputs, mask)
+        laws.check_definition(mechanism, inputs, mask)
 
 
 @trials
@@ -48,9 +48,9 @@ def test_forward_equals_the_definition_from_any_start(
     many_starts = (start - steps).clamp(min=0 if not card.cross or card.needs_length else -9)
     place = many_starts if each else start
     if card.causal:
-        laws.law_definition(mechanism, inputs, Mask(True, inputs.keys, place))
+        laws.check_definition(mechanism, inputs, Mask(True, inputs.keys, place))
     if card.cross:
-        laws.law_definition(mechanism, inputs, Mask(False, inputs.keys, place))
+        laws.check_definition(mechanism, inputs, Mask(False, inputs.keys, place))
 
 
 @trials
@@ -60,8 +60,8 @@ def test_padding_changes_nothing(name: str, options: Any, size: Any) -> None:
     mechanism = build(name, options)
     inputs = make_inputs(mechanism, **size)
     for mask in masks(mechanism, inputs.keys):
-        laws.law_padding(mechanism, inputs, mask)
-        laws.law_padding_removed(mechanism, inputs, mask)
+        laws.check_padding(mechanism, inputs, mask)
+        laws.check_padding_removed(mechanism, inputs, mask)
 
 
 @trials
@@ -73,7 +73,7 @@ def test_the_future_changes_nothing(name: str, options: Any, size: Any, where: f
         return
     inputs = make_inputs(mechanism, **size)
     cut = 1 + int(where * (size["S"] - 1))
-    laws.law_future(mechanism, inputs, Mask(True, inputs.keys), cut)
+    laws.check_future(mechanism, inputs, Mask(True, inputs.keys), cut)
 
 
 @trials
@@ -84,7 +84,7 @@ def test_decoding_equals_one_forward(name: str, options: Any, size: Any) -> None
     if not mechanism.card.causal:
         return
     inputs = make_inputs(mechanism, **size)
-    laws.law_decoding(mechanism, inputs, Mask(True, inputs.keys))
+    laws.check_decoding(mechanism, inputs, Mask(True, inputs.keys))
 
 
 @trials
@@ -99,7 +99,7 @@ def test_ragged_prompts_decode_as_alone(
     rows = torch.tensor(lengths[: size["B"]])
     length = int(rows.max()) + 1 + size["S"] % 5
     size.update(S=length, T=length, padding="none")
-    laws.law_ragged_decoding(mechanism, make_inputs(mechanism, **size), rows)
+    laws.check_ragged_decoding(mechanism, make_inputs(mechanism, **size), rows)
 
 
 @trials
@@ -110,7 +110,7 @@ def test_reading_memory_equals_cross_attention(name: str, options: Any, size: An
     if not mechanism.card.cross:
         return
     inputs = make_inputs(mechanism, **size)
-    laws.law_memory(mechanism, inputs, Mask(False, inputs.keys))
+    laws.check_memory(mechanism, inputs, Mask(False, inputs.keys))
 
 
 @trials
@@ -122,7 +122,7 @@ def test_splitting_an_absorb_changes_nothing(
     mechanism = build(name, options)
     inputs = make_inputs(mechanism, **size)
     cut = int(where * size["S"])
-    laws.law_splitting(mechanism, inputs, Mask(False, inputs.keys), cut)
+    laws.check_splitting(mechanism, inputs, Mask(False, inputs.keys), cut)
 
 
 @trials
@@ -134,4 +134,4 @@ def test_nothing_to_look_at_gives_zeros(name: str, options: Any, size: Any, empt
         size["S"] = 0
     inputs = make_inputs(mechanism, **size)
     for mask in masks(mechanism, inputs.keys):
-        laws.law_nothing(mechanism, inputs, mask)
+        laws.check_nothing(mechanism, inputs, mask)

@@ -111,10 +111,10 @@ def test_dropping_the_key_mask_breaks_the_padding_law(name: str) -> None:
     mechanism = first_trial(name)
     inputs = inputs_for(mechanism, "random")
     mask = Mask(mechanism.card.causal, inputs.keys)
-    laws.law_padding(mechanism, inputs, mask)
+    laws.check_padding(mechanism, inputs, mask)
     drop_key_mask(mechanism)
-    assert breaks(laws.law_padding, mechanism, inputs, mask)
-    assert breaks(laws.law_definition, mechanism, inputs, mask)
+    assert breaks(laws.check_padding, mechanism, inputs, mask)
+    assert breaks(laws.check_definition, mechanism, inputs, mask)
 
 
 @pytest.mark.parametrize("name", causal_names)
@@ -122,11 +122,11 @@ def test_an_off_by_one_breaks_the_future_law(name: str) -> None:
     mechanism = first_trial(name)
     inputs = inputs_for(mechanism, "none")
     mask = Mask(causal=True)
-    laws.law_future(mechanism, inputs, mask, 5)
-    laws.law_decoding(mechanism, inputs, mask)
+    laws.check_future(mechanism, inputs, mask, 5)
+    laws.check_decoding(mechanism, inputs, mask)
     off_by_one(mechanism)
-    assert breaks(laws.law_future, mechanism, inputs, mask, 5)
-    assert breaks(laws.law_decoding, mechanism, inputs, mask)
+    assert breaks(laws.check_future, mechanism, inputs, mask, 5)
+    assert breaks(laws.check_decoding, mechanism, inputs, mask)
 
 
 @pytest.mark.parametrize("name", kernel_names)
@@ -138,9 +138,9 @@ def test_masking_values_only_breaks_the_padding_law(name: str) -> None:
         pytest.skip(f"{name}: phi(0) = 0, so blanked padding is masked already")
     inputs = inputs_for(mechanism, "right")
     mask = Mask(False, inputs.keys)
-    laws.law_padding_removed(mechanism, inputs, mask)
+    laws.check_padding_removed(mechanism, inputs, mask)
     mask_values_only(mechanism)
-    assert breaks(laws.law_padding_removed, mechanism, inputs, mask)
+    assert breaks(laws.check_padding_removed, mechanism, inputs, mask)
 
 
 @pytest.mark.parametrize("name", kernel_names)
@@ -148,9 +148,9 @@ def test_a_maximum_over_the_sequence_breaks_the_future_law(name: str) -> None:
     mechanism = first_trial(name)
     inputs = inputs_for(mechanism, "none")
     mask = Mask(causal=True)
-    laws.law_future(mechanism, inputs, mask, 5)
+    laws.check_future(mechanism, inputs, mask, 5)
     sequence_maximum(mechanism)
-    assert breaks(laws.law_future, mechanism, inputs, mask, 5)
+    assert breaks(laws.check_future, mechanism, inputs, mask, 5)
 
 
 def test_a_state_that_is_written_over_breaks_the_decoding_law() -> None:
@@ -164,4 +164,4 @@ def test_a_state_that_is_written_over_breaks_the_decoding_law() -> None:
         return state
 
     mechanism.absorb = careless  # type: ignore[method-assign,assignment]
-    assert breaks(laws.law_decoding, mechanism, inputs, Mask(causal=True))
+    assert breaks(laws.check_decoding, mechanism, inputs, Mask(causal=True))

@@ -220,7 +220,7 @@ def test_commands_run(
             elif command.startswith("attnlab "):
                 code, _, err = run(command.removeprefix("attnlab "), capsys)
                 assert code == 0, err
-            elif command.startswith("torchrun "):  # as test_two_processes_equal_one runs it
+            elif command.startswith("torchrun "):  # as tests/test_processes.py runs it
                 assert "-m attnlab language train" in command
             else:
                 assert command.startswith("python benchmarks/"), line

@@ -1,0 +1,67 @@
+"""Two processes train as one does, with copies and with shards."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from attnlab.training import (
+    Run,
+)
+from attnlab.training import checkpoint as checkpoints
+
+
+def command(processes: int, *arguments: object) -> None:
+    program = [sys.executable]
+    if processes > 1:
+        program += ["-m", "torch.distributed.run", "--standalone"]
+        program += ["--nproc-per-node", str(processes)]
+    program += ["-m", "attnlab", "language", "train", *map(str, arguments)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(program, capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def test_two_processes_equal_one(tmp_path: Path) -> None:
+    """The same loss curve, with copies and with shards; checkpoints move between the numbers."""
+    text = tmp_path / "text.txt"
+    text.write_text("\n".join(f"{i} and {i + 1} make {2 * i + 1}." for i in range(400)))
+    common = [
+        text, "--steps", 12, "--width", 24, "--layers", 2, "--heads", 2, "--context", 32,
+        "--batch-tokens", 512, "--warmup", 4, "--save-every", 6,
+    ]  # fmt: skip
+    command(1, *common, "--out", tmp_path / "one")
+    command(2, *common, "--out", tmp_path / "two")
+    command(2, *common, "--out", tmp_path / "shards", "--shard")
+    wanted = [row["loss"] for row in Run(tmp_path / "one").metrics()]
+    assert len(wanted) == 12
+    for name in ("two", "shards"):
+        rows = Run(tmp_path / name).metrics()
+        assert [row["loss"] for row in rows] == pytest.approx(wanted, abs=1e-4)
+        bits = [row["validation"]["bits"] for row in rows if "validation" in row]
+        assert len(bits) == 1
+    # an encoder whose pooler takes no part, rows that do not divide, parts of one row
+    odd = [*common, "--objective", "masked", "--batch-rows", 3, "--accumulate", 2]
+    command(1, *odd, "--out", tmp_path / "odd-one")
+    command(2, *odd, "--out", tmp_path / "odd-two")
+    one, other = (Run(tmp_path / f"odd-{name}").metrics() for name in ("one", "two"))
+    assert [r["loss"] for r in one] == pytest.approx([r["loss"] for r in other], abs=1e-4)
+    # muon multiplies in bfloat16, which makes more of the order of a sum
+    command(1, *common, "--out", tmp_path / "muon-one", "--optimiser", "muon")
+    command(2, *common, "--out", tmp_path / "muon-shards", "--optimiser", "muon", "--shard")
+    one, other = (Run(tmp_path / f"muon-{name}").metrics() for name in ("one", "shards"))
+    assert [r["loss"] for r in one] == pytest.approx([r["loss"] for r in other], abs=1e-3)
+    # from two with shards to one, and from one to two with copies
+    for source, processes in (("shards", 1), ("one", 2)):
+        folder = tmp_path / f"{source}-moved"
+        shutil.copytree(tmp_path / source, folder)
+        shutil.rmtree(checkpoints.list_checkpoints(folder / "checkpoints")[-1])
+        (folder / "model.safetensors").unlink()
+        command(processes, *common, "--out", folder, "--resume")
+        losses = [row["loss"] for row in Run(folder).metrics()]
+        assert losses == pytest.approx(wanted, abs=1e-4)
