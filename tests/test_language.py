@@ -167,6 +167,7 @@ def test_resuming_with_another_text_or_less_to_do(
     code, _, err = run(f"language train {text} {fewer} --resume", capsys)
     assert code == 2
     assert "has done 30 steps; give --steps 30 or more" in err
+    assert Run("run").config()["training"]["steps"] == 30
     more = base.replace("--steps 30", "--steps 33")
     assert run(f"language train {text} {more} --resume", capsys)[0] == 0
     assert Run("run").config()["training"]["steps"] == 33

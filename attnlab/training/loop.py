@@ -115,7 +115,7 @@ def _train(
             )
         reporter = Reporter(settings.steps, progress.step, reporter.peak, reporter.quiet)
     if group.first:
-        run.go_on_from(progress.step, settings.steps)
+        run.go_on_from(progress.step, settings.steps, describe(task, model, settings))
     group.wait()
     if settings.compile:
         called.compile(dynamic=True)

@@ -70,8 +70,9 @@ class Run:
                     break
         return rows
 
-    def go_on_from(self, step: int, steps: int) -> None:
+    def go_on_from(self, step: int, steps: int, config: dict[str, Any]) -> None:
         """Drop what comes after this step: metrics that will be written again, final weights."""
+        write_json(self.folder / CONFIG, config)  # how many steps, or where, may have changed
         if step < steps:
             (self.folder / WEIGHTS).unlink(missing_ok=True)
         rows = [row for row in self.metrics() if row["step"] <= step]
@@ -109,7 +110,6 @@ class Run:
         path = self.folder / CONFIG
         if resume:
             _same(self.config(), config, path)
-            write_json(path, config)  # how many steps, on which device and so on may have changed
             return
         if path.exists():
             if not overwrite:
