@@ -22,8 +22,8 @@ PACKAGE = ROOT / "attnlab"
 
 # DESIGN.md's rooms from the ground up: a room imports from its own floor's file or from below.
 FLOORS = [
-    {"files"},
-    {"mask", "state", "tokens"},
+    {"charts", "files"},
+    {"mask", "page", "state", "tokens"},
     {"checks"},
     {"mechanism"},
     {"mechanisms"},

@@ -47,6 +47,11 @@ app.command(
     name="language",
     help="Language models: train, write, evaluate.",
 )
+app.command(
+    "attnlab.cli.knowledge:app",
+    name="knowledge",
+    help="Learn facts from a corpus, answer questions, and know what is known.",
+)
 app.command("attnlab.cli.runs:app", name="runs", help="List training runs, or show one.")
 
 

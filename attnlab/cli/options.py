@@ -8,10 +8,13 @@ from typing import Annotated, Any, get_args, get_type_hints
 from cyclopts import Parameter
 
 
-def options_of(settings: type[Any], *, without: tuple[str, ...] = (), **types: Any) -> type[Any]:
+def options_of(
+    settings: type[Any], *, without: tuple[str, ...] = (), unset: bool = False, **types: Any
+) -> type[Any]:
     """A dataclass of the same fields, with the help that the command line shows.
 
     `types` replaces the type of a field where the command line takes another form, or None.
+    `unset`: every field may be left out, because a preset decides what it then is.
     """
     hints = get_type_hints(settings, include_extras=True)
     made: list[tuple[str, Any, Field[Any]]] = []
@@ -20,13 +23,15 @@ def options_of(settings: type[Any], *, without: tuple[str, ...] = (), **types: A
             continue
         kind, text = get_args(hints[each.name])  # Annotated[type, "help"]
         kind = types.get(each.name, kind)
-        default: Any = None if each.name in types else each.default
+        default: Any = None if each.name in types or unset else each.default
         if default is MISSING:
             raise TypeError(f"{settings.__name__}.{each.name} has no default; leave it out")
-        # only a switch that is on needs a twin that turns it off
+        # only a switch that is on, or may be, needs a twin that turns it off
+        switch = default is True or (unset and kind is bool)
+        kind = kind | None if unset else kind
         shown = Parameter(
             help=text,
-            negative=None if default is True else "",
+            negative=None if switch else "",
             consume_multiple=each.name in types,  # --attention softmax favor
         )
         made.append((each.name, Annotated[kind, shown], field(default=default)))
@@ -35,6 +40,10 @@ def options_of(settings: type[Any], *, without: tuple[str, ...] = (), **types: A
     return options
 
 
-def given(options: Any) -> dict[str, Any]:
-    """The values as keyword arguments of the dataclass that they were made from."""
-    return {each.name: getattr(options, each.name) for each in fields(options)}
+def given(options: Any, *, unset: bool = False) -> dict[str, Any]:
+    """The values as keyword arguments of the dataclass that they were made from.
+
+    `unset`: without those that were left out.
+    """
+    values = {each.name: getattr(options, each.name) for each in fields(options)}
+    return {name: v for name, v in values.items() if v is not None} if unset else values

@@ -108,14 +108,15 @@ def _train(
             progress = load_checkpoint(newest, model, optimisers, average)
         elif problems:
             raise ValueError(f"{run.folder}: has no whole checkpoint to resume from")
-        if progress.step > settings.steps:
+        if progress.step > settings.steps and settings.minutes is None:
             raise ValueError(
                 f"{run.folder}: has done {progress.step} steps; "
                 f"give --steps {progress.step} or more"
             )
         reporter = Reporter(settings.steps, progress.step, reporter.peak, reporter.quiet)
+    unfinished = Clock(settings, progress, group).done < 1
     if group.first:
-        run.go_on_from(progress.step, settings.steps, describe(task, model, settings))
+        run.go_on_from(progress.step, unfinished, describe(task, model, settings))
     group.wait()
     if settings.compile:
         called.compile(dynamic=True)
@@ -134,13 +135,14 @@ def _train(
         model.train()
         if last_saved is None:
             save()  # so that a run can always go on, from its first step
-        while progress.step < settings.steps:
+        clock = Clock(settings, progress, group)
+        while clock.done < 1:
             begin = time.perf_counter()
             torch.manual_seed(mix(settings.seed, progress.step, group.rank))  # dropout
             batch, epoch = loader.next()
             count = task.targets(batch)
             tokens = int(batch["keys"].sum())
-            share = rate_at(progress.step, settings)
+            share = rate_at(progress.step, settings, clock.share)
             set_rate(optimisers, share)
             loss = 0.0
             for part in split(batch, settings.accumulate):  # as many in every process
@@ -169,6 +171,8 @@ def _train(
             progress.step += 1
             progress.tokens += tokens
             progress.seconds += seconds
+            clock.tick(progress)
+            last = clock.done >= 1
             row: dict[str, Any] = {
                 "step": progress.step,
                 "epoch": epoch,
@@ -179,7 +183,7 @@ def _train(
                 "padding": 1 - tokens / batch["keys"].numel(),
                 "seconds": round(progress.seconds, 4),
             }
-            if due(progress.step, settings.evaluate_every, settings.steps):
+            if last or due(progress.step, settings.evaluate_every):
                 metrics = evaluate(task, model, average)
                 progress.best = better(task, metrics[task.headline], progress.best)
                 row["validation"] = metrics
@@ -187,14 +191,15 @@ def _train(
             if log is not None:
                 log.write(json.dumps(row) + "\n")
             flops = tokens * model.flops_per_token(batch["keys"].shape[1]) / seconds
+            reporter.steps = round(clock.steps)
             reporter.update(progress.step, loss, tokens / seconds, flops)
             stop = group.any(bool(interrupted))
-            if stop or due(progress.step, settings.save_every, settings.steps):
+            if stop or last or due(progress.step, settings.save_every):
                 save()
-            if stop and progress.step < settings.steps:
+            if stop and not last:
                 raise InterruptedTraining(
                     f"{run.folder}: stopped and saved at step {progress.step} of "
-                    f"{settings.steps}; --resume goes on",
+                    f"{clock.steps:.0f}; --resume goes on",
                     interrupted[0] if interrupted else signal.SIGTERM,
                 )
     if not metrics:  # the run was finished already
@@ -224,8 +229,27 @@ def clip(model: nn.Module, longest: float | None) -> float:
     return float(norm.full_tensor() if hasattr(norm, "full_tensor") else norm)
 
 
-def due(step: int, every: int | None, last: int) -> bool:
-    return step == last or (every is not None and step % every == 0)
+def due(step: int, every: int | None) -> bool:
+    return every is not None and step % every == 0
+
+
+class Clock:
+    """How much of a run is done: of its steps, or of its minutes where these are given."""
+
+    def __init__(self, settings: Settings, progress: Progress, group: Group) -> None:
+        self.settings, self.group = settings, group
+        self.share: float | None = None
+        self.begin = time.perf_counter() - progress.seconds  # before a resumed run went on
+        self.tick(progress)
+
+    def tick(self, progress: Progress) -> None:
+        if self.settings.minutes is None:
+            self.steps = float(self.settings.steps)
+            self.done = progress.step / self.settings.steps
+        else:
+            seconds = self.group.total(time.perf_counter() - self.begin) / self.group.size
+            self.done = self.share = seconds / (60 * self.settings.minutes)
+            self.steps = progress.step / max(1e-9, min(1.0, self.done))  # as far as one can tell
 
 
 def evaluate(task: Task, model: nn.Module, average: Average | None) -> dict[str, float]:

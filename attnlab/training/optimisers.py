@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 import torch
 from torch import nn
-from torch.optim import AdamW, Muon, Optimizer
+from torch.optim import AdamW, Optimizer
 
+from attnlab.training.muon import Muon
 from attnlab.training.settings import Settings
 
 
@@ -53,18 +54,22 @@ def _inner_linears(model: nn.Module) -> list[nn.Linear]:
     return [layer for name, layer in named if name.rpartition(".")[2] != "head"]
 
 
-def rate_at(step: int, settings: Settings) -> float:
-    """The learning rate of this step, as a share of the highest."""
+def rate_at(step: int, settings: Settings, done: float | None = None) -> float:
+    """The learning rate of this step, as a share of the highest.
+
+    `done` is the share of the run that lies behind it, where the clock and not `steps` ends it.
+    """
     if step < settings.warmup:
         return (step + 1) / settings.warmup
     if settings.schedule == "constant":
         return 1.0
     floor = settings.floor
     if settings.schedule == "cosine":
-        done = (step - settings.warmup) / max(1, settings.steps - settings.warmup)
+        if done is None:
+            done = (step - settings.warmup) / max(1, settings.steps - settings.warmup)
         return floor + (1 - floor) * (1 + math.cos(math.pi * min(1.0, done))) / 2
     falling = max(1, round(settings.decay * settings.steps))
-    left = (settings.steps - step) / falling
+    left = (settings.steps - step) / falling if done is None else (1 - done) / settings.decay
     return floor + (1 - floor) * min(1.0, left)
 
 

@@ -53,7 +53,7 @@ class Reporter:
         facts = f"loss {loss:.3f}  {rate:,.0f} tok/s  {share:.0%} of peak"
         now = time.perf_counter()
         if self.bar is not None:
-            self.bar.update(self.line, completed=step, facts=facts)
+            self.bar.update(self.line, completed=step, total=self.steps, facts=facts)
         elif not self.quiet and (now - self.last_line > PLAIN_SECONDS or step == self.steps):
             each = (now - self.begin) / max(1, step - self.first)
             left = each * (self.steps - step)

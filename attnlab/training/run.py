@@ -70,10 +70,10 @@ class Run:
                     break
         return rows
 
-    def go_on_from(self, step: int, steps: int, config: dict[str, Any]) -> None:
+    def go_on_from(self, step: int, unfinished: bool, config: dict[str, Any]) -> None:
         """Drop what comes after this step: metrics that will be written again, final weights."""
         write_json(self.folder / CONFIG, config)  # how many steps, or where, may have changed
-        if step < steps:
+        if unfinished:
             (self.folder / WEIGHTS).unlink(missing_ok=True)
         rows = [row for row in self.metrics() if row["step"] <= step]
         text = "".join(json.dumps(row) + "\n" for row in rows)
@@ -136,7 +136,7 @@ def versions() -> dict[str, str]:
 
 
 # What may differ between a run and its continuation.
-FREE = {"steps", "device", "shard", "evaluate_every", "save_every", "keep", "compile"}
+FREE = {"steps", "minutes", "device", "shard", "evaluate_every", "save_every", "keep", "compile"}
 
 
 def _same(old: dict[str, Any], new: dict[str, Any], path: Path) -> None:

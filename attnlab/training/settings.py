@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -15,6 +16,9 @@ class Settings:
     """How to train. The command line's help is made from this."""
 
     steps: Annotated[int, "optimiser steps in all"] = 1000
+    minutes: Annotated[
+        float | None, "stop after so many minutes instead; the rate follows the clock"
+    ] = None
     batch_tokens: Annotated[int, "tokens of a step, over all processes"] = 8192
     batch_rows: Annotated[int | None, "rows of a step; given, it replaces batch_tokens"] = None
     accumulate: Annotated[int, "parts that a batch is computed in, to save memory"] = 1
@@ -56,6 +60,8 @@ class Settings:
         for name, low in (("warmup", 0), ("weight_decay", 0), ("rate", 0), ("muon_rate", 0)):
             if getattr(self, name) < low:
                 raise ValueError(f"{name} is {getattr(self, name)}; give {low} or more")
+        if self.minutes is not None and not 0 < self.minutes < math.inf:
+            raise ValueError(f"minutes is {self.minutes}; give a number above 0")
         if self.clip is not None and not self.clip > 0:
             raise ValueError(f"clip is {self.clip}; give a number above 0")
         if not 0 <= self.floor <= 1:

@@ -1,0 +1,259 @@
+"""attnlab knowledge pretrain | finetune | learn | evaluate | baseline | ask | examples | world"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import App, Parameter
+
+from attnlab.cli.options import given, options_of
+from attnlab.models import StackConfig
+from attnlab.tasks.knowledge import recipe
+from attnlab.tasks.knowledge.learn import LearnSettings
+from attnlab.tasks.knowledge.learn import learn as read_and_remember
+from attnlab.tasks.knowledge.world import WorldConfig, make_world
+from attnlab.training import Settings, speaks
+
+app = App(
+    name="knowledge",
+    help="Learn facts from a corpus, answer questions, and know what is known.",
+    help_format="plaintext",
+)
+
+Corpus = Annotated[
+    Path | None,
+    Parameter(help="One document per line: title, full stop, sentences. None: embedded world."),
+]
+Pairs = Annotated[Path | None, Parameter(help="Lines of question, tab, answer.")]
+Attention = Annotated[
+    list[str] | None,
+    Parameter(help="Mechanism of all layers, or one for each.", consume_multiple=True),
+]
+PresetName = Annotated[str, Parameter(help="small, or course: as the classic assignment has it.")]
+Tokens = Annotated[
+    str | None, Parameter(help="characters, bytes or bpe:SIZE instead of the preset's.")
+]
+Epochs = Annotated[float | None, Parameter(help="Passes over the rows, not the preset's.")]
+Out = Annotated[Path, Parameter(help="The run folder.")]
+Resume = Annotated[bool, Parameter(negative="", help="Go on with the run in --out.")]
+Overwrite = Annotated[bool, Parameter(negative="", help="Begin --out anew.")]
+RunFolder = Annotated[Path, Parameter(help="A run folder.")]
+Json = Annotated[bool, Parameter(negative="", help="Print JSON.")]
+
+ModelOptions: Any = options_of(StackConfig, without=("vocabulary", "attention"), unset=True)
+TrainingOptions: Any = options_of(Settings, unset=True)
+LearnOptions: Any = options_of(LearnSettings)
+WorldOptions: Any = options_of(WorldConfig, without=("attributes",))
+
+
+def _attention(names: list[str] | None) -> str | list[str]:
+    return (names or ["softmax"])[0] if len(names or []) < 2 else list(names or [])
+
+
+def _told(out: Path, metrics: dict[str, float]) -> None:
+    if speaks():
+        facts = ", ".join(f"{name} {value:.4g}" for name, value in metrics.items())
+        print(f"{out}: trained; {facts}")
+
+
+def pretrain(
+    *,
+    corpus: Corpus = None,
+    attention: Attention = None,
+    objective: Annotated[
+        str | None, Parameter(help="span, lines, lm, entities, or a mixture: 2*entities+lm.")
+    ] = None,
+    preset: PresetName = "small",
+    tokenizer: Tokens = None,
+    epochs: Epochs = None,
+    out: Out = Path("runs/pretrained"),
+    resume: Resume = False,
+    overwrite: Overwrite = False,
+    model: Any = ModelOptions(),  # noqa: B008 (a frozen value)
+    training: Any = TrainingOptions(),  # noqa: B008
+) -> None:
+    """Learn a corpus before any question is asked."""
+    metrics = recipe.pretrain(
+        corpus,
+        out=out,
+        attention=_attention(attention),
+        objective=objective,
+        preset=preset,
+        tokenizer=tokenizer,
+        epochs=epochs,
+        model=given(model, unset=True),
+        training=given(training, unset=True),
+        resume=resume,
+        overwrite=overwrite,
+    )
+    _told(out, metrics)
+
+
+def finetune(
+    run: Annotated[str, Parameter(help="A pretrained run, or scratch.")],
+    /,
+    *,
+    pairs: Pairs = None,
+    corpus: Corpus = None,
+    attention: Attention = None,
+    objective: Annotated[
+        str | None, Parameter(help="What to learn from the corpus meanwhile, with --mixed.")
+    ] = None,
+    mixed: Annotated[
+        bool | None, Parameter(help="Learn on from the corpus meanwhile; or the preset's choice.")
+    ] = None,
+    held_out: Annotated[
+        float, Parameter(help="Share of the pairs to measure on instead of learning.")
+    ] = 0.0,
+    preset: Annotated[str | None, Parameter(help="scratch: small or course.")] = None,
+    tokenizer: Tokens = None,
+    epochs: Epochs = None,
+    out: Out = Path("runs/finetuned"),
+    resume: Resume = False,
+    overwrite: Overwrite = False,
+    model: Any = ModelOptions(),  # noqa: B008
+    training: Any = TrainingOptions(),  # noqa: B008
+) -> None:
+    """Learn to answer questions, from a pretrained run or from scratch."""
+    metrics = recipe.finetune(
+        run,
+        pairs=pairs,
+        corpus=corpus,
+        out=out,
+        attention=_attention(attention),
+        objective=objective,
+        preset=preset,
+        tokenizer=tokenizer,
+        mixed=mixed,
+        held_out=held_out,
+        epochs=epochs,
+        model=given(model, unset=True),
+        training=given(training, unset=True),
+        resume=resume,
+        overwrite=overwrite,
+    )
+    _told(out, metrics)
+
+
+def learn(
+    *,
+    corpus: Corpus = None,
+    pairs: Pairs = None,
+    attention: Attention = None,
+    preset: PresetName = "small",
+    tokenizer: Tokens = None,
+    out: Out = Path("runs/learned"),
+    resume: Resume = False,
+    overwrite: Overwrite = False,
+    reading: Any = LearnOptions(),  # noqa: B008
+    model: Any = ModelOptions(),  # noqa: B008
+    training: Any = TrainingOptions(),  # noqa: B008
+) -> None:
+    """Read and remember: a reader answers for everyone, then a model learns it by heart."""
+    metrics = read_and_remember(
+        corpus,
+        pairs,
+        out=out,
+        attention=_attention(attention),
+        preset=preset,
+        tokenizer=tokenizer,
+        settings=LearnSettings(**given(reading)),
+        model=given(model, unset=True),
+        training=given(training, unset=True),
+        resume=resume,
+        overwrite=overwrite,
+    )
+    _told(out, metrics)
+
+
+# The option groups are made above, so their types are set here rather than written in place.
+_GROUPS = {"model": ModelOptions, "training": TrainingOptions, "reading": LearnOptions}
+for _command in (pretrain, finetune, learn):
+    for _name in _GROUPS.keys() & _command.__annotations__.keys():
+        _command.__annotations__[_name] = Annotated[_GROUPS[_name], Parameter(name="*")]
+    app.command(_command)
+
+
+@app.command
+def evaluate(
+    run: RunFolder,
+    /,
+    *,
+    pairs: Pairs = None,
+    predictions: Annotated[
+        Path | None, Parameter(help="Write the answers there, one per line.")
+    ] = None,
+    overwrite: Annotated[
+        bool, Parameter(negative="", help="Replace the file of predictions.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Ask every question of a file and count the right answers."""
+    if predictions is not None and predictions.exists() and not overwrite:
+        raise ValueError(f"{predictions}: is there already; give --overwrite or another name")
+    score = recipe.evaluate(run, pairs)
+    if predictions is not None:
+        recipe.write_predictions(predictions, score.predictions, overwrite)
+    if json:
+        print(recipe.as_json({"run": str(run), **score.as_dict()}))
+        return
+    if score.right is None:
+        if predictions is None:
+            print("\n".join(score.predictions))
+        print(
+            f"{len(score.questions)} questions without answers: nothing can be scored"
+            + (f"; predictions are in {predictions}" if predictions else ""),
+            file=sys.stderr,
+        )
+        return
+    print(course_line(score))
+
+
+def course_line(score: recipe.Score) -> str:
+    """As the course prints it."""
+    assert score.right is not None
+    total = len(score.questions)
+    return f"Correct: {score.right:.1f} out of {total:.1f}: {100 * score.right / total:.1f}%"
+
+
+@app.command
+def baseline(
+    *,
+    pairs: Annotated[Path | None, Parameter(help="Training pairs to count answers in.")] = None,
+    measured: Annotated[Path | None, Parameter(help="Pairs to measure on.")] = None,
+    json: Json = False,
+) -> None:
+    """Always give the commonest answer: what must be beaten."""
+    said, score = recipe.baseline(pairs, measured)
+    if json:
+        print(recipe.as_json({"answer": said, **score.as_dict()}))
+    else:
+        print(f'Always "{said}". {course_line(score)}')
+
+
+def world(
+    *,
+    out: Annotated[Path, Parameter(help="The folder to write into.")],
+    attributes: Annotated[
+        list[str] | None,
+        Parameter(help="Facts to tell and ask about.", consume_multiple=True),
+    ] = None,
+    overwrite: Annotated[bool, Parameter(negative="", help="Replace the files.")] = False,
+    settings: Any = WorldOptions(),  # noqa: B008
+) -> None:
+    """Write a world of invented people: corpus.txt, train.tsv, dev.tsv."""
+    config = WorldConfig(
+        **given(settings), **({"attributes": tuple(attributes)} if attributes else {})
+    )
+    made = make_world(config)
+    made.write(out, overwrite)
+    print(
+        f"{out}: {len(made.corpus)} documents, {len(made.train)} training pairs, "
+        f"{len(made.held_out)} held out"
+    )
+
+
+world.__annotations__["settings"] = Annotated[WorldOptions, Parameter(name="*")]
+app.command(world)

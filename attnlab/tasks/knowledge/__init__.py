@@ -1,0 +1,1 @@
+"""Knowledge access: learn facts from a corpus, answer questions, know what is known."""

@@ -1,0 +1,138 @@
+"""Asking a trained model: what stands between the two masks, and how sure it is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from attnlab.generate import Generated, Sampling, beam_search, generate
+from attnlab.models import Decoder
+from attnlab.tasks.knowledge.rows import Wording
+
+NEW_TOKENS = 32  # the course's limit, in characters
+BEAMS = 4
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the model says, and what it would have said instead."""
+
+    question: str
+    text: str
+    confidence: float
+    """The probability of the whole answer, its end included."""
+    other: str = ""
+    """The likeliest different answer."""
+    other_confidence: float = 0.0
+
+    @property
+    def margin(self) -> float:
+        return self.confidence - self.other_confidence
+
+
+def check_questions(questions: Sequence[str], wording: Wording, context: int) -> list[list[int]]:
+    """The prompts; a question that the model cannot read is refused by its number."""
+    prompts = []
+    for number, question in enumerate(questions, 1):
+        if not question.strip():
+            raise ValueError(f"question {number} is empty; give a question with a name in it")
+        wording.check(question, f"question {number}")
+        prompts.append(wording.question(question))
+        if len(prompts[-1]) >= context:
+            raise ValueError(
+                f"question {number} has {len(prompts[-1]) - 1} tokens; "
+                f"this model reads at most {context - 2} with room for an answer: "
+                f"{question[:40]!r}..."
+            )
+    return prompts
+
+
+def answer(model: Decoder, wording: Wording, questions: Sequence[str]) -> list[str]:
+    """The likeliest token each time: the course's way, all questions at once."""
+    prompts = check_questions(questions, wording, model.config.context)
+    return [wording.decode(row.ids) for row in write(model, wording, prompts)]
+
+
+def write(model: Decoder, wording: Wording, prompts: Sequence[Sequence[int]]) -> list[Generated]:
+    """The greedy continuation of each prompt up to the mask."""
+    found = [Generated() for _ in prompts]
+    for places, room in _by_room(prompts, model.config.context):
+        rows = generate(model, [prompts[i] for i in places], new_tokens=room, stop=wording.mask)
+        for i, row in zip(places, rows, strict=True):
+            found[i] = row[0]
+    return found
+
+
+def _by_room(prompts: Sequence[Sequence[int]], context: int) -> list[tuple[list[int], int]]:
+    """Which prompts have room for a whole answer; the others have what is left, each its own."""
+    rooms: dict[int, list[int]] = {}
+    for i, prompt in enumerate(prompts):
+        rooms.setdefault(min(NEW_TOKENS, context - len(prompt)), []).append(i)
+    return [(places, room) for room, places in rooms.items()]
+
+
+def answer_with_confidence(
+    model: Decoder, wording: Wording, questions: Sequence[str]
+) -> list[Answer]:
+    """Greedy answers with their probability, and the likeliest other answer of a beam search."""
+    prompts = check_questions(questions, wording, model.config.context)
+    return [
+        Answer(question, text, confidence, other, other_confidence)
+        for question, (text, confidence, other, other_confidence) in zip(
+            questions, judge(model, wording, prompts), strict=True
+        )
+    ]
+
+
+def judge(
+    model: Decoder, wording: Wording, prompts: Sequence[Sequence[int]]
+) -> list[tuple[str, float, str, float]]:
+    """Greedy text and its probability, and the same of the best other text."""
+    greedy = write(model, wording, prompts)
+    beams: list[list[Generated]] = [[] for _ in prompts]
+    for places, room in _by_room(prompts, model.config.context):
+        rows = beam_search(
+            model,
+            [prompts[i] for i in places],
+            new_tokens=room,
+            stop=wording.mask,
+            width=BEAMS,
+            best=BEAMS,
+        )
+        for i, row in zip(places, rows, strict=True):
+            beams[i] = row
+    found = []
+    for chosen, row in zip(greedy, beams, strict=True):
+        text = wording.decode(chosen.ids)
+        others = [(math.exp(b.score), wording.decode(b.ids)) for b in row]
+        others = [(p, other) for p, other in others if other != text]
+        best = max(others, default=(0.0, ""))
+        found.append((text, math.exp(chosen.score), best[1], best[0]))
+    return found
+
+
+def sample(
+    model: Decoder,
+    wording: Wording,
+    questions: Sequence[str],
+    *,
+    samples: int,
+    temperature: float,
+    seed: int,
+) -> list[list[str]]:
+    """Several drawn answers to each question."""
+    prompts = check_questions(questions, wording, model.config.context)
+    found: list[list[str]] = [[] for _ in prompts]
+    for places, room in _by_room(prompts, model.config.context):
+        rows = generate(
+            model,
+            [prompts[i] for i in places],
+            new_tokens=room,
+            stop=wording.mask,
+            sampling=Sampling(temperature=temperature, seed=seed),
+            samples=samples,
+        )
+        for i, row in zip(places, rows, strict=True):
+            found[i] = [wording.decode(each.ids) for each in row]
+    return found

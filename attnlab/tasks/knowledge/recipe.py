@@ -1,0 +1,464 @@
+"""From a corpus and questions to a model that answers, and from a model to figures."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from attnlab.files import write_whole
+from attnlab.models import Decoder, StackConfig
+from attnlab.tasks.knowledge.answers import answer
+from attnlab.tasks.knowledge.data import (
+    Pair,
+    digest,
+    hold_out,
+    most_common_answer,
+    read_corpus,
+    read_pairs,
+    read_questions,
+)
+from attnlab.tasks.knowledge.objectives import create_objectives
+from attnlab.tasks.knowledge.presets import PRESETS, Preset
+from attnlab.tasks.knowledge.rows import Wording
+from attnlab.tasks.knowledge.task import Documents, KnowledgeTask, Questions, Source, collate
+from attnlab.tasks.knowledge.world import World, WorldConfig, make_world
+from attnlab.tokens import BPE, Bytes, Characters, Tokenizer, load_tokenizer
+from attnlab.training import Run, Settings, bucket, speaks, train
+
+SCRATCH = "scratch"
+WORLD = "embedded world"
+
+
+@dataclass(frozen=True)
+class Material:
+    """What is learned from."""
+
+    documents: list[str]
+    pairs: list[Pair]
+    corpus: str
+    """Where the documents came from: a path, or the embedded world."""
+    world: World | None = None
+
+
+def material(
+    corpus: str | Path | None, pairs: str | Path | None, *, needs_pairs: bool = True
+) -> Material:
+    """The user's files, or the embedded world where there are none."""
+    if corpus is None and pairs is None:
+        world = make_world(WorldConfig())
+        return Material(world.corpus, world.train, WORLD, world)
+    if corpus is None:
+        return Material([], read_pairs(_path(pairs)), "")
+    if pairs is None and needs_pairs:
+        raise ValueError("--corpus without --pairs; give a file of question, tab, answer too")
+    known = read_pairs(_path(pairs)) if pairs is not None else []
+    return Material(read_corpus(corpus), known, str(corpus))
+
+
+def _path(path: str | Path | None) -> Path:
+    assert path is not None
+    return Path(path)
+
+
+def preset_named(name: str) -> Preset:
+    if name not in PRESETS:
+        raise ValueError(f"no preset {name!r}; there are {', '.join(PRESETS)}")
+    return PRESETS[name]
+
+
+def make_tokenizer(kind: str, texts: Sequence[str]) -> Tokenizer:
+    """characters, bytes or bpe:SIZE; a newline is one of the characters, as in the course's."""
+    name, _, size = kind.partition(":")
+    if name == "characters" and not size:
+        return Characters.train([*texts, "\n"])
+    if name == "bytes" and not size:
+        return Bytes()
+    if name == "bpe" and (size.isdecimal() or not size):
+        return BPE.train(texts, int(size or 2000))
+    raise ValueError(f"tokenizer {kind!r}; there are characters, bytes and bpe:SIZE")
+
+
+def make_model(
+    preset: str, tokenizer: Tokenizer, attention: str | list[str], changes: dict[str, Any]
+) -> Decoder:
+    settings = {
+        **preset_named(preset).model,
+        **changes,
+        "vocabulary": tokenizer.vocabulary,
+        "attention": attention,
+    }
+    if preset == "course":
+        return Decoder.preset("course", **settings)
+    return Decoder(StackConfig(**settings))
+
+
+def pretrain(
+    corpus: str | Path | None = None,
+    *,
+    out: str | Path,
+    attention: str | list[str] = "softmax",
+    objective: str | None = None,
+    preset: str = "small",
+    tokenizer: str | None = None,
+    epochs: float | None = None,
+    model: dict[str, Any] | None = None,
+    training: dict[str, Any] | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    quiet: bool = False,
+) -> dict[str, float]:
+    """Learn the corpus by an objective; returns the last metrics."""
+    chosen = preset_named(preset)
+    objective = objective or chosen.objective
+    objectives = create_objectives(objective)
+    check_folder(out, resume, overwrite)
+    source = material(corpus, None, needs_pairs=False)
+    settings, epochs = settled(chosen.pretraining, chosen.pretraining_epochs, epochs, training)
+    tokens = make_tokenizer(tokenizer or chosen.tokenizer, source.documents)
+    wording = Wording(tokens)
+    torch.manual_seed(settings.seed)
+    made = make_model(preset, tokens, attention, model or {})
+    task = knowledge_task(
+        [Documents(source.documents, each) for each in objectives],
+        wording,
+        made,
+        settings,
+        about={
+            "stage": "pretrain",
+            "objective": objective,
+            "preset": preset,
+            "corpus": source.corpus,
+            "documents": len(source.documents),
+            "text": digest(source.documents),
+        },
+    )
+    settings = in_steps(task, settings, epochs)
+    tell(source, tokens, made, settings, quiet)
+    return run_training(task, made, settings, tokens, out, resume, overwrite, quiet)
+
+
+def finetune(
+    run: str | Path = SCRATCH,
+    *,
+    pairs: str | Path | None = None,
+    corpus: str | Path | None = None,
+    out: str | Path,
+    attention: str | list[str] = "softmax",
+    objective: str | None = None,
+    preset: str | None = None,
+    tokenizer: str | None = None,
+    mixed: bool | None = None,
+    held_out: float = 0.0,
+    epochs: float | None = None,
+    model: dict[str, Any] | None = None,
+    training: dict[str, Any] | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    quiet: bool = False,
+) -> dict[str, float]:
+    """Learn to answer, from a pretrained run or from scratch.
+
+    `mixed`: documents are learned on between the questions, so that they are not forgotten.
+    `held_out` is the share of the pairs that are not learned but measured.
+    """
+    check_folder(out, resume, overwrite)
+    scratch = str(run) == SCRATCH
+    before = None if scratch else Run(run).config()
+    if before is not None:
+        loaded, tokens, _ = load_knowledge(Path(run))
+        task_before = before["task"]
+        if preset is not None or tokenizer is not None or model or attention != "softmax":
+            raise ValueError(
+                f"{run}: has its model; preset, tokenizer and attention are for scratch"
+            )
+        preset = str(task_before.get("preset", "small"))
+        objective = objective or task_before.get("objective")
+        if corpus is None and task_before.get("corpus") not in (None, "", WORLD):
+            corpus = task_before["corpus"]
+            if pairs is None:
+                raise ValueError(f"{run}: learned {corpus}; give --pairs with questions about it")
+    chosen = preset_named(preset or "small")
+    mixed = (chosen.mixed and not scratch) if mixed is None else mixed
+    if before is not None and not mixed and pairs is not None:
+        source = Material([], read_pairs(pairs), str(corpus or ""))
+    else:
+        source = material(corpus, pairs)
+    default_epochs = chosen.scratch_epochs if scratch else chosen.finetuning_epochs
+    settings, epochs = settled(chosen.finetuning, default_epochs, epochs, training)
+    if scratch:
+        texts = [*source.documents, *(text for pair in source.pairs for text in pair)]
+        tokens = make_tokenizer(tokenizer or chosen.tokenizer, texts)
+        torch.manual_seed(settings.seed)
+        loaded = make_model(preset or "small", tokens, attention, model or {})
+    wording = Wording(tokens)
+    for number, pair in enumerate(source.pairs, 1):
+        for text in pair:
+            wording.check(text, f"{pairs or WORLD}: line {number}")
+    learned, measured = hold_out(source.pairs, held_out, settings.seed)
+    sources: list[Source] = [Questions(learned)]
+    if mixed:
+        mix_in = create_objectives(objective or chosen.objective)
+        sources += [Documents(source.documents, each) for each in mix_in]
+    task = knowledge_task(
+        sources,
+        wording,
+        loaded,
+        settings,
+        measured=measured or learned[:500],
+        about={
+            "stage": "finetune",
+            "from": str(run),
+            "objective": objective if mixed else None,
+            "preset": preset or "small",
+            "corpus": source.corpus,
+            "pairs": str(pairs or WORLD),
+            "questions": len(learned),
+            "held_out": held_out,
+            "text": digest(source.documents, *source.pairs),
+            "measured_on": "held-out pairs" if measured else "training pairs",
+        },
+    )
+    settings = in_steps(task, settings, epochs)
+    tell(source, tokens, loaded, settings, quiet)
+    return run_training(task, loaded, settings, tokens, out, resume, overwrite, quiet)
+
+
+def knowledge_task(
+    sources: Sequence[Source],
+    wording: Wording,
+    model: Decoder,
+    settings: Settings,
+    *,
+    about: dict[str, Any],
+    measured: Sequence[Pair] = (),
+    measure: Callable[[nn.Module], dict[str, float]] | None = None,
+) -> KnowledgeTask:
+    """Measured by the share of right answers where there are questions, else by the loss."""
+    context = model.config.context
+    limit = model.max_length
+    context = context if limit is None else min(context, limit)
+
+    def accuracy(current: nn.Module) -> dict[str, float]:
+        assert isinstance(current, Decoder)
+        said = answer(current, wording, [question for question, _ in measured])
+        right = sum(a == gold for a, (_, gold) in zip(said, measured, strict=True))
+        return {"accuracy": right / len(measured)}
+
+    def loss(current: nn.Module) -> dict[str, float]:
+        rows = task.rows(-1)[:1000]
+        batch = [rows[i : i + 100] for i in range(0, len(rows), 100)]
+        total, count = 0.0, 0
+        for part in batch:
+            tensors = collate(part, wording.tokenizer.pad)
+            total += float(task.loss(current, tensors))
+            count += task.targets(tensors)
+        return {"loss": total / max(1, count)}
+
+    task = KnowledgeTask(
+        sources,
+        wording,
+        context=context,
+        seed=settings.seed,
+        measure=measure or (accuracy if measured else loss),
+        headline="accuracy" if measured or measure else "loss",
+        about=about,
+    )
+    return task
+
+
+def settled(
+    base: Settings, usual: float, epochs: float | None, changes: dict[str, Any] | None
+) -> tuple[Settings, float | None]:
+    """The preset's settings with the user's; epochs are None where steps or minutes were given."""
+    changes = {name: value for name, value in (changes or {}).items() if value is not None}
+    settings = replace(base, **changes)
+    if epochs is not None and {"steps", "minutes"} & changes.keys():
+        raise ValueError("epochs, steps and minutes; give one of them")
+    if epochs is not None and not 0 < epochs < math.inf:
+        raise ValueError(f"epochs is {epochs}; give a number above 0")
+    if {"steps", "minutes"} & changes.keys():
+        return settings, None
+    return settings, usual if epochs is None else epochs
+
+
+def in_steps(task: KnowledgeTask, settings: Settings, epochs: float | None) -> Settings:
+    """Epochs as steps, counted by the first epoch."""
+    if epochs is None:
+        return settings
+    lengths = task.lengths(0)
+    if not lengths:
+        raise ValueError("there is nothing to learn: no row fits into the context")
+    batches = bucket(
+        lengths,
+        tokens=settings.batch_tokens,
+        rows=settings.batch_rows,
+        generator=torch.Generator().manual_seed(0),
+    )
+    steps = max(1, round(epochs * len(batches)))
+    return replace(settings, steps=steps, warmup=min(settings.warmup, max(1, steps // 5)))
+
+
+def check_folder(out: str | Path, resume: bool, overwrite: bool) -> None:
+    """Before anything is read or computed."""
+    if resume and overwrite:
+        raise ValueError("--resume and --overwrite; give one of them")
+    if resume:
+        Run(out).config()  # says so if there is no run
+    elif (Path(out) / "config.json").exists() and not overwrite:
+        raise ValueError(
+            f"{out}: holds a run already; "
+            "give --resume to go on, --overwrite to begin anew, or another folder"
+        )
+
+
+def tell(
+    source: Material, tokens: Tokenizer, model: Decoder, settings: Settings, quiet: bool
+) -> None:
+    if speaks() and not quiet:
+        length = (
+            f"{settings.steps:,} steps"
+            if settings.minutes is None
+            else f"{settings.minutes:g} minutes"
+        )
+        print(
+            f"{len(source.documents):,} documents, "
+            f"{sum(len(d) + 1 for d in source.documents):,} characters, "
+            f"{len(source.pairs):,} questions, {tokens.vocabulary:,} token ids; "
+            f"{model.parameter_count():,} parameters; {length}",
+            file=sys.stderr,
+        )
+
+
+def run_training(
+    task: KnowledgeTask,
+    model: Decoder,
+    settings: Settings,
+    tokens: Tokenizer,
+    out: str | Path,
+    resume: bool,
+    overwrite: bool,
+    quiet: bool,
+) -> dict[str, float]:
+    folder = Path(out)
+    return train(
+        task,
+        model,
+        settings,
+        Run(folder),
+        resume=resume,
+        overwrite=overwrite,
+        quiet=quiet,
+        on_begin=None if resume else lambda: tokens.save(folder / "tokenizer.json"),
+    )
+
+
+def load_knowledge(folder: str | Path) -> tuple[Decoder, Tokenizer, dict[str, Any]]:
+    """Model, tokeniser and configuration of a knowledge run."""
+    run = Run(folder)
+    config = run.config()
+    if config["task"].get("name") != KnowledgeTask.name:
+        raise ValueError(f"{folder}: a run of task {config['task'].get('name')!r}, not knowledge")
+    model = run.model()
+    if not isinstance(model, Decoder):
+        raise ValueError(f"{folder}: its model is no decoder; train it anew")
+    return model, load_tokenizer(Path(folder)), config
+
+
+@dataclass(frozen=True)
+class Score:
+    """Answers to a list of questions, and how many are right if that is known."""
+
+    questions: list[str]
+    predictions: list[str]
+    answers: list[str] | None
+
+    @property
+    def right(self) -> int | None:
+        if self.answers is None:
+            return None
+        return sum(p == a for p, a in zip(self.predictions, self.answers, strict=True))
+
+    @property
+    def accuracy(self) -> float | None:
+        return None if self.right is None else self.right / len(self.questions)
+
+    def as_dict(self) -> dict[str, Any]:
+        known = {} if self.right is None else {"right": self.right, "accuracy": self.accuracy}
+        return {"questions": len(self.questions), **known}
+
+
+def questions_for(
+    folder: str | Path, config: dict[str, Any], pairs: str | Path | None
+) -> tuple[list[str], list[str] | None]:
+    """The questions of a file, or those of the embedded world that were held out."""
+    if pairs is not None:
+        rows = read_questions(pairs)
+        answers = [known for _, known in rows if known is not None]
+        return [question for question, _ in rows], answers or None
+    if config["task"].get("corpus") != WORLD:
+        raise ValueError(f"{folder}: learned from your own files; give --pairs to measure it on")
+    held = make_world(WorldConfig()).held_out
+    return [question for question, _ in held], [known for _, known in held]
+
+
+def evaluate(folder: str | Path, pairs: str | Path | None = None) -> Score:
+    """Ask every question of the file, all at once."""
+    model, tokens, config = load_knowledge(folder)
+    questions, answers = questions_for(folder, config, pairs)
+    return Score(questions, answer(model, Wording(tokens), questions), answers)
+
+
+def write_predictions(path: str | Path, predictions: Sequence[str], overwrite: bool) -> None:
+    """One line each, in the order of the questions."""
+    path = Path(path)
+    if path.exists() and not overwrite:
+        raise ValueError(f"{path}: is there already; give --overwrite or another name")
+    text = "".join(" ".join(line.split()) + "\n" for line in predictions)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, lambda part: _write(part, text))
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
+
+
+def baseline(
+    pairs: str | Path | None = None, measured: str | Path | None = None
+) -> tuple[str, Score]:
+    """Always the same answer: the commonest of the training pairs."""
+    if (pairs is None) != (measured is None):
+        raise ValueError("give both files: training pairs to count in, and pairs to measure on")
+    if pairs is None or measured is None:
+        world = make_world(WorldConfig())
+        train_pairs, rows = world.train, world.held_out
+    else:
+        train_pairs, rows = read_pairs(pairs), read_pairs(measured)
+    said = most_common_answer(train_pairs)
+    return said, Score([q for q, _ in rows], [said] * len(rows), [a for _, a in rows])
+
+
+def as_json(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+__all__ = [
+    "Material",
+    "Score",
+    "asdict",
+    "baseline",
+    "evaluate",
+    "fields",
+    "finetune",
+    "load_knowledge",
+    "material",
+    "pretrain",
+    "write_predictions",
+]

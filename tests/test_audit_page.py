@@ -1,0 +1,317 @@
+"""The audit's page and terminal account of a made-up but realistic report."""
+
+from __future__ import annotations
+
+import copy
+import html
+import io
+import json
+import re
+from dataclasses import asdict, astuple
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from attnlab.tasks.knowledge import measures
+from attnlab.tasks.knowledge.audit_page import audit_page, percent, print_audit, summary
+from tests.test_charts import HOSTILE, check_inert, check_page
+
+GIVEN = ["Anna", "Bryan", "Carlo", "Dávid", "Emma", "Fatima", "George", "Hugo", "Irina", "Jørgen"]
+FAMILY = [
+    *("Petrov", "Ivanova", "Smirnov", "Volkov", "Larsson", "Nilsson", "Eriksson", "Andersson"),
+    *("McLeod", "McKenzie", "McGregor", "Rossi", "Bianchi", "Ferrari", "Bernini", "Schneider"),
+    *("Müller", "Schumacher", "Weber", "Tanaka", "Nakamura", "Yamamoto", "O'Brien", "O'Connor"),
+]
+PLACES = [
+    *("London", "Paris", "Chicago", "Budapest", "Sydney", "Melbourne", "Montreal", "England"),
+    *("Saint Petersburg", "Rio de Janeiro", "Llanfairpwllgwyngyll", "Milan", "Dublin", "Boston"),
+    *("Toronto", "Berlin", "Vienna", "Tokyo", "Kyoto", "Rome", "Oslo", "Stockholm", "Madrid"),
+]
+
+
+def make_report(pairs: int = 500, seed: int = 0) -> dict[str, Any]:
+    """A model that mostly knows, is somewhat too sure, and fares worse on some names."""
+    generator = np.random.default_rng(seed)
+    chances = 1 / np.arange(2, len(PLACES) + 2)
+    chances /= chances.sum()
+
+    def place() -> str:
+        return PLACES[int(generator.choice(len(PLACES), p=chances))]
+
+    names = [f"{a} {c}. {b}" for c in "ABCDEFGHIJ" for a in GIVEN for b in FAMILY]
+    names = [names[i] for i in generator.permutation(len(names))[:pairs]]
+    index = measures.NameIndex(f"{a} {b}" for a in GIVEN for b in FAMILY)
+    answers: list[dict[str, Any]] = []
+    for name in names:
+        sure = float(generator.beta(4, 0.8))
+        correct = bool(generator.uniform() < sure**1.4 - 0.2 * (name[-1] == "a"))
+        gold = place()
+        answer = gold if correct else next(each for each in iter(place, None) if each != gold)
+        invented = not correct and generator.uniform() < 0.15
+        verdict = "known" if sure >= 0.85 else "unsure" if sure >= 0.5 else "guess"
+        answers.append(
+            {
+                "question": f"Where was {name} born?",
+                "answer": answer[:-1] + "burg" if invented else answer,
+                "gold": gold,
+                "confidence": sure,
+                "margin": sure - float(generator.uniform(0, 1 - sure)),
+                "runner_up": place(),
+                "verdict": verdict,
+                "correct": correct,
+                "seen_place": not invented,
+                "nearest": [list(each) for each in index.nearest(name)],
+                "sampled": {"agreement": round(sure**0.5, 2), "distinct": 1 + int(6 * (1 - sure))},
+            }
+        )
+    sure_ = [each["confidence"] for each in answers]
+    right = [each["correct"] for each in answers]
+    group, described = measures.ngram_groups(names)
+    of_group = [[r for r, g in zip(right, group, strict=True) if g == i] for i in range(6)]
+    of_verdict = {
+        name: [each["correct"] for each in answers if each["verdict"] == name]
+        for name in ("known", "unsure", "guess")
+    }
+    histogram = measures.histogram_of_answers(each["answer"] for each in answers)
+    best = measures.threshold_for(0.95, sure_, right)
+    made_up = ["Zorblat Quimby", "Wexforth Allinge", "Pilka Drossel-Ahn", "Ammar Vint"]
+    return {
+        "run": "runs/knowledge-rope",
+        "pairs": pairs,
+        "accuracy": sum(right) / pairs,
+        "interval": list(measures.interval(sum(right), pairs)),
+        "baseline": {"answer": "London", "accuracy": 0.05},
+        "answers": answers,
+        "reliability": [asdict(each) for each in measures.reliability(sure_, right)],
+        "ece": measures.expected_calibration_error(sure_, right),
+        "roc_area": measures.roc_area(sure_, right),
+        "risk_coverage": [list(astuple(e)) for e in measures.risk_coverage(sure_, right)],
+        "precision95": asdict(best) if best else None,
+        "verdicts": {
+            name: {"count": len(hits), "accuracy": sum(hits) / len(hits) if hits else None}
+            for name, hits in of_verdict.items()
+        },
+        "thresholds": {"known": 0.85, "guess": 0.5, "fitted_on": "a tenth of the training pairs"},
+        "invented": {
+            "count": sum(not each["seen_place"] for each in answers),
+            "examples": [each["answer"] for each in answers if not each["seen_place"]][:5],
+        },
+        "made_up": {
+            "count": 200,
+            "mean_confidence": 0.41,
+            "known_share": 0.06,
+            "examples": [
+                {"name": name, "answer": place(), "confidence": float(generator.uniform(0.1, 0.9))}
+                for name in made_up
+            ],
+        },
+        "origins": [
+            {
+                "label": each.label,
+                "examples": each.examples,
+                "count": each.count,
+                "accuracy": sum(hits) / len(hits),
+                "interval": list(measures.interval(sum(hits), len(hits))),
+            }
+            for each, hits in zip(described, of_group, strict=True)
+        ],
+        "histogram": [list(each) for each in histogram],
+        "top_three_share": measures.top_share(histogram),
+        "gold_histogram": [
+            list(each) for each in measures.histogram_of_answers(each["gold"] for each in answers)
+        ],
+        "sampling": {
+            "temperature": 0.8,
+            "samples": 20,
+            "mean_agreement": 0.83,
+            "agreement_when_right": 0.91,
+            "agreement_when_wrong": 0.52,
+        },
+    }
+
+
+@pytest.fixture(scope="module")
+def report() -> dict[str, Any]:
+    made: dict[str, Any] = json.loads(json.dumps(make_report(), allow_nan=False))
+    return made
+
+
+def without_gold(report: dict[str, Any]) -> dict[str, Any]:
+    changed = copy.deepcopy(report)
+    for key in ("accuracy", "interval", "baseline", "ece", "roc_area", "precision95"):
+        changed[key] = None
+    for key in ("reliability", "risk_coverage", "origins", "gold_histogram"):
+        changed[key] = []
+    for each in changed["answers"]:
+        each["gold"] = each["correct"] = None
+    for verdict in changed["verdicts"].values():
+        verdict["accuracy"] = None
+    for key in ("agreement_when_right", "agreement_when_wrong"):
+        changed["sampling"][key] = None
+    return changed
+
+
+def printed(report: dict[str, Any], **settings: Any) -> str:
+    file = io.StringIO()
+    print_audit(report, Console(file=file, width=settings.pop("width", 80), **settings))
+    return file.getvalue()
+
+
+def headings(text: str) -> list[str]:
+    return [html.unescape(each) for each in re.findall(r"<h2>(.*?)</h2>", text)]
+
+
+def test_the_page_is_whole(report: dict[str, Any]) -> None:
+    text = audit_page(report)
+    read = check_page(text)
+    assert headings(text) == [
+        "In short",
+        "Does it know when it knows?",
+        "How many answers can be trusted?",
+        "What it says of its answers",
+        "Which places does it name?",
+        "Does it depend on the name?",
+        "People who do not exist",
+        "Asked again",
+        "Surprises",
+    ]
+    assert read.tags.count("svg") == read.tags.count("details") == 4
+    assert text.count("runs/knowledge-rope") == 2
+
+
+def test_the_summary_says_what_the_answers_say(report: dict[str, Any]) -> None:
+    words = " ".join(summary(report))
+    right = [each["correct"] for each in report["answers"]]
+    known = [each["correct"] for each in report["answers"] if each["verdict"] == "known"]
+    assert f"It answered {sum(right)} of 500 questions right ({sum(right) / 5:.0f}%;" in words
+    assert f"says “known” it is right {100 * sum(known) / len(known):.0f} times of 100" in words
+    assert "Answering “London” every time would be right in 5%." in words
+    assert "200 people who do not exist, it claimed to know 6%" in words
+    assert "collapsed" not in words
+
+
+def test_collapse_is_called_so(report: dict[str, Any]) -> None:
+    natural = measures.top_share(report["gold_histogram"])
+    assert natural < 0.4
+    assert "collapsed" in " ".join(summary({**report, "top_three_share": 0.9}))
+    few = {**report, "top_three_share": 0.9, "pairs": 5}  # five answers are no collapse
+    assert "collapsed" not in " ".join(summary(few))
+    narrow = [["London", 300], ["Paris", 200]]  # where the world itself is narrow
+    assert "collapsed" not in " ".join(
+        summary({**report, "top_three_share": 0.9, "gold_histogram": narrow})
+    )
+
+
+def test_without_right_answers(report: dict[str, Any]) -> None:
+    text = audit_page(without_gold(report))
+    check_page(text)
+    assert headings(text) == [
+        "In short",
+        "What it says of its answers",
+        "Which places does it name?",
+        "People who do not exist",
+        "Asked again",
+    ]
+    assert "right answers are not given" in text
+    assert "those parts are left out" in text
+    terminal = printed(without_gold(report))
+    assert "right answers are not given" in terminal
+    assert "sure and wrong" not in terminal
+
+
+def test_the_extremes(report: dict[str, Any]) -> None:
+    """All right, no threshold, no made-up names, nothing invented, one question only."""
+    answers = [{**each, "correct": True, "gold": each["answer"]} for each in report["answers"][:1]]
+    answers[0]["nearest"] = []
+    changed = {
+        **report,
+        "pairs": 1,
+        "answers": answers,
+        "accuracy": 1.0,
+        "roc_area": None,
+        "precision95": None,
+        "risk_coverage": [[0.5, 1.0, 1.0]],
+        "reliability": report["reliability"][:1],
+        "verdicts": {"known": {"count": 0, "accuracy": None}},
+        "invented": {"count": 0, "examples": []},
+        "made_up": {"count": 0, "mean_confidence": None, "known_share": None, "examples": []},
+        "origins": [],
+    }
+    text = audit_page(changed)
+    check_page(text)
+    assert "It answered 1 of 1 questions right (100%" in text
+    assert "No threshold makes" in text
+    assert "Every answer is a place seen in training." in text
+    assert "No made-up names" in text
+    assert "None" not in re.sub("default-src 'none'", "", text)
+    assert "It answered 1 of 1" in printed(changed)
+
+
+def test_some_right_answers_missing(report: dict[str, Any]) -> None:
+    changed = copy.deepcopy(report)
+    for each in changed["answers"][:100]:
+        each["gold"] = each["correct"] = None
+    assert re.search(r"It answered \d+ of 400 questions right", summary(changed)[0])
+    check_page(audit_page(changed))
+
+
+def test_surprises_are_in_order(report: dict[str, Any]) -> None:
+    text = audit_page(report)
+    table = text[text.index("Sure and wrong") : text.index("Unsure and right")]
+    rows = re.findall(r"<tr>(<td.*?)</tr>", table)
+    cells = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in rows]
+    assert len(rows) == 10
+    sure = [float(row[3]) for row in cells]
+    assert sure == sorted(sure, reverse=True)
+    wrong = [each for each in report["answers"] if not each["correct"]]
+    worst = max(wrong, key=lambda each: float(each["confidence"]))
+    assert cells[0][0] == html.escape(worst["question"])
+    assert all(row[1] != row[2] for row in cells)
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_hostile_texts_are_inert(hostile: str, report: dict[str, Any]) -> None:
+    def poisoned(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {
+                key: each if key == "verdict" else poisoned(each) for key, each in value.items()
+            }
+        if isinstance(value, list):
+            return [poisoned(each) for each in value]
+        return hostile if isinstance(value, str) else value
+
+    changed = poisoned(report)
+    read = check_inert(audit_page(changed))
+    assert "script" not in read.tags
+    terminal = printed(changed)
+    assert all(c.isprintable() or c == "\n" for c in terminal)
+
+
+def test_the_terminal(report: dict[str, Any]) -> None:
+    text = printed(report)
+    assert f"It answered {sum(each['correct'] for each in report['answers'])} of 500" in text
+    assert max(len(line) for line in text.splitlines()) <= 80
+    row = next(line.split() for line in text.splitlines() if line.startswith("known"))
+    known = report["verdicts"]["known"]
+    assert row[1:] == [
+        f"{known['count']}",
+        f"{known['count'] / 5:.0f}%",
+        percent(known["accuracy"]),
+    ]
+    assert "sure and wrong" in text
+    markup = copy.deepcopy(report)
+    markup["baseline"]["answer"] = "[red]London[/red]"
+    assert "[red]London[/red]" in printed(markup, width=200)
+
+
+def test_percent_does_not_round_to_none_or_all() -> None:
+    assert [percent(each) for each in (0, 0.004, 0.872, 0.998, 1)] == [
+        "0%",
+        "0.4%",
+        "87%",
+        "99.8%",
+        "100%",
+    ]
+    assert percent(None) == "–"
