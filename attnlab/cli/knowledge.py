@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -244,9 +245,9 @@ def world(
     settings: Any = WorldOptions(),  # noqa: B008
 ) -> None:
     """Write a world of invented people: corpus.txt, train.tsv, dev.tsv."""
-    config = WorldConfig(
-        **given(settings), **({"attributes": tuple(attributes)} if attributes else {})
-    )
+    config = WorldConfig(**given(settings))
+    if attributes is not None:
+        config = replace(config, attributes=tuple(attributes))
     made = make_world(config)
     made.write(out, overwrite)
     print(

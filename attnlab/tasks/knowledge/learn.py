@@ -33,7 +33,6 @@ from attnlab.tasks.knowledge.data import (
     name_in,
     relations_in,
 )
-from attnlab.tasks.knowledge.presets import PRESETS
 from attnlab.tasks.knowledge.reading import (
     OpenBook,
     find_readings,
@@ -316,6 +315,3 @@ def _write_self_made(path: Path, made: Sequence[SelfMade]) -> None:
 
 def _save(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8")
-
-
-__all__ = ["PRESETS", "LearnSettings", "SelfMade", "answer_from_documents", "learn"]

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from attnlab.tasks.knowledge.data import Library, Pair, Relation, name_in, title_of
+from attnlab.tasks.knowledge.data import Library, Pair, Relation, name_in
 from attnlab.tasks.knowledge.objectives import Entities
 from attnlab.tasks.knowledge.rows import Row, Wording
 from attnlab.tasks.knowledge.task import Source
@@ -114,6 +114,3 @@ def unlabelled(library: Library, pairs: Sequence[Pair], relations: Sequence[Rela
     known = {question for question, _ in pairs}
     asked = [relation.ask(title) for relation in relations for title in library.by_title]
     return [question for question in asked if question not in known]
-
-
-__all__ = ["OpenBook", "Reading", "find_readings", "prompt", "standing", "title_of", "unlabelled"]

@@ -6,7 +6,7 @@ import json
 import math
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -177,7 +177,7 @@ def finetune(
         task_before = before["task"]
         if preset is not None or tokenizer is not None or model or attention != "softmax":
             raise ValueError(
-                f"{run}: has its model; preset, tokenizer and attention are for scratch"
+                f"{run}: has its own model; preset, tokenizer, attention and sizes are for scratch"
             )
         preset = str(task_before.get("preset", "small"))
         objective = objective or task_before.get("objective")
@@ -447,18 +447,3 @@ def baseline(
 
 def as_json(value: Any) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False)
-
-
-__all__ = [
-    "Material",
-    "Score",
-    "asdict",
-    "baseline",
-    "evaluate",
-    "fields",
-    "finetune",
-    "load_knowledge",
-    "material",
-    "pretrain",
-    "write_predictions",
-]
