@@ -220,6 +220,81 @@ def course_line(score: recipe.Score) -> str:
 
 
 @app.command
+def ask(
+    run: RunFolder,
+    questions: Annotated[list[str], Parameter(help="Questions as the training pairs word them.")],
+    /,
+    *,
+    json: Json = False,
+) -> None:
+    """Ask a run; each answer comes with its confidence: known, unsure or a guess."""
+    from attnlab.tasks.knowledge import audit as auditing
+
+    found = auditing.ask(run, questions)
+    if json:
+        rows = [
+            {
+                "question": said.question,
+                "answer": said.text,
+                "verdict": verdict,
+                "confidence": said.confidence,
+                "runner_up": said.other,
+                "runner_up_confidence": said.other_confidence,
+            }
+            for said, verdict in found
+        ]
+        print(recipe.as_json(rows))
+        return
+    for said, verdict in found:
+        other = f"; else {said.other}, {said.other_confidence:.1%}" if said.other else ""
+        print(f"{said.question} {said.text} ({verdict}, {said.confidence:.1%}{other})")
+
+
+@app.command
+def audit(
+    run: RunFolder,
+    /,
+    *,
+    pairs: Pairs = None,
+    samples: Annotated[int, Parameter(help="Answers to draw for each question.")] = 8,
+    temperature: Annotated[float, Parameter(help="Of these draws.")] = 1.0,
+    made_up: Annotated[int, Parameter(help="Names of nobody to ask about, as a control.")] = 200,
+    groups: Annotated[int, Parameter(help="Groups of names by spelling.")] = 6,
+    seed: Annotated[int, Parameter(help="Of draws, groups and made-up names.")] = 0,
+    json: Annotated[
+        Path | None, Parameter(help="Report as JSON; default: audit.json in the run.")
+    ] = None,
+    html: Annotated[
+        Path | None, Parameter(help="Page with plots; default: audit.html in the run.")
+    ] = None,
+) -> None:
+    """Is it knowledge or a guess? A table, a JSON file and an offline page."""
+    from rich.console import Console
+
+    from attnlab.files import write_json
+    from attnlab.page import write_page
+    from attnlab.tasks.knowledge import audit as auditing
+    from attnlab.tasks.knowledge.audit_page import audit_page, print_audit
+
+    report = auditing.audit(
+        run,
+        pairs,
+        samples=samples,
+        temperature=temperature,
+        made_up=made_up,
+        groups=groups,
+        seed=seed,
+    )
+    json, html = json or run / "audit.json", html or run / "audit.html"
+    for path in (json, html):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    write_json(json, report)
+    write_page(html, audit_page(report), overwrite=True)
+    print_audit(report, Console())
+    print(f"{json}\n{html}")
+
+
+@app.command
 def baseline(
     *,
     pairs: Annotated[Path | None, Parameter(help="Training pairs to count answers in.")] = None,
@@ -232,6 +307,49 @@ def baseline(
         print(recipe.as_json({"answer": said, **score.as_dict()}))
     else:
         print(f'Always "{said}". {course_line(score)}')
+
+
+@app.command
+def compare(
+    *,
+    attention: Annotated[list[str], Parameter(help="The mechanisms.", consume_multiple=True)] = [
+        "softmax",
+        "synthesizer",
+        "favor",
+    ],
+    minutes: Annotated[float, Parameter(help="Of training, for each of them.")] = 5.0,
+    corpus: Corpus = None,
+    pairs: Pairs = None,
+    measured: Annotated[Path | None, Parameter(help="Pairs to measure all on.")] = None,
+    preset: PresetName = "small",
+    objective: Annotated[str | None, Parameter(help="Of pretraining.")] = None,
+    out: Annotated[Path, Parameter(help="Folder of all runs and figures.")] = Path("runs/compared"),
+    seed: Annotated[int, Parameter(help="Of weights and data order.")] = 0,
+    overwrite: Overwrite = False,
+) -> None:
+    """Train mechanisms with the same budget, and one without pretraining; a table and a plot."""
+    from rich.console import Console
+
+    from attnlab.files import write_json
+    from attnlab.page import write_page
+    from attnlab.tasks.knowledge import compare as comparing
+
+    report = comparing.compare(
+        attention,
+        minutes=minutes,
+        out=out,
+        corpus=corpus,
+        pairs=pairs,
+        measured=measured,
+        preset=preset,
+        objective=objective,
+        training={"seed": seed},
+        overwrite=overwrite,
+    )
+    write_json(out / "compare.json", report)
+    write_page(out / "compare.html", comparing.comparison_page(report), overwrite=True)
+    comparing.print_comparison(report, Console())
+    print(f"{out / 'compare.json'}\n{out / 'compare.html'}")
 
 
 def world(

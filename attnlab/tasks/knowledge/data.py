@@ -163,14 +163,26 @@ def relations_in(
     A wording that fewer than `share` of the questions have is a name that looks like a title of
     another document ("Where was Ann Lee Smith born?" where there is an Ann Lee), not a wording.
     """
+    questions = list(questions)
     found: Counter[Relation] = Counter()
     for question in questions:
         title = library.title_in(question)
         if title is not None:
             before, _, after = question.partition(title)
             found[Relation(before, after)] += 1
+    if not found and questions:  # no document helps: what all questions have in common
+        before = _common_start(questions)
+        after = _common_start([question[::-1] for question in questions])[::-1]
+        if (before or after) and all(len(q) > len(before) + len(after) for q in questions):
+            return [Relation(before, after)]
     least = share * found.total()
     return [relation for relation, count in found.most_common() if count >= least]
+
+
+def _common_start(texts: Sequence[str]) -> str:
+    first, last = min(texts), max(texts)  # what these two share, all between them share
+    same = (a == b for a, b in zip(first, last, strict=False))
+    return first[: next((i for i, equal in enumerate(same) if not equal), len(first))]
 
 
 def name_in(question: str, relations: Sequence[Relation]) -> tuple[str, Relation] | None:

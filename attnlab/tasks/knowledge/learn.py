@@ -44,6 +44,7 @@ from attnlab.tasks.knowledge.recipe import (
     WORLD,
     check_folder,
     in_steps,
+    keep_certainty,
     knowledge_task,
     make_model,
     make_tokenizer,
@@ -225,7 +226,9 @@ def learn(
     say("remember")
     tell(source, tokens, student, remember_settings, quiet)
     again = resume and (out / "config.json").exists()
-    return run_training(task, student, remember_settings, tokens, out, again, overwrite, quiet)
+    metrics = run_training(task, student, remember_settings, tokens, out, again, overwrite, quiet)
+    keep_certainty(student, wording, out, learned, measured, library)
+    return metrics
 
 
 def check_learn(out: Path, resume: bool, overwrite: bool) -> None:

@@ -16,14 +16,18 @@ from torch import nn
 from attnlab.files import write_whole
 from attnlab.models import Decoder, StackConfig
 from attnlab.tasks.knowledge.answers import answer
+from attnlab.tasks.knowledge.certainty import fit
 from attnlab.tasks.knowledge.data import (
+    Library,
     Pair,
     digest,
     hold_out,
     most_common_answer,
+    name_in,
     read_corpus,
     read_pairs,
     read_questions,
+    relations_in,
 )
 from attnlab.tasks.knowledge.objectives import create_objectives
 from attnlab.tasks.knowledge.presets import PRESETS, Preset
@@ -228,7 +232,32 @@ def finetune(
     )
     settings = in_steps(task, settings, epochs)
     tell(source, tokens, loaded, settings, quiet)
-    return run_training(task, loaded, settings, tokens, out, resume, overwrite, quiet)
+    metrics = run_training(task, loaded, settings, tokens, out, resume, overwrite, quiet)
+    keep_certainty(loaded, wording, out, learned, measured, Library(source.documents))
+    return metrics
+
+
+def keep_certainty(
+    model: Decoder,
+    wording: Wording,
+    out: str | Path,
+    learned: Sequence[Pair],
+    measured: Sequence[Pair],
+    library: Library,
+) -> None:
+    """known.json: from which confidence on an answer is known, fitted on training pairs alone."""
+    if not speaks():
+        return
+    relations = relations_in([question for question, _ in [*learned, *measured]], library)
+    found = [name_in(question, relations) for question, _ in learned]
+    fit(
+        model.eval(),
+        wording,
+        held_out=measured,
+        learned=learned,
+        names=[each[0] for each in found if each is not None],
+        relations=relations,
+    ).save(Path(out))
 
 
 def knowledge_task(
