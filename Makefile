@@ -37,4 +37,4 @@ $(INSTALLED): pyproject.toml constraints.txt
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
-	find attnlab tests benchmarks -name __pycache__ -type d -exec rm -rf {} +
+	find attnlab tests benchmarks examples -name __pycache__ -type d -exec rm -rf {} +

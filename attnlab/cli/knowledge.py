@@ -62,6 +62,9 @@ def _told(out: Path, metrics: dict[str, float]) -> None:
 def pretrain(
     *,
     corpus: Corpus = None,
+    pairs: Annotated[
+        Path | None, Parameter(help="Questions whose characters the model shall know too.")
+    ] = None,
     attention: Attention = None,
     objective: Annotated[
         str | None, Parameter(help="span, lines, lm, entities, or a mixture: 2*entities+lm.")
@@ -78,6 +81,7 @@ def pretrain(
     """Learn a corpus before any question is asked."""
     metrics = recipe.pretrain(
         corpus,
+        pairs=pairs,
         out=out,
         attention=_attention(attention),
         objective=objective,
@@ -312,11 +316,10 @@ def baseline(
 @app.command
 def compare(
     *,
-    attention: Annotated[list[str], Parameter(help="The mechanisms.", consume_multiple=True)] = [
-        "softmax",
-        "synthesizer",
-        "favor",
-    ],
+    attention: Annotated[
+        list[str] | None,
+        Parameter(help="Default: softmax synthesizer favor.", consume_multiple=True),
+    ] = None,
     minutes: Annotated[float, Parameter(help="Of training, for each of them.")] = 5.0,
     corpus: Corpus = None,
     pairs: Pairs = None,
@@ -335,7 +338,7 @@ def compare(
     from attnlab.tasks.knowledge import compare as comparing
 
     report = comparing.compare(
-        attention,
+        attention or ["softmax", "synthesizer", "favor"],
         minutes=minutes,
         out=out,
         corpus=corpus,
@@ -376,3 +379,37 @@ def world(
 
 world.__annotations__["settings"] = Annotated[WorldOptions, Parameter(name="*")]
 app.command(world)
+
+
+@app.command
+def examples(
+    *,
+    corpus: Corpus = None,
+    pairs: Annotated[
+        Path | None, Parameter(help="Lines of question, tab, answer: show finetuning rows.")
+    ] = None,
+    objective: Annotated[
+        str | None, Parameter(help="span, lines, lm, entities, or a mixture: 2*entities+lm.")
+    ] = None,
+    finetuning: Annotated[
+        bool, Parameter(negative="", help="Show finetuning rows, not pretraining rows.")
+    ] = False,
+    preset: PresetName = "course",
+    count: Annotated[int, Parameter(help="At most so many rows.")] = 4,
+    seed: Annotated[int, Parameter(help="Of what an objective draws.")] = 0,
+) -> None:
+    """Show training rows: x is read, y is to be said; □ in y is not learned."""
+    from attnlab.tasks.knowledge import examples as showing
+
+    line, rows = showing.examples(
+        corpus,
+        pairs,
+        preset=preset,
+        objective=objective,
+        finetuning=finetuning,
+        count=count,
+        seed=seed,
+    )
+    print(line)
+    for x, y in rows:
+        print(f"x: {x}\ny: {y}")

@@ -31,6 +31,12 @@ class Answer:
         return self.confidence - self.other_confidence
 
 
+def reach(model: Decoder) -> int:
+    """The longest question and answer together; the course's synthesizer reads one token less."""
+    limit = model.max_length
+    return model.config.context if limit is None else min(model.config.context, limit)
+
+
 def check_questions(questions: Sequence[str], wording: Wording, context: int) -> list[list[int]]:
     """The prompts; a question that the model cannot read is refused by its number."""
     prompts = []
@@ -50,14 +56,14 @@ def check_questions(questions: Sequence[str], wording: Wording, context: int) ->
 
 def answer(model: Decoder, wording: Wording, questions: Sequence[str]) -> list[str]:
     """The likeliest token each time: the course's way, all questions at once."""
-    prompts = check_questions(questions, wording, model.config.context)
+    prompts = check_questions(questions, wording, reach(model))
     return [wording.decode(row.ids) for row in write(model, wording, prompts)]
 
 
 def write(model: Decoder, wording: Wording, prompts: Sequence[Sequence[int]]) -> list[Generated]:
     """The greedy continuation of each prompt up to the mask."""
     found = [Generated() for _ in prompts]
-    for places, room in _by_room(prompts, model.config.context):
+    for places, room in _by_room(prompts, reach(model)):
         rows = generate(model, [prompts[i] for i in places], new_tokens=room, stop=wording.mask)
         for i, row in zip(places, rows, strict=True):
             found[i] = row[0]
@@ -76,7 +82,7 @@ def answer_with_confidence(
     model: Decoder, wording: Wording, questions: Sequence[str]
 ) -> list[Answer]:
     """Greedy answers with their probability, and the likeliest other answer of a beam search."""
-    prompts = check_questions(questions, wording, model.config.context)
+    prompts = check_questions(questions, wording, reach(model))
     return [
         Answer(question, text, confidence, other, other_confidence)
         for question, (text, confidence, other, other_confidence) in zip(
@@ -91,7 +97,7 @@ def judge(
     """Greedy text and its probability, and the same of the best other text."""
     greedy = write(model, wording, prompts)
     beams: list[list[Generated]] = [[] for _ in prompts]
-    for places, room in _by_room(prompts, model.config.context):
+    for places, room in _by_room(prompts, reach(model)):
         rows = beam_search(
             model,
             [prompts[i] for i in places],
@@ -122,9 +128,9 @@ def sample(
     seed: int,
 ) -> list[list[str]]:
     """Several drawn answers to each question."""
-    prompts = check_questions(questions, wording, model.config.context)
+    prompts = check_questions(questions, wording, reach(model))
     found: list[list[str]] = [[] for _ in prompts]
-    for places, room in _by_room(prompts, model.config.context):
+    for places, room in _by_room(prompts, reach(model)):
         rows = generate(
             model,
             [prompts[i] for i in places],

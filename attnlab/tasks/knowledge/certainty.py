@@ -104,11 +104,11 @@ def thresholds(said: Sequence[Answer], golds: Sequence[str]) -> tuple[float | No
     known = threshold_for(PRECISION, sure, right)
     guess, total = 0.0, len(sure)
     for point in risk_coverage(sure, right):
+        if known is not None and point.threshold > known.threshold:
+            continue  # what is known is no guess
         above = point.coverage * total
         below = total - above
         wrong = below - (sum(right) - above * point.precision)
         if below > 0.5 and wrong >= below / 2:
             guess = max(guess, point.threshold)
-    if known is not None:
-        guess = min(guess, known.threshold)
     return None if known is None else known.threshold, guess

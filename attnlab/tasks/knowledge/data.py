@@ -81,7 +81,7 @@ def _lines(path: Path) -> list[str]:
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        number = content.count(b"\n", 0, error.start) + 1
+        number = error.object.count(b"\n", 0, error.start) + 1  # the object has no BOM any more
         raise ValueError(f"{path}: line {number} is not UTF-8; convert the file first") from None
     lines = text.replace("\r\n", "\n").split("\n")
     for number, line in enumerate(lines, 1):
@@ -105,7 +105,8 @@ def title_of(document: str) -> str:
     for stop in FULL_STOP.finditer(document):
         before = document[: stop.start()]
         word = re.split(r"[\s.]", before)[-1]
-        if before.endswith(".") or (len(word) > 1 and word not in ABBREVIATIONS):
+        initial = len(word) < 2 and not word.isdigit()
+        if before.endswith(".") or not (initial or word in ABBREVIATIONS):
             return before
     return document
 
@@ -167,16 +168,22 @@ def relations_in(
     found: Counter[Relation] = Counter()
     for question in questions:
         title = library.title_in(question)
-        if title is not None:
-            before, _, after = question.partition(title)
-            found[Relation(before, after)] += 1
+        place = None if title is None else re.search(_between_spaces(title), question)
+        if place is not None:
+            found[Relation(question[: place.start()], question[place.end() :])] += 1
     if not found and questions:  # no document helps: what all questions have in common
         before = _common_start(questions)
         after = _common_start([question[::-1] for question in questions])[::-1]
-        if (before or after) and all(len(q) > len(before) + len(after) for q in questions):
-            return [Relation(before, after)]
+        if all(len(q) > len(before) + len(after) for q in questions):
+            # Names may begin or end alike: only whole words belong to the wording.
+            before, after = re.sub(r"\S+$", "", before), re.sub(r"^\w+", "", after)
+            return [Relation(before, after)] if re.search(r"\w", before + after) else []
     least = share * found.total()
     return [relation for relation, count in found.most_common() if count >= least]
+
+
+def _between_spaces(title: str) -> str:
+    return r"(?<!\S)" + r"\s+".join(map(re.escape, title.split())) + r"(?!\w)"
 
 
 def _common_start(texts: Sequence[str]) -> str:

@@ -56,18 +56,23 @@ class NextToken(Objective):
 class Span(Objective):
     """The course's span corruption: `prefix MASK suffix MASK masked`.
 
-    The document is first cut to a random length from `shortest` to 7/8 of the context.
+    The document is first cut to a random length from `shortest` to 7/8 of the context. The row has
+    one id more than the model reads: the course's synthesizer reads 127 of its 128 characters, and
+    documents are cut for it as for the others.
     """
 
     name: ClassVar[str] = "span"
     about: ClassVar[str] = "the course's: cut to a random length, mask a quarter on average"
     shortest: Annotated[int, "shortest length that a document is cut to"] = 4
 
+    def __post_init__(self) -> None:
+        _within(self, "shortest", 1, 10_000)
+
     def rows(
         self, document: str, wording: Wording, context: int, chance: random.Random
     ) -> list[Row]:
         ids = wording.encode(document)
-        longest = max(self.shortest, context * 7 // 8)
+        longest = max(self.shortest, (context + 1) * 7 // 8)
         ids = ids[: chance.randint(self.shortest, longest)]
         return [masked_span(ids, wording, context, chance)]
 
@@ -83,7 +88,7 @@ class WholeSpan(Objective):
         self, document: str, wording: Wording, context: int, chance: random.Random
     ) -> list[Row]:
         ids = wording.encode(document)
-        room = context - 1  # two masks more, one target less
+        room = max(1, context - 1)  # two masks more, one target less
         return [
             masked_span(ids[start : start + room], wording, context, chance)
             for start in range(0, len(ids), room)
@@ -93,7 +98,8 @@ class WholeSpan(Objective):
 def masked_span(ids: list[int], wording: Wording, context: int, chance: random.Random) -> Row:
     """`prefix MASK suffix MASK masked`: every token is a target, as in the course."""
     length = len(ids)
-    size = max(1, min(length, round(chance.uniform(0, 0.5) * length)))
+    # Rounded up or down by chance: from four tokens on, a quarter is masked on average, exactly.
+    size = max(1, int(chance.uniform(1, length / 2 - 1) + chance.random()))
     start = chance.randint(0, length - size)
     mask = [wording.mask]
     row = ids[:start] + mask + ids[start + size :] + mask + ids[start : start + size]
@@ -122,6 +128,8 @@ class Entities(Objective):
     numbers: Annotated[bool, "recall runs of digits too"] = False
 
     def __post_init__(self) -> None:
+        for name, high in (("bare", 1), ("keep", 1), ("near", 100), ("foreign", 100)):
+            _within(self, name, 0, high)
         self._common: set[str] = set()
         self._words: list[str] = []
 
@@ -136,6 +144,7 @@ class Entities(Objective):
     def runs(self, document: str) -> list[tuple[int, int]]:
         """Where the runs are in the body's words: [start, end)."""
         title = set(re.findall(WORD, title_of(document)))
+        title |= {word.strip(AROUND) for word in title_of(document).split()}  # "50" of "50 Cent"
         found: list[tuple[int, int]] = []
         begin: int | None = None
         words = body_of(document).split()
@@ -223,6 +232,14 @@ def _options(kind: type[Objective], text: str) -> dict[str, Any]:
                 f"{known[name]} ({expected})"
             ) from None
     return found
+
+
+def _within(objective: Objective, name: str, low: int, high: int) -> None:
+    if not low <= getattr(objective, name) <= high:
+        raise ValueError(
+            f"objective {objective.name}: {name} is {getattr(objective, name)}; "
+            f"give {low} to {high}"
+        )
 
 
 def _value(text: str, default: Any) -> Any:

@@ -81,11 +81,15 @@ class OpenBook(Source):
         asked = [(each.question, each.answer) for each in self.readings.get(document, [])]
         if asked and chance.random() < self.swapped:
             document, asked = self._swap(document, asked, chance)
+        ids = wording.encode(document)
+        if len(ids) > context // 2:  # what is cut off cannot be copied, nor half a word
+            ids = ids[: context // 2]
+            document = wording.decode(ids).rpartition(" ")[0]
+        asked = [(question, answer) for question, answer in asked if standing(answer, document)]
         chance.shuffle(asked)
         frames = self.entities.frames(document, chance)
         asked += chance.sample(frames, min(len(frames), self.copies))
-        row = Row().add(wording.encode(document)[: context // 2], self.document_weight)
-        row.add([wording.mask], 0.0)
+        row = Row().add(ids, self.document_weight).add([wording.mask], 0.0)
         for question, answer in asked:
             shown, said = wording.question(question), [*wording.encode(answer), wording.mask]
             if len(row) + len(shown) + len(said) > context + 1:

@@ -15,7 +15,7 @@ from torch import nn
 
 from attnlab.files import write_whole
 from attnlab.models import Decoder, StackConfig
-from attnlab.tasks.knowledge.answers import answer
+from attnlab.tasks.knowledge.answers import answer, reach
 from attnlab.tasks.knowledge.certainty import fit
 from attnlab.tasks.knowledge.data import (
     Library,
@@ -79,13 +79,14 @@ def preset_named(name: str) -> Preset:
 
 
 def make_tokenizer(kind: str, texts: Sequence[str]) -> Tokenizer:
-    """characters, bytes or bpe:SIZE; a newline is one of the characters, as in the course's."""
+    """characters, bytes or bpe:SIZE; a newline is one of the characters, as in the course's, and so
+    is the question mark, which a corpus need not have."""
     name, _, size = kind.partition(":")
     if name == "characters" and not size:
-        return Characters.train([*texts, "\n"])
+        return Characters.train([*texts, "\n?"])
     if name == "bytes" and not size:
         return Bytes()
-    if name == "bpe" and (size.isdecimal() or not size):
+    if name == "bpe" and (size.isdecimal() or not size) and len(size) < 10:
         return BPE.train(texts, int(size or 2000))
     raise ValueError(f"tokenizer {kind!r}; there are characters, bytes and bpe:SIZE")
 
@@ -107,6 +108,7 @@ def make_model(
 def pretrain(
     corpus: str | Path | None = None,
     *,
+    pairs: str | Path | None = None,
     out: str | Path,
     attention: str | list[str] = "softmax",
     objective: str | None = None,
@@ -119,14 +121,18 @@ def pretrain(
     overwrite: bool = False,
     quiet: bool = False,
 ) -> dict[str, float]:
-    """Learn the corpus by an objective; returns the last metrics."""
+    """Learn the corpus by an objective; returns the last metrics.
+
+    From `pairs` only the characters are taken, so that questions can be read later.
+    """
     chosen = preset_named(preset)
     objective = objective or chosen.objective
     objectives = create_objectives(objective)
     check_folder(out, resume, overwrite)
-    source = material(corpus, None, needs_pairs=False)
+    source = material(corpus, pairs, needs_pairs=False)
     settings, epochs = settled(chosen.pretraining, chosen.pretraining_epochs, epochs, training)
-    tokens = make_tokenizer(tokenizer or chosen.tokenizer, source.documents)
+    texts = [*source.documents, *(text for pair in source.pairs for text in pair)]
+    tokens = make_tokenizer(tokenizer or chosen.tokenizer, texts)
     wording = Wording(tokens)
     torch.manual_seed(settings.seed)
     made = make_model(preset, tokens, attention, model or {})
@@ -190,11 +196,16 @@ def finetune(
             if pairs is None:
                 raise ValueError(f"{run}: learned {corpus}; give --pairs with questions about it")
     chosen = preset_named(preset or "small")
-    mixed = (chosen.mixed and not scratch) if mixed is None else mixed
+    if mixed is None:
+        mixed = chosen.mixed and before is not None and bool(corpus or task_before.get("corpus"))
     if before is not None and not mixed and pairs is not None:
         source = Material([], read_pairs(pairs), str(corpus or ""))
     else:
         source = material(corpus, pairs)
+    if mixed and not source.documents:
+        if before is None or task_before.get("corpus") != WORLD:
+            raise ValueError("--mixed learns from documents too, and there are none; give --corpus")
+        source = replace(source, documents=make_world(WorldConfig()).corpus, corpus=WORLD)
     default_epochs = chosen.scratch_epochs if scratch else chosen.finetuning_epochs
     settings, epochs = settled(chosen.finetuning, default_epochs, epochs, training)
     if scratch:
@@ -203,10 +214,10 @@ def finetune(
         torch.manual_seed(settings.seed)
         loaded = make_model(preset or "small", tokens, attention, model or {})
     wording = Wording(tokens)
-    for number, pair in enumerate(source.pairs, 1):
-        for text in pair:
-            wording.check(text, f"{pairs or WORLD}: line {number}")
+    check_pairs(source.pairs, wording, loaded, str(pairs or WORLD))
     learned, measured = hold_out(source.pairs, held_out, settings.seed)
+    if not learned:
+        raise ValueError(f"held-out share {held_out} leaves no pair to learn; give less")
     sources: list[Source] = [Questions(learned)]
     if mixed:
         mix_in = create_objectives(objective or chosen.objective)
@@ -235,6 +246,19 @@ def finetune(
     metrics = run_training(task, loaded, settings, tokens, out, resume, overwrite, quiet)
     keep_certainty(loaded, wording, out, learned, measured, Library(source.documents))
     return metrics
+
+
+def check_pairs(pairs: Sequence[Pair], wording: Wording, model: Decoder, what: str) -> None:
+    """Refuse what the model cannot read or say, before anything is trained."""
+    for number, (question, known) in enumerate(pairs, 1):
+        for text in (question, known):
+            wording.check(text, f"{what}: pair {number}")
+        size, most = len(wording.pair(question, known)), reach(model) + 1
+        if size > most:
+            raise ValueError(
+                f"{what}: pair {number} has {size} tokens with its two masks; "
+                f"this model reads at most {most}: {question[:40]!r}..."
+            )
 
 
 def keep_certainty(
@@ -271,9 +295,6 @@ def knowledge_task(
     measure: Callable[[nn.Module], dict[str, float]] | None = None,
 ) -> KnowledgeTask:
     """Measured by the share of right answers where there are questions, else by the loss."""
-    context = model.config.context
-    limit = model.max_length
-    context = context if limit is None else min(context, limit)
 
     def accuracy(current: nn.Module) -> dict[str, float]:
         assert isinstance(current, Decoder)
@@ -294,7 +315,7 @@ def knowledge_task(
     task = KnowledgeTask(
         sources,
         wording,
-        context=context,
+        context=reach(model),
         seed=settings.seed,
         measure=measure or (accuracy if measured else loss),
         headline="accuracy" if measured or measure else "loss",
@@ -309,7 +330,7 @@ def settled(
     """The preset's settings with the user's; epochs are None where steps or minutes were given."""
     changes = {name: value for name, value in (changes or {}).items() if value is not None}
     settings = replace(base, **changes)
-    if epochs is not None and {"steps", "minutes"} & changes.keys():
+    if len({"steps", "minutes"} & changes.keys()) + (epochs is not None) > 1:
         raise ValueError("epochs, steps and minutes; give one of them")
     if epochs is not None and not 0 < epochs < math.inf:
         raise ValueError(f"epochs is {epochs}; give a number above 0")
@@ -320,11 +341,11 @@ def settled(
 
 def in_steps(task: KnowledgeTask, settings: Settings, epochs: float | None) -> Settings:
     """Epochs as steps, counted by the first epoch."""
-    if epochs is None:
-        return settings
     lengths = task.lengths(0)
     if not lengths:
         raise ValueError("there is nothing to learn: no row fits into the context")
+    if epochs is None:
+        return settings
     batches = bucket(
         lengths,
         tokens=settings.batch_tokens,
@@ -339,6 +360,8 @@ def check_folder(out: str | Path, resume: bool, overwrite: bool) -> None:
     """Before anything is read or computed."""
     if resume and overwrite:
         raise ValueError("--resume and --overwrite; give one of them")
+    if Path(out).exists() and not Path(out).is_dir():
+        raise ValueError(f"{out}: is a file; name a folder")
     if resume:
         Run(out).config()  # says so if there is no run
     elif (Path(out) / "config.json").exists() and not overwrite:

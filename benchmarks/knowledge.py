@@ -1,0 +1,186 @@
+"""Knowledge access on the real course data: how much is answered, after how many minutes.
+
+    python benchmarks/knowledge.py learn --seeds 0 1 2    read and remember, at most 20 minutes
+    python benchmarks/knowledge.py long                   the same with more readers, at most 60
+    python benchmarks/knowledge.py plain                  pretraining and finetuning, at most 60
+    python benchmarks/knowledge.py none                   finetuning alone
+    python benchmarks/knowledge.py baseline
+    python benchmarks/knowledge.py speed                  500 questions at once against one by one
+
+Data comes from the folder in ATTNLAB_DATA. Each training is a cold start: a new process for every
+command, everything included. No choice looks at the evaluation set.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+NAMES = ("birth_places_train.tsv", "birth_dev.tsv", "wiki.txt")
+LEARN = ["--readers", "3"]
+LONG = ["--readers", "5"]
+
+
+def data() -> tuple[Path, Path, Path]:
+    """Training pairs, evaluation pairs, corpus."""
+    folder = Path(os.environ.get("ATTNLAB_DATA", "")) / "knowledge"
+    paths = tuple(folder / name for name in NAMES)
+    if "ATTNLAB_DATA" not in os.environ or not all(path.exists() for path in paths):
+        sys.exit(f"set ATTNLAB_DATA to the folder that has knowledge/ with {', '.join(NAMES)}")
+    return paths[0], paths[1], paths[2]
+
+
+def attnlab(*arguments: object) -> str:
+    """Run the command line in a process of its own; its progress stays visible."""
+    command = [sys.executable, "-m", "attnlab", "knowledge", *map(str, arguments)]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def measured(train: Callable[[Path], Path], folder: Path, dev: Path) -> dict[str, Any]:
+    """Minutes of training, then the share of right answers."""
+    begin = time.perf_counter()
+    run = train(folder)
+    minutes = (time.perf_counter() - begin) / 60
+    found = json.loads(attnlab("evaluate", run, "--pairs", dev, "--json"))
+    return {"minutes": round(minutes, 2), "right": found["right"], "of": found["questions"]}
+
+
+def learn(seed: int, options: list[str]) -> dict[str, Any]:
+    pairs, dev, corpus = data()
+
+    def train(folder: Path) -> Path:
+        files = ["--corpus", corpus, "--pairs", pairs]
+        attnlab("learn", *files, "--out", folder / "run", "--seed", seed, *options)
+        return folder / "run"
+
+    with tempfile.TemporaryDirectory() as folder:
+        return {"what": "learn", "seed": seed, **measured(train, Path(folder), dev)}
+
+
+def plain(seed: int, options: list[str]) -> dict[str, Any]:
+    pairs, dev, corpus = data()
+
+    def train(folder: Path) -> Path:
+        out = folder / "pretrained"
+        attnlab("pretrain", "--corpus", corpus, "--out", out, "--seed", seed, *options)
+        attnlab("finetune", out, "--pairs", pairs, "--out", folder / "run", "--seed", seed)
+        return folder / "run"
+
+    with tempfile.TemporaryDirectory() as folder:
+        return {"what": "pretrain + finetune", "seed": seed, **measured(train, Path(folder), dev)}
+
+
+def none(seed: int, options: list[str]) -> dict[str, Any]:
+    pairs, dev, corpus = data()
+
+    def train(folder: Path) -> Path:
+        files = ["--corpus", corpus, "--pairs", pairs]
+        attnlab("finetune", "scratch", *files, "--out", folder, "--seed", seed, *options)
+        return folder
+
+    with tempfile.TemporaryDirectory() as folder:
+        return {"what": "no pretraining", "seed": seed, **measured(train, Path(folder), dev)}
+
+
+def always(seed: int, options: list[str]) -> dict[str, Any]:
+    del seed, options
+    pairs, dev, _ = data()
+    found = json.loads(attnlab("baseline", "--pairs", pairs, "--measured", dev, "--json"))
+    what = f'always "{found["answer"]}"'
+    return {"what": what, "minutes": 0, "right": found["right"], "of": found["questions"]}
+
+
+def speed(seed: int, options: list[str]) -> dict[str, Any]:
+    """The course's model, finetuned a little so that answers end, in one process."""
+    import torch
+
+    from attnlab.tasks.knowledge.answers import answer
+    from attnlab.tasks.knowledge.data import read_pairs
+    from attnlab.tasks.knowledge.recipe import finetune, load_knowledge
+    from attnlab.tasks.knowledge.rows import Wording
+
+    pairs, dev, corpus = data()
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "run"
+        epochs = float(options[0]) if options else 15.0
+        finetune(
+            pairs=pairs, corpus=corpus, out=out, preset="course", epochs=epochs, quiet=True,
+            training={"seed": seed},
+        )  # fmt: skip
+        model, tokens, _ = load_knowledge(out)
+    wording, questions = Wording(tokens), [question for question, _ in read_pairs(dev)]
+
+    def at_once() -> list[str]:
+        return answer(model, wording, questions)
+
+    @torch.no_grad()
+    def one_by_one() -> list[str]:
+        """As the course does it: 32 forward passes over all so far, for each question."""
+        said = []
+        for question in questions:
+            ids = torch.tensor([wording.question(question)])
+            begin = ids.shape[1]
+            for _ in range(32):
+                ids = torch.cat([ids, model(ids)[:, -1:].argmax(-1)], dim=1)
+            written = wording.tokenizer.decode(ids[0, begin:].tolist())
+            said.append(written.partition("\u2047")[0].strip())
+        return said
+
+    at_once()
+    ratios, same = [], True
+    for _ in range(3):
+        begin = time.perf_counter()
+        fast = at_once()
+        middle = time.perf_counter()
+        slow = one_by_one()
+        end = time.perf_counter()
+        ratios.append((end - middle) / (middle - begin))
+        same = same and fast == slow
+        print(f"at once {middle - begin:.2f} s, one by one {end - middle:.1f} s", file=sys.stderr)
+    return {
+        "what": "500 questions at once",
+        "times as fast": round(statistics.median(ratios), 1),
+        "from": round(min(ratios), 1),
+        "to": round(max(ratios), 1),
+        "same answers": same,
+        "threads": torch.get_num_threads(),
+    }
+
+
+PARTS: dict[str, tuple[Callable[[int, list[str]], dict[str, Any]], list[str]]] = {
+    "learn": (learn, LEARN),
+    "long": (learn, LONG),
+    "plain": (plain, []),
+    "none": (none, []),
+    "baseline": (always, []),
+    "speed": (speed, []),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("part", choices=PARTS)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0])
+    arguments, others = parser.parse_known_args()
+    part, options = PARTS[arguments.part]
+    rows = []
+    for seed in arguments.seeds:
+        rows.append(part(seed, [*options, *others]))
+        print(json.dumps(rows[-1]), flush=True)
+    shares = [row["right"] / row["of"] for row in rows if "right" in row]
+    if len(shares) > 1:
+        spread = statistics.stdev(shares)
+        print(f"mean {statistics.mean(shares):.1%}, standard deviation {spread:.1%}")
+
+
+if __name__ == "__main__":
+    main()
