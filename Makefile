@@ -1,4 +1,4 @@
-# make demo   set up and take the tour      make test   set up and run the tests
+# make demo   set up and teach a model facts    make test   set up and run the tests
 # make lint   style and types               make test-slow   what takes minutes
 # make scaling   the cost benchmark         make clean
 PYTHON ?= python3
@@ -11,7 +11,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 .PHONY: demo test test-slow lint scaling clean
 
 demo: $(INSTALLED)
-	$(BIN)/attnlab demo
+	$(BIN)/attnlab demo --overwrite
 
 # one thread per process: two OpenMP threads lose to one when both cores are busy
 test: $(INSTALLED)

@@ -36,7 +36,7 @@ FLOORS = [
     {"tasks"},
     {"huggingface"},
     {"look"},
-    {"bench", "listing", "runs"},
+    {"bench", "demo", "listing", "runs"},
     {"claims"},
     {"studio"},
     {"cli"},

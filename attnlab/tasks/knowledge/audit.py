@@ -10,7 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from attnlab.models import Decoder
-from attnlab.tasks.knowledge.answers import Answer, answer_with_confidence, sample
+from attnlab.tasks.knowledge.answers import (
+    Answer,
+    answer_with_confidence,
+    check_questions,
+    reach,
+    sample,
+)
 from attnlab.tasks.knowledge.certainty import Certainty
 from attnlab.tasks.knowledge.data import name_in
 from attnlab.tasks.knowledge.measures import (
@@ -97,7 +103,8 @@ def _answers(
     names: Sequence[str],
     certainty: Certainty,
 ) -> list[Report]:
-    seen, index = set(certainty.answers), NameIndex(certainty.names)
+    seen = set(certainty.answers)
+    index = NameIndex(certainty.names) if certainty.names else None
     found = []
     for i, each in enumerate(said):
         gold = None if golds is None else golds[i]
@@ -112,7 +119,7 @@ def _answers(
                 "verdict": certainty.verdict(each.confidence),
                 "correct": None if gold is None else each.text == gold,
                 "seen_place": each.text in seen,
-                "nearest": [list(pair) for pair in index.nearest(names[i])],
+                "nearest": [list(pair) for pair in index.nearest(names[i])] if index else [],
                 "sampled": {
                     "agreement": sum(text == each.text for text in drawn[i]) / len(drawn[i]),
                     "distinct": len(set(drawn[i])),
@@ -198,21 +205,20 @@ def _made_up(
     model: Decoder, wording: Wording, certainty: Certainty, count: int, seed: int
 ) -> Report:
     """A control: about people who do not exist nothing can be known."""
-    names = []
-    for name in made_up_names(2 * count, seed, set(certainty.names)):
+    names, questions = [], []
+    relations, chance = certainty.relations, random.Random(seed)
+    for name in made_up_names(2 * count, seed, set(certainty.names)) if relations else []:
+        question = chance.choice(relations).ask(name)
         try:
-            wording.check(name, name)
-        except ValueError:  # a letter that the model never saw
+            check_questions([question], wording, reach(model))
+        except ValueError:  # too long, or a letter that the model never saw
             continue
         names.append(name)
-    names = names[:count]
-    relations = certainty.relations
-    if not names or not relations:
+        questions.append(question)
+    names, questions = names[:count], questions[:count]
+    if not names:
         return {"count": 0, "mean_confidence": None, "known_share": None, "examples": []}
-    chance = random.Random(seed)
-    said = answer_with_confidence(
-        model, wording, [chance.choice(relations).ask(name) for name in names]
-    )
+    said = answer_with_confidence(model, wording, questions)
     known = sum(certainty.verdict(each.confidence) == "known" for each in said)
     return {
         "count": len(names),

@@ -16,14 +16,19 @@ from attnlab.charts import Mark, Series, line_chart
 from attnlab.page import Figure, Section, page
 from attnlab.page import Table as PageTable
 from attnlab.tasks.knowledge.measures import interval
+from attnlab.tasks.knowledge.objectives import create_objectives
 from attnlab.tasks.knowledge.recipe import (
     SCRATCH,
     baseline,
     check_folder,
     evaluate,
     finetune,
+    make_model,
+    material,
+    preset_named,
     pretrain,
 )
+from attnlab.tokens import Bytes
 from attnlab.training import Run, speaks
 
 PRETRAINING = 0.75  # of the minutes
@@ -74,6 +79,12 @@ def compare(
     for folder in (*folders.values(), out / "no-pretraining"):
         for part in ("pretrained", "finetuned"):
             check_folder(folder / part, False, overwrite)
+    # Everything that can be wrong, before the first minute is spent.
+    said, score = baseline(pairs, measured)
+    material(corpus, pairs)
+    create_objectives(objective or preset_named(preset).objective)
+    for name in attention:
+        make_model(preset, Bytes(), name, {})
     shared: dict[str, Any] = {"overwrite": overwrite, "quiet": quiet}
     rate = 100.0  # steps per minute, until one was measured
     found: list[Contestant] = []
@@ -115,7 +126,6 @@ def compare(
     )
     label = f"{attention[0]}, no pretraining"
     found.append(_contestant(label, out / "no-pretraining" / "finetuned", 0.0, measured))
-    said, score = baseline(pairs, measured)
     return {
         "minutes": minutes,
         "preset": preset,

@@ -23,7 +23,7 @@ from torch import nn
 
 from attnlab.files import write_whole
 from attnlab.models import Decoder
-from attnlab.tasks.knowledge.answers import judge, write
+from attnlab.tasks.knowledge.answers import NEW_TOKENS, judge, reach, write
 from attnlab.tasks.knowledge.data import (
     Library,
     Pair,
@@ -43,6 +43,7 @@ from attnlab.tasks.knowledge.reading import (
 from attnlab.tasks.knowledge.recipe import (
     WORLD,
     check_folder,
+    check_pairs,
     in_steps,
     keep_certainty,
     knowledge_task,
@@ -57,9 +58,11 @@ from attnlab.tasks.knowledge.recipe import (
 from attnlab.tasks.knowledge.rows import Wording
 from attnlab.tasks.knowledge.task import Questions
 from attnlab.training import Run, speaks
+from attnlab.training.loop import describe
 
 SELF_MADE = "self_made.jsonl"
 LONGEST_CONTEXT = 1024
+ANSWER = NEW_TOKENS + 1  # room that a prompt leaves
 
 
 @dataclass(frozen=True)
@@ -122,10 +125,14 @@ def learn(
     chosen = preset_named(preset)
     out = Path(out)
     check_learn(out, resume, overwrite)
+    if pairs is not None and corpus is None:
+        raise ValueError("--pairs without --corpus; give the documents that have the answers too")
     source = material(corpus, pairs)
+    if not source.documents:
+        raise ValueError("--pairs without --corpus; a reader needs documents, one per line")
     library = Library(source.documents)
     relations = relations_in([question for question, _ in source.pairs], library)
-    if not relations:
+    if not any(_documents(question, library, relations) for question, _ in source.pairs):
         raise ValueError(
             "no question names a document's title; each document must begin with a title and a "
             "full stop, and the questions must ask about these titles"
@@ -150,26 +157,31 @@ def learn(
         "learn": asdict(settings),
     }
     say = _teller(quiet)
-    say(
-        f"{len(readings):,} of {len(learned):,} answers stand in a document of that name; "
-        f"wordings: {', '.join(map(str, relations[:5]))}"
-    )
 
     def make(seed: int) -> Decoder:
         torch.manual_seed(seed)
         return make_model(preset, tokens, attention, changes)
 
+    student = make(base.seed)
+    check_pairs(source.pairs, wording, student, str(pairs or WORLD))
+    if asked > reach(student) - ANSWER - 1:
+        raise ValueError(
+            f"the longest question has {asked} tokens; to read a document before it and answer, "
+            f"give --context {asked + ANSWER + 2} or more"
+        )
+    say(
+        f"{len(readings):,} of {len(learned):,} answers stand in a document of that name; "
+        f"wordings: {', '.join(map(str, relations[:5]))}"
+    )
+    if overwrite:  # what was learned before must not pass for what is learned now
+        for name in ("config.json", "known.json", SELF_MADE):
+            (out / name).unlink(missing_ok=True)
     readers: list[Decoder] = []
     for number in range(1, settings.readers + 1):
         folder = out / "readers" / str(number)
         reader_settings = replace(
             base, seed=base.seed + number - 1, batch_tokens=settings.reader_tokens, batch_rows=None
         )
-        if resume and (folder / "model.safetensors").exists():
-            found = Run(folder).model()
-            assert isinstance(found, Decoder)
-            readers.append(found)
-            continue
         reader = make(reader_settings.seed)
         book = OpenBook(
             readings,
@@ -189,13 +201,24 @@ def learn(
             },
         )
         reader_settings = in_steps(task, reader_settings, settings.reader_epochs)
+        if resume and (folder / "model.safetensors").exists():
+            run = Run(folder)
+            run.begin(describe(task, reader, reader_settings), resume=True, overwrite=False)
+            found = run.model()  # the same settings and texts: it need not learn again
+            assert isinstance(found, Decoder)
+            readers.append(found)
+            continue
         say(f"reader {number} of {settings.readers}")
         tell(source, tokens, reader, reader_settings, quiet)
         again = resume and (folder / "config.json").exists()
         run_training(task, reader, reader_settings, tokens, folder, again, overwrite, quiet)
         readers.append(reader.eval())
 
-    questions = unlabelled(library, learned, relations)
+    questions = [
+        question
+        for question in unlabelled(library, learned, relations)
+        if len(wording.question(question)) < reach(student) - ANSWER
+    ]
     say(f"{len(questions):,} questions have no answer; the readers look for one")
     made = answer_from_documents(readers, wording, library, relations, questions)
     _write_self_made(out / SELF_MADE, made)
@@ -205,7 +228,6 @@ def learn(
         say(f"{stands:,} answers stand in a document, {sure:,} have a confidence above a half")
 
     remember_settings = replace(base, batch_tokens=settings.remember_tokens, batch_rows=None)
-    student = make(base.seed)
     student.load_state_dict(readers[0].state_dict())
     task = knowledge_task(
         [Questions([*learned, *((each.question, each.answer) for each in made)])],
@@ -233,6 +255,8 @@ def learn(
 
 def check_learn(out: Path, resume: bool, overwrite: bool) -> None:
     """A folder that holds readers only is an unfinished run too."""
+    if resume and overwrite:
+        raise ValueError("--resume and --overwrite; give one of them")
     if (out / "config.json").exists() or not (out / "readers" / "1" / "config.json").exists():
         check_folder(out, resume and (out / "config.json").exists(), overwrite)
         if resume and not (out / "config.json").exists():
@@ -265,13 +289,14 @@ def _open_book(
 ) -> float:
     """The share of pairs that a reader answers, the first document of that name before it."""
     assert isinstance(model, Decoder)
-    context = model.config.context
+    context = reach(model)
     chance = random.Random(0)
     pairs = pairs if len(pairs) <= 500 else chance.sample(list(pairs), 500)
     prompts = []
     for question, _ in pairs:
         documents = _documents(question, library, relations)
-        prompts.append(prompt(documents[0] if documents else "", question, wording, context - 33))
+        first = documents[0] if documents else ""
+        prompts.append(prompt(first, question, wording, context - ANSWER))
     said = [wording.decode(row.ids) for row in write(model, wording, prompts)]
     return sum(a == gold for a, (_, gold) in zip(said, pairs, strict=True)) / len(pairs)
 
@@ -290,7 +315,7 @@ def answer_from_documents(
         for document in _documents(question, library, relations):
             places.append(number)
             documents.append(document)
-            prompts.append(prompt(document, question, wording, readers[0].config.context - 33))
+            prompts.append(prompt(document, question, wording, reach(readers[0]) - ANSWER))
     votes: list[dict[str, float]] = [defaultdict(float) for _ in questions]
     stands: list[set[str]] = [set() for _ in questions]
     for reader in readers:

@@ -60,6 +60,8 @@ def material(
         world = make_world(WorldConfig())
         return Material(world.corpus, world.train, WORLD, world)
     if corpus is None:
+        if not needs_pairs:
+            raise ValueError("--pairs without --corpus; give a file of one document per line too")
         return Material([], read_pairs(_path(pairs)), "")
     if pairs is None and needs_pairs:
         raise ValueError("--corpus without --pairs; give a file of question, tab, answer too")
