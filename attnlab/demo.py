@@ -18,8 +18,10 @@ from attnlab.tasks.knowledge.learn import LearnSettings, learn
 from attnlab.tasks.knowledge.world import WorldConfig, made_up_names, make_world
 
 # What two cores do in about four minutes
-NONE_EPOCHS, PRETRAINING_EPOCHS, FINETUNING_EPOCHS = 30.0, 24.0, 4.0
-LEARN = LearnSettings(reader_epochs=20.0, remember_epochs=20.0, reader_tokens=2048)
+NONE_EPOCHS, PRETRAINING_EPOCHS, FINETUNING_EPOCHS = 30.0, 12.0, 3.0
+LEARN = LearnSettings(
+    reader_epochs=16.0, remember_epochs=20.0, reader_tokens=1024, remember_tokens=1024
+)
 ANSWERS = 4
 
 

@@ -51,11 +51,10 @@ def test_two_processes_equal_one(tmp_path: Path) -> None:
     command(2, *odd, "--out", tmp_path / "odd-two")
     one, other = (Run(tmp_path / f"odd-{name}").metrics() for name in ("one", "two"))
     assert [r["loss"] for r in one] == pytest.approx([r["loss"] for r in other], abs=1e-4)
-    # muon multiplies in bfloat16, which makes more of the order of a sum
     command(1, *common, "--out", tmp_path / "muon-one", "--optimiser", "muon")
     command(2, *common, "--out", tmp_path / "muon-shards", "--optimiser", "muon", "--shard")
     one, other = (Run(tmp_path / f"muon-{name}").metrics() for name in ("one", "shards"))
-    assert [r["loss"] for r in one] == pytest.approx([r["loss"] for r in other], abs=1e-3)
+    assert [r["loss"] for r in one] == pytest.approx([r["loss"] for r in other], abs=1e-4)
     # from two with shards to one, and from one to two with copies
     for source, processes in (("shards", 1), ("one", 2)):
         folder = tmp_path / f"{source}-moved"

@@ -146,8 +146,8 @@ def test_mechanisms_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert [each["name"] for each in json.loads(out)] == list(MECHANISMS)
 
 
-def test_demo(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = run("demo --tokens 70 --seed 3", capsys)
+def test_tour(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run("tour --tokens 70 --seed 3", capsys)
     assert code == 0
     rows = {line.split()[0]: line.split()[1:] for line in out.splitlines() if line.strip()}
     assert set(MECHANISMS) <= set(rows)
@@ -163,8 +163,8 @@ def test_demo(capsys: pytest.CaptureFixture[str]) -> None:
         ("mechanisms favour", ["'favour'", "did you mean 'favor'"]),
         ("mechanism", ["mechanism", "mechanisms"]),
         ("mechanisms --jsn", ["--jsn"]),
-        ("demo --tokens many", ["--tokens", "many"]),
-        ("demo --tokens 1", ["--tokens 1", "2 or more"]),
+        ("tour --tokens many", ["--tokens", "many"]),
+        ("tour --tokens 1", ["--tokens 1", "2 or more"]),
     ],
 )
 def test_mistakes_are_one_line(
@@ -223,7 +223,7 @@ def test_commands_run(
             elif command.startswith("torchrun "):  # as tests/test_processes.py runs it
                 assert "-m attnlab language train" in command
             else:
-                assert command.startswith("python benchmarks/"), line
+                assert command.startswith(("python benchmarks/", "python examples/")), line
                 assert (ROOT / command.split()[1]).exists(), line
 
 

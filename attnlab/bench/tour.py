@@ -84,7 +84,7 @@ def timed(call: Callable[[], Tensor], repeats: int = 3) -> tuple[Tensor, float]:
 
 def print_tour(tokens: int, seed: int, console: Console | None = None) -> None:
     if tokens < 2:
-        raise ValueError(f"demo: --tokens {tokens} is too short; give 2 or more")
+        raise ValueError(f"tour: --tokens {tokens} is too short; give 2 or more")
     console = console or Console()
     console.print(
         f"Every mechanism on one input: {tokens} tokens, {HEADS} heads of {HEAD_DIM}, "

@@ -46,9 +46,13 @@ class Decoder(Model):
     def max_length(self) -> int | None:
         return self.stack.max_length
 
-    def forward(self, ids: Tensor, keys: Tensor | None = None) -> Tensor:
-        """(B, T) -> logits (B, T, V); `keys` (B, T) is False for padding."""
-        return self.head(self.stack(ids, keys))
+    def forward(self, ids: Tensor, keys: Tensor | None = None, at: Tensor | None = None) -> Tensor:
+        """(B, T) -> logits (B, T, V); `keys` (B, T) is False for padding.
+
+        With `at` (B, T), of n True, only the logits there are computed: (n, V).
+        """
+        x = self.stack(ids, keys)  # (B, T, W)
+        return self.head(x if at is None else x[at])
 
     def prefill(self, ids: Tensor, lengths: Tensor) -> tuple[Tensor, DecodingState]:
         """Right-padded prompts (B, T) -> logits of the next token (B, V), and a state."""

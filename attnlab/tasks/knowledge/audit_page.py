@@ -237,10 +237,13 @@ def _verdict_rows(report: Report) -> tuple[Sequence[str], list[list[str]]]:
 
 def _verdicts(report: Report) -> Section:
     limits = report["thresholds"]
-    prose = [
-        f"“Known” is said from a confidence of {limits['known']:.2f}, “guess” below "
-        f"{limits['guess']:.2f}, “unsure” between them. Fitted on {limits['fitted_on']}."
-    ]
+    if limits["known"] is None:
+        said = "“Known” is never said: at no confidence were 95 of 100 answers right; “guess” is "
+        said += f"said below {limits['guess']:.2f}, “unsure” from there on."
+    else:
+        said = f"“Known” is said from a confidence of {limits['known']:.2f}, “guess” below "
+        said += f"{limits['guess']:.2f}, “unsure” between them."
+    prose = [f"{said} Fitted on {limits['fitted_on']}."]
     return Section("What it says of its answers", prose, tables=[Table(*_verdict_rows(report))])
 
 

@@ -56,12 +56,14 @@ from attnlab.tasks.knowledge.recipe import (
     tell,
 )
 from attnlab.tasks.knowledge.rows import Wording
-from attnlab.tasks.knowledge.task import Questions
-from attnlab.training import Run, speaks
+from attnlab.tasks.knowledge.task import KnowledgeTask, Questions
+from attnlab.training import Run, Settings, speaks
 from attnlab.training.loop import describe
 
 SELF_MADE = "self_made.jsonl"
 LONGEST_CONTEXT = 1024
+# Passes, and steps at least: to copy, or to take in a first fact, takes some on any corpus.
+READER, REMEMBER = (8.0, 700), (24.0, 150)
 ANSWER = NEW_TOKENS + 1  # room that a prompt leaves
 
 
@@ -70,12 +72,16 @@ class LearnSettings:
     """How to read and remember. The command line's help is made from this."""
 
     readers: Annotated[int, "readers that vote on each answer"] = 1
-    reader_epochs: Annotated[float, "passes of a reader over readings and copies"] = 12.0
-    remember_epochs: Annotated[float, "passes over the questions, closed book"] = 30.0
+    reader_epochs: Annotated[
+        float | None, "passes of a reader over the documents; default 8, and at least 700 steps"
+    ] = None
+    remember_epochs: Annotated[
+        float | None, "passes over the questions, closed book; default 24, and at least 150 steps"
+    ] = None
     swapped: Annotated[float, "share of readings with another answer put in its place"] = 0.5
     copies: Annotated[int, "self-made copies per document and pass"] = 2
     answer_weight: Annotated[float, "what an answer's token counts; a document's counts 1"] = 3.0
-    reader_tokens: Annotated[int, "tokens of a reader's step"] = 4096
+    reader_tokens: Annotated[int, "tokens of a reader's step"] = 2048
     remember_tokens: Annotated[int, "tokens of a step of remembering"] = 2048
     held_out: Annotated[float, "share of the pairs kept back to measure and fit thresholds"] = 0.05
 
@@ -83,8 +89,9 @@ class LearnSettings:
         if not 1 <= self.readers <= 99:
             raise ValueError(f"readers is {self.readers}; give 1 to 99")
         for name in ("reader_epochs", "remember_epochs", "answer_weight"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} is {getattr(self, name)}; give a number above 0")
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise ValueError(f"{name} is {value}; give a number above 0")
         if not 0 <= self.swapped <= 1:
             raise ValueError(f"swapped is {self.swapped}; give a share from 0 to 1")
         if not 0 <= self.copies <= 100:
@@ -137,6 +144,8 @@ def learn(
             "no question names a document's title; each document must begin with a title and a "
             "full stop, and the questions must ask about these titles"
         )
+    if (training or {}).get("steps") is not None:
+        raise ValueError("learn counts epochs: give --reader-epochs, --remember-epochs, not steps")
     base, _ = settled(chosen.finetuning, 1, None, training)
     learned, measured = hold_out(source.pairs, settings.held_out, base.seed)
     readings = find_readings(learned, library, relations)
@@ -200,7 +209,7 @@ def learn(
                 "accuracy": _open_book(current, wording, library, relations, measured or learned)
             },
         )
-        reader_settings = in_steps(task, reader_settings, settings.reader_epochs)
+        reader_settings = _long_enough(task, reader_settings, settings.reader_epochs, READER)
         if resume and (folder / "model.safetensors").exists():
             run = Run(folder)
             run.begin(describe(task, reader, reader_settings), resume=True, overwrite=False)
@@ -244,7 +253,7 @@ def learn(
             "measured_on": "held-out pairs" if measured else "training pairs",
         },
     )
-    remember_settings = in_steps(task, remember_settings, settings.remember_epochs)
+    remember_settings = _long_enough(task, remember_settings, settings.remember_epochs, REMEMBER)
     say("remember")
     tell(source, tokens, student, remember_settings, quiet)
     again = resume and (out / "config.json").exists()
@@ -263,6 +272,15 @@ def check_learn(out: Path, resume: bool, overwrite: bool) -> None:
             Run(out).config()
     elif not resume and not overwrite:
         check_folder(out / "readers" / "1", False, False)
+
+
+def _long_enough(
+    task: KnowledgeTask, settings: Settings, epochs: float | None, usual: tuple[float, int]
+) -> Settings:
+    if epochs is not None:
+        return in_steps(task, settings, epochs)
+    found = in_steps(task, settings, usual[0])
+    return found if found.steps >= usual[1] else replace(settings, steps=usual[1])
 
 
 def _teller(quiet: bool) -> Any:

@@ -75,7 +75,8 @@ class KnowledgeTask(Task):
         self.sources, self.wording, self.context, self.seed = list(sources), wording, context, seed
         self.measure, self.headline, self.about = measure, headline, about
         self.better = "lower" if headline == "loss" else "higher"
-        self._epoch, self._rows = -1, list[Row]()
+        self._epoch: int | None = None
+        self._rows: list[Row] = []
 
     def describe(self) -> dict[str, Any]:
         return self.about
@@ -95,14 +96,10 @@ class KnowledgeTask(Task):
         return collate([self.rows(epoch)[row] for row in rows], self.wording.tokenizer.pad)
 
     def loss(self, forward: Forward, batch: Batch) -> Tensor:
-        logits = forward(batch["ids"])  # (B, T, V)
-        each = F.cross_entropy(
-            logits.flatten(0, 1).float(),
-            batch["target"].flatten(),
-            ignore_index=IGNORE,
-            reduction="none",
-        )  # (B T,)
-        return each @ batch["weight"].flatten()
+        counted = batch["target"] != IGNORE  # (B, T), n of them
+        logits = forward(batch["ids"], None, counted)  # (n, V): most tokens are no targets
+        each = F.cross_entropy(logits.float(), batch["target"][counted], reduction="none")  # (n,)
+        return each @ batch["weight"][counted]
 
     def targets(self, batch: Batch) -> int:
         return int((batch["target"] != IGNORE).sum())
