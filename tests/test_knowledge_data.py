@@ -381,9 +381,7 @@ def test_rows_by_hand() -> None:
     row = wording.pair("a?", "b")
     assert row.ids == [3, 2, 1, 4, 1]
     assert row.weights == [0, 0, 1, 1, 1]
-    row = wording.pair("a?", "b", before=[4, 4])
-    assert row.ids == [4, 4, 3, 2, 1, 4, 1]
-    assert row.weights == [0, 0, 0, 0, 1, 1, 1]
+    assert wording.pair("a?", "b", weight=0.25).weights == [0, 0, 0.25, 0.25, 0.25]
 
 
 # The course's files

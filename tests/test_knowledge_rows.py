@@ -182,6 +182,11 @@ def test_entities_by_hand() -> None:
     around = set(shown["New York"].split())
     assert around == {"Ada", "M.", "Byron", "born", "in", "London.", "The"}
     assert prepared(Entities(), [other]).frames("only a title", chance()) == []
+    for named in ("50 Cent. In 50 ways 50 Cent sang in 51 .", "AC/DC. With AC/DC they won 51 ."):
+        objective = prepared(Entities(numbers=True), [named, other])
+        runs = [run for _, run in objective.frames(named, chance())]
+        assert runs[-1] == "51"
+        assert not {"50", "50 Cent", "AC/DC"} & set(runs)
 
 
 def test_foreign_words_come_from_the_corpus() -> None:
@@ -328,6 +333,8 @@ def test_what_a_reader_copies_is_shown(
         for question, said in zip(rest[::2], rest[1::2], strict=True):
             copied = wording.decode(said)
             assert standing(copied, shown), (copied, shown)
+            if not swapped:  # nor half a word, where the document was cut
+                assert standing(copied, document), (copied, document)
             weights += [0.0] * (len(question) + 1) + [3.0] * (len(said) + 1)
         assert row.weights == weights
         assert sum(question not in labelled for question in asked) <= 2
@@ -338,6 +345,17 @@ def test_what_a_reader_copies_is_shown(
             assert {q: told[q] for q in wanted} == {
                 q: wording.decode(wording.encode(a)) for q, a in wanted.items()
             }
+
+
+def test_a_document_that_is_cut_is_not_asked_for_half_words() -> None:
+    document = "Ada. She lived in Londonderry and then in Rome ."
+    readings = [Reading(document, "Where was Ada?", "Rome")]
+    asked = set()
+    for room in range(1, 2 * len(document) + 40):
+        source = OpenBook(readings, [document], swapped=0.0, copies=2)
+        (row,) = source.rows(CHARACTERS, room, chance())
+        asked |= {CHARACTERS.decode(ids) for ids in parts_of(row, CHARACTERS.mask)[2::2]}
+    assert asked == {"She", "Londonderry", "Rome"}
 
 
 def test_an_answer_inside_another_one_is_swapped_with_care() -> None:
@@ -389,6 +407,8 @@ def test_prompts_fit(document: str, wording: Wording, context: int) -> None:
     assert len(ids) <= max(context, len(asked) + 1)
     read = ids[: -len(asked) - 1]
     assert read == wording.encode(document)[: len(read)]
+    longer = prompt("Ada. " + "so on " * 99, "Where was Ada Byron born?", wording, context)
+    assert len(longer) == max(context, len(asked) + 1)
 
 
 # The task
@@ -438,7 +458,7 @@ def test_the_loss_is_the_slow_one(rows: list[Row], pad: int, seed: int) -> None:
     table = torch.randn(7, 7, generator=draws, dtype=torch.float64)
     fast, slow = table.clone().requires_grad_(), table.clone().requires_grad_()
     batch = collate(rows, pad)
-    loss = make_task([]).loss(lambda ids: fast[ids], batch)
+    loss = make_task([]).loss(lambda ids, _, at: fast[ids][at], batch)
     expected = (slow * 0).sum()
     for row in rows:
         for before, now, weight in zip(row.ids, row.ids[1:], row.weights[1:], strict=False):
@@ -454,6 +474,26 @@ def test_the_loss_is_the_slow_one(rows: list[Row], pad: int, seed: int) -> None:
 def tiny_model(vocabulary: int = 7, context: int = 9, **changes: Any) -> Decoder:
     torch.manual_seed(0)
     return Decoder(StackConfig(vocabulary, context=context, width=8, layers=1, heads=2, **changes))
+
+
+def test_logits_are_computed_where_they_count() -> None:
+    rows = [Row([1, 2, 3, 4], [0, 0, 2, 1]), Row([5, 6], [0, 1]), Row([1, 1, 1], [1, 0, 0])]
+    model, batch = tiny_model().eval(), collate(rows, 0)
+    shapes = []
+
+    def forward(*given: Any) -> torch.Tensor:
+        logits = model(*given)
+        shapes.append(tuple(logits.shape))
+        return logits
+
+    loss = make_task([]).loss(forward, batch).detach()
+    assert shapes == [(3, 7)]
+    known = model(batch["ids"]).detach().double().log_softmax(2)
+    expected = -(2 * known[0, 1, 3] + known[0, 2, 4] + known[1, 0, 6])
+    assert float(loss) == pytest.approx(float(expected), rel=1e-5)
+    nothing = make_task([]).loss(model, collate(rows[2:], 0))
+    assert float(nothing.detach()) == 0
+    nothing.backward()
 
 
 @settings(max_examples=20)
@@ -514,6 +554,7 @@ def test_epochs_are_reproducible_and_differ() -> None:
     readings = find_readings(WORLD.train, Library(WORLD.corpus), [Relation("Where was ", " born?")])
     book = OpenBook(readings, WORLD.corpus)
     reader = make_task([book], context=300)
+    assert make_task([book], context=1).rows(0) == []  # a single id predicts nothing
     assert ids(reader, 0) != ids(reader, 1)
     assert ids(reader, 0) == ids(make_task([book], context=300), 0)
 

@@ -110,8 +110,9 @@ def finetune(
         bool | None, Parameter(help="Learn on from the corpus meanwhile; or the preset's choice.")
     ] = None,
     held_out: Annotated[
-        float, Parameter(help="Share of the pairs to measure on instead of learning.")
-    ] = 0.0,
+        float | None,
+        Parameter(help="Share of the pairs to measure on; default 5% or 40 pairs, course 0."),
+    ] = None,
     preset: Annotated[str | None, Parameter(help="scratch: small or course.")] = None,
     tokenizer: Tokens = None,
     epochs: Epochs = None,

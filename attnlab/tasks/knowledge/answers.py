@@ -83,18 +83,18 @@ def answer_with_confidence(
 ) -> list[Answer]:
     """Greedy answers with their probability, and the likeliest other answer of a beam search."""
     prompts = check_questions(questions, wording, reach(model))
-    return [
-        Answer(question, text, confidence, other, other_confidence)
-        for question, (text, confidence, other, other_confidence) in zip(
-            questions, judge(model, wording, prompts), strict=True
-        )
-    ]
+    found = []
+    for question, said in zip(questions, candidates(model, wording, prompts), strict=True):
+        (text, confidence), *others = said.items()
+        other, likely = max(others, key=lambda pair: pair[1], default=("", 0.0))
+        found.append(Answer(question, text, confidence, other, likely))
+    return found
 
 
-def judge(
+def candidates(
     model: Decoder, wording: Wording, prompts: Sequence[Sequence[int]]
-) -> list[tuple[str, float, str, float]]:
-    """Greedy text and its probability, and the same of the best other text."""
+) -> list[dict[str, float]]:
+    """What the model could say and how likely each is; the greedy text comes first."""
     greedy = write(model, wording, prompts)
     beams: list[list[Generated]] = [[] for _ in prompts]
     for places, room in _by_room(prompts, reach(model)):
@@ -108,13 +108,12 @@ def judge(
         )
         for i, row in zip(places, rows, strict=True):
             beams[i] = row
-    found = []
+    found: list[dict[str, float]] = []
     for chosen, row in zip(greedy, beams, strict=True):
-        text = wording.decode(chosen.ids)
-        others = [(math.exp(b.score), wording.decode(b.ids)) for b in row]
-        others = [(p, other) for p, other in others if other != text]
-        best = max(others, default=(0.0, ""))
-        found.append((text, math.exp(chosen.score), best[1], best[0]))
+        texts = {wording.decode(chosen.ids): math.exp(chosen.score)}
+        for each in row:
+            texts.setdefault(wording.decode(each.ids), math.exp(each.score))
+        found.append(texts)
     return found
 
 

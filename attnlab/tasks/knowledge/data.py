@@ -209,6 +209,11 @@ def digest(*texts: Iterable[str]) -> str:
     return found.hexdigest()[:16]
 
 
+def usual_share(pairs: int) -> float:
+    """5%, but 40 pairs where there are few of them, and at most a fifth."""
+    return min(0.2, max(0.05, 40 / max(1, pairs)))
+
+
 def hold_out(pairs: Sequence[Pair], share: float, seed: int) -> tuple[list[Pair], list[Pair]]:
     """Training pairs and held-out ones, on which alone choices are made; the same question stays
     on one side."""

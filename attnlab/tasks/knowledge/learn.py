@@ -9,12 +9,13 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 import sys
 import time
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,7 +24,7 @@ from torch import nn
 
 from attnlab.files import write_whole
 from attnlab.models import Decoder
-from attnlab.tasks.knowledge.answers import NEW_TOKENS, judge, reach, write
+from attnlab.tasks.knowledge.answers import NEW_TOKENS, candidates, reach, write
 from attnlab.tasks.knowledge.data import (
     Library,
     Pair,
@@ -32,6 +33,7 @@ from attnlab.tasks.knowledge.data import (
     hold_out,
     name_in,
     relations_in,
+    usual_share,
 )
 from attnlab.tasks.knowledge.reading import (
     OpenBook,
@@ -55,8 +57,8 @@ from attnlab.tasks.knowledge.recipe import (
     settled,
     tell,
 )
-from attnlab.tasks.knowledge.rows import Wording
-from attnlab.tasks.knowledge.task import KnowledgeTask, Questions
+from attnlab.tasks.knowledge.rows import Row, Wording
+from attnlab.tasks.knowledge.task import KnowledgeTask, Questions, Source
 from attnlab.training import Run, Settings, speaks
 from attnlab.training.loop import describe
 
@@ -64,6 +66,7 @@ SELF_MADE = "self_made.jsonl"
 LONGEST_CONTEXT = 1024
 # Passes, and steps at least: to copy, or to take in a first fact, takes some on any corpus.
 READER, REMEMBER = (8.0, 700), (24.0, 150)
+LEAST = 0.02  # of the best answer's probability: below it another is not worth remembering
 ANSWER = NEW_TOKENS + 1  # room that a prompt leaves
 
 
@@ -83,20 +86,26 @@ class LearnSettings:
     answer_weight: Annotated[float, "what an answer's token counts; a document's counts 1"] = 3.0
     reader_tokens: Annotated[int, "tokens of a reader's step"] = 2048
     remember_tokens: Annotated[int, "tokens of a step of remembering"] = 2048
-    held_out: Annotated[float, "share of the pairs kept back to measure and fit thresholds"] = 0.05
+    held_out: Annotated[
+        float | None,
+        "share of the pairs kept back to measure and fit thresholds; default 5%, or 40 pairs",
+    ] = None
 
     def __post_init__(self) -> None:
         if not 1 <= self.readers <= 99:
             raise ValueError(f"readers is {self.readers}; give 1 to 99")
         for name in ("reader_epochs", "remember_epochs", "answer_weight"):
             value = getattr(self, name)
-            if value is not None and not value > 0:
+            if value is not None and not 0 < value < math.inf:
                 raise ValueError(f"{name} is {value}; give a number above 0")
+        for name in ("reader_tokens", "remember_tokens"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; give 1 or more")
         if not 0 <= self.swapped <= 1:
             raise ValueError(f"swapped is {self.swapped}; give a share from 0 to 1")
         if not 0 <= self.copies <= 100:
             raise ValueError(f"copies is {self.copies}; give 0 to 100")
-        if not 0 <= self.held_out < 1:
+        if self.held_out is not None and not 0 <= self.held_out < 1:
             raise ValueError(f"held_out is {self.held_out}; give a share from 0 to below 1")
 
 
@@ -107,9 +116,19 @@ class SelfMade:
     question: str
     answer: str
     confidence: float
-    """The mean of what the readers give it; one that says something else gives 0."""
+    """The mean of what the readers give it."""
     stands: bool
     """Whether the answer is in a document of that name."""
+    others: dict[str, float] = field(default_factory=dict)
+    """What else they thought of, and how likely it seemed."""
+
+    def shares(self) -> list[tuple[str, float]]:
+        """What to remember, and how much of it: as sure as the readers were, not surer."""
+        kept = {text: p for text, p in self.others.items() if p >= LEAST * self.confidence}
+        whole = self.confidence + sum(kept.values())
+        if not whole:
+            return [(self.answer, 1.0)]
+        return [(text, p / whole) for text, p in [(self.answer, self.confidence), *kept.items()]]
 
 
 def learn(
@@ -146,8 +165,9 @@ def learn(
         )
     if (training or {}).get("steps") is not None:
         raise ValueError("learn counts epochs: give --reader-epochs, --remember-epochs, not steps")
-    base, _ = settled(chosen.finetuning, 1, None, training)
-    learned, measured = hold_out(source.pairs, settings.held_out, base.seed)
+    base, _ = settled(chosen.scratch, 1, None, training)
+    share = usual_share(len(source.pairs)) if settings.held_out is None else settings.held_out
+    learned, measured = hold_out(source.pairs, share, base.seed)
     readings = find_readings(learned, library, relations)
     if not readings:
         raise ValueError("no answer stands in the document of its name; a reader cannot copy any")
@@ -239,7 +259,7 @@ def learn(
     remember_settings = replace(base, batch_tokens=settings.remember_tokens, batch_rows=None)
     student.load_state_dict(readers[0].state_dict())
     task = knowledge_task(
-        [Questions([*learned, *((each.question, each.answer) for each in made)])],
+        [Questions(learned), Remembered(made)],
         wording,
         student,
         remember_settings,
@@ -249,7 +269,7 @@ def learn(
             **about,
             "questions": len(learned),
             "self_made": len(made),
-            "held_out": settings.held_out,
+            "held_out": share,
             "measured_on": "held-out pairs" if measured else "training pairs",
         },
     )
@@ -337,20 +357,38 @@ def answer_from_documents(
     votes: list[dict[str, float]] = [defaultdict(float) for _ in questions]
     stands: list[set[str]] = [set() for _ in questions]
     for reader in readers:
-        for number, document, said in zip(
-            places, documents, judge(reader, wording, prompts), strict=True
-        ):
-            for text, probability in ((said[0], said[1]), (said[2], said[3])):
-                votes[number][text] += probability / len(readers)
+        said = candidates(reader, wording, prompts)
+        for number, document, found in zip(places, documents, said, strict=True):
+            for text, probability in found.items():
+                if text:
+                    votes[number][text] += probability / len(readers)
                 if standing(text, document):
                     stands[number].add(text)
-    found = []
+    made = []
     for number, question in enumerate(questions):
-        ballot = {text: share for text, share in votes[number].items() if text}
+        ballot = votes[number]
         if ballot:
             best = max(ballot, key=lambda t: (t in stands[number], ballot[t], t))
-            found.append(SelfMade(question, best, min(1.0, ballot[best]), best in stands[number]))
-    return found
+            others = {t: p for t, p in ballot.items() if t in stands[number] and t != best}
+            confidence = min(1.0, ballot[best])
+            made.append(SelfMade(question, best, confidence, best in stands[number], others))
+    return made
+
+
+class Remembered(Source):
+    """Self-made answers, each as far as the readers believed in it."""
+
+    def __init__(self, made: Sequence[SelfMade]) -> None:
+        self.made = list(made)
+
+    def rows(self, wording: Wording, context: int, chance: random.Random) -> list[Row]:
+        del chance
+        rows = [
+            wording.pair(each.question, text, weight=share)
+            for each in self.made
+            for text, share in each.shares()
+        ]
+        return [row for row in rows if len(row) <= context + 1]
 
 
 def _write_self_made(path: Path, made: Sequence[SelfMade]) -> None:

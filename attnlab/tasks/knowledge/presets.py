@@ -21,10 +21,15 @@ class Preset:
     pretraining: Settings
     pretraining_epochs: float
     finetuning: Settings
+    """After pretraining."""
     finetuning_epochs: float
+    scratch: Settings
+    """Without any; `learn` trains its readers so too."""
     scratch_epochs: float
     mixed: bool
     """Whether the documents are learned on while the questions are."""
+    holds_out: bool
+    """Whether some of the pairs are kept back to measure with."""
 
 
 # What the course's two scripts set. minGPT's decay never goes below a tenth.
@@ -40,6 +45,7 @@ COURSE = {
 }
 MODERN = {
     "optimiser": "muon",
+    "batch_tokens": 2048,
     "rate": 4e-3,
     "muon_rate": 0.02,
     "weight_decay": 0.0,
@@ -47,6 +53,7 @@ MODERN = {
     "decay": 0.5,
     "warmup": 50,
 }
+LATE = {"rate": 1.2e-3, "muon_rate": 0.006, "decay": 1.0, "warmup": 1}
 MODERN_MODEL = {
     "position": "rotary",
     "rotary_base": 1000.0,
@@ -67,19 +74,24 @@ PRESETS = {
         pretraining_epochs=650,
         finetuning=Settings(rate=6e-4, batch_rows=256, **COURSE),  # type: ignore[arg-type]
         finetuning_epochs=10,
+        scratch=Settings(rate=6e-4, batch_rows=256, **COURSE),  # type: ignore[arg-type]
         scratch_epochs=75,
         mixed=False,
+        holds_out=False,
     ),
     "small": Preset(
         about="4 layers of 128, byte pairs, Muon: learns a fact from far fewer readings",
         tokenizer="bpe:2000",
         objective="entities",
         model={"context": 256, "width": 128, "layers": 4, "heads": 4, **MODERN_MODEL},
-        pretraining=Settings(batch_tokens=2048, **MODERN),  # type: ignore[arg-type]
+        # one schedule over both stages: questions come when the rate is on its way down
+        pretraining=Settings(floor=0.3, **MODERN),  # type: ignore[arg-type]
         pretraining_epochs=60,
-        finetuning=Settings(batch_tokens=2048, **MODERN),  # type: ignore[arg-type]
+        finetuning=Settings(**{**MODERN, **LATE}),  # type: ignore[arg-type]
         finetuning_epochs=8,
+        scratch=Settings(**MODERN),  # type: ignore[arg-type]
         scratch_epochs=30,
         mixed=True,
+        holds_out=True,
     ),
 }

@@ -28,6 +28,7 @@ from attnlab.tasks.knowledge.data import (
     read_pairs,
     read_questions,
     relations_in,
+    usual_share,
 )
 from attnlab.tasks.knowledge.objectives import create_objectives
 from attnlab.tasks.knowledge.presets import PRESETS, Preset
@@ -39,6 +40,7 @@ from attnlab.training import Run, Settings, bucket, speaks, train
 
 SCRATCH = "scratch"
 WORLD = "embedded world"
+QUESTIONS_MIXED = 3  # times that a question comes for each time that the documents do
 
 
 @dataclass(frozen=True)
@@ -168,7 +170,7 @@ def finetune(
     preset: str | None = None,
     tokenizer: str | None = None,
     mixed: bool | None = None,
-    held_out: float = 0.0,
+    held_out: float | None = None,
     epochs: float | None = None,
     model: dict[str, Any] | None = None,
     training: dict[str, Any] | None = None,
@@ -179,7 +181,8 @@ def finetune(
     """Learn to answer, from a pretrained run or from scratch.
 
     `mixed`: documents are learned on between the questions, so that they are not forgotten.
-    `held_out` is the share of the pairs that are not learned but measured.
+    `held_out` is the share of the pairs that are not learned: what is measured on the way, and the
+    thresholds of `ask`, come from them. The course holds out none.
     """
     check_folder(out, resume, overwrite)
     scratch = str(run) == SCRATCH
@@ -209,7 +212,8 @@ def finetune(
             raise ValueError("--mixed learns from documents too, and there are none; give --corpus")
         source = replace(source, documents=make_world(WorldConfig()).corpus, corpus=WORLD)
     default_epochs = chosen.scratch_epochs if scratch else chosen.finetuning_epochs
-    settings, epochs = settled(chosen.finetuning, default_epochs, epochs, training)
+    base = chosen.scratch if scratch else chosen.finetuning
+    settings, epochs = settled(base, default_epochs, epochs, training)
     if scratch:
         texts = [*source.documents, *(text for pair in source.pairs for text in pair)]
         tokens = make_tokenizer(tokenizer or chosen.tokenizer, texts)
@@ -217,10 +221,12 @@ def finetune(
         loaded = make_model(preset or "small", tokens, attention, model or {})
     wording = Wording(tokens)
     check_pairs(source.pairs, wording, loaded, str(pairs or WORLD))
+    if held_out is None:
+        held_out = usual_share(len(source.pairs)) if chosen.holds_out else 0.0
     learned, measured = hold_out(source.pairs, held_out, settings.seed)
     if not learned:
         raise ValueError(f"held-out share {held_out} leaves no pair to learn; give less")
-    sources: list[Source] = [Questions(learned)]
+    sources: list[Source] = [Questions(learned, QUESTIONS_MIXED if mixed else 1)]
     if mixed:
         mix_in = create_objectives(objective or chosen.objective)
         sources += [Documents(source.documents, each) for each in mix_in]

@@ -63,10 +63,7 @@ class Wording:
         """What the model is asked: the question, and the mask after which it answers."""
         return [*self.encode(question), self.mask]
 
-    def pair(self, question: str, answer: str, *, before: Sequence[int] = ()) -> Row:
-        """`question MASK answer MASK`; only what follows the question is learned.
-
-        `before` is a document to find the answer in.
-        """
-        row = Row().add(before, 0.0).add(self.encode(question), 0.0)
-        return row.add([self.mask, *self.encode(answer), self.mask], 1.0)
+    def pair(self, question: str, answer: str, *, weight: float = 1.0) -> Row:
+        """`question MASK answer MASK`; only what follows the question is learned."""
+        row = Row().add(self.encode(question), 0.0)
+        return row.add([self.mask, *self.encode(answer), self.mask], weight)

@@ -1,0 +1,96 @@
+"""Read and remember: how readers vote, and what is remembered of it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attnlab.models import Decoder, StackConfig
+from attnlab.tasks.knowledge import learn as learning
+from attnlab.tasks.knowledge.data import Library, Relation
+from attnlab.tasks.knowledge.learn import Remembered, SelfMade, answer_from_documents
+from attnlab.tasks.knowledge.rows import Wording
+from attnlab.tokens import Characters
+
+DOCUMENTS = [
+    "Ada Byron. Byron was born in London and died in Rome .",
+    "Ada Byron. She wrote of engines .",
+    "Ben Ono. Ono (Kyoto, 1950) paints .",
+]
+BORN = Relation("Where was ", " born?")
+
+
+def reader() -> Decoder:
+    return Decoder(StackConfig(vocabulary=80, context=300, width=8, layers=1, heads=1))
+
+
+def vote(
+    monkeypatch: pytest.MonkeyPatch, ballots: Sequence[dict[str, dict[str, float]]], *names: str
+) -> list[SelfMade]:
+    """Each reader's ballot says what it answers where the document holds a word."""
+    readers = [reader() for _ in ballots]
+    wording = Wording(Characters.train([*DOCUMENTS, "?⁇"]))
+
+    def said(model: Any, wording: Wording, prompts: Sequence[Sequence[int]]) -> Any:
+        ballot = ballots[next(i for i, each in enumerate(readers) if each is model)]
+        texts = [wording.tokenizer.decode(prompt) for prompt in prompts]
+        return [next(v for word, v in ballot.items() if word in text) for text in texts]
+
+    monkeypatch.setattr(learning, "candidates", said)
+    questions = [BORN.ask(name) for name in names]
+    return answer_from_documents(readers, wording, Library(DOCUMENTS), [BORN], questions)
+
+
+def test_readers_add_up_what_they_believe(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = {"Kyoto": {"Kyoto": 0.4, "1950": 0.6}}
+    other = {"Kyoto": {"Kyoto": 0.9, "1950": 0.1}}
+    (alone,) = vote(monkeypatch, [one], "Ben Ono")
+    assert (alone.answer, alone.confidence) == ("1950", 0.6)
+    (both,) = vote(monkeypatch, [one, other], "Ben Ono")
+    assert both.answer == "Kyoto"
+    assert both.confidence == pytest.approx(0.65)
+    assert both.others == pytest.approx({"1950": 0.35})
+
+
+def test_an_answer_that_stands_in_the_document_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    ballot = {"Kyoto": {"Kyo": 0.7, "Osaka": 0.2, "Kyoto": 0.1}}
+    (found,) = vote(monkeypatch, [ballot], "Ben Ono")
+    assert (found.answer, found.stands, found.others) == ("Kyoto", True, {})
+    (lost,) = vote(monkeypatch, [{"Kyoto": {"Osaka": 0.2, "Nara": 0.1}}], "Ben Ono")
+    assert (lost.answer, lost.stands) == ("Osaka", False)
+
+
+def test_all_documents_of_a_name_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    ballot = {"London": {"London": 0.8, "Rome": 0.2}, "engines": {"She": 0.3}}
+    (found,) = vote(monkeypatch, [ballot], "Ada Byron")
+    assert found.answer == "London"
+    assert found.others == pytest.approx({"Rome": 0.2, "She": 0.3})
+    assert vote(monkeypatch, [ballot], "Cy Twombly") == []  # in no document
+
+
+shares = st.floats(0, 1, allow_nan=False)
+
+
+@given(shares, st.dictionaries(st.text("xyz", min_size=1, max_size=3), shares, max_size=5))
+def test_shares_are_what_was_believed(confidence: float, others: dict[str, float]) -> None:
+    made = SelfMade("q", "best", confidence, True, others)
+    (first, most), *rest = made.shares()
+    assert first == "best"
+    assert most + sum(share for _, share in rest) == pytest.approx(1)
+    for text, share in rest:
+        assert others[text] >= learning.LEAST * confidence
+        assert share * confidence == pytest.approx(most * others[text])
+
+
+def test_remembered_rows_carry_the_shares() -> None:
+    wording = Wording(Characters.train(["qabc"]))
+    made = [SelfMade("q", "a", 0.6, True, {"b": 0.2, "c": 1e-4}), SelfMade("q", "c", 1.0, True)]
+    rows = Remembered(made).rows(wording, 100, random.Random(0))
+    assert [wording.tokenizer.decode(row.ids) for row in rows] == ["q⁇a⁇", "q⁇b⁇", "q⁇c⁇"]
+    assert [row.weights[-1] for row in rows] == pytest.approx([0.75, 0.25, 1.0])
+    assert Remembered(made).rows(wording, 2, random.Random(0)) == []
