@@ -30,6 +30,7 @@ from tests.test_audit_page import make_report
 
 SIZES = "--width 16 --layers 1 --heads 2"
 PRETRAIN = f"knowledge pretrain --corpus world/corpus.txt {SIZES} --tokenizer characters --steps 6"
+FINETUNE = "knowledge finetune pretrained --pairs world/train.tsv --held-out 0"
 LEARN = (
     f"knowledge learn --corpus world/corpus.txt --pairs world/train.tsv {SIZES} "
     "--tokenizer bpe:300 --reader-epochs 1 --remember-epochs 2"
@@ -57,7 +58,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for arguments in (
             "knowledge world --out world --people 24",
             f"{PRETRAIN} --out pretrained",
-            "knowledge finetune pretrained --pairs world/train.tsv --steps 4 --out finetuned",
+            f"{FINETUNE} --steps 4 --out finetuned",
             f"{LEARN} --out learned",
             f"language train text.txt {SIZES} --context 16 --steps 1 --out language",
         ):
@@ -485,7 +486,12 @@ def test_python_does_what_the_command_line_does(here: Path) -> None:
     assert same_weights(here / "mine", here / "pretrained")
     assert metrics == Run("pretrained").metrics()[-1]["validation"]
     metrics = recipe.finetune(
-        "mine", pairs="world/train.tsv", out="tuned", training={"steps": 4}, quiet=True
+        "mine",
+        pairs="world/train.tsv",
+        held_out=0.0,
+        out="tuned",
+        training={"steps": 4},
+        quiet=True,
     )
     assert same_weights(here / "tuned", here / "finetuned")
     assert metrics == Run("finetuned").metrics()[-1]["validation"]

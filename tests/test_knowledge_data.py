@@ -27,6 +27,7 @@ from attnlab.tasks.knowledge.data import (
     read_questions,
     relations_in,
     title_of,
+    usual_share,
 )
 from attnlab.tasks.knowledge.rows import Wording
 from attnlab.tasks.knowledge.world import QUESTIONS, WorldConfig, make_world
@@ -304,6 +305,14 @@ def test_the_share_that_is_held_out() -> None:
     for wrong in (-0.1, 1, 2, float("nan")):
         with pytest.raises(ValueError, match="held-out share"):
             hold_out(pairs, wrong, 0)
+
+
+def test_the_usual_share() -> None:
+    assert [usual_share(pairs) for pairs in (0, 1, 9)] == [0, 0, 0]  # something must be learned
+    for pairs in (10, 100, 300, 800, 2000, 100_000):
+        assert 0.05 <= usual_share(pairs) <= 0.2
+        assert usual_share(pairs) * pairs <= max(0.05 * pairs, 40)
+    assert usual_share(2000) == 0.05
 
 
 def test_the_commonest_answer() -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 LARGEST_FILE = 256 * 2**20  # bytes
 LONGEST_LINE = 20_000  # characters; a document is a few sentences, not a book
 NAMED = 5  # bad lines that an error names
+HANDFUL = 10  # pairs; with fewer, all might be held out and none learned
 
 Pair = tuple[str, str]
 """A question and its answer."""
@@ -210,8 +211,8 @@ def digest(*texts: Iterable[str]) -> str:
 
 
 def usual_share(pairs: int) -> float:
-    """5%, but 40 pairs where there are few of them, and at most a fifth."""
-    return min(0.2, max(0.05, 40 / max(1, pairs)))
+    """5%, but 40 pairs where there are few of them, and at most a fifth; of a handful, none."""
+    return 0.0 if pairs < HANDFUL else min(0.2, max(0.05, 40 / pairs))
 
 
 def hold_out(pairs: Sequence[Pair], share: float, seed: int) -> tuple[list[Pair], list[Pair]]:
