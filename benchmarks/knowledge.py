@@ -8,7 +8,8 @@
     python benchmarks/knowledge.py speed                  500 questions at once against one by one
 
 Data comes from the folder in ATTNLAB_DATA. Each training is a cold start: a new process for every
-command, everything included. No choice looks at the evaluation set.
+command, everything included. No choice looks at the evaluation set. With RUNS set to a folder the
+runs stay there; further options go to the training command.
 """
 
 from __future__ import annotations
@@ -45,12 +46,14 @@ def attnlab(*arguments: object) -> str:
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
-def measured(train: Callable[[Path], Path], folder: Path, dev: Path) -> dict[str, Any]:
-    """Minutes of training, then the share of right answers."""
-    begin = time.perf_counter()
-    run = train(folder)
-    minutes = (time.perf_counter() - begin) / 60
-    found = json.loads(attnlab("evaluate", run, "--pairs", dev, "--json"))
+def measured(train: Callable[[Path], Path], name: str, dev: Path) -> dict[str, Any]:
+    """Minutes of training, then the share of right answers; RUNS keeps the run folders."""
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(os.environ.get("RUNS", temporary)) / name
+        begin = time.perf_counter()
+        run = train(folder)
+        minutes = (time.perf_counter() - begin) / 60
+        found = json.loads(attnlab("evaluate", run, "--pairs", dev, "--json"))
     return {"minutes": round(minutes, 2), "right": found["right"], "of": found["questions"]}
 
 
@@ -62,8 +65,7 @@ def learn(seed: int, options: list[str]) -> dict[str, Any]:
         attnlab("learn", *files, "--out", folder / "run", "--seed", seed, *options)
         return folder / "run"
 
-    with tempfile.TemporaryDirectory() as folder:
-        return {"what": "learn", "seed": seed, **measured(train, Path(folder), dev)}
+    return {"what": "learn", "seed": seed, **measured(train, f"learn-{seed}", dev)}
 
 
 def plain(seed: int, options: list[str]) -> dict[str, Any]:
@@ -75,8 +77,7 @@ def plain(seed: int, options: list[str]) -> dict[str, Any]:
         attnlab("finetune", out, "--pairs", pairs, "--out", folder / "run", "--seed", seed)
         return folder / "run"
 
-    with tempfile.TemporaryDirectory() as folder:
-        return {"what": "pretrain + finetune", "seed": seed, **measured(train, Path(folder), dev)}
+    return {"what": "pretrain + finetune", "seed": seed, **measured(train, f"plain-{seed}", dev)}
 
 
 def none(seed: int, options: list[str]) -> dict[str, Any]:
@@ -84,11 +85,10 @@ def none(seed: int, options: list[str]) -> dict[str, Any]:
 
     def train(folder: Path) -> Path:
         files = ["--corpus", corpus, "--pairs", pairs]
-        attnlab("finetune", "scratch", *files, "--out", folder, "--seed", seed, *options)
-        return folder
+        attnlab("finetune", "scratch", *files, "--out", folder / "run", "--seed", seed, *options)
+        return folder / "run"
 
-    with tempfile.TemporaryDirectory() as folder:
-        return {"what": "no pretraining", "seed": seed, **measured(train, Path(folder), dev)}
+    return {"what": "no pretraining", "seed": seed, **measured(train, f"none-{seed}", dev)}
 
 
 def always(seed: int, options: list[str]) -> dict[str, Any]:
