@@ -171,7 +171,7 @@ def test_the_page_is_whole(report: dict[str, Any]) -> None:
         "Does it know when it knows?",
         "How many answers can be trusted?",
         "What it says of its answers",
-        "Which places does it name?",
+        "What does it answer?",
         "Does it depend on the name?",
         "People who do not exist",
         "Asked again",
@@ -210,7 +210,7 @@ def test_without_right_answers(report: dict[str, Any]) -> None:
     assert headings(text) == [
         "In short",
         "What it says of its answers",
-        "Which places does it name?",
+        "What does it answer?",
         "People who do not exist",
         "Asked again",
     ]
@@ -243,7 +243,7 @@ def test_the_extremes(report: dict[str, Any]) -> None:
     check_page(text)
     assert "It answered 1 of 1 questions right (100%" in text
     assert "No threshold makes" in text
-    assert "Every answer is a place seen in training." in text
+    assert "Every answer is one that training had." in text
     assert "No made-up names" in text
     assert "None" not in re.sub("default-src 'none'", "", text)
     assert "It answered 1 of 1" in printed(changed)

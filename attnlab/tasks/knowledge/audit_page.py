@@ -104,14 +104,14 @@ def summary(report: Report) -> list[str]:
     if made_up["count"]:
         sentences.append(
             f"Asked about {made_up['count']:,} people who do not exist, it claimed to know "
-            f"{percent(made_up['known_share'])} of their birthplaces."
+            f"{percent(made_up['known_share'])} of the answers about them."
         )
     share, natural = report["top_three_share"], top_share(report["gold_histogram"] or [])
     if report["pairs"] >= ENOUGH and share > max(0.5, 2 * natural):
         right = f" (of the right answers, {percent(natural)})" if natural else ""
         sentences.append(
             f"Three answers make up {percent(share)} of all it gave{right}: it has collapsed onto "
-            "a few places."
+            "a few answers."
         )
     return sentences
 
@@ -264,7 +264,7 @@ def _places(report: Report) -> Section:
     chart = bar_chart(
         bars,
         title="Most frequent answers",
-        label="place",
+        label="answer",
         value="its answers",
         beside="right answers",
         percent=True,
@@ -273,16 +273,16 @@ def _places(report: Report) -> Section:
     prose = [
         f"It gave {len(given):,} different answers to {total:,} questions. The three "
         f"most frequent make up {percent(report['top_three_share'])}; a model that has learnt no "
-        "facts collapses onto two or three places.",
+        "facts collapses onto two or three answers.",
     ]
     if invented["count"]:
         prose.append(
-            f"{invented['count']:,} of its answers are no place seen in training: "
+            f"{invented['count']:,} of its answers are none that training ever had: "
             f"{', '.join(dict.fromkeys(invented['examples']))}."
         )
     else:
-        prose.append("Every answer is a place seen in training.")
-    return Section("Which places does it name?", prose, figures=[Figure(chart)])
+        prose.append("Every answer is one that training had.")
+    return Section("What does it answer?", prose, figures=[Figure(chart)])
 
 
 def _origins(report: Report) -> Section:
