@@ -36,7 +36,8 @@ def vote(
     readers = [reader() for _ in ballots]
     wording = Wording(Characters.train([*DOCUMENTS, "?⁇"]))
 
-    def said(model: Any, wording: Wording, prompts: Sequence[Sequence[int]]) -> Any:
+    def said(model: Any, wording: Wording, prompts: Sequence[Sequence[int]], most: int) -> Any:
+        assert most > 0
         ballot = ballots[next(i for i, each in enumerate(readers) if each is model)]
         texts = [wording.tokenizer.decode(prompt) for prompt in prompts]
         return [next(v for word, v in ballot.items() if word in text) for text in texts]

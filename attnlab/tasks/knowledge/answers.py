@@ -92,12 +92,16 @@ def answer_with_confidence(
 
 
 def candidates(
-    model: Decoder, wording: Wording, prompts: Sequence[Sequence[int]]
+    model: Decoder, wording: Wording, prompts: Sequence[Sequence[int]], most: int = NEW_TOKENS
 ) -> list[dict[str, float]]:
-    """What the model could say and how likely each is; the greedy text comes first."""
+    """What the model could say and how likely each is; the greedy text comes first.
+
+    No answer has more than `most` tokens: a beam search goes on until its worst beam has ended.
+    """
     greedy = write(model, wording, prompts)
     beams: list[list[Generated]] = [[] for _ in prompts]
-    for places, room in _by_room(prompts, reach(model)):
+    for places, whole in _by_room(prompts, reach(model)):
+        room = min(whole, most)
         rows = beam_search(
             model,
             [prompts[i] for i in places],

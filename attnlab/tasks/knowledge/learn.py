@@ -249,7 +249,8 @@ def learn(
         if len(wording.question(question)) < reach(student) - ANSWER
     ]
     say(f"{len(questions):,} questions have no answer; the readers look for one")
-    made = answer_from_documents(readers, wording, library, relations, questions)
+    most = min(ANSWER, max(len(wording.encode(known)) for _, known in learned) + 2)
+    made = answer_from_documents(readers, wording, library, relations, questions, most)
     _write_self_made(out / SELF_MADE, made)
     if made:
         sure = sum(each.confidence > 0.5 for each in made)
@@ -345,6 +346,7 @@ def answer_from_documents(
     library: Library,
     relations: Sequence[Relation],
     questions: Sequence[str],
+    most: int = NEW_TOKENS,
 ) -> list[SelfMade]:
     """What the readers say together: probabilities are added up, and an answer that stands in the
     document goes before one that does not."""
@@ -357,7 +359,7 @@ def answer_from_documents(
     votes: list[dict[str, float]] = [defaultdict(float) for _ in questions]
     stands: list[set[str]] = [set() for _ in questions]
     for reader in readers:
-        said = candidates(reader, wording, prompts)
+        said = candidates(reader, wording, prompts, most)
         for number, document, found in zip(places, documents, said, strict=True):
             for text, probability in found.items():
                 if text:
