@@ -12,7 +12,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from attnlab.tasks.knowledge import recipe
+from attnlab.tasks.knowledge import recipe, scoring
 from attnlab.tasks.knowledge.audit import ask
 from attnlab.tasks.knowledge.learn import LearnSettings, learn
 from attnlab.tasks.knowledge.world import WorldConfig, made_up_names, make_world
@@ -38,7 +38,7 @@ def demo(out: Path, seed: int, overwrite: bool, console: Console | None = None) 
     say.quote(world.corpus[0])
     say.quote("\t".join(world.train[0]))
     rows: list[tuple[str, float, int]] = []
-    said, score = recipe.baseline()
+    said, score = scoring.baseline()
     total = len(score.questions)
     rows.append((f'always "{said}"', 0.0, score.right or 0))
     shared: dict[str, Any] = {"training": {"seed": seed}, "overwrite": overwrite}
@@ -47,7 +47,7 @@ def demo(out: Path, seed: int, overwrite: bool, console: Console | None = None) 
         start = time.perf_counter()
         run()
         minutes = (time.perf_counter() - start) / 60
-        right = recipe.evaluate(out / folder).right or 0
+        right = scoring.evaluate(out / folder).right or 0
         rows.append((name, minutes, right))
         console.print(f"  {right} of {total} right after {minutes:.1f} minutes", highlight=False)
 

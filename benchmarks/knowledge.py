@@ -105,7 +105,8 @@ def speed(seed: int, options: list[str]) -> dict[str, Any]:
 
     from attnlab.tasks.knowledge.answers import answer
     from attnlab.tasks.knowledge.data import read_pairs
-    from attnlab.tasks.knowledge.recipe import finetune, load_knowledge
+    from attnlab.tasks.knowledge.material import load_knowledge
+    from attnlab.tasks.knowledge.recipe import finetune
     from attnlab.tasks.knowledge.rows import Wording
 
     pairs, dev, corpus = data()

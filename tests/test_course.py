@@ -19,7 +19,7 @@ from torch.nn import functional as F
 
 from attnlab.cli import main
 from attnlab.models import Decoder
-from attnlab.tasks.knowledge import recipe
+from attnlab.tasks.knowledge import material, recipe, scoring
 from attnlab.tasks.knowledge.data import read_corpus, read_pairs
 from attnlab.tasks.knowledge.examples import data_line, examples, x_and_y
 from attnlab.tasks.knowledge.objectives import Span
@@ -39,7 +39,7 @@ PAIRS = [(f"Where was {name} born?", place) for name, place in PEOPLE]
 
 
 def wording(*texts: str) -> Wording:
-    return Wording(recipe.make_tokenizer("characters", texts))
+    return Wording(material.make_tokenizer("characters", texts))
 
 
 def text_of(row: Row, words: Wording) -> str:
@@ -206,7 +206,7 @@ def test_examples_of_pretraining(files: Path, capsys: pytest.CaptureFixture[str]
 
 
 def test_examples_of_the_embedded_world(capsys: pytest.CaptureFixture[str]) -> None:
-    world = recipe.material(None, None)
+    world = material.material(None, None)
     code, out, err = command("knowledge examples", capsys)
     assert code == 0, err
     assert len(printed(out)) == 4
@@ -282,12 +282,12 @@ def test_the_presets_numbers() -> None:
         assert (settings.weight_decay, settings.clip) == (0.1, 1.0)
         assert (settings.batch_rows, settings.rate) == (rows, rate)
     letters = Characters("".join(chr(0x4E00 + i) for i in range(254)))
-    model = recipe.make_model("course", letters, "softmax", {})
+    model = material.make_model("course", letters, "softmax", {})
     config = model.config
     assert (config.layers, config.heads, config.width, config.context) == (4, 8, 256, 128)
     assert config.vocabulary == 256
     assert model.parameter_count() == 3_323_392
-    synthesizer = recipe.make_model("course", letters, "synthesizer", {})
+    synthesizer = material.make_model("course", letters, "synthesizer", {})
     assert synthesizer.parameter_count() == 3_076_988
 
 
@@ -552,9 +552,9 @@ def data() -> Path:
 
 def test_the_courses_numbers(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     documents = read_corpus(data / "wiki.txt")
-    tokens = recipe.make_tokenizer("characters", documents)
+    tokens = material.make_tokenizer("characters", documents)
     assert data_line(documents, tokens) == "data has 418352 characters, 256 unique."
-    assert recipe.make_model("course", tokens, "softmax", {}).parameter_count() == 3_323_392
+    assert material.make_model("course", tokens, "softmax", {}).parameter_count() == 3_323_392
     code, out, err = command(
         f"knowledge examples --corpus {data / 'wiki.txt'} --pairs "
         f"{data / 'birth_places_train.tsv'} --count 5",
@@ -564,7 +564,7 @@ def test_the_courses_numbers(data: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert out.startswith("data has 418352 characters, 256 unique.\n")
     pairs = read_pairs(data / "birth_places_train.tsv")
     assert printed(out) == [name_example(*pair) for pair in pairs[:5]]
-    said, score = recipe.baseline(data / "birth_places_train.tsv", data / "birth_dev.tsv")
+    said, score = scoring.baseline(data / "birth_places_train.tsv", data / "birth_dev.tsv")
     assert (said, score.right, len(score.questions)) == ("London", 25, 500)
 
 

@@ -17,7 +17,7 @@ from safetensors.torch import load_file
 
 from attnlab.cli import main
 from attnlab.models import Decoder
-from attnlab.tasks.knowledge import recipe
+from attnlab.tasks.knowledge import material, recipe, scoring
 from attnlab.tasks.knowledge.answers import NEW_TOKENS, Answer, answer, answer_with_confidence
 from attnlab.tasks.knowledge.audit import audit
 from attnlab.tasks.knowledge.certainty import FILE_NAME, Certainty, thresholds
@@ -125,7 +125,7 @@ def test_evaluate(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert len(said) == 13
     assert said[-1] == ""
     pairs = read_pairs("world/dev.tsv")
-    score = recipe.evaluate("finetuned", "world/dev.tsv")
+    score = scoring.evaluate("finetuned", "world/dev.tsv")
     assert said[:-1] == [" ".join(each.split()) for each in score.predictions]
     right = sum(a == b for a, (_, b) in zip(score.predictions, pairs, strict=True))
     assert out == f"Correct: {right:.1f} out of 12.0: {100 * right / 12:.1f}%\n"
@@ -175,7 +175,7 @@ def test_ask(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = run(f"{asked} --json", capsys)
     assert code == 0, err
     found = json.loads(out)
-    model, tokens, _ = recipe.load_knowledge("finetuned")
+    model, tokens, _ = material.load_knowledge("finetuned")
     certainty = Certainty.load(here / "finetuned")
     plain = answer(model, Wording(tokens), questions)
     for row, question, text in zip(found, questions, plain, strict=True):
@@ -192,7 +192,7 @@ def test_ask(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_confidence_is_the_probability_of_the_answer(made: Path) -> None:
-    model, tokens, _ = recipe.load_knowledge(made / "learned")
+    model, tokens, _ = material.load_knowledge(made / "learned")
     wording, question = Wording(tokens), "Where was Ada born?"
     (said,) = answer_with_confidence(model, wording, [question])
     ids = wording.question(question)
@@ -230,7 +230,7 @@ def test_audit(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert sum(each["count"] for each in report["verdicts"].values()) == 12
     right = sum(each["correct"] for each in report["answers"])
     assert report["accuracy"] == right / 12
-    assert right == recipe.evaluate("finetuned", "world/dev.tsv").right
+    assert right == scoring.evaluate("finetuned", "world/dev.tsv").right
     assert "<!doctype html>" in (here / "finetuned" / "audit.html").read_text().lower()
     code, out, err = run(f"{told} --json a/b.json --html a/b.html", capsys)
     assert code == 0, err
@@ -271,7 +271,7 @@ def test_a_model_that_reads_less_than_its_context_answers_long_questions() -> No
         training={"steps": 1, "batch_rows": 4},
         quiet=True,
     )
-    model, tokens, _ = recipe.load_knowledge("short")
+    model, tokens, _ = material.load_knowledge("short")
     assert (model.max_length, model.config.context) == (127, 128)
     questions = ["Where was " + "a" * size + " born?" for size in (80, 100, 109)]
     assert len(answer(model, Wording(tokens), questions)) == 3
@@ -298,7 +298,7 @@ def test_compare(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert 0 < each["minutes"] < 1
         assert each["parameters"] > 1000
         assert each["name"] in out
-    said, score = recipe.baseline("world/train.tsv", "world/dev.tsv")
+    said, score = scoring.baseline("world/train.tsv", "world/dev.tsv")
     assert report["baseline"]["answer"] == said
     assert report["baseline"]["right"] == score.right
     assert "softmax" in (here / "compared" / "compare.html").read_text()
@@ -330,7 +330,7 @@ def test_learn(made: Path) -> None:
         document = next(each for each in world.corpus if each.startswith(f"{name}. "))
         assert row["answer"] in document or not row["stands"]
     assert Certainty.load(made / "learned").names
-    score = recipe.evaluate(made / "learned", made / "world" / "dev.tsv")
+    score = scoring.evaluate(made / "learned", made / "world" / "dev.tsv")
     assert len(score.predictions) == 12
 
 
@@ -462,7 +462,7 @@ def test_documents_are_learned_on_meanwhile(here: Path, capsys: pytest.CaptureFi
     assert run(f"{told} --objective lm --out lm", capsys)[0] == 0
     assert Run("lm").config()["task"]["objective"] == "lm"
     config = json.loads((here / "pretrained/config.json").read_text())
-    config["task"]["corpus"] = recipe.WORLD
+    config["task"]["corpus"] = material.WORLD
     (here / "pretrained/config.json").write_text(json.dumps(config))
     code, _, err = run(f"{told} --out embedded", capsys)
     assert code == 0, err
@@ -496,10 +496,10 @@ def test_python_does_what_the_command_line_does(here: Path) -> None:
     assert same_weights(here / "tuned", here / "finetuned")
     assert metrics == Run("finetuned").metrics()[-1]["validation"]
     assert Certainty.load(here / "tuned") == Certainty.load(here / "finetuned")
-    one, other = (recipe.evaluate(name, "world/dev.tsv") for name in ("tuned", "finetuned"))
+    one, other = (scoring.evaluate(name, "world/dev.tsv") for name in ("tuned", "finetuned"))
     assert one == other
     assert one.accuracy == (one.right or 0) / 12
-    said, score = recipe.baseline("world/train.tsv", "world/dev.tsv")
+    said, score = scoring.baseline("world/train.tsv", "world/dev.tsv")
     assert score.predictions == [said] * 12
 
 
@@ -770,7 +770,7 @@ def test_a_broken_certainty_is_one_line(
 def test_thresholds_come_from_held_out_pairs_where_there_are_enough(made: Path) -> None:
     from attnlab.tasks.knowledge.certainty import fit
 
-    model, tokens, _ = recipe.load_knowledge(made / "learned")
+    model, tokens, _ = material.load_knowledge(made / "learned")
     assert isinstance(model, Decoder)
     pairs = [(f"Where was {name} born?", "Rome") for name in "abcdefghijklmnopqrstuvwxyz"]
     for held, words in ((pairs[:22], "22 held-out"), (pairs[:5], "4 training pairs it has")):
@@ -803,5 +803,5 @@ def test_the_courses_baseline(real: Path, capsys: pytest.CaptureFixture[str]) ->
     code, out, err = run(f"knowledge baseline --pairs {pairs} --measured {measured}", capsys)
     assert code == 0, err
     assert out == 'Always "London". Correct: 25.0 out of 500.0: 5.0%\n'
-    said, score = recipe.baseline(pairs, measured)
+    said, score = scoring.baseline(pairs, measured)
     assert (said, score.right, len(score.questions)) == ("London", 25, 500)

@@ -18,22 +18,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attnlab.tasks.knowledge import world
-from attnlab.tasks.knowledge.world import (
+from attnlab.tasks.knowledge.world import Person, World, WorldConfig, made_up_names, make_world
+from attnlab.tasks.knowledge.world_words import (
     ATTRIBUTES,
     CITIES,
+    DEATH,
     ELSEWHERE,
     FACTS,
+    FAMILY,
+    GIVEN,
     NAMES,
     ORIGINS,
     QUESTIONS,
     SENTENCES,
     TELLING,
     WORDINGS,
-    Person,
-    World,
-    WorldConfig,
-    made_up_names,
-    make_world,
 )
 
 ANYTHING = {"day", "nation", "elsewhere", "he", "He", "His", "is"}
@@ -66,7 +65,7 @@ def wordings_of(sentence: str, person: Person) -> list[str]:
     known = {**person.facts, "name": person.name, "family": person.name.split()[-1]}
     fields = dict.fromkeys(ANYTHING, r"[\w ]+") | {key: re.escape(known[key]) for key in known}
     found = []
-    for wording in (*SENTENCES, *ELSEWHERE, world.DEATH):
+    for wording in (*SENTENCES, *ELSEWHERE, DEATH):
         pattern = re.sub(r"\\{(\w+)\\}", lambda field: fields[field[1]], re.escape(wording))
         if re.fullmatch(pattern, sentence):
             found.append(wording)
@@ -154,9 +153,9 @@ def test_names_are_unique_and_from_their_origin(default: World) -> None:
 def test_there_are_as_many_names_as_promised() -> None:
     """Distinct parts make distinct names, since no two origins share a family name."""
     for origin in ORIGINS.values():
-        assert len(set(origin.given)) == world.GIVEN
+        assert len(set(origin.given)) == GIVEN
     families = list(chain.from_iterable(origin.family for origin in ORIGINS.values()))
-    assert len(set(families)) == len(families) == len(ORIGINS) * world.FAMILY
+    assert len(set(families)) == len(families) == len(ORIGINS) * FAMILY
     assert NAMES == 6 * 160 * 240 > 100_000
     given = set(chain.from_iterable(origin.given for origin in ORIGINS.values()))
     parts = given | set(families)

@@ -11,7 +11,7 @@ from cyclopts import App, Parameter
 
 from attnlab.cli.options import given, options_of
 from attnlab.models import StackConfig
-from attnlab.tasks.knowledge import recipe
+from attnlab.tasks.knowledge import recipe, scoring
 from attnlab.tasks.knowledge.learn import LearnSettings
 from attnlab.tasks.knowledge.learn import learn as read_and_remember
 from attnlab.tasks.knowledge.world import WorldConfig, make_world
@@ -199,11 +199,11 @@ def evaluate(
     """Ask every question of a file and count the right answers."""
     if predictions is not None and predictions.exists() and not overwrite:
         raise ValueError(f"{predictions}: is there already; give --overwrite or another name")
-    score = recipe.evaluate(run, pairs)
+    score = scoring.evaluate(run, pairs)
     if predictions is not None:
-        recipe.write_predictions(predictions, score.predictions, overwrite)
+        scoring.write_predictions(predictions, score.predictions, overwrite)
     if json:
-        print(recipe.as_json({"run": str(run), **score.as_dict()}))
+        print(scoring.as_json({"run": str(run), **score.as_dict()}))
         return
     if score.right is None:
         if predictions is None:
@@ -217,7 +217,7 @@ def evaluate(
     print(course_line(score))
 
 
-def course_line(score: recipe.Score) -> str:
+def course_line(score: scoring.Score) -> str:
     """As the course prints it."""
     assert score.right is not None
     total = len(score.questions)
@@ -248,7 +248,7 @@ def ask(
             }
             for said, verdict in found
         ]
-        print(recipe.as_json(rows))
+        print(scoring.as_json(rows))
         return
     for said, verdict in found:
         other = f"; else {said.other}, {said.other_confidence:.1%}" if said.other else ""
@@ -307,9 +307,9 @@ def baseline(
     json: Json = False,
 ) -> None:
     """Always give the commonest answer: what must be beaten."""
-    said, score = recipe.baseline(pairs, measured)
+    said, score = scoring.baseline(pairs, measured)
     if json:
-        print(recipe.as_json({"answer": said, **score.as_dict()}))
+        print(scoring.as_json({"answer": said, **score.as_dict()}))
     else:
         print(f'Always "{said}". {course_line(score)}')
 

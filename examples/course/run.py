@@ -97,7 +97,7 @@ def check(options: argparse.Namespace) -> None:
 
 def begin(options: argparse.Namespace) -> str:
     """Print the course's two lines about text and model, and return the model's attention."""
-    from attnlab.tasks.knowledge import recipe
+    from attnlab.tasks.knowledge import material
     from attnlab.tasks.knowledge.data import digest, read_corpus, read_pairs
     from attnlab.tasks.knowledge.examples import data_line
     from attnlab.tasks.knowledge.rows import Wording
@@ -108,14 +108,14 @@ def begin(options: argparse.Namespace) -> str:
     if folder is None:
         asked = read_pairs(options.finetune_corpus_path) if options.function == "finetune" else []
         texts = [*documents, *(text for pair in asked for text in pair)]
-        tokens = recipe.make_tokenizer("characters", texts)
-        model = recipe.make_model("course", tokens, attention, {})
+        tokens = material.make_tokenizer("characters", texts)
+        model = material.make_model("course", tokens, attention, {})
     else:
-        model, tokens, config = recipe.load_knowledge(folder)
+        model, tokens, config = material.load_knowledge(folder)
         task = config["task"]
         if task.get("preset") != "course":
             raise ValueError(f"{folder}: its preset is {task.get('preset')}; here it is course")
-        expected = recipe.make_model("course", tokens, attention, {}).config.attention
+        expected = material.make_model("course", tokens, attention, {}).config.attention
         if model.config.attention != expected:
             raise ValueError(
                 f"{folder}: its attention is {model.config.attention}, not {expected}; "
@@ -168,18 +168,18 @@ def finetune(options: argparse.Namespace) -> None:
 def evaluate(options: argparse.Namespace) -> None:
     """Predictions are written over older ones, as the course does."""
     from attnlab.cli.knowledge import course_line
-    from attnlab.tasks.knowledge import recipe
+    from attnlab.tasks.knowledge import scoring
 
     begin(options)
     questions, counted = options.eval_corpus_path, options.finetune_corpus_path
-    score = recipe.evaluate(options.reading_params_path, questions)
-    recipe.write_predictions(options.outputs_path, score.predictions, overwrite=True)
+    score = scoring.evaluate(options.reading_params_path, questions)
+    scoring.write_predictions(options.outputs_path, score.predictions, overwrite=True)
     if score.answers is None:
         print("No gold birth places provided; returning (0,0)")
         print(f"Predictions written to {options.outputs_path}; no targets provided")
         return
     print(course_line(score))
-    said, flat = recipe.baseline(counted or questions, questions)
+    said, flat = scoring.baseline(counted or questions, questions)
     where = "" if counted else f" (the commonest answer of {questions} itself)"
     print(f'Baseline, always "{said}"{where}: {course_line(flat)}')
 

@@ -19,6 +19,7 @@ from attnlab.tasks.knowledge.answers import (
 )
 from attnlab.tasks.knowledge.certainty import Certainty
 from attnlab.tasks.knowledge.data import name_in
+from attnlab.tasks.knowledge.material import load_knowledge
 from attnlab.tasks.knowledge.measures import (
     NameIndex,
     expected_calibration_error,
@@ -31,8 +32,8 @@ from attnlab.tasks.knowledge.measures import (
     threshold_for,
     top_share,
 )
-from attnlab.tasks.knowledge.recipe import load_knowledge, questions_for
 from attnlab.tasks.knowledge.rows import Wording
+from attnlab.tasks.knowledge.scoring import questions_for
 from attnlab.tasks.knowledge.world import made_up_names
 
 Report = dict[str, Any]

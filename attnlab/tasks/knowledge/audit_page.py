@@ -316,7 +316,7 @@ def _made_up(report: Report) -> Section:
     if not made_up["count"]:
         return Section(heading, ["No made-up names were asked about."])
     prose = [
-        "Nobody can know where these people were born, so every “known” is wrong. It said it of "
+        "Nothing can be known about these people, so every “known” is wrong. It said it of "
         f"{percent(made_up['known_share'])} of {made_up['count']:,} made-up names; its mean "
         f"confidence in these answers was {made_up['mean_confidence']:.2f}."
     ]

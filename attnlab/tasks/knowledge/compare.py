@@ -15,19 +15,11 @@ from rich.table import Table
 from attnlab.charts import Mark, Series, line_chart
 from attnlab.page import Figure, Section, page
 from attnlab.page import Table as PageTable
+from attnlab.tasks.knowledge.material import make_model, material, preset_named
 from attnlab.tasks.knowledge.measures import interval
 from attnlab.tasks.knowledge.objectives import create_objectives
-from attnlab.tasks.knowledge.recipe import (
-    SCRATCH,
-    baseline,
-    check_folder,
-    evaluate,
-    finetune,
-    make_model,
-    material,
-    preset_named,
-    pretrain,
-)
+from attnlab.tasks.knowledge.recipe import SCRATCH, check_folder, finetune, pretrain
+from attnlab.tasks.knowledge.scoring import baseline, evaluate
 from attnlab.tokens import Bytes
 from attnlab.training import Run, speaks
 

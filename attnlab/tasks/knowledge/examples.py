@@ -6,8 +6,8 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 
+from attnlab.tasks.knowledge.material import make_tokenizer, material, preset_named
 from attnlab.tasks.knowledge.objectives import create_objectives
-from attnlab.tasks.knowledge.recipe import make_tokenizer, material, preset_named
 from attnlab.tasks.knowledge.rows import Row, Wording
 from attnlab.tasks.knowledge.task import Questions
 from attnlab.tokens import MASK_SYMBOL, PAD_SYMBOL, Characters, Tokenizer

@@ -35,6 +35,13 @@ from attnlab.tasks.knowledge.data import (
     relations_in,
     usual_share,
 )
+from attnlab.tasks.knowledge.material import (
+    WORLD,
+    make_model,
+    make_tokenizer,
+    material,
+    preset_named,
+)
 from attnlab.tasks.knowledge.reading import (
     OpenBook,
     find_readings,
@@ -43,16 +50,11 @@ from attnlab.tasks.knowledge.reading import (
     unlabelled,
 )
 from attnlab.tasks.knowledge.recipe import (
-    WORLD,
     check_folder,
     check_pairs,
     in_steps,
     keep_certainty,
     knowledge_task,
-    make_model,
-    make_tokenizer,
-    material,
-    preset_named,
     run_training,
     settled,
     tell,

@@ -1,112 +1,48 @@
-"""From a corpus and questions to a model that answers, and from a model to figures."""
+"""From a corpus and questions to a model that answers."""
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
-from attnlab.files import write_whole
-from attnlab.models import Decoder, StackConfig
+from attnlab.models import Decoder
 from attnlab.tasks.knowledge.answers import answer, reach
-from attnlab.tasks.knowledge.certainty import fit
+from attnlab.tasks.knowledge.certainty import FILE_NAME, fit
 from attnlab.tasks.knowledge.data import (
     Library,
     Pair,
     digest,
     hold_out,
-    most_common_answer,
     name_in,
-    read_corpus,
     read_pairs,
-    read_questions,
     relations_in,
     usual_share,
 )
+from attnlab.tasks.knowledge.material import (
+    WORLD,
+    Material,
+    load_knowledge,
+    make_model,
+    make_tokenizer,
+    material,
+    preset_named,
+)
 from attnlab.tasks.knowledge.objectives import create_objectives
-from attnlab.tasks.knowledge.presets import PRESETS, Preset
 from attnlab.tasks.knowledge.rows import Wording
 from attnlab.tasks.knowledge.task import Documents, KnowledgeTask, Questions, Source, collate
-from attnlab.tasks.knowledge.world import World, WorldConfig, make_world
-from attnlab.tokens import BPE, Bytes, Characters, Tokenizer, load_tokenizer
+from attnlab.tasks.knowledge.world import WorldConfig, make_world
+from attnlab.tokens import Tokenizer
 from attnlab.training import Run, Settings, bucket, speaks, train
 
 SCRATCH = "scratch"
-WORLD = "embedded world"
 QUESTIONS_MIXED = 3  # times that a question comes for each time that the documents do
-
-
-@dataclass(frozen=True)
-class Material:
-    """What is learned from."""
-
-    documents: list[str]
-    pairs: list[Pair]
-    corpus: str
-    """Where the documents came from: a path, or the embedded world."""
-    world: World | None = None
-
-
-def material(
-    corpus: str | Path | None, pairs: str | Path | None, *, needs_pairs: bool = True
-) -> Material:
-    """The user's files, or the embedded world where there are none."""
-    if corpus is None and pairs is None:
-        world = make_world(WorldConfig())
-        return Material(world.corpus, world.train, WORLD, world)
-    if corpus is None:
-        if not needs_pairs:
-            raise ValueError("--pairs without --corpus; give a file of one document per line too")
-        return Material([], read_pairs(_path(pairs)), "")
-    if pairs is None and needs_pairs:
-        raise ValueError("--corpus without --pairs; give a file of question, tab, answer too")
-    known = read_pairs(_path(pairs)) if pairs is not None else []
-    return Material(read_corpus(corpus), known, str(corpus))
-
-
-def _path(path: str | Path | None) -> Path:
-    assert path is not None
-    return Path(path)
-
-
-def preset_named(name: str) -> Preset:
-    if name not in PRESETS:
-        raise ValueError(f"no preset {name!r}; there are {', '.join(PRESETS)}")
-    return PRESETS[name]
-
-
-def make_tokenizer(kind: str, texts: Sequence[str]) -> Tokenizer:
-    """characters, bytes or bpe:SIZE; a newline is one of the characters, as in the course's, and so
-    is the question mark, which a corpus need not have."""
-    name, _, size = kind.partition(":")
-    if name == "characters" and not size:
-        return Characters.train([*texts, "\n?"])
-    if name == "bytes" and not size:
-        return Bytes()
-    if name == "bpe" and (size.isdecimal() or not size) and len(size) < 10:
-        return BPE.train(texts, int(size or 2000))
-    raise ValueError(f"tokenizer {kind!r}; there are characters, bytes and bpe:SIZE")
-
-
-def make_model(
-    preset: str, tokenizer: Tokenizer, attention: str | list[str], changes: dict[str, Any]
-) -> Decoder:
-    settings = {
-        **preset_named(preset).model,
-        **changes,
-        "vocabulary": tokenizer.vocabulary,
-        "attention": attention,
-    }
-    if preset == "course":
-        return Decoder.preset("course", **settings)
-    return Decoder(StackConfig(**settings))
 
 
 def pretrain(
@@ -226,6 +162,10 @@ def finetune(
     learned, measured = hold_out(source.pairs, held_out, settings.seed)
     if not learned:
         raise ValueError(f"held-out share {held_out} leaves no pair to learn; give less")
+    if objective is not None and not mixed and before is None:
+        raise ValueError("--objective is what the corpus is learned by meanwhile; give --mixed too")
+    if overwrite:  # thresholds of the old model must not pass for those of the new
+        (Path(out) / FILE_NAME).unlink(missing_ok=True)
     sources: list[Source] = [Questions(learned, QUESTIONS_MIXED if mixed else 1)]
     if mixed:
         mix_in = create_objectives(objective or chosen.objective)
@@ -337,6 +277,8 @@ def settled(
 ) -> tuple[Settings, float | None]:
     """The preset's settings with the user's; epochs are None where steps or minutes were given."""
     changes = {name: value for name, value in (changes or {}).items() if value is not None}
+    if "batch_tokens" in changes:
+        changes = {"batch_rows": None, **changes}  # a preset's rows would win over them
     settings = replace(base, **changes)
     if len({"steps", "minutes"} & changes.keys()) + (epochs is not None) > 1:
         raise ValueError("epochs, steps and minutes; give one of them")
@@ -418,92 +360,3 @@ def run_training(
         quiet=quiet,
         on_begin=None if resume else lambda: tokens.save(folder / "tokenizer.json"),
     )
-
-
-def load_knowledge(folder: str | Path) -> tuple[Decoder, Tokenizer, dict[str, Any]]:
-    """Model, tokeniser and configuration of a knowledge run."""
-    run = Run(folder)
-    config = run.config()
-    if config["task"].get("name") != KnowledgeTask.name:
-        raise ValueError(f"{folder}: a run of task {config['task'].get('name')!r}, not knowledge")
-    model = run.model()
-    if not isinstance(model, Decoder):
-        raise ValueError(f"{folder}: its model is no decoder; train it anew")
-    return model, load_tokenizer(Path(folder)), config
-
-
-@dataclass(frozen=True)
-class Score:
-    """Answers to a list of questions, and how many are right if that is known."""
-
-    questions: list[str]
-    predictions: list[str]
-    answers: list[str] | None
-
-    @property
-    def right(self) -> int | None:
-        if self.answers is None:
-            return None
-        return sum(p == a for p, a in zip(self.predictions, self.answers, strict=True))
-
-    @property
-    def accuracy(self) -> float | None:
-        return None if self.right is None else self.right / len(self.questions)
-
-    def as_dict(self) -> dict[str, Any]:
-        known = {} if self.right is None else {"right": self.right, "accuracy": self.accuracy}
-        return {"questions": len(self.questions), **known}
-
-
-def questions_for(
-    folder: str | Path, config: dict[str, Any], pairs: str | Path | None
-) -> tuple[list[str], list[str] | None]:
-    """The questions of a file, or those of the embedded world that were held out."""
-    if pairs is not None:
-        rows = read_questions(pairs)
-        answers = [known for _, known in rows if known is not None]
-        return [question for question, _ in rows], answers or None
-    if config["task"].get("corpus") != WORLD:
-        raise ValueError(f"{folder}: learned from your own files; give --pairs to measure it on")
-    held = make_world(WorldConfig()).held_out
-    return [question for question, _ in held], [known for _, known in held]
-
-
-def evaluate(folder: str | Path, pairs: str | Path | None = None) -> Score:
-    """Ask every question of the file, all at once."""
-    model, tokens, config = load_knowledge(folder)
-    questions, answers = questions_for(folder, config, pairs)
-    return Score(questions, answer(model, Wording(tokens), questions), answers)
-
-
-def write_predictions(path: str | Path, predictions: Sequence[str], overwrite: bool) -> None:
-    """One line each, in the order of the questions."""
-    path = Path(path)
-    if path.exists() and not overwrite:
-        raise ValueError(f"{path}: is there already; give --overwrite or another name")
-    text = "".join(" ".join(line.split()) + "\n" for line in predictions)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, lambda part: _write(part, text))
-
-
-def _write(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")
-
-
-def baseline(
-    pairs: str | Path | None = None, measured: str | Path | None = None
-) -> tuple[str, Score]:
-    """Always the same answer: the commonest of the training pairs."""
-    if (pairs is None) != (measured is None):
-        raise ValueError("give both files: training pairs to count in, and pairs to measure on")
-    if pairs is None or measured is None:
-        world = make_world(WorldConfig())
-        train_pairs, rows = world.train, world.held_out
-    else:
-        train_pairs, rows = read_pairs(pairs), read_pairs(measured)
-    said = most_common_answer(train_pairs)
-    return said, Score([q for q, _ in rows], [said] * len(rows), [a for _, a in rows])
-
-
-def as_json(value: Any) -> str:
-    return json.dumps(value, indent=2, ensure_ascii=False)
