@@ -1,4 +1,4 @@
-"""attnlab knowledge pretrain | finetune | learn | evaluate | baseline | ask | examples | world"""
+"""attnlab knowledge: learn facts (pretrain, finetune, learn), and look at what was learned."""
 
 from __future__ import annotations
 

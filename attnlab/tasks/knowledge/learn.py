@@ -156,8 +156,6 @@ def learn(
     if pairs is not None and corpus is None:
         raise ValueError("--pairs without --corpus; give the documents that have the answers too")
     source = material(corpus, pairs)
-    if not source.documents:
-        raise ValueError("--pairs without --corpus; a reader needs documents, one per line")
     library = Library(source.documents)
     relations = relations_in([question for question, _ in source.pairs], library)
     if not any(_documents(question, library, relations) for question, _ in source.pairs):
