@@ -11,21 +11,20 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from safetensors.torch import load_file
 
 from attnlab.cli import main
 from attnlab.models import Decoder
 from attnlab.tasks.knowledge import material, recipe, scoring
-from attnlab.tasks.knowledge.answers import NEW_TOKENS, Answer, answer, answer_with_confidence
+from attnlab.tasks.knowledge.answers import NEW_TOKENS, answer, answer_with_confidence
 from attnlab.tasks.knowledge.audit import audit
-from attnlab.tasks.knowledge.certainty import FILE_NAME, Certainty, thresholds
+from attnlab.tasks.knowledge.certainty import FILE_NAME, Certainty
 from attnlab.tasks.knowledge.data import LONGEST_LINE, Relation, read_pairs
 from attnlab.tasks.knowledge.learn import LearnSettings, learn
 from attnlab.tasks.knowledge.rows import Wording
 from attnlab.tasks.knowledge.world import WorldConfig, make_world
 from attnlab.training import Run
+from tests.commands import run
 from tests.test_audit_page import make_report
 
 SIZES = "--width 16 --layers 1 --heads 2"
@@ -35,16 +34,6 @@ LEARN = (
     f"knowledge learn --corpus world/corpus.txt --pairs world/train.tsv {SIZES} "
     "--tokenizer bpe:300 --reader-epochs 1 --remember-epochs 2"
 )
-
-
-def run(arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
-    code: Any = 0
-    try:
-        main(shlex.split(arguments))
-    except SystemExit as ending:
-        code = ending.code or 0
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
 
 
 @pytest.fixture(scope="module")
@@ -664,79 +653,6 @@ def test_mistakes_are_one_line_and_leave_nothing(
 
 
 # Certainty
-
-
-def answers_of(rows: list[tuple[float, bool]]) -> tuple[list[Answer], list[str]]:
-    said = [Answer("q", "Rome" if right else "Oslo", sure) for sure, right in rows]
-    return said, ["Rome"] * len(rows)
-
-
-@pytest.mark.parametrize(
-    ("rows", "expected"),
-    [
-        ([(0.9, True), (0.5, True), (0.1, True)], (0.1, 0.0)),
-        ([(0.9, False), (0.5, False), (0.1, False)], (None, 0.9)),
-        ([(0.9, True), (0.8, True), (0.3, False), (0.2, False)], (0.8, 0.8)),
-        # right below, wrong above: never sure, and what is below no guess
-        ([(0.9, False), (0.8, False), (0.3, True), (0.2, True)], (None, 0.0)),
-        ([(0.9, True), (0.6, True), (0.6, False), (0.2, False)], (0.9, 0.9)),
-        ([(0.5, True), (0.5, False)], (None, 0.0)),  # all alike: no threshold tells them apart
-        # 95 right above and 5 wrong between; of the ten below, six are right: unsure, no guess
-        (
-            [(0.9, True)] * 95 + [(0.5, False)] * 5 + [(0.3, True)] * 6 + [(0.3, False)] * 4,
-            (0.5, 0),
-        ),
-    ],
-)
-def test_thresholds_by_hand(
-    rows: list[tuple[float, bool]], expected: tuple[float | None, float]
-) -> None:
-    assert thresholds(*answers_of(rows)) == expected
-
-
-@given(
-    st.lists(
-        st.tuples(
-            st.one_of(st.sampled_from([0.0, 0.25, 0.5, 1.0]), st.floats(0, 1)), st.booleans()
-        ),
-        min_size=1,
-        max_size=60,
-    )
-)
-def test_thresholds_keep_their_word(rows: list[tuple[float, bool]]) -> None:
-    known, guess = thresholds(*answers_of(rows))
-    sure = [right for confidence, right in rows if known is not None and confidence >= known]
-    assert sum(sure) >= 0.95 * len(sure)
-    assert (known is None) == (not sure)
-    below = [right for confidence, right in rows if confidence < guess]
-    assert sum(below) <= len(below) / 2
-    assert known is None or guess <= known
-    certainty = Certainty(known, guess, "these", "Rome")
-    for confidence, _ in rows:
-        verdict = certainty.verdict(confidence)
-        assert (verdict == "known") == (known is not None and confidence >= known)
-        assert (verdict == "guess") == (confidence < guess)
-
-
-CERTAIN = Certainty(
-    known=0.75,
-    guess=0.25,
-    fitted_on="40 held-out training pairs",
-    commonest="Zürich",
-    answers=["Oslo", "Zürich"],
-    names=["Ada", "Łukasz"],
-    wordings=[["Where was ", " born?"]],
-)
-
-
-def test_certainty_there_and_back(tmp_path: Path) -> None:
-    for each in (CERTAIN, Certainty(None, 0.0, "", "")):
-        each.save(tmp_path)
-        assert Certainty.load(tmp_path) == each
-    assert [CERTAIN.verdict(p) for p in (1, 0.75, 0.5, 0.25, 0.2)] == [
-        *("known", "known", "unsure", "unsure", "guess")
-    ]
-    assert CERTAIN.relations == [Relation("Where was ", " born?")]
 
 
 @pytest.mark.parametrize(

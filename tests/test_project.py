@@ -5,17 +5,16 @@ from __future__ import annotations
 import ast
 import json
 import re
-import shlex
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import attnlab
 from attnlab import MECHANISMS
-from attnlab.cli import app, main
+from attnlab.cli import app
+from tests.commands import run
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "attnlab"
@@ -91,16 +90,6 @@ def test_the_import_test_would_notice() -> None:
 
 
 # The command line
-
-
-def run(arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
-    code: Any = 0
-    try:
-        main(shlex.split(arguments))
-    except SystemExit as ending:
-        code = ending.code or 0
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
 
 
 def test_help_does_not_import_torch() -> None:
