@@ -200,6 +200,12 @@ def name_in(question: str, relations: Sequence[Relation]) -> tuple[str, Relation
     return min(known, key=lambda pair: len(pair[0]), default=None)
 
 
+def documents_about(question: str, library: Library, relations: Sequence[Relation]) -> list[str]:
+    """The documents of the name that the question asks about."""
+    about = name_in(question, relations)
+    return library.by_title.get(about[0], []) if about is not None else []
+
+
 def digest(*texts: Iterable[str]) -> str:
     """Tells one set of texts from another: a run must not go on with the wrong one."""
     found = hashlib.sha256()

@@ -8,47 +8,37 @@
 
 from __future__ import annotations
 
-import json
 import math
 import random
 import sys
 import time
-from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import torch
 from torch import nn
 
-from attnlab.files import write_whole
 from attnlab.models import Decoder
-from attnlab.tasks.knowledge.answers import NEW_TOKENS, candidates, reach, write
+from attnlab.tasks.knowledge.answers import reach, write
 from attnlab.tasks.knowledge.data import (
     Library,
-    Pair,
-    Relation,
     digest,
+    documents_about,
     hold_out,
-    name_in,
     relations_in,
     usual_share,
 )
 from attnlab.tasks.knowledge.material import (
     WORLD,
+    Material,
     make_model,
     make_tokenizer,
     material,
     preset_named,
 )
-from attnlab.tasks.knowledge.reading import (
-    OpenBook,
-    find_readings,
-    prompt,
-    standing,
-    unlabelled,
-)
+from attnlab.tasks.knowledge.reading import OpenBook, find_readings, prompt, unlabelled
 from attnlab.tasks.knowledge.recipe import (
     check_folder,
     check_pairs,
@@ -59,8 +49,15 @@ from attnlab.tasks.knowledge.recipe import (
     settled,
     tell,
 )
-from attnlab.tasks.knowledge.rows import Row, Wording
-from attnlab.tasks.knowledge.task import KnowledgeTask, Questions, Source
+from attnlab.tasks.knowledge.rows import Wording
+from attnlab.tasks.knowledge.task import KnowledgeTask, Questions
+from attnlab.tasks.knowledge.voting import (
+    ANSWER,
+    Remembered,
+    SelfMade,
+    answer_from_documents,
+    write_self_made,
+)
 from attnlab.training import Run, Settings, speaks
 from attnlab.training.loop import describe
 
@@ -68,8 +65,6 @@ SELF_MADE = "self_made.jsonl"
 LONGEST_CONTEXT = 1024
 # Passes, and steps at least: to copy, or to take in a first fact, takes some on any corpus.
 READER, REMEMBER = (8.0, 700), (24.0, 150)
-LEAST = 0.02  # of the best answer's probability: below it another is not worth remembering
-ANSWER = NEW_TOKENS + 1  # room that a prompt leaves
 
 
 @dataclass(frozen=True)
@@ -111,28 +106,6 @@ class LearnSettings:
             raise ValueError(f"held_out is {self.held_out}; give a share from 0 to below 1")
 
 
-@dataclass(frozen=True)
-class SelfMade:
-    """An answer that the readers found."""
-
-    question: str
-    answer: str
-    confidence: float
-    """The mean of what the readers give it."""
-    stands: bool
-    """Whether the answer is in a document of that name."""
-    others: dict[str, float] = field(default_factory=dict)
-    """What else they thought of, and how likely it seemed."""
-
-    def shares(self) -> list[tuple[str, float]]:
-        """What to remember, and how much of it: as sure as the readers were, not surer."""
-        kept = {text: p for text, p in self.others.items() if p >= LEAST * self.confidence}
-        whole = self.confidence + sum(kept.values())
-        if not whole:
-            return [(self.answer, 1.0)]
-        return [(text, p / whole) for text, p in [(self.answer, self.confidence), *kept.items()]]
-
-
 def learn(
     corpus: str | Path | None = None,
     pairs: str | Path | None = None,
@@ -151,135 +124,215 @@ def learn(
     """All three stages; the run folder `out` holds the last model, `out/readers` the readers."""
     settings = settings or LearnSettings()
     chosen = preset_named(preset)
-    out = Path(out)
-    check_learn(out, resume, overwrite)
+    check_learn(Path(out), resume, overwrite)
     if pairs is not None and corpus is None:
         raise ValueError("--pairs without --corpus; give the documents that have the answers too")
-    source = material(corpus, pairs)
-    library = Library(source.documents)
-    relations = relations_in([question for question, _ in source.pairs], library)
-    if not any(_documents(question, library, relations) for question, _ in source.pairs):
-        raise ValueError(
-            "no question names a document's title; each document must begin with a title and a "
-            "full stop, and the questions must ask about these titles"
-        )
     if (training or {}).get("steps") is not None:
         raise ValueError("learn counts epochs: give --reader-epochs, --remember-epochs, not steps")
-    base, _ = settled(chosen.scratch, 1, None, training)
-    share = usual_share(len(source.pairs)) if settings.held_out is None else settings.held_out
-    learned, measured = hold_out(source.pairs, share, base.seed)
-    readings = find_readings(learned, library, relations)
-    if not readings:
-        raise ValueError("no answer stands in the document of its name; a reader cannot copy any")
-    texts = [*source.documents, *(text for pair in source.pairs for text in pair)]
-    tokens = make_tokenizer(tokenizer or chosen.tokenizer, texts)
-    wording = Wording(tokens)
-    longest = max(len(wording.encode(document)) for document in source.documents)
-    asked = max(len(wording.question(question)) for question, _ in source.pairs)
-    context = min(LONGEST_CONTEXT, longest + 2 * asked + 40)
-    changes = {"context": context, **(model or {})}
-    about = {
-        "preset": preset,
-        "corpus": source.corpus,
-        "pairs": str(pairs or WORLD),
-        "text": digest(source.documents, *source.pairs),
-        "learn": asdict(settings),
-    }
-    say = _teller(quiet)
-
-    def make(seed: int) -> Decoder:
-        torch.manual_seed(seed)
-        return make_model(preset, tokens, attention, changes)
-
-    student = make(base.seed)
-    check_pairs(source.pairs, wording, student, str(pairs or WORLD))
-    if asked > reach(student) - ANSWER - 1:
-        raise ValueError(
-            f"the longest question has {asked} tokens; to read a document before it and answer, "
-            f"give --context {asked + ANSWER + 2} or more"
-        )
-    say(
-        f"{len(readings):,} of {len(learned):,} answers stand in a document of that name; "
-        f"wordings: {', '.join(map(str, relations[:5]))}"
+    source = material(corpus, pairs)
+    lesson = Lesson(
+        source=source,
+        library=Library(source.documents),
+        wording=Wording(make_tokenizer(tokenizer or chosen.tokenizer, source.texts)),
+        settings=settings,
+        training=settled(chosen.scratch, 1, None, training)[0],
+        preset=preset,
+        attention=attention,
+        model=model or {},
+        what=str(pairs or WORLD),
+        out=Path(out),
+        resume=resume,
+        overwrite=overwrite,
+        quiet=quiet,
     )
+    lesson.check()
     if overwrite:  # what was learned before must not pass for what is learned now
         for name in ("config.json", "known.json", SELF_MADE):
-            (out / name).unlink(missing_ok=True)
-    readers: list[Decoder] = []
-    for number in range(1, settings.readers + 1):
-        folder = out / "readers" / str(number)
-        reader_settings = replace(
-            base, seed=base.seed + number - 1, batch_tokens=settings.reader_tokens, batch_rows=None
-        )
-        reader = make(reader_settings.seed)
-        book = OpenBook(
-            readings,
-            source.documents,
-            swapped=settings.swapped,
-            copies=settings.copies,
-            answer_weight=settings.answer_weight,
-        )
-        task = knowledge_task(
-            [book],
-            wording,
-            reader,
-            reader_settings,
-            about={"stage": "reader", **about},
-            measure=lambda current: {
-                "accuracy": _open_book(current, wording, library, relations, measured or learned)
-            },
-        )
-        reader_settings = _long_enough(task, reader_settings, settings.reader_epochs, READER)
-        if resume and (folder / "model.safetensors").exists():
-            run = Run(folder)
-            run.begin(describe(task, reader, reader_settings), resume=True, overwrite=False)
-            found = run.model()  # the same settings and texts: it need not learn again
-            assert isinstance(found, Decoder)
-            readers.append(found)
-            continue
-        say(f"reader {number} of {settings.readers}")
-        tell(source, tokens, reader, reader_settings, quiet)
-        again = resume and (folder / "config.json").exists()
-        run_training(task, reader, reader_settings, tokens, folder, again, overwrite, quiet)
-        readers.append(reader.eval())
+            (lesson.out / name).unlink(missing_ok=True)
+    readers = [read(lesson, number) for number in range(1, settings.readers + 1)]
+    return remember(lesson, readers[0], answer_everybody(lesson, readers))
 
+
+@dataclass
+class Lesson:
+    """What all three stages share."""
+
+    source: Material
+    library: Library
+    wording: Wording
+    settings: LearnSettings
+    training: Settings
+    preset: str
+    attention: str | list[str]
+    model: dict[str, Any]
+    """Changes to the preset's."""
+    what: str
+    """Where the pairs come from."""
+    out: Path
+    resume: bool
+    overwrite: bool
+    quiet: bool
+
+    def __post_init__(self) -> None:
+        self.begin = time.perf_counter()
+        questions = [question for question, _ in self.source.pairs]
+        self.relations = relations_in(questions, self.library)
+        held_out = self.settings.held_out
+        self.share = usual_share(len(questions)) if held_out is None else held_out
+        self.learned, self.measured = hold_out(self.source.pairs, self.share, self.training.seed)
+        self.readings = find_readings(self.learned, self.library, self.relations)
+        self.asked = max(len(self.wording.question(question)) for question in questions)
+        self.about = {
+            "preset": self.preset,
+            "corpus": self.source.corpus,
+            "pairs": self.what,
+            "text": digest(self.source.documents, *self.source.pairs),
+            "learn": asdict(self.settings),
+        }
+
+    def make(self, seed: int) -> Decoder:
+        longest = max(len(self.wording.encode(document)) for document in self.source.documents)
+        context = min(LONGEST_CONTEXT, longest + 2 * self.asked + 40)
+        torch.manual_seed(seed)
+        changes = {"context": context, **self.model}
+        return make_model(self.preset, self.wording.tokenizer, self.attention, changes)
+
+    def check(self) -> None:
+        """Refuse what cannot be read or answered, before anything is trained."""
+        pairs = self.source.pairs
+        if not any(documents_about(q, self.library, self.relations) for q, _ in pairs):
+            raise ValueError(
+                "no question names a document's title; each document must begin with a title and "
+                "a full stop, and the questions must ask about these titles"
+            )
+        if not self.readings:
+            raise ValueError("no answer stands in the document of its name; nothing can be copied")
+        student = self.make(self.training.seed)
+        check_pairs(pairs, self.wording, student, self.what)
+        if self.asked > reach(student) - ANSWER - 1:
+            raise ValueError(
+                f"the longest question has {self.asked} tokens; to read a document before it and "
+                f"answer, give --context {self.asked + ANSWER + 2} or more"
+            )
+        self.say(
+            f"{len(self.readings):,} of {len(self.learned):,} answers stand in a document of that "
+            f"name; wordings: {', '.join(map(str, self.relations[:5]))}"
+        )
+
+    def say(self, text: str) -> None:
+        if speaks() and not self.quiet:
+            minutes = (time.perf_counter() - self.begin) / 60
+            print(f"[{minutes:.1f} min] {text}", file=sys.stderr)
+
+    def train(
+        self, what: str, task: KnowledgeTask, model: Decoder, settings: Settings, out: Path
+    ) -> dict[str, float]:
+        """The metrics of a stage that ended."""
+        self.say(what)
+        tokens = self.wording.tokenizer
+        tell(self.source, tokens, model, settings, self.quiet)
+        again = self.resume and (out / "config.json").exists()
+        return run_training(task, model, settings, tokens, out, again, self.overwrite, self.quiet)
+
+
+def read(lesson: Lesson, number: int) -> Decoder:
+    """The first stage, once for each reader; one that has learned already is taken as it is."""
+    settings = lesson.settings
+    training = replace(
+        lesson.training,
+        seed=lesson.training.seed + number - 1,
+        batch_tokens=settings.reader_tokens,
+        batch_rows=None,
+    )
+    reader = lesson.make(training.seed)
+    book = OpenBook(
+        lesson.readings,
+        lesson.source.documents,
+        swapped=settings.swapped,
+        copies=settings.copies,
+        answer_weight=settings.answer_weight,
+    )
+    task = knowledge_task(
+        [book],
+        lesson.wording,
+        reader,
+        training,
+        about={"stage": "reader", **lesson.about},
+        measure=lambda current: {"accuracy": open_book(current, lesson)},
+    )
+    training = _long_enough(task, training, settings.reader_epochs, READER)
+    folder = lesson.out / "readers" / str(number)
+    if lesson.resume and (folder / "model.safetensors").exists():
+        run = Run(folder)
+        run.begin(describe(task, reader, training), resume=True, overwrite=False)
+        found = run.model()  # the same settings and texts: it need not learn again
+        assert isinstance(found, Decoder)
+        return found
+    lesson.train(f"reader {number} of {settings.readers}", task, reader, training, folder)
+    return reader.eval()
+
+
+def open_book(model: nn.Module, lesson: Lesson) -> float:
+    """The share of pairs that a reader answers, the first document of that name before it."""
+    assert isinstance(model, Decoder)
+    pairs = lesson.measured or lesson.learned
+    pairs = pairs if len(pairs) <= 500 else random.Random(0).sample(pairs, 500)
+    prompts = []
+    for question, _ in pairs:
+        documents = documents_about(question, lesson.library, lesson.relations)
+        first = documents[0] if documents else ""
+        prompts.append(prompt(first, question, lesson.wording, reach(model) - ANSWER))
+    said = [lesson.wording.decode(row.ids) for row in write(model, lesson.wording, prompts)]
+    return sum(a == gold for a, (_, gold) in zip(said, pairs, strict=True)) / len(pairs)
+
+
+def answer_everybody(lesson: Lesson, readers: Sequence[Decoder]) -> list[SelfMade]:
+    """The second stage: every question that has no answer, for every title."""
+    wording = lesson.wording
     questions = [
         question
-        for question in unlabelled(library, learned, relations)
-        if len(wording.question(question)) < reach(student) - ANSWER
+        for question in unlabelled(lesson.library, lesson.learned, lesson.relations)
+        if len(wording.question(question)) < reach(readers[0]) - ANSWER
     ]
-    say(f"{len(questions):,} questions have no answer; the readers look for one")
-    most = min(ANSWER, max(len(wording.encode(known)) for _, known in learned) + 2)
-    made = answer_from_documents(readers, wording, library, relations, questions, most)
-    _write_self_made(out / SELF_MADE, made)
+    lesson.say(f"{len(questions):,} questions have no answer; the readers look for one")
+    most = min(ANSWER, max(len(wording.encode(known)) for _, known in lesson.learned) + 2)
+    made = answer_from_documents(
+        readers, wording, lesson.library, lesson.relations, questions, most
+    )
+    write_self_made(lesson.out / SELF_MADE, made)
     if made:
         sure = sum(each.confidence > 0.5 for each in made)
         stands = sum(each.stands for each in made)
-        say(f"{stands:,} answers stand in a document, {sure:,} have a confidence above a half")
+        lesson.say(f"{stands:,} answers stand in a document, {sure:,} are more likely than not")
+    return made
 
-    remember_settings = replace(base, batch_tokens=settings.remember_tokens, batch_rows=None)
-    student.load_state_dict(readers[0].state_dict())
+
+def remember(lesson: Lesson, reader: Decoder, made: Sequence[SelfMade]) -> dict[str, float]:
+    """The third stage: from a reader's weights, the questions alone."""
+    training = replace(
+        lesson.training, batch_tokens=lesson.settings.remember_tokens, batch_rows=None
+    )
+    student = lesson.make(training.seed)
+    student.load_state_dict(reader.state_dict())
     task = knowledge_task(
-        [Questions(learned), Remembered(made)],
-        wording,
+        [Questions(lesson.learned), Remembered(made)],
+        lesson.wording,
         student,
-        remember_settings,
-        measured=measured or learned[:500],
+        training,
+        measured=lesson.measured or lesson.learned[:500],
         about={
             "stage": "remember",
-            **about,
-            "questions": len(learned),
+            **lesson.about,
+            "questions": len(lesson.learned),
             "self_made": len(made),
-            "held_out": share,
-            "measured_on": "held-out pairs" if measured else "training pairs",
+            "held_out": lesson.share,
+            "measured_on": "held-out pairs" if lesson.measured else "training pairs",
         },
     )
-    remember_settings = _long_enough(task, remember_settings, settings.remember_epochs, REMEMBER)
-    say("remember")
-    tell(source, tokens, student, remember_settings, quiet)
-    again = resume and (out / "config.json").exists()
-    metrics = run_training(task, student, remember_settings, tokens, out, again, overwrite, quiet)
-    keep_certainty(student, wording, out, learned, measured, library)
+    training = _long_enough(task, training, lesson.settings.remember_epochs, REMEMBER)
+    metrics = lesson.train("remember", task, student, training, lesson.out)
+    learned, measured = lesson.learned, lesson.measured
+    keep_certainty(student, lesson.wording, lesson.out, learned, measured, lesson.library)
     return metrics
 
 
@@ -302,102 +355,3 @@ def _long_enough(
         return in_steps(task, settings, epochs)
     found = in_steps(task, settings, usual[0])
     return found if found.steps >= usual[1] else replace(settings, steps=usual[1])
-
-
-def _teller(quiet: bool) -> Any:
-    begin = time.perf_counter()
-
-    def say(text: str) -> None:
-        if speaks() and not quiet:
-            print(f"[{(time.perf_counter() - begin) / 60:.1f} min] {text}", file=sys.stderr)
-
-    return say
-
-
-def _documents(question: str, library: Library, relations: Sequence[Relation]) -> list[str]:
-    about = name_in(question, relations)
-    return library.by_title.get(about[0], []) if about is not None else []
-
-
-def _open_book(
-    model: nn.Module,
-    wording: Wording,
-    library: Library,
-    relations: Sequence[Relation],
-    pairs: Sequence[Pair],
-) -> float:
-    """The share of pairs that a reader answers, the first document of that name before it."""
-    assert isinstance(model, Decoder)
-    context = reach(model)
-    chance = random.Random(0)
-    pairs = pairs if len(pairs) <= 500 else chance.sample(list(pairs), 500)
-    prompts = []
-    for question, _ in pairs:
-        documents = _documents(question, library, relations)
-        first = documents[0] if documents else ""
-        prompts.append(prompt(first, question, wording, context - ANSWER))
-    said = [wording.decode(row.ids) for row in write(model, wording, prompts)]
-    return sum(a == gold for a, (_, gold) in zip(said, pairs, strict=True)) / len(pairs)
-
-
-def answer_from_documents(
-    readers: Sequence[Decoder],
-    wording: Wording,
-    library: Library,
-    relations: Sequence[Relation],
-    questions: Sequence[str],
-    most: int = NEW_TOKENS,
-) -> list[SelfMade]:
-    """What the readers say together: probabilities are added up, and an answer that stands in the
-    document goes before one that does not."""
-    places, prompts, documents = [], [], []
-    for number, question in enumerate(questions):
-        for document in _documents(question, library, relations):
-            places.append(number)
-            documents.append(document)
-            prompts.append(prompt(document, question, wording, reach(readers[0]) - ANSWER))
-    votes: list[dict[str, float]] = [defaultdict(float) for _ in questions]
-    stands: list[set[str]] = [set() for _ in questions]
-    for reader in readers:
-        said = candidates(reader, wording, prompts, most)
-        for number, document, found in zip(places, documents, said, strict=True):
-            for text, probability in found.items():
-                if text:
-                    votes[number][text] += probability / len(readers)
-                if standing(text, document):
-                    stands[number].add(text)
-    made = []
-    for number, question in enumerate(questions):
-        ballot = votes[number]
-        if ballot:
-            best = max(ballot, key=lambda t: (t in stands[number], ballot[t], t))
-            others = {t: p for t, p in ballot.items() if t in stands[number] and t != best}
-            confidence = min(1.0, ballot[best])
-            made.append(SelfMade(question, best, confidence, best in stands[number], others))
-    return made
-
-
-class Remembered(Source):
-    """Self-made answers, each as far as the readers believed in it."""
-
-    def __init__(self, made: Sequence[SelfMade]) -> None:
-        self.made = list(made)
-
-    def rows(self, wording: Wording, context: int, chance: random.Random) -> list[Row]:
-        del chance
-        rows = [
-            wording.pair(each.question, text, weight=share)
-            for each in self.made
-            for text, share in each.shares()
-        ]
-        return [row for row in rows if len(row) <= context + 1]
-
-
-def _write_self_made(path: Path, made: Sequence[SelfMade]) -> None:
-    text = "".join(json.dumps(asdict(each), ensure_ascii=False) + "\n" for each in made)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, lambda part: _save(part, text))
-
-
-def _save(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")

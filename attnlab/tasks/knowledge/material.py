@@ -28,6 +28,11 @@ class Material:
     """Where the documents came from: a path, or the embedded world."""
     world: World | None = None
 
+    @property
+    def texts(self) -> list[str]:
+        """Everything that a tokeniser must be able to read."""
+        return [*self.documents, *(text for pair in self.pairs for text in pair)]
+
 
 def material(
     corpus: str | Path | None, pairs: str | Path | None, *, needs_pairs: bool = True

@@ -71,8 +71,7 @@ def pretrain(
     check_folder(out, resume, overwrite)
     source = material(corpus, pairs, needs_pairs=False)
     settings, epochs = settled(chosen.pretraining, chosen.pretraining_epochs, epochs, training)
-    texts = [*source.documents, *(text for pair in source.pairs for text in pair)]
-    tokens = make_tokenizer(tokenizer or chosen.tokenizer, texts)
+    tokens = make_tokenizer(tokenizer or chosen.tokenizer, source.texts)
     wording = Wording(tokens)
     torch.manual_seed(settings.seed)
     made = make_model(preset, tokens, attention, model or {})
@@ -121,40 +120,32 @@ def finetune(
     thresholds of `ask`, come from them. The course holds out none.
     """
     check_folder(out, resume, overwrite)
-    scratch = str(run) == SCRATCH
-    before = None if scratch else Run(run).config()
-    if before is not None:
-        loaded, tokens, _ = load_knowledge(Path(run))
-        task_before = before["task"]
+    before: dict[str, Any] = {}  # what the pretrained run says of itself
+    if str(run) != SCRATCH:
+        loaded, tokens, config = load_knowledge(Path(run))
+        before = config["task"]
         if preset is not None or tokenizer is not None or model or attention != "softmax":
             raise ValueError(
                 f"{run}: has its own model; preset, tokenizer, attention and sizes are for scratch"
             )
-        preset = str(task_before.get("preset", "small"))
-        objective = objective or task_before.get("objective")
-        if corpus is None and task_before.get("corpus") not in (None, "", WORLD):
-            corpus = task_before["corpus"]
+        preset = str(before.get("preset", "small"))
+        objective = objective or before.get("objective")
+        if corpus is None and before.get("corpus") not in (None, "", WORLD):
+            corpus = before["corpus"]
             if pairs is None:
                 raise ValueError(f"{run}: learned {corpus}; give --pairs with questions about it")
-    chosen = preset_named(preset or "small")
+    preset = preset or "small"
+    chosen = preset_named(preset)
     if mixed is None:
-        mixed = chosen.mixed and before is not None and bool(corpus or task_before.get("corpus"))
-    if before is not None and not mixed and pairs is not None:
-        source = Material([], read_pairs(pairs), str(corpus or ""))
-    else:
-        source = material(corpus, pairs)
-    if mixed and not source.documents:
-        if before is None or task_before.get("corpus") != WORLD:
-            raise ValueError("--mixed learns from documents too, and there are none; give --corpus")
-        source = replace(source, documents=make_world(WorldConfig()).corpus, corpus=WORLD)
-    default_epochs = chosen.scratch_epochs if scratch else chosen.finetuning_epochs
-    base = chosen.scratch if scratch else chosen.finetuning
-    settings, epochs = settled(base, default_epochs, epochs, training)
-    if scratch:
-        texts = [*source.documents, *(text for pair in source.pairs for text in pair)]
-        tokens = make_tokenizer(tokenizer or chosen.tokenizer, texts)
+        mixed = chosen.mixed and bool(before) and bool(corpus or before.get("corpus"))
+    source = _to_finetune_on(before, corpus, pairs, mixed)
+    usual = chosen.finetuning_epochs if before else chosen.scratch_epochs
+    base = chosen.finetuning if before else chosen.scratch
+    settings, epochs = settled(base, usual, epochs, training)
+    if not before:
+        tokens = make_tokenizer(tokenizer or chosen.tokenizer, source.texts)
         torch.manual_seed(settings.seed)
-        loaded = make_model(preset or "small", tokens, attention, model or {})
+        loaded = make_model(preset, tokens, attention, model or {})
     wording = Wording(tokens)
     check_pairs(source.pairs, wording, loaded, str(pairs or WORLD))
     if held_out is None:
@@ -162,7 +153,7 @@ def finetune(
     learned, measured = hold_out(source.pairs, held_out, settings.seed)
     if not learned:
         raise ValueError(f"held-out share {held_out} leaves no pair to learn; give less")
-    if objective is not None and not mixed and before is None:
+    if objective is not None and not mixed and not before:
         raise ValueError("--objective is what the corpus is learned by meanwhile; give --mixed too")
     if overwrite:  # thresholds of the old model must not pass for those of the new
         (Path(out) / FILE_NAME).unlink(missing_ok=True)
@@ -180,7 +171,7 @@ def finetune(
             "stage": "finetune",
             "from": str(run),
             "objective": objective if mixed else None,
-            "preset": preset or "small",
+            "preset": preset,
             "corpus": source.corpus,
             "pairs": str(pairs or WORLD),
             "questions": len(learned),
@@ -194,6 +185,20 @@ def finetune(
     metrics = run_training(task, loaded, settings, tokens, out, resume, overwrite, quiet)
     keep_certainty(loaded, wording, out, learned, measured, Library(source.documents))
     return metrics
+
+
+def _to_finetune_on(
+    before: dict[str, Any], corpus: str | Path | None, pairs: str | Path | None, mixed: bool
+) -> Material:
+    """Questions, and documents where they are learned on or a tokeniser needs them."""
+    if before and not mixed and pairs is not None:
+        return Material([], read_pairs(pairs), str(corpus or ""))
+    source = material(corpus, pairs)
+    if not mixed or source.documents:
+        return source
+    if before.get("corpus") != WORLD:
+        raise ValueError("--mixed learns from documents too, and there are none; give --corpus")
+    return replace(source, documents=make_world(WorldConfig()).corpus, corpus=WORLD)
 
 
 def check_pairs(pairs: Sequence[Pair], wording: Wording, model: Decoder, what: str) -> None:

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnlab.models import Decoder, StackConfig
-from attnlab.tasks.knowledge import learn as learning
+from attnlab.tasks.knowledge import voting
 from attnlab.tasks.knowledge.data import Library, Relation
-from attnlab.tasks.knowledge.learn import Remembered, SelfMade, answer_from_documents
 from attnlab.tasks.knowledge.rows import Wording
+from attnlab.tasks.knowledge.voting import Remembered, SelfMade, answer_from_documents
 from attnlab.tokens import Characters
 
 DOCUMENTS = [
@@ -42,7 +42,7 @@ def vote(
         texts = [wording.tokenizer.decode(prompt) for prompt in prompts]
         return [next(v for word, v in ballot.items() if word in text) for text in texts]
 
-    monkeypatch.setattr(learning, "candidates", said)
+    monkeypatch.setattr(voting, "candidates", said)
     questions = [BORN.ask(name) for name in names]
     return answer_from_documents(readers, wording, Library(DOCUMENTS), [BORN], questions)
 
@@ -84,7 +84,7 @@ def test_shares_are_what_was_believed(confidence: float, others: dict[str, float
     assert first == "best"
     assert most + sum(share for _, share in rest) == pytest.approx(1)
     for text, share in rest:
-        assert others[text] >= learning.LEAST * confidence
+        assert others[text] >= voting.LEAST * confidence
         assert share * confidence == pytest.approx(most * others[text])
 
 
