@@ -4,6 +4,7 @@
     python benchmarks/knowledge.py long                   the same with more readers, at most 60
     python benchmarks/knowledge.py plain                  pretraining and finetuning, at most 60
     python benchmarks/knowledge.py none                   finetuning alone
+    python benchmarks/knowledge.py objectives             each by the same minutes, embedded world
     python benchmarks/knowledge.py baseline
     python benchmarks/knowledge.py speed                  500 questions at once against one by one
 
@@ -46,14 +47,14 @@ def attnlab(*arguments: object) -> str:
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
-def measured(train: Callable[[Path], Path], name: str, dev: Path) -> dict[str, Any]:
+def measured(train: Callable[[Path], Path], name: str, *dev: object) -> dict[str, Any]:
     """Minutes of training, then the share of right answers; RUNS keeps the run folders."""
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(os.environ.get("RUNS", temporary)) / name
         begin = time.perf_counter()
         run = train(folder)
         minutes = (time.perf_counter() - begin) / 60
-        found = json.loads(attnlab("evaluate", run, "--pairs", dev, "--json"))
+        found = json.loads(attnlab("evaluate", run, *dev, "--json"))
     return {"minutes": round(minutes, 2), "right": found["right"], "of": found["questions"]}
 
 
@@ -65,7 +66,7 @@ def learn(seed: int, options: list[str]) -> dict[str, Any]:
         attnlab("learn", *files, "--out", folder / "run", "--seed", seed, *options)
         return folder / "run"
 
-    return {"what": "learn", "seed": seed, **measured(train, f"learn-{seed}", dev)}
+    return {"what": "learn", "seed": seed, **measured(train, f"learn-{seed}", "--pairs", dev)}
 
 
 def plain(seed: int, options: list[str]) -> dict[str, Any]:
@@ -77,7 +78,11 @@ def plain(seed: int, options: list[str]) -> dict[str, Any]:
         attnlab("finetune", out, "--pairs", pairs, "--out", folder / "run", "--seed", seed)
         return folder / "run"
 
-    return {"what": "pretrain + finetune", "seed": seed, **measured(train, f"plain-{seed}", dev)}
+    return {
+        "what": "pretrain + finetune",
+        "seed": seed,
+        **measured(train, f"plain-{seed}", "--pairs", dev),
+    }
 
 
 def none(seed: int, options: list[str]) -> dict[str, Any]:
@@ -88,7 +93,31 @@ def none(seed: int, options: list[str]) -> dict[str, Any]:
         attnlab("finetune", "scratch", *files, "--out", folder / "run", "--seed", seed, *options)
         return folder / "run"
 
-    return {"what": "no pretraining", "seed": seed, **measured(train, f"none-{seed}", dev)}
+    return {
+        "what": "no pretraining",
+        "seed": seed,
+        **measured(train, f"none-{seed}", "--pairs", dev),
+    }
+
+
+OBJECTIVES = ("span", "lines", "lm", "entities:foreign=0", "entities", "entities+lm")
+
+
+def objectives(seed: int, options: list[str]) -> dict[str, Any]:
+    """People of the embedded world who were never asked about, after the same minutes of each."""
+    found: dict[str, Any] = {"what": "objectives", "seed": seed, "minutes of pretraining": 1.5}
+    for objective in OBJECTIVES:
+
+        def train(folder: Path, objective: str = objective) -> Path:
+            chosen = ["--objective", objective, "--minutes", 1.5, "--seed", seed, *options]
+            attnlab("pretrain", "--out", folder / "pretrained", *chosen)
+            out = ["--out", folder / "run"]
+            attnlab("finetune", folder / "pretrained", *out, "--minutes", 0.5, "--seed", seed)
+            return folder / "run"
+
+        row = measured(train, f"{objective.replace(':', '-')}-{seed}")
+        found[objective] = f"{row['right']} of {row['of']}"
+    return found
 
 
 def always(seed: int, options: list[str]) -> dict[str, Any]:
@@ -162,6 +191,7 @@ PARTS: dict[str, tuple[Callable[[int, list[str]], dict[str, Any]], list[str]]] =
     "long": (learn, LONG),
     "plain": (plain, []),
     "none": (none, []),
+    "objectives": (objectives, []),
     "baseline": (always, []),
     "speed": (speed, []),
 }
