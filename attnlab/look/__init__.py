@@ -1,0 +1,1 @@
+"""See what any model attends to."""
