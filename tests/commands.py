@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,12 +11,21 @@ import pytest
 from attnlab.cli import main
 
 
-def run(arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
-    """Exit code, standard output, standard error."""
-    code: Any = 0
+def call(arguments: str, program: Callable[[list[str]], Any] = main) -> Any:
+    """Exit code."""
     try:
-        main(shlex.split(arguments))
+        program(shlex.split(arguments))
     except SystemExit as ending:
-        code = ending.code or 0
+        return ending.code or 0
+    return 0
+
+
+def run(
+    arguments: str,
+    capsys: pytest.CaptureFixture[str],
+    program: Callable[[list[str]], Any] = main,
+) -> tuple[int, str, str]:
+    """Exit code, standard output, standard error."""
+    code = call(arguments, program)
     captured = capsys.readouterr()
     return code, captured.out, captured.err

@@ -1,10 +1,57 @@
 from __future__ import annotations
 
+import os
+import shutil
+from pathlib import Path
+
 import hypothesis
+import pytest
 import torch
+
+from attnlab.tasks.knowledge.world import World, WorldConfig, make_world
+from tests.course_files import write_files
+from tests.knowledge_runs import make_runs
 
 # No deadline: the machines are shared, and a slow example is not a wrong one. The same examples in
 # every run, so that a failure in CI is the failure at home.
 hypothesis.settings.register_profile("attnlab", deadline=None, derandomize=True, database=None)
 hypothesis.settings.load_profile("attnlab")
 torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def default_world() -> World:
+    return make_world(WorldConfig())
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small world, and one run of each kind; nobody changes them."""
+    folder = tmp_path_factory.mktemp("knowledge")
+    make_runs(folder)
+    return folder
+
+
+@pytest.fixture
+def here(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of one's own with all of it."""
+    shutil.copytree(made, tmp_path / "here")
+    monkeypatch.chdir(tmp_path / "here")
+    return tmp_path / "here"
+
+
+@pytest.fixture
+def course_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of one's own with files like the course's."""
+    monkeypatch.chdir(tmp_path)
+    return write_files(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def course_data() -> Path:
+    """The course's own files."""
+    folder = Path(os.environ.get("ATTNLAB_DATA", "")) / "knowledge"
+    names = ("wiki.txt", "birth_places_train.tsv", "birth_dev.tsv")
+    if "ATTNLAB_DATA" not in os.environ or not all((folder / name).exists() for name in names):
+        pytest.skip("the course's files are not here: ATTNLAB_DATA names no folder with them")
+    return folder

@@ -8,9 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from attnlab.models import Decoder
+from attnlab.tasks.knowledge import material
 from attnlab.tasks.knowledge.answers import Answer
-from attnlab.tasks.knowledge.certainty import Certainty, thresholds
+from attnlab.tasks.knowledge.certainty import Certainty, fit, thresholds
 from attnlab.tasks.knowledge.data import Relation
+from attnlab.tasks.knowledge.rows import Wording
 
 
 def answers_of(rows: list[tuple[float, bool]]) -> tuple[list[Answer], list[str]]:
@@ -84,3 +87,21 @@ def test_certainty_there_and_back(tmp_path: Path) -> None:
         *("known", "known", "unsure", "unsure", "guess")
     ]
     assert CERTAIN.relations == [Relation("Where was ", " born?")]
+
+
+def test_thresholds_come_from_held_out_pairs_where_there_are_enough(made: Path) -> None:
+    model, tokens, _ = material.load_knowledge(made / "learned")
+    assert isinstance(model, Decoder)
+    pairs = [(f"Where was {name} born?", "Rome") for name in "abcdefghijklmnopqrstuvwxyz"]
+    for held, words in ((pairs[:22], "22 held-out"), (pairs[:5], "4 training pairs it has")):
+        found = fit(
+            model,
+            Wording(tokens),
+            held_out=held,
+            learned=pairs[22:],
+            names=["b", "a", "b"],
+            relations=[Relation("Where was ", " born?")],
+        )
+        assert found.fitted_on.startswith(words)
+        assert found.names == ["a", "b"]
+        assert found.commonest == "Rome"

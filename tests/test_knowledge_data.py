@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import string
 import tempfile
 from collections.abc import Callable
@@ -397,25 +396,17 @@ def test_rows_by_hand() -> None:
 # The course's files
 
 
-@pytest.fixture(scope="module")
-def real() -> Path:
-    folder = Path(os.environ.get("ATTNLAB_DATA", "")) / "knowledge"
-    if "ATTNLAB_DATA" not in os.environ or not (folder / "wiki.txt").exists():
-        pytest.skip("the course's files are not here: ATTNLAB_DATA names no folder with them")
-    return folder
-
-
-def test_the_courses_files(real: Path) -> None:
-    library = Library(read_corpus(real / "wiki.txt"))
-    pairs = read_pairs(real / "birth_places_train.tsv")
+def test_the_courses_files(course_data: Path) -> None:
+    library = Library(read_corpus(course_data / "wiki.txt"))
+    pairs = read_pairs(course_data / "birth_places_train.tsv")
     asked = [question for question, _ in pairs]
     born = Relation("Where was ", " born?")
     assert relations_in(asked, library) == [born]
     assert relations_in(asked, Library([])) == [born]
     for name in ("birth_dev.tsv", "birth_test_inputs.tsv"):
-        asked += [question for question, _ in read_questions(real / name)]
+        asked += [question for question, _ in read_questions(course_data / name)]
     names = [born.name_in(question) for question in asked]
     assert len(names) == 2937
     assert sum(name not in library.by_title for name in names) <= 2
-    answers = [answer for _, answer in read_questions(real / "birth_test_inputs.tsv")]
+    answers = [answer for _, answer in read_questions(course_data / "birth_test_inputs.tsv")]
     assert set(answers) == {None}

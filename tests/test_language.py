@@ -5,30 +5,19 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
-from attnlab.cli import main
 from attnlab.models import StackConfig
 from attnlab.tasks.language import recipe
 from attnlab.tasks.language.task import IGNORE, Corpus, LanguageTask
 from attnlab.tokens import Bytes, Characters
 from attnlab.training import Run, Settings
+from tests.commands import run
 
 TEXT = "".join(f"{i % 7} and {i % 5} make {i % 7 + i % 5}. " for i in range(600))
 SMALL = "--steps 30 --width 32 --layers 1 --heads 2 --context 24 --batch-tokens 512 --warmup 5"
-
-
-def run(arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
-    code: Any = 0
-    try:
-        main(arguments.split(" "))
-    except SystemExit as ending:
-        code = ending.code or 0
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -22,11 +23,12 @@ from attnlab.models import (
     ViT,
     ViTConfig,
 )
-from attnlab.training import Batch, Task, mix
+from attnlab.training import Batch, Run, Settings, Task, mix, train
 
 VOCABULARY, MASK = 9, 1
 SMALL = {"bigbird": "bigbird:block=2", "window": "window:window=6", "linformer": "linformer:rank=6"}
 FEATURES = {"favor": "favor:features=32", "fourier": "fourier:features=64"}
+BASE: dict[str, Any] = {"steps": 100, "batch_rows": 32, "warmup": 10, "rate": 1e-2, "device": "cpu"}
 
 
 def attention(name: str) -> str:
@@ -179,3 +181,10 @@ def make(kind: str, name: str = "softmax", **changes: Any) -> tuple[Task, Model]
         settings = ViTConfig(4, **sizes, layers=2, heads=2, attention=attention(name))
         return Corner(), ViT(settings)
     return Corner(), ConvNet(ConvNetConfig(4, channels=1, width=8, stages=2, blocks=1))
+
+
+def run_tiny(folder: Path, kind: str = "decoder", name: str = "softmax", **changes: Any) -> Any:
+    options = {key: changes.pop(key) for key in ("resume", "overwrite") if key in changes}
+    model_changes = changes.pop("model", {})
+    task, model = make(kind, name, **model_changes)
+    return train(task, model, Settings(**{**BASE, **changes}), Run(folder), quiet=True, **options)
