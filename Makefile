@@ -1,6 +1,7 @@
 # make demo   set up and teach a model facts    make test   set up and run the tests
 # make lint   style and types               make test-slow   what takes minutes
-# make scaling   the cost benchmark         make clean
+# make scaling   the cost benchmark         make web   build the pages' scripts anew
+# make clean
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -8,7 +9,7 @@ INSTALLED := $(VENV)/.installed
 # also reaches the isolated environment in which pip builds the package
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 
-.PHONY: demo test test-slow lint scaling clean
+.PHONY: demo test test-slow lint scaling web clean
 
 demo: $(INSTALLED)
 	$(BIN)/attnlab demo --overwrite
@@ -28,6 +29,14 @@ lint: $(INSTALLED)
 scaling: $(INSTALLED)
 	$(BIN)/python benchmarks/scaling.py
 
+# the built scripts are part of the package: users need no Node
+web: web/node_modules
+	cd web && npm run --silent build
+
+web/node_modules: web/package.json web/package-lock.json
+	cd web && npm ci --silent --no-audit --no-fund
+	touch $@
+
 # torch goes first and alone: pip then keeps the pinned build instead of choosing one for a package that wants "torch"
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -36,5 +45,5 @@ $(INSTALLED): pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) web/node_modules build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find attnlab tests benchmarks examples -name __pycache__ -type d -exec rm -rf {} +

@@ -53,6 +53,11 @@ app.command(
     name="knowledge",
     help="Learn facts from a corpus, answer questions, and know what is known.",
 )
+app.command(
+    "attnlab.cli.look:look",
+    name="look",
+    help="See what a model attends to: one page that works offline.",
+)
 app.command("attnlab.cli.runs:app", name="runs", help="List training runs, or show one.")
 
 

@@ -1,0 +1,212 @@
+"""`attnlab.look`: from a model and a text to something that shows itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import attnlab
+from attnlab.look.file import MAGIC, header_and_blocks, pack, read, save
+from attnlab.look.page import render, save_page
+from attnlab.look.records import Capture, Side
+from attnlab.look.sides import Limits, side_of
+from attnlab.look.subjects import OwnSubject, Subject, Wish, open_own
+from attnlab.models import MODELS, Model
+from attnlab.tokens import Tokenizer
+
+SUFFIX = ".attnlab"
+FRAME = 720  # pixels that a notebook gives to a page where there is no widget
+
+
+class Looked:
+    """A capture that shows itself in a notebook and saves itself as a page or a capture file."""
+
+    def __init__(self, capture: Capture) -> None:
+        self.capture = capture
+
+    @property
+    def sides(self) -> list[Side]:
+        return self.capture.sides
+
+    @property
+    def difference(self) -> float | None:
+        """The largest between weights times values and what a layer gave."""
+        found = [layer.difference for side in self.sides for layer in side.layers]
+        checked = [each for each in found if each is not None]
+        return max(checked) if checked else None
+
+    @cached_property
+    def packed(self) -> tuple[dict[str, Any], list[bytes]]:
+        return pack(self.capture)
+
+    def save(self, path: str | Path, *, overwrite: bool = True) -> Path:
+        """A page, or a capture file where the name ends with .attnlab."""
+        path = Path(path)
+        if path.suffix == SUFFIX:
+            if path.exists() and not overwrite:
+                raise ValueError(f"{path}: is there already; choose another file or overwrite")
+            save(self.capture, path)
+        else:
+            save_page(path, *self.packed, overwrite)
+        return path
+
+    def widget(self) -> Any:
+        """For notebooks; needs anywidget."""
+        from attnlab.look.widget import make_widget
+
+        return make_widget(*self.packed)
+
+    def _repr_mimebundle_(self, **options: Any) -> Any:
+        try:
+            widget = self.widget()
+        except ImportError:
+            return {"text/html": self._frame(), "text/plain": repr(self)}
+        return widget._repr_mimebundle_(**options)
+
+    def _frame(self) -> str:
+        """The page in a frame that may run its own script and nothing else."""
+        from attnlab.charts import escape
+
+        page = escape(render(*self.packed))
+        style = f"width:100%;height:{FRAME}px;border:0"
+        return f'<iframe sandbox="allow-scripts allow-downloads" srcdoc="{page}" style="{style}"></iframe>'
+
+    def __repr__(self) -> str:
+        sides = "; ".join(f"{side.label}: {len(side.layers)} layers" for side in self.sides)
+        return f"Looked({self.capture.title!r}, {sides})"
+
+
+def look(
+    model: Any,
+    text: str | None = None,
+    *,
+    pair: str | None = None,
+    image: str | Path | None = None,
+    generate: int = 0,
+    tokenizer: Any = None,
+    compare: Any = None,
+    compare_tokenizer: Any = None,
+    untrained: bool = False,
+    compare_text: str | None = None,
+    neurons: bool = False,
+    layers: Sequence[int] | None = None,
+    heads: Sequence[int] | None = None,
+    max_tokens: int = 2048,
+    gradients: bool = True,
+    control: bool = True,
+    seed: int = 0,
+    title: str | None = None,
+) -> Looked:
+    """See what a model attends to when it reads a text or an image.
+
+    `model`: a folder (attnlab's or Hugging Face's), a capture file, or a model in memory, which
+    needs its `tokenizer` (or image processor). Give one of `compare` (another model), `untrained`
+    or `compare_text` to see two sides. `neurons` keeps q, k and v too. `control`: the patterns of
+    an untrained model stand beside those of each head.
+    """
+    if isinstance(model, str | Path) and is_capture(Path(model)):
+        return Looked(read(Path(model)))
+    if (compare is not None) + untrained + (compare_text is not None) > 1:
+        raise ValueError("compare, untrained and compare_text; give one of them")
+    wish = Wish(text, pair, Path(image) if image is not None else None, generate)
+    limits = Limits(layers, heads, max_tokens, neurons, gradients)
+    subject = open_subject(model, tokenizer)
+    prepared = subject.prepare(wish)
+    side, notes = side_of(subject, prepared, limits, control=seed if control else None)
+    sides = [side]
+    if untrained:
+        other, more = side_of(subject.untrained(seed), prepared, limits)
+    elif compare_text is not None:
+        other, more = side_of(subject, subject.prepare(replace(wish, text=compare_text)), limits)
+        side.label, other.label = "first text", "second text"
+        other.control = None
+    elif compare is not None:
+        second = open_subject(compare, compare_tokenizer or tokenizer)
+        other, more = side_of(second, second.prepare(wish), limits)
+    if untrained or compare_text is not None or compare is not None:
+        sides.append(other)
+        notes += [note for note in more if note not in notes]
+    shown = title or _title(subject, wish)
+    return Looked(Capture(shown, sides, notes, versions()))
+
+
+def check_out(out: Path, overwrite: bool) -> None:
+    """Before anything is computed."""
+    if out.is_dir():
+        raise ValueError(f"{out}: is a folder; name a file, as look.html")
+    if out.suffix not in (".html", ".htm", SUFFIX):
+        raise ValueError(f"{out}: name a page, NAME.html, or a capture file, NAME{SUFFIX}")
+    if not out.parent.is_dir():
+        raise ValueError(f"{out}: there is no folder {out.parent}; make it first")
+    if out.exists() and not overwrite:
+        raise ValueError(f"{out}: is there already; give --overwrite or another name")
+
+
+def open_subject(model: Any, tokenizer: Any = None) -> Subject:
+    if isinstance(model, Subject):
+        return model
+    if isinstance(model, str | Path):
+        return _open(Path(model))
+    if isinstance(model, Model):
+        if tokenizer is not None and not isinstance(tokenizer, Tokenizer):
+            raise ValueError("tokenizer: give one of attnlab.tokens with a model of attnlab")
+        return OwnSubject(model, tokenizer, type(model).__name__, asked=False)
+    if isinstance(model, torch.nn.Module) and hasattr(model, "main_input_name"):
+        from attnlab.look.hf_subjects import HuggingFaceSubject
+
+        name = str(getattr(model.config, "name_or_path", "")) or type(model).__name__
+        return HuggingFaceSubject(model, tokenizer, Path(name).name)
+    raise ValueError(
+        f"cannot look at {type(model).__name__}; give a folder, a model of attnlab, or a Hugging "
+        "Face model with its tokenizer"
+    )
+
+
+def _open(path: Path) -> Subject:
+    if not path.exists():
+        raise ValueError(f"{path}: is not there; give a folder with a model, or a capture file")
+    if path.is_dir():
+        config = path / "config.json"
+        try:
+            found = json.loads(config.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise ValueError(f"{path}: holds no model; config.json is missing") from None
+        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+            raise ValueError(f"{config}: not JSON ({error})") from None
+        own = isinstance(found, dict) and ("training" in found or found.get("model") in MODELS)
+        if own:
+            return open_own(path)
+    from attnlab.look.hf_subjects import open_huggingface
+
+    return open_huggingface(path)
+
+
+def is_capture(path: Path) -> bool:
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(len(MAGIC)) == MAGIC
+
+
+def versions() -> dict[str, str]:
+    import sys
+
+    found = {"attnlab": attnlab.__version__, "torch": torch.__version__}
+    if "transformers" in sys.modules:
+        found["transformers"] = sys.modules["transformers"].__version__
+    return found
+
+
+def _title(subject: Subject, wish: Wish) -> str:
+    shown = wish.image.name if wish.image is not None else wish.text or ""
+    shown = shown if len(shown) <= 80 else f"{shown[:79]}…"
+    return f"{subject.label}: {shown}"
+
+
+__all__ = ["Looked", "header_and_blocks", "look", "open_subject"]

@@ -1,0 +1,121 @@
+"""One model on one input, with all that a page shows of it.
+
+Letters: H heads, T queries, S keys, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Sequenced
+from dataclasses import dataclass
+
+import torch
+
+from attnlab.look.capture import Seen, capture
+from attnlab.look.flow import attention_flow
+from attnlab.look.patterns import head_patterns
+from attnlab.look.records import Layer, NextTokens, Pattern, Sequence, Side
+from attnlab.look.subjects import Prepared, Said, Subject, target_of
+
+LIKELIEST = 10  # next tokens that are kept for each position
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much is captured."""
+
+    layers: Sequenced[int] | None = None
+    heads: Sequenced[int] | None = None
+    max_tokens: int = 2048
+    neurons: bool = False
+    """q, k and v too."""
+    gradients: bool = True
+
+
+def side_of(
+    subject: Subject, prepared: Prepared, limits: Limits, *, control: int | None = None
+) -> tuple[Side, list[str]]:
+    """What the model attends to, and notes; `control` is the seed of an untrained one."""
+    _check_size(prepared, limits)
+    seen, said, target = _watched(subject, prepared, limits)
+    places = [place(layer, prepared.sequences) for layer in seen.layers]
+    side = Side(
+        label=subject.label,
+        model=subject.about(),
+        sequences=prepared.sequences,
+        layers=seen.layers,
+        places=places,
+        patterns=_patterns(seen.layers, places, prepared.sequences),
+        next=next_tokens(subject, prepared, said),
+        flow=attention_flow(seen.layers, places, prepared.sequences),
+    )
+    side.flow.target = target
+    if control is not None:
+        fresh, _, _ = _watched(subject.untrained(control), prepared, Limits(
+            limits.layers, limits.heads, limits.max_tokens, gradients=False
+        ))  # fmt: skip
+        side.control = _patterns(fresh.layers, places, prepared.sequences)
+    return side, list(seen.notes)
+
+
+def _watched(subject: Subject, prepared: Prepared, limits: Limits) -> tuple[Seen, Said, str]:
+    with capture(
+        subject.model,
+        qkv=limits.neurons,
+        gradients=limits.gradients,
+        layers=limits.layers,
+        heads=limits.heads,
+        max_tokens=limits.max_tokens,
+    ) as seen:
+        if not limits.gradients:
+            with torch.no_grad():
+                return_value = subject.run(prepared)
+            return seen, return_value, ""
+        with torch.enable_grad():
+            said = subject.run(prepared)
+            value, meaning = target_of(said, subject.token)
+            value.backward()
+    subject.model.zero_grad(set_to_none=True)
+    return seen, Said(said.values.detach(), said.meaning), meaning
+
+
+def _check_size(prepared: Prepared, limits: Limits) -> None:
+    longest = max(len(sequence.texts) for sequence in prepared.sequences)
+    if longest > limits.max_tokens:
+        raise ValueError(
+            f"the input has {longest} tokens; --max-tokens is {limits.max_tokens}: "
+            "give a shorter text, or more of them with fewer --layers"
+        )
+
+
+def place(layer: Layer, sequences: Sequenced[Sequence]) -> tuple[int, int]:
+    """The sequences of a layer's queries and keys: of two, the first is the encoder's."""
+    last = len(sequences) - 1
+    if layer.kind == "cross":
+        return last, 0
+    here = 0 if layer.stack == "encoder" else last
+    return here, here
+
+
+def _patterns(
+    layers: Sequenced[Layer],
+    places: Sequenced[tuple[int, int]],
+    sequences: Sequenced[Sequence],
+) -> list[list[Pattern]]:
+    return [
+        head_patterns(layer, sequences[queries], sequences[keys])
+        for layer, (queries, keys) in zip(layers, places, strict=True)
+    ]
+
+
+def next_tokens(subject: Subject, prepared: Prepared, said: Said) -> NextTokens | None:
+    if prepared.written is None or said.meaning != "next":
+        return None
+    likely = said.values.float().softmax(-1)  # (T, V)
+    values, tokens = likely.topk(min(LIKELIEST, likely.shape[1]), dim=-1)
+    top = [
+        [(subject.token(token), value) for token, value in zip(ids, row, strict=True)]
+        for ids, row in zip(tokens.tolist(), values.tolist(), strict=True)
+    ]
+    follows = torch.tensor(prepared.ids[1:], dtype=torch.int64)
+    actual: list[float | None] = likely[:-1].gather(1, follows[:, None])[:, 0].tolist()
+    return NextTokens(prepared.written, top, [*actual, None])
