@@ -31,6 +31,8 @@ class Layer:
     normalised: bool
     """Rows sum to 1 (or to 0, with nothing to look at)."""
     scale: float | None = None
+    start: int = 0
+    """Position of the first query: above 0 where the queries before were not captured."""
     weights: Tensor | None = None
     """(H, T, S)."""
     q: Tensor | None = None

@@ -5,10 +5,13 @@ Letters: H heads, T queries, S keys, V vocabulary.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from collections.abc import Sequence as Sequenced
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
+from torch import nn
 
 from attnlab.look.capture import Seen, capture
 from attnlab.look.flow import attention_flow
@@ -58,24 +61,39 @@ def side_of(
 
 
 def _watched(subject: Subject, prepared: Prepared, limits: Limits) -> tuple[Seen, Said, str]:
-    with capture(
-        subject.model,
-        qkv=limits.neurons,
-        gradients=limits.gradients,
-        layers=limits.layers,
-        heads=limits.heads,
-        max_tokens=limits.max_tokens,
-    ) as seen:
-        if not limits.gradients:
-            with torch.no_grad():
-                return_value = subject.run(prepared)
-            return seen, return_value, ""
-        with torch.enable_grad():
-            said = subject.run(prepared)
+    """Run the model once, and backward if gradients are wanted."""
+    meaning = ""
+    with (
+        _frozen(subject.model),
+        torch.set_grad_enabled(limits.gradients),
+        capture(
+            subject.model,
+            qkv=limits.neurons,
+            gradients=limits.gradients,
+            layers=limits.layers,
+            heads=limits.heads,
+            max_tokens=limits.max_tokens,
+        ) as seen,
+    ):
+        said = subject.run(prepared)
+        if limits.gradients:
             value, meaning = target_of(said, subject.token)
-            value.backward()
-    subject.model.zero_grad(set_to_none=True)
+            if value.requires_grad:  # else nothing was captured that it could depend on
+                value.backward()
     return seen, Said(said.values.detach(), said.meaning), meaning
+
+
+@contextmanager
+def _frozen(model: nn.Module) -> Iterator[None]:
+    """No gradient for any parameter: none is wanted, and they would take the model's size again."""
+    learned = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    for parameter in learned:
+        parameter.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for parameter in learned:
+            parameter.requires_grad_(True)
 
 
 def _check_size(prepared: Prepared, limits: Limits) -> None:

@@ -1,0 +1,248 @@
+// How much each head changed between the two sides of a capture, and which head stands for which.
+
+import type { Opened, Weights } from '../capture';
+import type { Need } from '../view';
+import { align, type Alignment } from './align';
+import { counterpart, otherSide } from './counterpart';
+
+export interface Change {
+  layer: number; // of the side that is looked from
+  head: number; // index among the layer's kept heads
+  otherLayer: number;
+  otherHead: number;
+  change: number; // 0: the same, 1: nothing in common
+}
+
+export interface Ranking {
+  changes: Change[]; // largest first
+  exact: boolean; // from the weights, not from the small maps
+  how: string; // one sentence
+}
+
+// Weights of both sides that may be opened only to rank heads, and cells read to rank all of them.
+const MOST_OPENED = 48_000_000;
+const MOST_READ = 4_000_000;
+
+// Mean over rows of the total variation distance, where rows sum to 1. Divided by what both rows
+// hold, it stays between 0 and 1 for rows that do not. What stands at tokens of one side only is
+// counted as one further key, so that a head that moved there has changed.
+export function distance(
+  first: Weights, firstHead: number, second: Weights, secondHead: number,
+  queries: Alignment, keys: Alignment, mostRows = Infinity,
+): number {
+  const rows = queries.left.length;
+  const read = Math.min(rows, Math.max(1, Math.floor(mostRows)));
+  let total = 0;
+  for (let n = 0; n < read; n++) {
+    const at = Math.floor(((n + 0.5) * rows) / read);
+    const a = first.row(firstHead, queries.left[at]);
+    const b = second.row(secondHead, queries.right[at]);
+    total += rowDistance(a, b, keys);
+  }
+  return read === 0 ? 0 : total / read;
+}
+
+function rowDistance(a: Float32Array, b: Float32Array, keys: Alignment): number {
+  let apart = 0;
+  let held = 0;
+  let restA = sum(a);
+  let restB = sum(b);
+  for (let i = 0; i < keys.left.length; i++) {
+    const p = a[keys.left[i]];
+    const q = b[keys.right[i]];
+    apart += Math.abs(p - q);
+    held += Math.abs(p) + Math.abs(q);
+    restA -= p;
+    restB -= q;
+  }
+  if (keys.left.length < a.length || keys.right.length < b.length) {
+    apart += Math.abs(restA - restB);
+    held += Math.abs(restA) + Math.abs(restB);
+  }
+  return held > 0 ? Math.min(1, apart / held) : 0;
+}
+
+function sum(values: Float32Array): number {
+  let total = 0;
+  for (const value of values) total += value;
+  return total;
+}
+
+// Small maps of one side, each row a distribution, stretched to a common size.
+interface Maps {
+  size: number;
+  starts: number[]; // of each layer, in maps
+  rows: Float32Array;
+}
+
+export function distributions(values: Float32Array, maps: number, from: number, to: number): Float32Array {
+  const rows = new Float32Array(maps * to * to);
+  for (let row = 0; row < maps * to; row++) {
+    const map = Math.floor(row / to);
+    const start = (map * from + Math.floor(((row % to) * from) / to)) * from;
+    let held = 0;
+    for (let j = 0; j < to; j++) {
+      const value = values[start + Math.floor((j * from) / to)];
+      rows[row * to + j] = value;
+      held += Math.abs(value);
+    }
+    if (held > 0) for (let j = 0; j < to; j++) rows[row * to + j] /= held;
+  }
+  return rows;
+}
+
+// Mean total variation distance of the rows of two small maps. Two empty rows are no row.
+export function smallDistance(
+  first: Float32Array, firstMap: number, second: Float32Array, secondMap: number, size: number,
+): number {
+  let [total, rows] = [0, 0];
+  for (let i = 0; i < size; i++) {
+    const [a, b] = [(firstMap * size + i) * size, (secondMap * size + i) * size];
+    let [apart, held] = [0, 0];
+    for (let j = 0; j < size; j++) {
+      apart += Math.abs(first[a + j] - second[b + j]);
+      held += Math.abs(first[a + j]) + Math.abs(second[b + j]);
+    }
+    if (held === 0) continue;
+    total += Math.min(1, apart / 2);
+    rows++;
+  }
+  return rows === 0 ? 0 : total / rows;
+}
+
+// What a ranking needs: the small maps, and the weights too where opening them all is cheap.
+export function rankingNeeds(opened: Opened, side: number): Need[] {
+  const other = otherSide(side);
+  const needs: Need[] = [{ side, small: true }, { side: other, small: true }];
+  return affordable(opened) ? [...needs, ...exactNeeds(opened, side)] : needs;
+}
+
+function affordable(opened: Opened): boolean {
+  let cells = 0;
+  for (const side of opened.header.sides) {
+    for (const layer of side.layers) cells += layer.weights.shape.reduce((a, b) => a * b, 1);
+  }
+  return cells <= MOST_OPENED;
+}
+
+function exactNeeds(opened: Opened, side: number): Need[] {
+  const sides = opened.header.sides;
+  const layers = sides[side].layers.map((_, layer) => layer);
+  const theirs = new Set(layers.map((layer) =>
+    counterpart(sides[side], sides[otherSide(side)], layer, 0).layer));
+  const weights = (at: number, layer: number): Need => ({ side: at, layer, parts: ['weights'] });
+  return [...layers.map((layer) => weights(side, layer)),
+    ...[...theirs].map((layer) => weights(otherSide(side), layer))];
+}
+
+const alignments = new WeakMap<Opened, Map<string, Alignment>>();
+const rankings = new WeakMap<Opened, Map<string, Ranking>>();
+
+function remembered<T>(memory: WeakMap<Opened, Map<string, T>>, opened: Opened, key: string,
+  make: () => T): T {
+  let known = memory.get(opened);
+  if (!known) memory.set(opened, (known = new Map()));
+  const found = known.get(key);
+  if (found !== undefined) return found;
+  const made = make();
+  known.set(key, made);
+  return made;
+}
+
+// Tokens of a sequence of this side that stand in a sequence of the other one.
+export function aligned(opened: Opened, side: number, sequence: number, theirs: number): Alignment {
+  const other = otherSide(side);
+  return remembered(alignments, opened, `${side} ${sequence} ${theirs}`, () =>
+    align(opened.header.sides[side].sequences[sequence].tokens,
+      opened.header.sides[other].sequences[theirs].tokens));
+}
+
+// All heads of a side, those that changed most first. Exact once every layer is open: half of it
+// exact would put the layers that were visited on top, since small maps hide some of the change.
+export function ranking(opened: Opened, side: number): Ranking {
+  const exact = rankings.get(opened)?.has(`${side} true`) || opened.ready(exactNeeds(opened, side));
+  return remembered(rankings, opened, `${side} ${exact}`, () => {
+    const mostRows = exact ? rowsToRead(opened, side) : 0;
+    const changes = exact ? exactChanges(opened, side, mostRows) : smallChanges(opened, side);
+    changes.sort((a, b) => b.change - a.change || a.layer - b.layer || a.head - b.head);
+    return { changes, exact, how: explained(opened, side, exact, mostRows) };
+  });
+}
+
+function everyHead(opened: Opened, side: number): Change[] {
+  const mine = opened.header.sides[side];
+  const other = opened.header.sides[otherSide(side)];
+  return mine.layers.flatMap((info, layer) => info.heads.map((_, head) => {
+    const its = counterpart(mine, other, layer, head);
+    return { layer, head, otherLayer: its.layer, otherHead: its.head, change: 0 };
+  }));
+}
+
+function rowsToRead(opened: Opened, side: number): number {
+  const perRow = opened.header.sides[side].layers.reduce((cells, layer) =>
+    cells + 2 * layer.weights.shape[0] * layer.weights.shape[2], 0);
+  return Math.max(8, Math.floor(MOST_READ / Math.max(1, perRow)));
+}
+
+function exactChanges(opened: Opened, side: number, mostRows: number): Change[] {
+  return everyHead(opened, side).map((at) => ({
+    ...at, change: changeOf(opened, side, at.layer, at.head, at.otherLayer, at.otherHead, mostRows),
+  }));
+}
+
+// The change between two heads whose layers are open.
+export function changeOf(opened: Opened, side: number, layer: number, head: number,
+  otherLayer: number, otherHead: number, mostRows = Infinity): number {
+  const mine = opened.weights(side, layer);
+  const its = opened.weights(otherSide(side), otherLayer);
+  const queries = aligned(opened, side, mine.layer.queries, its.layer.queries);
+  const keys = aligned(opened, side, mine.layer.keys, its.layer.keys);
+  return distance(mine, head, its, otherHead, queries, keys, mostRows);
+}
+
+function smallMaps(opened: Opened, side: number): Maps {
+  const sizes = opened.header.sides.map((each) => each.small.shape[1]);
+  const size = Math.max(...sizes);
+  const { small, layers } = opened.header.sides[side];
+  let maps = 0;
+  const starts = layers.map((layer) => {
+    maps += layer.heads.length;
+    return maps - layer.heads.length;
+  });
+  const shares = opened.values(small).map((byte) => (byte / 255) ** 2); // bytes hold square roots
+  const rows = distributions(shares, maps, sizes[side], size);
+  return { size, starts, rows };
+}
+
+const keptMaps = new WeakMap<Opened, Map<string, Maps>>();
+
+const mapsOf = (opened: Opened, side: number): Maps =>
+  remembered(keptMaps, opened, String(side), () => smallMaps(opened, side));
+
+function smallChanges(opened: Opened, side: number): Change[] {
+  const [mine, its] = [mapsOf(opened, side), mapsOf(opened, otherSide(side))];
+  return everyHead(opened, side).map((at) => ({
+    ...at,
+    change: smallDistance(mine.rows, mine.starts[at.layer] + at.head,
+      its.rows, its.starts[at.otherLayer] + at.otherHead, mine.size),
+  }));
+}
+
+// How far every head of the other side is from this one, from the small maps: one list per layer.
+export function likeness(opened: Opened, side: number, layer: number, head: number): number[][] {
+  const [mine, its] = [mapsOf(opened, side), mapsOf(opened, otherSide(side))];
+  return opened.header.sides[otherSide(side)].layers.map((info, i) => info.heads.map((_, j) =>
+    smallDistance(mine.rows, mine.starts[layer] + head, its.rows, its.starts[i] + j, mine.size)));
+}
+
+function explained(opened: Opened, side: number, exact: boolean, mostRows: number): string {
+  if (!exact) {
+    return 'Change is estimated from the small maps (position by position), because opening all '
+      + 'weights would take long; the number of the head that is shown is exact.';
+  }
+  const longest = Math.max(0, ...opened.header.sides[side].layers.map((layer) =>
+    layer.weights.shape[1]));
+  const rows = longest > mostRows ? ` of ${mostRows} queries, evenly spread` : '';
+  return `Change is the mean total variation distance of rows, from the weights${rows}: `
+    + '0 the same, 1 nothing in common.';
+}
