@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from attnlab.create import attention as attention
     from attnlab.create import create_mechanism as create_mechanism
+    from attnlab.look.capture import capture as capture
     from attnlab.mask import Mask as Mask
     from attnlab.mechanism import Mechanism as Mechanism
     from attnlab.mechanisms import MECHANISMS as MECHANISMS
@@ -20,9 +21,10 @@ _PUBLIC = {
     "Mask": "attnlab.mask",
     "Mechanism": "attnlab.mechanism",
     "attention": "attnlab.create",
+    "capture": "attnlab.look.capture",
     "create_mechanism": "attnlab.create",
 }
-__all__ = ["MECHANISMS", "Mask", "Mechanism", "attention", "create_mechanism"]
+__all__ = ["MECHANISMS", "Mask", "Mechanism", "attention", "capture", "create_mechanism"]
 
 
 def __getattr__(name: str) -> Any:

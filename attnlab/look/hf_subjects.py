@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,16 @@ import torch
 from attnlab.huggingface import load_model
 from attnlab.look.pictures import read_picture
 from attnlab.look.records import Picture, Sequence
-from attnlab.look.subjects import WRITTEN, Prepared, Said, Subject, Wish, patches, words_of
+from attnlab.look.subjects import (
+    WRITTEN,
+    Prepared,
+    Said,
+    Subject,
+    Wish,
+    patches,
+    shown_name,
+    words_of,
+)
 
 
 class HuggingFaceSubject(Subject):
@@ -73,7 +83,10 @@ class HuggingFaceSubject(Subject):
         return HuggingFaceSubject(fresh, self.reader, f"{self.label}, untrained")
 
     def _read(self, text: str, pair: str | None) -> dict[str, torch.Tensor]:
-        return dict(self.reader(text, pair, return_tensors="pt"))
+        """What the tokenizer gives and the model takes: some give token types to any model."""
+        taken = inspect.signature(self.model.forward).parameters
+        read = self.reader(text, pair, return_tensors="pt")
+        return {name: value for name, value in read.items() if name in taken}
 
     def _written(self, inputs: dict[str, Any], count: int) -> list[int]:
         with torch.no_grad():
@@ -171,4 +184,4 @@ def _is_word_piece(tokenizer: Any) -> bool:
 
 def open_huggingface(path: Path) -> HuggingFaceSubject:
     model, reader = load_model(path)
-    return HuggingFaceSubject(model, reader, path.resolve().name)
+    return HuggingFaceSubject(model, reader, shown_name(path))

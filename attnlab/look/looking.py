@@ -73,9 +73,9 @@ class Looked:
         """The page in a frame that may run its own script and nothing else."""
         from attnlab.charts import escape
 
-        page = escape(render(*self.packed))
-        style = f"width:100%;height:{FRAME}px;border:0"
-        return f'<iframe sandbox="allow-scripts allow-downloads" srcdoc="{page}" style="{style}"></iframe>'
+        page, style = escape(render(*self.packed)), f"width:100%;height:{FRAME}px;border:0"
+        rights = "allow-scripts allow-downloads"
+        return f'<iframe sandbox="{rights}" srcdoc="{page}" style="{style}"></iframe>'
 
     def __repr__(self) -> str:
         sides = "; ".join(f"{side.label}: {len(side.layers)} layers" for side in self.sides)
@@ -171,20 +171,20 @@ def open_subject(model: Any, tokenizer: Any = None) -> Subject:
 def _open(path: Path) -> Subject:
     if not path.exists():
         raise ValueError(f"{path}: is not there; give a folder with a model, or a capture file")
-    if path.is_dir():
-        config = path / "config.json"
-        try:
-            found = json.loads(config.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise ValueError(f"{path}: holds no model; config.json is missing") from None
-        except (json.JSONDecodeError, UnicodeDecodeError) as error:
-            raise ValueError(f"{config}: not JSON ({error})") from None
-        own = isinstance(found, dict) and ("training" in found or found.get("model") in MODELS)
-        if own:
-            return open_own(path)
+    if _is_own(path / "config.json"):
+        return open_own(path)
     from attnlab.look.hf_subjects import open_huggingface
 
     return open_huggingface(path)
+
+
+def _is_own(config: Path) -> bool:
+    """Whether attnlab wrote it; what is no model at all is told by whoever opens it next."""
+    try:
+        found = json.loads(config.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(found, dict) and ("training" in found or found.get("model") in MODELS)
 
 
 def is_capture(path: Path) -> bool:

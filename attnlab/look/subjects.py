@@ -236,7 +236,13 @@ def open_own(folder: Path) -> OwnSubject:
     model = Run(folder).model() if config_is_run else load(folder)
     tokens = load_tokenizer(folder) if (folder / FILE_NAME).exists() else None
     asked = config_is_run and Run(folder).config()["task"].get("name") == KnowledgeTask.name
-    return OwnSubject(model, tokens, folder.resolve().name, asked)
+    return OwnSubject(model, tokens, shown_name(folder), asked)
+
+
+def shown_name(path: Path) -> str:
+    """Of a folder or file; one that says nothing by itself has its parent's name before it."""
+    path = path.resolve()
+    return f"{path.parent.name}/{path.name}" if path.name in ("model", "run") else path.name
 
 
 def _is_run(folder: Path) -> bool:
