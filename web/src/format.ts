@@ -59,6 +59,7 @@ export interface LayerInfo {
   q: ArrayRef | null;
   k: ArrayRef | null;
   v: ArrayRef | null;
+  groups?: number[]; // for each kept head its place in k and v
   bias: ArrayRef | null;
   mask: number | null;
   patterns: Pattern[];

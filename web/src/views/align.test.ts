@@ -31,24 +31,31 @@ describe('aligning two texts', () => {
 
   it('is the longest common subsequence, in order on both sides', () => {
     const texts = fc.array(fc.constantFrom('a', 'b', 'c', 'd'), { maxLength: 13 });
-    fc.assert(fc.property(texts, texts, (a, b) => {
-      const { left, right } = align(tokens(...a), tokens(...b));
-      expect(left.length).toBe(longest(a, b));
-      expect(right.length).toBe(left.length);
-      left.forEach((place, i) => {
-        expect(a[place]).toBe(b[right[i]]);
-        if (i > 0) expect(place > left[i - 1] && right[i] > right[i - 1]).toBe(true);
-      });
-    }));
+    fc.assert(
+      fc.property(texts, texts, (a, b) => {
+        const { left, right } = align(tokens(...a), tokens(...b));
+        expect(left.length).toBe(longest(a, b));
+        expect(right.length).toBe(left.length);
+        left.forEach((place, i) => {
+          expect(a[place]).toBe(b[right[i]]);
+          if (i > 0) expect(place > left[i - 1] && right[i] > right[i - 1]).toBe(true);
+        });
+      }),
+    );
   });
 
   it('is complete for equal texts, whatever they are', () => {
-    fc.assert(fc.property(fc.array(fc.string({ unit: 'binary', maxLength: 5 }), { maxLength: 12 }), (texts) => {
-      const { left, right, same } = align(tokens(...texts), tokens(...texts));
-      expect(same).toBe(true);
-      expect([...left]).toEqual(texts.map((_, i) => i));
-      expect([...right]).toEqual([...left]);
-    }));
+    fc.assert(
+      fc.property(
+        fc.array(fc.string({ unit: 'binary', maxLength: 5 }), { maxLength: 12 }),
+        (texts) => {
+          const { left, right, same } = align(tokens(...texts), tokens(...texts));
+          expect(same).toBe(true);
+          expect([...left]).toEqual(texts.map((_, i) => i));
+          expect([...right]).toEqual([...left]);
+        },
+      ),
+    );
   });
 
   it('ignores how tokenizers mark words, but not what is only a mark', () => {
@@ -70,8 +77,8 @@ describe('aligning two texts', () => {
   });
 
   it('takes texts of 2,048 tokens', () => {
-    const long = (shift: number): { text: string }[] => (
-      tokens(...Array.from({ length: 2048 }, (_, i) => `${(i * 7 + shift) % 61}`)));
+    const long = (shift: number): { text: string }[] =>
+      tokens(...Array.from({ length: 2048 }, (_, i) => `${(i * 7 + shift) % 61}`));
     expect(align(long(0), long(3)).left.length).toBeGreaterThan(1900);
   });
 });

@@ -18,14 +18,17 @@ export function comparable(text: string): string {
   return bare === '' ? text : bare;
 }
 
-export function align(first: Pick<Token, 'text'>[], second: Pick<Token, 'text'>[], mostCells = MOST_CELLS): Alignment {
+type Texts = Pick<Token, 'text'>[];
+
+export function align(first: Texts, second: Texts, mostCells = MOST_CELLS): Alignment {
   const left = first.map((token) => comparable(token.text));
   const right = second.map((token) => comparable(token.text));
+  const last = (all: string[], back: number): string => all[all.length - 1 - back];
   const shorter = Math.min(left.length, right.length);
   let start = 0;
   while (start < shorter && left[start] === right[start]) start++;
   let end = 0;
-  while (end < shorter - start && left[left.length - 1 - end] === right[right.length - 1 - end]) end++;
+  while (end < shorter - start && last(left, end) === last(right, end)) end++;
   const rows = left.length - start - end;
   const columns = right.length - start - end;
   const complete = rows * columns <= mostCells;
@@ -37,7 +40,8 @@ export function align(first: Pick<Token, 'text'>[], second: Pick<Token, 'text'>[
   return {
     left: Int32Array.from(pairs, (pair) => pair[0]),
     right: Int32Array.from(pairs, (pair) => pair[1]),
-    same: first.length === second.length && first.every((token, i) => token.text === second[i].text),
+    same: first.length === second.length
+      && first.every(({ text }, i) => text === second[i].text),
     complete,
   };
 }

@@ -71,15 +71,18 @@ export function candidateRows(
       top += APART;
     }
     marks.push(...rowMarks(each, x, top, w, names, each.probability / most));
-    const label = `${quoted(each.text)} ${percent(each.probability)}${each.came ? ', what came' : ''}`;
-    targets.push({ x, y: top, w, h: ROW - 4, label, key: `generation/likely/${i}`, tip: () => [label] });
+    const came = each.came ? ', what came' : '';
+    const label = `${quoted(each.text)} ${percent(each.probability)}${came}`;
+    const key = `generation/likely/${i}`;
+    targets.push({ x, y: top, w, h: ROW - 4, label, key, tip: () => [label] });
     top += ROW;
   });
   return { y, height: top - y, marks, targets };
 }
 
 function rowMarks(
-  { text, probability, came }: Candidate, x: number, top: number, w: number, names: number, share: number,
+  { text, probability, came }: Candidate, x: number, top: number, w: number, names: number,
+  share: number,
 ): Mark[] {
   const length = Math.max(1, share * Math.max(20, w - names - NUMBER - CAME));
   const base = top + 15;

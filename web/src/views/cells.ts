@@ -3,6 +3,7 @@
 import { number, quoted, rounded } from '../text';
 import type { Target } from '../view';
 import type { Alignment } from './align';
+import { sideName } from './naming';
 import type { Maps, Pair } from './pairing';
 import { cellAt, cellBox, crosshair, type Panel } from './panel';
 
@@ -41,9 +42,9 @@ function tipOf(pair: Pair, maps: Maps, places: Cell[]): string[] {
     [pair.right, maps.right, maps.rightValues]] as const;
   const lines = sides.map(([half, seen, values], i) => {
     const [q, k] = places[i];
-    if (q < 0 || k < 0) return `${half.side.label}: not these tokens`;
+    if (q < 0 || k < 0) return `${sideName(half.side)}: not these tokens`;
     const value = values[q * seen.keys.length + k];
-    return `${half.side.label}: ${rounded(value, seen.bound(half.heads, q, k))}`;
+    return `${sideName(half.side)}: ${rounded(value, seen.bound(half.heads, q, k))}`;
   });
   const [q, k] = places[2];
   if (q < 0 || k < 0) return lines;

@@ -20,8 +20,8 @@ export interface Ranking {
 }
 
 // Weights of both sides that may be opened only to rank heads, and cells read to rank all of them.
-const MOST_OPENED = 48_000_000;
-const MOST_READ = 4_000_000;
+const MOST_OPENED = 10_000_000;
+const MOST_READ = 1_600_000; // about 10 ms
 
 // Mean over rows of the total variation distance, where rows sum to 1. Divided by what both rows
 // hold, it stays between 0 and 1 for rows that do not. What stands at tokens of one side only is
@@ -32,39 +32,48 @@ export function distance(
 ): number {
   const rows = queries.left.length;
   const read = Math.min(rows, Math.max(1, Math.floor(mostRows)));
+  const whole = read === rows; // then heads are decoded as a whole, and kept for drawing
+  const mine = rowsOf(first, firstHead, whole);
+  const its = rowsOf(second, secondHead, whole);
   let total = 0;
   for (let n = 0; n < read; n++) {
     const at = Math.floor(((n + 0.5) * rows) / read);
-    const a = first.row(firstHead, queries.left[at]);
-    const b = second.row(secondHead, queries.right[at]);
-    total += rowDistance(a, b, keys);
+    total += rowDistance(mine(queries.left[at]), its(queries.right[at]), keys);
   }
   return read === 0 ? 0 : total / read;
 }
 
-function rowDistance(a: Float32Array, b: Float32Array, keys: Alignment): number {
+function rowsOf(weights: Weights, head: number, whole: boolean): (query: number) => Float32Array {
+  if (!whole) return (query) => weights.row(head, query);
+  const all = weights.head(head);
+  return (query) => all.subarray(query * weights.keys, (query + 1) * weights.keys);
+}
+
+// The loop that all of it waits for: plain numbers, and nothing made on the way.
+function rowDistance(a: Float32Array, b: Float32Array, { left, right }: Alignment): number {
   let apart = 0;
   let held = 0;
-  let restA = sum(a);
-  let restB = sum(b);
-  for (let i = 0; i < keys.left.length; i++) {
-    const p = a[keys.left[i]];
-    const q = b[keys.right[i]];
-    apart += Math.abs(p - q);
-    held += Math.abs(p) + Math.abs(q);
-    restA -= p;
-    restB -= q;
+  for (let i = 0; i < left.length; i++) {
+    const p = a[left[i]];
+    const q = b[right[i]];
+    apart += p < q ? q - p : p - q;
+    held += (p < 0 ? -p : p) + (q < 0 ? -q : q);
   }
-  if (keys.left.length < a.length || keys.right.length < b.length) {
+  if (left.length < a.length || right.length < b.length) {
+    const [restA, restB] = [alone(a, left), alone(b, right)];
     apart += Math.abs(restA - restB);
     held += Math.abs(restA) + Math.abs(restB);
   }
   return held > 0 ? Math.min(1, apart / held) : 0;
 }
 
-function sum(values: Float32Array): number {
-  let total = 0;
-  for (const value of values) total += value;
+// What stands at places that are not among these, which rise.
+function alone(values: Float32Array, common: Int32Array): number {
+  let [total, next] = [0, 0];
+  for (let i = 0; i < values.length; i++) {
+    if (common[next] === i) next++;
+    else total += values[i];
+  }
   return total;
 }
 
@@ -75,7 +84,9 @@ interface Maps {
   rows: Float32Array;
 }
 
-export function distributions(values: Float32Array, maps: number, from: number, to: number): Float32Array {
+export function distributions(
+  values: Float32Array, maps: number, from: number, to: number,
+): Float32Array {
   const rows = new Float32Array(maps * to * to);
   for (let row = 0; row < maps * to; row++) {
     const map = Math.floor(row / to);
@@ -110,11 +121,11 @@ export function smallDistance(
   return rows === 0 ? 0 : total / rows;
 }
 
-// What a ranking needs: the small maps, and the weights too where opening them all is cheap.
-export function rankingNeeds(opened: Opened, side: number): Need[] {
+// What a ranking needs: the small maps, and the weights too where that is cheap or asked for.
+export function rankingNeeds(opened: Opened, side: number, exact = false): Need[] {
   const other = otherSide(side);
   const needs: Need[] = [{ side, small: true }, { side: other, small: true }];
-  return affordable(opened) ? [...needs, ...exactNeeds(opened, side)] : needs;
+  return exact || affordable(opened) ? [...needs, ...exactNeeds(opened, side)] : needs;
 }
 
 function affordable(opened: Opened): boolean {
@@ -238,7 +249,7 @@ export function likeness(opened: Opened, side: number, layer: number, head: numb
 function explained(opened: Opened, side: number, exact: boolean, mostRows: number): string {
   if (!exact) {
     return 'Change is estimated from the small maps (position by position), because opening all '
-      + 'weights would take long; the number of the head that is shown is exact.';
+      + 'weights takes a while; that of the head which is shown is exact.';
   }
   const longest = Math.max(0, ...opened.header.sides[side].layers.map((layer) =>
     layer.weights.shape[1]));

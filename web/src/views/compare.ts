@@ -3,19 +3,22 @@
 
 import type { Opened } from '../capture';
 import type { Choices } from '../choices';
-import { headName, layerName } from '../names';
+import { headName } from '../names';
 import type { Item } from '../prepare';
 import { number } from '../text';
-import type { Drawing, Frame, Mark, Need, Table, View } from '../view';
+import type { Drawing, Frame, Mark, Need, Table, Target, View } from '../view';
 import { ranking, rankingNeeds, type Ranking } from './change';
 import { pairTarget } from './cells';
 import { headGrid, type HeadGrid } from './headgrid';
 import { weightsNeeded } from './heads';
+import { sideName } from './naming';
 import { halfName, labelOf, mapsOf, pairOf, type Maps, type Pair } from './pairing';
-import { largestOf, panelHeight, panelMarks, type Panel } from './panel';
-import { paragraph, words } from './parts';
+import { largestOf, panelHeight, panelMarks, poolingSaid, type Panel } from './panel';
+import { box, layerTitle, paragraph, words } from './parts';
 import { rankedList } from './ranked';
-import { alignmentSaid, changeSaid, correspondenceSaid } from './said';
+import {
+  alignmentSaid, changeSaid, correspondenceSaid, pairChange, usualSaid,
+} from './said';
 
 const PAD = 12;
 const GAP = 20;
@@ -31,7 +34,7 @@ function missing(opened: Opened): string | null {
       + '--untrained or --compare-text "...".';
   }
   const empty = [first, second].find((side) => side.layers.length === 0);
-  return empty ? `No layer of ${empty.label} was captured.` : null;
+  return empty ? `No layer of ${sideName(empty)} was captured.` : null;
 }
 
 function needs(opened: Opened, choices: Choices): Need[] {
@@ -39,30 +42,40 @@ function needs(opened: Opened, choices: Choices): Need[] {
   return [
     ...weightsNeeded(choices, left.layer),
     ...weightsNeeded({ ...choices, side: right.index }, right.layer),
-    ...rankingNeeds(opened, choices.side),
+    ...rankingNeeds(opened, choices.side, choices.order === 'change'),
   ];
 }
 
 function draw(frame: Frame): Drawing {
   const { opened, choices, width, measure } = frame;
-  const pair = pairOf(opened, choices);
-  const maps = mapsOf(opened, choices, pair);
   const ranked = ranking(opened, choices.side);
-  const change = changeSaid(opened, pair);
+  const shown = withHead(ranked, choices);
+  const pair = pairOf(opened, shown);
+  const maps = mapsOf(opened, shown, pair);
+  const change = pairChange(opened, pair);
   const inner = width - 2 * PAD;
-  const said = paragraph([alignmentSaid(maps), correspondenceSaid(pair), change].filter(Boolean).join(' '),
-    PAD, PAD, inner, 13, measure, { fill: 'ink' });
+  const sentences = [alignmentSaid(maps), correspondenceSaid(pair), changeSaid(change),
+    shown === choices ? '' : usualSaid(ranked.exact)].filter(Boolean);
+  const said = paragraph(sentences.join(' '), PAD, PAD, inner, 13, measure, { fill: 'ink' });
   const panels = panelsOf(frame, pair, maps, PAD + said.height + 10);
   const below = Math.max(...panels.map((panel) => panel.y + panelHeight(panel))) + GAP;
   const heads = headsOf(frame, pair, ranked, below);
+  const notes = [changed(maps), poolingSaid(panels[0]), heads.note].filter(Boolean);
   return {
     width, height: heads.bottom + PAD,
     marks: [...said.marks, ...panels.flatMap(panelMarks), ...heads.marks],
     targets: heads.targets,
     at: (x, y) => pairTarget(panels, pair, maps, x, y),
     summary: summaryOf(pair, maps, ranked, change),
-    note: [changed(maps), heads.note].filter(Boolean).join(' ') || undefined,
+    note: notes.join(' ') || undefined,
   };
+}
+
+// Without a choice of heads, and without their mean: the one of the layer that changed most.
+function withHead(ranked: Ranking, choices: Choices): Choices {
+  if (choices.heads.length > 0 || choices.mean) return choices;
+  const first = ranked.changes.find((each) => each.layer === choices.layer);
+  return first ? { ...choices, heads: [first.head] } : choices;
 }
 
 const changed = ({ left }: Maps): string => (
@@ -83,11 +96,11 @@ function panelsOf(frame: Frame, pair: Pair, maps: Maps, y: number): Panel[] {
       rows, columns, values, most, signed, scale: frame.choices.scale });
   const panels = ([[pair.left, maps.left, maps.leftValues],
     [pair.right, maps.right, maps.rightValues]] as const).map(([half, seen, values]) => (
-    panel(`${half.side.label}: ${halfName(half)}`, seen.queries, seen.keys, values)));
+    panel(`${sideName(half.side)}: ${halfName(half)}`, seen.queries, seen.keys, values)));
   if (three) {
     const rows = Array.from(maps.queries.left, (i) => maps.left.queries[i]);
     const columns = Array.from(maps.keys.left, (i) => maps.left.keys[i]);
-    const title = `Difference: ${pair.right.side.label} less ${pair.left.side.label}`;
+    const title = 'Difference: the second map less the first';
     panels.push({ ...panel(title, rows, columns, maps.difference),
       most: largestOf(maps.difference), signed: true });
   }
@@ -109,25 +122,41 @@ interface Heads {
 
 // Grids to choose from, and the heads that changed most as a list.
 function headsOf(frame: Frame, pair: Pair, ranked: Ranking, y: number): Heads {
-  const { choices, width, measure } = frame;
+  const { width, measure } = frame;
   const inner = width - 2 * PAD;
   const how = paragraph(ranked.how, PAD, y + 22, inner, 12, measure);
-  const top = y + 22 + how.height + 12;
+  const button = ranked.exact ? null : exactButton(PAD, y + 22 + how.height + 8, measure);
+  const top = y + 22 + how.height + 12 + (button ? button.h + 10 : 0);
   const beside = width >= NARROW;
   const gridWidth = beside ? Math.floor(inner * 0.42) : inner;
   const grids = gridsOf(frame.opened, pair, ranked, top, gridWidth);
   const last = grids[grids.length - 1];
   const list = rankedList({
-    ranked, pair, measure, heads: choices.heads, layer: choices.layer,
+    ranked, pair, measure, heads: pair.left.heads, layer: pair.left.layer,
     x: beside ? PAD + gridWidth + GAP : PAD, y: beside ? top : last.y + last.height + GAP,
     w: beside ? inner - gridWidth - GAP : inner,
   });
   return {
     marks: [words(PAD, y + 14, 'Heads ranked by change', 14, { bold: true }), ...how.marks,
+      ...(button ? button.marks : []),
       ...grids.flatMap((grid) => grid.marks), ...list.marks],
-    targets: [...list.targets, ...grids.flatMap((grid) => grid.targets)],
+    targets: [...list.targets, ...(button ? [button.target] : []),
+      ...grids.flatMap((grid) => grid.targets)],
     bottom: Math.max(last.y + last.height, list.y + list.height),
     note: list.note,
+  };
+}
+
+const RANK = 'Open all weights and rank exactly';
+
+function exactButton(x: number, y: number, measure: Frame['measure']): {
+  marks: Mark[]; target: Target; h: number;
+} {
+  const [w, h] = [measure(RANK, 12) + 20, 24];
+  return {
+    h, marks: [box(x, y, w, h, { fill: 'card', stroke: 'dim', radius: 4 }),
+      words(x + 10, y + 16, RANK, 12, { limit: w - 12 })],
+    target: { x, y, w, h, label: RANK, key: 'compare/exact', pick: { order: 'change' } },
   };
 }
 
@@ -138,32 +167,39 @@ function gridsOf(opened: Opened, pair: Pair, ranked: Ranking, y: number, w: numb
   return [mine, headGrid({ ...asked, kind: 'like', y: y + mine.height + GAP })];
 }
 
-function summaryOf(pair: Pair, maps: Maps, ranked: Ranking, change: string): string {
-  const { left, right } = pair;
+function summaryOf(pair: Pair, maps: Maps, ranked: Ranking, change: number | null): string {
+  const { left } = pair;
   const first = ranked.changes[0];
-  const most = first ? `Of ${ranked.changes.length} heads layer ${layerName(left.side, first.layer)}, head ${
-    headName(left.side.layers[first.layer], first.head)} changed most (${number(first.change, 3)}).` : '';
+  const most = first ? `Of ${ranked.changes.length} heads ${
+    layerTitle(left.side, first.layer).toLowerCase()}, head ${
+    headName(left.side.layers[first.layer], first.head)} changed most (${
+    ranked.exact ? '' : 'about '}${number(first.change, 3)}).` : '';
   const largest = maps.difference.length > 0
     ? `, largest difference ${number(largestOf(maps.difference), 3)}` : '';
-  const both = `${left.side.label}, ${halfName(left)}, beside ${right.side.label}, ${halfName(right)}`;
-  return [`${both}${largest}.`, change, most].filter(Boolean).join(' ');
+  const head = change === null ? '' : `, change ${number(change, 3)}`;
+  return [`${bothName(pair)}${head}${largest}.`, most].filter(Boolean).join(' ');
 }
+
+const bothName = ({ left, right }: Pair): string => (
+  `${sideName(left.side)}, ${halfName(left)}, beside ${sideName(right.side)}, ${halfName(right)}`);
 
 // Heads by change first, then every weight that both sides have.
 function table({ opened, choices }: Frame): Table {
-  const pair = pairOf(opened, choices);
+  const ranked = ranking(opened, choices.side);
+  const shown = withHead(ranked, choices);
+  const pair = pairOf(opened, shown);
   const { left, right } = pair;
-  const heads = ranking(opened, choices.side).changes.map((each) => [
-    'head', `layer ${layerName(left.side, each.layer)}`,
+  const heads = ranked.changes.map((each) => [
+    'head', layerTitle(left.side, each.layer).toLowerCase(),
     `head ${headName(left.side.layers[each.layer], each.head)}`,
     labelOf(left.side, each.layer, each.head),
     labelOf(right.side, each.otherLayer, each.otherHead), each.change,
   ]);
   return {
-    title: `${left.side.label}, ${halfName(left)}, beside ${right.side.label}, ${halfName(right)}`,
+    title: bothName(pair),
     header: ['what', 'layer or query', 'head or key', left.side.label, right.side.label,
       'change or difference'],
-    rows: [...heads, ...weightRows(mapsOf(opened, choices, pair))],
+    rows: [...heads, ...weightRows(mapsOf(opened, shown, pair))],
   };
 }
 

@@ -17,17 +17,34 @@ interface Asked {
 
 const WORDS = ['[CLS]', 'a', 'dog', 'ran', '[SEP]'];
 
-function capture({ words = WORDS, special = [], layers = 3, info = {}, more = {} }: Asked = {}): Opened {
+function capture({
+  words = WORDS,
+  special = [],
+  layers = 3,
+  info = {},
+  more = {},
+}: Asked = {}): Opened {
   const blocks = new Blocks();
   const size: [number, number, number] = [2, words.length, words.length];
   const map = (seed: number) => blocks.floats(size.slice(1), shares(1, size[1], size[2], seed));
-  const all = Array.from({ length: layers }, (_, i) => layer(blocks, size, shares(...size, i + 1), {
-    norms: blocks.floats([2, words.length], new Float32Array(2 * words.length).fill(2)), ...info }));
-  return opened(blocks, [side(blocks, [sequence('text', words, special)], all, { flow: {
-    rollout: all.map((_, i) => map(50 + i)), gradient: null, target: '',
-    reasons: { gradient: 'No gradients were captured; capture with gradients to see it.' },
-    layers: all.map((_, i) => i), ...more,
-  } })]);
+  const all = Array.from({ length: layers }, (_, i) =>
+    layer(blocks, size, shares(...size, i + 1), {
+      norms: blocks.floats([2, words.length], new Float32Array(2 * words.length).fill(2)),
+      ...info,
+    }),
+  );
+  return opened(blocks, [
+    side(blocks, [sequence('text', words, special)], all, {
+      flow: {
+        rollout: all.map((_, i) => map(50 + i)),
+        gradient: null,
+        target: '',
+        reasons: { gradient: 'No gradients were captured; capture with gradients to see it.' },
+        layers: all.map((_, i) => i),
+        ...more,
+      },
+    }),
+  ]);
 }
 
 const gets = (one: Opened, row: number): string[] => {
@@ -37,26 +54,33 @@ const gets = (one: Opened, row: number): string[] => {
   return Array.from(values.slice(row * wide, (row + 1) * wide), (value) => value.toFixed(4));
 };
 
-const draws = async (one: Opened, choices: Partial<Choices>) => flow.draw(await framed(flow, one, { layer: 2, ...choices }));
+const draws = async (one: Opened, choices: Partial<Choices>) =>
+  flow.draw(await framed(flow, one, { layer: 2, ...choices }));
 
 describe('flow', () => {
   it('says in full why it is missing, and what there is instead', () => {
-    const reason = 'Weights of block.0 (fourier) can be negative, so they are no shares that could be multiplied through layers.';
+    const reason =
+      'Weights of block.0 (fourier) can be negative, so they are no shares.';
     const why = flow.missing(capture(), { ...DEFAULTS, flow: 'gradient' });
     expect(why).toContain('No gradients were captured; capture with gradients to see it.');
     expect(why).toContain('Rollout is there: choose it under Flow.');
-    const neither = capture({ more: { rollout: null, reasons: { rollout: reason, gradient: 'No gradient.' } } });
+    const neither = capture({
+      more: { rollout: null, reasons: { rollout: reason, gradient: 'No gradient.' } },
+    });
     expect(flow.missing(neither, DEFAULTS)).toBe(
-      `Rollout cannot be shown. ${reason} Gradient-weighted attention neither: No gradient.`);
+      `Rollout cannot be shown. ${reason} Gradient-weighted attention neither: No gradient.`,
+    );
     expect(flow.missing(capture(), DEFAULTS)).toBeNull();
     expect(flow.needs(neither, DEFAULTS)).toEqual([]);
   });
 
-  it('asks for the class token of an encoder, the last of a decoder, all where there is neither', async () => {
+  it('asks for the class token, of a decoder for the last, or for all', async () => {
     const encoder = capture({ special: [0, 4] });
     const first = await draws(encoder, {});
     expect(problems(first)).toEqual([]);
-    expect(first.targets.slice(0, 5).map(({ label }) => label.split(' gets ')[1].replace(', asks', ''))).toEqual(gets(encoder, 0));
+    expect(
+      first.targets.slice(0, 5).map(({ label }) => label.split(' gets ')[1].replace(', asks', '')),
+    ).toEqual(gets(encoder, 0));
     expect(first.summary).toContain('Rollout up to layer 2: the first token “[CLS]” draws most on');
     const decoder = capture({ info: { stack: 'decoder' } });
     expect((await draws(decoder, {})).targets[3].label).toContain(gets(decoder, 4)[3]);
@@ -77,13 +101,22 @@ describe('flow', () => {
   });
 
   it('shows the layer alone beside it, with lengths of values where asked', async () => {
-    const frame = await framed(flow, capture(), { layer: 1, heads: [1], queries: [2], weighting: 'norms' });
+    const frame = await framed(flow, capture(), {
+      layer: 1,
+      heads: [1],
+      queries: [2],
+      weighting: 'norms',
+    });
     const drawing = flow.draw(frame);
     const alone = drawing.targets.filter(({ key }) => key?.startsWith('flow/alone/'));
     const row = frame.opened.weights(0, 1).row(1, 2);
     alone.forEach(({ label }, i) => expect(label).toContain((2 * row[i]).toFixed(4)));
-    expect(texts(drawing).join(' ')).toContain('Layer 1 alone, head 1, times the length of the value');
-    expect(flow.table(frame).header[3]).toBe('Layer 1 alone, head 1, times the length of the value');
+    expect(texts(drawing).join(' ')).toContain(
+      'Layer 1 alone, head 1, times the length of the value',
+    );
+    expect(flow.table(frame).header[3]).toBe(
+      'Layer 1 alone, head 1, times the length of the value',
+    );
     expect(flow.table(frame).rows[3][3]).toBeCloseTo(2 * row[3], 6);
   });
 
@@ -91,7 +124,8 @@ describe('flow', () => {
     const one = capture({ layers: 7, more: { layers: [1, 3, 5], rollout: null } });
     const { flow: maps, ...rest } = one.header.sides[0];
     const { rollout } = capture({ layers: 3 }).header.sides[0].flow;
-    const placed = (chosen: number): number => flowPlace({ ...rest, flow: { ...maps, rollout } }, 'rollout', chosen);
+    const placed = (chosen: number): number =>
+      flowPlace({ ...rest, flow: { ...maps, rollout } }, 'rollout', chosen);
     expect([0, 1, 2, 3, 4, 5, 6].map(placed)).toEqual([0, 0, 0, 1, 1, 2, 2]);
     expect(flowPlace(one.header.sides[0], 'gradient', 3)).toBe(-1);
   });
@@ -106,14 +140,36 @@ describe('flow', () => {
   });
 
   it('merges words, hides sinks, and keeps its place at any width and length', async () => {
-    const size = fc.record({ tokens: fc.integer({ min: 1, max: 40 }), width: fc.integer({ min: 320, max: 2560 }),
-      words: fc.boolean(), hide: fc.boolean(), queries: fc.uniqueArray(fc.nat(39), { maxLength: 4 }) });
-    await fc.assert(fc.asyncProperty(size, async ({ tokens, width, words, hide, queries }) => {
-      const one = capture({ words: Array.from({ length: tokens }, (_, i) => `t${i}`), special: [0] });
-      one.header.sides[0].sequences[0].tokens.forEach((token, i) => { token.word = Math.floor(i / 2); });
-      const frame = await framed(flow, one, { layer: 2, words, first: hide ? 'renormalise' : 'show',
-        queries: queries.filter((each) => each < tokens) }, width);
-      expect(problems(flow.draw(frame))).toEqual([]);
-    }), { numRuns: 25 });
+    const size = fc.record({
+      tokens: fc.integer({ min: 1, max: 40 }),
+      width: fc.integer({ min: 320, max: 2560 }),
+      words: fc.boolean(),
+      hide: fc.boolean(),
+      queries: fc.uniqueArray(fc.nat(39), { maxLength: 4 }),
+    });
+    await fc.assert(
+      fc.asyncProperty(size, async ({ tokens, width, words, hide, queries }) => {
+        const one = capture({
+          words: Array.from({ length: tokens }, (_, i) => `t${i}`),
+          special: [0],
+        });
+        one.header.sides[0].sequences[0].tokens.forEach((token, i) => {
+          token.word = Math.floor(i / 2);
+        });
+        const frame = await framed(
+          flow,
+          one,
+          {
+            layer: 2,
+            words,
+            first: hide ? 'renormalise' : 'show',
+            queries: queries.filter((each) => each < tokens),
+          },
+          width,
+        );
+        expect(problems(flow.draw(frame))).toEqual([]);
+      }),
+      { numRuns: 25 },
+    );
   });
 });

@@ -3,16 +3,18 @@
 
 import type { Opened } from '../capture';
 import type { Choices } from '../choices';
-import type { Side } from '../format';
+import type { Picture, Side } from '../format';
 import { largest, prepare } from '../prepare';
-import { number, quoted, whole } from '../text';
+import { inCell, isolate, number, quoted, whole } from '../text';
 import type { Drawing, Frame, Mark, Need, Table, Target, View } from '../view';
 import {
   askingOf, flowingOf, flowPlace, rowOf, type Asking, type FlowKind, type Flowing,
 } from './flowing';
 import { weightsNeeded } from './heads';
 import { meanHead } from './lines';
-import { cellAt, cellBox, cellsOf, crosshair, panelHeight, panelMarks, type Panel } from './panel';
+import {
+  cellAt, cellBox, cellsOf, crosshair, panelHeight, panelMarks, poolingSaid, type Panel,
+} from './panel';
 import { box, layerTitle, paragraph } from './parts';
 import {
   fitted, greyOf, gridMarks, heatMarks, patchAt, patchBox, pictureMark, rankMarks, strongest,
@@ -35,8 +37,9 @@ function missing(opened: Opened, choices: Choices): string | null {
   if (has[choices.flow]) return null;
   const other = choices.flow === 'rollout' ? 'gradient' : 'rollout';
   const reason = reasons[choices.flow] || 'It was not captured.';
+  const why = reasons[other];
   const instead = has[other] ? ` ${NAMES[other]} is there: choose it under Flow.`
-    : reasons[other] && reasons[other] !== reason ? ` ${NAMES[other]} neither: ${reasons[other]}` : '';
+    : why && why !== reason ? ` ${NAMES[other]} neither: ${why}` : '';
   return `${NAMES[choices.flow]} cannot be shown. ${reason}${instead}`;
 }
 
@@ -68,12 +71,13 @@ function sceneOf(opened: Opened, choices: Choices): Scene {
   const all = flowingOf(opened, choices);
   const asking = askingOf(side, all.info, all.queries, choices);
   const seen = prepare(opened, choices, choices.side, all.layer);
-  const times = choices.weighting === 'norms' && all.info.norms ? ', times the length of the value' : '';
+  const norms = choices.weighting === 'norms' && all.info.norms;
   return {
     side, all, asking, changed: seen.changed, own: all.info.queries === all.info.keys,
     row: rowOf(all.matrix, all.keys.length, asking),
     alone: rowOf(seen.mean(), all.keys.length, asking),
-    aloneName: `${layerTitle(side, all.layer)} alone, ${meanHead(seen).name}${times}`,
+    aloneName: `${layerTitle(side, all.layer)} alone, ${meanHead(seen).name}${
+      norms ? ', times the length of the value' : ''}`,
   };
 }
 
@@ -93,67 +97,85 @@ function draw(frame: Frame): Drawing {
   const beside = width >= WIDE;
   const w = beside ? Math.floor(inner * 0.55) : inner;
   const upTo = `up to ${layerTitle(side, all.layer).toLowerCase()}`;
-  const first = looked(frame, scene, scene.row, `${NAMES[choices.flow]} ${upTo}`, 'flow', top, w);
-  const below = top + first.height + GAP;
-  const second = looked(frame, scene, scene.alone, scene.aloneName, 'alone', below, w);
+  const first = looked(frame, scene, scene.row, `${NAMES[choices.flow]} ${upTo}`, 'flow',
+    { x: PAD, y: top, w });
+  const two = first.width <= (w - GAP) / 2; // pictures, not texts
+  const second = looked(frame, scene, scene.alone, scene.aloneName, 'alone', two
+    ? { x: PAD + w / 2 + GAP / 2, y: top, w: (w - GAP) / 2 }
+    : { x: PAD, y: top + first.height + GAP, w });
   const panel: Panel = {
     title: `${NAMES[choices.flow]} ${upTo}, all queries`, rows: all.queries, columns: all.keys,
-    x: beside ? PAD + w + GAP : PAD, y: beside ? top : below + second.height + GAP,
-    w: Math.min(TALLEST, beside ? inner - w - GAP : inner), h: frame.height - (beside ? top : 0), measure,
+    x: beside ? PAD + w + GAP : PAD, y: beside ? top : second.bottom + GAP,
+    w: Math.min(TALLEST, beside ? inner - w - GAP : inner),
+    h: frame.height - (beside ? top : 0), measure,
     values: all.matrix, most: largest(all.matrix), signed: false, scale: choices.scale,
   };
   return {
-    width, height: Math.max(below + second.height, panel.y + panelHeight(panel)) + PAD,
+    width, height: Math.max(first.bottom, second.bottom, panel.y + panelHeight(panel)) + PAD,
     marks: [...said.marks, ...first.marks, ...second.marks, ...panelMarks(panel),
       ...rowFrames(panel, scene)],
     targets: [...first.targets, ...second.targets],
     at: (x, y) => first.at(x, y) ?? second.at(x, y) ?? cellTarget(panel, x, y),
     summary: summaryOf(scene, choices),
-    note: changed.length > 0 ? `Shown: ${changed.join('; ')}.${
-      choices.weighting === 'norms' ? ' Lengths of values count for the layer alone.' : ''}` : undefined,
+    note: [noteOf(changed, choices), poolingSaid(panel)].filter(Boolean).join(' ') || undefined,
   };
+}
+
+function noteOf(changed: string[], { weighting }: Choices): string {
+  if (changed.length === 0) return '';
+  const norms = weighting === 'norms' ? ' Lengths of values count for the layer alone.' : '';
+  return `Shown: ${changed.join('; ')}.${norms}`;
 }
 
 interface Looked {
   marks: Mark[];
   targets: Target[];
+  width: number;
   height: number;
+  bottom: number;
   at: (x: number, y: number) => Target | null;
+}
+
+interface Room {
+  x: number;
+  y: number;
+  w: number;
 }
 
 // Keys shaded by what they get: running text, or the picture.
 function looked(
-  frame: Frame, scene: Scene, row: Float32Array, title: string, id: string, y: number, w: number,
+  frame: Frame, scene: Scene, row: Float32Array, title: string, id: string, { x, y, w }: Room,
 ): Looked {
   const { side, all, own, asking } = scene;
   const { choices, measure } = frame;
   const sequence = side.sequences[all.info.keys];
-  const head = paragraph(`${title}; the highest is ${number(largest(row), 3)}`, PAD, y, w, 12, measure);
+  const most = largest(row);
+  const head = paragraph(`${title}; the highest is ${number(most, 3)}`, x, y, w, 12, measure);
   const top = y + head.height + 6;
   if (sequence.image) {
-    const over = overPicture(frame, scene, row, id, top, w);
-    return { ...over, marks: [...head.marks, ...over.marks], height: head.height + 6 + over.height };
+    const over = overPicture(frame, scene, row, id, { x, y: top, w });
+    const marks = [...head.marks, ...over.marks];
+    return { ...over, marks, height: head.height + 6 + over.height };
   }
-  const running = flowing(all.keys, sequence.tokens, PAD, top, w, measure);
+  const running = flowing(all.keys, sequence.tokens, x, top, w, measure);
   const some = own && asking.rows.length < all.queries.length;
   const asks = new Set(some ? asking.rows : []);
   return {
     marks: [...head.marks, ...runningMarks(running, all.keys, {
-      values: row, most: largest(row), scale: choices.scale, search: choices.search,
+      values: row, most, scale: choices.scale, search: choices.search,
       chosen: (i) => asks.has(i), later: () => false,
     })],
     targets: all.keys.map((_, i) => ({ ...running.boxes[i], ...keyTarget(scene, row, i, id) })),
-    height: head.height + 6 + running.height,
+    width: w, height: head.height + 6 + running.height, bottom: top + running.height,
     at: () => null,
   };
 }
 
 function overPicture(
-  { opened, choices }: Frame, scene: Scene, row: Float32Array, id: string, top: number, w: number,
+  { opened, choices }: Frame, scene: Scene, row: Float32Array, id: string, room: Room,
 ): Looked {
-  const { image } = scene.side.sequences[scene.all.info.keys];
-  if (!image) return { marks: [], targets: [], height: 0, at: () => null };
-  const place = fitted(image, PAD, top, Math.min(w, PICTURE), PICTURE);
+  const image = scene.side.sequences[scene.all.info.keys].image as Picture; // looked has seen it
+  const place = fitted(image, room.x, room.y, Math.min(room.w, PICTURE), PICTURE);
   const target = (token: number): Target => (
     { ...patchBox(place, image, token), ...keyTarget(scene, row, token, id) });
   return {
@@ -162,7 +184,8 @@ function overPicture(
       ...heatMarks(place, image, row, largest(row), choices.scale),
       ...rankMarks(place, image, strongest(row, image, 3)),
     ],
-    targets: [target(image.first)], height: place.h,
+    targets: [target(image.first)],
+    width: place.w, height: place.h, bottom: place.y + place.h,
     at: (x, y) => {
       const token = patchAt(place, image, x, y);
       return token < 0 ? null : target(token);
@@ -213,13 +236,15 @@ function rowFrames(panel: Panel, { asking, all }: Scene): Mark[] {
 
 function explained(scene: Scene, choices: Choices): string {
   const { side, all } = scene;
+  const target = isolate(inCell(side.flow.target)) || 'the output';
   const what = choices.flow === 'rollout'
-    ? 'Rollout multiplies the layers: in each a token keeps half of itself (the residual connection) '
-      + 'and takes the other half by the mean attention of all heads.'
+    ? 'Rollout multiplies the layers: in each a token keeps half of itself (the residual '
+      + 'connection) and takes the other half by the mean attention of all heads.'
     : 'Layers add up the positive part of attention times its gradient, as shares of the largest '
-      + `row; the gradient is of ${side.flow.target || 'the output'}.`;
-  const nearest = all.layer === choices.layer ? '' : ` ${layerTitle(side, choices.layer)} has no map of `
-    + `its own; this is that of ${layerTitle(side, all.layer).toLowerCase()}.`;
+      + `row; the gradient is of ${target}.`;
+  const nearest = all.layer === choices.layer ? ''
+    : ` ${layerTitle(side, choices.layer)} has no map of its own; this is that of ${
+      layerTitle(side, all.layer).toLowerCase()}.`;
   return `What reaches ${askedName(scene)} from each token. ${what}${nearest}`;
 }
 

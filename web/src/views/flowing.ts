@@ -46,7 +46,8 @@ export function flowingOf(opened: Opened, choices: Choices): Flowing {
   const [asked, answered] = [side.sequences[info.queries], side.sequences[info.keys]];
   const [queries, keys] = [items(asked, choices.words), items(answered, choices.words)];
   const raw = opened.values((side.flow[choices.flow] ?? [])[index]);
-  const key = [choices.words, choices.first, choices.separators, choices.threshold, choices.top].join(' ');
+  const { words, first, separators, threshold, top } = choices;
+  const key = [words, first, separators, threshold, top].join(' ');
   const known = kept.get(raw);
   if (known?.key === key) return { layer, info, queries, keys, matrix: known.matrix };
   let matrix = withoutSinks(raw, answered.tokens.length, sinksOf(answered, choices));
@@ -56,10 +57,12 @@ export function flowingOf(opened: Opened, choices: Choices): Flowing {
   return { layer, info, queries, keys, matrix };
 }
 
-// Without a choice: the last token where only it has seen everything, else the class token, else all.
+// Without a choice: the last token where only it sees everything, else the class token, else all.
 export function askingOf(side: Side, info: LayerInfo, queries: Item[], choices: Choices): Asking {
   const rows = places(queries, choices.queries);
-  if (rows.length > 0) return { rows, chosen: true, said: rows.length === 1 ? '' : `${rows.length} tokens together (summed)` };
+  if (rows.length > 0) {
+    return { rows, chosen: true, said: `${rows.length} tokens together (summed)` };
+  }
   const causal = info.stack === 'decoder' || (info.mask !== null && side.masks[info.mask].causal);
   if (causal) return { rows: [queries.length - 1], chosen: false, said: 'the last token' };
   if (queries[0]?.special) return { rows: [0], chosen: false, said: 'the first token' };
@@ -67,7 +70,9 @@ export function askingOf(side: Side, info: LayerInfo, queries: Item[], choices: 
 }
 
 // What the asking tokens look at: one row, summed over those that were chosen, else their mean.
-export function rowOf(matrix: Float32Array, columns: number, { rows, chosen }: Asking): Float32Array {
+export function rowOf(
+  matrix: Float32Array, columns: number, { rows, chosen }: Asking,
+): Float32Array {
   const row = sumRows(matrix, columns, rows);
   return chosen || rows.length < 2 ? row : row.map((value) => value / rows.length);
 }

@@ -9,8 +9,8 @@ import { count, number, percent, quoted, rounded, whole } from '../text';
 import type { Drawing, Frame, Mark, Need, Table, Target, View } from '../view';
 import { candidateRows, candidates, type Candidate } from './candidates';
 import { weightsNeeded } from './heads';
-import { nearestLayer } from './layers';
 import { meanHead } from './lines';
+import { nearestLayer, sideName } from './naming';
 import { layerTitle, paragraph } from './parts';
 import { flowing, runningMarks, type Running } from './running';
 import { track } from './track';
@@ -39,8 +39,8 @@ function layersOf(opened: Opened, choices: Choices): number[] {
 const layerOf = (opened: Opened, choices: Choices): number => (
   nearestLayer(layersOf(opened, choices), choices.layer));
 
-// The first that can be chosen, the last, and the one that is shown: without a choice the first that
-// was generated, or what would come after the text.
+// The first that can be chosen, the last, and the one that is shown: without a choice the first
+// that was generated, or what would come after the text.
 export function stepsOf(opened: Opened, choices: Choices): [number, number, number] {
   const { next, sequences } = opened.header.sides[choices.side];
   if (!next) return [1, 1, 1];
@@ -52,8 +52,8 @@ export function stepsOf(opened: Opened, choices: Choices): [number, number, numb
 function missing(opened: Opened, choices: Choices): string | null {
   const side = opened.header.sides[choices.side];
   if (side.next === null) {
-    return `${side.label} has no probabilities of next tokens: this view needs a causal model (a decoder, `
-      + 'or an encoder-decoder). Capture one with --generate N to see it write N tokens.';
+    return `${sideName(side)} has no probabilities of next tokens: this view needs a causal model `
+      + '(a decoder, or an encoder-decoder). Capture one with --generate N to see it write.';
   }
   if (side.sequences[side.next.sequence].tokens.length === 0) return 'The text has no tokens.';
   return layersOf(opened, choices).length === 0
@@ -90,8 +90,9 @@ function draw(frame: Frame): Drawing {
   const textWidth = beside ? Math.floor(inner * 0.64) : inner;
   const text = textOf(scene, frame, top, textWidth);
   const likely = candidates(next, side, step);
-  const bars = candidateRows(likely, beside ? PAD + textWidth + GAP : PAD,
-    beside ? top : top + text.height + GAP, beside ? inner - textWidth - GAP : inner, measure, step);
+  const bars = candidateRows(
+    likely, beside ? PAD + textWidth + GAP : PAD, beside ? top : top + text.height + GAP,
+    beside ? inner - textWidth - GAP : inner, measure, step);
   return {
     width, height: Math.max(top + text.height, bars.y + bars.height) + PAD,
     marks: [...said.marks, ...line.marks, ...text.marks, ...bars.marks],
@@ -142,8 +143,9 @@ function shadedText(
 }
 
 function lookedAt({ seen, side, layer, step, written, row }: Scene): string {
-  return `What ${quoted(written[step - 1].text)} (token ${step - 1}) looks at to say what comes next. ${
-    layerTitle(side, layer)}, ${meanHead(seen).name}; the highest bar is ${number(largest(row), 3)}.`;
+  const where = `${layerTitle(side, layer)}, ${meanHead(seen).name}`;
+  return `What ${quoted(written[step - 1].text)} (token ${step - 1}) looks at to say what comes `
+    + `next. ${where}; the highest bar is ${number(largest(row), 3)}.`;
 }
 
 function tokenTarget(
@@ -177,8 +179,8 @@ function happened({ side, next, step }: Scene): string {
   if (step >= tokens.length) return `After all ${count(tokens.length, 'token')}: ${likeliest}.`;
   const came = `After ${count(step, 'token')} ${quoted(tokens[step].text)} comes`;
   if (actual === null) return `${came}; ${likeliest}.`;
-  const first = candidates(next, side, step)[0].came;
-  return `${came}, with probability ${percent(actual)}${first ? ', the likeliest' : `; ${likeliest}`}.`;
+  const rank = candidates(next, side, step)[0].came ? ', the likeliest' : `; ${likeliest}`;
+  return `${came}, with probability ${percent(actual)}${rank}.`;
 }
 
 function summaryOf(scene: Scene, likely: Candidate[]): string {
@@ -208,7 +210,8 @@ function table({ opened, choices }: Frame): Table {
   const scene = sceneOf(opened, choices);
   const { side, next, seen, row, step, cross } = scene;
   const { prompt, tokens } = side.sequences[next.sequence];
-  const part = (i: number): string => (prompt === null ? 'text' : i < prompt ? 'prompt' : 'generated');
+  const part = (i: number): string => (
+    prompt === null ? 'text' : i < prompt ? 'prompt' : 'generated');
   const read = cross ? seen.keys.map((item, i) => ['read', i, item.text, row[i], '']) : [];
   const written = tokens.map((token, i) => [part(i), i, token.text,
     cross || i >= step ? '' : row[i], i > 0 ? next.actual[i - 1] ?? '' : '']);
@@ -225,7 +228,7 @@ export const generation: View = {
   id: 'generation',
   key: 'g',
   title: 'Generation',
-  about: 'Step through a text: what was likely to come next, what came, and what the model looked at.',
+  about: 'Step through a text: what was likely to come next, what came, and what was looked at.',
   missing,
   needs,
   draw,

@@ -6,8 +6,10 @@ import { headName, layerName } from '../names';
 import { number } from '../text';
 import type { Mark, Target } from '../view';
 import { likeness, type Ranking } from './change';
+import { sideName } from './naming';
 import { halfName, labelOf, type Half, type Pair } from './pairing';
-import { box, words } from './parts';
+import type { Place } from './panel';
+import { box, layerTitle, words } from './parts';
 
 export interface HeadGrid {
   y: number;
@@ -38,7 +40,6 @@ interface Grid {
 }
 
 const TITLE = 38;
-const NAMES = 64; // room for names of layers
 const HEADS = 16; // room for numbers of heads
 const CELL = { wide: 30, low: 14, high: 22 };
 
@@ -46,7 +47,8 @@ export function headGrid(asked: Asked): HeadGrid {
   const { kind, y } = asked;
   const grid = gridOf(asked);
   const targets = grid.numbers.flatMap((row, layer) => row.map((value, head) => (
-    { ...cellOf(grid, layer, head), ...targetOf(kind, grid.half, asked.pair, layer, head, value) })));
+    { ...cellOf(grid, layer, head),
+      ...targetOf(kind, grid.half, asked.pair, layer, head, value) })));
   return {
     y, height: TITLE + HEADS + grid.numbers.length * grid.high, targets,
     marks: [...heading(asked), ...cells(grid, kind), ...names(grid), ...chosen(grid)],
@@ -59,20 +61,27 @@ function gridOf({ kind, opened, pair, ranked, x, y, w }: Asked): Grid {
   const numbers = kind === 'change' ? changesOf(left.side, ranked)
     : likeness(opened, left.index, left.layer, left.heads[0]);
   const columns = Math.max(1, ...numbers.map((row) => row.length));
-  const wide = Math.min(CELL.wide, (w - NAMES) / columns);
+  const room = namesRoom(half.side);
+  const wide = Math.min(CELL.wide, (w - room) / columns);
   const high = Math.max(CELL.low, Math.min(CELL.high, wide));
-  return { half, numbers, columns, wide, high, x: x + NAMES, y: y + TITLE + HEADS };
+  return { half, numbers, columns, wide, high, x: x + room, y: y + TITLE + HEADS };
 }
 
-const cellOf = ({ x, y, wide, high }: Grid, layer: number, head: number): Pick<Target, 'x' | 'y' | 'w' | 'h'> => (
+// Pixels for the names of layers.
+function namesRoom(side: Side): number {
+  return 14 + 6.4 * Math.max(1, ...side.layers.map((_, layer) => layerName(side, layer).length));
+}
+
+const cellOf = ({ x, y, wide, high }: Grid, layer: number, head: number): Place => (
   { x: x + head * wide, y: y + layer * high, w: wide, h: high });
 
 function heading({ kind, pair, x, y, w }: Asked): Mark[] {
   const [half, detail] = kind === 'change'
     ? [pair.left, 'the stronger, the more it changed; click to show it']
-    : [pair.right, `the stronger, the more like ${halfName(pair.left)} (by small maps); click to show beside`];
+    : [pair.right, `the stronger, the more like ${
+      halfName(pair.left)} (by small maps); click to show beside`];
   return [
-    words(x, y + 13, `Heads of ${half.side.label}`, 13, { bold: true, limit: w }),
+    words(x, y + 13, `Heads of ${sideName(half.side)}`, 13, { bold: true, limit: w }),
     words(x, y + 29, detail, 11, { fill: 'dim', limit: w }),
   ];
 }
@@ -93,10 +102,11 @@ function cells({ numbers, columns, x, y, wide, high }: Grid, kind: Asked['kind']
 
 function names({ half, numbers, columns, x, y, wide, high }: Grid): Mark[] {
   const every = Math.max(1, Math.ceil(16 / wide));
+  const limit = namesRoom(half.side);
   const heads = Array.from({ length: Math.ceil(columns / every) }, (_, i) => i * every);
   return [
     ...numbers.map((_, layer) => words(x - 6, y + (layer + 0.5) * high + 4,
-      layerName(half.side, layer), 11, { anchor: 'end', fill: 'dim', limit: NAMES - 8 })),
+      layerName(half.side, layer), 11, { anchor: 'end', fill: 'dim', limit })),
     ...heads.map((head) => words(x + (head + 0.5) * wide, y - 4, columnName(half.side, head), 10,
       { anchor: 'middle', fill: 'dim' })),
   ];
@@ -129,9 +139,10 @@ function changesOf(side: Side, ranked: Ranking): number[][] {
 function targetOf(
   kind: Asked['kind'], { side }: Half, { left }: Pair, layer: number, head: number, value: number,
 ): Omit<Target, 'x' | 'y' | 'w' | 'h'> {
-  const name = `Layer ${layerName(side, layer)}, head ${headName(side.layers[layer], head)} of ${
-    side.label}`;
-  const what = kind === 'change' ? 'change' : `distance from ${halfName(left)} of ${left.side.label}`;
+  const name = `${layerTitle(side, layer)}, head ${headName(side.layers[layer], head)} of ${
+    sideName(side)}`;
+  const what = kind === 'change' ? 'change'
+    : `distance from ${halfName(left)} of ${sideName(left.side)}`;
   const said = `${what} ${number(value, 3)}`;
   return {
     label: `${name}: ${said}`,

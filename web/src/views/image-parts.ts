@@ -2,7 +2,7 @@
 
 import { headName, headTitle } from '../names';
 import { largest } from '../prepare';
-import { number, percent, quoted, short } from '../text';
+import { inCell, number, percent, quoted, short } from '../text';
 import type { Frame, Mark, Target } from '../view';
 import { flowRow, tokenName, type Scene } from './image-scene';
 import type { Place } from './panel';
@@ -13,8 +13,8 @@ import {
 
 const GAP = 16;
 const CHIP = 26;
-const SMALL = 132; // pixels of a small picture, about
-const LARGEST = 220;
+const SMALL = 112; // pixels of a small picture, at least
+const LARGEST = 320;
 const CAPTION = 32;
 
 interface Part {
@@ -24,7 +24,9 @@ interface Part {
 }
 
 // Tokens that are no patches, as buttons with the attention they get; of a text every token.
-export function chips(scene: Scene, x: number, y: number, w: number, measure: Frame['measure']): Part {
+export function chips(
+  scene: Scene, x: number, y: number, w: number, measure: Frame['measure'],
+): Part {
   const { asked, own, image } = scene;
   const part: Part = { marks: [], targets: [], height: 0 };
   let [left, top] = [x, y];
@@ -69,8 +71,8 @@ interface Small {
   head: number; // -1: no head
 }
 
-// Every head of the layer, each up to its own largest weight, then what flows through all layers, then
-// the picture itself.
+// Every head of the layer, each up to its own largest weight, then what flows through all layers,
+// then the picture itself.
 export function smallPictures(
   frame: Frame, scene: Scene, room: Room, grey: Uint8Array,
 ): { marks: Mark[]; targets: Target[]; bottom: number } {
@@ -80,8 +82,8 @@ export function smallPictures(
   const marks: Mark[] = [];
   const targets: Target[] = [];
   const placeOf = (i: number): Place => {
-    const { x, y, h, ...rest } = fitted(scene.image, room.x + (i % across) * (w + GAP), room.y, w, w);
-    return { x, y: y + Math.floor(i / across) * (h + CAPTION + 8), h, ...rest };
+    const place = fitted(scene.image, room.x + (i % across) * (w + GAP), room.y, w, w);
+    return { ...place, y: place.y + Math.floor(i / across) * (place.h + CAPTION + 8) };
   };
   all.forEach((small, i) => {
     const place = placeOf(i);
@@ -98,20 +100,20 @@ export function smallPictures(
 // The largest with which all are seen at once; where that is too small, the page scrolls.
 function widthOf(pictures: number, { image }: Scene, room: Room): number {
   const fitting = Math.max(2, Math.floor((room.w + GAP) / (SMALL + GAP)));
-  for (let across = 1; across < fitting; across++) {
+  for (let across = 1; across <= fitting; across++) {
     const w = Math.floor((room.w + GAP) / across) - GAP;
     const { h } = fitted(image, 0, 0, w, w);
     const rows = Math.ceil(pictures / across);
     if (w <= LARGEST && rows * (h + CAPTION + 8) <= room.h) return w;
   }
-  const across = Math.ceil(pictures / Math.ceil(pictures / fitting)); // rows of equal length
-  return Math.min(LARGEST, Math.floor((room.w + GAP) / across) - GAP);
+  return Math.min(LARGEST, Math.floor((room.w + GAP) / Math.min(fitting, pictures)) - GAP);
 }
 
 function smallsOf({ opened, choices }: Frame, scene: Scene): Small[] {
   const { seen, row } = scene;
   const heads = seen.layer.heads.map((_, head): Small => ({
-    title: `head ${headName(seen.layer, head)}`, detail: seen.layer.patterns[head]?.label ?? '',
+    title: `head ${headName(seen.layer, head)}`,
+    detail: inCell(seen.layer.patterns[head]?.label ?? ''),
     values: row(seen.matrix(head)), head,
   }));
   const flows = (['rollout', 'gradient'] as const).flatMap((kind): Small[] => {
@@ -139,7 +141,9 @@ function smallMarks(
   ];
 }
 
-function smallTarget(scene: Scene, place: Place, { title, values, head }: Small, chosen: boolean): Target {
+function smallTarget(
+  scene: Scene, place: Place, { title, values, head }: Small, chosen: boolean,
+): Target {
   const { image, seen } = scene;
   const [best] = strongest(values, image, 1);
   const most = best === undefined ? 'no patch gets attention'

@@ -6,7 +6,7 @@ import type { Picture, Sequence, Side } from '../format';
 import { filter, prepare, sinksOf, sumRows, withoutSinks, type Seen } from '../prepare';
 import { count, quoted, short } from '../text';
 import { flowPlace, type FlowKind } from './flowing';
-import { nearestLayer } from './layers';
+import { nearestLayer } from './naming';
 import { isPatch } from './picture';
 
 export interface Scene {
@@ -52,7 +52,9 @@ function usualQuery(image: Picture, asked: Sequence, own: boolean): number {
 }
 
 // What flows to the queries through all layers, or null.
-export function flowRow(opened: Opened, choices: Choices, scene: Scene, kind: FlowKind): Float32Array | null {
+export function flowRow(
+  opened: Opened, choices: Choices, scene: Scene, kind: FlowKind,
+): Float32Array | null {
   const { side, seen, layer } = scene;
   const index = flowPlace(side, kind, layer);
   const ref = index < 0 ? undefined : side.flow[kind]?.[index];
@@ -71,6 +73,7 @@ export function tokenName({ side, seen, image }: Scene, token: number): string {
 
 export function queryName(scene: Scene): string {
   const { queries, own, asked } = scene;
-  if (queries.length > 1) return `${count(queries.length, own ? 'place' : 'token')} together (summed)`;
+  const what = own ? 'place' : 'token';
+  if (queries.length > 1) return `${count(queries.length, what)} together (summed)`;
   return own ? tokenName(scene, queries[0]) : quoted(asked.tokens[queries[0]].text);
 }

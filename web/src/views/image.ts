@@ -12,6 +12,7 @@ import {
   flowRow, layerOf, layersOf, queryName, sceneOf, tokenName, type Scene,
 } from './image-scene';
 import { meanHead } from './lines';
+import { sideName } from './naming';
 import type { Place } from './panel';
 import { box, layerTitle, paragraph, words } from './parts';
 import {
@@ -22,7 +23,7 @@ import {
 const PAD = 12;
 const GAP = 16;
 const WIDE = 720; // from here on the heads stand beside the picture
-const LARGEST = 640; // pixels of the picture
+const LARGEST = 960; // pixels of the picture
 const LEAST = 280;
 const CAPTION = 24;
 const NUMBERED = 5; // patches with a frame
@@ -32,7 +33,8 @@ const FLOWS = ['rollout', 'gradient'] as const;
 function missing(opened: Opened, choices: Choices): string | null {
   const side = opened.header.sides[choices.side];
   if (!side.sequences.some((sequence) => sequence.image)) {
-    return `${side.label} saw no picture: this view needs a vision model. Capture one with --image FILE.`;
+    return `${sideName(side)} saw no picture: this view needs a vision model. Capture one with `
+      + '--image FILE.';
   }
   return layersOf(opened, choices).length === 0
     ? 'No layer was captured whose keys are patches of the picture; capture all layers.' : null;
@@ -97,13 +99,14 @@ function largeMarks({ opened, choices }: Frame, scene: Scene, large: Place): Dra
   const asking = own ? queries.filter((each) => isPatch(image, each)) : [];
   const full = `Full colour: ${number(largest(main), 3)}`;
   const ranks = top.length > 1 ? `; 1 to ${top.length}: most attention` : '';
+  const cross = asking.length > 0 ? '; ✚: the query' : '';
   return [
     pictureMark(large, image, greyOf(opened, image)),
     ...heatMarks(large, image, main, largest(main), choices.scale), ...gridMarks(large, image),
     box(large.x, large.y, large.w, large.h, { stroke: 'rule' }),
     ...rankMarks(large, image, top),
     ...asking.flatMap((each) => queryMarks(large, image, each)),
-    words(large.x, large.y + large.h + 17, `${full}${ranks}${asking.length > 0 ? '; ✚: the query' : ''}.`, 11,
+    words(large.x, large.y + large.h + 17, `${full}${ranks}${cross}.`, 11,
       { fill: 'dim', limit: large.w }),
   ];
 }
@@ -134,7 +137,8 @@ function explained(scene: Scene, choices: Choices): string {
 
 function summaryOf(scene: Scene, top: number[]): string {
   const { main, image, seen, side, layer } = scene;
-  const most = top.map((token) => `${tokenName(scene, token)} (${number(main[token], 3)})`).join(', ');
+  const most = top.map((token) => `${tokenName(scene, token)} (${number(main[token], 3)})`)
+    .join(', ');
   return `${layerTitle(side, layer)}, ${meanHead(seen).name}: ${queryName(scene)} looks most at ${
     most || 'no patch'}; ${percent(patchShare(main, image))} of its attention goes to patches.`;
 }
@@ -143,6 +147,7 @@ function summaryOf(scene: Scene, top: number[]): string {
 function table({ opened, choices }: Frame): Table {
   const scene = sceneOf(opened, choices);
   const { seen, side, image, main, row } = scene;
+  const { tokens } = side.sequences[seen.layer.keys];
   const heads = seen.layer.heads.map((_, head) => row(seen.matrix(head)));
   const flows = FLOWS.flatMap((flow) => {
     const values = flowRow(opened, choices, scene, flow);
@@ -157,7 +162,7 @@ function table({ opened, choices }: Frame): Table {
     title: explained(scene, choices),
     header: ['token', 'row', 'column', 'shown', ...seen.layer.heads.map((head) => `head ${head}`),
       ...flows.map(({ flow }) => flow)],
-    rows: side.sequences[seen.layer.keys].tokens.map((token, i) => [token.text, ...place(i), main[i],
+    rows: tokens.map(({ text }, i) => [text, ...place(i), main[i],
       ...heads.map((values) => values[i]), ...flows.map(({ values }) => values[i])]),
   };
 }
@@ -171,6 +176,7 @@ export const image: View = {
   needs,
   draw,
   table,
-  controls: ['side', 'layer', 'heads', 'queries', 'scale', 'sinks', 'weighting', 'threshold', 'top'],
+  controls: ['side', 'layer', 'heads', 'queries', 'scale', 'sinks', 'weighting', 'threshold',
+    'top'],
   layers: layersOf,
 };

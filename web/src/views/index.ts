@@ -12,4 +12,6 @@ import { matrix } from './matrix';
 import { model } from './model';
 import { neurons } from './neurons';
 
-export const VIEWS: View[] = [heads, matrix, model, neurons, compare, generation, cross, flow, image, mask];
+export const VIEWS: View[] = [
+  heads, matrix, model, neurons, compare, generation, cross, flow, image, mask,
+];

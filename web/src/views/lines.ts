@@ -1,32 +1,58 @@
-// Which lines are drawn between queries and keys: the strongest, within a number that a browser can paint.
+// Which lines are drawn between queries and keys: the strongest, as many as a browser can paint.
 
-import { largest, shade, sumRows, type Seen } from '../prepare';
+import type { Bytes } from '../capture';
 import type { Choices } from '../choices';
 import { headTitle } from '../names';
+import { largest, shade, type Seen } from '../prepare';
+import { countBytes, countFloats, eachByte, eachFloat, sizes } from './sizes';
 
-export const MOST = 20000; // lines
+export const MOST = 20000; // lines, or a few more
 const FAINT = 1 / 48; // opacity that is no longer seen
+const MANY = 1e6; // cells whose sums are not worth their time
 
 // The heads that are shown, each on its own, or their mean.
 export interface Shown {
   head: number; // place among the layer's heads; -1: the mean
   name: string;
   heads: number[];
-  values: Float32Array; // (queries, keys)
+  readonly values: Float32Array; // (queries, keys); decoded when it is asked for
+  row: (query: number) => Float32Array;
+  cell: (query: number, key: number) => number;
+  bytes: Bytes | null; // as they are stored, where nothing changed them
 }
 
 export function shownHeads(seen: Seen, choices: Choices): Shown[] {
   if (choices.mean && seen.heads.length > 1) return [meanHead(seen)];
-  return seen.heads.map((head) => (
-    { head, name: headTitle(seen.layer, head), heads: [head], values: seen.matrix(head) }));
+  return seen.heads.map((head) => oneHead(seen, head));
+}
+
+function oneHead(seen: Seen, head: number): Shown {
+  return {
+    head,
+    name: headTitle(seen.layer, head),
+    heads: [head],
+    get values() {
+      return seen.matrix(head);
+    },
+    row: (query) => seen.row([head], query),
+    cell: (query, key) => seen.cell([head], query, key),
+    bytes: seen.plain ? seen.weights.bytes(head) : null,
+  };
 }
 
 export function meanHead(seen: Seen): Shown {
-  if (seen.heads.length === 1) {
-    const head = seen.heads[0];
-    return { head, name: headTitle(seen.layer, head), heads: [head], values: seen.matrix(head) };
-  }
-  return { head: -1, name: `mean of ${seen.heads.length} heads`, heads: seen.heads, values: seen.mean() };
+  if (seen.heads.length === 1) return oneHead(seen, seen.heads[0]);
+  return {
+    head: -1,
+    name: `mean of ${seen.heads.length} heads`,
+    heads: seen.heads,
+    get values() {
+      return seen.mean();
+    },
+    row: (query) => seen.row(seen.heads, query),
+    cell: (query, key) => seen.cell(seen.heads, query, key),
+    bytes: null,
+  };
 }
 
 export interface Strong {
@@ -37,113 +63,101 @@ export interface Strong {
   weights: Float32Array;
   most: number; // the largest size, which is drawn strongest
   cut: number; // what is smaller was left out
+  alike: number; // of those below this size, one of `every`
+  every: number;
   left: number; // lines that were left out, zeros aside
+  about: boolean; // that number was estimated
 }
 
-// How many weights there are of each size. Without its sign, a float's bits grow with it: the upper ones
-// are its bin, 32 for each power of two. No arithmetic, because there are millions.
-interface Sizes {
-  counts: Uint32Array;
-  all: number;
-  most: number;
+interface Part {
+  place: number; // in `Shown[]`
+  bytes: Bytes | null;
+  values: Float32Array; // rows of these queries
+  queries: number[] | null; // null: all
+  keys: number[] | null;
 }
 
-const SHIFT = 18;
-const BINS = 0x7f800000 >>> SHIFT; // finite ones
-const known = new WeakMap<Float32Array, Sizes>();
-
-function bitsOf(values: Float32Array): Uint32Array {
-  return new Uint32Array(values.buffer, values.byteOffset, values.length);
-}
-
-function count(values: Float32Array, sizes: Sizes): void {
-  const { counts } = sizes;
-  const bits = bitsOf(values);
-  let [most, all] = [0, 0];
-  for (let i = 0; i < bits.length; i += 1) {
-    const size = bits[i] & 0x7fffffff;
-    if (size === 0 || size >= 0x7f800000) continue;
-    counts[size >>> SHIFT] += 1;
-    all += 1;
-    if (size > most) most = size;
-  }
-  sizes.all += all;
-  sizes.most = Math.max(sizes.most, floatOf(most));
-}
-
-function floatOf(bits: number): number {
-  return new Float32Array(new Uint32Array([bits]).buffer)[0];
-}
-
-function sizesOf(shown: Shown[], columns: number, queries: number[] | null, keys: number[] | null): Sizes {
-  const total: Sizes = { counts: new Uint32Array(BINS), all: 0, most: 0 };
-  for (const { values } of shown) {
-    if (queries || keys) {
-      parts(values, columns, queries, keys, (start, end) => count(values.subarray(start, end), total));
-      continue;
-    }
-    let one = known.get(values);
-    if (!one) {
-      known.set(values, one = { counts: new Uint32Array(BINS), all: 0, most: 0 });
-      count(values, one);
-    }
-    for (let i = 0; i < BINS; i += 1) total.counts[i] += one.counts[i];
-    total.all += one.all;
-    total.most = Math.max(total.most, one.most);
-  }
-  return total;
-}
-
-// Runs of cells: these queries' rows, and of them these keys.
-function parts(
-  values: Float32Array, columns: number, queries: number[] | null, keys: number[] | null,
-  visit: (start: number, end: number) => void,
-): void {
-  if (!queries && !keys) visit(0, values.length);
-  else {
-    for (const row of queries ?? Array.from({ length: values.length / columns }, (_, i) => i)) {
-      if (!keys) visit(row * columns, (row + 1) * columns);
-      else for (const key of keys) visit(row * columns + key, row * columns + key + 1);
-    }
-  }
-}
+const NOTHING = new Float32Array(0);
 
 // Lines from these queries to these keys (null: all), strong ones first to be chosen.
 export function strongest(
-  shown: Shown[], columns: number, queries: number[] | null, keys: number[] | null,
-  scale: Choices['scale'], limit = MOST,
+  shown: Shown[],
+  columns: number,
+  queries: number[] | null,
+  keys: number[] | null,
+  rows: number,
+  scale: Choices['scale'],
+  limit = MOST,
 ): Strong {
-  const { counts, all, most } = sizesOf(shown, columns, queries, keys);
-  let [bin, taken] = [BINS, 0];
-  while (bin > 0 && taken + counts[bin - 1] <= limit) taken += counts[bin -= 1];
-  const cut = Math.max(floatOf(bin << SHIFT), Math.fround(faintest(scale) * most));
+  const parts = shown.map((one, place) => partOf(one, place, queries, keys, rows));
+  const total = sizes();
+  for (const part of parts) {
+    if (part.bytes) countBytes(part.bytes, total);
+    else countFloats(part.values, total, part.queries === null && part.keys === null);
+  }
+  const { from, below, every } = total.cut(limit);
+  const cut = Math.max(below, Math.fround(faintest(scale) * total.most));
+  const room = Math.ceil(limit * 1.2) + 64; // bins are a few percent wide
   const found: Strong = {
-    size: 0, shown: new Uint16Array(taken), queries: new Uint32Array(taken), keys: new Uint32Array(taken),
-    weights: new Float32Array(taken), most, cut, left: 0,
+    size: 0,
+    shown: new Uint16Array(room),
+    queries: new Uint32Array(room),
+    keys: new Uint32Array(room),
+    weights: new Float32Array(room),
+    most: 0,
+    cut,
+    alike: from,
+    every,
+    left: 0,
+    about: !total.exact,
   };
-  const least = Math.max(1, new Uint32Array(new Float32Array([cut]).buffer)[0]);
-  shown.forEach(({ values }, place) => {
-    const bits = bitsOf(values);
-    parts(values, columns, queries, keys, (start, end) => collect(found, values, bits, columns, place, least, start, end));
-  });
-  found.left = all - found.size;
+  for (const part of parts) collect(found, part, columns, room);
+  found.most = largest(found.weights.subarray(0, found.size));
+  found.left = Math.max(0, total.all - found.size);
   return found;
 }
 
-function collect(
-  found: Strong, values: Float32Array, bits: Uint32Array, columns: number, place: number, least: number,
-  start: number, end: number,
-): void {
-  for (let i = start; i < end; i += 1) {
-    const size = bits[i] & 0x7fffffff;
-    if (size < least || size >= 0x7f800000) continue;
+function partOf(
+  one: Shown,
+  place: number,
+  queries: number[] | null,
+  keys: number[] | null,
+  rows: number,
+): Part {
+  if (!queries && !keys) {
+    return { place, queries, keys, bytes: one.bytes, values: one.bytes ? NOTHING : one.values };
+  }
+  const asked = queries ?? Array.from({ length: rows }, (_, i) => i);
+  const width = keys ? keys.length : one.row(asked[0] ?? 0).length;
+  const values = new Float32Array(asked.length * width);
+  asked.forEach((query, i) => {
+    if (keys)
+      keys.forEach((key, j) => {
+        values[i * width + j] = one.cell(query, key);
+      });
+    else values.set(one.row(query), i * width);
+  });
+  return { place, queries: asked, keys, bytes: null, values };
+}
+
+function collect(found: Strong, part: Part, columns: number, room: number): void {
+  const { place, queries, keys, bytes, values } = part;
+  const { cut, alike, every } = found;
+  let turn = place; // so that not every head begins with the same cell
+  const width = keys ? keys.length : columns;
+  const take = (cell: number, weight: number): void => {
     const line = found.size;
+    if (line >= room || (every > 1 && Math.abs(weight) < alike && (turn += 1) % every !== 0))
+      return;
+    const [row, column] = [Math.floor(cell / width), cell % width];
     found.size = line + 1;
     found.shown[line] = place;
-    found.queries[line] = Math.floor(i / columns);
-    found.keys[line] = i % columns;
-    found.weights[line] = values[i];
-  }
+    found.queries[line] = queries ? queries[row] : row;
+    found.keys[line] = keys ? keys[column] : column;
+    found.weights[line] = weight;
+  };
+  if (bytes) eachByte(bytes, columns, cut, take);
+  else eachFloat(values, cut, take);
 }
 
 // The share of the largest weight that is just seen.
@@ -159,18 +173,22 @@ function faintest(scale: Choices['scale']): number {
   return 10 ** high;
 }
 
-// For each head what each key gets from these queries together, and the largest of it.
+// For each head what each key gets from these queries (null: all) together, and the largest of it.
 export function received(
-  shown: Shown[], columns: number, queries: number[] | null,
+  shown: Shown[],
+  columns: number,
+  queries: number[] | null,
+  rows: number,
 ): { sums: Float32Array[]; most: number } {
-  const sums = shown.map(({ values }) => (queries ? sumRows(values, columns, queries) : allRows(values, columns)));
+  const asked = queries ?? Array.from({ length: rows }, (_, i) => i);
+  if (asked.length * columns * shown.length > MANY) return { sums: [], most: 0 };
+  const sums = shown.map((one) => {
+    const sum = new Float32Array(columns);
+    for (const query of asked) {
+      const row = one.row(query);
+      for (let key = 0; key < columns; key += 1) sum[key] += row[key];
+    }
+    return sum;
+  });
   return { sums, most: Math.max(0, ...sums.map(largest)) };
-}
-
-const added = new WeakMap<Float32Array, Float32Array>();
-
-function allRows(values: Float32Array, columns: number): Float32Array {
-  let sums = added.get(values);
-  if (!sums) added.set(values, sums = sumRows(values, columns, Array.from({ length: values.length / columns }, (_, i) => i)));
-  return sums;
 }

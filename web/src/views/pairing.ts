@@ -3,10 +3,12 @@
 import type { Opened } from '../capture';
 import type { Choices } from '../choices';
 import type { Side } from '../format';
-import { headName, layerName } from '../names';
+import { headName } from '../names';
 import { chosenHeads, prepare, type Item, type Seen } from '../prepare';
+import { inCell } from '../text';
 import { align, type Alignment } from './align';
 import { corresponds, counterpart, otherSide } from './counterpart';
+import { layerTitle } from './parts';
 
 export interface Half {
   index: number; // of the side
@@ -53,14 +55,18 @@ export function pairOf(opened: Opened, choices: Choices): Pair {
 }
 
 export function mapsOf(opened: Opened, choices: Choices, pair: Pair): Maps {
-  const seen = ({ index, layer, heads }: Half): Seen => prepare(opened, { ...choices, heads }, index, layer);
+  const seen = ({ index, layer, heads }: Half): Seen => (
+    prepare(opened, { ...choices, heads }, index, layer));
   const [left, right] = [seen(pair.left), seen(pair.right)];
   const [leftValues, rightValues] = [left.mean(), right.mean()];
   const queries = itemsAligned(left.queries, right.queries);
   const keys = left.keys === left.queries && right.keys === right.queries
     ? queries : itemsAligned(left.keys, right.keys);
-  const difference = differenceOf(leftValues, left.keys.length, rightValues, right.keys.length, queries, keys);
-  return { left, right, leftValues, rightValues, queries, keys, difference };
+  return {
+    left, right, leftValues, rightValues, queries, keys,
+    difference: differenceOf(
+      leftValues, left.keys.length, rightValues, right.keys.length, queries, keys),
+  };
 }
 
 // Alignments of the last texts: hovering and choosing heads must not repeat the search.
@@ -89,22 +95,23 @@ export function differenceOf(
   const columns = keys.left.length;
   const difference = new Float32Array(queries.left.length * columns);
   for (let i = 0; i < queries.left.length; i++) {
-    const [a, b] = [queries.left[i] * leftColumns, queries.right[i] * rightColumns];
-    for (let j = 0; j < columns; j++) {
-      difference[i * columns + j] = right[b + keys.right[j]] - left[a + keys.left[j]];
-    }
+    const a = left.subarray(queries.left[i] * leftColumns);
+    const b = right.subarray(queries.right[i] * rightColumns);
+    const at = i * columns;
+    for (let j = 0; j < columns; j++) difference[at + j] = b[keys.right[j]] - a[keys.left[j]];
   }
   differences.set(left, { other: right, difference });
   return difference;
 }
 
-// "layer 3, head 5", "layer 3, mean of 12 heads"
+// "layer 3, head 5", "decoder 3 cross, mean of 12 heads"
 export function halfName({ side, layer, heads }: Half): string {
   const info = side.layers[layer];
-  const which = heads.length === 1 ? `head ${headName(info, heads[0])}` : `mean of ${heads.length} heads`;
-  return `layer ${layerName(side, layer)}, ${which}`;
+  const which = heads.length === 1 ? `head ${headName(info, heads[0])}`
+    : `mean of ${heads.length} heads`;
+  return `${layerTitle(side, layer).toLowerCase()}, ${which}`;
 }
 
 export function labelOf(side: Side, layer: number, head: number): string {
-  return side.layers[layer].patterns[head]?.label || 'no pattern';
+  return inCell(side.layers[layer].patterns[head]?.label ?? '') || 'no pattern';
 }

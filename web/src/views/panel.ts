@@ -31,7 +31,7 @@ export interface Place {
 const TITLE = 22;
 const LEGEND = 34;
 const READABLE = 12; // pixels between two tokens
-const LARGEST = 40; // pixels of a cell
+const LARGEST = 56; // pixels of a cell
 const LEAST = 260; // pixels of all cells, however low the window is
 const FONT = 11;
 
@@ -67,16 +67,53 @@ export function panelHeight(panel: Panel): number {
   return cells.y - panel.y + cells.h + LEGEND;
 }
 
-// Colours of a matrix are kept: the painter recognises what it painted before.
-const shaded = new WeakMap<Float32Array, { key: string; shades: Float32Array }>();
+export interface Pooled {
+  rows: number;
+  columns: number;
+  values: Float32Array;
+}
 
-function shadesOf({ values, most, scale }: Panel): Float32Array {
-  const key = `${most} ${scale}`;
+// Where a cell has less than a pixel, a pixel shows the largest of its cells: a line of single
+// cells would be lost in their mean.
+export function pooled(
+  values: Float32Array, rows: number, columns: number, toRows: number, toColumns: number,
+): Pooled {
+  const [high, wide] = [Math.min(rows, toRows), Math.min(columns, toColumns)];
+  if (high === rows && wide === columns) return { rows, columns, values };
+  const out = new Float32Array(high * wide);
+  const place = Int32Array.from({ length: columns }, (_, i) => (
+    Math.min(wide - 1, Math.floor(((i + 0.5) * wide) / columns))));
+  for (let i = 0; i < rows; i++) {
+    const start = Math.min(high - 1, Math.floor(((i + 0.5) * high) / rows)) * wide;
+    for (let j = 0; j < columns; j++) {
+      const value = values[i * columns + j];
+      const at = start + place[j];
+      if ((value < 0 ? -value : value) > (out[at] < 0 ? -out[at] : out[at])) out[at] = value;
+    }
+  }
+  return { rows: high, columns: wide, values: out };
+}
+
+// Colours of a matrix are kept: the painter recognises what it painted before.
+const shaded = new WeakMap<Float32Array, { key: string; shades: Pooled }>();
+
+function shadesOf(panel: Panel): Pooled {
+  const { values, rows, columns, most, scale } = panel;
+  const { w, h } = cellsOf(panel);
+  const size = [Math.max(1, Math.floor(h)), Math.max(1, Math.floor(w))];
+  const key = [most, scale, ...size].join(' ');
   const known = shaded.get(values);
   if (known?.key === key) return known.shades;
-  const fresh = shades(values, most, scale);
+  const small = pooled(values, rows.length, columns.length, size[0], size[1]);
+  const fresh = { ...small, values: shades(small.values, most, scale) };
   shaded.set(values, { key, shades: fresh });
   return fresh;
+}
+
+// What a person must know to read the colours, or nothing.
+export function poolingSaid(panel: Panel): string {
+  const all = panel.rows.length > cellsOf(panel).h || panel.columns.length > cellsOf(panel).w;
+  return all ? 'A pixel of a map has the colour of the largest weight in it.' : '';
 }
 
 export function panelMarks(panel: Panel): Mark[] {
@@ -84,8 +121,7 @@ export function panelMarks(panel: Panel): Mark[] {
   const { rows, columns, signed } = panel;
   return [
     words(panel.x, panel.y + 14, panel.title, 13, { bold: true, limit: panel.w }),
-    { kind: 'raster', x, y, w, h, rows: rows.length, columns: columns.length,
-      values: shadesOf(panel), signed },
+    { kind: 'raster', x, y, w, h, ...shadesOf(panel), signed },
     box(x, y, w, h, { stroke: 'rule' }),
     ...edge(rows, h, (text, place) => (
       words(x - 4, y + place + 4, text, FONT,
@@ -121,7 +157,8 @@ function legend(x: number, y: number, width: number, panel: Panel): Mark[] {
     box(x, y, w, 7, { stroke: 'rule' }),
     words(x, y + 19, signed ? number(-most, 3) : '0', FONT, look),
     words(x + w, y + 19, number(most, 3), FONT, { ...look, anchor: 'end' }),
-    ...(signed ? [words(x + w / 2, y + 19, '0', FONT, { ...look, anchor: 'middle' })] : []),
+    ...(signed && w >= 140
+      ? [words(x + w / 2, y + 19, '0', FONT, { ...look, anchor: 'middle' })] : []),
     ...(scale === 'linear' ? [] : [words(x + w + 8, y + 8, SCALES[scale], FONT, look)]),
   ];
 }
@@ -131,8 +168,8 @@ export function cellAt(panel: Panel, x: number, y: number): [number, number] | n
   const cells = cellsOf(panel);
   const row = Math.floor(((y - cells.y) / cells.h) * panel.rows.length);
   const column = Math.floor(((x - cells.x) / cells.w) * panel.columns.length);
-  const inside = row >= 0 && row < panel.rows.length && column >= 0 && column < panel.columns.length;
-  return inside ? [row, column] : null;
+  const within = (place: number, all: Item[]): boolean => place >= 0 && place < all.length;
+  return within(row, panel.rows) && within(column, panel.columns) ? [row, column] : null;
 }
 
 export function cellBox(panel: Panel, row: number, column: number): Place {
@@ -152,4 +189,13 @@ export function crosshair(panel: Panel, row: number, column: number): Mark[] {
   ];
 }
 
-export const largestOf = (...all: Float32Array[]): number => Math.max(0, ...all.map(largest));
+const sizes = new WeakMap<Float32Array, number>();
+
+// The largest size in all of these; each is searched once.
+export function largestOf(...all: Float32Array[]): number {
+  return Math.max(0, ...all.map((values) => {
+    const known = sizes.get(values) ?? largest(values);
+    sizes.set(values, known);
+    return known;
+  }));
+}

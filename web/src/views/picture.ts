@@ -1,5 +1,5 @@
-// Attention over a picture. The picture becomes grey and of middling tones, so that a coloured layer
-// is seen on light and on dark places alike; patches with most attention have a frame and a number.
+// Attention over a picture. The picture becomes grey and of middling tones, so that a coloured
+// layer is seen on light and on dark places alike; patches with most attention have a frame.
 
 import type { Opened } from '../capture';
 import type { Choices } from '../choices';
@@ -13,6 +13,7 @@ const DARKEST = 70; // of 255, after tones are pressed together
 const LIGHTEST = 185;
 const STRONGEST = 0.85; // opacity
 const FAINT = 0.02;
+const WORTH = 0.05; // share of the strongest that is worth a frame
 
 // Orange and blue stay apart for red-green-blind eyes; on middling greys both themes can use them.
 const ABOVE = '#ff8a00';
@@ -58,11 +59,12 @@ export function patchAt(place: Place, image: Picture, x: number, y: number): num
   return inside ? image.first + row * image.columns + column : -1;
 }
 
-// Patches with most attention, the strongest first.
+// Patches with most attention, the strongest first; none that has next to nothing of it.
 export function strongest(values: ArrayLike<number>, image: Picture, most: number): number[] {
-  return Array.from({ length: image.rows * image.columns }, (_, i) => image.first + i)
-    .filter((token) => Math.abs(values[token]) > 0)
-    .sort((a, b) => Math.abs(values[b]) - Math.abs(values[a]) || a - b).slice(0, most);
+  const size = (token: number): number => Math.abs(values[token]);
+  const order = Array.from({ length: image.rows * image.columns }, (_, i) => image.first + i)
+    .sort((a, b) => size(b) - size(a) || a - b).slice(0, most);
+  return order.filter((token) => size(token) > 0 && size(token) >= WORTH * size(order[0]));
 }
 
 // How much of all attention goes to patches.
@@ -89,7 +91,8 @@ export function heatMarks(
     const { x, y, w, h } = patchBox(place, image, image.first + i);
     const fill = value < 0 ? BELOW : ABOVE;
     marks.push(box(x, y, w, h, { fill, opacity: strength * STRONGEST }));
-    if (value < 0) marks.push(line(x + w * 0.3, y + h / 2, x + w * 0.7, y + h / 2, WHITE)); // a minus
+    const middle = y + h / 2;
+    if (value < 0) marks.push(line(x + w * 0.3, middle, x + w * 0.7, middle, WHITE)); // a minus
   }
   return marks;
 }

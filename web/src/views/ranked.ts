@@ -4,6 +4,7 @@ import { headName, layerName } from '../names';
 import { number } from '../text';
 import type { Frame, Mark, Target } from '../view';
 import type { Change, Ranking } from './change';
+import { sideName } from './naming';
 import { labelOf, type Pair } from './pairing';
 import { box, line, words } from './parts';
 
@@ -46,7 +47,8 @@ export function rankedList(asked: Asked): RankedList {
   shown.forEach((each, i) => {
     const top = y + HEAD + i * ROW;
     marks.push(...rowMarks(asked, each, names[i], columns, top));
-    targets.push({ x: x - 4, y: top - 2, w: w + 4, h: ROW - 2, ...targetOf(pair, each, names[i], i) });
+    const place = { x: x - 4, y: top - 2, w: w + 4, h: ROW - 2 };
+    targets.push({ ...place, ...targetOf(pair, each, names[i], i) });
   });
   const all = ranked.changes.length;
   return {
@@ -70,7 +72,8 @@ function columnsOf({ x, w, measure }: Asked, names: string[]): Columns {
 }
 
 function rowMarks(
-  { x, w, pair, layer, heads, ranked }: Asked, each: Change, name: string, columns: Columns, top: number,
+  { x, w, pair, layer, heads, ranked }: Asked, each: Change, name: string, columns: Columns,
+  top: number,
 ): Mark[] {
   const here = each.layer === layer && heads.length === 1 && heads[0] === each.head;
   const [left, right] = labelsOf(pair, each);
@@ -110,7 +113,7 @@ function targetOf(
     label: `Rank ${rank + 1}, layer and head ${name}: ${change}, ${left} and ${right}`,
     key: `compare/list/${each.layer}/${each.head}`,
     pick: { layer: each.layer, heads: [each.head], mean: false, against: null },
-    tip: () => [`Layer and head ${name}`, change, `${pair.left.side.label}: ${left}`,
-      `${pair.right.side.label}: ${right}`],
+    tip: () => [`Layer and head ${name}`, change, `${sideName(pair.left.side)}: ${left}`,
+      `${sideName(pair.right.side)}: ${right}`],
   };
 }

@@ -89,7 +89,8 @@ export function runningMarks(running: Running, items: Item[], shading: Shading):
       marks.push(box(x - 1, y - 1, w + 2, TEXT + 2, { stroke: 'ink', radius: 3 }));
     }
     const fill = later(i) ? 'dim' : 'ink';
-    marks.push(words(x + PAD, y + 15, short(items[i].text), SIZE, { fill, limit: w - 2 * PAD + 1 }));
+    const look = { fill, limit: w - 2 * PAD + 1 };
+    marks.push(words(x + PAD, y + 15, short(items[i].text), SIZE, look));
     if (later(i)) marks.push(line(x + 1, y + TEXT, x + w - 1, y + TEXT, 'rule', { dash: [2, 2] }));
   });
   return marks;

@@ -9,8 +9,8 @@ import { capital } from './parts';
 
 export function alignmentSaid({ left, right, queries, keys }: Maps): string {
   if (queries.same && keys.same) return 'Both sides have the same tokens.';
-  const one = (name: string, { left: common }: Alignment, first: number, second: number): string => (
-    `${count(common.length, name)} (of ${first} and ${second})`);
+  const one = (name: string, { left: all }: Alignment, first: number, second: number): string => (
+    `${count(all.length, name)} (of ${first} and ${second})`);
   const said = left.layer.queries === left.layer.keys
     ? one('token', queries, left.queries.length, right.queries.length)
     : `${one('query token', queries, left.queries.length, right.queries.length)} and ${
@@ -19,8 +19,8 @@ export function alignmentSaid({ left, right, queries, keys }: Maps): string {
   const rest = some ? 'only these are in the difference' : 'so there is no difference to show';
   const cut = queries.complete && keys.complete ? ''
     : ' The texts are too long to search: only their common beginning and end count.';
-  return `The tokens differ. The same on both sides, in order, case and word marks aside: ${said}; ${
-    rest}.${cut}`;
+  return `The tokens differ. The same on both sides, in order, case and word marks aside: ${
+    said}; ${rest}.${cut}`;
 }
 
 export function correspondenceSaid({ left, right, given, corresponding }: Pair): string {
@@ -31,8 +31,17 @@ export function correspondenceSaid({ left, right, given, corresponding }: Pair):
     halfName(right)} (of ${of[1]}), at the same share of the depth; choose another one below.`;
 }
 
-export function changeSaid(opened: Opened, { left, right }: Pair): string {
-  if (left.heads.length > 1 || right.heads.length > 1) return '';
-  const change = changeOf(opened, left.index, left.layer, left.heads[0], right.layer, right.heads[0]);
-  return `Change of this head, from all its weights: ${number(change, 3)}.`;
+// Of one head, from all its weights; null for the mean of several.
+export function pairChange(opened: Opened, { left, right }: Pair): number | null {
+  if (left.heads.length > 1 || right.heads.length > 1) return null;
+  return changeOf(opened, left.index, left.layer, left.heads[0], right.layer, right.heads[0]);
+}
+
+export const changeSaid = (change: number | null): string => (
+  change === null ? '' : `Change of this head, from all its weights: ${number(change, 3)}.`);
+
+// Why a head is shown that nobody chose.
+export function usualSaid(exact: boolean): string {
+  const by = exact ? '' : ', by the small maps';
+  return `This head changed most in its layer${by}; choose another, or the mean.`;
 }

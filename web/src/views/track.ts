@@ -1,4 +1,4 @@
-// All tokens of a text as a track to scrub on: how likely each was, prompt and generated part apart.
+// All tokens of a text as a track to scrub on: how likely each was, prompt and what was generated.
 
 import type { Next, Side } from '../format';
 import { percent, quoted } from '../text';
@@ -32,7 +32,9 @@ export function track(asked: Asked): Track {
   const wide = w / places;
   const base = y + ABOVE + BARS;
   const target = (place: number): Target => ({
-    x: x + place * wide, y: base - BARS, w: wide, h: BARS + STRIP + 2, ...placeTarget(side, next, place) });
+    x: x + place * wide, y: base - BARS, w: wide, h: BARS + STRIP + 2,
+    ...placeTarget(side, next, place),
+  });
   return {
     marks: [
       words(x, y + 10, 'Probability of each token, given those before it (dashes: 50 %)', 11,

@@ -1,0 +1,78 @@
+"""Pages in a real browser, without any network."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
+
+
+@contextmanager
+def chromium() -> Iterator[Any]:
+    """Debian's Chromium, driven by Playwright; a test skips where one of them is missing."""
+    play = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    program = shutil.which("chromium")
+    if program is None:
+        pytest.skip("Chromium is not installed")
+    with play.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=program, args=FLAGS)
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+class Watched:
+    """A page, what it asked the network for, and what it complained about."""
+
+    def __init__(self, browser: Any, **options: Any) -> None:
+        settings = {"viewport": {"width": 1100, "height": 800}, "accept_downloads": True}
+        self.context = browser.new_context(**{**settings, **options})
+        self.context.set_offline(True)
+        self.page = self.context.new_page()
+        self.requests: list[str] = []
+        self.complaints: list[str] = []
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.on("console", self._heard)
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("dialog", self._asked)
+
+    def _heard(self, message: Any) -> None:
+        if message.type in ("error", "warning"):
+            self.complaints.append(message.text)
+
+    def _asked(self, dialog: Any) -> None:
+        self.complaints.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
+
+    def open(self, path: Path, fragment: str = "") -> Any:
+        self.page.goto(path.as_uri() + fragment)
+        self.painted()
+        return self.page
+
+    def painted(self) -> None:
+        """Wait until the view that was asked for is drawn."""
+        self.page.wait_for_selector(".attnlab[data-painted]", timeout=20_000)
+
+    def press(self, *keys: str) -> None:
+        for key in keys:
+            self.page.evaluate(
+                "() => { delete document.querySelector('.attnlab').dataset.painted }"
+            )
+            self.page.keyboard.press(key)
+            self.painted()
+
+    def check(self) -> None:
+        """Nothing was loaded but the page itself, and nobody complained."""
+        foreign = [url for url in self.requests if not url.startswith(("file:", "data:", "blob:"))]
+        assert foreign == []
+        assert self.complaints == []
+
+    def close(self) -> None:
+        self.context.close()

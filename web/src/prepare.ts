@@ -1,0 +1,345 @@
+// The numbers that every view uses. In this order: value norms, the mean of heads, sinks, words,
+// threshold and top; the scale comes last and is for eyes only.
+
+import type { Opened, Weights } from './capture';
+import type { Choices } from './choices';
+import type { LayerInfo, Sequence } from './format';
+import { Recent } from './recent';
+
+const KEPT = 128 * 2 ** 20; // bytes of prepared matrices
+const DECADES = 4; // that the logarithmic scale shows
+
+// A token, or the tokens of one word.
+export interface Item {
+  text: string;
+  tokens: number[];
+  special: boolean;
+}
+
+export interface Seen {
+  layer: LayerInfo;
+  weights: Weights;
+  signed: boolean;
+  heads: number[]; // that were chosen
+  queries: Item[];
+  keys: Item[];
+  hidden: boolean[]; // keys that are hidden as sinks, wholly
+  changed: string[]; // how the numbers differ from the weights, in words
+  matrix: (head: number) => Float32Array; // (queries, keys) of one head
+  mean: () => Float32Array; // of the chosen heads
+  // The same of one row and one cell, without the whole matrix where that is not needed.
+  row: (heads: number[], query: number) => Float32Array;
+  cell: (heads: number[], query: number, key: number) => number;
+  plain: boolean; // the numbers are the weights themselves
+  bound: (heads: number[], query: number, key: number) => number; // of rounding; NaN: unknown
+}
+
+export function items(sequence: Sequence, words: boolean): Item[] {
+  const known = words ? joined : single;
+  let all = known.get(sequence);
+  if (!all) known.set(sequence, (all = itemsOf(sequence, words)));
+  return all;
+}
+
+const [single, joined] = [new WeakMap<Sequence, Item[]>(), new WeakMap<Sequence, Item[]>()];
+
+function itemsOf(sequence: Sequence, words: boolean): Item[] {
+  const all: Item[] = [];
+  sequence.tokens.forEach((token, i) => {
+    const last = all[all.length - 1];
+    const before = sequence.tokens[i - 1];
+    const follows =
+      words &&
+      before !== undefined &&
+      !token.special &&
+      !before.special &&
+      token.word >= 0 &&
+      token.word === before.word;
+    if (!follows) all.push({ text: token.text, tokens: [i], special: token.special });
+    else {
+      last.tokens.push(i);
+      last.text +=
+        token.text.length > 2 && token.text.startsWith('##') ? token.text.slice(2) : token.text;
+    }
+  });
+  return all;
+}
+
+// Places of the items that hold one of these tokens.
+export function places(all: Item[], tokens: number[]): number[] {
+  const wanted = new Set(tokens);
+  return all.flatMap((item, i) => (item.tokens.some((each) => wanted.has(each)) ? [i] : []));
+}
+
+export function chosenHeads(layer: LayerInfo, choices: Choices): number[] {
+  const chosen = choices.heads.filter((each) => each < layer.heads.length);
+  return chosen.length ? chosen : layer.heads.map((_, i) => i);
+}
+
+export function prepare(
+  opened: Opened,
+  choices: Choices,
+  side = choices.side,
+  index = choices.layer,
+): Seen {
+  const one = opened.header.sides[side];
+  const layer = one.layers[index];
+  const weights = opened.weights(side, index);
+  const [asked, answered] = [one.sequences[layer.queries], one.sequences[layer.keys]];
+  const queries = items(asked, choices.words);
+  const keys = items(answered, choices.words);
+  const sinks = sinksOf(answered, choices);
+  const norms = choices.weighting === 'norms' && layer.norms ? opened.values(layer.norms) : null;
+  const heads = chosenHeads(layer, choices);
+  const key = [
+    side,
+    index,
+    choices.words,
+    choices.first,
+    choices.separators,
+    norms !== null,
+    choices.threshold,
+    choices.top,
+  ].join(' ');
+  const finish = (raw: Float32Array): Float32Array => {
+    let now = withoutSinks(raw, weights.keys, sinks);
+    if (choices.words) now = merge(now, weights.keys, queries, keys);
+    return filter(now, keys.length, choices.threshold, choices.top);
+  };
+  const weighed = (head: number): Float32Array =>
+    norms ? weigh(weights.head(head), norms, head, weights.keys) : weights.head(head);
+  const matrix = (of: number[]): Float32Array =>
+    keep(opened, `${key} ${of.join(' ')}`, () => {
+      if (of.length === 1) return finish(weighed(of[0]));
+      return finish(norms ? meanOf(of.map(weighed)) : weights.mean(of));
+    });
+  const changed = changes(choices, norms !== null);
+  const plain = changed.length === 0;
+  return {
+    layer,
+    weights,
+    signed: layer.signed,
+    heads,
+    queries,
+    keys,
+    hidden: keys.map((item) => item.tokens.every((each) => sinks[each] > 0)),
+    changed,
+    plain,
+    matrix: (head) => matrix([head]),
+    mean: () => matrix(heads),
+    row: (of, query) =>
+      plain
+        ? meanRow(weights, of, query)
+        : matrix(of).subarray(query * keys.length, (query + 1) * keys.length),
+    cell: (of, query, place) =>
+      plain
+        ? of.reduce((sum, head) => sum + weights.at(head, query, place), 0) / of.length
+        : matrix(of)[query * keys.length + place],
+    bound: (of, query, place) => boundOf(weights, norms, of, queries[query], keys[place], sinks),
+  };
+}
+
+const kept = new WeakMap<Opened, Recent<Float32Array>>();
+
+function keep(opened: Opened, key: string, make: () => Float32Array): Float32Array {
+  let recent = kept.get(opened);
+  if (!recent) kept.set(opened, (recent = new Recent(KEPT)));
+  const known = recent.get(key);
+  if (known) return known;
+  const fresh = make();
+  recent.set(key, fresh, fresh.byteLength);
+  return fresh;
+}
+
+function changes(choices: Choices, norms: boolean): string[] {
+  const said: string[] = [];
+  const sink = { show: '', hide: 'hidden', renormalise: 'taken out, the rest scaled up' };
+  if (norms) said.push('times the length of the value');
+  if (choices.first !== 'show') said.push(`first token ${sink[choices.first]}`);
+  if (choices.separators !== 'show') said.push(`separators ${sink[choices.separators]}`);
+  if (choices.words) said.push('sub-words merged: sum over keys, mean over queries');
+  if (choices.threshold > 0) said.push(`below ${choices.threshold} hidden`);
+  if (choices.top > 0) said.push(`${choices.top} largest of each query`);
+  return said;
+}
+
+// For each key token 0: shown, 1: hidden, 2: hidden and the rest of the row scaled up.
+export function sinksOf(
+  sequence: Sequence,
+  choices: Pick<Choices, 'first' | 'separators'>,
+): Uint8Array {
+  const mode = { show: 0, hide: 1, renormalise: 2 };
+  return Uint8Array.from(sequence.tokens, (token, i) => {
+    if (i === 0) return mode[choices.first];
+    return token.special ? mode[choices.separators] : 0;
+  });
+}
+
+// What is renormalised keeps the absolute sum of its row, but for what is only hidden.
+export function withoutSinks(
+  values: Float32Array,
+  columns: number,
+  sinks: Uint8Array,
+): Float32Array {
+  if (!sinks.some((each) => each > 0)) return values;
+  const out = new Float32Array(values.length);
+  for (let start = 0; start < values.length; start += columns) {
+    let [rest, taken] = [0, 0];
+    for (let k = 0; k < columns; k += 1) {
+      const size = Math.abs(values[start + k]);
+      if (sinks[k] === 0) rest += size;
+      else if (sinks[k] === 2) taken += size;
+    }
+    const factor = rest > 0 ? (rest + taken) / rest : 0;
+    for (let k = 0; k < columns; k += 1) {
+      if (sinks[k] === 0) out[start + k] = values[start + k] * factor;
+    }
+  }
+  return out;
+}
+
+// Weights to a word: the sum over its key tokens, the mean over its query tokens.
+export function merge(
+  values: Float32Array,
+  columns: number,
+  queries: Item[],
+  keys: Item[],
+): Float32Array {
+  const out = new Float32Array(queries.length * keys.length);
+  const place = new Uint32Array(columns);
+  keys.forEach((item, i) =>
+    item.tokens.forEach((each) => {
+      place[each] = i;
+    }),
+  );
+  queries.forEach((item, q) => {
+    const base = q * keys.length;
+    const share = 1 / item.tokens.length;
+    for (const token of item.tokens) {
+      const start = token * columns;
+      for (let k = 0; k < columns; k += 1) out[base + place[k]] += share * values[start + k];
+    }
+  });
+  return out;
+}
+
+export function filter(
+  values: Float32Array,
+  columns: number,
+  threshold: number,
+  top: number,
+): Float32Array {
+  if (threshold <= 0 && (top <= 0 || top >= columns)) return values;
+  const out = values.slice();
+  for (let start = 0; start < values.length; start += columns) {
+    const least = top > 0 && top < columns ? largestOf(values, start, columns, top) : 0;
+    let left = top > 0 ? top : columns;
+    if (top > 0 && least > 0) {
+      // of equal ones at the edge the first stay
+      for (let k = start; k < start + columns; k += 1) if (Math.abs(out[k]) > least) left -= 1;
+    }
+    for (let k = start; k < start + columns; k += 1) {
+      const size = Math.abs(out[k]);
+      const edge = size === least && top > 0;
+      if (size < threshold || size < least || (edge && left <= 0)) out[k] = 0;
+      else if (edge) left -= 1;
+    }
+  }
+  return out;
+}
+
+// The size of the n-th largest of a row.
+function largestOf(values: Float32Array, start: number, columns: number, n: number): number {
+  const best = new Float32Array(n); // ascending
+  for (let k = start; k < start + columns; k += 1) {
+    const size = Math.abs(values[k]);
+    if (!(size > best[0])) continue;
+    let i = 1;
+    for (; i < n && best[i] < size; i += 1) best[i - 1] = best[i];
+    best[i - 1] = size;
+  }
+  return best[0];
+}
+
+function weigh(
+  values: Float32Array,
+  norms: Float32Array,
+  head: number,
+  columns: number,
+): Float32Array {
+  const out = new Float32Array(values.length);
+  for (let start = 0; start < values.length; start += columns) {
+    for (let k = 0; k < columns; k += 1)
+      out[start + k] = values[start + k] * norms[head * columns + k];
+  }
+  return out;
+}
+
+function meanOf(all: Float32Array[]): Float32Array {
+  const out = new Float32Array(all[0].length);
+  for (const each of all) for (let i = 0; i < out.length; i += 1) out[i] += each[i] / all.length;
+  return out;
+}
+
+function meanRow(weights: Weights, heads: number[], query: number): Float32Array {
+  const rows = heads.map((head) => weights.row(head, query));
+  return rows.length === 1 ? rows[0] : meanOf(rows);
+}
+
+function boundOf(
+  weights: Weights,
+  norms: Float32Array | null,
+  heads: number[],
+  query: Item,
+  key: Item,
+  sinks: Uint8Array,
+): number {
+  if (sinks.includes(2)) return NaN; // a rounded divisor: no simple bound
+  let total = 0;
+  for (const head of heads) {
+    for (const t of query.tokens) {
+      for (const s of key.tokens) {
+        if (sinks[s] === 0)
+          total += weights.bound(head, t, s) * (norms ? norms[head * weights.keys + s] : 1);
+      }
+    }
+  }
+  return total / (query.tokens.length * heads.length);
+}
+
+// The sum over rows: what several queries together look at.
+export function sumRows(values: Float32Array, columns: number, rows: number[]): Float32Array {
+  const out = new Float32Array(columns);
+  for (const row of rows) {
+    for (let k = 0; k < columns; k += 1) out[k] += values[row * columns + k];
+  }
+  return out;
+}
+
+export function largest(values: Float32Array): number {
+  let most = 0;
+  for (let i = 0; i < values.length; i += 1) {
+    const size = values[i] < 0 ? -values[i] : values[i];
+    if (size > most) most = size; // what is not a number never is
+  }
+  return most;
+}
+
+// How strongly a share of the largest weight is shown, both 0 to 1.
+export function shade(share: number, scale: Choices['scale']): number {
+  if (!(share > 0)) return 0;
+  if (share >= 1) return 1;
+  if (scale === 'sqrt') return Math.sqrt(share);
+  return scale === 'log' ? Math.max(0, 1 + Math.log10(share) / DECADES) : share;
+}
+
+// All values as they are coloured: -1 to 1.
+export function shades(values: Float32Array, most: number, scale: Choices['scale']): Float32Array {
+  const out = new Float32Array(values.length);
+  if (!(most > 0)) return out;
+  for (let i = 0; i < values.length; i += 1) {
+    const share = Math.max(-1, Math.min(1, values[i] / most));
+    out[i] = scale === 'linear' ? share : share < 0 ? -shade(-share, scale) : shade(share, scale);
+  }
+  return out;
+}
