@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from attnlab.create import attention as attention
     from attnlab.create import create_mechanism as create_mechanism
-    from attnlab.look.capture import capture as capture
+    from attnlab.looking.api import look as look
+    from attnlab.looking.capture import capture as capture
     from attnlab.mask import Mask as Mask
     from attnlab.mechanism import Mechanism as Mechanism
     from attnlab.mechanisms import MECHANISMS as MECHANISMS
@@ -21,10 +22,11 @@ _PUBLIC = {
     "Mask": "attnlab.mask",
     "Mechanism": "attnlab.mechanism",
     "attention": "attnlab.create",
-    "capture": "attnlab.look.capture",
+    "capture": "attnlab.looking.capture",
     "create_mechanism": "attnlab.create",
+    "look": "attnlab.looking.api",
 }
-__all__ = ["MECHANISMS", "Mask", "Mechanism", "attention", "capture", "create_mechanism"]
+__all__ = ["MECHANISMS", "Mask", "Mechanism", "attention", "capture", "create_mechanism", "look"]
 
 
 def __getattr__(name: str) -> Any:

@@ -59,7 +59,7 @@ def text_of(tokenizer: Any, tokens: int) -> str:
 
 def own_pages(folder: Path) -> dict[str, Path]:
     from attnlab.huggingface import load_model
-    from attnlab.look.looking import look
+    from attnlab.looking.api import look
 
     model, tokenizer = load_model(minilm())
     pages = {}
@@ -81,7 +81,7 @@ def long_page(folder: Path) -> Path | None:
     if found is None or found.origin is None:
         return None
     from attnlab.huggingface import load_model
-    from attnlab.look.looking import look
+    from attnlab.looking.api import look
 
     model, tokenizer = load_model(next(Path(found.origin).parent.glob("*.gguf")))
     text = text_of(tokenizer, 2048)
@@ -146,7 +146,7 @@ def browser_seconds() -> float:
     return total
 
 
-OWN_READY = "() => document.documentElement.dataset.attnlab === 'painted'"
+OWN_READY = "() => document.querySelector('.attnlab[data-painted] canvas') !== null"
 BERTVIZ_READY = "() => document.querySelectorAll('svg line').length > 0"
 
 
@@ -191,14 +191,14 @@ def switching(page: Any) -> dict[str, float]:
         return scripting() - before
 
     found: dict[str, list[float]] = {"view": [], "layer": [], "head": [], "hover": []}
-    for key in "xmhxm":
+    for key in "xmexmf":
         found["view"].append(cost(lambda key=key: page.keyboard.press(key)))  # type: ignore[misc]
     page.keyboard.press("x")
     page.wait_for_timeout(500)
     for _ in range(5):
         found["layer"].append(cost(lambda: page.keyboard.press("]")))
     for _ in range(5):
-        found["head"].append(cost(lambda: page.keyboard.press(".")))
+        found["head"].append(cost(lambda: page.keyboard.press("h")))
     canvas = page.locator("canvas").first.bounding_box()
     for step in range(10):
         x, y = canvas["x"] + 150 + 30 * step, canvas["y"] + 150 + 20 * step

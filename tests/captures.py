@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnlab.look.records import (
+from attnlab.looking.records import (
     Capture,
     Flow,
     Layer,

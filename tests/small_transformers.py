@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnlab.look.records import Layer
+from attnlab.looking.records import Layer
 
 transformers: Any = pytest.importorskip(
     "transformers", reason="Hugging Face models need the transformers package"

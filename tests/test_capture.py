@@ -18,7 +18,7 @@ import attnlab
 from attnlab import Mask, Mechanism, create_mechanism
 from attnlab.generate import generate
 from attnlab.layers import MultiHead
-from attnlab.look.records import Layer
+from attnlab.looking.records import Layer
 from attnlab.mechanism import repeat_heads
 from attnlab.models import Decoder, StackConfig
 from tests.capturing import KINDS, inputs_of, model_of, models

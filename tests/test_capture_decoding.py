@@ -17,7 +17,7 @@ import attnlab
 from attnlab import Mask
 from attnlab.generate import Sampling, beam_search, generate
 from attnlab.layers import MultiHead
-from attnlab.look.records import Layer
+from attnlab.looking.records import Layer
 from attnlab.mechanism import repeat_heads
 from tests.capturing import check_equal, inputs_of, model_of, models
 from tests.laws import HEADS, all_trials, build, make_inputs, sizes

@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from attnlab.look.arrays import ERRORS
-from attnlab.look.file import MAGIC, header_and_blocks, pack, read, save
-from attnlab.look.packing import small_map
-from attnlab.look.records import Capture, Flow, Layer, Pattern, Sequence, Side
+from attnlab.looking.arrays import ERRORS
+from attnlab.looking.file import MAGIC, header_and_blocks, pack, read, save
+from attnlab.looking.packing import small_map
+from attnlab.looking.records import Capture, Flow, Layer, Pattern, Sequence, Side
 from tests.captures import full_capture, full_side, make_layer, make_sequence, softmax_weights
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "capture-format.md"

@@ -10,7 +10,7 @@ from torch import Tensor
 
 import attnlab
 from attnlab.huggingface.calls import Positions
-from attnlab.look.records import Layer
+from attnlab.looking.records import Layer
 from tests.small_transformers import inputs, small, visible
 
 NEW = 6

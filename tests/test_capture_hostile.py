@@ -15,8 +15,8 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from attnlab.look.file import MAGIC, MOST_HEADER, header_and_blocks, pack, read
-from attnlab.look.records import Capture
+from attnlab.looking.file import MAGIC, MOST_HEADER, header_and_blocks, pack, read
+from attnlab.looking.records import Capture
 from tests.captures import full_capture
 
 HEADER, BLOCKS = pack(full_capture())

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from attnlab.look.flow import attention_flow, longest_chain, relevance, rollout, value_weighted
-from attnlab.look.records import Flow, Layer
+from attnlab.looking.flow import attention_flow, longest_chain, relevance, rollout, value_weighted
+from attnlab.looking.records import Flow, Layer
 from tests.captures import make_layer, make_sequence, softmax_weights
 
 

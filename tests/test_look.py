@@ -11,10 +11,10 @@ import pytest
 import torch
 
 import attnlab
-from attnlab.look.file import read
-from attnlab.look.looking import Looked, look
-from attnlab.look.page import render
-from attnlab.look.subjects import words_of
+from attnlab.looking.api import Looked, look
+from attnlab.looking.file import read
+from attnlab.looking.page import render
+from attnlab.looking.subjects import words_of
 from attnlab.mechanisms import MECHANISMS
 from attnlab.models import (
     ConvNet,

@@ -13,21 +13,18 @@ from attnlab.looking.api import look
 from tests.commands import run
 from tests.test_look import write_image
 
-pytest.importorskip("transformers", reason="transformers is not installed")
+transformers: Any = pytest.importorskip("transformers", reason="transformers is not installed")
 
 WORDS = "[PAD] [UNK] [CLS] [SEP] [MASK] i want ##ed to have a party bought cake for it . happy"
 TEXT = "I wanted to have a party"
 
 
 def word_pieces() -> Any:
-    from transformers import BertTokenizerFast
-
-    return BertTokenizerFast(vocab={word: i for i, word in enumerate(WORDS.split())})
+    return transformers.BertTokenizerFast(vocab={word: i for i, word in enumerate(WORDS.split())})
 
 
 def byte_pairs() -> Any:
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-    from transformers import PreTrainedTokenizerFast
 
     made = Tokenizer(models.BPE())
     made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -37,26 +34,22 @@ def byte_pairs() -> Any:
         vocab_size=320, initial_alphabet=alphabet, special_tokens=["<s>", "</s>"]
     )
     made.train_from_iterator([TEXT] * 5, trainer)
-    return PreTrainedTokenizerFast(
+    return transformers.PreTrainedTokenizerFast(
         tokenizer_object=made, bos_token="<s>", eos_token="</s>", pad_token="</s>"
     )
 
 
 def gpt2() -> Any:
-    from transformers import GPT2Config, GPT2LMHeadModel
-
     torch.manual_seed(0)
-    return GPT2LMHeadModel(
-        GPT2Config(vocab_size=320, n_positions=40, n_embd=24, n_layer=2, n_head=3)
+    return transformers.GPT2LMHeadModel(
+        transformers.GPT2Config(vocab_size=320, n_positions=40, n_embd=24, n_layer=2, n_head=3)
     ).eval()
 
 
 def llama() -> Any:
-    from transformers import LlamaConfig, LlamaForCausalLM
-
     torch.manual_seed(0)
-    return LlamaForCausalLM(
-        LlamaConfig(
+    return transformers.LlamaForCausalLM(
+        transformers.LlamaConfig(
             vocab_size=320, hidden_size=24, intermediate_size=40, num_hidden_layers=2,
             num_attention_heads=6, num_key_value_heads=2,
         )
@@ -64,11 +57,9 @@ def llama() -> Any:
 
 
 def bert() -> Any:
-    from transformers import BertConfig, BertModel
-
     torch.manual_seed(0)
-    return BertModel(
-        BertConfig(
+    return transformers.BertModel(
+        transformers.BertConfig(
             vocab_size=len(WORDS.split()), hidden_size=24, num_hidden_layers=2,
             num_attention_heads=3, intermediate_size=40, max_position_embeddings=30,
         )
@@ -76,11 +67,9 @@ def bert() -> Any:
 
 
 def t5() -> Any:
-    from transformers import T5Config, T5ForConditionalGeneration
-
     torch.manual_seed(0)
-    return T5ForConditionalGeneration(
-        T5Config(
+    return transformers.T5ForConditionalGeneration(
+        transformers.T5Config(
             vocab_size=320, d_model=24, d_kv=8, d_ff=40, num_layers=2, num_heads=3,
             decoder_start_token_id=0, pad_token_id=0, eos_token_id=1,
         )
@@ -88,11 +77,9 @@ def t5() -> Any:
 
 
 def bart() -> Any:
-    from transformers import BartConfig, BartForConditionalGeneration
-
     torch.manual_seed(0)
-    return BartForConditionalGeneration(
-        BartConfig(
+    return transformers.BartForConditionalGeneration(
+        transformers.BartConfig(
             vocab_size=320, d_model=24, encoder_layers=2, decoder_layers=1,
             encoder_attention_heads=3, decoder_attention_heads=3, encoder_ffn_dim=40,
             decoder_ffn_dim=40, max_position_embeddings=40, pad_token_id=1, bos_token_id=0,
@@ -152,16 +139,14 @@ def test_encoder_decoders(make: Any) -> None:
 
 
 def test_a_vision_model(tmp_path: Path) -> None:
-    from transformers import ViTConfig, ViTForImageClassification, ViTImageProcessor
-
     torch.manual_seed(0)
-    model = ViTForImageClassification(
-        ViTConfig(
+    model = transformers.ViTForImageClassification(
+        transformers.ViTConfig(
             hidden_size=24, num_hidden_layers=2, num_attention_heads=3, intermediate_size=40,
             image_size=12, patch_size=4, num_labels=5,
         )
     )  # fmt: skip
-    reader = ViTImageProcessor(size={"height": 12, "width": 12})
+    reader = transformers.ViTImageProcessor(size={"height": 12, "width": 12})
     found = look(model, image=write_image(tmp_path / "a.png"), tokenizer=reader)
     (sequence,) = found.sides[0].sequences
     assert sequence.picture is not None

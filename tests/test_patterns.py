@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from attnlab.look.patterns import PATTERNS, THRESHOLD, head_patterns
-from attnlab.look.records import Pattern, Sequence
+from attnlab.looking.patterns import PATTERNS, THRESHOLD, head_patterns
+from attnlab.looking.records import Pattern, Sequence
 from tests.captures import make_layer, make_sequence, softmax_weights
 
 TEXT = "[CLS] the cat saw the dog [SEP] the cat saw a bird [SEP]"

@@ -34,7 +34,7 @@ FLOORS = [
     {"training"},
     {"tasks"},
     {"huggingface"},
-    {"look"},
+    {"looking"},
     {"bench", "demo", "listing", "runs"},
     {"claims"},
     {"studio"},

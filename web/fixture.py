@@ -10,10 +10,10 @@ from pathlib import Path
 
 import torch
 
-from attnlab.look.file import save
-from attnlab.look.packing import pack
-from attnlab.look.page import render
-from attnlab.look.records import (
+from attnlab.looking.file import save
+from attnlab.looking.packing import pack
+from attnlab.looking.page import render
+from attnlab.looking.records import (
     Capture,
     Flow,
     Layer,

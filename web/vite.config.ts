@@ -22,7 +22,7 @@ export default defineConfig(({ mode }) => {
     plugins: [licence],
     build: {
       target: 'es2022',
-      outDir: '../attnlab/look/static',
+      outDir: '../attnlab/looking/static',
       emptyOutDir: false,
       copyPublicDir: false,
       reportCompressedSize: false,

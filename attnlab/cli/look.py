@@ -51,9 +51,9 @@ def look(
     overwrite: Annotated[bool, Parameter(negative="", help="Replace --out.")] = False,
 ) -> None:
     """See what a model attends to: one page that works offline."""
-    from attnlab.look.looking import check_out
-    from attnlab.look.looking import look as looking
-    from attnlab.look.summary import print_summary
+    from attnlab.looking.api import check_out
+    from attnlab.looking.api import look as looking
+    from attnlab.looking.summary import print_summary
 
     check_out(out, overwrite)
     found = looking(

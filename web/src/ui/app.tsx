@@ -92,6 +92,12 @@ export function App({ opened, place }: { opened: Opened; place: Place }) {
   const [size, box, top] = useSize(place);
   const missing = view.missing(opened, choices);
   const loaded = useLoaded(opened, missing ? null : view, choices);
+  // what is on the screen, for whoever must wait for it
+  useEffect(() => {
+    const done = missing || loaded.failure || (loaded.view === view && loaded.choices === choices);
+    if (done) place.root.dataset.painted = view.id;
+    else delete place.root.dataset.painted;
+  });
   const frame: Frame = {
     opened,
     choices: loaded.choices,

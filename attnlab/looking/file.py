@@ -17,11 +17,11 @@ import torch
 from torch import Tensor
 
 from attnlab.files import write_whole
-from attnlab.look.arrays import decode
-from attnlab.look.fields import parse
-from attnlab.look.header import HeaderCheck, Stored
-from attnlab.look.packing import pack
-from attnlab.look.records import (
+from attnlab.looking.arrays import decode
+from attnlab.looking.fields import parse
+from attnlab.looking.header import HeaderCheck, Stored
+from attnlab.looking.packing import pack
+from attnlab.looking.records import (
     Capture,
     Flow,
     Layer,

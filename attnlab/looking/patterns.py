@@ -24,7 +24,7 @@ from collections.abc import Sequence as Sequenced
 import torch
 from torch import Tensor
 
-from attnlab.look.records import Layer, Pattern, Sequence
+from attnlab.looking.records import Layer, Pattern, Sequence
 
 THRESHOLD = 0.5
 ROOM = 2.0

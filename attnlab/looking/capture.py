@@ -15,9 +15,9 @@ from torch import Tensor, nn
 
 from attnlab import huggingface
 from attnlab.huggingface.calls import Call, accurate
-from attnlab.look import hooks
-from attnlab.look.joining import Joined, Piece
-from attnlab.look.records import Layer, plain
+from attnlab.looking import hooks
+from attnlab.looking.joining import Joined, Piece
+from attnlab.looking.records import Layer, plain
 
 LIMIT = 1e-3  # a larger difference between weights times values and the layer's output is told
 

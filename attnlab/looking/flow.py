@@ -11,7 +11,7 @@ from collections.abc import Sequence as Sequenced
 import torch
 from torch import Tensor
 
-from attnlab.look.records import Flow, Layer, Sequence
+from attnlab.looking.records import Flow, Layer, Sequence
 
 TOLERANCE = 0.02  # of a row's sum; half precision and rounding in 8 bits stay below
 

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from attnlab.generate import generate
-from attnlab.look.pictures import read_picture, to_channels
-from attnlab.look.records import Picture, Sequence
+from attnlab.looking.pictures import read_picture, to_channels
+from attnlab.looking.records import Picture, Sequence
 from attnlab.models import Decoder, Encoder, Model, Seq2Seq, ViT, create, load
 from attnlab.tasks.knowledge.rows import Wording
 from attnlab.tasks.knowledge.task import KnowledgeTask

@@ -15,9 +15,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attnlab.look.arrays import encode, error_of
-from attnlab.look.header import FORMAT, MOST_VALUES, VERSION, HeaderCheck
-from attnlab.look.records import Capture, Flow, Layer, Pattern, Picture, Sequence, Side, plain
+from attnlab.looking.arrays import encode, error_of
+from attnlab.looking.header import FORMAT, MOST_VALUES, VERSION, HeaderCheck
+from attnlab.looking.records import Capture, Flow, Layer, Pattern, Picture, Sequence, Side, plain
 
 FEW_WEIGHTS = 300_000  # up to here a weight has 16 bits
 SMALL = 32  # rows and columns of a small map

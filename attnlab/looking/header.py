@@ -9,8 +9,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from attnlab.look.arrays import byte_count
-from attnlab.look.fields import Field
+from attnlab.looking.arrays import byte_count
+from attnlab.looking.fields import Field
 
 FORMAT = "attnlab-capture"
 VERSION = 1

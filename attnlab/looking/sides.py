@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from attnlab.look.capture import Seen, capture
-from attnlab.look.flow import attention_flow
-from attnlab.look.patterns import head_patterns
-from attnlab.look.records import Layer, NextTokens, Pattern, Sequence, Side
-from attnlab.look.subjects import Prepared, Said, Subject, target_of
+from attnlab.looking.capture import Seen, capture
+from attnlab.looking.flow import attention_flow
+from attnlab.looking.patterns import head_patterns
+from attnlab.looking.records import Layer, NextTokens, Pattern, Sequence, Side
+from attnlab.looking.subjects import Prepared, Said, Subject, target_of
 
 LIKELIEST = 10  # next tokens that are kept for each position
 

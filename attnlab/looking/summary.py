@@ -7,8 +7,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from attnlab.look.looking import Looked
-from attnlab.look.records import Side
+from attnlab.looking.api import Looked
+from attnlab.looking.records import Side
 
 SHOWN = 8  # heads of a pattern
 

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from attnlab.huggingface.calls import Call, Kind, Listener, StackName, accurate, key_heads
 from attnlab.layers import Block
-from attnlab.look.pasts import Memory, Past, follow_states, past_of, remember
+from attnlab.looking.pasts import Memory, Past, follow_states, past_of, remember
 from attnlab.mask import Mask
 from attnlab.mechanism import Mechanism, blank
 from attnlab.mechanisms.groups import HeadGroups

@@ -18,7 +18,7 @@ HEADER_ID = "attnlab-header"
 
 def static(name: str) -> str:
     """A file of the built front end; `make web` builds it anew."""
-    return files("attnlab.look").joinpath("static", name).read_text(encoding="utf-8")
+    return files("attnlab.looking").joinpath("static", name).read_text(encoding="utf-8")
 
 
 def render(header: dict[str, Any], blocks: Sequence[bytes]) -> str:

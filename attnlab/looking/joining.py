@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from attnlab.huggingface.calls import Call
-from attnlab.look.records import Layer, plain
+from attnlab.looking.records import Layer, plain
 
 
 @dataclass

@@ -12,11 +12,11 @@ from typing import Any
 import torch
 
 import attnlab
-from attnlab.look.file import MAGIC, header_and_blocks, pack, read, save
-from attnlab.look.page import render, save_page
-from attnlab.look.records import Capture, Side
-from attnlab.look.sides import Limits, side_of
-from attnlab.look.subjects import OwnSubject, Subject, Wish, open_own
+from attnlab.looking.file import MAGIC, header_and_blocks, pack, read, save
+from attnlab.looking.page import render, save_page
+from attnlab.looking.records import Capture, Side
+from attnlab.looking.sides import Limits, side_of
+from attnlab.looking.subjects import OwnSubject, Subject, Wish, open_own
 from attnlab.models import MODELS, Model
 from attnlab.tokens import Tokenizer
 
@@ -58,7 +58,7 @@ class Looked:
 
     def widget(self) -> Any:
         """For notebooks; needs anywidget."""
-        from attnlab.look.widget import make_widget
+        from attnlab.looking.widget import make_widget
 
         return make_widget(*self.packed)
 
@@ -158,7 +158,7 @@ def open_subject(model: Any, tokenizer: Any = None) -> Subject:
             raise ValueError("tokenizer: give one of attnlab.tokens with a model of attnlab")
         return OwnSubject(model, tokenizer, type(model).__name__, asked=False)
     if isinstance(model, torch.nn.Module) and hasattr(model, "main_input_name"):
-        from attnlab.look.hf_subjects import HuggingFaceSubject
+        from attnlab.looking.hf_subjects import HuggingFaceSubject
 
         name = str(getattr(model.config, "name_or_path", "")) or type(model).__name__
         return HuggingFaceSubject(model, tokenizer, Path(name).name)
@@ -173,7 +173,7 @@ def _open(path: Path) -> Subject:
         raise ValueError(f"{path}: is not there; give a folder with a model, or a capture file")
     if _is_own(path / "config.json"):
         return open_own(path)
-    from attnlab.look.hf_subjects import open_huggingface
+    from attnlab.looking.hf_subjects import open_huggingface
 
     return open_huggingface(path)
 

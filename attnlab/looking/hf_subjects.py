@@ -9,9 +9,9 @@ from typing import Any
 import torch
 
 from attnlab.huggingface import load_model
-from attnlab.look.pictures import read_picture
-from attnlab.look.records import Picture, Sequence
-from attnlab.look.subjects import (
+from attnlab.looking.pictures import read_picture
+from attnlab.looking.records import Picture, Sequence
+from attnlab.looking.subjects import (
     WRITTEN,
     Prepared,
     Said,
@@ -27,6 +27,7 @@ class HuggingFaceSubject(Subject):
     """Any model of the transformers library, with its tokeniser or image processor."""
 
     source = "huggingface"
+    model: Any  # typed by its library, whose attributes differ from model to model
 
     def __init__(self, model: Any, reader: Any, label: str) -> None:
         self.model, self.reader, self.label = model.eval(), reader, label

@@ -8,10 +8,10 @@ from typing import Any
 import anywidget
 import traitlets
 
-from attnlab.look.page import static
+from attnlab.looking.page import static
 
 
-class LookWidget(anywidget.AnyWidget):  # type: ignore[misc]
+class LookWidget(anywidget.AnyWidget):
     """Header and blocks go to the front end as they are; nothing comes back."""
 
     _esm = traitlets.Unicode().tag(sync=True)
