@@ -3,6 +3,7 @@
     python benchmarks/knowledge.py learn --seeds 0 1 2    read and remember, at most 20 minutes
     python benchmarks/knowledge.py long                   the same with more readers, at most 60
     python benchmarks/knowledge.py plain                  pretraining and finetuning, at most 60
+    python benchmarks/knowledge.py curve                  the same with 2, 5, 10 and 20 minutes
     python benchmarks/knowledge.py none                   finetuning alone
     python benchmarks/knowledge.py objectives             each by the same minutes, embedded world
     python benchmarks/knowledge.py baseline
@@ -29,7 +30,12 @@ from typing import Any
 
 NAMES = ("birth_places_train.tsv", "birth_dev.tsv", "wiki.txt")
 LEARN = ["--readers", "3"]
-LONG = ["--readers", "5"]
+LONG = [
+    "--readers", "4", "--reader-epochs", "10", "--width", "192", "--heads", "6",
+    "--remember-epochs", "30",
+]  # fmt: skip
+PLAIN = ["--minutes", "50"]
+CURVE = (2, 5, 10, 20)  # minutes of pretraining
 
 
 def data() -> tuple[Path, Path, Path]:
@@ -69,7 +75,7 @@ def learn(seed: int, options: list[str]) -> dict[str, Any]:
     return {"what": "learn", "seed": seed, **measured(train, f"learn-{seed}", "--pairs", dev)}
 
 
-def plain(seed: int, options: list[str]) -> dict[str, Any]:
+def plain(seed: int, options: list[str], name: str = "plain") -> dict[str, Any]:
     pairs, dev, corpus = data()
 
     def train(folder: Path) -> Path:
@@ -81,8 +87,17 @@ def plain(seed: int, options: list[str]) -> dict[str, Any]:
     return {
         "what": "pretrain + finetune",
         "seed": seed,
-        **measured(train, f"plain-{seed}", "--pairs", dev),
+        **measured(train, f"{name}-{seed}", "--pairs", dev),
     }
+
+
+def curve(seed: int, options: list[str]) -> dict[str, Any]:
+    found: dict[str, Any] = {"what": "minutes of pretraining: right of 500", "seed": seed}
+    for minutes in CURVE:
+        row = plain(seed, ["--minutes", str(minutes), *options], f"curve-{minutes}")
+        found[str(minutes)] = row["right"]
+        print(json.dumps(row), file=sys.stderr)
+    return found
 
 
 def none(seed: int, options: list[str]) -> dict[str, Any]:
@@ -189,7 +204,8 @@ def speed(seed: int, options: list[str]) -> dict[str, Any]:
 PARTS: dict[str, tuple[Callable[[int, list[str]], dict[str, Any]], list[str]]] = {
     "learn": (learn, LEARN),
     "long": (learn, LONG),
-    "plain": (plain, []),
+    "plain": (plain, PLAIN),
+    "curve": (curve, []),
     "none": (none, []),
     "objectives": (objectives, []),
     "baseline": (always, []),
