@@ -1,6 +1,5 @@
 // Controls for what is looked at: side, layer, token, heads.
 
-import type { Choices } from '../choices';
 import { headName, headTitle, layerName } from '../names';
 import { headColour, headDash } from '../theme';
 import type { ControlsProps } from './controls';
@@ -105,17 +104,16 @@ export function FlowKind({ choices, change }: ControlsProps) {
   );
 }
 
-export function Order({ opened, choices, change }: ControlsProps) {
-  const values: [Choices['order'], string][] = [
-    ['layer', 'layer'],
-    ['pattern', 'pattern'],
-  ];
-  if (opened.header.sides.length > 1) values.push(['change', 'change']);
+// By change heads are ranked in the view that compares.
+export function Order({ choices, change }: ControlsProps) {
   return (
     <Select
       name="Order by"
-      value={choices.order}
-      values={values}
+      value={choices.order === 'pattern' ? 'pattern' : 'layer'}
+      values={[
+        ['layer', 'layer'],
+        ['pattern', 'pattern'],
+      ]}
       change={(order) => change({ order })}
     />
   );
