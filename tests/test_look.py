@@ -119,7 +119,8 @@ def test_what_is_shown_is_what_the_model_does() -> None:
 
 
 def test_nothing_is_left_behind_in_the_model() -> None:
-    model = decoder()
+    model = decoder().train()
+    model.head.eval()
     weight = next(model.parameters())
     weight.grad = torch.ones_like(weight)
     frozen = model.head.weight
@@ -130,6 +131,7 @@ def test_nothing_is_left_behind_in_the_model() -> None:
     assert all(p.grad is None for p in model.parameters() if p is not weight)
     assert [p.requires_grad for p in model.parameters()].count(False) == 1
     assert not frozen.requires_grad
+    assert [module for module in model.modules() if not module.training] == [model.head]
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     assert not any(module._forward_hooks for module in model.modules())
 
@@ -189,6 +191,12 @@ def test_comparisons() -> None:
     assert [len(side.layers) for side in models.sides] == [2, 3]
     with pytest.raises(ValueError, match="one of them"):
         look(decoder(), TEXT, tokenizer=TOKENS, untrained=True, compare_text="b")
+
+
+@pytest.mark.parametrize("make", [decoder, encoder])
+def test_one_token(make: Any) -> None:
+    found = look(make(), "t", tokenizer=TOKENS)
+    assert found.packed[0]["sides"][0]["sequences"][0]["tokens"][0]["text"] == "t"
 
 
 def test_fewer_layers_and_heads() -> None:

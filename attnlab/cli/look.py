@@ -7,8 +7,6 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-Numbers = Annotated[list[int] | None, Parameter(consume_multiple=True)]
-
 
 def look(
     model: Annotated[

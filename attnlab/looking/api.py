@@ -15,7 +15,7 @@ import attnlab
 from attnlab.looking.file import MAGIC, header_and_blocks, pack, read, save
 from attnlab.looking.page import render, save_page
 from attnlab.looking.records import Capture, Side
-from attnlab.looking.sides import Limits, side_of
+from attnlab.looking.sides import Limits, evaluating, side_of
 from attnlab.looking.subjects import OwnSubject, Subject, Wish, open_own
 from attnlab.models import MODELS, Model
 from attnlab.tokens import Tokenizer
@@ -117,21 +117,25 @@ def look(
     wish = Wish(text, pair, Path(image) if image is not None else None, generate)
     limits = Limits(layers, heads, max_tokens, neurons, gradients)
     subject = open_subject(model, tokenizer)
-    prepared = subject.prepare(wish)
-    side, notes = side_of(subject, prepared, limits, control=seed if control else None)
-    sides = [side]
-    if untrained:
-        other, more = side_of(subject.untrained(seed), prepared, limits)
-    elif compare_text is not None:
-        other, more = side_of(subject, subject.prepare(replace(wish, text=compare_text)), limits)
-        side.label, other.label = "first text", "second text"
-        other.control = None
-    elif compare is not None:
+    seed_of_control = seed if control else None
+    with evaluating(subject.model):
+        prepared = subject.prepare(wish)
+        found = [side_of(subject, prepared, limits, control=seed_of_control)]
+        if untrained:
+            found.append(side_of(subject.untrained(seed), prepared, limits))
+        elif compare_text is not None:
+            again = subject.prepare(replace(wish, text=compare_text))
+            found.append(side_of(subject, again, limits))
+    if compare is not None:
         second = open_subject(compare, compare_tokenizer or tokenizer)
-        other, more = side_of(second, second.prepare(wish), limits)
-    if untrained or compare_text is not None or compare is not None:
-        sides.append(other)
-        notes += [note for note in more if note not in notes]
+        with evaluating(second.model):
+            found.append(side_of(second, second.prepare(wish), limits, control=seed_of_control))
+    sides = [side for side, _ in found]
+    notes = list(dict.fromkeys(note for _, told in found for note in told))
+    if len(sides) > 1 and sides[0].label == sides[1].label:
+        names = ("first text", "second text") if compare_text is not None else ("first", "second")
+        for side, name in zip(sides, names, strict=True):
+            side.label = name if compare_text is not None else f"{side.label}, {name}"
     shown = title or _title(subject, wish)
     return Looked(Capture(shown, sides, notes, versions()))
 
@@ -184,7 +188,8 @@ def _is_own(config: Path) -> bool:
         found = json.loads(config.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return False
-    return isinstance(found, dict) and ("training" in found or found.get("model") in MODELS)
+    kind = found.get("model") if isinstance(found, dict) else None
+    return isinstance(found, dict) and ("training" in found or str(kind) in MODELS)
 
 
 def is_capture(path: Path) -> bool:

@@ -248,9 +248,11 @@ class HeaderCheck:
 def _patterns(field: Field, heads: int) -> None:
     for each in field.exactly(heads):
         label, scores = each.fields("label", "scores")
-        label.text()
-        for score in scores.entries().values():
+        known = scores.entries()
+        for score in known.values():
             score.number(0, 1)
+        if label.text() not in {"", *known}:
+            raise label.wrong("one of the scores' names, or nothing")
 
 
 def _control(field: Field, shapes: list[tuple[int, int, int]]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ class HuggingFaceSubject(Subject):
     model: Any  # typed by its library, whose attributes differ from model to model
 
     def __init__(self, model: Any, reader: Any, label: str) -> None:
-        self.model, self.reader, self.label = model.eval(), reader, label
+        self.model, self.reader, self.label = model, reader, label
         self.kind = kind_of(model)
         if reader is None:
             needed = "image processor" if self.kind == "vision" else "tokenizer"
@@ -80,7 +81,7 @@ class HuggingFaceSubject(Subject):
     def untrained(self, seed: int) -> HuggingFaceSubject:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            fresh = type(self.model)(self.model.config)
+            fresh = type(self.model)(copy.deepcopy(self.model.config)).eval()
         return HuggingFaceSubject(fresh, self.reader, f"{self.label}, untrained")
 
     def _read(self, text: str, pair: str | None) -> dict[str, torch.Tensor]:
@@ -124,7 +125,10 @@ class HuggingFaceSubject(Subject):
         self, name: str, ids: list[int], segments: list[int] | None, prompt: int | None
     ) -> Sequence:
         texts = [self.token(index) for index in ids]
-        special = [index in set(self.reader.all_special_ids) for index in ids]
+        # an unknown or masked word is a word: no separator, and nothing to hide
+        words = {self.reader.unk_token_id, self.reader.mask_token_id}
+        marks = set(self.reader.all_special_ids) - words
+        special = [index in marks for index in ids]
         spaced = texts
         if _is_word_piece(self.reader):  # only ## goes on with a word
             spaced = [text[2:] if text.startswith("##") else f" {text}" for text in texts]

@@ -258,7 +258,8 @@ def _masks(layers: Sequenced[Layer]) -> tuple[list[tuple[bool, Tensor]], list[in
     places: list[int | None] = []
     for layer in layers:
         if layer.allowed is None:
-            if layer.causal:
+            lone = layer.weights is not None and layer.weights.shape[1:] == (1, 1)
+            if layer.causal and not lone:
                 raise ValueError(f"{layer.name}: is causal, but `allowed` does not say where")
             places.append(None)
             continue

@@ -84,6 +84,18 @@ def _watched(subject: Subject, prepared: Prepared, limits: Limits) -> tuple[Seen
 
 
 @contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """No dropout meanwhile; a model that is being trained goes on as it was."""
+    learning = [module for module in model.modules() if module.training]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module in learning:
+            module.training = True
+
+
+@contextmanager
 def _frozen(model: nn.Module) -> Iterator[None]:
     """No gradient for any parameter: none is wanted, and they would take the model's size again."""
     learned = [parameter for parameter in model.parameters() if parameter.requires_grad]

@@ -95,7 +95,9 @@ class Subject(ABC):
         ):
             raise ValueError(f"{self.label}: this model reads {wanted}")
         if wish.generate and self.kind in ("encoder", "vision"):
-            raise ValueError(f"{self.label}: an {self.kind} model writes nothing; leave --generate")
+            raise ValueError(
+                f"{self.label}: this model writes nothing; leave --generate ({self.kind})"
+            )
         if wish.generate < 0:
             raise ValueError(f"--generate {wish.generate}; give how many tokens to write")
         if wish.pair is not None and self.kind in ("decoder", "vision"):
@@ -110,7 +112,7 @@ class OwnSubject(Subject):
     source = "attnlab"
 
     def __init__(self, model: Model, tokens: Tokenizer | None, label: str, asked: bool) -> None:
-        self.model, self.tokens, self.label, self.asked = model.eval(), tokens, label, asked
+        self.model, self.tokens, self.label, self.asked = model, tokens, label, asked
         kinds = {Decoder: "decoder", Encoder: "encoder", Seq2Seq: "encoder-decoder", ViT: "vision"}
         if type(model) not in kinds:
             raise ValueError(f"{label}: a {model.kind} model has no attention to look at")
@@ -166,7 +168,7 @@ class OwnSubject(Subject):
         assert isinstance(self.model, Model)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            fresh = create(self.model.description())
+            fresh = create(self.model.description()).eval()
         return OwnSubject(fresh, self.tokens, f"{self.label}, untrained", self.asked)
 
     def _encode(self, text: str) -> list[int]:
@@ -201,7 +203,7 @@ class OwnSubject(Subject):
         self._check_length(target, model.max_length)
         sequences = [
             self._sequence("source", ids, None, None),
-            self._sequence("target", target, None, 1),
+            self._sequence("target", target, None, None if wish.pair is not None else 1),
         ]
         inputs = {"source": torch.tensor([ids]), "target": torch.tensor([target])}
         return Prepared(inputs, sequences, 1, tuple(target))
@@ -216,7 +218,7 @@ class OwnSubject(Subject):
         self, name: str, ids: list[int], segments: list[int] | None, prompt: int | None
     ) -> Sequence:
         texts = [self.token(index) for index in ids]
-        special = {self.tokenizer.mask, self.tokenizer.pad, self.tokenizer.end}
+        special = {self.tokenizer.pad, self.tokenizer.end} - {self.tokenizer.mask}
         marks = [index in special for index in ids]
         return Sequence(name, texts, words_of(texts, marks), marks, segments, prompt)
 
@@ -235,7 +237,8 @@ def open_own(folder: Path) -> OwnSubject:
     config_is_run = _is_run(folder)
     model = Run(folder).model() if config_is_run else load(folder)
     tokens = load_tokenizer(folder) if (folder / FILE_NAME).exists() else None
-    asked = config_is_run and Run(folder).config()["task"].get("name") == KnowledgeTask.name
+    task = Run(folder).config()["task"] if config_is_run else {}
+    asked = task.get("name") == KnowledgeTask.name and task.get("stage") != "pretrain"
     return OwnSubject(model, tokens, shown_name(folder), asked)
 
 

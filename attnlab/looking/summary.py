@@ -6,6 +6,7 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from attnlab.looking.api import Looked
 from attnlab.looking.records import Side
@@ -19,7 +20,8 @@ def print_summary(looked: Looked, out: Path, console: Console | None = None) -> 
         tokens = ", ".join(f"{len(each.texts)} tokens of {each.name}" for each in side.sequences)
         heads = sum(len(layer.heads) for layer in side.layers)
         console.print(
-            f"{side.label}: {tokens}; {len(side.layers)} layers, {heads} heads", markup=False
+            printable(f"{side.label}: {tokens}; {len(side.layers)} layers, {heads} heads"),
+            markup=False,
         )
     if looked.difference is not None:
         console.print(
@@ -30,9 +32,14 @@ def print_summary(looked: Looked, out: Path, console: Console | None = None) -> 
     if table is not None:
         console.print(table)
     for note in looked.capture.notes:
-        console.print(f"note: {note}", markup=False)
+        console.print(printable(f"note: {note}"), markup=False)
     size = out.stat().st_size
     console.print(f"{out} ({size / 1e6:.2f} MB)", markup=False)
+
+
+def printable(text: str) -> str:
+    """A capture is not trusted: no control character or half surrogate reaches the terminal."""
+    return "".join(each if each.isprintable() else "\ufffd" for each in text)
 
 
 def _patterns(side: Side) -> Table | None:
@@ -50,7 +57,7 @@ def _patterns(side: Side) -> Table | None:
         best = sorted(found[label], reverse=True)
         shown = ", ".join(f"{layer}.{head} {score:.2f}" for score, layer, head in best[:SHOWN])
         more = f" and {len(best) - SHOWN} more" if len(best) > SHOWN else ""
-        table.add_row(label, shown + more, _control(side, label))
+        table.add_row(Text(printable(label)), shown + more, _control(side, label))
     return table
 
 
