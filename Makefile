@@ -33,8 +33,9 @@ scaling: $(INSTALLED)
 web: web/node_modules
 	cd web && npm run --silent build
 
+# install, not ci: ci insists on builds for every other system, and a registry need not have them
 web/node_modules: web/package.json web/package-lock.json
-	cd web && npm ci --silent --no-audit --no-fund
+	cd web && npm install --silent --no-audit --no-fund
 	touch $@
 
 # torch goes first and alone: pip then keeps the pinned build instead of choosing one for a package that wants "torch"
