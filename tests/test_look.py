@@ -221,7 +221,13 @@ def test_saved_and_opened_again(tmp_path: Path) -> None:
     assert mine is not None
     assert theirs is not None
     assert (mine - theirs).abs().max() < 2e-5
-    assert isinstance(attnlab.look(tmp_path / "x.attnlab"), Looked)
+    renamed = attnlab.look(tmp_path / "x.attnlab", title="another")
+    assert isinstance(renamed, Looked)
+    renamed.save(tmp_path / "y.attnlab")
+    assert renamed.packed[1] == found.packed[1]  # nothing was rounded twice
+    assert read(tmp_path / "y.attnlab").title == "another"
+    with pytest.raises(ValueError, match="shown as it is"):
+        look(tmp_path / "x.attnlab", "a text")
 
 
 def test_a_page_holds_no_code_of_a_token() -> None:

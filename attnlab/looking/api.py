@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 import attnlab
-from attnlab.looking.file import MAGIC, header_and_blocks, pack, read, save
+from attnlab.looking.file import MAGIC, header_and_blocks, pack, read, write_packed
 from attnlab.looking.page import render, save_page
 from attnlab.looking.records import Capture, Side
 from attnlab.looking.sides import Limits, evaluating, side_of
@@ -27,8 +27,8 @@ FRAME = 720  # pixels that a notebook gives to a page where there is no widget
 class Looked:
     """A capture that shows itself in a notebook and saves itself as a page or a capture file."""
 
-    def __init__(self, capture: Capture) -> None:
-        self.capture = capture
+    def __init__(self, capture: Capture, source: Path | None = None) -> None:
+        self.capture, self.source = capture, source
 
     @property
     def sides(self) -> list[Side]:
@@ -43,7 +43,11 @@ class Looked:
 
     @cached_property
     def packed(self) -> tuple[dict[str, Any], list[bytes]]:
-        return pack(self.capture)
+        """Header and blocks; of a capture file its own, so that nothing is rounded twice."""
+        if self.source is None:
+            return pack(self.capture)
+        header, blocks = header_and_blocks(self.source)
+        return {**header, "title": self.capture.title}, blocks
 
     def save(self, path: str | Path, *, overwrite: bool = True) -> Path:
         """A page, or a capture file where the name ends with .attnlab."""
@@ -51,7 +55,7 @@ class Looked:
         if path.suffix == SUFFIX:
             if path.exists() and not overwrite:
                 raise ValueError(f"{path}: is there already; choose another file or overwrite")
-            save(self.capture, path)
+            write_packed(*self.packed, path)
         else:
             save_page(path, *self.packed, overwrite)
         return path
@@ -111,7 +115,12 @@ def look(
     an untrained model stand beside those of each head.
     """
     if isinstance(model, str | Path) and is_capture(Path(model)):
-        return Looked(read(Path(model)))
+        asked = (text, pair, image, compare, compare_text)
+        if generate or untrained or neurons or any(each is not None for each in asked):
+            raise ValueError(f"{model}: a capture, which is shown as it is; give only a title")
+        found_file = read(Path(model))
+        found_file.title = title or found_file.title
+        return Looked(found_file, Path(model))
     if (compare is not None) + untrained + (compare_text is not None) > 1:
         raise ValueError("compare, untrained and compare_text; give one of them")
     wish = Wish(text, pair, Path(image) if image is not None else None, generate)
@@ -212,6 +221,3 @@ def _title(subject: Subject, wish: Wish) -> str:
     shown = wish.image.name if wish.image is not None else wish.text or ""
     shown = shown if len(shown) <= 80 else f"{shown[:79]}…"
     return f"{subject.label}: {shown}"
-
-
-__all__ = ["Looked", "header_and_blocks", "look", "open_subject"]

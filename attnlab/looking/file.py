@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -40,7 +40,10 @@ Tensors = dict[tuple[int, int], Tensor]
 
 def save(capture: Capture, path: str | Path, *, bits: int | None = None) -> None:
     """Write the whole file or nothing; `bits` of a weight: 8, 16, or as many as fit."""
-    header, blocks = pack(capture, bits=bits)
+    write_packed(*pack(capture, bits=bits), path)
+
+
+def write_packed(header: dict[str, Any], blocks: Iterable[bytes], path: str | Path) -> None:
     data = json.dumps(header, separators=(",", ":"), allow_nan=False).encode("ascii")
     if len(data) > MOST_HEADER:
         raise ValueError(f"the header has {len(data)} bytes; {MOST_HEADER} is the most")
