@@ -167,6 +167,9 @@ def test_folders(
     code, _, error = run(f'look gpt2 --text "{TEXT * 9}" --out b.html', capsys)
     assert code == 2
     assert "at most 40" in error
+    code, _, error = run(f'look gpt2 --text "{TEXT}" --generate 40 --out b.html', capsys)
+    assert code == 2
+    assert "--generate up to" in error
     bert().save_pretrained("bert")
     code, _, error = run(f'look bert --text "{TEXT}" --out b.html', capsys)
     assert code == 2

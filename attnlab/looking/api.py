@@ -123,6 +123,8 @@ def look(
         return Looked(found_file, Path(model))
     if (compare is not None) + untrained + (compare_text is not None) > 1:
         raise ValueError("compare, untrained and compare_text; give one of them")
+    if generate > max_tokens:
+        raise ValueError(f"--generate {generate}; --max-tokens is {max_tokens}: give fewer")
     wish = Wish(text, pair, Path(image) if image is not None else None, generate)
     limits = Limits(layers, heads, max_tokens, neurons, gradients)
     subject = open_subject(model, tokenizer)

@@ -18,6 +18,7 @@ from attnlab.looking.subjects import (
     Said,
     Subject,
     Wish,
+    check_room,
     patches,
     shown_name,
     words_of,
@@ -91,6 +92,13 @@ class HuggingFaceSubject(Subject):
         return {name: value for name, value in read.items() if name in taken}
 
     def _written(self, inputs: dict[str, Any], count: int) -> list[int]:
+        if not self.model.can_generate():
+            raise ValueError(
+                f"{self.label}: a {type(self.model).__name__} has no head to write with; "
+                "leave --generate, and give --pair to an encoder-decoder"
+            )
+        start = 1 if self.kind == "encoder-decoder" else inputs["input_ids"].shape[1]
+        check_room(self.label, start, count, self._limit())
         with torch.no_grad():
             found = self.model.generate(
                 **inputs, max_new_tokens=count, do_sample=False, num_beams=1
@@ -99,7 +107,7 @@ class HuggingFaceSubject(Subject):
 
     def _two_texts(self, read: dict[str, torch.Tensor], wish: Wish) -> Prepared:
         ids = read["input_ids"][0].tolist()
-        start = self.model.config.decoder_start_token_id
+        start = getattr(self.model.config, "decoder_start_token_id", None)
         start = start if start is not None else self.reader.pad_token_id or 0
         if wish.pair is not None:
             given = self.reader(text_target=wish.pair)["input_ids"]
@@ -107,6 +115,7 @@ class HuggingFaceSubject(Subject):
         else:
             target, prompt = self._written(dict(read), wish.generate or WRITTEN), 1
         self._check_length(ids)
+        self._check_length(target)
         sequences = [
             self._sequence("source", ids, None, None),
             self._sequence("target", target, None, prompt),
@@ -114,9 +123,18 @@ class HuggingFaceSubject(Subject):
         inputs = {**read, "decoder_input_ids": torch.tensor([target])}
         return Prepared(inputs, sequences, 1, tuple(target))
 
-    def _check_length(self, ids: list[int]) -> None:
+    def _limit(self) -> int | None:
+        """The longest text by its table of positions; RoBERTa and its kin count from behind pad."""
         limit = getattr(self.model.config, "max_position_embeddings", None)
-        if isinstance(limit, int) and 0 < limit < len(ids):
+        if not isinstance(limit, int) or limit < 1:
+            return None
+        tables = [m for n, m in self.model.named_modules() if n.endswith("position_embeddings")]
+        offset = max((getattr(m, "padding_idx", None) or -1 for m in tables), default=-1) + 1
+        return limit - offset
+
+    def _check_length(self, ids: list[int]) -> None:
+        limit = self._limit()
+        if limit is not None and limit < len(ids):
             raise ValueError(
                 f"{self.label}: the text has {len(ids)} tokens; this model reads at most {limit}"
             )

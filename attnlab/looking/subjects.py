@@ -182,10 +182,7 @@ class OwnSubject(Subject):
 
     def _written(self, model: Decoder | Seq2Seq, ids: list[int], count: int) -> list[int]:
         stop = self.tokenizer.mask if self.asked else self.tokenizer.end
-        limit = model.max_length
-        count = count if limit is None else min(count, limit - len(ids))
-        if count < 1:
-            return []
+        check_room(self.label, len(ids), count, model.max_length)
         return generate(model, [ids], new_tokens=count, stop=stop)[0][0].ids
 
     def _two_texts(self, model: Seq2Seq, ids: list[int], wish: Wish) -> Prepared:
@@ -254,6 +251,18 @@ def _is_run(folder: Path) -> bool:
     except ValueError:
         return False
     return True
+
+
+def check_room(label: str, tokens: int, count: int, limit: int | None) -> None:
+    """Refuse to write more than a model can read again."""
+    if limit is not None and tokens + count > limit:
+        room = max(0, limit - tokens)
+        raise ValueError(
+            f"{label}: the text has {tokens} tokens and this model reads at most {limit}; "
+            f"give --generate up to {room}"
+            if room
+            else f"{label}: the text has {tokens} tokens; this model reads at most {limit}"
+        )
 
 
 def words_of(texts: list[str], special: list[bool]) -> list[int]:
