@@ -189,6 +189,7 @@ def test_by_keyboard_alone(pages: dict[str, Path], watched: Watched) -> None:
     else:
         pytest.fail("the drawing cannot be reached by Tab")
     page.keyboard.press("ArrowDown")
+    page.wait_for_selector(".area[aria-activedescendant]")
     active = page.locator(".area").get_attribute("aria-activedescendant")
     assert active
     assert page.locator(f"#{active}").count() == 1
@@ -204,9 +205,9 @@ def test_by_keyboard_alone(pages: dict[str, Path], watched: Watched) -> None:
     page.keyboard.press("h")
     page.wait_for_function("() => location.hash.includes('heads=0')")
     page.keyboard.press("?")
-    assert page.locator("dialog[open]").count() == 1
+    page.wait_for_selector("dialog[open]")
     page.keyboard.press("Escape")
-    assert page.locator("dialog[open]").count() == 0
+    page.wait_for_selector("dialog[open]", state="detached")
     page.keyboard.press("/")
     page.keyboard.type("dog")
     assert page.locator("input.search").input_value() == "dog"
