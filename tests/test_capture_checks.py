@@ -120,8 +120,10 @@ def test_a_wrong_fast_path_is_told() -> None:
 def test_a_reading_that_is_wrong_is_told() -> None:
     wrong = Wrong(head_dim=7, heads=3)
     q, k, v = (3 * torch.randn(2, 3, 5, 7) for _ in range(3))
-    with pytest.warns(UserWarning, match="differ by"), attnlab.capture(wrong):
+    with pytest.warns(UserWarning, match="differ by"), attnlab.capture(wrong) as seen:
         wrong.read(q, wrong.absorb(k, v), 0)
+    assert seen.difference is not None
+    assert seen.difference > 1e-3
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

@@ -3,7 +3,7 @@
 import type { Opened } from '../capture';
 import type { Choices } from '../choices';
 import { layerTitle } from '../names';
-import { places, prepare } from '../prepare';
+import { places, prepare, type Seen } from '../prepare';
 import { count, number, quoted } from '../text';
 import type { Drawing, Frame, Mark, Need, Table, View } from '../view';
 import { PAD, plan, type Plan } from './heads-layout';
@@ -21,20 +21,26 @@ export function weightsNeeded(choices: Choices, layer: number): Need[] {
   ];
 }
 
+// Where the chosen tokens stand; null: all of them.
+function focus(seen: Seen, choices: Choices) {
+  return {
+    asked: choices.queries.length ? places(seen.queries, choices.queries) : null,
+    answered: choices.key === null ? null : places(seen.keys, [choices.key]),
+  };
+}
+
+function linesOf(seen: Seen, shown: ReturnType<typeof shownHeads>, choices: Choices): Strong {
+  const { asked, answered } = focus(seen, choices);
+  const [keys, queries] = [seen.keys.length, seen.queries.length];
+  return strongest(shown, keys, asked, answered, queries, choices.scale);
+}
+
 export function drawHeads(frame: Frame, layer: number): Drawing {
   const { choices } = frame;
   const it = plan(frame, layer);
   const { seen, shown, columns, top, row } = it;
-  const asked = choices.queries.length ? places(seen.queries, choices.queries) : null;
-  const answered = choices.key === null ? null : places(seen.keys, [choices.key]);
-  const lines = strongest(
-    shown,
-    seen.keys.length,
-    asked,
-    answered,
-    seen.queries.length,
-    choices.scale,
-  );
+  const { asked, answered } = focus(seen, choices);
+  const lines = linesOf(seen, shown, choices);
   const marks: Mark[] = [
     ...heading(it, frame, layer),
     ...rules(it, frame, layer),
@@ -97,16 +103,7 @@ export function tableOf(frame: Frame, layer: number): Table {
   const { choices } = frame;
   const seen = prepare(frame.opened, choices, choices.side, layer);
   const shown = shownHeads(seen, choices);
-  const asked = choices.queries.length ? places(seen.queries, choices.queries) : null;
-  const answered = choices.key === null ? null : places(seen.keys, [choices.key]);
-  const lines = strongest(
-    shown,
-    seen.keys.length,
-    asked,
-    answered,
-    seen.queries.length,
-    choices.scale,
-  );
+  const lines = linesOf(seen, shown, choices);
   const order = Array.from({ length: lines.size }, (_, i) => i).sort(
     (one, other) => Math.abs(lines.weights[other]) - Math.abs(lines.weights[one]),
   );
