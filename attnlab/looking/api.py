@@ -118,9 +118,9 @@ def look(
         asked = (text, pair, image, compare, compare_text)
         if generate or untrained or neurons or any(each is not None for each in asked):
             raise ValueError(f"{model}: a capture, which is shown as it is; give only a title")
-        found_file = read(Path(model))
-        found_file.title = title or found_file.title
-        return Looked(found_file, Path(model))
+        kept = read(Path(model))
+        kept.title = title or kept.title
+        return Looked(kept, Path(model))
     if (compare is not None) + untrained + (compare_text is not None) > 1:
         raise ValueError("compare, untrained and compare_text; give one of them")
     if generate > max_tokens:
@@ -143,12 +143,16 @@ def look(
             found.append(side_of(second, second.prepare(wish), limits, control=seed_of_control))
     sides = [side for side, _ in found]
     notes = list(dict.fromkeys(note for _, told in found for note in told))
-    if len(sides) > 1 and sides[0].label == sides[1].label:
-        names = ("first text", "second text") if compare_text is not None else ("first", "second")
-        for side, name in zip(sides, names, strict=True):
-            side.label = name if compare_text is not None else f"{side.label}, {name}"
+    _tell_apart(sides, "text" if compare_text is not None else "model")
     shown = title or _title(subject, wish)
     return Looked(Capture(shown, sides, notes, versions()))
+
+
+def _tell_apart(sides: Sequence[Side], what: str) -> None:
+    """Two sides of one name are numbered."""
+    if len({side.label for side in sides}) < len(sides):
+        for side, number in zip(sides, ("first", "second"), strict=True):
+            side.label = f"{side.label}, {number} {what}"
 
 
 def check_out(out: Path, overwrite: bool) -> None:
