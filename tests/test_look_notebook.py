@@ -21,7 +21,7 @@ import pytest
 from attnlab.looking.api import Looked, look
 from tests.browser import chromium
 from tests.test_look import TOKENS, decoder
-from tests.test_look_page import HOSTILE
+from tests.test_look_page import HOSTILE, VIEWS, hostile
 
 PATIENCE = 120_000  # milliseconds; the machines are shared
 
@@ -108,9 +108,7 @@ def execute(page: Any) -> None:
 def test_in_jupyter_lab(tmp_path: Path) -> None:
     pytest.importorskip("jupyterlab", reason="JupyterLab is not installed")
     pytest.importorskip("ipykernel", reason="ipykernel is not installed")
-    found = captured(generate=2)
-    found.sides[0].sequences[0].texts[:4] = HOSTILE[:4]
-    found.save(tmp_path / "seen.attnlab")
+    hostile().save(tmp_path / "seen.attnlab")
     cell = "import attnlab\nattnlab.look('seen.attnlab')"
     notebook = {
         "cells": [
@@ -126,6 +124,9 @@ def test_in_jupyter_lab(tmp_path: Path) -> None:
     with chromium() as browser, jupyter_lab(tmp_path) as address:
         page = browser.new_page(viewport={"width": 1200, "height": 900})
         foreign: list[str] = []
+        errors: list[str] = []
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("dialog", lambda dialog: errors.append(dialog.message))
         page.on(
             "request",
             lambda request: (
@@ -139,10 +140,19 @@ def test_in_jupyter_lab(tmp_path: Path) -> None:
         page.wait_for_selector("[data-status=idle]", timeout=PATIENCE)
         execute(page)
         tabs = page.locator(".jp-OutputArea [role=tab]")
-        for name in ("Matrix", "Model", "Generation"):
-            tabs.get_by_text(name).click()
-            page.wait_for_selector(".jp-OutputArea canvas", timeout=PATIENCE)
+        loud: list[str] = []  # from here on: JupyterLab has warnings of its own when it starts
+        page.on("console", lambda said: loud.append(said.text) if said.type == "error" else None)
+        assert tabs.count() == len(VIEWS)
+        for number in range(len(VIEWS)):
+            tabs.nth(number).click()
+            page.wait_for_selector(
+                ".jp-OutputArea canvas, .jp-OutputArea p.message", timeout=PATIENCE
+            )
+            if page.locator(".jp-OutputArea canvas").count():
+                page.locator(".jp-OutputArea .area").focus()
+                page.keyboard.press("ArrowDown")  # a tip, which shows a token
+                page.wait_for_timeout(300)
         assert page.evaluate("() => window.harmed") is None
         assert page.locator(".jp-OutputArea img").count() == 0
-        assert foreign == []
+        assert (foreign, errors, loud) == ([], [], [])
         page.screenshot(path=str(tmp_path / "lab.png"))
