@@ -15,6 +15,7 @@ from attnlab.tasks.knowledge import recipe, scoring
 from attnlab.tasks.knowledge.learn import LearnSettings
 from attnlab.tasks.knowledge.learn import learn as read_and_remember
 from attnlab.tasks.knowledge.world import WorldConfig, make_world
+from attnlab.tasks.knowledge.world_words import ATTRIBUTES
 from attnlab.training import Settings, speaks
 
 app = App(
@@ -361,7 +362,10 @@ def world(
     out: Annotated[Path, Parameter(help="The folder to write into.")],
     attributes: Annotated[
         list[str] | None,
-        Parameter(help="Facts to tell and ask about.", consume_multiple=True),
+        Parameter(
+            help=f"Facts to tell and ask about, of {', '.join(ATTRIBUTES)}; default birthplace.",
+            consume_multiple=True,
+        ),
     ] = None,
     overwrite: Annotated[bool, Parameter(negative="", help="Replace the files.")] = False,
     settings: Any = WorldOptions(),  # noqa: B008
