@@ -94,6 +94,14 @@ def test_unknown_tokens_are_noted() -> None:
     assert look(bert(), "I wanted a party", tokenizer=word_pieces()).capture.notes == []
 
 
+@pytest.mark.parametrize(("text", "pair"), [("I \ud800", None), ("I", "a \udfff")])
+def test_half_characters_are_refused(text: str, pair: str | None) -> None:
+    """Which a command line may hold, and no tokenizer of Hugging Face takes."""
+    for model, tokenizer in ((bert(), word_pieces()), (bart(), byte_pairs())):
+        with pytest.raises(ValueError, match="half a character"):
+            look(model, text, pair=pair, tokenizer=tokenizer)
+
+
 def test_random_weights_are_noted(tmp_path: Path) -> None:
     masked_bert().bert.save_pretrained(tmp_path / "bert")
     word_pieces().save_pretrained(tmp_path / "bert")

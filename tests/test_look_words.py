@@ -210,6 +210,13 @@ def test_bytes_as_letters(transformers: Any) -> None:
     assert seen(transformers.ByT5Tokenizer(), "dog")[1] == [0, 0, 0, 1]
 
 
+def test_a_character_is_a_token(transformers: Any) -> None:
+    """Canine has a million of them: they are not all asked for their marks."""
+    texts, words = seen(transformers.CanineTokenizer(), "I saw 日本")
+    assert texts[1:-1] == list("I saw 日本")
+    assert words[1:-1] == [1, 2, 3, 3, 3, 4, 5, 6]
+
+
 @pytest.mark.usefixtures("transformers")
 def test_a_mask_is_a_word() -> None:
     from tokenizers import decoders, models, pre_tokenizers

@@ -109,6 +109,7 @@ class HuggingFaceSubject(Subject):
         """What the tokenizer gives and the model takes, for some give token types to any model;
         and of each token what is known of its word."""
         taken = inspect.signature(self.model.forward).parameters
+        _check_text(text + (pair or ""))
         with self._told():
             read = self.reader(text, pair, return_tensors="pt")
         inputs = {name: value for name, value in read.items() if name in taken}
@@ -143,6 +144,7 @@ class HuggingFaceSubject(Subject):
         start = getattr(self.model.config, "decoder_start_token_id", None)
         start = start if start is not None else self.reader.pad_token_id or 0
         if wish.pair is not None:
+            _check_text(wish.pair)
             given = self.reader(text_target=wish.pair, return_tensors="pt")
             target, prompt = [start, *given["input_ids"][0].tolist()], None
             known = [None, *self.words.word_hints(given)]
@@ -185,12 +187,22 @@ class HuggingFaceSubject(Subject):
         """The library has models with needs of their own: what goes wrong in it is one sentence."""
         try:
             yield
-        except (TypeError, AttributeError, RuntimeError, IndexError, KeyError) as error:
+        except (TypeError, AttributeError, RuntimeError, LookupError, ValueError) as error:
+            if isinstance(error, ValueError) and "\n" not in str(error):
+                raise
             reason = " ".join(str(error).split())[:300] or type(error).__name__
             name = type(self.model).__name__
             raise ValueError(
                 f"{self.label}: a {name} cannot be run on this alone ({reason})"
             ) from error
+
+
+def _check_text(text: str) -> None:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        half = text[error.start]
+        raise ValueError(f"the text has {half!r}, half a character; leave it out") from None
 
 
 def why_not(model: Any) -> str:
@@ -200,7 +212,7 @@ def why_not(model: Any) -> str:
         what = OTHER_INPUTS.get(str(name), "neither text nor image")
         return f"reads {what} ({name}); look shows models of texts and of images"
     if name == "pixel_values" and (model.config.is_encoder_decoder or model.can_generate()):
-        return "reads an image and goes on with a decoder; look shows its encoder alone"
+        return "reads an image and goes on with a decoder; give its image encoder alone"
     towers = [getattr(model, each, None) for each in ("text_model", "vision_model")]
     if all(towers) and not model.can_generate():
         names = " or ".join(type(each).__name__ for each in towers)

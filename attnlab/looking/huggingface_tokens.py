@@ -15,6 +15,7 @@ from attnlab.tokens import byte_letters
 SPACES = ("\u0120", "\u2581")
 GOES_ON, ENDS, NOT_ENDED = "##", "</w>", "@@"
 SHARE = 0.01  # of a vocabulary; what is rarer is no custom
+SAMPLED = 5000  # of its tokens: Canine has a million
 BYTE = re.compile("<0x([0-9A-F]{2})>")
 # GPT-2's letter for each byte; ByT5 writes the bytes that have none as themselves
 BYTES = {chr(byte): byte for byte in range(0x80, 0x100)} | {
@@ -34,14 +35,17 @@ class HuggingFaceTokens:
     def mark(self) -> str:
         """By which its vocabulary tells words apart: " " where spaces are tokens, "" if by
         nothing."""
-        names = [str(each) for each in self.tokenizer.get_vocab()]
+        count = len(self.tokenizer)
+        sampled = self.tokenizer.convert_ids_to_tokens(list(range(0, count, count // SAMPLED + 1)))
+        names = [str(each) for each in sampled if each is not None]
         for mark in (*SPACES, GOES_ON):
             if sum(name.startswith(mark) for name in names) > SHARE * len(names):
                 return mark
         for mark in (ENDS, NOT_ENDED):
             if sum(name.endswith(mark) for name in names) > SHARE * len(names):
                 return mark
-        return " " if " " in names else ""
+        space = self.tokenizer.convert_tokens_to_ids(" ")
+        return "" if space in (None, self.tokenizer.unk_token_id) else " "
 
     def text(self, index: int) -> str:
         return readable(self.content(index))
