@@ -84,7 +84,18 @@ def test_own_tokenizers_of_bytes(tokens: Tokenizer) -> None:
     assert sequence.words[place + 3] == sequence.words[place] + 1
 
 
-def test_own_special_tokens_have_names() -> None:
+def test_byte_pairs_show_their_spaces() -> None:
+    text = "the dog ran in the park"
+    tokens = BPE.train([text] * 3, 300)
+    torch.manual_seed(0)
+    sizes: dict[str, Any] = {"width": 24, "layers": 1, "heads": 3}
+    model = Decoder(StackConfig(vocabulary=tokens.vocabulary, context=40, **sizes))
+    (sequence,) = look(model, text, tokenizer=tokens, control=False).sides[0].sequences
+    assert "".join(sequence.texts) == text
+    assert sequence.words[-1] == len(text.split()) - 1
+
+
+def test_own_tokens_know_their_bytes() -> None:
     tokens = Bytes()
     found = [tokens.content(each) for each in range(tokens.vocabulary)]
     assert found[:3] == [b""] * 3
