@@ -82,6 +82,8 @@ class Sequence:
     prompt: int | None = None
     """Tokens before the generated ones."""
     picture: Picture | None = None
+    ids: list[int] | None = None
+    """By which tokens are told apart: two may look alike. They are not saved."""
 
 
 @dataclass

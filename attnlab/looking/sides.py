@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from collections.abc import Sequence as Sequenced
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import nn
@@ -16,7 +16,7 @@ from torch import nn
 from attnlab.looking.capture import Seen, capture
 from attnlab.looking.flow import attention_flow
 from attnlab.looking.patterns import head_patterns
-from attnlab.looking.records import Layer, NextTokens, Pattern, Sequence, Side
+from attnlab.looking.records import Layer, NextTokens, Pattern, Sequence, Side, plain
 from attnlab.looking.subjects import Prepared, Said, Subject, target_of
 
 LIKELIEST = 10  # next tokens that are kept for each position
@@ -40,24 +40,28 @@ def side_of(
     """What the model attends to, and notes; `control` is the seed of an untrained one."""
     _check_size(prepared, limits)
     seen, said, target = _watched(subject, prepared, limits)
-    places = [place(layer, prepared.sequences) for layer in seen.layers]
+    layers = fitting(seen.layers, prepared.sequences)
+    notes = [*subject.notes, *prepared.notes, *seen.notes]
+    notes += _left_out(subject.label, len(layers), len(seen.layers))
+    places = [place(layer, prepared.sequences) for layer in layers]
     side = Side(
         label=subject.label,
         model=subject.about(),
         sequences=prepared.sequences,
-        layers=seen.layers,
+        layers=layers,
         places=places,
-        patterns=_patterns(seen.layers, places, prepared.sequences),
+        patterns=_patterns(layers, places, prepared.sequences),
         next=next_tokens(subject, prepared, said),
-        flow=attention_flow(seen.layers, places, prepared.sequences),
+        flow=attention_flow(layers, places, prepared.sequences),
     )
     side.flow.target = target
     if control is not None:
         fresh, _, _ = _watched(subject.untrained(control), prepared, Limits(
             limits.layers, limits.heads, limits.max_tokens, gradients=False
         ))  # fmt: skip
-        side.control = _patterns(fresh.layers, places, prepared.sequences)
-    return side, list(seen.notes)
+        same = fitting(fresh.layers, prepared.sequences)
+        side.control = _patterns(same, places, prepared.sequences)
+    return side, notes
 
 
 def _watched(subject: Subject, prepared: Prepared, limits: Limits) -> tuple[Seen, Said, str]:
@@ -80,7 +84,7 @@ def _watched(subject: Subject, prepared: Prepared, limits: Limits) -> tuple[Seen
             value, meaning = target_of(said, subject.token)
             if value.requires_grad:  # else nothing was captured that it could depend on
                 value.backward()
-    return seen, Said(said.values.detach(), said.meaning), meaning
+    return seen, replace(said, values=plain(said.values)), meaning
 
 
 @contextmanager
@@ -124,6 +128,32 @@ def place(layer: Layer, sequences: Sequenced[Sequence]) -> tuple[int, int]:
         return last, 0
     here = 0 if layer.stack == "encoder" else last
     return here, here
+
+
+def fitting(layers: Sequenced[Layer], sequences: Sequenced[Sequence]) -> list[Layer]:
+    """The layers whose queries and keys are the tokens of these sequences."""
+
+    def fits(layer: Layer) -> bool:
+        T, S = (len(sequences[each].texts) for each in place(layer, sequences))
+        # the model read all at once: a later start is a guess, where queries were merged
+        return layer.start == 0 and (layer.weights is None or layer.weights.shape[1:] == (T, S))
+
+    return [layer for layer in layers if fits(layer)]
+
+
+def _left_out(label: str, kept: int, count: int) -> list[str]:
+    """A note on layers that do not fit; an error where none does."""
+    if not kept:
+        raise ValueError(
+            f"{label}: no layer attends from all tokens of this input to all, so there is "
+            "nothing to show; attnlab.capture gives its layers as they are"
+        )
+    if kept == count:
+        return []
+    return [
+        f"{label}: {count - kept} of {count} layers are left out, because they attend to parts "
+        "of the input or to what was merged of it, not to these tokens."
+    ]
 
 
 def _patterns(
