@@ -6,13 +6,11 @@ Letters: H heads that were kept, G key heads, T queries, S keys, D head size, M 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
 
 import torch
 from torch import Tensor
 
-Kind = Literal["self", "cross"]
-StackName = Literal["encoder", "decoder"]
+from attnlab.huggingface.calls import Kind, StackName
 
 
 @dataclass
@@ -52,6 +50,8 @@ class Layer:
     """(H, S): length of each value."""
     gradient: Tensor | None = None
     """(H, T, S): of a target with respect to the weights."""
+    no_gradient: str = ""
+    """Why there is none, where the model is the reason; not kept in a file."""
     difference: float | None = None
     """The largest between weights times values and what the layer gave; None: not checked."""
     note: str = ""
@@ -82,6 +82,8 @@ class Sequence:
     prompt: int | None = None
     """Tokens before the generated ones."""
     picture: Picture | None = None
+    ids: list[int] | None = None
+    """Token ids, where known; not kept in a file."""
 
 
 @dataclass
