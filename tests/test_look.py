@@ -295,6 +295,8 @@ MISTAKES = [
     ("look gpt --text a --layers 7", ["layers=[7]"]),
     ("look gpt --text a --heads 9", ["heads=[9]"]),
     ("look gpt --text aaaaaaaa --max-tokens 5", ["8 tokens", "--max-tokens"]),
+    ("look gpt --text aaaa --memory 0.0000001", ["2 layers (3 heads, 4 queries", "memory=1e-07"]),
+    ("look gpt --text aaaa --memory -1", ["memory=-1", "above 0"]),
     (f"look gpt --text {'a' * 41}", ["41 tokens", "at most 40"]),
     ("look bert --text a --generate 3", ["writes nothing"]),
     ("look vit --text a", ["--image"]),

@@ -156,7 +156,7 @@ class Joined:
             k=new(call.k) if qkv else None,
             v=new(call.v),
             keys_from=keys_from,
-            bias=_maybe(call.bias),
+            bias=_maybe(call.bias) if qkv else None,
             allowed=None if call.allowed is None else call.allowed.cpu(),
             difference=difference,
             excess=excess,
@@ -196,6 +196,7 @@ class Joined:
             causal=call.causal if T == 1 else call.kind == "self" and _causal(allowed, begin),
             norms=None if v is None else v.norm(dim=-1)[call.groups],
             gradient=self._matrix([piece.gradient for piece in pieces], begin, T, S),
+            no_gradient=call.no_gradient,
             difference=max(differences, default=None),
             note=" ".join(filter(None, self.notes)),
         )
