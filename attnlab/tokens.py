@@ -46,6 +46,10 @@ class Tokenizer(ABC):
     @abstractmethod
     def _json(self) -> str: ...
 
+    def content(self, position: int) -> bytes:
+        """What one id stands for, in UTF-8: of byte tokens perhaps a part of a character."""
+        return self.decode([position]).encode("utf-8", "surrogatepass")
+
     def encode(self, text: str) -> list[int]:
         return self.encode_counting(text)[0]
 
@@ -140,6 +144,10 @@ class Bytes(Tokenizer):
         first = len(SPECIAL_TOKENS)
         return _text(bytes(each - first for each in self._checked(ids) if each >= first))
 
+    def content(self, position: int) -> bytes:
+        byte = position - len(SPECIAL_TOKENS)
+        return bytes([byte]) if byte >= 0 else b""
+
     def _json(self) -> str:
         return json.dumps({"type": "bytes"})
 
@@ -158,7 +166,7 @@ class BPE(Tokenizer):
         tokenizer.encode_special_tokens = True  # "encode" their names as text; is not in the file
         self._tokenizer = tokenizer
         self.vocabulary = tokenizer.get_vocab_size()
-        byte_of = {letter: byte for byte, letter in enumerate(_byte_letters())}
+        byte_of = {letter: byte for byte, letter in enumerate(byte_letters())}
         self._bytes = [b""] * self.vocabulary  # of each id; the special ones stay empty
         self._byte_ids = [0] * 256
         for token, position in tokenizer.get_vocab().items():
@@ -184,7 +192,7 @@ class BPE(Tokenizer):
             vocab_size=vocabulary,
             min_frequency=2,
             special_tokens=list(SPECIAL_TOKENS),
-            initial_alphabet=_byte_letters(),
+            initial_alphabet=byte_letters(),
             show_progress=False,
         )
         tokenizer.train_from_iterator((SURROGATES.sub("", text) for text in texts), trainer)
@@ -202,6 +210,9 @@ class BPE(Tokenizer):
 
     def decode(self, ids: Iterable[int]) -> str:
         return _text(b"".join(self._bytes[each] for each in self._checked(ids)))
+
+    def content(self, position: int) -> bytes:
+        return self._bytes[position]
 
     def _json(self) -> str:
         return self._tokenizer.to_str(pretty=True)
@@ -280,7 +291,7 @@ def _agrees(given: Any, expected: Any) -> bool:
 def _check_vocabulary(vocabulary: Any) -> None:
     if not isinstance(vocabulary, dict):
         raise ValueError('its "model" has no "vocab"')
-    ids, letters = list(vocabulary.values()), set(_byte_letters())
+    ids, letters = list(vocabulary.values()), set(byte_letters())
     if any(type(each) is not int for each in ids) or sorted(ids) != list(range(len(ids))):
         raise ValueError(f'the ids in "vocab" are not 0 to {len(ids) - 1}, each once')
     if [vocabulary.get(token) for token in SPECIAL_TOKENS] != [0, 1, 2]:
@@ -323,7 +334,7 @@ def _with_special_tokens(model: Model) -> HuggingFace:
     return tokenizer
 
 
-def _byte_letters() -> list[str]:
+def byte_letters() -> list[str]:
     """GPT-2's visible letter for each byte: its own in Latin-1 if there is one, else 256 on."""
     visible = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     hidden = [byte for byte in range(256) if byte not in visible]

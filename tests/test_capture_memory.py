@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 import attnlab
 from attnlab.looking.api import look
 from attnlab.looking.memory import Budget
+from attnlab.looking.own_subjects import OwnSubject
 from attnlab.looking.sides import Limits, control_of, side_of, taken_by
-from attnlab.looking.subjects import OwnSubject, Wish
+from attnlab.looking.subjects import Wish
 from tests.capturing import inputs_of, model_of
 from tests.test_look import TEXT, TOKENS, decoder
 

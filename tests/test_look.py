@@ -14,7 +14,6 @@ import attnlab
 from attnlab.looking.api import Looked, look
 from attnlab.looking.file import read
 from attnlab.looking.page import render
-from attnlab.looking.subjects import words_of
 from attnlab.mechanisms import MECHANISMS
 from attnlab.models import (
     ConvNet,
@@ -28,7 +27,7 @@ from attnlab.models import (
     ViT,
     ViTConfig,
 )
-from attnlab.tokens import BPE, Characters
+from attnlab.tokens import Characters
 from tests.commands import run
 from tests.tiny import attention
 
@@ -206,12 +205,6 @@ def test_fewer_layers_and_heads() -> None:
     assert "rollout" in found.sides[0].flow.reasons
 
 
-def test_words() -> None:
-    texts = ["the", " d", "og", " ", "x", "[SEP]", "y", "z ", "q"]
-    special = [text == "[SEP]" for text in texts]
-    assert words_of(texts, special) == [0, 1, 1, 2, 3, 4, 5, 5, 6]
-
-
 def test_saved_and_opened_again(tmp_path: Path) -> None:
     found = look(decoder(), TEXT, tokenizer=TOKENS, neurons=True)
     found.save(tmp_path / "x.attnlab")
@@ -340,12 +333,3 @@ def test_mistakes_are_one_line(
     for part in said:
         assert part in error
     assert sorted(models.iterdir()) == before
-
-
-def test_byte_pairs_show_their_spaces() -> None:
-    tokens = BPE.train([TEXT] * 3, 300)
-    torch.manual_seed(0)
-    model = Decoder(StackConfig(vocabulary=tokens.vocabulary, context=40, **SIZES))
-    (sequence,) = look(model, TEXT, tokenizer=tokens).sides[0].sequences
-    assert "".join(sequence.texts).strip() == TEXT
-    assert sequence.words[-1] == len(TEXT.split()) - 1

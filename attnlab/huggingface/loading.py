@@ -30,6 +30,16 @@ def load_model(path: str | Path, *, dtype: torch.dtype = torch.float32) -> tuple
     converted at the first time and kept in `cache_folder`. float32, because a CPU is slow and
     inexact in what most models are saved in.
     """
+    model, reader, notes = load_with_notes(path, dtype=dtype)
+    for note in notes:
+        warnings.warn(f"{path}: {note}", stacklevel=2)
+    return model, reader
+
+
+def load_with_notes(
+    path: str | Path, *, dtype: torch.dtype = torch.float32
+) -> tuple[Any, Any, list[str]]:
+    """As `load_model`, and what a person must know of the model, for those who pass it on."""
     library = _transformers(path)
     folder = _folder(Path(path), library)
     kind = _class(folder, library)
@@ -42,13 +52,11 @@ def load_model(path: str | Path, *, dtype: torch.dtype = torch.float32) -> tuple
             output_loading_info=True,
         )
         reader = _reader(folder, model, library)
-    missing = sorted(info["missing_keys"])
+    missing, notes = sorted(info["missing_keys"]), []
     if missing:
-        warnings.warn(
-            f"{path}: has no weights for {missing[0]} ({len(missing)} in all); they are random",
-            stacklevel=2,
-        )
-    return model.eval(), reader
+        count = f"{missing[0]} ({len(missing)} in all)"
+        notes.append(f"has no weights for {count}; they are random")
+    return model.eval(), reader, notes
 
 
 def cache_folder() -> Path:
@@ -104,11 +112,10 @@ def _class(folder: Path, library: Any) -> Any:
 
 
 def _reader(folder: Path, model: Any, library: Any) -> Any:
-    """Its image processor where it reads images first, else its tokenizer, else None."""
+    """Its image processor where it reads images, else its tokenizer, else None."""
     tokens = any((folder / name).exists() for name in (*TOKENIZERS, *VOCABULARIES))
-    images = (folder / IMAGES).exists()
     local = {"local_files_only": True, "trust_remote_code": False}
-    if images and (model.main_input_name == "pixel_values" or not tokens):
+    if model.main_input_name == "pixel_values" and (folder / IMAGES).exists():
         return library.AutoImageProcessor.from_pretrained(folder, **local)
     return library.AutoTokenizer.from_pretrained(folder, **local) if tokens else None
 

@@ -14,10 +14,11 @@ import torch
 import attnlab
 from attnlab.looking.file import MAGIC, header_and_blocks, pack, read, write_packed
 from attnlab.looking.memory import GIBIBYTES
+from attnlab.looking.own_subjects import OwnSubject, open_own
 from attnlab.looking.page import render, save_page
 from attnlab.looking.records import Capture, Side
 from attnlab.looking.sides import Limits, control_of, evaluating, side_of, taken_by
-from attnlab.looking.subjects import OwnSubject, Prepared, Subject, Wish, open_own
+from attnlab.looking.subjects import Prepared, Subject, Wish
 from attnlab.models import MODELS, Model
 from attnlab.tokens import Tokenizer
 
@@ -211,7 +212,7 @@ def open_subject(model: Any, tokenizer: Any = None) -> Subject:
             raise ValueError("tokenizer: give one of attnlab.tokens with a model of attnlab")
         return OwnSubject(model, tokenizer, type(model).__name__, asked=False)
     if isinstance(model, torch.nn.Module) and hasattr(model, "main_input_name"):
-        from attnlab.looking.hf_subjects import HuggingFaceSubject
+        from attnlab.looking.huggingface_subjects import HuggingFaceSubject
 
         name = str(getattr(model.config, "name_or_path", "")) or type(model).__name__
         return HuggingFaceSubject(model, tokenizer, Path(name).name)
@@ -226,7 +227,7 @@ def _open(path: Path) -> Subject:
         raise ValueError(f"{path}: is not there; give a folder with a model, or a capture file")
     if _is_own(path / "config.json"):
         return open_own(path)
-    from attnlab.looking.hf_subjects import open_huggingface
+    from attnlab.looking.huggingface_subjects import open_huggingface
 
     return open_huggingface(path)
 

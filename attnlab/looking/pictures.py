@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
 MOST_PIXELS = 100_000_000  # a small file can open to more than memory holds
 
 
-def read_picture(path: Path, size: int) -> Tensor:
-    """(size, size, 3) uint8: cut to the middle square, then resized."""
+def open_picture(path: Path) -> Image:
+    """In red, green and blue, and upright: cameras turn a picture by a note in its file."""
     try:
-        from PIL import Image, UnidentifiedImageError
+        from PIL import Image, ImageOps, UnidentifiedImageError
     except ImportError:
         raise ValueError("images need Pillow; pip install 'attnlab[image]'") from None
     if not path.exists():
@@ -22,13 +26,19 @@ def read_picture(path: Path, size: int) -> Tensor:
         with Image.open(path) as opened:
             if opened.width * opened.height > MOST_PIXELS:
                 raise ValueError(f"{path}: {opened.width} x {opened.height} pixels are too many")
-            image = opened.convert("RGB")
+            return ImageOps.exif_transpose(opened).convert("RGB")
     except (UnidentifiedImageError, OSError, SyntaxError, Image.DecompressionBombError) as error:
         raise ValueError(f"{path}: no image that can be read ({error})") from None
+
+
+def middle_square(image: Image, size: int) -> Tensor:
+    """(size, size, 3) uint8: cut to the middle square, then resized."""
+    from PIL.Image import Resampling
+
     edge = min(image.size)
     left, top = (image.width - edge) // 2, (image.height - edge) // 2
     square = image.crop((left, top, left + edge, top + edge))
-    resized = square.resize((size, size), Image.Resampling.BICUBIC)
+    resized = square.resize((size, size), Resampling.BICUBIC)
     values = torch.frombuffer(bytearray(resized.tobytes()), dtype=torch.uint8)
     return values.view(size, size, 3)
 

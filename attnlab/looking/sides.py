@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from collections.abc import Sequence as Sequenced
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 
 import torch
@@ -19,7 +19,7 @@ from attnlab.looking.flow import attention_flow
 from attnlab.looking.memory import GIBIBYTES
 from attnlab.looking.patterns import head_patterns
 from attnlab.looking.recorder import Seen, Wanted
-from attnlab.looking.records import Layer, NextTokens, Pattern, Sequence, Side
+from attnlab.looking.records import Layer, NextTokens, Pattern, Sequence, Side, plain
 from attnlab.looking.subjects import Prepared, Said, Subject, target_of
 
 LIKELIEST = 10  # next tokens that are kept for each position
@@ -45,25 +45,25 @@ def side_of(
     """What the model attends to, and notes; `taken` bytes of the memory are gone."""
     _check_size(prepared, limits)
     seen, said, target = _watched(subject, prepared, limits, taken)
-    places = [place(layer, prepared.sequences) for layer in seen.layers]
-    flow = attention_flow(seen.layers, places, prepared.sequences)
+    layers = [layer for layer in seen.layers if fits(layer, prepared.sequences)]
+    notes = [*subject.notes, *prepared.notes, *seen.notes]
+    notes += _left_out(subject.label, len(layers), len(seen.layers))
+    places = [place(layer, prepared.sequences) for layer in layers]
+    flow = attention_flow(layers, places, prepared.sequences)
     flow.target = target
-    for layer in seen.layers:
+    for layer in layers:
         layer.gradient = None  # as large as the weights, and the flow is all that is shown of it
     side = Side(
         label=subject.label,
         model=subject.about(),
         sequences=prepared.sequences,
-        layers=seen.layers,
+        layers=layers,
         places=places,
-        patterns=[
-            _patterns(layer, prepared.sequences, where)
-            for layer, where in zip(seen.layers, places, strict=True)
-        ],
+        patterns=[_patterns(layer, prepared.sequences) for layer in layers],
         next=next_tokens(subject, prepared, said),
         flow=flow,
     )
-    return side, list(seen.notes)
+    return side, notes
 
 
 def control_of(fresh: Subject, prepared: Prepared, limits: Limits) -> list[list[Pattern]]:
@@ -71,8 +71,8 @@ def control_of(fresh: Subject, prepared: Prepared, limits: Limits) -> list[list[
     found: dict[str, list[Pattern]] = {}
 
     def score(layer: Layer) -> None:
-        where = place(layer, prepared.sequences)
-        found[layer.name] = _patterns(layer, prepared.sequences, where)
+        if fits(layer, prepared.sequences):
+            found[layer.name] = _patterns(layer, prepared.sequences)
 
     wanted = Wanted(
         layers=limits.layers, heads=limits.heads, max_tokens=limits.max_tokens, memory=inf,
@@ -110,7 +110,7 @@ def _watched(
             value, meaning = target_of(said, subject.token)
             if value.requires_grad:  # else nothing was captured that it could depend on
                 value.backward()
-    return seen, Said(said.values.detach(), said.meaning), meaning
+    return seen, replace(said, values=plain(said.values)), meaning
 
 
 @contextmanager
@@ -156,10 +156,30 @@ def place(layer: Layer, sequences: Sequenced[Sequence]) -> tuple[int, int]:
     return here, here
 
 
-def _patterns(
-    layer: Layer, sequences: Sequenced[Sequence], where: tuple[int, int]
-) -> list[Pattern]:
-    queries, keys = where
+def fits(layer: Layer, sequences: Sequenced[Sequence]) -> bool:
+    """Its queries and keys are the tokens of these sequences."""
+    T, S = (len(sequences[each].texts) for each in place(layer, sequences))
+    # the model read all at once: a later start is a guess, where queries were merged
+    return layer.start == 0 and (layer.weights is None or layer.weights.shape[1:] == (T, S))
+
+
+def _left_out(label: str, kept: int, count: int) -> list[str]:
+    """A note on layers that do not fit; an error where none does."""
+    if not kept:
+        raise ValueError(
+            f"{label}: no layer attends from all tokens of this input to all, so there is "
+            "nothing to show; attnlab.capture gives its layers as they are"
+        )
+    if kept == count:
+        return []
+    return [
+        f"{label}: {count - kept} of {count} layers are left out, because they attend to parts "
+        "of the input or to what was merged of it, not to these tokens."
+    ]
+
+
+def _patterns(layer: Layer, sequences: Sequenced[Sequence]) -> list[Pattern]:
+    queries, keys = place(layer, sequences)
     return head_patterns(layer, sequences[queries], sequences[keys])
 
 
