@@ -162,10 +162,6 @@ class Joined:
             excess=excess,
         )
 
-    @property
-    def excess(self) -> float:
-        return max((piece.excess for piece in self.pieces), default=0.0)
-
     def layer(self, qkv: bool) -> Layer:
         """All of it as one record."""
         call, pieces = self.last, self.pieces
@@ -197,6 +193,7 @@ class Joined:
             norms=None if v is None else v.norm(dim=-1)[call.groups],
             gradient=self._matrix([piece.gradient for piece in pieces], begin, T, S),
             difference=max(differences, default=None),
+            excess=max(piece.excess for piece in pieces) if differences else None,
             note=" ".join(filter(None, self.notes)),
         )
 

@@ -144,6 +144,7 @@ class _Packing:
             "normalised": layer.normalised,
             "scale": layer.scale,
             "difference": layer.difference,
+            "excess": layer.excess,
             "note": layer.note,
             **arrays,
             "groups": _groups(layer) if arrays["k"] or arrays["v"] else [],

@@ -14,6 +14,8 @@ from torch import Tensor
 Kind = Literal["self", "cross"]
 StackName = Literal["encoder", "decoder"]
 
+LIMIT = 1e-3  # a smaller difference between weights times values and a layer's output is none
+
 
 @dataclass
 class Layer:
@@ -54,7 +56,16 @@ class Layer:
     """(H, T, S): of a target with respect to the weights."""
     difference: float | None = None
     """The largest between weights times values and what the layer gave; None: not checked."""
+    excess: float | None = None
+    """The same as a multiple of what rounding explains (at least LIMIT); None: not known."""
     note: str = ""
+
+    @property
+    def doubtful(self) -> bool:
+        """More than rounding explains; of a file without `excess`, more than LIMIT."""
+        if self.difference is None:
+            return False
+        return self.difference > LIMIT if self.excess is None else self.excess > 1
 
 
 @dataclass
