@@ -78,7 +78,7 @@ def test_a_full_capture_comes_back(tmp_path: Path) -> None:
 def same_layer(found: Layer, wanted: Layer, error: float) -> None:
     for name in (
         "name", "stack", "kind", "heads", "all_heads", "mechanism", "signed", "normalised", "scale",
-        "groups", "causal", "difference", "note",
+        "groups", "causal", "difference", "excess", "note",
     ):  # fmt: skip
         assert getattr(found, name) == getattr(wanted, name), name
     for name in ("weights", "q", "k", "v", "bias", "norms"):
@@ -297,6 +297,7 @@ def changed(**changes: Any) -> Capture:
         (changed(start=2), r"captured from query 2 on"),
         (changed(stack="middle"), r"stack is 'middle'; one of encoder, decoder"),
         (changed(difference=float("nan")), r"difference is nan; a finite number"),
+        (changed(excess=float("inf")), r"excess is inf; a finite number"),
         (changed(bias=torch.ones(3, 3, 3)), r"bias has 3 heads; 1 or 2"),
         (changed(k=torch.ones(2, 3, 4), q=torch.ones(2, 3, 5)), r"k is 4 wide, q 5"),
         (Capture("t", []), r"sides has 0 entries; 1 to 2"),

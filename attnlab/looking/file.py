@@ -196,6 +196,7 @@ def _layer(found: dict[str, Any], masks: list[dict[str, Any]], tensors: Tensors)
         "groups", "difference", "note",
     )  # fmt: skip
     parts: dict[str, Any] = {name: found[name] for name in names}
+    parts["excess"] = found.get("excess")
     for name in ("weights", "q", "k", "v", "bias", "norms"):
         parts[name] = None if found[name] is None else tensors[_place(found[name])]
     if found["mask"] is not None:

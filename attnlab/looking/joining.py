@@ -162,10 +162,6 @@ class Joined:
             excess=excess,
         )
 
-    @property
-    def excess(self) -> float:
-        return max((piece.excess for piece in self.pieces), default=0.0)
-
     def layer(self, qkv: bool) -> Layer:
         """All of it as one record."""
         call, pieces = self.last, self.pieces
@@ -198,6 +194,7 @@ class Joined:
             gradient=self._matrix([piece.gradient for piece in pieces], begin, T, S),
             no_gradient=call.no_gradient,
             difference=max(differences, default=None),
+            excess=max(piece.excess for piece in pieces) if differences else None,
             note=" ".join(filter(None, self.notes)),
         )
 

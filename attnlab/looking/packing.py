@@ -116,6 +116,7 @@ class _Packing(Blocks):
             "normalised": layer.normalised,
             "scale": layer.scale,
             "difference": layer.difference,
+            "excess": layer.excess,
             "note": layer.note,
             **arrays,
             "groups": _groups(layer) if arrays["k"] or arrays["v"] else [],

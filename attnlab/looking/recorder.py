@@ -16,9 +16,7 @@ from torch import Tensor, nn
 from attnlab.huggingface.calls import Call, accurate
 from attnlab.looking.joining import Joined, Piece
 from attnlab.looking.memory import GIBIBYTES, Budget
-from attnlab.looking.records import Layer, plain
-
-LIMIT = 1e-3  # a larger difference between weights times values and the layer's output is told
+from attnlab.looking.records import LIMIT, Layer, plain
 
 NOTHING = "capture: no attention was seen; run the model inside the `with`."
 HELP = (
@@ -201,16 +199,12 @@ class Recorder:
         self.joined.clear()  # the layers have it all
 
     def _warn(self) -> None:
-        name, worst = max(
-            ((name, each.excess) for name, each in self.joined.items()),
-            key=lambda pair: pair[1],
-            default=("", 0.0),
-        )
-        if worst > 1:
-            difference = next(x.difference for x in self.seen.layers if x.name == name)
+        doubtful = [layer for layer in self.seen.layers if layer.doubtful]
+        if doubtful:
+            worst = max(doubtful, key=lambda layer: layer.excess or 0.0)
             sentence = (
-                f"capture: in {name} the weights times the values differ by {difference:.2g} from "
-                "what the layer gave; do not trust them"
+                f"capture: in {worst.name} the weights times the values differ by "
+                f"{worst.difference:.2g} from what the layer gave; do not trust them"
             )
             self.note(f"{sentence[0].upper()}{sentence[1:]}.")
             warnings.warn(sentence, stacklevel=5)
@@ -229,7 +223,7 @@ def _difference(call: Call) -> tuple[float | None, float]:
     steps = 64 if torch.finfo(given.dtype).eps < 1e-4 else 2  # sums are in float32 anyway
     rounding = steps * torch.finfo(given.dtype).eps * values.abs().amax() * call.condition
     tolerated = torch.as_tensor(rounding).clamp(min=LIMIT)
-    excess = (apart / tolerated).amax()
+    excess = (apart.double() / tolerated).amax()  # a huge one is still a number
     found = float(apart.amax())
     return found, float("inf") if found != found else float(excess)
 

@@ -12,6 +12,8 @@ from torch import Tensor
 
 from attnlab.huggingface.calls import Kind, StackName
 
+LIMIT = 1e-3  # a smaller difference between weights times values and a layer's output is none
+
 
 @dataclass
 class Layer:
@@ -54,7 +56,16 @@ class Layer:
     """Why there is none, where the model is the reason; not kept in a file."""
     difference: float | None = None
     """The largest between weights times values and what the layer gave; None: not checked."""
+    excess: float | None = None
+    """The same as a multiple of what rounding explains (at least LIMIT); None: not known."""
     note: str = ""
+
+    @property
+    def doubtful(self) -> bool:
+        """More than rounding explains; of a file without `excess`, more than LIMIT."""
+        if self.difference is None:
+            return False
+        return self.difference > LIMIT if self.excess is None else self.excess > 1
 
 
 @dataclass
