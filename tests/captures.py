@@ -67,7 +67,7 @@ def full_side(seed: int = 0) -> Side:
     read = make_layer(
         softmax_weights(4, 5, 5, seed), scale=0.25, q=random(4, 5, 6), k=random(2, 5, 6),
         v=random(2, 5, 7), groups=[0, 0, 1, 1], norms=random(4, 5).abs(), bias=random(1, 5, 5),
-        difference=3e-7,
+        difference=3e-7, excess=2e-4,
     )  # fmt: skip
     write = make_layer(
         random(2, 3, 3).tril(), name="decoder.0", stack="decoder", signed=True, normalised=False,

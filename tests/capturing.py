@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from attnlab import MECHANISMS
-from attnlab.looking.capture import Seen
+from attnlab.looking.recorder import Seen
 from tests.tiny import VOCABULARY, make
 
 KINDS = ("decoder", "encoder", "seq2seq", "vit")

@@ -114,6 +114,8 @@ def test_a_wrong_fast_path_is_told() -> None:
     assert w[0].filename == __file__
     assert seen.difference == pytest.approx(float(exact), rel=1e-4)
     assert float(exact) > 1e-3
+    assert seen.layers[0].excess == pytest.approx(float(exact) / 1e-3, rel=1e-4)
+    assert seen.layers[0].doubtful
     assert f"differ by {seen.difference:.2g}" in seen.notes[0]
 
 
@@ -137,11 +139,15 @@ def test_rounding_is_no_mistake(dtype: torch.dtype) -> None:
         with attnlab.capture(exact) as seen:
             exact(q, k, v, Mask())
     assert seen.difference is not None
-    assert 0 < seen.difference < 0.1
+    assert 1e-3 < seen.difference < 0.1  # a figure that would be a mistake in float32
+    assert seen.layers[0].excess is not None
+    assert 0 < seen.layers[0].excess <= 1
+    assert not seen.layers[0].doubtful
     wrong = Wrong(head_dim=7, heads=3)
     wrong.sharper = 1.5
-    with pytest.warns(UserWarning, match="differ by"), attnlab.capture(wrong):
+    with pytest.warns(UserWarning, match="differ by"), attnlab.capture(wrong) as seen:
         wrong(q, k, v, Mask())
+    assert seen.layers[0].doubtful
 
 
 def test_dropout_is_told_and_nothing_is_drawn() -> None:
@@ -153,7 +159,7 @@ def test_dropout_is_told_and_nothing_is_drawn() -> None:
         captured = model(*inputs)
     assert torch.equal(plain, captured)
     for layer in seen.layers:
-        assert layer.difference is None
+        assert (layer.difference, layer.excess, layer.doubtful) == (None, None, False)
         assert "Dropout is on" in layer.note
         assert layer.weights is not None
         assert torch.allclose(layer.weights.sum(-1), torch.ones(()))

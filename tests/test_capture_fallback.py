@@ -114,6 +114,55 @@ def test_gradients_equal_retained_ones() -> None:
         assert torch.allclose(layer.gradient[:, there], weights.grad[1][:, there], rtol=1e-4)
 
 
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")
+@pytest.mark.parametrize("name", NAMES)
+def test_gradients_of_a_frozen_model(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No parameter is learned; against what the softmax itself gave in a model that learns."""
+    given, made = inputs(name), []
+    softmax = torch.nn.functional.softmax
+
+    def kept(*args: Any, **kwargs: Any) -> Tensor:
+        found = softmax(*args, **kwargs)
+        found.retain_grad()
+        made.append(found)
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(torch.nn.functional, "softmax", kept)
+        small(name, "eager")(**given)[0][1].square().mean().backward()
+    model = small(name, "eager").requires_grad_(False)
+    with attnlab.capture(model, gradients=True, row=1, heads=[2, 0]) as seen:
+        out = model(**given)[0]
+        out[1].square().mean().backward()
+    assert len(seen.layers) == len(made)
+    assert len(seen.notes) == 1  # of the interface; none of gradients
+    for layer, weights in zip(seen.layers, made, strict=True):
+        assert weights.grad is not None
+        wanted = weights.grad.reshape(3, 3, *weights.shape[-2:])[1, [2, 0]]
+        assert layer.gradient is not None
+        assert float(wanted.abs().max()) > 0
+        assert torch.allclose(layer.gradient, wanted, rtol=1e-4, atol=1e-7)
+    assert all(parameter.grad is None for parameter in model.parameters())
+
+
+def test_weights_that_the_model_does_not_compute_with() -> None:
+    """Nothing can be told of their gradient, and the layer says why."""
+    model, given = small("bloom"), inputs("bloom")
+    last = model.transformer.h[1].self_attention
+    last.register_forward_hook(lambda _, __, out: (out[0], out[1].clone()))
+    with attnlab.capture(model, gradients=True) as seen:
+        model(**given).logits.square().mean().backward()
+    one, other = seen.layers
+    assert one.gradient is not None
+    assert one.no_gradient == ""
+    assert other.gradient is None
+    assert other.no_gradient.startswith("the model gives copies of its weights")
+    with torch.no_grad(), attnlab.capture(model, gradients=True) as nothing:
+        model(**given)
+    assert {layer.no_gradient for layer in nothing.layers} == {""}
+    assert "call backward inside" in nothing.notes[1]
+
+
 def test_settings_are_restored_after_a_mistake() -> None:
     model = small("falcon")
     hooks = str([(m._forward_hooks, m._forward_pre_hooks) for m in model.modules()])

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from attnlab.looking.arrays import ERRORS
+from attnlab.looking.blocks import small_map
 from attnlab.looking.file import MAGIC, header_and_blocks, pack, read, save
-from attnlab.looking.packing import small_map
+from attnlab.looking.page import save_page
 from attnlab.looking.records import Capture, Flow, Layer, Pattern, Sequence, Side
 from tests.captures import full_capture, full_side, make_layer, make_sequence, softmax_weights
 
@@ -77,7 +78,7 @@ def test_a_full_capture_comes_back(tmp_path: Path) -> None:
 def same_layer(found: Layer, wanted: Layer, error: float) -> None:
     for name in (
         "name", "stack", "kind", "heads", "all_heads", "mechanism", "signed", "normalised", "scale",
-        "groups", "causal", "difference", "note",
+        "groups", "causal", "difference", "excess", "note",
     ):  # fmt: skip
         assert getattr(found, name) == getattr(wanted, name), name
     for name in ("weights", "q", "k", "v", "bias", "norms"):
@@ -296,6 +297,7 @@ def changed(**changes: Any) -> Capture:
         (changed(start=2), r"captured from query 2 on"),
         (changed(stack="middle"), r"stack is 'middle'; one of encoder, decoder"),
         (changed(difference=float("nan")), r"difference is nan; a finite number"),
+        (changed(excess=float("inf")), r"excess is inf; a finite number"),
         (changed(bias=torch.ones(3, 3, 3)), r"bias has 3 heads; 1 or 2"),
         (changed(k=torch.ones(2, 3, 4), q=torch.ones(2, 3, 5)), r"k is 4 wide, q 5"),
         (Capture("t", []), r"sides has 0 entries; 1 to 2"),
@@ -332,8 +334,30 @@ def test_bits_are_eight_or_sixteen(tmp_path: Path) -> None:
 
 def test_too_many_numbers_are_refused_before_any_work() -> None:
     weights = torch.zeros(1).expand(129, 2048, 2048)
-    with pytest.raises(ValueError, match=r"541065216 numbers.*fewer layers, heads or tokens"):
+    with pytest.raises(ValueError, match=r"541329408 numbers.*fewer layers, heads or tokens"):
         pack(capture_of(make_layer(weights), 2048))
+
+
+def test_maps_of_the_flow_are_numbers_too() -> None:
+    capture = capture_of(make_layer(torch.zeros(1).expand(127, 2048, 2048)), 2048)
+    capture.sides[0].flow = Flow([torch.zeros(1).expand(2048, 2048)], None, layers=[0])
+    with pytest.raises(ValueError, match=r"537131008 numbers"):
+        pack(capture)
+    capture.sides[0].flow = Flow(None, [torch.zeros(1).expand(2048, 2048)] * 2, layers=[0, 0])
+    with pytest.raises(ValueError, match=r"541325312 numbers"):
+        pack(capture)
+
+
+def test_a_header_is_no_larger_than_readers_accept(tmp_path: Path) -> None:
+    """A file's, a page's, or a widget's."""
+    capture = full_capture()
+    capture.notes = ["x" * 2**24]
+    said = r"the header has \d+ bytes; 16777216 is the most: choose fewer layers"
+    with pytest.raises(ValueError, match=said):
+        save(capture, tmp_path / "file")
+    with pytest.raises(ValueError, match=said):
+        save_page(tmp_path / "page.html", *pack(capture), overwrite=False)
+    assert not list(tmp_path.iterdir())
 
 
 def test_no_folder_to_save_in(tmp_path: Path) -> None:

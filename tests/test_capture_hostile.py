@@ -171,6 +171,8 @@ LAYER = (*SIDE, "layers", 0)
         ((*LAYER, "all_heads"), 3, "layers[0].heads has 4 entries"),
         ((*LAYER, "scale"), "1", "layers[0].scale is '1'; a finite number"),
         ((*LAYER, "difference"), -0.5, "layers[0].difference is -0.5"),
+        ((*LAYER, "excess"), -0.5, "layers[0].excess is -0.5"),
+        ((*LAYER, "excess"), "1", "layers[0].excess is '1'; a finite number"),
         ((*LAYER, "mask"), 2, "layers[0].mask is 2"),
         ((*LAYER, "mask"), 0, "layers[0].mask is of shape (3, 3); the layer needs (5, 5)"),
         ((*LAYER, "groups"), [0, 0, 1], "layers[0].groups has 3 entries; 4"),
@@ -214,6 +216,17 @@ def test_names_that_are_missing_or_unknown(path: Path) -> None:
     header = copy.deepcopy(HEADER)
     header["more"] = 1
     assert refused(path, file_of(header, BLOCKS)).startswith("the header has a field 'more'")
+
+
+def test_files_from_before_the_excess_are_read(path: Path) -> None:
+    header = copy.deepcopy(HEADER)
+    layer = at(*LAYER)(header)
+    assert layer.pop("excess") == 2e-4
+    for difference, doubtful in ((1e-3, False), (1.1e-3, True)):
+        layer["difference"] = difference
+        path.write_bytes(file_of(header, BLOCKS))
+        found = read(path).sides[0].layers[0]
+        assert (found.excess, found.doubtful) == (None, doubtful)
 
 
 def test_an_array_that_is_used_twice(path: Path) -> None:

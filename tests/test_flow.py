@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from attnlab.looking.flow import attention_flow, longest_chain, relevance, rollout, value_weighted
+from attnlab.looking.flow import attention_flow, longest_chain, relevance, rollout
 from attnlab.looking.records import Flow, Layer
 from tests.captures import make_layer, make_sequence, softmax_weights
 
@@ -135,24 +135,6 @@ def slow_relevance(layers: list[tuple[Tensor, Tensor]]) -> list[Tensor]:
     return found
 
 
-def test_values_are_weighed_by_their_length() -> None:
-    weights = torch.tensor([[[0.5, 0.5], [1.0, -0.25]], [[0.0, 1.0], [0.75, 0.25]]])
-    norms = torch.tensor([[2.0, 0.0], [1.0, 4.0]])
-    wanted = torch.tensor([[[1.0, 0.0], [2.0, 0.0]], [[0.0, 4.0], [0.75, 1.0]]])
-    assert torch.equal(value_weighted(weights, norms), wanted)
-    with pytest.raises(ValueError, match=r"weights \(2, 2, 2\), norms \(2, 3\)"):
-        value_weighted(weights, torch.ones(2, 3))
-
-
-@given(heads=st.integers(1, 3), queries=st.integers(1, 4), keys=st.integers(1, 5))
-def test_value_weights_are_lengths_of_what_is_added(heads: int, queries: int, keys: int) -> None:
-    weights = softmax_weights(heads, queries, keys)
-    values = torch.randn(heads, keys, 6, generator=torch.Generator().manual_seed(keys))
-    added = weights[..., None] * values[:, None]  # (H, T, S, 6)
-    found = value_weighted(weights, values.norm(dim=-1))
-    assert torch.allclose(found, added.norm(dim=-1), atol=1e-6)
-
-
 # Which layers
 
 
@@ -265,6 +247,14 @@ def test_why_there_is_no_gradient(gradient: Tensor | None, said: str) -> None:
 def test_no_gradients_at_all() -> None:
     assert flow_of(stack_of(2)).reasons == {
         "gradient": "No gradients were captured; capture with gradients to see it."
+    }
+
+
+def test_the_model_is_the_reason() -> None:
+    layers = stack_of(2)
+    layers[1].no_gradient = "the model gives none."
+    assert flow_of(layers).reasons == {
+        "gradient": "There is no gradient of layer.1.self (softmax): the model gives none."
     }
 
 

@@ -251,6 +251,7 @@ def test_the_command(
     code, out, error = run(f'look gpt --text "{TEXT}" --generate 3 --out a.html', capsys)
     assert (code, error) == (0, "")
     assert "2 layers, 6 heads" in out
+    assert "at most, which rounding explains" in " ".join(out.split())
     assert "a.html" in out
     assert (tmp_path / "a.html").stat().st_size > 10_000
     code, out, error = run(f'look gpt --text "{TEXT}" --out a.html', capsys)
@@ -260,6 +261,22 @@ def test_the_command(
     assert len(read(tmp_path / "a.attnlab").sides) == 1
     assert run("look a.attnlab --out b.html", capsys)[0] == 0
     assert (tmp_path / "b.html").exists()
+
+
+def test_the_summary_warns_of_what_rounding_does_not_explain(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also of a capture file, and not because of a larger difference that is explained."""
+    found = look(decoder(), TEXT, tokenizer=TOKENS)
+    first, second = found.sides[0].layers
+    first.difference, first.excess = 0.03, 0.5
+    second.difference, second.excess, second.name = 0.0052, 1.5, "block \x1b[31m1"
+    found.save(tmp_path / "a.attnlab")
+    code, out, error = run(f"look {tmp_path}/a.attnlab --out {tmp_path}/a.html", capsys)
+    assert (code, error) == (0, "")
+    said = "differ from what block \ufffd[31m1 gave by 5.2e-03, more than rounding explains"
+    assert said in " ".join(out.split())
+    assert "which rounding explains" not in out
 
 
 def test_a_run_that_answers_questions(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -288,6 +305,8 @@ MISTAKES = [
     ("look gpt --text a --layers 7", ["layers=[7]"]),
     ("look gpt --text a --heads 9", ["heads=[9]"]),
     ("look gpt --text aaaaaaaa --max-tokens 5", ["8 tokens", "--max-tokens"]),
+    ("look gpt --text aaaa --memory 0.0000001", ["2 layers (3 heads, 4 queries", "memory=1e-07"]),
+    ("look gpt --text aaaa --memory -1", ["memory=-1", "above 0"]),
     (f"look gpt --text {'a' * 41}", ["41 tokens", "at most 40"]),
     ("look bert --text a --generate 3", ["writes nothing"]),
     ("look vit --text a", ["--image"]),

@@ -109,6 +109,29 @@ def test_decoders(make: Any) -> None:
     assert all(parameter.grad is None for parameter in model.parameters())
 
 
+def bloom() -> Any:
+    torch.manual_seed(0)
+    return transformers.BloomForCausalLM(
+        transformers.BloomConfig(vocab_size=320, hidden_size=24, n_layer=2, n_head=3)
+    ).eval()
+
+
+def test_a_model_that_is_asked_for_its_attentions() -> None:
+    """Its flow has gradients; where it computes with other weights, the page says why not."""
+    model = bloom()
+    (side,) = look(model, TEXT, tokenizer=byte_pairs(), control=False).sides
+    assert side.flow.reasons == {}
+    assert side.flow.gradient is not None
+    assert float(side.flow.gradient[-1].max()) > 0
+    assert all(parameter.requires_grad for parameter in model.parameters())
+    for block in model.transformer.h:
+        block.self_attention.register_forward_hook(lambda _, __, out: (out[0], out[1].clone()))
+    found = look(model, TEXT, tokenizer=byte_pairs(), control=False)
+    assert "transformer.h.0.self_attention" in found.sides[0].flow.reasons["gradient"]
+    assert "the model gives copies of its weights" in found.sides[0].flow.reasons["gradient"]
+    assert not any("call backward" in note for note in found.capture.notes)
+
+
 def test_an_encoder_with_two_texts() -> None:
     found = look(bert(), TEXT, pair="I bought a cake for it.", tokenizer=word_pieces())
     (sequence,) = found.sides[0].sequences

@@ -319,6 +319,29 @@ BROKEN = {
 }
 
 
+@pytest.mark.parametrize(
+    ("difference", "excess", "kind", "said"),
+    [
+        (0.0312, 0.4, "good", "✓ checked, differs by 0.031: rounding"),
+        (0.0052, 1.5, "warn", "⚠ differs by 0.005, more than rounding"),
+        (0.0052, None, "warn", "⚠ differs by 0.005, more than rounding"),
+        (None, None, "", "not checked"),
+    ],
+)
+def test_the_badge_warns_of_what_rounding_does_not_explain(
+    difference: float | None, excess: float | None, kind: str, said: str, watched: Watched,
+    tmp_path: Path,
+) -> None:  # fmt: skip
+    found = look(decoder(), "the dog", tokenizer=TOKENS)
+    for layer in found.sides[0].layers:
+        layer.difference, layer.excess = difference, excess
+    page = watched.open(found.save(tmp_path / "a.html"))
+    badge = page.locator(".badge").filter(has_text=re.compile("check|differs"))
+    assert badge.inner_text() == said
+    assert badge.get_attribute("class").split()[1:] == ([kind] if kind else [])
+    watched.check()
+
+
 @pytest.mark.parametrize("name", list(BROKEN))
 def test_a_broken_page_says_so(
     name: str, pages: dict[str, Path], watched: Watched, tmp_path: Path

@@ -150,12 +150,72 @@ def test_induction_by_hand() -> None:
 
 
 def test_words_are_the_same_by_text_or_by_number() -> None:
-    sequence = make_sequence("Play ##ing [SEP] Ġplay ▁PLAY [SEP]", words=[0, 0, 1, 2, 3, 4])
-    look = {0: [1, 3, 4], 1: [0], 3: [0, 4], 4: [0, 3]}
-    weights = pointing([look.get(i, []) for i in range(6)], 6)
+    """Whole words: "playing" in two tokens is itself, and is "PLAYING", but not "play"."""
+    sequence = make_sequence(
+        "Play ##ing [SEP] Ġplay ▁PLAY ĠPLAY ing", words=[0, 0, 1, 2, 3, 4, 4]
+    )  # fmt: skip
+    look = {0: [1, 5, 6], 1: [0, 5, 6], 3: [4], 4: [3], 5: [0, 1, 6], 6: [0, 1, 5]}
+    weights = pointing([look.get(i, []) for i in range(7)], 7)
     found = patterns_of(weights, sequence)[0]
     assert found.scores["same word"] == pytest.approx(1)
     assert found.label == "same word"
+
+
+def test_bytes_of_a_character_are_told_apart_by_their_ids() -> None:
+    """Three bytes each of two characters look alike; the first one stands there twice."""
+    texts, ids, words = ["\ufffd"] * 9, [1, 2, 3, 1, 2, 4, 1, 2, 3], [0, 0, 0, 1, 1, 1, 2, 2, 2]
+    sequence = make_sequence(texts, words=words, ids=ids)
+    assert targets_found("same word", sequence) == [
+        [j for j in range(9) if j != i and (i in (3, 4, 5)) == (j in (3, 4, 5))] for i in range(9)
+    ]
+    assert targets_found("induction", sequence) == [
+        [], [], [], [1], [2], [], [1, 4], [2, 5], [3],
+    ]  # fmt: skip
+
+
+def test_a_hash_is_a_word() -> None:
+    """## alone is no mark of a piece."""
+    assert targets_found("same word", make_sequence("## a ##")) == [[2], [], [0]]
+
+
+@given(data=st.data())
+def test_tokens_against_their_definition(data: st.DataObject) -> None:
+    """Induction by ids where they are known, same word by the joined text of a word."""
+    n = data.draw(st.integers(2, 9))
+    texts = data.draw(
+        st.lists(st.sampled_from(["a", "B", "##b", " a", "Ġab"]), min_size=n, max_size=n)
+    )
+    ids = data.draw(st.none() | st.lists(st.integers(0, 3), min_size=n, max_size=n))
+    begins = data.draw(st.lists(st.booleans(), min_size=n, max_size=n))
+    words = [sum(begins[: i + 1]) for i in range(n)]
+    special = data.draw(st.lists(st.booleans(), min_size=n, max_size=n))
+    sequence = make_sequence(texts, words=words, special=special, ids=ids)
+    plain = {"a": "a", "B": "b", "##b": "b", " a": "a", "Ġab": "ab"}
+    whole = [
+        "".join(plain[texts[j]] for j in range(n) if words[j] == words[i] and not special[j])
+        for i in range(n)
+    ]
+    pairs = [(i, j) for i in range(n) for j in range(n) if not special[i] and not special[j]]
+    same = [[j for i, j in pairs if i == at and j != i and whole[i] == whole[j]] for at in range(n)]
+    assert targets_found("same word", sequence) == same
+    token: list[object] = list(texts if ids is None else ids)
+    after = [
+        sorted({j + 1 for i, j in pairs if i == at and j + 1 < i and token[i] == token[j]})
+        for at in range(n)
+    ]
+    assert targets_found("induction", sequence) == after
+
+
+def targets_found(name: str, sequence: Sequence) -> list[list[int]]:
+    """The keys that raise a query's score, asked one by one with a head that looks at one key."""
+    n = len(sequence.texts)
+    found: list[list[int]] = []
+    for query in range(n):
+        weights = torch.zeros(n, n, n)  # a head for each key; other queries look at nothing
+        weights[range(n), query, range(n)] = 1.0
+        scores = [each.scores.get(name, 0.0) for each in patterns_of(weights, sequence)]
+        found.append([key for key, score in enumerate(scores) if score > 0])
+    return found
 
 
 def test_special_tokens_are_no_words() -> None:

@@ -7,6 +7,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from attnlab.looking.memory import GIBIBYTES
+
 
 def look(
     model: Annotated[
@@ -41,6 +43,9 @@ def look(
     control: Annotated[
         bool, Parameter(help="Patterns of an untrained model beside those of each head.")
     ] = True,
+    memory: Annotated[
+        float, Parameter(help="Refuse what takes more GiB: weights, gradients and flow.")
+    ] = GIBIBYTES,
     seed: Annotated[int, Parameter(help="Of untrained weights.")] = 0,
     title: Annotated[str | None, Parameter(help="Above the page.")] = None,
     out: Annotated[Path, Parameter(help="The page; or NAME.attnlab, a capture file.")] = Path(
@@ -69,6 +74,7 @@ def look(
         max_tokens=max_tokens,
         gradients=gradients,
         control=control,
+        memory=memory,
         seed=seed,
         title=title,
     )

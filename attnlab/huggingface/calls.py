@@ -53,6 +53,8 @@ class Call:
     """From a gradient of `output` to its part (H, T, M)."""
     direct: bool = False
     """`output` is the weights themselves, and `pick` gives (H, T, S)."""
+    no_gradient: str = ""
+    """Why no gradient can be taken, where the model is the reason."""
     note: str = ""
 
 
@@ -67,6 +69,9 @@ class Listener(Protocol):
         self, name: str, *, batch: int, heads: int, queries: int, keys: int
     ) -> list[int] | None:
         """The heads of this layer that are asked for; None: leave the layer out."""
+
+    def afford(self, name: str, *, heads: int, queries: int, keys: int) -> None:
+        """Refuse what takes too much memory: weights that the model itself keeps until its end."""
 
     def hear(self, call: Call) -> None: ...
 

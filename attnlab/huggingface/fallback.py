@@ -9,8 +9,10 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from math import prod
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor, nn
 
 from attnlab.huggingface.calls import (
@@ -32,6 +34,7 @@ FIELDS: dict[str, Kind] = {
 LOCAL = ("longformer", "led")
 """Their encoders give a band around the diagonal, which is no matrix of queries and keys."""
 NOTE = "As the model's eager attention gave it: without queries, keys, values and check."
+APART = "the model gives copies of its weights, which it does not compute with."
 
 
 class _Hearer(NamedTuple):
@@ -52,6 +55,8 @@ class _Asking:
         self.ran: list[nn.Module] = []
         # of calls under way: did they ask for attentions, for a tuple; settings to put back
         self.wanted: list[tuple[bool, bool, list[tuple[Any, Any]]]] = []
+        self.graph: set[Any] = set()
+        """What the outputs were computed with, where gradients are wanted."""
         self.gave = False
         self.hooks = ExitStack()
 
@@ -60,6 +65,7 @@ class _Asking:
         for handle in (
             self.model.register_forward_pre_hook(self._ask, with_kwargs=True),
             self.model.register_forward_hook(self._answer, always_call=True),
+            *(leaf.register_forward_pre_hook(self._begin, with_kwargs=True) for leaf in leaves),
             *(leaf.register_forward_hook(self._run) for leaf in leaves),
         ):
             self.hooks.callback(handle.remove)
@@ -90,8 +96,33 @@ class _Asking:
         named = [each for each in configs.values() if hasattr(each, "_attn_implementation")]
         return [(config, config._attn_implementation) for config in named]
 
-    def _run(self, module: nn.Module, *_: Any) -> None:
+    def _begin(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Where no parameter is learned, the graph begins at what the first layer reads."""
+        del module
+        given = [x for x in (*args, *kwargs.values()) if isinstance(x, Tensor)]
+        first = next((x for x in given if x.is_floating_point()), None)
+        if first is None or any(x.requires_grad for x in given) or not self._wants_graph():
+            return None
+        begun = first.detach().requires_grad_().clone()  # no leaf: it may be changed in place
+        return (
+            tuple(begun if x is first else x for x in args),
+            {name: begun if x is first else x for name, x in kwargs.items()},
+        )
+
+    def _wants_graph(self) -> bool:
+        wanted = any(hearer.listener.wants_gradients for hearer in self._heard())
+        return wanted and torch.is_grad_enabled()
+
+    def _run(self, module: nn.Module, args: Any, output: Any) -> None:
+        del args
         self.ran.append(module)
+        parts = output if isinstance(output, tuple) else ()
+        maps = [x for x in parts if isinstance(x, Tensor) and x.dim() == 4]
+        for hearer in self._heard() if maps else ():
+            # some have (T, S, B, H): the longest axes are those of the tokens
+            *rest, queries, keys = sorted(max(maps, key=Tensor.numel).shape)
+            name = ".".join(filter(None, [hearer.prefix, self.names[module]]))
+            hearer.listener.afford(name, heads=prod(rest), queries=queries, keys=keys)
 
     def _answer(self, model: nn.Module, args: Any, output: Any) -> Any:
         """Take the attentions, and give back what the caller would have got without us."""
@@ -103,8 +134,10 @@ class _Asking:
             config._attn_implementation = implementation
         if not isinstance(output, dict):  # it failed, or is of no known form
             return None
+        self.graph = graph_of(output) if self._wants_graph() else set()
         for hearer in self._heard():
             self._read(hearer, output)
+        self.graph = set()
         if not attentions:
             kept: Any = {
                 name: value for name, value in output.items() if not name.endswith("attentions")
@@ -151,6 +184,7 @@ class _Asking:
         mine = weights.detach()[row, heads]  # (kept, T, S)
         signed, normalised = nature(mine)
         seen = (mine != 0).any(0)
+        used = used_of(weights, self.graph)
         listener.hear(
             Call(
                 name=name,
@@ -165,9 +199,10 @@ class _Asking:
                 normalised=normalised,
                 weights=mine if listener.wants_weights else None,
                 allowed=None if bool(seen.all()) else seen,
-                output=weights,
+                output=used,
                 pick=lambda x: x[row, heads],
                 direct=True,
+                no_gradient=APART if used is None and self._wants_graph() else "",
                 checked=False,
                 note=NOTE,
             )
@@ -183,6 +218,32 @@ class _Asking:
             return not bool((weights != 0).any(0).triu(1 + S - T)[chooses].any())
         can = getattr(self.model, "can_generate", None)
         return bool(can is not None and can())
+
+
+def graph_of(output: dict[str, Any]) -> set[Any]:
+    """Every step on the way to what a model gave, its attentions aside."""
+    given = [x for x in output.values() if isinstance(x, Tensor)]
+    found: set[Any] = set()
+    pending: list[Any] = [x.grad_fn for x in given if x.grad_fn is not None]
+    while pending:
+        step = pending.pop()
+        if step not in found:
+            found.add(step)
+            pending += [each for each, _ in step.next_functions if each is not None]
+    return found
+
+
+def used_of(weights: Tensor, graph: set[Any]) -> Tensor | None:
+    """The tensor with these weights that the model went on with, or None.
+
+    It may have gone on with what `weights` is a view of (XLNet's, whose axes are turned twice).
+    """
+    if weights.grad_fn in graph:
+        return weights
+    base = weights._base
+    if base is None or base.grad_fn not in graph or base.shape != weights.shape:
+        return None
+    return base if base.stride() == weights.stride() else None
 
 
 _asking: dict[nn.Module, _Asking] = {}

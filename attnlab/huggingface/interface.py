@@ -193,8 +193,8 @@ def _stop(ear: Ear, modules: list[nn.Module]) -> None:
 
 
 @contextmanager
-def listen(model: nn.Module, listener: Listener) -> Iterator[bool]:
-    """Tell `listener` of every attention call of `model`; False: there is none to tell of."""
+def listen(model: nn.Module, listener: Listener) -> Iterator[list[str]]:
+    """Tell `listener` of every attention call of `model`; the names of all that it will tell of."""
     ear = Ear(model, listener)
     attending = [module for module in model.modules() if uses_interface(module)]
     others = list(without_interface(model))
@@ -220,7 +220,8 @@ def listen(model: nn.Module, listener: Listener) -> Iterator[bool]:
             stack.callback(handle.remove)
         for name, other in others:
             stack.enter_context(ask_for_attentions(name, other, listener, ear.positions))
-        yield bool(attending or others)
+        asked = [module for module in inside if attention_like(module)]
+        yield [ear.names[module] for module in (*attending, *asked)]
         if ear.missed:
             listener.note(
                 f"Not captured, because it does not use transformers' attention interface: "

@@ -13,11 +13,12 @@ import torch
 
 import attnlab
 from attnlab.looking.file import MAGIC, header_and_blocks, pack, read, write_packed
+from attnlab.looking.memory import GIBIBYTES
 from attnlab.looking.own_subjects import OwnSubject, open_own
 from attnlab.looking.page import render, save_page
 from attnlab.looking.records import Capture, Side
-from attnlab.looking.sides import Limits, evaluating, side_of
-from attnlab.looking.subjects import Subject, Wish
+from attnlab.looking.sides import Limits, control_of, evaluating, side_of, taken_by
+from attnlab.looking.subjects import Prepared, Subject, Wish
 from attnlab.models import MODELS, Model
 from attnlab.tokens import Tokenizer
 
@@ -105,6 +106,7 @@ def look(
     max_tokens: int = 2048,
     gradients: bool = True,
     control: bool = True,
+    memory: float = GIBIBYTES,
     seed: int = 0,
     title: str | None = None,
 ) -> Looked:
@@ -113,40 +115,72 @@ def look(
     `model`: a folder (attnlab's or Hugging Face's), a capture file, or a model in memory, which
     needs its `tokenizer` (or image processor). Give one of `compare` (another model), `untrained`
     or `compare_text` to see two sides. `neurons` keeps q, k and v too. `control`: the patterns of
-    an untrained model stand beside those of each head.
+    an untrained model stand beside those of each head. `memory`: GiB that weights, gradients and
+    flow may take.
     """
     if isinstance(model, str | Path) and is_capture(Path(model)):
         asked = (text, pair, image, compare, compare_text)
         if generate or untrained or neurons or any(each is not None for each in asked):
             raise ValueError(f"{model}: a capture, which is shown as it is; give only a title")
-        kept = read(Path(model))
-        kept.title = title or kept.title
-        return Looked(kept, Path(model))
+        return _reopened(Path(model), title)
     if (compare is not None) + untrained + (compare_text is not None) > 1:
         raise ValueError("compare, untrained and compare_text; give one of them")
     if generate > max_tokens:
         raise ValueError(f"--generate {generate}; --max-tokens is {max_tokens}: give fewer")
     wish = Wish(text, pair, Path(image) if image is not None else None, generate)
-    limits = Limits(layers, heads, max_tokens, neurons, gradients)
+    limits = Limits(layers, heads, max_tokens, neurons, gradients, memory)
+    sides = _Sides(limits, seed, control)
     subject = open_subject(model, tokenizer)
-    seed_of_control = seed if control else None
     with evaluating(subject.model):
         prepared = subject.prepare(wish)
-        found = [side_of(subject, prepared, limits, control=seed_of_control)]
         if untrained:
-            found.append(side_of(subject.untrained(seed), prepared, limits))
-        elif compare_text is not None:
+            sides.add_both(subject, prepared)
+        else:
+            sides.add(subject, prepared)
+        if compare_text is not None:
             again = subject.prepare(replace(wish, text=compare_text))
-            found.append(side_of(subject, again, limits))
+            sides.add(subject, again, control=False)
     if compare is not None:
         second = open_subject(compare, compare_tokenizer or tokenizer)
         with evaluating(second.model):
-            found.append(side_of(second, second.prepare(wish), limits, control=seed_of_control))
-    sides = [side for side, _ in found]
-    notes = list(dict.fromkeys(note for _, told in found for note in told))
-    _tell_apart(sides, "text" if compare_text is not None else "model")
+            sides.add(second, second.prepare(wish))
+    _tell_apart(sides.found, "text" if compare_text is not None else "model")
     shown = title or _title(subject, wish)
-    return Looked(Capture(shown, sides, notes, versions()))
+    return Looked(Capture(shown, sides.found, list(sides.notes), versions()))
+
+
+class _Sides:
+    """Sides as they are found, each within the memory that those before it leave."""
+
+    def __init__(self, limits: Limits, seed: int, control: bool) -> None:
+        self.limits, self.seed, self.control = limits, seed, control
+        self.found: list[Side] = []
+        self.notes: dict[str, None] = {}
+
+    def add(self, subject: Subject, prepared: Prepared, *, control: bool = True) -> None:
+        side = self._add(subject, prepared)
+        if self.control and control:
+            side.control = control_of(subject.untrained(self.seed), prepared, self.limits)
+
+    def add_both(self, subject: Subject, prepared: Prepared) -> None:
+        """The model and the same untrained, which is also the control: it runs once."""
+        trained = self._add(subject, prepared)
+        untrained = self._add(subject.untrained(self.seed), prepared)
+        if self.control:
+            trained.control = untrained.patterns
+
+    def _add(self, subject: Subject, prepared: Prepared) -> Side:
+        taken = sum(map(taken_by, self.found))
+        side, notes = side_of(subject, prepared, self.limits, taken=taken)
+        self.found.append(side)
+        self.notes.update(dict.fromkeys(notes))
+        return side
+
+
+def _reopened(path: Path, title: str | None) -> Looked:
+    kept = read(path)
+    kept.title = title or kept.title
+    return Looked(kept, path)
 
 
 def _tell_apart(sides: Sequence[Side], what: str) -> None:

@@ -1,55 +1,18 @@
-"""What any model attends to, seen from outside: `with attnlab.capture(model) as seen:`.
-
-Letters: H heads that were kept, T queries, S keys, M value size.
-"""
+"""What any model attends to, seen from outside: `with attnlab.capture(model) as seen:`."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from itertools import pairwise
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 
-import torch
-from torch import Tensor, nn
+from torch import nn
 
 from attnlab import huggingface
-from attnlab.huggingface.calls import Call, accurate
 from attnlab.looking import hooks
-from attnlab.looking.joining import Joined, Piece
-from attnlab.looking.records import Layer, plain
-
-LIMIT = 1e-3  # a larger difference between weights times values and the layer's output is told
-
-NOTHING = "capture: no attention was seen; run the model inside the `with`."
-HELP = (
-    'Loading it with from_pretrained(..., attn_implementation="eager") helps where a model has '
-    "eager attention that gives its weights."
-)
+from attnlab.looking.memory import GIBIBYTES
+from attnlab.looking.recorder import Recorder, Seen, Wanted
 
 
-class Seen:
-    """What was captured so far; complete when the `with` ends."""
-
-    def __init__(self, recorder: _Recorder) -> None:
-        self._recorder = recorder
-        self._layers: list[Layer] | None = None
-        self.notes: list[str] = []
-        """Sentences about the whole capture."""
-
-    @property
-    def layers(self) -> list[Layer]:
-        """In the order in which they ran."""
-        return self._recorder.layers() if self._layers is None else self._layers
-
-    @property
-    def difference(self) -> float | None:
-        """The largest of all layers between weights times values and what the layer gave."""
-        found = [layer.difference for layer in self.layers if layer.difference is not None]
-        return max(found, default=None)
-
-
-@contextmanager
 def capture(
     model: nn.Module,
     *,
@@ -60,215 +23,36 @@ def capture(
     heads: Sequence[int] | None = None,
     max_tokens: int = 2048,
     row: int = 0,
-) -> Iterator[Seen]:
+    memory: float = GIBIBYTES,
+) -> AbstractContextManager[Seen]:
     """Record the attention of an attnlab or Hugging Face model that runs inside the `with`.
 
-    The model is not changed, fused attention stays on, and its results are the same to the bit.
-    Calls that go on where the one before ended (decoding with a cache) are joined; of unrelated
-    ones the last is kept. `gradients`: of what `backward` is called on inside the `with`, by the
-    weights. `layers` (numbers in the order they run, or names), `heads`, one `row` of the batch and
-    `max_tokens` bound the memory: a longer input is an error and never cut, because a part of a row
-    would look like the whole.
+    The model is not changed, fused attention stays on, and its results are the same to the bit;
+    but a Hugging Face model that does not use the library's attention interface runs its eager
+    attention meanwhile, whose results differ by rounding, and a note says so. Calls that go on
+    where the one before ended (decoding with a cache) are joined; of unrelated ones the last is
+    kept. `gradients`: of what `backward` is called on inside the `with`, by the weights. `layers`
+    (numbers in the order they run, or names), `heads`, one `row` of the batch and `max_tokens`
+    bound the memory: a longer input is an error and never cut, because a part of a row would look
+    like the whole. So is what would keep more than `memory` GiB of weights and gradients, told at
+    the first layer.
     """
-    recorder = _Recorder(model, weights, qkv, gradients, layers, heads, max_tokens, row)
+    return watch(model, Wanted(weights, qkv, gradients, layers, heads, max_tokens, row, memory))
+
+
+@contextmanager
+def watch(model: nn.Module, wanted: Wanted) -> Iterator[Seen]:
+    recorder = Recorder(model, wanted)
     with ExitStack() as stack:
-        found = [stack.enter_context(hooks.listen(model, recorder))]
+        names = stack.enter_context(hooks.listen(model, recorder))
         if any(huggingface.is_huggingface(module) for module in model.modules()):
-            found.append(stack.enter_context(huggingface.listen(model, recorder)))
-        if not any(found):
+            names = [*names, *stack.enter_context(huggingface.listen(model, recorder))]
+        if not names:
             raise ValueError(
                 f"capture: {type(model).__name__} has no attention that attnlab knows; "
                 "give an attnlab model or a Hugging Face model with attention"
             )
+        recorder.expect(names)
         stack.callback(recorder.unhook)
         yield recorder.seen
     recorder.finish()
-
-
-class _Recorder:
-    """Hears calls and makes layers of them."""
-
-    def __init__(
-        self,
-        model: nn.Module,
-        weights: bool,
-        qkv: bool,
-        gradients: bool,
-        layers: Sequence[int | str] | None,
-        heads: Sequence[int] | None,
-        max_tokens: int,
-        row: int,
-    ) -> None:
-        _check(model, layers, heads, max_tokens, row)
-        self.wants_weights, self.qkv, self.wants_gradients = weights, qkv, gradients
-        self.chosen = None if layers is None else list(dict.fromkeys(layers))
-        self.heads = None if heads is None else list(dict.fromkeys(heads))
-        self.max_tokens, self.row = max_tokens, row
-        self.names: dict[str, int] = {}
-        self.joined: dict[str, Joined] = {}
-        self.handles: list[torch.utils.hooks.RemovableHandle] = []
-        self.backward = False
-        self.seen = Seen(self)
-
-    # What the models' ears ask and tell
-
-    def admit(
-        self, name: str, *, batch: int, heads: int, queries: int, keys: int
-    ) -> list[int] | None:
-        number = self.names.setdefault(name, len(self.names))
-        if self.chosen is not None and number not in self.chosen and name not in self.chosen:
-            return None
-        if self.row >= batch:
-            raise ValueError(
-                f"capture: row={self.row}, but {name} got a batch of {batch}; "
-                f"give a row from 0 to {batch - 1}"
-            )
-        if max(queries, keys) > self.max_tokens:
-            raise ValueError(
-                f"capture: {name} has {queries} queries and {keys} keys, more than "
-                f"max_tokens={self.max_tokens}; give a shorter input, or a larger max_tokens with "
-                "layers=[...] and heads=[...] to keep the memory small"
-            )
-        if self.heads is not None and max(self.heads) >= heads:
-            raise ValueError(
-                f"capture: heads={self.heads}, but {name} has {heads}; "
-                f"give numbers from 0 to {heads - 1}"
-            )
-        return list(range(heads)) if self.heads is None else self.heads
-
-    def note(self, sentence: str) -> None:
-        if sentence not in self.seen.notes:
-            self.seen.notes.append(sentence)
-
-    def hear(self, call: Call) -> None:
-        difference, excess = _difference(call)
-        output, pick, direct = call.output, call.pick, call.direct
-        values = None
-        if self.wants_gradients and call.v is not None:
-            values = accurate(call.v)[call.groups]  # (H, S, M)
-        joined = self.joined.setdefault(call.name, Joined())
-        piece = joined.add(call, difference, excess, self.qkv)
-        if piece is None or not self.wants_gradients or output is None or pick is None:
-            return
-        if not output.requires_grad:
-            if not torch.is_grad_enabled():
-                return
-            output.requires_grad_()  # no parameter is learned: the graph begins here
-
-        def told(gradient: Tensor) -> None:
-            """out = A v is linear in A: the gradient by A is that by out, times v."""
-            self.backward = True
-            mine = accurate(pick(gradient))
-            by_weights = mine if direct or values is None else mine @ values.mT  # (H, T, S)
-            _add_gradient(piece, plain(by_weights))
-
-        self.handles.append(output.register_hook(told))
-
-    def unhook(self) -> None:
-        for handle in self.handles:
-            handle.remove()
-
-    # The end
-
-    def layers(self) -> list[Layer]:
-        found = [joined.layer(self.qkv) for joined in self.joined.values()]
-        for before, layer in pairwise(found):
-            one, other = before.allowed, layer.allowed
-            if one is not None and other is not None and torch.equal(one, other):
-                layer.allowed = one  # most layers share one mask
-        return found
-
-    def finish(self) -> None:
-        """Say what a person must know; an error where there is nothing to show."""
-        if not self.names:
-            raise ValueError(" ".join([NOTHING, *self.seen.notes, *[HELP] * bool(self.seen.notes)]))
-        missing = [
-            each
-            for each in self.chosen or []
-            if each not in self.names and each not in self.names.values()
-        ]
-        if missing:
-            raise ValueError(
-                f"capture: layers={self.chosen}, but the model ran no {missing[0]!r}; it has "
-                f"0 to {len(self.names) - 1}: {', '.join(self.names)}"
-            )
-        joined = self.joined.values()
-        replaced = max((each.replaced for each in joined), default=0)
-        if replaced:
-            self.note(f"The model read {replaced + 1} inputs; the last one is kept.")
-        dropped = max((each.dropped for each in joined), default=0)
-        if dropped:
-            self.note(
-                f"{dropped} calls went on from another text than the one kept (a beam, another "
-                "row) and are left out; run the model once over the finished text to see all of it."
-            )
-        if self.wants_gradients and not self.backward:
-            self.note("No gradients: call backward inside the `with`, on what the model gave.")
-        self.seen._layers = self.layers()
-        self._warn()
-
-    def _warn(self) -> None:
-        name, worst = max(
-            ((name, each.excess) for name, each in self.joined.items()),
-            key=lambda pair: pair[1],
-            default=("", 0.0),
-        )
-        if worst > 1:
-            difference = next(x.difference for x in self.seen.layers if x.name == name)
-            sentence = (
-                f"capture: in {name} the weights times the values differ by {difference:.2g} from "
-                "what the layer gave; do not trust them"
-            )
-            self.note(f"{sentence[0].upper()}{sentence[1:]}.")
-            warnings.warn(sentence, stacklevel=5)
-
-
-def _difference(call: Call) -> tuple[float | None, float]:
-    """The largest between weights times values and what was given, and as a multiple of what
-    rounding can explain (at least LIMIT)."""
-    if not call.checked or call.weights is None or call.v is None or call.given is None:
-        return None, 0.0
-    if not call.weights.numel():
-        return 0.0, 0.0
-    values, given = accurate(call.v)[call.groups], call.given
-    product = accurate(call.weights) @ values  # (H, T, M)
-    apart = (product - accurate(given)).abs()
-    steps = 64 if torch.finfo(given.dtype).eps < 1e-4 else 2  # sums are in float32 anyway
-    rounding = steps * torch.finfo(given.dtype).eps * values.abs().amax() * call.condition
-    tolerated = torch.as_tensor(rounding).clamp(min=LIMIT)
-    excess = (apart / tolerated).amax()
-    found = float(apart.amax())
-    return found, float("inf") if found != found else float(excess)
-
-
-def _add_gradient(piece: Piece, gradient: Tensor) -> None:
-    piece.gradient = gradient if piece.gradient is None else piece.gradient + gradient
-
-
-def _check(
-    model: nn.Module,
-    layers: Sequence[int | str] | None,
-    heads: Sequence[int] | None,
-    max_tokens: int,
-    row: int,
-) -> None:
-    if not isinstance(model, nn.Module):
-        inner = getattr(model, "model", None)
-        hint = "; give its .model" if isinstance(inner, nn.Module) else ""
-        raise ValueError(f"capture: a {type(model).__name__} is no torch.nn.Module{hint}")
-    if hasattr(model, "_orig_mod"):
-        raise ValueError(
-            "capture: a compiled model runs code that nobody can look into; capture and run its "
-            "original, model._orig_mod, which has the same weights"
-        )
-    if max_tokens < 1 or row < 0:
-        raise ValueError(
-            f"capture: max_tokens={max_tokens}, row={row}; give max_tokens above 0 and a row from 0"
-        )
-    for name, chosen in (("layers", layers), ("heads", heads)):
-        if chosen is None:
-            continue
-        if isinstance(chosen, str | int) or not list(chosen):
-            raise ValueError(f"capture: {name}={chosen!r}; give a list, or None for all")
-        if any(isinstance(each, int) and each < 0 for each in chosen):
-            raise ValueError(f"capture: {name}={chosen!r}; give numbers from 0")

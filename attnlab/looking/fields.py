@@ -27,10 +27,16 @@ class Field:
         inside = f"{self.where}." if self.where else ""
         return {name: Field(each, f"{inside}{name}") for name, each in self.value.items()}
 
-    def fields(self, *names: str) -> list[Field]:
-        """The fields of an object that has these and no others, in this order."""
+    def fields(self, *names: str, newer: tuple[str, ...] = ()) -> list[Field]:
+        """The fields of an object that has these and no others, in this order.
+
+        What is `newer` than the first files may be missing, and is null then.
+        """
         found = self.entries()
         here = self.where or "the header"
+        for name in newer:
+            found.setdefault(name, Field(None, f"{self.where}.{name}"))
+        names = (*names, *newer)
         for name in names:
             if name not in found:
                 raise ValueError(f"{here} has no {name!r}")

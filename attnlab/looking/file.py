@@ -44,9 +44,7 @@ def save(capture: Capture, path: str | Path, *, bits: int | None = None) -> None
 
 
 def write_packed(header: dict[str, Any], blocks: Iterable[bytes], path: str | Path) -> None:
-    data = json.dumps(header, separators=(",", ":"), allow_nan=False).encode("ascii")
-    if len(data) > MOST_HEADER:
-        raise ValueError(f"the header has {len(data)} bytes; {MOST_HEADER} is the most")
+    data = header_text(header).encode("ascii")
 
     def write(part: Path) -> None:
         with part.open("wb") as file:
@@ -54,6 +52,17 @@ def write_packed(header: dict[str, Any], blocks: Iterable[bytes], path: str | Pa
             file.writelines(blocks)
 
     write_whole(Path(path), write)
+
+
+def header_text(header: dict[str, Any]) -> str:
+    """JSON in ASCII; no more of it than a reader accepts, of a file or of a page."""
+    text = json.dumps(header, separators=(",", ":"), allow_nan=False)
+    if len(text) > MOST_HEADER:
+        raise ValueError(
+            f"the header has {len(text)} bytes; {MOST_HEADER} is the most: choose fewer layers, "
+            "heads or tokens"
+        )
+    return text
 
 
 def read(path: str | Path) -> Capture:
@@ -187,6 +196,7 @@ def _layer(found: dict[str, Any], masks: list[dict[str, Any]], tensors: Tensors)
         "groups", "difference", "note",
     )  # fmt: skip
     parts: dict[str, Any] = {name: found[name] for name in names}
+    parts["excess"] = found.get("excess")
     for name in ("weights", "q", "k", "v", "bias", "norms"):
         parts[name] = None if found[name] is None else tensors[_place(found[name])]
     if found["mask"] is not None:
@@ -219,4 +229,4 @@ def _next(found: dict[str, Any] | None) -> NextTokens | None:
     return NextTokens(found["sequence"], top, found["actual"])
 
 
-__all__ = ["MAGIC", "header_and_blocks", "pack", "read", "save"]
+__all__ = ["MAGIC", "header_and_blocks", "header_text", "pack", "read", "save"]

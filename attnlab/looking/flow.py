@@ -84,18 +84,6 @@ def relevance(layers: Sequenced[tuple[Tensor, Tensor]]) -> list[Tensor]:
     return found
 
 
-def value_weighted(weights: Tensor, norms: Tensor) -> Tensor:
-    """Each weight times the length of the value that it weighs: w_ij |v_j|, (H, T, S).
-
-    After Kobayashi et al. 2020 (arXiv 2004.10102): a large weight on a short value moves little.
-    Theirs is the length after the output projection; here it is that of the head's own value.
-    """
-    if weights.dim() != 3 or norms.shape != (weights.shape[0], weights.shape[2]):
-        shapes = f"weights {tuple(weights.shape)}, norms {tuple(norms.shape)}"
-        raise ValueError(f"norms must be (heads, keys) of weights (heads, queries, keys): {shapes}")
-    return weights * norms[:, None, :]
-
-
 def longest_chain(layers: Sequenced[Layer], places: Sequenced[tuple[int, int]]) -> Chain:
     """The self-attention layers of one stack and sequence, numbered; of two as long the first."""
     chains: dict[tuple[str, int], Chain] = {}
@@ -175,6 +163,9 @@ def _no_shares(layers: list[Layer]) -> str:
 
 
 def _no_gradient(layers: list[Layer]) -> str:
+    told = [layer for layer in layers if layer.gradient is None and layer.no_gradient]
+    if told:
+        return f"There is no gradient of {_named(told[0])}: {told[0].no_gradient}"
     if all(layer.gradient is None for layer in layers):
         return "No gradients were captured; capture with gradients to see it."
     for layer in layers:

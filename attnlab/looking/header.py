@@ -179,7 +179,9 @@ class HeaderCheck:
             "normalised", "scale", "difference", "note", "weights", "sums", "norms", "q", "k", "v",
             "groups", "bias", "mask", "patterns",
         )  # fmt: skip
-        part = dict(zip(names, field.fields(*names), strict=True))
+        newer = ("excess",)
+        found = field.fields(*names, newer=newer)
+        part = dict(zip((*names, *newer), found, strict=True))
         for name in ("name", "mechanism", "note"):
             part[name].text()
         part["stack"].one_of("encoder", "decoder")
@@ -196,7 +198,8 @@ class HeaderCheck:
         part["signed"].flag()
         part["normalised"].flag()
         part["scale"].maybe(Field.number)
-        part["difference"].maybe(lambda field: field.number(0, math.inf))
+        for name in ("difference", "excess"):
+            part[name].maybe(lambda field: field.number(0, math.inf))
         self._array(part["weights"], (H, T, S))
         self._array(part["sums"], (H, T))
         self._parts(part, H, T, S)

@@ -241,8 +241,8 @@ def _hook_states(mechanism: Mechanism) -> None:
 
 
 @contextmanager
-def listen(model: nn.Module, listener: Listener) -> Iterator[bool]:
-    """Tell `listener` of every call of every mechanism; False: the model has none."""
+def listen(model: nn.Module, listener: Listener) -> Iterator[list[str]]:
+    """Tell `listener` of every call of every mechanism; the names of all of them."""
     ears = [Ear(mechanism, place, listener) for mechanism, place in places_of(model).items()]
     with ExitStack() as stack:
         if ears:
@@ -252,7 +252,7 @@ def listen(model: nn.Module, listener: Listener) -> Iterator[bool]:
             for ear in ears:
                 handle = ear.mechanism.register_forward_hook(ear.forward, with_kwargs=True)
                 stack.callback(handle.remove)
-        yield bool(ears)
+        yield [ear.place.name for ear in ears]
 
 
 def _start(ears: list[Ear]) -> None:

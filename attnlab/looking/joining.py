@@ -156,15 +156,11 @@ class Joined:
             k=new(call.k) if qkv else None,
             v=new(call.v),
             keys_from=keys_from,
-            bias=_maybe(call.bias),
+            bias=_maybe(call.bias) if qkv else None,
             allowed=None if call.allowed is None else call.allowed.cpu(),
             difference=difference,
             excess=excess,
         )
-
-    @property
-    def excess(self) -> float:
-        return max((piece.excess for piece in self.pieces), default=0.0)
 
     def layer(self, qkv: bool) -> Layer:
         """All of it as one record."""
@@ -196,7 +192,9 @@ class Joined:
             causal=call.causal if T == 1 else call.kind == "self" and _causal(allowed, begin),
             norms=None if v is None else v.norm(dim=-1)[call.groups],
             gradient=self._matrix([piece.gradient for piece in pieces], begin, T, S),
+            no_gradient=call.no_gradient,
             difference=max(differences, default=None),
+            excess=max(piece.excess for piece in pieces) if differences else None,
             note=" ".join(filter(None, self.notes)),
         )
 

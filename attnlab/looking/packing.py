@@ -6,29 +6,20 @@ Letters: H heads that were kept, G key heads, T queries, S keys, D head size, M 
 from __future__ import annotations
 
 import math
-import zlib
 from collections.abc import Sequence as Sequenced
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from attnlab.looking.arrays import encode, error_of
+from attnlab.looking.arrays import encode
+from attnlab.looking.blocks import STEP, Blocks, numbers, small_map
 from attnlab.looking.header import FORMAT, MOST_VALUES, VERSION, HeaderCheck
-from attnlab.looking.records import Capture, Flow, Layer, Pattern, Picture, Sequence, Side, plain
+from attnlab.looking.records import Capture, Flow, Layer, Pattern, Picture, Sequence, Side
 
 FEW_WEIGHTS = 300_000  # up to here a weight has 16 bits
 SMALL = 32  # rows and columns of a small map
-STEPS = 31  # of its values: an eye sees no more
-# In 8 bits a page of 128 tokens must stay below 1.5 MB, one of 512 below 15. So the float of a row
-# of S weights is at least this / S of its sum: even weights are then exact to 8 % of themselves.
-# And of the codes of q, k, v and bias only each eighth is used, which is still more exact.
-FLAT, STEP = 384, 8
-# Of 19 million weights of a real model this leaves 0.482 bytes each in 1.8 s; level 9 0.477 in 4.4,
-# level 4 0.489 in 0.8; with zlib's own strategy level 6 leaves 0.512, level 1 0.550.
-LEVEL, STRATEGY = 6, zlib.Z_FILTERED
 
 Packed = tuple[dict[str, Any], list[bytes]]
 
@@ -41,27 +32,8 @@ def pack(capture: Capture, *, bits: int | None = None) -> Packed:
     return _Packing(bits or (16 if count <= FEW_WEIGHTS else 8)).pack(capture)
 
 
-def small_map(weights: Tensor, size: int) -> NDArray[np.uint8]:
-    """(H, T, S) to (H, size, size): the largest of each cell, as the square root of its share."""
-    x = np.abs(_numbers(weights))
-    for axis in (1, 2):
-        length = x.shape[axis]
-        x = np.maximum.reduceat(x, np.arange(size) * length // size, axis)
-    most = x.max((1, 2), keepdims=True)
-    share = np.divide(x, np.where(most > 0, most, 1))
-    steps = np.rint(np.sqrt(share) * np.float32(STEPS))
-    return np.rint(steps * np.float32(255 / STEPS)).astype(np.uint8)
-
-
-class _Packing:
-    """Blocks that grow, one behind the other."""
-
-    def __init__(self, bits: int) -> None:
-        self.bits = bits
-        self.blocks: list[bytes] = []
-        self.sizes: list[int] = []
-        self.parts: list[bytes] = []
-        self.offset = 0
+class _Packing(Blocks):
+    """A capture's header, while its arrays go into the blocks."""
 
     def pack(self, capture: Capture) -> Packed:
         sides = [self.side(side) for side in capture.sides]
@@ -144,6 +116,7 @@ class _Packing:
             "normalised": layer.normalised,
             "scale": layer.scale,
             "difference": layer.difference,
+            "excess": layer.excess,
             "note": layer.note,
             **arrays,
             "groups": _groups(layer) if arrays["k"] or arrays["v"] else [],
@@ -198,54 +171,20 @@ class _Packing:
         self.close()
         return found
 
-    def maybe(self, x: Tensor | None, what: str, step: int = 1) -> dict[str, Any] | None:
-        """A mechanism that ignores its queries or keys gets them with width 0: nothing to keep."""
-        return None if x is None or x.numel() == 0 else self.array(x, "linear16", what, step=step)
-
-    def array(
-        self, x: Tensor, code: str, what: str, *, flat: bool = False, step: int = 1
-    ) -> dict[str, Any]:
-        share = min(1.0, FLAT / x.shape[-1]) if flat and self.bits == 8 else 0.0
-        try:
-            data = encode(_numbers(x), code, flat=share, step=step)
-        except ValueError as error:
-            raise ValueError(f"{what}: {error}") from None
-        found = {
-            "block": len(self.blocks),
-            "offset": self.offset,
-            "shape": list(x.shape),
-            "code": code,
-            "error": error_of(code, step),
-        }
-        self.parts.append(data)
-        self.offset += len(data)
-        return found
-
-    def close(self) -> None:
-        """What was added since the last time is a block."""
-        if not self.parts:
-            return
-        press = zlib.compressobj(LEVEL, strategy=STRATEGY)
-        pressed = [press.compress(part) for part in self.parts]
-        self.blocks.append(b"".join([*pressed, press.flush()]))
-        self.sizes.append(self.offset)
-        self.parts, self.offset = [], 0
-
-
-def _numbers(x: Tensor) -> NDArray[Any]:
-    whole = x.dtype in (torch.bool, torch.uint8)
-    return (x.detach().cpu() if whole else plain(x)).contiguous().numpy()
-
 
 def _count(capture: Capture) -> int:
     """Of all weights; and no more numbers than a reader accepts, before any work is done."""
     layers = [layer for side in capture.sides for layer in side.layers]
-    count = sum(layer.weights.numel() for layer in layers if layer.weights is not None)
-    parts = [getattr(layer, name) for layer in layers for name in ("q", "k", "v", "bias")]
-    numbers = count + sum(each.numel() for each in parts if each is not None)
-    if numbers > MOST_VALUES:
+    flows = [side.flow for side in capture.sides]
+    weights = [layer.weights for layer in layers if layer.weights is not None]
+    maps = [each for flow in flows for each in (*(flow.rollout or []), *(flow.gradient or []))]
+    parts = [getattr(layer, name) for layer in layers for name in ("q", "k", "v", "bias", "norms")]
+    count = sum(each.numel() for each in weights)
+    sums = sum(each.shape[:-1].numel() for each in weights)
+    others = sum(each.numel() for each in (*maps, *parts) if each is not None)
+    if count + sums + others > MOST_VALUES:
         raise ValueError(
-            f"the capture has {numbers} numbers; {MOST_VALUES} is the most: "
+            f"the capture has {count + sums + others} numbers; {MOST_VALUES} is the most: "
             "choose fewer layers, heads or tokens"
         )
     return count
@@ -264,7 +203,7 @@ def _masks(layers: Sequenced[Layer]) -> tuple[list[tuple[bool, Tensor]], list[in
             places.append(None)
             continue
         allowed = layer.allowed.bool()
-        key = layer.causal, tuple(allowed.shape), encode(_numbers(allowed), "bits")
+        key = layer.causal, tuple(allowed.shape), encode(numbers(allowed), "bits")
         if key not in masks:
             masks[key] = len(found)
             found.append((layer.causal, allowed))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from attnlab.charts import escape
+from attnlab.looking.file import header_text
 from attnlab.page import write_page
 
 HEADER_ID = "attnlab-header"
@@ -57,7 +57,7 @@ def save_page(path: Path, header: dict[str, Any], blocks: Sequence[bytes], overw
 
 def _inline(header: dict[str, Any]) -> str:
     """JSON that cannot end the element it stands in; half surrogates stay escaped."""
-    return json.dumps(header, separators=(",", ":")).replace("<", "\\u003c")
+    return header_text(header).replace("<", "\\u003c")
 
 
 def _hash(text: str) -> str:

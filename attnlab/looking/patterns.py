@@ -29,6 +29,7 @@ from attnlab.looking.records import Layer, Pattern, Sequence
 THRESHOLD = 0.5
 ROOM = 2.0
 NEAR = 3  # tokens to each side
+UNKNOWN = "\ufffd"  # stands for bytes that are no character by themselves
 
 PATTERNS = (
     "previous token",
@@ -139,12 +140,12 @@ def _wanted(layer: Layer, queries: Sequence, keys: Sequence) -> dict[str, Tensor
 
 
 def _induction(sequence: Sequence) -> Tensor:
-    """(T, T): tokens that stand behind an earlier one of the same text as the query."""
-    texts: list[str | None] = [
-        None if special else text
-        for text, special in zip(sequence.texts, sequence.special, strict=True)
+    """(T, T): tokens that stand behind an earlier one that is the same token as the query."""
+    known: Sequenced[object] = sequence.texts if sequence.ids is None else sequence.ids
+    tokens = [
+        None if special else token for token, special in zip(known, sequence.special, strict=True)
     ]
-    same = _same(texts, texts).tril(-1)  # an earlier one
+    same = _same(tokens, tokens).tril(-1)  # an earlier one
     behind = torch.zeros_like(same)
     behind[:, 1:] = same[:, :-1]
     return behind.tril(-1)  # the token behind it may be the query itself
@@ -160,15 +161,35 @@ def _same(left: Sequenced[object], right: Sequenced[object]) -> Tensor:
     return (one[:, None] == two) & (one[:, None] >= 0)
 
 
-def _words(sequence: Sequence) -> list[str | None]:
-    """Texts without what tokenizers mark them with; a special token is no word."""
-    plain = [
-        text.strip().lstrip("Ġ▁").removeprefix("##").casefold() for text in sequence.texts
-    ]  # fmt: skip
-    return [
-        text if text and not special else None
-        for text, special in zip(plain, sequence.special, strict=True)
-    ]
+def _words(sequence: Sequence) -> list[object]:
+    """For each token what its whole word is told by, without tokenizers' marks; None is no word.
+
+    That is its text, or its ids where bytes of a character stand alone: they all look the same.
+    """
+    found: list[object] = [None] * len(sequence.texts)
+    for tokens in _tokens_of_words(sequence):
+        text = "".join(_unmarked(sequence.texts[token]) for token in tokens).strip().casefold()
+        told: object = text or None
+        if UNKNOWN in text and sequence.ids is not None:
+            told = tuple(sequence.ids[token] for token in tokens)
+        for token in tokens:
+            found[token] = told
+    return found
+
+
+def _tokens_of_words(sequence: Sequence) -> list[list[int]]:
+    """The tokens of each word, in order; one without a number is a word of its own."""
+    found: dict[tuple[int, int], list[int]] = {}
+    for token, number in enumerate(_numbers(sequence)):
+        if not sequence.special[token]:
+            key = (-1, token) if number is None else (number, 0)
+            found.setdefault(key, []).append(token)
+    return list(found.values())
+
+
+def _unmarked(text: str) -> str:
+    plain = text.strip().lstrip("Ġ▁")
+    return plain.removeprefix("##") if len(plain) > 2 else plain  # two alone are a word
 
 
 def _numbers(sequence: Sequence) -> list[int | None]:

@@ -6,13 +6,13 @@ Letters: H heads that were kept, G key heads, T queries, S keys, D head size, M 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
 
 import torch
 from torch import Tensor
 
-Kind = Literal["self", "cross"]
-StackName = Literal["encoder", "decoder"]
+from attnlab.huggingface.calls import Kind, StackName
+
+LIMIT = 1e-3  # a smaller difference between weights times values and a layer's output is none
 
 
 @dataclass
@@ -52,9 +52,20 @@ class Layer:
     """(H, S): length of each value."""
     gradient: Tensor | None = None
     """(H, T, S): of a target with respect to the weights."""
+    no_gradient: str = ""
+    """Why there is none, where the model is the reason; not kept in a file."""
     difference: float | None = None
     """The largest between weights times values and what the layer gave; None: not checked."""
+    excess: float | None = None
+    """The same as a multiple of what rounding explains (at least LIMIT); None: not known."""
     note: str = ""
+
+    @property
+    def doubtful(self) -> bool:
+        """More than rounding explains; of a file without `excess`, more than LIMIT."""
+        if self.difference is None:
+            return False
+        return self.difference > LIMIT if self.excess is None else self.excess > 1
 
 
 @dataclass
@@ -83,7 +94,7 @@ class Sequence:
     """Tokens before the generated ones."""
     picture: Picture | None = None
     ids: list[int] | None = None
-    """By which tokens are told apart: two may look alike. They are not saved."""
+    """Token ids, where known; not kept in a file."""
 
 
 @dataclass

@@ -9,13 +9,16 @@ from collections.abc import Iterator
 from collections.abc import Sequence as Sequenced
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from math import inf
 
 import torch
 from torch import nn
 
-from attnlab.looking.capture import Seen, capture
+from attnlab.looking.capture import watch
 from attnlab.looking.flow import attention_flow
+from attnlab.looking.memory import GIBIBYTES
 from attnlab.looking.patterns import head_patterns
+from attnlab.looking.recorder import Seen, Wanted
 from attnlab.looking.records import Layer, NextTokens, Pattern, Sequence, Side, plain
 from attnlab.looking.subjects import Prepared, Said, Subject, target_of
 
@@ -32,52 +35,75 @@ class Limits:
     neurons: bool = False
     """q, k and v too."""
     gradients: bool = True
+    memory: float = GIBIBYTES
+    """GiB that weights, gradients and flow of all sides may take."""
 
 
 def side_of(
-    subject: Subject, prepared: Prepared, limits: Limits, *, control: int | None = None
+    subject: Subject, prepared: Prepared, limits: Limits, *, taken: int = 0
 ) -> tuple[Side, list[str]]:
-    """What the model attends to, and notes; `control` is the seed of an untrained one."""
+    """What the model attends to, and notes; `taken` bytes of the memory are gone."""
     _check_size(prepared, limits)
-    seen, said, target = _watched(subject, prepared, limits)
-    layers = fitting(seen.layers, prepared.sequences)
+    seen, said, target = _watched(subject, prepared, limits, taken)
+    layers = [layer for layer in seen.layers if fits(layer, prepared.sequences)]
     notes = [*subject.notes, *prepared.notes, *seen.notes]
     notes += _left_out(subject.label, len(layers), len(seen.layers))
     places = [place(layer, prepared.sequences) for layer in layers]
+    flow = attention_flow(layers, places, prepared.sequences)
+    flow.target = target
+    for layer in layers:
+        layer.gradient = None  # as large as the weights, and the flow is all that is shown of it
     side = Side(
         label=subject.label,
         model=subject.about(),
         sequences=prepared.sequences,
         layers=layers,
         places=places,
-        patterns=_patterns(layers, places, prepared.sequences),
+        patterns=[_patterns(layer, prepared.sequences) for layer in layers],
         next=next_tokens(subject, prepared, said),
-        flow=attention_flow(layers, places, prepared.sequences),
+        flow=flow,
     )
-    side.flow.target = target
-    if control is not None:
-        fresh, _, _ = _watched(subject.untrained(control), prepared, Limits(
-            limits.layers, limits.heads, limits.max_tokens, gradients=False
-        ))  # fmt: skip
-        same = fitting(fresh.layers, prepared.sequences)
-        side.control = _patterns(same, places, prepared.sequences)
     return side, notes
 
 
-def _watched(subject: Subject, prepared: Prepared, limits: Limits) -> tuple[Seen, Said, str]:
+def control_of(fresh: Subject, prepared: Prepared, limits: Limits) -> list[list[Pattern]]:
+    """The patterns of an untrained model, layer by layer: none of its weights are kept."""
+    found: dict[str, list[Pattern]] = {}
+
+    def score(layer: Layer) -> None:
+        if fits(layer, prepared.sequences):
+            found[layer.name] = _patterns(layer, prepared.sequences)
+
+    wanted = Wanted(
+        layers=limits.layers, heads=limits.heads, max_tokens=limits.max_tokens, memory=inf,
+        then=score,
+    )  # fmt: skip
+    with torch.no_grad(), watch(fresh.model, wanted):
+        fresh.run(prepared)
+    return list(found.values())
+
+
+def taken_by(side: Side) -> int:
+    """Bytes of what grows with the square of the tokens."""
+    maps = [*(side.flow.rollout or []), *(side.flow.gradient or [])]
+    weights = [layer.weights for layer in side.layers if layer.weights is not None]
+    return sum(x.numel() * x.element_size() for x in (*maps, *weights))
+
+
+def _watched(
+    subject: Subject, prepared: Prepared, limits: Limits, taken: int
+) -> tuple[Seen, Said, str]:
     """Run the model once, and backward if gradients are wanted."""
     meaning = ""
+    wanted = Wanted(
+        qkv=limits.neurons, gradients=limits.gradients, layers=limits.layers, heads=limits.heads,
+        max_tokens=limits.max_tokens, memory=limits.memory, taken=taken,
+        maps=1 + limits.gradients,
+    )  # fmt: skip
     with (
         _frozen(subject.model),
         torch.set_grad_enabled(limits.gradients),
-        capture(
-            subject.model,
-            qkv=limits.neurons,
-            gradients=limits.gradients,
-            layers=limits.layers,
-            heads=limits.heads,
-            max_tokens=limits.max_tokens,
-        ) as seen,
+        watch(subject.model, wanted) as seen,
     ):
         said = subject.run(prepared)
         if limits.gradients:
@@ -130,15 +156,11 @@ def place(layer: Layer, sequences: Sequenced[Sequence]) -> tuple[int, int]:
     return here, here
 
 
-def fitting(layers: Sequenced[Layer], sequences: Sequenced[Sequence]) -> list[Layer]:
-    """The layers whose queries and keys are the tokens of these sequences."""
-
-    def fits(layer: Layer) -> bool:
-        T, S = (len(sequences[each].texts) for each in place(layer, sequences))
-        # the model read all at once: a later start is a guess, where queries were merged
-        return layer.start == 0 and (layer.weights is None or layer.weights.shape[1:] == (T, S))
-
-    return [layer for layer in layers if fits(layer)]
+def fits(layer: Layer, sequences: Sequenced[Sequence]) -> bool:
+    """Its queries and keys are the tokens of these sequences."""
+    T, S = (len(sequences[each].texts) for each in place(layer, sequences))
+    # the model read all at once: a later start is a guess, where queries were merged
+    return layer.start == 0 and (layer.weights is None or layer.weights.shape[1:] == (T, S))
 
 
 def _left_out(label: str, kept: int, count: int) -> list[str]:
@@ -156,15 +178,9 @@ def _left_out(label: str, kept: int, count: int) -> list[str]:
     ]
 
 
-def _patterns(
-    layers: Sequenced[Layer],
-    places: Sequenced[tuple[int, int]],
-    sequences: Sequenced[Sequence],
-) -> list[list[Pattern]]:
-    return [
-        head_patterns(layer, sequences[queries], sequences[keys])
-        for layer, (queries, keys) in zip(layers, places, strict=True)
-    ]
+def _patterns(layer: Layer, sequences: Sequenced[Sequence]) -> list[Pattern]:
+    queries, keys = place(layer, sequences)
+    return head_patterns(layer, sequences[queries], sequences[keys])
 
 
 def next_tokens(subject: Subject, prepared: Prepared, said: Said) -> NextTokens | None:

@@ -24,10 +24,7 @@ def print_summary(looked: Looked, out: Path, console: Console | None = None) -> 
             markup=False,
         )
     if looked.difference is not None:
-        console.print(
-            f"weights times values differ from what the layers gave by {looked.difference:.1e} "
-            "at most"
-        )
+        console.print(_checked(looked), markup=False)
     table = _patterns(looked.sides[0])
     if table is not None:
         console.print(table)
@@ -35,6 +32,21 @@ def print_summary(looked: Looked, out: Path, console: Console | None = None) -> 
         console.print(printable(f"note: {note}"), markup=False)
     size = out.stat().st_size
     console.print(f"{out} ({size / 1e6:.2f} MB)", markup=False)
+
+
+def _checked(looked: Looked) -> str:
+    """How far weights times values are from what the layers gave, and whether that is a doubt."""
+    doubtful = [layer for side in looked.sides for layer in side.layers if layer.doubtful]
+    if not doubtful:
+        return (
+            f"weights times values differ from what the layers gave by {looked.difference:.1e} "
+            "at most, which rounding explains"
+        )
+    worst = max(doubtful, key=lambda layer: layer.difference or 0.0)
+    return printable(
+        f"weights times values differ from what {worst.name} gave by {worst.difference:.1e}, more "
+        "than rounding explains; do not trust them"
+    )
 
 
 def printable(text: str) -> str:

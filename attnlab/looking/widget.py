@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import anywidget
 import traitlets
 
+from attnlab.looking.file import header_text
 from attnlab.looking.page import static
 
 
@@ -22,5 +22,5 @@ class LookWidget(anywidget.AnyWidget):
 
 def make_widget(header: dict[str, Any], blocks: list[bytes]) -> LookWidget:
     return LookWidget(
-        _esm=static("widget.js"), _css=static("look.css"), header=json.dumps(header), blocks=blocks
+        _esm=static("widget.js"), _css=static("look.css"), header=header_text(header), blocks=blocks
     )

@@ -190,6 +190,28 @@ describe('headers that are wrong', () => {
         h.title = 5;
       }),
     ).toThrow('text was expected');
+    expect(
+      change((h) => {
+        h.sides[0].layers[0].excess = -1;
+      }),
+    ).toThrow('excess: -1 where 0 or more');
+    expect(
+      change((h) => {
+        h.sides[0].layers[0].excess = '1';
+      }),
+    ).toThrow('excess: a number was expected');
+    expect(
+      change((h) => {
+        h.sides[0].layers[0].difference = -0.5;
+      }),
+    ).toThrow('difference: -0.5 where 0 or more');
+  });
+
+  it('may lack what older files do not have', () => {
+    const one = change((h) => {
+      delete h.sides[0].layers[0].excess;
+    })();
+    expect(one.header.sides[0].layers[0].excess).toBeNull();
   });
 
   it('fails only with a message, whatever stands where', () => {

@@ -14,6 +14,7 @@ export interface Opened {
   // Values that a view's `needs` asked for; it throws if they are not decoded yet.
   weights(side: number, layer: number): Weights;
   values(ref: ArrayRef): Float32Array;
+  part(ref: ArrayRef, index: number): Float32Array; // of the first axis
   bytes(ref: ArrayRef): Uint8Array;
   ready(needs: Need[]): boolean;
   load(needs: Need[]): Promise<void>;
@@ -27,6 +28,7 @@ export interface Weights {
   queries: number;
   keys: number;
   row(head: number, query: number): Float32Array; // a fresh row
+  adder(): Adder;
   at(head: number, query: number, key: number): number;
   head(head: number): Float32Array; // (T, S), cached for the last few
   mean(heads: number[]): Float32Array; // (T, S)
@@ -34,6 +36,9 @@ export interface Weights {
   bound(head: number, query: number, key: number): number; // of the error that rounding made
   bytes(head: number): Bytes | null; // as they are stored, where that is a byte each
 }
+
+// Adds a row, times a factor, to what is there.
+export type Adder = (head: number, query: number, factor: number, out: Float32Array) => void;
 
 // A head's weights: of row t and code c, scales[t] * table[c].
 export interface Bytes {
@@ -95,6 +100,13 @@ export function open(header: Header, source: Source): Opened {
         const array = read(ref);
         return fill(array, 0, array.rows, new Float32Array(elements(ref)));
       }),
+    part: (ref, index) =>
+      keep(`part ${index} ${name(ref)}`, () => {
+        const array = read(ref);
+        const rows = array.rows / ref.shape[0];
+        const out = new Float32Array(rows * array.columns);
+        return fill(array, index * rows, (index + 1) * rows, out);
+      }),
     bytes(ref) {
       const { codes } = read(ref);
       if (!(codes instanceof Uint8Array)) fail(`${ref.code} is not an array of bytes.`);
@@ -136,6 +148,13 @@ function weightsOf(
     row(head, query) {
       const row = head * queries + query;
       return fill(read(layer.weights), row, row + 1, new Float32Array(keys));
+    },
+    adder() {
+      const array = read(layer.weights);
+      return (head, query, factor, out) => {
+        const row = head * queries + query;
+        add(array, row, row + 1, out, factor);
+      };
     },
     at: (head, query, key) => value(read(layer.weights), head * queries + query, key),
     head: (head) =>

@@ -156,12 +156,13 @@ function table(code: Code): Float32Array {
   const wide = code.endsWith('16');
   const fresh = new Float32Array(wide ? 65536 : 256);
   const half = fresh.length / 2;
+  const [plain, root, linear] = [code === 'u8', code.startsWith('sqrt'), code === 'linear16'];
   for (let i = 0; i < fresh.length; i += 1) {
     const signed = i < half ? i : i - fresh.length; // two's complement
     const share = signed / (half - 1);
-    if (code === 'u8') fresh[i] = i;
-    else if (code.startsWith('sqrt')) fresh[i] = (i / (fresh.length - 1)) ** 2;
-    else if (code === 'linear16') fresh[i] = share;
+    if (plain) fresh[i] = i;
+    else if (root) fresh[i] = (i / (fresh.length - 1)) ** 2;
+    else if (linear) fresh[i] = share;
     else fresh[i] = Math.sign(share) * share * share;
   }
   tables.set(code, fresh);

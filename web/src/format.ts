@@ -52,6 +52,7 @@ export interface LayerInfo {
   normalised: boolean;
   scale: number | null;
   difference: number | null;
+  excess: number | null; // multiple of what rounding explains
   note: string;
   weights: ArrayRef;
   sums: ArrayRef;

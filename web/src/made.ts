@@ -56,6 +56,7 @@ export function layer(
     normalised: true,
     scale: null,
     difference: 1e-6,
+    excess: 1e-3,
     note: '',
     weights: blocks.floats(weights, shape),
     sums: blocks.floats(sums, [H, T]),

@@ -206,6 +206,39 @@ describe('all steps together', () => {
     expect(all.bound([0], 0, 1)).toBeNaN();
   });
 
+  it('gives one row, a sum of rows and a cell as the matrix has them', async () => {
+    const sink = fc.constantFrom('show' as const, 'hide' as const, 'renormalise' as const);
+    const some = fc.record({
+      first: sink,
+      separators: sink,
+      words: fc.boolean(),
+      threshold: fc.constantFrom(0, 0.15),
+      top: fc.integer({ min: 0, max: 5 }),
+      weighting: fc.constantFrom('weights' as const, 'norms' as const),
+      heads: fc.constantFrom<number[]>([], [0], [1]),
+    });
+    await fc.assert(
+      fc.asyncProperty(some, async (choices) => {
+        const one = await seen(choices);
+        const [wide, matrix] = [one.keys.length, one.mean()];
+        expect(matrix.length).toBe(one.queries.length * wide);
+        one.queries.forEach((_, q) => {
+          const row = matrix.slice(q * wide, (q + 1) * wide);
+          expect(near(one.row(one.heads, q))).toEqual(near(row));
+          expect(one.cell(one.heads, q, 1)).toBeCloseTo(row[1], 6);
+        });
+        expect(near(one.sum(one.heads, [1, 2]))).toEqual(near(sumRows(matrix, wide, [1, 2])));
+        if (one.plain) return;
+        // step by step over whole matrices
+        const raw = await seen({ heads: choices.heads, weighting: choices.weighting });
+        const hidden = withoutSinks(raw.mean(), 5, sinksOf(TEXT, choices));
+        const merged = choices.words ? merge(hidden, 5, one.queries, one.keys) : hidden;
+        expect(near(matrix)).toEqual(near(filter(merged, wide, choices.threshold, choices.top)));
+      }),
+      { numRuns: 40 },
+    );
+  });
+
   it('sums selected queries', async () => {
     const plain = await seen({ heads: [0] });
     expect(near(sumRows(plain.matrix(0), 5, [1, 2]))).toEqual([0.2, 0.8, 0.2, 0.6, 0.2]);

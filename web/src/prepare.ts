@@ -5,16 +5,12 @@ import type { Opened, Weights } from './capture';
 import type { Choices } from './choices';
 import type { LayerInfo, Sequence } from './format';
 import { Recent } from './recent';
+import { finisher, type Item, type Read } from './rows';
+
+export { filter, merge, withoutSinks, type Item } from './rows';
 
 const KEPT = 128 * 2 ** 20; // bytes of prepared matrices
 const DECADES = 4; // that the logarithmic scale shows
-
-// A token, or the tokens of one word.
-export interface Item {
-  text: string;
-  tokens: number[];
-  special: boolean;
-}
 
 export interface Seen {
   layer: LayerInfo;
@@ -29,6 +25,7 @@ export interface Seen {
   mean: () => Float32Array; // of the chosen heads
   // The same of one row and one cell, without the whole matrix where that is not needed.
   row: (heads: number[], query: number) => Float32Array;
+  sum: (heads: number[], queries: number[]) => Float32Array; // of these rows
   cell: (heads: number[], query: number, key: number) => number;
   plain: boolean; // the numbers are the weights themselves
   bound: (heads: number[], query: number, key: number) => number; // of rounding; NaN: unknown
@@ -101,20 +98,22 @@ export function prepare(
     choices.threshold,
     choices.top,
   ].join(' ');
-  const finish = (raw: Float32Array): Float32Array => {
-    let now = withoutSinks(raw, weights.keys, sinks);
-    if (choices.words) now = merge(now, weights.keys, queries, keys);
-    return filter(now, keys.length, choices.threshold, choices.top);
-  };
-  const weighed = (head: number): Float32Array =>
-    norms ? weigh(weights.head(head), norms, head, weights.keys) : weights.head(head);
-  const matrix = (of: number[]): Float32Array =>
-    keep(opened, `${key} ${of.join(' ')}`, () => {
-      if (of.length === 1) return finish(weighed(of[0]));
-      return finish(norms ? meanOf(of.map(weighed)) : weights.mean(of));
-    });
+  const finish = finisher(
+    { sinks, queries, keys, words: choices.words, threshold: choices.threshold, top: choices.top },
+    weights.keys,
+  );
   const changed = changes(choices, norms !== null);
   const plain = changed.length === 0;
+  const matrix = (of: number[]): Float32Array => {
+    if (plain) return of.length === 1 ? weights.head(of[0]) : weights.mean(of);
+    return keep(opened, `${key} ${of.join(' ')}`, () => {
+      const read = readerOf(weights, norms, of);
+      const out = new Float32Array(queries.length * keys.length);
+      for (let q = 0; q < queries.length; q += 1)
+        finish(read, q, out.subarray(q * keys.length, (q + 1) * keys.length));
+      return out;
+    });
+  };
   return {
     layer,
     weights,
@@ -127,10 +126,20 @@ export function prepare(
     plain,
     matrix: (head) => matrix([head]),
     mean: () => matrix(heads),
-    row: (of, query) =>
-      plain
-        ? meanRow(weights, of, query)
-        : matrix(of).subarray(query * keys.length, (query + 1) * keys.length),
+    row(of, query) {
+      const out = new Float32Array(keys.length);
+      finish(rowReader(weights, norms, of), query, out);
+      return out;
+    },
+    sum(of, asking) {
+      const [read, one] = [rowReader(weights, norms, of), new Float32Array(keys.length)];
+      const out = new Float32Array(keys.length);
+      for (const query of asking) {
+        finish(read, query, one);
+        for (let k = 0; k < out.length; k += 1) out[k] += one[k];
+      }
+      return out;
+    },
     cell: (of, query, place) =>
       plain
         ? of.reduce((sum, head) => sum + weights.at(head, query, place), 0) / of.length
@@ -175,115 +184,32 @@ export function sinksOf(
   });
 }
 
-// What is renormalised keeps the absolute sum of its row, but for what is only hidden.
-export function withoutSinks(
-  values: Float32Array,
-  columns: number,
-  sinks: Uint8Array,
-): Float32Array {
-  if (!sinks.some((each) => each > 0)) return values;
-  const out = new Float32Array(values.length);
-  for (let start = 0; start < values.length; start += columns) {
-    let [rest, taken] = [0, 0];
-    for (let k = 0; k < columns; k += 1) {
-      const size = Math.abs(values[start + k]);
-      if (sinks[k] === 0) rest += size;
-      else if (sinks[k] === 2) taken += size;
-    }
-    const factor = rest > 0 ? (rest + taken) / rest : 0;
-    for (let k = 0; k < columns; k += 1) {
-      if (sinks[k] === 0) out[start + k] = values[start + k] * factor;
-    }
+// Rows of one head, or of the mean of several; each times the length of its value, where asked for.
+function rowReader(weights: Weights, norms: Float32Array | null, heads: number[]): Read {
+  const add = weights.adder();
+  const share = 1 / heads.length;
+  if (!norms) {
+    return (query, out) => {
+      out.fill(0);
+      for (const head of heads) add(head, query, share, out);
+    };
   }
-  return out;
-}
-
-// Weights to a word: the sum over its key tokens, the mean over its query tokens.
-export function merge(
-  values: Float32Array,
-  columns: number,
-  queries: Item[],
-  keys: Item[],
-): Float32Array {
-  const out = new Float32Array(queries.length * keys.length);
-  const place = new Uint32Array(columns);
-  keys.forEach((item, i) =>
-    item.tokens.forEach((each) => {
-      place[each] = i;
-    }),
-  );
-  queries.forEach((item, q) => {
-    const base = q * keys.length;
-    const share = 1 / item.tokens.length;
-    for (const token of item.tokens) {
-      const start = token * columns;
-      for (let k = 0; k < columns; k += 1) out[base + place[k]] += share * values[start + k];
+  const one = new Float32Array(weights.keys);
+  return (query, out) => {
+    out.fill(0);
+    for (const head of heads) {
+      add(head, query, share, one.fill(0));
+      const first = head * weights.keys;
+      for (let k = 0; k < one.length; k += 1) out[k] += one[k] * norms[first + k];
     }
-  });
-  return out;
+  };
 }
 
-export function filter(
-  values: Float32Array,
-  columns: number,
-  threshold: number,
-  top: number,
-): Float32Array {
-  if (threshold <= 0 && (top <= 0 || top >= columns)) return values;
-  const out = values.slice();
-  for (let start = 0; start < values.length; start += columns) {
-    const least = top > 0 && top < columns ? largestOf(values, start, columns, top) : 0;
-    let left = top > 0 ? top : columns;
-    if (top > 0 && least > 0) {
-      // of equal ones at the edge the first stay
-      for (let k = start; k < start + columns; k += 1) if (Math.abs(out[k]) > least) left -= 1;
-    }
-    for (let k = start; k < start + columns; k += 1) {
-      const size = Math.abs(out[k]);
-      const edge = size === least && top > 0;
-      if (size < threshold || size < least || (edge && left <= 0)) out[k] = 0;
-      else if (edge) left -= 1;
-    }
-  }
-  return out;
-}
-
-// The size of the n-th largest of a row.
-function largestOf(values: Float32Array, start: number, columns: number, n: number): number {
-  const best = new Float32Array(n); // ascending
-  for (let k = start; k < start + columns; k += 1) {
-    const size = Math.abs(values[k]);
-    if (!(size > best[0])) continue;
-    let i = 1;
-    for (; i < n && best[i] < size; i += 1) best[i - 1] = best[i];
-    best[i - 1] = size;
-  }
-  return best[0];
-}
-
-function weigh(
-  values: Float32Array,
-  norms: Float32Array,
-  head: number,
-  columns: number,
-): Float32Array {
-  const out = new Float32Array(values.length);
-  for (let start = 0; start < values.length; start += columns) {
-    for (let k = 0; k < columns; k += 1)
-      out[start + k] = values[start + k] * norms[head * columns + k];
-  }
-  return out;
-}
-
-function meanOf(all: Float32Array[]): Float32Array {
-  const out = new Float32Array(all[0].length);
-  for (const each of all) for (let i = 0; i < out.length; i += 1) out[i] += each[i] / all.length;
-  return out;
-}
-
-function meanRow(weights: Weights, heads: number[], query: number): Float32Array {
-  const rows = heads.map((head) => weights.row(head, query));
-  return rows.length === 1 ? rows[0] : meanOf(rows);
+// The same where all rows are read: a mean is kept, because it takes all weights of a layer.
+function readerOf(weights: Weights, norms: Float32Array | null, heads: number[]): Read {
+  if (norms || heads.length === 1) return rowReader(weights, norms, heads);
+  const mean = weights.mean(heads);
+  return (query, out) => out.set(mean.subarray(query * weights.keys, (query + 1) * weights.keys));
 }
 
 function boundOf(
@@ -337,9 +263,16 @@ export function shade(share: number, scale: Choices['scale']): number {
 export function shades(values: Float32Array, most: number, scale: Choices['scale']): Float32Array {
   const out = new Float32Array(values.length);
   if (!(most > 0)) return out;
+  if (scale === 'linear') {
+    for (let i = 0; i < values.length; i += 1) {
+      const share = values[i] / most;
+      out[i] = share > 1 ? 1 : share < -1 ? -1 : share;
+    }
+    return out;
+  }
   for (let i = 0; i < values.length; i += 1) {
-    const share = Math.max(-1, Math.min(1, values[i] / most));
-    out[i] = scale === 'linear' ? share : share < 0 ? -shade(-share, scale) : shade(share, scale);
+    const share = values[i] / most;
+    out[i] = share < 0 ? -shade(-share, scale) : shade(share, scale);
   }
   return out;
 }

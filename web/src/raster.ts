@@ -1,6 +1,7 @@
 // Values as colours. Below nothing a cell also has a minus sign, where there is room for one.
 
-import { EMPTY, level, type Theme } from './theme';
+import { LEVELS } from './colour';
+import { EMPTY, type Theme } from './theme';
 import type { Mark } from './view';
 
 export type Raster = Extract<Mark, { kind: 'raster' }>;
@@ -10,9 +11,17 @@ const ROOM = 6; // pixels of a cell that has room for a sign
 const FAINT = 0.02; // too little for a sign
 const MANY = 20000;
 
-export function levels(raster: Raster): Uint8Array {
-  const out = new Uint8Array(raster.rows * raster.columns);
-  for (let i = 0; i < out.length; i += 1) out[i] = level(raster.values[i], raster.signed);
+// Of each value its place on the ramp: `level` of all, in a loop without calls.
+export function levels({ values, signed, rows, columns }: Raster): Uint8Array {
+  const out = new Uint8Array(rows * columns);
+  const top = LEVELS - 1;
+  const [scale, shift] = signed ? [top / 2, top / 2 + 0.5] : [top, 0.5];
+  for (let i = 0; i < out.length; i += 1) {
+    const place = values[i] * scale + shift;
+    if (place >= top) out[i] = top;
+    else if (place >= 0) out[i] = place;
+    else if (!(place < 0)) out[i] = EMPTY;
+  }
   return out;
 }
 
@@ -21,18 +30,27 @@ export function ramp(raster: Raster, theme: Theme): Uint8Array {
 }
 
 export function pixels(raster: Raster, theme: Theme): Uint8ClampedArray<ArrayBuffer> {
-  const colours = ramp(raster, theme);
+  const palette = paletteOf(ramp(raster, theme));
   const places = levels(raster);
-  const out = new Uint8ClampedArray(places.length * 4);
-  for (let i = 0; i < places.length; i += 1) {
-    if (places[i] === EMPTY) continue;
-    const from = places[i] * 3;
-    out[4 * i] = colours[from];
-    out[4 * i + 1] = colours[from + 1];
-    out[4 * i + 2] = colours[from + 2];
-    out[4 * i + 3] = 255;
+  const out = new Uint32Array(places.length);
+  for (let i = 0; i < places.length; i += 1) out[i] = palette[places[i]];
+  return new Uint8ClampedArray(out.buffer);
+}
+
+// Red, green, blue and opacity of each level as one number; what is empty is not seen at all.
+const palettes = new WeakMap<Uint8Array, Uint32Array>();
+
+function paletteOf(colours: Uint8Array): Uint32Array {
+  const known = palettes.get(colours);
+  if (known) return known;
+  const palette = new Uint32Array(256);
+  const bytes = new Uint8Array(palette.buffer);
+  for (let i = 0; i < LEVELS; i += 1) {
+    bytes.set(colours.subarray(3 * i, 3 * i + 3), 4 * i);
+    bytes[4 * i + 3] = 255;
   }
-  return out;
+  palettes.set(colours, palette);
+  return palette;
 }
 
 const STRONG = 0.55; // a colour on which a sign must be that of the page

@@ -5,9 +5,9 @@ import { contrast, LEVELS, oklab } from './colour';
 import { csv } from './csv';
 import { fit, measurer } from './fonts';
 import { colourPng, indexedPng } from './png';
-import { batches, levels, signs, type Raster } from './raster';
+import { batches, levels, pixels, signs, type Raster } from './raster';
 import { escape, svg } from './svg';
-import { EMPTY, headColour, headDash, level, theme } from './theme';
+import { EMPTY, headColour, headDash, theme } from './theme';
 import type { Drawing, Mark } from './view';
 
 const measure = measurer(null);
@@ -229,12 +229,8 @@ describe('colours', () => {
   });
 
   it('are bounded, and unknown names are ink', () => {
-    expect([level(-5, false), level(0, true), level(9, false), level(NaN, false)]).toEqual([
-      0,
-      127,
-      254,
-      EMPTY,
-    ]);
+    expect([...levels(raster([-5, 0, 9, NaN]))]).toEqual([0, 0, 254, EMPTY]);
+    expect([...levels(raster([-5, 0, 9, NaN], true))]).toEqual([0, 127, 254, EMPTY]);
     expect(theme('light').colour('javascript:x')).toBe(theme('light').colour('ink'));
     expect(theme('light').colour('#ABCDEF')).toBe('#ABCDEF');
   });
@@ -250,6 +246,33 @@ describe('cells and lines', () => {
     expect(signs(raster([-1], false))).toEqual([]);
     expect(signs({ ...raster([-1, -1], true), w: 4 })).toEqual([]);
     expect([...levels(raster([0, 1, NaN]))]).toEqual([0, 254, 255]);
+  });
+
+  it('have the nearest level of the ramp, and its colour', () => {
+    const level = (value: number, signed: boolean): number => {
+      if (Number.isNaN(value)) return EMPTY;
+      const share = Math.max(0, Math.min(1, signed ? (value + 1) / 2 : value));
+      return Math.round(share * (LEVELS - 1));
+    };
+    fc.assert(
+      fc.property(
+        fc.array(fc.float({ min: -2, max: 2 }), { minLength: 1 }),
+        fc.boolean(),
+        (values, signed) => {
+          const cells = raster(values, signed);
+          const [found, colours] = [levels(cells), pixels(cells, theme('dark'))];
+          const { sequential, diverging } = theme('dark');
+          values.forEach((value, i) => {
+            const wanted = level(value, signed);
+            expect(Math.abs(found[i] - wanted)).toBeLessThanOrEqual(wanted === EMPTY ? 0 : 1);
+            const ramp = signed ? diverging : sequential;
+            const seen = found[i] === EMPTY ? [0, 0, 0, 0]
+              : [...ramp.subarray(3 * found[i], 3 * found[i] + 3), 255];
+            expect([...colours.subarray(4 * i, 4 * i + 4)]).toEqual(seen);
+          });
+        },
+      ),
+    );
   });
 
   it('are stroked together when they look alike', () => {

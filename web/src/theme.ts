@@ -132,9 +132,3 @@ function resolve(mode: Mode, name: string): string {
 }
 
 export const EMPTY = LEVELS; // level of what is not a number
-
-export function level(value: number, signed: boolean): number {
-  if (Number.isNaN(value)) return EMPTY;
-  const share = signed ? (value + 1) / 2 : value;
-  return Math.max(0, Math.min(LEVELS - 1, Math.round(share * (LEVELS - 1))));
-}

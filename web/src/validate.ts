@@ -139,7 +139,9 @@ function layer(raw: unknown, where: string, one: Side, blocks: Blocks): void {
   flag(it.signed, `${where}, signed`);
   flag(it.normalised, `${where}, normalised`);
   if ((it.scale ??= null) !== null) real(it.scale, `${where}, scale`);
-  if ((it.difference ??= null) !== null) real(it.difference, `${where}, difference`);
+  for (const name of ['difference', 'excess'] as const) {
+    if ((it[name] ??= null) !== null) notNegative(it[name], `${where}, ${name}`);
+  }
   array(it.weights, `${where}, weights`, [H, T, S], blocks);
   array(it.sums, `${where}, sums`, [H, T], blocks);
   const parts: ['norms' | 'q' | 'k' | 'v' | 'bias', (number | null)[]][] = [
@@ -268,6 +270,12 @@ function real(raw: unknown, where: string): number {
   if (typeof raw !== 'number' || !Number.isFinite(raw))
     fail(`${where}: a number was expected, not ${shown(raw)}.`);
   return raw as number;
+}
+
+function notNegative(raw: unknown, where: string): number {
+  const value = real(raw, where);
+  if (value < 0) fail(`${where}: ${shown(raw)} where 0 or more was expected.`);
+  return value;
 }
 
 function whole(raw: unknown, where: string, least: number, most: number): number {

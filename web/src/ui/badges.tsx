@@ -1,10 +1,9 @@
 // What a person should know before believing a picture.
 
 import type { Opened } from '../capture';
+import { checkOf } from '../check';
 import type { Choices } from '../choices';
-import { number } from '../text';
-
-const WARN = 1e-3;
+import type { LayerInfo } from '../format';
 
 export function Badges({ opened, choices }: { opened: Opened; choices: Choices }) {
   const side = opened.header.sides[choices.side];
@@ -14,7 +13,7 @@ export function Badges({ opened, choices }: { opened: Opened; choices: Choices }
   return (
     <div class="badges">
       {opened.header.sides.length > 1 && <span class="badge">{side.label}</span>}
-      <Difference values={side.layers.map((each) => each.difference)} />
+      <Difference layers={side.layers} />
       {layer && layer.weights.error > 0 && (
         <span
           class="badge"
@@ -55,29 +54,11 @@ export function Badges({ opened, choices }: { opened: Opened; choices: Choices }
   );
 }
 
-function Difference({ values }: { values: (number | null)[] }) {
-  const checked = values.filter((each): each is number => each !== null);
-  if (!checked.length) {
-    return (
-      <span
-        class="badge"
-        title="What the layers gave could not be compared with weights times values"
-      >
-        not checked
-      </span>
-    );
-  }
-  const most = Math.max(...checked);
-  const wrong = most > WARN;
-  const some =
-    checked.length < values.length ? `, ${checked.length} of ${values.length} layers` : '';
+function Difference({ layers }: { layers: LayerInfo[] }) {
+  const { state, said, title } = checkOf(layers);
   return (
-    <span
-      class={`badge ${wrong ? 'warn' : 'good'}`}
-      title="The largest difference between weights times values and what the layers really gave"
-    >
-      {wrong ? '⚠ differs by' : '✓ checked, differs by'} {number(most, 3)}
-      {some}
+    <span class={`badge ${state}`} title={title}>
+      {said}
     </span>
   );
 }

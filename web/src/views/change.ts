@@ -50,12 +50,12 @@ function rowsOf(weights: Weights, head: number, whole: boolean): (query: number)
 }
 
 // The loop that all of it waits for: plain numbers, and nothing made on the way.
-function rowDistance(a: Float32Array, b: Float32Array, { left, right }: Alignment): number {
+function rowDistance(a: Float32Array, b: Float32Array, { left, right, same }: Alignment): number {
   let apart = 0;
   let held = 0;
   for (let i = 0; i < left.length; i++) {
-    const p = a[left[i]];
-    const q = b[right[i]];
+    const p = same ? a[i] : a[left[i]];
+    const q = same ? b[i] : b[right[i]];
     apart += p < q ? q - p : p - q;
     held += (p < 0 ? -p : p) + (q < 0 ? -q : q);
   }
@@ -88,16 +88,16 @@ export function distributions(
   values: Float32Array, maps: number, from: number, to: number,
 ): Float32Array {
   const rows = new Float32Array(maps * to * to);
+  const places = Int32Array.from({ length: to }, (_, i) => Math.floor((i * from) / to));
   for (let row = 0; row < maps * to; row++) {
-    const map = Math.floor(row / to);
-    const start = (map * from + Math.floor(((row % to) * from) / to)) * from;
+    const start = (Math.floor(row / to) * from + places[row % to]) * from;
     let held = 0;
     for (let j = 0; j < to; j++) {
-      const value = values[start + Math.floor((j * from) / to)];
-      rows[row * to + j] = value;
-      held += Math.abs(value);
+      const value = values[start + places[j]];
+      held += value < 0 ? -value : value;
     }
-    if (held > 0) for (let j = 0; j < to; j++) rows[row * to + j] /= held;
+    if (!(held > 0)) continue;
+    for (let j = 0; j < to; j++) rows[row * to + j] = values[start + places[j]] / held;
   }
   return rows;
 }
@@ -108,13 +108,17 @@ export function smallDistance(
 ): number {
   let [total, rows] = [0, 0];
   for (let i = 0; i < size; i++) {
-    const [a, b] = [(firstMap * size + i) * size, (secondMap * size + i) * size];
-    let [apart, held] = [0, 0];
+    const a = (firstMap * size + i) * size;
+    const b = (secondMap * size + i) * size;
+    let apart = 0;
+    let some = false;
     for (let j = 0; j < size; j++) {
-      apart += Math.abs(first[a + j] - second[b + j]);
-      held += Math.abs(first[a + j]) + Math.abs(second[b + j]);
+      const p = first[a + j];
+      const q = second[b + j];
+      apart += p < q ? q - p : p - q;
+      some ||= p !== 0 || q !== 0;
     }
-    if (held === 0) continue;
+    if (!some) continue;
     total += Math.min(1, apart / 2);
     rows++;
   }
@@ -220,7 +224,9 @@ function smallMaps(opened: Opened, side: number): Maps {
     maps += layer.heads.length;
     return maps - layer.heads.length;
   });
-  const shares = opened.values(small).map((byte) => (byte / 255) ** 2); // bytes hold square roots
+  const roots = opened.values(small); // times 255
+  const shares = new Float32Array(roots.length);
+  for (let i = 0; i < shares.length; i++) shares[i] = (roots[i] / 255) * (roots[i] / 255);
   const rows = distributions(shares, maps, sizes[side], size);
   return { size, starts, rows };
 }

@@ -66,7 +66,7 @@ function draw(frame: Frame): Drawing {
     marks: [...said.marks, ...panels.flatMap(panelMarks), ...heads.marks],
     targets: heads.targets,
     at: (x, y) => pairTarget(panels, pair, maps, x, y),
-    summary: summaryOf(pair, maps, ranked, change),
+    summary: summaryOf(pair, panels[2], ranked, change),
     note: notes.join(' ') || undefined,
   };
 }
@@ -89,11 +89,10 @@ function panelsOf(frame: Frame, pair: Pair, maps: Maps, y: number): Panel[] {
   const across = three ? 3 : 2;
   const free = beside ? Math.floor((inner - (across - 1) * GAP) / across) : inner;
   const w = Math.min(free, TALLEST);
-  const most = largestOf(maps.leftValues, maps.rightValues);
   const signed = maps.left.signed || maps.right.signed;
   const panel = (title: string, rows: Item[], columns: Item[], values: Float32Array): Panel => (
     { title, x: PAD, y, w, h: Math.max(frame.height - y, LEAST), measure: frame.measure,
-      rows, columns, values, most, signed, scale: frame.choices.scale });
+      rows, columns, values, most: 0, signed, scale: frame.choices.scale });
   const panels = ([[pair.left, maps.left, maps.leftValues],
     [pair.right, maps.right, maps.rightValues]] as const).map(([half, seen, values]) => (
     panel(`${sideName(half.side)}: ${halfName(half)}`, seen.queries, seen.keys, values)));
@@ -101,12 +100,12 @@ function panelsOf(frame: Frame, pair: Pair, maps: Maps, y: number): Panel[] {
     const rows = Array.from(maps.queries.left, (i) => maps.left.queries[i]);
     const columns = Array.from(maps.keys.left, (i) => maps.left.keys[i]);
     const title = 'Difference: the second map less the first';
-    panels.push({ ...panel(title, rows, columns, maps.difference),
-      most: largestOf(maps.difference), signed: true });
+    panels.push({ ...panel(title, rows, columns, maps.difference), signed: true });
   }
+  const both = largestOf(panels[0], panels[1]);
   let [left, top] = [PAD, y];
-  return panels.map((each) => {
-    const here = { ...each, x: left, y: top };
+  return panels.map((each, i) => {
+    const here = { ...each, x: left, y: top, most: i < 2 ? both : largestOf(each) };
     if (beside) left += w + GAP;
     else top += panelHeight(here) + GAP;
     return here;
@@ -167,15 +166,16 @@ function gridsOf(opened: Opened, pair: Pair, ranked: Ranking, y: number, w: numb
   return [mine, headGrid({ ...asked, kind: 'like', y: y + mine.height + GAP })];
 }
 
-function summaryOf(pair: Pair, maps: Maps, ranked: Ranking, change: number | null): string {
+function summaryOf(
+  pair: Pair, difference: Panel | undefined, ranked: Ranking, change: number | null,
+): string {
   const { left } = pair;
   const first = ranked.changes[0];
   const most = first ? `Of ${ranked.changes.length} heads ${
     layerTitle(left.side, first.layer).toLowerCase()}, head ${
     headName(left.side.layers[first.layer], first.head)} changed most (${
     ranked.exact ? '' : 'about '}${number(first.change, 3)}).` : '';
-  const largest = maps.difference.length > 0
-    ? `, largest difference ${number(largestOf(maps.difference), 3)}` : '';
+  const largest = difference ? `, largest difference ${number(difference.most, 3)}` : '';
   const head = change === null ? '' : `, change ${number(change, 3)}`;
   return [`${bothName(pair)}${head}${largest}.`, most].filter(Boolean).join(' ');
 }

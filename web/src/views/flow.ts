@@ -4,16 +4,16 @@
 import type { Opened } from '../capture';
 import type { Choices } from '../choices';
 import type { Picture, Side } from '../format';
-import { largest, prepare } from '../prepare';
+import { largest, prepare, sumRows } from '../prepare';
 import { inCell, isolate, number, quoted, whole } from '../text';
 import type { Drawing, Frame, Mark, Need, Table, Target, View } from '../view';
 import {
-  askingOf, flowingOf, flowPlace, rowOf, type Asking, type FlowKind, type Flowing,
+  askingOf, flowingOf, flowPlace, togetherOf, type Asking, type FlowKind, type Flowing,
 } from './flowing';
 import { weightsNeeded } from './heads';
 import { meanHead } from './lines';
 import {
-  cellAt, cellBox, cellsOf, crosshair, panelHeight, panelMarks, poolingSaid, type Panel,
+  cellAt, cellBox, cellsOf, crosshair, largestOf, panelHeight, panelMarks, poolingSaid, type Panel,
 } from './panel';
 import { box, layerTitle, paragraph } from './parts';
 import {
@@ -74,8 +74,8 @@ function sceneOf(opened: Opened, choices: Choices): Scene {
   const norms = choices.weighting === 'norms' && all.info.norms;
   return {
     side, all, asking, changed: seen.changed, own: all.info.queries === all.info.keys,
-    row: rowOf(all.matrix, all.keys.length, asking),
-    alone: rowOf(seen.mean(), all.keys.length, asking),
+    row: togetherOf(sumRows(all.matrix, all.keys.length, asking.rows), asking),
+    alone: togetherOf(seen.sum(seen.heads, asking.rows), asking),
     aloneName: `${layerTitle(side, all.layer)} alone, ${meanHead(seen).name}${
       norms ? ', times the length of the value' : ''}`,
   };
@@ -108,8 +108,9 @@ function draw(frame: Frame): Drawing {
     x: beside ? PAD + w + GAP : PAD, y: beside ? top : second.bottom + GAP,
     w: Math.min(TALLEST, beside ? inner - w - GAP : inner),
     h: frame.height - (beside ? top : 0), measure,
-    values: all.matrix, most: largest(all.matrix), signed: false, scale: choices.scale,
+    values: all.matrix, signed: false, scale: choices.scale, most: 0,
   };
+  panel.most = largestOf(panel);
   return {
     width, height: Math.max(first.bottom, second.bottom, panel.y + panelHeight(panel)) + PAD,
     marks: [...said.marks, ...first.marks, ...second.marks, ...panelMarks(panel),

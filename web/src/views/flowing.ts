@@ -4,7 +4,7 @@ import type { Opened } from '../capture';
 import type { Choices } from '../choices';
 import type { LayerInfo, Side } from '../format';
 import {
-  filter, items, merge, places, sinksOf, sumRows, withoutSinks, type Item,
+  filter, items, merge, places, sinksOf, withoutSinks, type Item,
 } from '../prepare';
 
 export type FlowKind = 'rollout' | 'gradient';
@@ -69,10 +69,7 @@ export function askingOf(side: Side, info: LayerInfo, queries: Item[], choices: 
   return { rows: queries.map((_, i) => i), chosen: false, said: 'the mean of all tokens' };
 }
 
-// What the asking tokens look at: one row, summed over those that were chosen, else their mean.
-export function rowOf(
-  matrix: Float32Array, columns: number, { rows, chosen }: Asking,
-): Float32Array {
-  const row = sumRows(matrix, columns, rows);
-  return chosen || rows.length < 2 ? row : row.map((value) => value / rows.length);
+// What the asking tokens look at: the sum of their rows where they were chosen, else their mean.
+export function togetherOf(sum: Float32Array, { rows, chosen }: Asking): Float32Array {
+  return chosen || rows.length < 2 ? sum : sum.map((value) => value / rows.length);
 }

@@ -70,10 +70,9 @@ function sceneOf(opened: Opened, choices: Choices): Scene {
   const layer = layerOf(opened, choices);
   const seen = prepare(opened, { ...choices, words: false }, choices.side, layer);
   const [, , step] = stepsOf(opened, choices);
-  const wide = seen.keys.length;
   return {
     side, next, layer, seen, step, written: items(side.sequences[next.sequence], false),
-    row: seen.mean().subarray((step - 1) * wide, step * wide),
+    row: seen.row(seen.heads, step - 1),
     cross: seen.layer.keys !== next.sequence,
   };
 }

@@ -110,11 +110,11 @@ function widthOf(pictures: number, { image }: Scene, room: Room): number {
 }
 
 function smallsOf({ opened, choices }: Frame, scene: Scene): Small[] {
-  const { seen, row } = scene;
+  const { seen, queries } = scene;
   const heads = seen.layer.heads.map((_, head): Small => ({
     title: `head ${headName(seen.layer, head)}`,
     detail: inCell(seen.layer.patterns[head]?.label ?? ''),
-    values: row(seen.matrix(head)), head,
+    values: seen.sum([head], queries), head,
   }));
   const flows = (['rollout', 'gradient'] as const).flatMap((kind): Small[] => {
     const values = flowRow(opened, choices, scene, kind);

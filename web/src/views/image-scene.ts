@@ -17,8 +17,7 @@ export interface Scene {
   asked: Sequence; // of the queries
   own: boolean; // queries are of the same picture
   queries: number[];
-  row: (values: Float32Array) => Float32Array; // what the queries look at together
-  main: Float32Array; // of the chosen heads
+  main: Float32Array; // what they look at together, by the chosen heads
 }
 
 // Layers whose keys are a picture's.
@@ -40,8 +39,8 @@ export function sceneOf(opened: Opened, choices: Choices): Scene {
   const own = seen.layer.queries === seen.layer.keys;
   const chosen = choices.queries.filter((each) => each < asked.tokens.length);
   const queries = chosen.length > 0 ? chosen : [usualQuery(image, asked, own)];
-  const row = (values: Float32Array): Float32Array => sumRows(values, seen.keys.length, queries);
-  return { side, layer, image, seen, asked, own, queries, row, main: row(seen.mean()) };
+  const main = seen.sum(seen.heads, queries);
+  return { side, layer, image, seen, asked, own, queries, main };
 }
 
 // The first token if it is no patch, else the patch in the middle; of a text the last token.
@@ -61,7 +60,7 @@ export function flowRow(
   if (!ref) return null;
   const its = side.layers[side.flow.layers[index]];
   if (its.keys !== seen.layer.keys || its.queries !== seen.layer.queries) return null;
-  const row = scene.row(opened.values(ref));
+  const row = sumRows(opened.values(ref), seen.keys.length, scene.queries);
   const shown = withoutSinks(row, row.length, sinksOf(side.sequences[its.keys], choices));
   return filter(shown, row.length, choices.threshold, choices.top);
 }

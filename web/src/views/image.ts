@@ -146,9 +146,9 @@ function summaryOf(scene: Scene, top: number[]): string {
 // One row for each token that is looked at, one column for each head.
 function table({ opened, choices }: Frame): Table {
   const scene = sceneOf(opened, choices);
-  const { seen, side, image, main, row } = scene;
+  const { seen, side, image, main, queries } = scene;
   const { tokens } = side.sequences[seen.layer.keys];
-  const heads = seen.layer.heads.map((_, head) => row(seen.matrix(head)));
+  const heads = seen.layer.heads.map((_, head) => seen.sum([head], queries));
   const flows = FLOWS.flatMap((flow) => {
     const values = flowRow(opened, choices, scene, flow);
     return values ? [{ flow, values }] : [];

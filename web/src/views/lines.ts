@@ -93,7 +93,10 @@ export function strongest(
   const total = sizes();
   for (const part of parts) {
     if (part.bytes) countBytes(part.bytes, total);
-    else countFloats(part.values, total, part.queries === null && part.keys === null);
+    else {
+      const width = part.keys ? part.keys.length : columns;
+      countFloats(part.values, width, total, part.queries === null && part.keys === null);
+    }
   }
   const { from, below, every } = total.cut(limit);
   const cut = Math.max(below, Math.fround(faintest(scale) * total.most));

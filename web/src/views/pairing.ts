@@ -94,7 +94,9 @@ export function differenceOf(
   if (known?.other === right) return known.difference;
   const columns = keys.left.length;
   const difference = new Float32Array(queries.left.length * columns);
-  for (let i = 0; i < queries.left.length; i++) {
+  const same = queries.same && keys.same;
+  for (let i = 0; same && i < difference.length; i++) difference[i] = right[i] - left[i];
+  for (let i = 0; !same && i < queries.left.length; i++) {
     const a = left.subarray(queries.left[i] * leftColumns);
     const b = right.subarray(queries.right[i] * rightColumns);
     const at = i * columns;

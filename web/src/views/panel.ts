@@ -84,31 +84,58 @@ export function pooled(
   const place = Int32Array.from({ length: columns }, (_, i) => (
     Math.min(wide - 1, Math.floor(((i + 0.5) * wide) / columns))));
   for (let i = 0; i < rows; i++) {
-    const start = Math.min(high - 1, Math.floor(((i + 0.5) * high) / rows)) * wide;
-    for (let j = 0; j < columns; j++) {
-      const value = values[i * columns + j];
-      const at = start + place[j];
-      if ((value < 0 ? -value : value) > (out[at] < 0 ? -out[at] : out[at])) out[at] = value;
-    }
+    const to = Math.min(high - 1, Math.floor(((i + 0.5) * high) / rows)) * wide;
+    poolRow(values.subarray(i * columns, (i + 1) * columns), place, out.subarray(to, to + wide));
   }
   return { rows: high, columns: wide, values: out };
 }
 
-// Colours of a matrix are kept: the painter recognises what it painted before.
-const shaded = new WeakMap<Float32Array, { key: string; shades: Pooled }>();
+// What is larger than what is there, either way, takes its place.
+function poolRow(row: Float32Array, place: Int32Array, out: Float32Array): void {
+  for (let j = 0; j < row.length; j++) {
+    const value = row[j];
+    const most = out[place[j]];
+    if (value > most ? value > -most : value < -most) out[place[j]] = value;
+  }
+}
 
-function shadesOf(panel: Panel): Pooled {
-  const { values, rows, columns, most, scale } = panel;
+// Pixels of a matrix and their colours are kept: the painter recognises what it painted before.
+interface Kept {
+  size: string;
+  pixels: Pooled;
+  most: number; // of all cells: a pixel shows the largest of its own
+  look: string;
+  shades: Float32Array;
+}
+
+const kept = new WeakMap<Float32Array, Kept>();
+
+function pixelsOf(panel: Panel): Kept {
+  const { values, rows, columns } = panel;
   const { w, h } = cellsOf(panel);
-  const size = [Math.max(1, Math.floor(h)), Math.max(1, Math.floor(w))];
-  const key = [most, scale, ...size].join(' ');
-  const known = shaded.get(values);
-  if (known?.key === key) return known.shades;
-  const small = pooled(values, rows.length, columns.length, size[0], size[1]);
-  const fresh = { ...small, values: shades(small.values, most, scale) };
-  shaded.set(values, { key, shades: fresh });
+  const [high, wide] = [Math.max(1, Math.floor(h)), Math.max(1, Math.floor(w))];
+  const size = `${high} ${wide}`;
+  const known = kept.get(values);
+  if (known?.size === size) return known;
+  const pixels = pooled(values, rows.length, columns.length, high, wide);
+  const fresh = { size, pixels, most: largest(pixels.values), look: '', shades: pixels.values };
+  kept.set(values, fresh);
   return fresh;
 }
+
+function shadesOf(panel: Panel): Pooled {
+  const it = pixelsOf(panel);
+  const look = `${panel.most} ${panel.scale}`;
+  if (it.look !== look) {
+    it.shades = shades(it.pixels.values, panel.most, panel.scale);
+    it.look = look;
+  }
+  return { ...it.pixels, values: it.shades };
+}
+
+// The largest size in all cells of these.
+export const largestOf = (...panels: Panel[]): number => (
+  Math.max(0, ...panels.map((panel) => pixelsOf(panel).most)));
 
 // What a person must know to read the colours, or nothing.
 export function poolingSaid(panel: Panel): string {
@@ -187,15 +214,4 @@ export function crosshair(panel: Panel, row: number, column: number): Mark[] {
     box(x - 1, y - 1, Math.max(3, w + 2), Math.max(3, h + 2), { stroke: 'ink' }),
     box(x - 2, y - 2, Math.max(5, w + 4), Math.max(5, h + 4), { stroke: 'accent' }),
   ];
-}
-
-const sizes = new WeakMap<Float32Array, number>();
-
-// The largest size in all of these; each is searched once.
-export function largestOf(...all: Float32Array[]): number {
-  return Math.max(0, ...all.map((values) => {
-    const known = sizes.get(values) ?? largest(values);
-    sizes.set(values, known);
-    return known;
-  }));
 }

