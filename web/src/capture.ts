@@ -17,6 +17,7 @@ export interface Opened {
   part(ref: ArrayRef, index: number): Float32Array; // of the first axis
   bytes(ref: ArrayRef): Uint8Array;
   ready(needs: Need[]): boolean;
+  size(needs: Need[]): number; // bytes that are still to be opened
   load(needs: Need[]): Promise<void>;
 }
 
@@ -113,6 +114,11 @@ export function open(header: Header, source: Source): Opened {
       return codes as Uint8Array;
     },
     ready: (needs) => wanted(header, needs).every((each) => blocks.has(String(each))),
+    size: (needs) =>
+      wanted(header, needs).reduce(
+        (sum, each) => sum + (blocks.has(String(each)) ? 0 : header.blocks[each].size),
+        0,
+      ),
     async load(needs) {
       const all = wanted(header, needs);
       const keys = new Set(all.map(String));

@@ -8,6 +8,7 @@ import { zoomAt } from '../moving';
 import { theme as themeOf } from '../theme';
 import type { Drawing, Frame, Target, View } from '../view';
 import { VIEWS } from '../views/index';
+import { useAhead } from './ahead';
 import { Badges } from './badges';
 import { Controls } from './controls';
 import { Guard } from './guard';
@@ -105,6 +106,7 @@ export function App({ opened, place }: { opened: Opened; place: Place }) {
     height: size.height,
     measure,
   };
+  useAhead(missing || choices.table || !loaded.view ? null : frame, (one) => settled(one, opened));
   const drawn = useCallback((one: Drawing | null) => setShown(one), []);
   const [shown, setShown] = useState<Drawing | null>(null);
   drawing.current = missing || choices.table ? null : shown;
