@@ -42,6 +42,12 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
 REPEATS = 3
+SWITCHED = {  # each view on one kind of model
+    "encoder": ["heads", "matrix", "model", "neurons", "compare", "flow", "mask"],
+    "decoder": ["generation"],
+    "encoder-decoder": ["cross"],
+    "vision": ["image"],
+}
 
 
 @contextmanager
@@ -185,7 +191,7 @@ def measure_switching(folder: Path) -> dict[str, dict[str, dict[str, float]]]:
     """Of each kind of model, view by view."""
     pages = switching_pages(folder)
     with chromium() as browser:
-        return {name: switching(browser, path) for name, path in pages.items()}
+        return {name: switching(browser, path, SWITCHED[name]) for name, path in pages.items()}
 
 
 if __name__ == "__main__":

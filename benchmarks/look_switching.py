@@ -1,13 +1,15 @@
 """Milliseconds of scripting that a change costs: entering a view, its layers, heads and controls.
 
 Chromium counts them itself (`ScriptDuration`), as time of the page's thread: what other programs
-take does not count. A view is entered on a fresh page, where nothing is compiled or opened yet, and
-once more; of each kind of change the longest of several is kept.
+take does not count. They are read from a page that rests until the change is painted; what the page
+prepares later, while nothing happens, is not part of the change. Of each kind of change the longest
+of several is kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +28,17 @@ CONTROLS = {
     "flow": ["flow=gradient", ""],
     "order": ["order=pattern", "order=change"],
 }
-AROUND = (0.1, 0.3, 0.5, 0.8)  # of the drawing: where the pointer goes
-REST = 120  # ms without any scripting, after which a change is over
-MOST = 20  # such pauses
+AROUND = (0.2, 0.5, 0.8)  # of the drawing: where the pointer goes
+REST = 150  # ms without any scripting, thrice: then a page rests
+MOST = 60  # such pauses
+PAINTED = """() => new Promise(done => {
+  const wait = n => requestAnimationFrame(() => {
+    if (n > 0) wait(n - 1);
+    else if (document.querySelector('.attnlab[data-painted]')) done();
+    else wait(1);
+  });
+  wait(2);
+})"""
 
 
 class Watch:
@@ -40,7 +50,6 @@ class Watch:
         self.page.wait_for_selector(".attnlab[data-painted]", timeout=60_000)
         self.session = self.page.context.new_cdp_session(self.page)
         self.session.send("Performance.enable", {"timeDomain": "threadTicks"})
-        self.before = self.settle()
 
     def scripting(self) -> float:
         found = self.session.send("Performance.getMetrics")["metrics"]
@@ -48,21 +57,21 @@ class Watch:
 
     def settle(self) -> float:
         """Milliseconds of scripting so far, when nothing runs any more."""
-        before = self.scripting()
+        before, still = self.scripting(), 0
         for _ in range(MOST):
             self.page.wait_for_timeout(REST)
             now = self.scripting()
-            if now - before < 0.05:
-                return now
+            still = still + 1 if now - before < 0.05 else 0
+            if still == 3:
+                break
             before = now
-        return before
+        return self.scripting()
 
     def cost(self, act: Callable[[], object]) -> float:
-        before = self.before
+        before = self.settle()
         act()
-        self.page.wait_for_timeout(REST)
-        self.before = self.settle()
-        return self.before - before
+        self.page.evaluate(PAINTED)
+        return self.scripting() - before
 
     def press(self, key: str) -> float:
         return self.cost(lambda: self.page.keyboard.press(key))
@@ -72,13 +81,9 @@ class Watch:
         return self.cost(lambda: self.page.evaluate("to => { location.hash = to }", fragment))
 
 
-def switching(browser: Any, path: Path) -> dict[str, dict[str, float]]:
-    """For each view that this page has, the longest of each kind of change."""
-    watch = Watch(browser, path, "")
-    tabs = watch.page.locator("[role=tab]:not(.faint)")
-    there = [each.get_attribute("id").split("-tab-")[1] for each in tabs.all()]
-    watch.page.close()
-    return {view: of_view(browser, path, view) for view in VIEWS if view in there}
+def switching(browser: Any, path: Path, views: Sequence[str]) -> dict[str, dict[str, float]]:
+    """For each of these views the longest of each kind of change."""
+    return {view: of_view(browser, path, view) for view in views}
 
 
 def of_view(browser: Any, path: Path, view: str) -> dict[str, float]:
@@ -88,15 +93,17 @@ def of_view(browser: Any, path: Path, view: str) -> dict[str, float]:
     watch.press(VIEWS[other])
     found["entered"].append(watch.press(VIEWS[view]))
     found["hover"] = hovering(watch)
-    found["layer"] = [watch.press("]") for _ in range(6)]
-    found["head"] = [watch.press("h") for _ in range(4)]
-    found["token"] = [watch.press(",") for _ in range(3)]
+    found["layer"] = [watch.press("]") for _ in range(3)]
+    found["head"] = [watch.press("h") for _ in range(3)]
+    found["token"] = [watch.press(",") for _ in range(2)]
     found["mean"] = [watch.press("A") for _ in range(2)]
     for control, fragments in CONTROLS.items():
         watch.go(f"view={view}")
         found[control] = [watch.go(f"view={view}&{fragment}") for fragment in fragments]
     watch.page.close()
-    return {kind: round(max(values), 1) for kind, values in found.items()}
+    longest = {kind: round(max(values), 1) for kind, values in found.items()}
+    print(f"{view}: {longest}", file=sys.stderr)
+    return longest
 
 
 def hovering(watch: Watch) -> list[float]:

@@ -3,6 +3,7 @@
 
 import { useEffect } from 'preact/hooks';
 import type { Choices } from '../choices';
+import { drawingOf } from '../drawings';
 import type { Frame, View } from '../view';
 import { VIEWS } from '../views/index';
 
@@ -46,7 +47,7 @@ export function light({ opened, choices }: Frame): boolean {
 
 function draw(view: View, frame: Frame): void {
   try {
-    if (light(frame)) view.draw(frame);
+    if (light(frame)) drawingOf(view, frame);
   } catch {
     // whoever asks for it in earnest is told
   }

@@ -3,6 +3,7 @@
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { Opened } from '../capture';
 import type { Choices } from '../choices';
+import { drawingOf } from '../drawings';
 import type { Measure } from '../fonts';
 import { sameTarget, targetAt, zoomTo } from '../moving';
 import { paint } from '../paint';
@@ -60,7 +61,7 @@ export function Stage(props: StageProps) {
   const over = useRef<HTMLCanvasElement>(null);
 
   const drawing = useMemo(
-    () => view.draw({ opened, choices, width, height, measure }),
+    () => drawingOf(view, { opened, choices, width, height, measure }),
     [opened, view, choices, width, height, measure],
   );
   const shown = usePreview(props, drawing, pointed);
