@@ -14,7 +14,7 @@ LENGTH = 512  # tokens of the pages whose changes are measured
 SCRIPTS = {  # what BertViz asks the network for, and where npm has it
     "require.min.js": ("requirejs@2.3.6", "require.js"),
     "d3.min.js": ("d3@5.7.0", "dist/d3.min.js"),
-    "jquery.min.js": ("jquery@2.0.3", "jquery.min.js"),
+    "jquery.min.js": ("jquery@2.1.4", "dist/jquery.min.js"),
 }
 
 
@@ -29,12 +29,16 @@ def text_of(tokenizer: Any, tokens: int) -> str:
     """English text of exactly so many tokens, special ones included: docstrings of this Python."""
     words = " ".join((argparse.__doc__ or "").split() + (json.__doc__ or "").split()).split()
     words = [word for word in words if word.isalpha()] * 20
-    low = 1
-    while len(tokenizer(" ".join(words[:low]))["input_ids"]) < tokens:
-        low += 1
-    while len(tokenizer(" ".join(words[:low]))["input_ids"]) > tokens:
-        low -= 1
-    return " ".join(words[:low])
+
+    def length(count: int, short: int) -> int:
+        return len(tokenizer(" ".join(words[:count] + ["a"] * short))["input_ids"])
+
+    count = 1
+    while length(count + 1, 0) <= tokens:
+        count += 1
+    short = tokens - length(count, 0)
+    assert length(count, short) == tokens
+    return " ".join(words[:count] + ["a"] * short)
 
 
 def own_pages(folder: Path) -> dict[str, Path]:
