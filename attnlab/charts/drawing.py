@@ -18,8 +18,6 @@ from attnlab.charts.scales import (
     extent,
     fitted,
     number,
-    tick_texts,
-    ticks,
     width_of,
 )
 
@@ -139,6 +137,7 @@ def line_chart(
     x_label: str,
     y_label: str,
     x_log: bool = False,
+    y_log: bool = False,
     x_percent: bool = False,
     percent: bool = False,
     x_range: tuple[float, float] | None = None,
@@ -159,7 +158,10 @@ def line_chart(
         raise ValueError(f"{title}: a mark that is not finite; leave it out")
     if x_log and min([*xs, *(x_range or ())], default=1.0) <= 0:
         raise ValueError(f"{title}: x of zero or less on a logarithmic axis; leave it out")
-    ys += [end for each in series for pair in each.band for end in pair if math.isfinite(end)]
+    if y_log and min([*ys, *(y_range or ())], default=1.0) <= 0:
+        raise ValueError(f"{title}: y of zero or less on a logarithmic axis; leave it out")
+    ends = [end for each in series for pair in each.band for end in pair if math.isfinite(end)]
+    ys += [end for end in ends if end > 0 or not y_log]  # a band may reach down to 0
     names = [each.name for each in series]
     direct = 1 < len(series) <= 3 and max(map(width_of, names)) <= 90
     kinds = [f"s{i % COLOURS}{' thin' if i >= COLOURS else ''}" for i in range(len(series))]
@@ -168,11 +170,10 @@ def line_chart(
         if len(series) > 1 and not direct
         else ([], 0.0)
     )
-    low, high = extent(y_range or ys)
-    left = max(map(width_of, tick_texts(ticks(low, high), percent)), default=0.0) + 10
+    y = Axis(*extent(y_range or ys, y_log), top + HEIGHT - 2 * LINE - 6, top + LINE + 12, y_log)
+    left = max(map(width_of, y.texts(percent)), default=0.0) + 10
     right = WIDTH - (max(map(width_of, names)) + 14 if direct else EDGE)
     x = Axis(*extent(x_range or xs, x_log), left, right, x_log)
-    y = Axis(low, high, top + HEIGHT - 2 * LINE - 6, top + LINE + 12)
     parts = [*legend, *_grid(x, y, (x_label, y_label), x_percent, percent)]
     for each, kind in zip(series, kinds, strict=True):
         parts += _drawn_series(each, kind, x, y, (x_percent, percent))

@@ -1,0 +1,34 @@
+"""All claims, in the ledger's order: importing a topic enters its claims."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+
+from attnlab.claims import retrieve
+from attnlab.claims.base import CLAIMS, TOPICS, Claim
+
+__all__ = ["CLAIMS", "chosen", "retrieve"]
+
+
+def chosen(names: Sequence[str] = (), topic: str | None = None) -> list[Claim]:
+    """By name or topic (its name or number); all if neither is given."""
+    if topic is not None:
+        if topic.isdecimal() and 1 <= int(topic) <= len(TOPICS):
+            topic = list(TOPICS)[int(topic) - 1]
+        if topic not in TOPICS:
+            shown = ", ".join(f"{number} {name}" for number, name in enumerate(TOPICS, 1))
+            raise ValueError(f"topic {topic!r}; there are {shown}")
+    unknown = [name for name in names if name not in CLAIMS]
+    if unknown:
+        raise ValueError(f"claim {unknown[0]!r}{_near(unknown[0])}; attnlab claims --list has all")
+    return [
+        each
+        for each in CLAIMS.values()
+        if (not names or each.name in names) and (topic is None or each.topic == topic)
+    ]
+
+
+def _near(name: str) -> str:
+    near = get_close_matches(name, CLAIMS, 3, 0.5)
+    return f" is not known; {' or '.join(near)}?" if near else " is not known"

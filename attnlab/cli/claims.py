@@ -1,0 +1,91 @@
+"""attnlab claims: what is said about attention, run and judged."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import App, Parameter
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from attnlab.claims import CLAIMS, Claim, Result, chosen, run
+from attnlab.claims.base import Size
+from attnlab.claims.ledger import ledger
+from attnlab.claims.report import print_one, print_table, stated
+from attnlab.files import write_json
+
+app = App(
+    name="claims",
+    help="What is said about attention, run and judged.",
+    help_format="plaintext",
+)
+
+Sizes = Annotated[
+    Literal["small", "full"], Parameter(help="small: two minutes for all; full: half an hour.")
+]
+Seed = Annotated[int, Parameter(help="Of everything random.")]
+
+
+@app.default
+def claims(
+    *names: Annotated[str, Parameter(help="Only these; all if none is named.")],
+    topic: Annotated[str | None, Parameter(help="Only those of one, by number or name.")] = None,
+    size: Sizes = "small",
+    seed: Seed = 0,
+    json: Annotated[Path | None, Parameter(help="Write all that was found here.")] = None,
+    processes: Annotated[int | None, Parameter(help="How many run side by side.")] = None,
+    list: Annotated[bool, Parameter(negative="", help="Only say what there is.")] = False,  # noqa: A002
+) -> None:
+    """Run claims and judge them: a table of verdicts."""
+    wanted = chosen(names, topic)
+    if list:
+        for each in wanted:
+            print(f"{each.name}: {stated(each)}")
+        return
+    if json is not None and not json.parent.is_dir():
+        raise ValueError(f"{json}: there is no folder {json.parent}; make it first")
+    results = run_with_progress(wanted, seed, size, processes)
+    print_table(results, Console())
+    if json is not None:
+        write_json(json, ledger(results, seed=seed, size=size))
+        print(json)
+    if any(each.verdict.outcome == "failed" for each in results):
+        sys.exit(1)
+
+
+@app.command
+def show(
+    name: Annotated[str, Parameter(help="One claim.")],
+    /,
+    *,
+    size: Sizes = "small",
+    seed: Seed = 0,
+) -> None:
+    """Run one claim: the statement, why, what was measured, the figure."""
+    print_one(run_with_progress(chosen([name]), seed, size, 1)[0], Console())
+
+
+def run_with_progress(
+    wanted: list[Claim], seed: int, size: Size, processes: int | None
+) -> list[Result]:
+    """In the registry's order. The bar stands on standard error, and names what is under way."""
+    if processes is not None and processes < 1:
+        raise ValueError(f"--processes {processes}; give 1 or more")
+    found, under_way = [], dict[str, None]()
+    columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()]
+    progress = Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True)
+    with progress:
+        task = progress.add_task("", total=len(wanted))
+
+        def begun(name: str) -> None:
+            under_way[name] = None
+            progress.update(task, description=", ".join(under_way))
+
+        for result in run(wanted, seed=seed, size=size, processes=processes, begun=begun):
+            found.append(result)
+            under_way.pop(result.name, None)
+            progress.update(task, advance=1, description=", ".join(under_way))
+    order = {name: place for place, name in enumerate(CLAIMS)}
+    return sorted(found, key=lambda each: order[each.name])
