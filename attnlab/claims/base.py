@@ -237,4 +237,5 @@ def student(freedom: int) -> float:
     z = 1.959964
     g1 = (z**3 + z) / 4
     g2 = (5 * z**5 + 16 * z**3 + 3 * z) / 96
-    return z + g1 / freedom + g2 / freedom**2
+    g3 = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
+    return z + g1 / freedom + g2 / freedom**2 + g3 / freedom**3
