@@ -150,6 +150,13 @@ def page(title: str, sections: Iterable[Section]) -> str:
 """
 
 
+def picture(chart: Chart) -> str:
+    """The drawing alone, as a file of its own: an SVG with the page's style."""
+    start, rest = chart.svg.split(">", 1)
+    ground = "svg { background: var(--page); padding: 8px; font-family: system-ui, sans-serif; }"
+    return f"{start}><style>{STYLE}{ground}</style>{rest}"
+
+
 def write_page(path: Path, text: str, overwrite: bool = False) -> None:
     if path.exists() and not overwrite:
         raise ValueError(f"{path}: is there already; choose another file or overwrite")

@@ -13,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from attnlab.claims import CLAIMS, Claim, Result, chosen, run
 from attnlab.claims.base import Size
 from attnlab.claims.ledger import ledger
+from attnlab.claims.pictures import save_picture
 from attnlab.claims.report import print_one, print_table, stated
 from attnlab.files import write_json
 
@@ -62,9 +63,28 @@ def show(
     *,
     size: Sizes = "small",
     seed: Seed = 0,
+    out: Annotated[Path | None, Parameter(help="Write the figure here, as NAME.svg.")] = None,
+    overwrite: Annotated[bool, Parameter(negative="", help="Replace --out.")] = False,
 ) -> None:
     """Run one claim: the statement, why, what was measured, the figure."""
-    print_one(run_with_progress(chosen([name]), seed, size, 1)[0], Console())
+    wanted = chosen([name])
+    if out is not None:
+        check_picture(out, overwrite)
+    result = run_with_progress(wanted, seed, size, 1)[0]
+    print_one(result, Console())
+    if out is not None and result.evidence is not None:
+        save_picture(result.evidence.plot, stated(wanted[0]), out, overwrite)
+        print(out)
+
+
+def check_picture(out: Path, overwrite: bool) -> None:
+    """Before anything is computed."""
+    if out.suffix != ".svg":
+        raise ValueError(f"{out}: a figure is written as SVG; name it NAME.svg")
+    if not out.parent.is_dir():
+        raise ValueError(f"{out}: there is no folder {out.parent}; make it first")
+    if out.exists() and not overwrite:
+        raise ValueError(f"{out}: is there already; give --overwrite or another name")
 
 
 def run_with_progress(
