@@ -13,9 +13,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from attnlab.claims import CLAIMS, Claim, Result, chosen, run
 from attnlab.claims.base import Size
 from attnlab.claims.ledger import ledger
+from attnlab.claims.page import save_claims, save_playground
 from attnlab.claims.pictures import save_picture
 from attnlab.claims.report import print_one, print_table, stated
 from attnlab.files import write_json
+from attnlab.page import check_page
 
 app = App(
     name="claims",
@@ -36,6 +38,8 @@ def claims(
     size: Sizes = "small",
     seed: Seed = 0,
     json: Annotated[Path | None, Parameter(help="Write all that was found here.")] = None,
+    html: Annotated[Path | None, Parameter(help="Write a page of it here, to look at.")] = None,
+    overwrite: Annotated[bool, Parameter(negative="", help="Replace --html.")] = False,
     processes: Annotated[int | None, Parameter(help="How many run side by side.")] = None,
     list: Annotated[bool, Parameter(negative="", help="Only say what there is.")] = False,  # noqa: A002
 ) -> None:
@@ -47,11 +51,17 @@ def claims(
         return
     if json is not None and not json.parent.is_dir():
         raise ValueError(f"{json}: there is no folder {json.parent}; make it first")
+    if html is not None:
+        check_page(html, overwrite)
     results = run_with_progress(wanted, seed, size, processes)
     print_table(results, Console())
+    found = ledger(results, seed=seed, size=size)
     if json is not None:
-        write_json(json, ledger(results, seed=seed, size=size))
+        write_json(json, found)
         print(json)
+    if html is not None:
+        save_claims(html, found, overwrite)
+        print(html)
     if any(each.verdict.outcome == "failed" for each in results):
         sys.exit(1)
 
@@ -75,6 +85,18 @@ def show(
     if out is not None and result.evidence is not None:
         save_picture(result.evidence.plot, stated(wanted[0]), out, overwrite)
         print(out)
+
+
+@app.command
+def playground(
+    *,
+    out: Annotated[Path, Parameter(help="The page.")] = Path("playground.html"),
+    overwrite: Annotated[bool, Parameter(negative="", help="Replace --out.")] = False,
+) -> None:
+    """Write the attention playground: move keys, queries and values, and see what comes out."""
+    check_page(out, overwrite)
+    save_playground(out, overwrite)
+    print(out)
 
 
 def check_picture(out: Path, overwrite: bool) -> None:
