@@ -3,6 +3,7 @@
 import { useState } from 'preact/hooks';
 import { moved } from './lines';
 import { drawable, extent, long, placeOn, short, type Axis } from './numbers';
+import { Prose } from './page';
 import type { Bar, Bars } from './plot';
 import { plain } from './prose';
 import type { Shown } from './shown';
@@ -21,7 +22,9 @@ export function BarsArea({ plot, title, shown }: { plot: Bars; title: string; sh
   const read = on === null ? null : plot.values[on];
   return (
     <>
-      <div class="axis-name">{plain(plot.y)}</div>
+      <div class="axis-name">
+        <Prose text={plot.y} />
+      </div>
       <div
         class="area bars"
         tabIndex={0}
@@ -38,7 +41,7 @@ export function BarsArea({ plot, title, shown }: { plot: Bars; title: string; sh
             onPointerMove={() => setOn(i)}
             onPointerDown={() => setOn(i)}
           >
-            <bdi>{plain(bar.name)}</bdi>
+            <Prose text={bar.name} />
             <Track {...{ bar, axis, log, levels: levels.map(({ y }) => y!) }} />
             <span class="value">{short(bar.value)}</span>
           </div>

@@ -4,6 +4,7 @@ import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { BarsArea } from './bars';
 import { LinesArea } from './lines';
 import { long } from './numbers';
+import { Prose } from './page';
 import { tableOf, type Plot } from './plot';
 import { plain } from './prose';
 import type { Shown } from './shown';
@@ -28,18 +29,20 @@ export function Figure({ plot, title, shown, change, height = 250 }: FigureProps
           <bdi>{said}</bdi>
         </strong>
         <span class="tools">
-          {lines && (
+          {positive(plot, 'x') && lines && (
             <Switch
               name="log x"
               on={shown.xLog ?? plot.xLog}
               set={(xLog) => change({ ...shown, xLog })}
             />
           )}
-          <Switch
-            name={lines ? 'log y' : 'log'}
-            on={shown.yLog ?? (lines && plot.yLog)}
-            set={(yLog) => change({ ...shown, yLog })}
-          />
+          {positive(plot, 'y') && (
+            <Switch
+              name={lines ? 'log y' : 'log'}
+              on={shown.yLog ?? (lines && plot.yLog)}
+              set={(yLog) => change({ ...shown, yLog })}
+            />
+          )}
           <Switch name="table" on={shown.table} set={(table) => change({ ...shown, table })} />
         </span>
       </figcaption>
@@ -52,6 +55,15 @@ export function Figure({ plot, title, shown, change, height = 250 }: FigureProps
       )}
     </figure>
   );
+}
+
+// What lies below nothing has no logarithm.
+function positive(plot: Plot, side: 'x' | 'y'): boolean {
+  const values =
+    plot.kind === 'bars'
+      ? plot.values.map((bar) => bar.value)
+      : plot.series.flatMap((series) => series.points.map((point) => point[side]));
+  return values.some((value) => value > 0) && !values.some((value) => value < 0);
 }
 
 function Switch({ name, on, set }: { name: string; on: boolean; set: (on: boolean) => void }) {
@@ -85,7 +97,7 @@ function ValueTable({ plot, title }: { plot: Plot; title: string }) {
           <tr>
             {header.map((name, i) => (
               <th key={i} scope="col" class={numeric[i] ? 'number' : ''}>
-                {plain(name)}
+                <Prose text={name} />
               </th>
             ))}
           </tr>

@@ -59,15 +59,15 @@ export function linesLayout(plot: Lines, shown: Shown, width: number, height: nu
     ...points.flatMap(({ y, low, high }) => [y, ...bounds(low, yLog), ...bounds(high, yLog)]),
     ...ends(marks, 'y'),
   ];
-  const [bottom, top] = [height - 40, 12];
+  const [bottom, top] = [height - 26, 12];
   const [yLow, yHigh] = roomy(extent(ys, yLog), yLog, 0.06);
   const y: Axis = { low: yLow, high: yHigh, start: bottom, end: top, log: yLog };
-  const yTexts = ticksOf(y, Math.max(2, Math.round(height / 60)));
+  const yTexts = ticksOf(y, Math.max(2, Math.round(height / 45)));
   const widest = Math.max(1, ...yTexts.map((each) => each.text.length));
   const [left, right] = [widest * LETTER + 10, width - 14];
   const [xLow, xHigh] = roomy(extent(xs, xLog), xLog, 0.02);
   const x: Axis = { low: xLow, high: xHigh, start: left, end: right, log: xLog };
-  const xTexts = ticksOf(x, Math.max(2, Math.floor((right - left) / 80)));
+  const xTexts = ticksOf(x, Math.max(2, Math.floor((right - left) / 64)));
   const at = (value: Point, height_ = value.y): [number, number] => [
     placeOn(x, value.x),
     placeOn(y, height_),

@@ -3,7 +3,7 @@
 import { useMemo, useRef, useState } from 'preact/hooks';
 import { linesLayout, nearest, type Layout, type Line } from './layout';
 import { long, placeOn } from './numbers';
-import { COLOURS } from './page';
+import { COLOURS, Prose } from './page';
 import type { Lines } from './plot';
 import { plain } from './prose';
 import type { Shown } from './shown';
@@ -46,7 +46,9 @@ export function LinesArea({ plot, title, shown, change, width, height }: Props) 
   const left = layout.left;
   return (
     <>
-      <div class="axis-name">{plain(plot.y)}</div>
+      <div class="axis-name">
+        <Prose text={plot.y} />
+      </div>
       <div
         class="area"
         tabIndex={0}
@@ -63,7 +65,7 @@ export function LinesArea({ plot, title, shown, change, width, height }: Props) 
         </svg>
       </div>
       <div class="axis-name below number">
-        {plain(plot.x)}
+        <Prose text={plot.x} />
         {at !== null && `: ${long(at)}`}
       </div>
       <Legend {...{ plot, layout, shown, change, at }} />
@@ -220,7 +222,7 @@ function Legend({ plot, layout, shown, change, at }: LegendProps) {
                 stroke-dasharray={dashOf(index)}
               />
             </svg>
-            <bdi>{plain(series.name)}</bdi>
+            <Prose text={series.name} />
           </button>
           <span class="value">{values[index]}</span>
         </>

@@ -45,6 +45,13 @@ test('every axis has its values within, in order, and ticks that differ', () => 
   );
 });
 
+test('the farthest ends there are', () => {
+  const [low, high] = roomy(extent([1e-308, Number.MAX_VALUE], true), true, 0.06);
+  expect(low).toBeGreaterThan(0);
+  expect(high).toBeLessThan(Infinity);
+  expect(ticksOf({ low, high, start: 0, end: 1, log: true }).length).toBeLessThan(20);
+});
+
 test('round ticks', () => {
   const axis = (low: number, high: number, log = false): string[] =>
     ticksOf({ low, high, start: 0, end: 1, log }).map((each) => each.text);

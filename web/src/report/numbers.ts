@@ -69,8 +69,8 @@ export function extent(values: number[], log: boolean): [number, number] {
 // A little room beyond the ends, so that no point lies on the frame.
 export function roomy([low, high]: [number, number], log: boolean, share = 0.04): [number, number] {
   if (log) {
-    const by = (high / low) ** share;
-    return Number.isFinite(by) ? [low / by, high * by] : [low, high];
+    const by = 10 ** (share * (Math.log10(high) - Math.log10(low)));
+    return [Math.max(low / by, TINY / 1e6), Math.min(high * by, HUGE * 1e6)];
   }
   const by = (high / 2 - low / 2) * 2 * share;
   const room = Number.isFinite(by) ? by : 0;
@@ -83,7 +83,10 @@ export interface Tick {
 }
 
 export function ticksOf(axis: Axis, count = 5): Tick[] {
-  if (!axis.log) return texts(linearTicks(axis.low, axis.high, count));
+  if (!axis.log) {
+    const few = linearTicks(axis.low, axis.high, count);
+    return texts(few.length < 3 ? linearTicks(axis.low, axis.high, count + 3) : few);
+  }
   const powers = powerTicks(axis.low, axis.high, count);
   if (powers.length > 1) return powers.map((value) => ({ value, text: powerText(value) }));
   const some = roundTicks(axis.low, axis.high);
