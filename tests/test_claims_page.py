@@ -51,7 +51,7 @@ def test_the_command_writes_a_page(tmp_path: Path, capsys: pytest.CaptureFixture
     assert wrong == f"attnlab: {path}: is there already; give --overwrite or another name\n"
     path.write_text("old")
     assert run(f"claims copy --html {path} --overwrite", capsys)[0] == 0
-    assert path.read_text() == text or "old" not in path.read_text()
+    assert path.read_text() != "old"
 
 
 @pytest.mark.parametrize(

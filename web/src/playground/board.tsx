@@ -88,7 +88,7 @@ export function Board({ title, range, things, clouds }: Props) {
             key={thing.id}
             class={thing.move ? 'thing movable' : 'thing'}
             data-thing={thing.id}
-            tabIndex={thing.move ? 0 : undefined}
+            tabindex={thing.move ? 0 : undefined}
             role={thing.move ? 'button' : 'img'}
             aria-roledescription={thing.move ? 'movable point' : undefined}
             aria-label={`${thing.name} at ${thing.at.map((x) => fixed(x, 2)).join(', ')}${thing.told ? `, ${thing.told}` : ''}`}

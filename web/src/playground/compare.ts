@@ -9,7 +9,7 @@ export const KINDS: Kind[] = ['positive', 'trigonometric'];
 const ANGLES = 49;
 const KEYS = 48;
 const QUERIES = 16;
-const PAIRS = 24;
+const PAIRS = 16;
 const REPEATS = 4;
 const MOST = 10; // 2^10 features
 
@@ -18,7 +18,17 @@ export function directions(kind: Kind, count: number): number {
   return kind === 'positive' ? count : count / 2;
 }
 
+const kept = new Map<string, Matrix>(); // orthogonal ones take a while
+
 export function draws(count: number, choices: FeatureChoices, stream: number): Matrix {
+  const key = [count, choices.d, choices.orthogonal, choices.seed, stream].join(' ');
+  const known = kept.get(key) ?? fresh(count, choices, stream);
+  if (kept.size > 20) kept.clear();
+  kept.set(key, known);
+  return known;
+}
+
+function fresh(count: number, choices: FeatureChoices, stream: number): Matrix {
   const normal = normals(choices.seed * 1009 + stream);
   if (choices.orthogonal) return orthogonalDraws(count, choices.d, normal);
   return Array.from({ length: count }, () => Array.from({ length: choices.d }, normal));
@@ -117,20 +127,22 @@ export function decay(choices: FeatureChoices): Decay {
   const counts = Array.from({ length: MOST }, (_, i) => 2 ** (i + 1));
   const [xs, ys] = [onSphere(PAIRS, choices, 5), onSphere(PAIRS, choices, 6)];
   const squares = byKind(() => counts.map(() => 0));
+  const stops = byKind((kind) => new Map(counts.map((count, i) => [directions(kind, count), i])));
   for (let again = 0; again < REPEATS; again += 1) {
     const drawn = draws(2 ** MOST, choices, 7 + again);
     xs.forEach((x, pair) => {
       const y = ys[pair];
       const exact = Math.exp(dot(x, y));
       const half = (dot(x, x) + dot(y, y)) / 2;
+      const factor = Math.exp(half);
       const sum = { positive: 0, trigonometric: 0 };
       drawn.forEach((w, i) => {
         const [a, b] = [dot(w, x), dot(w, y)];
         sum.positive += Math.exp(a + b - half);
-        sum.trigonometric += Math.exp(half) * Math.cos(a - b);
+        sum.trigonometric += factor * Math.cos(a - b);
         for (const kind of KINDS) {
-          const at = counts.findIndex((count) => directions(kind, count) === i + 1);
-          if (at >= 0) squares[kind][at] += (sum[kind] / (i + 1) / exact - 1) ** 2;
+          const at = stops[kind].get(i + 1);
+          if (at !== undefined) squares[kind][at] += (sum[kind] / (i + 1) / exact - 1) ** 2;
         }
       });
     });
