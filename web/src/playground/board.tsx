@@ -77,9 +77,9 @@ export function Board({ title, range, things, clouds }: Props) {
       >
         <rect class="ground" x={-HALF} y={-HALF} width={2 * HALF} height={2 * HALF} rx="3" />
         {grid(range).map((at) => (
-          <path key={at} class="grid" d={`M${at * unit} ${-HALF}V${HALF}M${-HALF} ${at * unit}H${HALF}`} />
+          <path key={at} class="grid" d={cross(at * unit)} />
         ))}
-        <path class="axes" d={`M0 ${-HALF}V${HALF}M${-HALF} 0H${HALF}`} />
+        <path class="axes" d={cross(0)} />
         {clouds.map((cloud) => (
           <path key={cloud.id} class="cloud" stroke={cloud.colour} d={dust(cloud.points, unit)} />
         ))}
@@ -91,7 +91,7 @@ export function Board({ title, range, things, clouds }: Props) {
             tabindex={thing.move ? 0 : undefined}
             role={thing.move ? 'button' : 'img'}
             aria-roledescription={thing.move ? 'movable point' : undefined}
-            aria-label={`${thing.name} at ${thing.at.map((x) => fixed(x, 2)).join(', ')}${thing.told ? `, ${thing.told}` : ''}`}
+            aria-label={spoken(thing)}
             opacity={thing.faint ? 0.35 : 1}
             onKeyDown={(event) => press(thing, event)}
             onPointerDown={(event) => {
@@ -110,8 +110,16 @@ export function Board({ title, range, things, clouds }: Props) {
   );
 }
 
+function spoken({ name, at, told }: Thing): string {
+  return `${name} at ${at.map((x) => fixed(x, 2)).join(', ')}${told ? `, ${told}` : ''}`;
+}
+
 function clip(value: number): number {
   return Math.max(-HALF + 4, Math.min(HALF - 4, value));
+}
+
+function cross(at: number): string {
+  return `M${at} ${-HALF}V${HALF}M${-HALF} ${at}H${HALF}`;
 }
 
 function grid(range: number): number[] {
@@ -138,7 +146,9 @@ function Shape({ thing, at: [x, y] }: { thing: Thing; at: [number, number] }) {
   if (shape === 'arrow') {
     const long = Math.hypot(x, y) || 1;
     const [u, v] = [x / long, y / long];
-    const tip = `M${x} ${y}L${x - 7 * u + 3.5 * v} ${y - 7 * v - 3.5 * u}L${x - 7 * u - 3.5 * v} ${y - 7 * v + 3.5 * u}Z`;
+    const [back, down] = [x - 7 * u, y - 7 * v];
+    const [aside, along] = [3.5 * v, 3.5 * u];
+    const tip = `M${x} ${y}L${back + aside} ${down - along}L${back - aside} ${down + along}Z`;
     return (
       <>
         {ring}
@@ -171,7 +181,15 @@ function Shape({ thing, at: [x, y] }: { thing: Thing; at: [number, number] }) {
       {shape === 'circle' ? (
         <circle cx={x} cy={y} r={r} {...fill} stroke-width="1.4" />
       ) : (
-        <rect x={x - r} y={y - r} width={2 * r} height={2 * r} rx="1" {...fill} stroke-width="1.4" />
+        <rect
+          x={x - r}
+          y={y - r}
+          width={2 * r}
+          height={2 * r}
+          rx="1"
+          {...fill}
+          stroke-width="1.4"
+        />
       )}
       {text(10, -6)}
     </>

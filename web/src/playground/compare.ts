@@ -104,7 +104,8 @@ export function errors(choices: FeatureChoices): Errors {
       const kernel = kept.map((each) => dot(asked, each));
       const sum = kernel.reduce((total, each) => total + each, 0);
       if (!(sum > 0)) bad += 1;
-      return apart(kernel.map((each) => (sum === 0 ? 0 : each / sum)), exact[row]); // prettier-ignore
+      const weights = kernel.map((each) => (sum === 0 ? 0 : each / sum));
+      return apart(weights, exact[row]);
     });
     return { error: mean(apartness), bad };
   });

@@ -77,7 +77,9 @@ test.each(made.features)('random features: $kind', (each) => {
   near(found.weights, each.weights);
   const scaled = (x: number[]): number[] => x.map((value) => value * Math.sqrt(each.beta));
   const asked = math.features(each.kind, scaled(each.q), each.draws);
-  const kernel = each.keys.map((k) => math.dot(asked, math.features(each.kind, scaled(k), each.draws))); // prettier-ignore
+  const kernel = each.keys.map((key) =>
+    math.dot(asked, math.features(each.kind, scaled(key), each.draws)),
+  );
   near(kernel, each.kernel);
 });
 

@@ -186,7 +186,16 @@ function right(plane: Plane, found: Found, set: (some: Partial<Plane>) => void):
     colour: 'var(--ink)',
   };
   const mean: Thing[] = found.spread
-    ? [{ id: 'mean', name: 'mean output', label: '', at: found.spread.mean, shape: 'cross', colour: 'var(--warn)' }] // prettier-ignore
+    ? [
+        {
+          id: 'mean',
+          name: 'mean output',
+          label: '',
+          at: found.spread.mean,
+          shape: 'cross',
+          colour: 'var(--warn)',
+        },
+      ]
     : [];
   return [...values, ...(several ? rows : []), ...(plane.self ? [] : [output]), ...mean];
 }

@@ -58,7 +58,10 @@ export function evaluate(plane: Plane): Found {
   const all = asked.map((_, i) => i);
   const told = plane.self ? [plane.asking] : all; // whose mean is the output
   const together = (rows: Attended[]): Vector =>
-    mix(new Array<number>(rows.length).fill(1 / rows.length), rows.map((row) => row.output)); // prettier-ignore
+    mix(
+      rows.map(() => 1 / rows.length),
+      rows.map((row) => row.output),
+    );
   const rows = read(plane.keys, all);
   const samples = draw(plane);
   const outputs = samples.map((keys) => together(read(keys, told)));
@@ -110,7 +113,8 @@ export function resized(plane: Plane, keys: number): Plane {
 
 export function withHeads(plane: Plane, heads: number): Plane {
   const kept = Math.max(1, Math.min(MOST_HEADS, heads));
-  const queries = Array.from({ length: kept }, (_, i) => plane.queries[i] ?? [...plane.keys[i % plane.keys.length]]); // prettier-ignore
+  const key = (i: number): Vector => [...plane.keys[i % plane.keys.length]];
+  const queries = Array.from({ length: kept }, (_, i) => plane.queries[i] ?? key(i));
   return { ...plane, queries };
 }
 

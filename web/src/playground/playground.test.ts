@@ -40,8 +40,8 @@ test.each(PRESETS)('the address of $id, and of a changed one', (preset: Preset) 
 
 test('nonsense in an address changes nothing', () => {
   const bad =
-    'preset=__proto__&keys=1,2;x,3&beta=1e999&samples=-3&allowed=1;1&panel=no&f-d=1e9&p-t=a&how=%ff' +
-    '&query=1;2;3&asking=99';
+    'preset=__proto__&keys=1,2;x,3&beta=1e999&samples=-3&allowed=1;1&panel=no&f-d=1e9&p-t=a' +
+    '&how=%ff&query=1;2;3&asking=99';
   expect(parse(bad)).toEqual(parse(''));
   expect(parse('keys=1e9,0').plane.keys).toEqual(parse('').plane.keys);
 });

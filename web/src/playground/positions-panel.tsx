@@ -116,7 +116,8 @@ export function PositionsPanel({ choices, change }: Props) {
             </h2>
             <Clocks before={code} after={turned} steps={steps} />
             <p class="small">
-              Largest difference between M<sup>{steps}</sup> p<sub>{t}</sub> and p<sub>{t + steps}</sub>:{' '}
+              Largest difference between M<sup>{steps}</sup> p<sub>{t}</sub> and{' '}
+              p<sub>{t + steps}</sub>:{' '}
               <span class="number">{long(Number(wrong.toPrecision(2)))}</span>
             </p>
           </div>
@@ -178,6 +179,8 @@ function distancePlot(y: string, at: (far: number) => number, now: number): Line
 
 function Clocks({ before, after, steps }: { before: Vector; after: Vector; steps: number }) {
   const clocks = Array.from({ length: before.length / 2 }, (_, i) => i);
+  const said = (code: Vector, i: number): string =>
+    `sine ${fixed(code[2 * i], 2)}, cosine ${fixed(code[2 * i + 1], 2)}`;
   const hand = (code: Vector, i: number): string =>
     `M0 0L${(40 * code[2 * i]).toFixed(2)} ${(-40 * code[2 * i + 1]).toFixed(2)}`;
   return (
@@ -187,7 +190,7 @@ function Clocks({ before, after, steps }: { before: Vector; after: Vector; steps
           key={i}
           viewBox="-50 -50 100 100"
           role="img"
-          aria-label={`clock ${i + 1}: sine ${fixed(before[2 * i], 2)}, cosine ${fixed(before[2 * i + 1], 2)}; after ${steps} steps ${fixed(after[2 * i], 2)}, ${fixed(after[2 * i + 1], 2)}`}
+          aria-label={`clock ${i + 1}: ${said(before, i)}; ${steps} steps on ${said(after, i)}`}
         >
           <circle class="face" r="46" />
           <path class="hand before" d={hand(before, i)} />

@@ -61,14 +61,18 @@ export function print(state: State): string {
     const text = written(state.plane[name]);
     if (text !== written(start[name])) found.push([name, text]);
   }
-  for (const [own, given] of [[state.features, FEATURES], [state.positions, POSITIONS]] as const) // prettier-ignore
-    for (const [name, value] of Object.entries(own))
-      if (value !== (given as unknown as Record<string, unknown>)[name])
-        found.push([given === FEATURES ? `f-${name}` : `p-${name}`, written(value as number)]);
+  found.push(...differing('f', state.features, FEATURES));
+  found.push(...differing('p', state.positions, POSITIONS));
   return found
     .filter(([, value]) => value)
     .map(([name, value]) => `${name}=${value}`)
     .join('&');
+}
+
+function differing<T extends object>(short: string, own: T, given: T): [string, string][] {
+  return (Object.keys(given) as (keyof T & string)[])
+    .filter((name) => own[name] !== given[name])
+    .map((name) => [`${short}-${name}`, written(own[name] as number | boolean)]);
 }
 
 function written(value: Plane[keyof Plane]): string {

@@ -30,7 +30,7 @@ export function BarsArea({ plot, title, shown }: { plot: Bars; title: string; sh
         tabIndex={0}
         role="application"
         aria-roledescription="bars"
-        aria-label={`${title}. ${plain(plot.y)}: ${plot.values.map(spoken).join('; ')}. Arrow keys read the values.`}
+        aria-label={`${title}. ${summary(plot)} Arrow keys read the values.`}
         onKeyDown={press}
         onPointerLeave={(event) => event.pointerType === 'mouse' && setOn(null)}
       >
@@ -51,7 +51,7 @@ export function BarsArea({ plot, title, shown }: { plot: Bars; title: string; sh
         <span class="at number">
           {read
             ? `${plain(read.name)}: ${told(read)}`
-            : levels.map(({ label, y }) => `dashed: ${plain(label)}, ${short(y)}`).join('; ') || ' '}
+            : levels.map(({ label, y }) => `dashed: ${plain(label)}, ${short(y)}`).join('; ')}
         </span>
         <span class="quiet" aria-live="polite">
           {read && `${plain(read.name)}: ${told(read)}`}
@@ -107,6 +107,10 @@ function told({ value, low, high }: Bar): string {
   return low === null || high === null
     ? long(value)
     : `${long(value)} (${long(low)} to ${long(high)})`;
+}
+
+function summary(plot: Bars): string {
+  return `${plain(plot.y)}: ${plot.values.map(spoken).join('; ')}.`;
 }
 
 function spoken(bar: Bar): string {

@@ -173,7 +173,10 @@ function MarkName({ mark, layout }: { mark: Layout['marks'][number]; layout: Lay
 
 function dots(line: Line, r: number): string {
   return line.dots
-    .map(({ at: [x, y] }) => `M${x - r} ${y}a${r} ${r} 0 1 0 ${2 * r} 0a${r} ${r} 0 1 0 ${-2 * r} 0`)
+    .map(({ at: [x, y] }) => {
+      const half = `a${r} ${r} 0 1 0`;
+      return `M${x - r} ${y}${half} ${2 * r} 0${half} ${-2 * r} 0`;
+    })
     .join('');
 }
 

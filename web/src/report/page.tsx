@@ -76,9 +76,10 @@ export function Heading({ root, title }: { root: HTMLElement; title: string }) {
 export function Prose({ text }: { text: string }) {
   return (
     <bdi>
-      {parts(text).map(({ kind, text: piece }, i) =>
-        kind === 'text' ? piece : kind === 'sub' ? <sub key={i}>{piece}</sub> : <sup key={i}>{piece}</sup>,
-      )}
+      {parts(text).map(({ kind, text: piece }, i) => {
+        if (kind === 'text') return piece;
+        return kind === 'sub' ? <sub key={i}>{piece}</sub> : <sup key={i}>{piece}</sup>;
+      })}
     </bdi>
   );
 }

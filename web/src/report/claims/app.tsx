@@ -20,7 +20,8 @@ export function App({ ledger, root }: { ledger: Ledger; root: HTMLElement }) {
   useEffect(() => {
     root.dataset.painted = 'claims';
     const press = (event: KeyboardEvent): void => {
-      const typing = event.target instanceof HTMLElement && /INPUT|SELECT/.test(event.target.tagName);
+      const at = event.target;
+      const typing = at instanceof HTMLElement && /INPUT|SELECT/.test(at.tagName);
       if (event.key !== '/' || typing || event.ctrlKey || event.metaKey) return;
       event.preventDefault();
       search.current?.focus();

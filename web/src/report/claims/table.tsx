@@ -78,7 +78,8 @@ function Row({ claim, choices, change }: RowProps) {
     change({
       open: open ? choices.open.filter((id) => id !== claim.id) : [...choices.open, claim.id],
     });
-  const idle = claim.outcome === 'failed' || claim.outcome === 'not run'; // the reason has more room
+  // the reason has more room in another column
+  const idle = claim.outcome === 'failed' || claim.outcome === 'not run';
   const body = `claim-${claim.id}`;
   return (
     <>
