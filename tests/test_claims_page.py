@@ -146,7 +146,7 @@ def test_the_address_keeps_what_was_chosen(pages: dict[str, Path], watched: Watc
     page.locator("button.statement").first.click()
     page.locator("figure").first.get_by_role("button", name="1.0% error").click()
     page.locator(".count[data-outcome='holds']").click()
-    page.wait_for_function("() => location.hash.includes('figure=copy:h0')")
+    page.wait_for_function("() => /verdict=holds&.*figure=copy:h0/.test(location.hash)")
     address = page.evaluate("() => location.hash")
     page.goto("about:blank")
     watched.open(pages["made-up"], address)

@@ -139,7 +139,7 @@ def test_every_preset_opens_and_the_address_shows_the_same(
     page.get_by_role("button", name="more heads").click()
     before = page.locator(".results").inner_text()
     cloud = page.locator(".cloud").first.get_attribute("d")
-    page.wait_for_function("() => location.hash.includes('seed=2')")
+    page.wait_for_function("() => /queries=.*seed=2/.test(location.hash)")
     address = page.evaluate("() => location.hash")
     page.goto("about:blank")
     watched.open(playground, address)
