@@ -110,9 +110,10 @@ def _convolution_error(image: Tensor, kernel: Tensor, look: Tensor, attention: s
     quoted=True,
     why="""One head gives sum_o a_o V x_(p + o) with weights a_o >= 0 that sum to 1: every offset
     has the same matrix V, times a positive number. A filter has a matrix F_o of its own for each
-    offset; with one channel F_o = a_o v means that all entries have the same sign. A random 3 x 3
-    filter has not, and the best that one head can do is to keep its positive or its negative half.
-    An edge detector is out of reach; an averaging filter, as a blur, is exact (the control).""",
+    offset; with one channel F_o = a_o v means that all entries have the same sign, as in one of 256
+    random 3 x 3 filters. Of any other the best that one head can do is to keep the positive or the
+    negative half. An edge detector is out of reach; an averaging filter, as a blur, is exact (the
+    control).""",
     judge=exact("largest error of the best head / what the filter gives"),
     control="averaging filters: entries that are positive and sum to 1",
     reference=CORDONNIER,

@@ -95,10 +95,10 @@ class Fetch(nn.Module):
     statement="how many heads one takes at equal width changes the result",
     why="""One head has one set of weights: it brings sum a_i v_i, and of four things fetched at
     once it cannot say which is which. H heads at width W have W/H numbers each; four heads fetch
-    four things one by one. With too many heads a score is a product of W/H numbers, and a matrix of
-    rank W/H cannot single out each of n keys: with one number only the two extremes can be
-    chosen. So there is a best number in between, and it depends on the task: where one thing is
-    fetched, one head does as well (the control).""",
+    four things one by one. With too many heads a score is a product of few numbers, and scores of
+    rank W/H cannot single out each of n keys: a head of one number finds only the largest and the
+    smallest. Such heads learn more slowly and end a little lower here. How many are best depends on
+    the task: where one thing is fetched, one head does as well (the control).""",
     judge=Above(0.2, "accuracy of 4 heads less that of 1 head, at width 32, 4 things to fetch"),
     control="one thing to fetch",
     reference="Vaswani et al. 2017, table 3, arXiv 1706.03762; Bhojanapalli et al. 2020, Low-rank "
