@@ -5,10 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from difflib import get_close_matches
 
-from attnlab.claims import retrieve
 from attnlab.claims.base import CLAIMS, TOPICS, Claim
 
-__all__ = ["CLAIMS", "chosen", "retrieve"]
+# Topics stand in the ledger's order:
+# isort: off
+from attnlab.claims import retrieve
+from attnlab.claims import temperature, temperature_masks, temperature_noise, temperature_stack
+from attnlab.claims import positions
+# isort: on
+
+__all__ = [
+    "CLAIMS",
+    "chosen",
+    "positions",
+    "retrieve",
+    "temperature",
+    "temperature_masks",
+    "temperature_noise",
+    "temperature_stack",
+]
 
 
 def chosen(names: Sequence[str] = (), topic: str | None = None) -> list[Claim]:
