@@ -141,7 +141,7 @@ def _weights(q: Tensor, k: Tensor, beta: float) -> Tensor:
 )
 def positions_unique(trial: Trial) -> Evidence:
     position = torch.arange(LONGEST)
-    turn = position[:, None] * (2 * math.pi / 100)
+    turn = position[:, None].double() * (2 * math.pi / 100)
     tables = {f"width {W}": codes(W, position) for W in (4, 16, 64)}
     tables["one wavelength"] = torch.cat([turn.sin(), turn.cos()], dim=-1)
     judged = ["one wavelength"] if trial.control else [name for name in tables if "width" in name]
