@@ -204,7 +204,7 @@ class Unjudged:
     threshold: str = ""
 
     def __call__(self, evidence: Evidence) -> Verdict:
-        raise AssertionError("nothing was measured")
+        raise AssertionError(f"nothing was measured, but given {evidence}")
 
 
 def unrun(

@@ -4,26 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from difflib import get_close_matches
+from importlib import import_module
 
 from attnlab.claims.base import CLAIMS, TOPICS, Claim
 
-# a topic's files in the ledger's order
-# isort: off
-from attnlab.claims import retrieve, retrieve_noise, retrieve_heads
-from attnlab.claims import handmade, handmade_order, handmade_convolution, handmade_heads
-# isort: on
+__all__ = ["CLAIMS", "chosen"]
 
-__all__ = [
-    "CLAIMS",
-    "chosen",
-    "handmade",
-    "handmade_convolution",
-    "handmade_heads",
-    "handmade_order",
-    "retrieve",
-    "retrieve_heads",
-    "retrieve_noise",
-]
+FILES = (
+    *("retrieve", "retrieve_noise", "retrieve_heads"),
+    *("handmade", "handmade_order", "handmade_convolution", "handmade_heads"),
+    *("temperature", "temperature_masks", "temperature_noise", "temperature_stack"),
+    *("positions",),
+)
+for _file in FILES:
+    import_module(f"attnlab.claims.{_file}")
 
 
 def chosen(names: Sequence[str] = (), topic: str | None = None) -> list[Claim]:
