@@ -5,10 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from difflib import get_close_matches
 
-from attnlab.claims import retrieve
+from attnlab.claims import (  # isort: skip
+    retrieve,
+    kernels,
+    kernels_error,
+    kernels_trig,
+    kernels_draws,
+    kernels_cost,
+    kernels_leak,
+)
 from attnlab.claims.base import CLAIMS, TOPICS, Claim
 
-__all__ = ["CLAIMS", "chosen", "retrieve"]
+__all__ = [
+    "CLAIMS", "chosen", "kernels", "kernels_cost", "kernels_draws", "kernels_error",
+    "kernels_leak", "kernels_trig", "retrieve",
+]
 
 
 def chosen(names: Sequence[str] = (), topic: str | None = None) -> list[Claim]:
