@@ -15,7 +15,7 @@ from torch import Tensor
 from attnlab.charts import Series
 from attnlab.claims.base import Evidence, Figure, Plot, Trial, claim, exponent, over
 from attnlab.claims.judges import Above, Below, exact
-from attnlab.mechanisms import Polynomial
+from attnlab.mechanisms.polynomial import Polynomial
 
 FLOOR = 1e-17  # what a logarithmic axis shows of no error at all
 

@@ -18,7 +18,8 @@ from attnlab.claims.base import Evidence, Plot, Trial, claim, exponent, over
 from attnlab.claims.judges import Below, Between, OnlyWhen
 from attnlab.claims.kernels import normal, seed_of, sphere
 from attnlab.mask import Mask
-from attnlab.mechanisms import Favor, Softmax
+from attnlab.mechanisms.favor import Favor
+from attnlab.mechanisms.softmax import Softmax
 
 TOKENS = 64
 

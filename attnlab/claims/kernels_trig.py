@@ -202,9 +202,7 @@ def _each_step(values: Sequence[float]) -> list[tuple[float, float]]:
     cross near a right angle: positive features are better where q and k point apart, which is
     where the kernel is small and errors do the most harm. Right: better where q.k is well below
     zero, worse where it is above.""",
-    judge=Below(
-        0.0, "squared error of positive minus sin/cos features, at the worst angle"
-    ),
+    judge=Below(0.0, "squared error of positive minus sin/cos features, at the worst angle"),
     control="angles of 120 degrees and more alone",
     reference="Choromanski et al. 2021, Rethinking Attention with Performers",
 )

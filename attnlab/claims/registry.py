@@ -17,8 +17,15 @@ from attnlab.claims import (  # isort: skip
 from attnlab.claims.base import CLAIMS, TOPICS, Claim
 
 __all__ = [
-    "CLAIMS", "chosen", "kernels", "kernels_cost", "kernels_draws", "kernels_error",
-    "kernels_leak", "kernels_trig", "retrieve",
+    "CLAIMS",
+    "chosen",
+    "kernels",
+    "kernels_cost",
+    "kernels_draws",
+    "kernels_error",
+    "kernels_leak",
+    "kernels_trig",
+    "retrieve",
 ]
 
 
