@@ -38,10 +38,9 @@ EXPECTED = {
     "stabiliser-leak": "holds",
 }
 TIMED = ("linear-cost", "constant-state")
+LONG = {("trig-training", 1)}
 CASES = [
-    pytest.param(
-        name, seed, marks=[pytest.mark.slow] if (name, seed) == ("trig-training", 1) else []
-    )
+    pytest.param(name, seed, marks=[pytest.mark.slow] if (name, seed) in LONG else [])
     for name in EXPECTED
     for seed in (0, 1)
 ]
@@ -69,17 +68,24 @@ class Touched(TorchDispatchMode):
 
 
 def work(call: Callable[[], object], times: int = 1) -> float:
-    """In place of `costs.seconds`: no timing is asserted in a test."""
     del times
     with Touched() as touched:
         call()
     return float(touched.count)
 
 
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work in place of time: no timing is asserted in a test."""
+    shorter = {name: (first, 4) for name, (first, _) in kernels_cost.LENGTHS.items()}
+    monkeypatch.setattr(kernels_cost, "LENGTHS", shorter)
+    monkeypatch.setattr(costs, "seconds", work)
+    monkeypatch.setattr(costs, "least_seconds", lambda calls, **_: [work(each) for each in calls])
+
+
+@pytest.mark.usefixtures("counted")
 @pytest.mark.parametrize(("name", "seed"), CASES)
-def test_verdicts(name: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    if name in TIMED:
-        monkeypatch.setattr(costs, "seconds", work)
+def test_verdicts(name: str, seed: int) -> None:
     result = run(name, seed)
     assert result.verdict.outcome == EXPECTED[name], result
     assert result.trusted, result.control
@@ -120,7 +126,6 @@ def test_positive_features_in_the_place_of_sines(monkeypatch: pytest.MonkeyPatch
     }
     monkeypatch.setattr(kernels_trig, "MAPS", swapped)
     assert run("trig-unstable").verdict.outcome == "refuted"
-    assert run("trig-unstable").trusted is False
 
 
 def test_a_state_that_forgets_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,27 +143,25 @@ def test_a_state_that_forgets_is_found_out(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_stabiliser_that_looks_back_alone_does_not_leak(monkeypatch: pytest.MonkeyPatch) -> None:
     own, usual = kernels_leak.own, kernels_leak.usual
-    monkeypatch.setattr(kernels_leak, "usual", lambda q, k, v, w, epsilon: own(q, k, v, w))
+    monkeypatch.setattr(kernels_leak, "usual", lambda q, k, v, w, **_: own(q, k, v, w))
     assert run("stabiliser-leak").verdict.outcome == "refuted"
     monkeypatch.setattr(kernels_leak, "usual", usual)
     monkeypatch.setattr(kernels_leak, "own", lambda q, k, v, w: usual(q, k, v, w, 1e-4))
     assert run("stabiliser-leak").trusted is False  # were attnlab's to leak, the control says so
 
 
+@pytest.mark.usefixtures("counted")
 def test_a_state_that_grows_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(costs, "seconds", work)
-    monkeypatch.setattr(kernels_cost, "Favor", lambda features, **sizes: Softmax(**sizes))
+    monkeypatch.setattr(
+        kernels_cost, "Favor", lambda head_dim, heads, **_: Softmax(head_dim=head_dim, heads=heads)
+    )
     assert run("constant-state").verdict.outcome == "refuted"
 
 
+@pytest.mark.usefixtures("counted")
 def test_a_kernel_by_its_matrix_is_not_linear(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(costs, "seconds", work)
-    monkeypatch.setattr(
-        kernels_cost,
-        "_kernel",
-        lambda q, k, v, features=64, causal=True: kernels_cost._matrix(q, k, v),
-    )
-    monkeypatch.setattr(kernels_cost, "_other_exponents", lambda trial: {})
+    matrix = kernels_cost._matrix
+    monkeypatch.setattr(kernels_cost, "_kernel", lambda q, k, v, **_: matrix(q, k, v))
     assert run("linear-cost").verdict.outcome == "refuted"
 
 
@@ -167,7 +170,7 @@ def test_a_kernel_by_its_matrix_is_not_linear(monkeypatch: pytest.MonkeyPatch) -
 
 def test_maps_by_hand() -> None:
     x = torch.tensor([[2.0, 3.0]], dtype=torch.float64)
-    assert kernels.all_products(x).tolist() == pytest.approx([[4, 6, 6, 9]])
+    assert kernels.all_products(x)[0].tolist() == pytest.approx([4, 6, 6, 9])
     assert kernels.each_product_once(x)[0].tolist() == pytest.approx([4, 6 * 2**0.5, 9])
     w = torch.zeros(1, 2, 2, dtype=torch.float64)
     assert kernels_trig.positive(w, x)[0, 0].tolist() == pytest.approx(

@@ -101,5 +101,5 @@ def _last_longer(k: Tensor, factor: float) -> Tensor:
 
 def _lost(trial: Trial) -> float:
     q, k, v, w = (each.float() for each in _inputs(trial.random(0)))
-    out = usual(q, _last_longer(k, 64.0), v, w, 0.0)
+    out = usual(q, _last_longer(k, 64.0), v, w, epsilon=0.0)
     return float((~out.isfinite()).double().mean())
