@@ -203,7 +203,7 @@ TAYLOR_SIZES = {1: (4, 8, 16, 32), 2: (6, 10, 16, 24), 3: (6, 8, 10, 13)}
     x_a x_b ... of p factors each. The matrix of (q_i.k_j)^p has rank (d + p - 1 choose p), the
     number of products that differ, so no map can do with fewer: about d^p/p! for large d. Random
     features need a number that does not depend on d, only on the lengths: for q = k with
-    |q|^2 = r sqrt(d) it is (e^(4r) - 1)/e^2 for a relative error e. That constant is large: at
+    |q|^2 = r sqrt(d) it is (e^(4r) - 1)/error^2. That constant is large: at
     r = 1 and the error of order 2 it is about 8,300, so up to d of about 130 the Taylor map is
     the smaller one, and for longer q and k (larger r) up to far larger d.""",
     judge=Above(-0.5, "exponent in d of the features that order p needs, minus p; worst of p"),

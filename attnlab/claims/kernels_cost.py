@@ -94,7 +94,7 @@ def _step_error(trial: Trial, name: str, N: int, place: int) -> float:
     times: N C (d + 2 M) in all, with N C numbers in memory. But exact attention need not keep its
     matrix: a fused kernel goes through it in tiles, in linear memory, and fast enough that random
     features pay on a CPU only for sequences of thousands of tokens. "Quadratic memory" is true of
-    the definition alone, quadratic time of every exact way.""",
+    the definition alone, quadratic time of every exact way, in the long run.""",
     judge=Below(1.3, "exponent in N of kernel attention, the larger of time and memory"),
     control="exact attention by its N x N matrix",
     reference="Katharopoulos et al. 2020; Rabe & Staats 2021 for exact attention in linear memory",
