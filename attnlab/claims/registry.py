@@ -15,6 +15,7 @@ FILES = (
     *("handmade", "handmade_order", "handmade_convolution", "handmade_heads"),
     *("temperature", "temperature_masks", "temperature_noise", "temperature_stack"),
     *("positions",),
+    *("kernels", "kernels_error", "kernels_trig", "kernels_draws", "kernels_cost", "kernels_leak"),
 )
 for _file in FILES:
     import_module(f"attnlab.claims.{_file}")
