@@ -245,7 +245,7 @@ def share(hits: int, of: int) -> Figure:
     p, n = hits / of, of
     middle = (p + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
-    return Figure(p, max(0.0, middle - half), min(1.0, middle + half))
+    return Figure(p, 0.0 if hits == 0 else middle - half, 1.0 if hits == of else middle + half)
 
 
 def exponent(points: Sequence[tuple[float, float]]) -> Figure:
