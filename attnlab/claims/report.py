@@ -54,8 +54,11 @@ def stated(claim: Claim) -> str:
 def print_table(results: Sequence[Result], console: Console) -> None:
     table = Table(show_edge=False, pad_edge=False, header_style="bold")
     for name in ("claim", "verdict", "measured", "figure", "threshold", "control", "seconds"):
-        right = "right" if name == "seconds" else "left"
-        table.add_column(name, justify=right, no_wrap=name == "claim")  # ids are to be copied
+        table.add_column(
+            name,
+            justify="right" if name == "seconds" else "left",
+            no_wrap=name == "claim",  # it is to be copied
+        )
     for result in results:
         claim, evidence = CLAIMS[result.name], result.evidence
         table.add_row(
