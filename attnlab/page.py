@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from attnlab.charts import Cell, Chart, escape, number
-from attnlab.files import write_whole
+from attnlab.files import write_text
 
 ROWS = 200  # of a chart's values; more are thinned out
 NARROW = 4  # columns
@@ -226,11 +226,7 @@ def write_page(path: Path, text: str, overwrite: bool = False) -> None:
         raise ValueError(f"{path}: is there already; choose another file or overwrite")
     if not path.parent.is_dir():
         raise ValueError(f"{path}: there is no folder {path.parent}; make it first")
-    write_whole(path, lambda part: _write(part, text))
-
-
-def _write(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")
+    write_text(path, text)
 
 
 def _section(section: Section, first: bool) -> str:

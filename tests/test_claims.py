@@ -19,6 +19,7 @@ from attnlab.claims import CLAIMS, Evidence, Figure, Result, Trial, Verdict, run
 from attnlab.claims.base import Bars, Claim, Plot, Size, exponent, over, share, student
 from attnlab.claims.judges import Above, Below, Between, OnlyWhen, exact
 from attnlab.claims.ledger import ledger
+from attnlab.claims.markdown import markdown
 from attnlab.claims.registry import chosen
 from tests.commands import run as run_command
 
@@ -92,7 +93,7 @@ def test_intervals_cover_as_often_as_they_say() -> None:
     shares = [share(int(row.sum()), 50) for row in hits]
     assert 0.93 < sum(each.ends[0] <= 0.2 <= each.ends[1] for each in shares) / 2000 < 0.975
     assert share(0, 10).ends[0] == 0
-    assert share(10, 10).ends[1] == pytest.approx(1)
+    assert share(10, 10).ends[1] == 1
     assert over([2.0]) == Figure(2.0)
 
 
@@ -177,6 +178,23 @@ def test_the_ledger_is_json(toys: dict[str, Claim]) -> None:
     assert rows[0]["trusted"] is True
     assert rows[0]["control"]["outcome"] == "refuted"
     assert rows[1]["figure"] == {"value": "inf", "low": "-inf", "high": "nan"}
+
+
+def test_the_page_of_the_docs(toys: dict[str, Claim]) -> None:
+    wrong = replace(toys["good"], quoted=True, statement="a_b | <i>*c* `d`")
+    results = [run_one(each, 0, "small") for each in (*toys.values(), wrong)]
+    found = ledger(results, seed=4, size="small")
+    found["claims"][0]["statement"], found["claims"][0]["quoted"] = wrong.statement, True
+    told = markdown(json.loads(json.dumps(found)))
+    assert "5 statements: 3 holds, 1 not run, 1 failed." in told
+    assert "`attnlab claims --size small --seed 4`" in told
+    assert '"a\\_b \\| \\<i>\\*c\\* \\`d\\`"' in told
+    assert "**holds**: f 0; holds if at most 0.5. Control, c: 1." in told
+    assert "**failed: holds**" in told  # a control that said the same
+    assert "not run: needs a model" in told
+    assert {line.split("]")[0][3:] for line in told.splitlines() if line.startswith("| [")} == {
+        *toys
+    }
 
 
 def test_choosing() -> None:

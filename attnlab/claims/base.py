@@ -154,7 +154,8 @@ class Claim:
     judge: Judge
     control: str
     """What is spoilt, or put right, in the control."""
-    measure: Measure
+    measure: Measure | None
+    """None where there is nothing to run: then `needs` says why."""
     quoted: bool = False
     """Stated as people write it, though it is probably wrong."""
     reference: str = ""
@@ -195,6 +196,37 @@ def claim(
     return enter
 
 
+@dataclass(frozen=True)
+class Unjudged:
+    """Of a statement that is entered and not run."""
+
+    name: str = ""
+    threshold: str = ""
+
+    def __call__(self, evidence: Evidence) -> Verdict:
+        raise AssertionError(f"nothing was measured, but given {evidence}")
+
+
+def unrun(
+    name: str,
+    *,
+    reason: str,
+    topic: str,
+    source: Source,
+    statement: str,
+    why: str,
+    quoted: bool = False,
+    reference: str = "",
+) -> None:
+    """Enter a statement that is not run, a theorem or one whose experiment cannot be made yet."""
+    assert topic in TOPICS, topic
+    assert name not in CLAIMS, name
+    CLAIMS[name] = Claim(
+        name, topic, source, statement, " ".join(why.split()), Unjudged(), "", None, quoted,
+        reference, needs=lambda: reason,
+    )  # fmt: skip
+
+
 # Intervals
 
 
@@ -213,7 +245,7 @@ def share(hits: int, of: int) -> Figure:
     p, n = hits / of, of
     middle = (p + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
-    return Figure(p, max(0.0, middle - half), min(1.0, middle + half))
+    return Figure(p, 0.0 if hits == 0 else middle - half, 1.0 if hits == of else middle + half)
 
 
 def exponent(points: Sequence[tuple[float, float]]) -> Figure:

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from difflib import get_close_matches
+from importlib import import_module
 
-from attnlab.claims import retrieve
 from attnlab.claims.base import CLAIMS, TOPICS, Claim
 
-__all__ = ["CLAIMS", "chosen", "retrieve"]
+__all__ = ["CLAIMS", "chosen"]
+
+FILES = (
+    *("retrieve", "retrieve_noise", "retrieve_heads"),
+    *("handmade", "handmade_order", "handmade_convolution", "handmade_heads"),
+    *("temperature", "temperature_masks", "temperature_noise", "temperature_stack"),
+    *("positions",),
+    *("kernels", "kernels_error", "kernels_trig", "kernels_draws", "kernels_cost", "kernels_leak"),
+)
+for _file in FILES:
+    import_module(f"attnlab.claims.{_file}")
 
 
 def chosen(names: Sequence[str] = (), topic: str | None = None) -> list[Claim]:

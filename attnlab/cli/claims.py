@@ -13,10 +13,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from attnlab.claims import CLAIMS, Claim, Result, chosen, run
 from attnlab.claims.base import Size
 from attnlab.claims.ledger import ledger
+from attnlab.claims.markdown import markdown as as_markdown
 from attnlab.claims.page import save_claims, save_playground
 from attnlab.claims.pictures import save_picture
 from attnlab.claims.report import print_one, print_table, stated
-from attnlab.files import write_json
+from attnlab.files import write_json, write_text
 from attnlab.page import check_page
 
 app = App(
@@ -40,6 +41,7 @@ def claims(
     json: Annotated[Path | None, Parameter(help="Write all that was found here.")] = None,
     html: Annotated[Path | None, Parameter(help="Write a page of it here, to look at.")] = None,
     overwrite: Annotated[bool, Parameter(negative="", help="Replace --html.")] = False,
+    markdown: Annotated[Path | None, Parameter(help="Write it here for people to read.")] = None,
     processes: Annotated[int | None, Parameter(help="How many run side by side.")] = None,
     list: Annotated[bool, Parameter(negative="", help="Only say what there is.")] = False,  # noqa: A002
 ) -> None:
@@ -49,8 +51,9 @@ def claims(
         for each in wanted:
             print(f"{each.name}: {stated(each)}")
         return
-    if json is not None and not json.parent.is_dir():
-        raise ValueError(f"{json}: there is no folder {json.parent}; make it first")
+    for path in filter(None, (json, markdown)):
+        if not path.parent.is_dir():
+            raise ValueError(f"{path}: there is no folder {path.parent}; make it first")
     if html is not None:
         check_page(html, overwrite)
     results = run_with_progress(wanted, seed, size, processes)
@@ -62,6 +65,9 @@ def claims(
     if html is not None:
         save_claims(html, found, overwrite)
         print(html)
+    if markdown is not None:
+        write_text(markdown, as_markdown(found))
+        print(markdown)
     if any(each.verdict.outcome == "failed" for each in results):
         sys.exit(1)
 

@@ -30,11 +30,13 @@ export function Opened({ claim, shown, change }: Props) {
             <Prose text={claim.why} />
           </p>
         </Named>
-        <Named name="What was measured">
-          <p>
-            <Prose text={claim.measured} />. It holds if that is {plain(claim.threshold)}.
-          </p>
-        </Named>
+        {claim.measured && (
+          <Named name="What was measured">
+            <p>
+              <Prose text={claim.measured} />. It holds if that is {plain(claim.threshold)}.
+            </p>
+          </Named>
+        )}
         {claim.figure && <Found what="Found" judged={claim} />}
         {control.outcome && <Found what={`Control: ${control.what}`} judged={control} />}
         {claim.trusted === false && (
