@@ -22,6 +22,7 @@ test.each([
   ['1/sqrt(features)', '1/√(features)'],
   ['q = m(mu_a + mu_b)', 'q = m(μ<sub a> + μ<sub b>)'],
   ['beta-hard, pity, phi(q).phi(k)', 'beta-hard, pity, φ(q).φ(k)'],
+  ['1 / (1 + e^(-m(eps - 1)))', '1 / (1 + e<sup −m(ε − 1)>)'],
   ['W_O.', 'W<sub O>.'],
   ['', ''],
   ['_^_^', '_^_^'],
