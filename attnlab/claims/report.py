@@ -22,7 +22,7 @@ STYLE = {
     "not run": "dim",
     "failed": "bold red",
 }
-HEIGHT, WIDEST = 12, 96
+HEIGHT, WIDEST, ROOMY = 12, 96, 120
 
 
 def shown(figure: Figure) -> str:
@@ -52,19 +52,19 @@ def stated(claim: Claim) -> str:
 
 
 def print_table(results: Sequence[Result], console: Console) -> None:
+    """On a narrow terminal what was measured is left to `show`; names are never cut."""
+    wide = console.width >= ROOMY
     table = Table(show_edge=False, pad_edge=False, header_style="bold")
-    for name in ("claim", "verdict", "measured", "figure", "threshold", "control", "seconds"):
-        table.add_column(
-            name,
-            justify="right" if name == "seconds" else "left",
-            no_wrap=name == "claim",  # it is to be copied
-        )
+    table.add_column("claim", no_wrap=True)
+    for name in ("verdict", *(["measured"] if wide else []), "figure", "threshold", "control"):
+        table.add_column(name)
+    table.add_column("seconds", justify="right")
     for result in results:
         claim, evidence = CLAIMS[result.name], result.evidence
         table.add_row(
             claim.name,
             Text(told(result.verdict), STYLE[result.verdict.outcome]),
-            Text(claim.judge.name),
+            *([Text(claim.judge.name)] if wide else []),
             "" if evidence is None else shown(evidence.figure),
             "" if evidence is None else claim.judge.threshold,
             Text(control_told(result), "" if result.trusted in (True, None) else "bold red"),
