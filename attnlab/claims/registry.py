@@ -5,10 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from difflib import get_close_matches
 
-from attnlab.claims import retrieve
 from attnlab.claims.base import CLAIMS, TOPICS, Claim
 
-__all__ = ["CLAIMS", "chosen", "retrieve"]
+# a topic's files in the ledger's order
+# isort: off
+from attnlab.claims import retrieve, retrieve_noise, retrieve_heads
+from attnlab.claims import handmade, handmade_order, handmade_convolution, handmade_heads
+# isort: on
+
+__all__ = [
+    "CLAIMS",
+    "chosen",
+    "handmade",
+    "handmade_convolution",
+    "handmade_heads",
+    "handmade_order",
+    "retrieve",
+    "retrieve_heads",
+    "retrieve_noise",
+]
 
 
 def chosen(names: Sequence[str] = (), topic: str | None = None) -> list[Claim]:

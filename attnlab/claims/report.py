@@ -60,7 +60,7 @@ def print_table(results: Sequence[Result], console: Console) -> None:
         table.add_row(
             claim.name,
             Text(told(result.verdict), STYLE[result.verdict.outcome]),
-            claim.judge.name,
+            Text(claim.judge.name),
             "" if evidence is None else shown(evidence.figure),
             "" if evidence is None else claim.judge.threshold,
             Text(control_told(result), "" if result.trusted in (True, None) else "bold red"),
@@ -79,12 +79,13 @@ def print_one(result: Result, console: Console) -> None:
     console.print(Text(f"Verdict: {told(result.verdict)}", STYLE[result.verdict.outcome]))
     if evidence is None:
         return
-    console.print(f"{claim.judge.name}: {shown(evidence.figure)}; holds if {claim.judge.threshold}")
+    figure = f"{shown(evidence.figure)}; holds if {claim.judge.threshold}"
+    console.print(Text(f"{claim.judge.name}: {figure}"))
     if result.control is not None and result.control_evidence is not None:
         figure = shown(result.control_evidence.figure)
-        console.print(f"Control, {claim.control}: {figure}, {control_told(result)}")
+        console.print(Text(f"Control, {claim.control}: {figure}, {control_told(result)}"))
     for name, value in evidence.details.items():
-        console.print(f"{name}: {value if isinstance(value, str) else number(value)}")
+        console.print(Text(f"{name}: {value if isinstance(value, str) else number(value)}"))
     console.print()
     draw(evidence, console, width)
 
@@ -92,11 +93,11 @@ def print_one(result: Result, console: Console) -> None:
 def draw(evidence: Evidence, console: Console, width: int) -> None:
     drawn, plain = evidence.plot, not console.encoding.startswith("utf")
     if isinstance(drawn, Bars):
-        console.print(drawn.y)
+        console.print(Text(drawn.y))
         values = [(name, figure.value) for name, figure in drawn.values.items()]
         lines = bars(values, width=width, ascii_only=plain)
     else:
-        console.print(f"{drawn.y} by {drawn.x}")
+        console.print(Text(f"{drawn.y} by {drawn.x}"))
         lines = plot(
             drawn.series, width=width, height=HEIGHT, x_log=drawn.x_log, y_log=drawn.y_log,
             ascii_only=plain,

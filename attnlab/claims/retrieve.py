@@ -1,4 +1,4 @@
-"""What one query can retrieve: copying, averaging, noisy keys, one head against two.
+"""What one query can retrieve: copying, averaging, taking a sum apart.
 
 n keys k_i of dimension d, values v_i, weights a = softmax(K q), output c = sum a_i v_i.
 Letters: N trials, n keys, d dimensions.
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from attnlab.charts import Series
 from attnlab.claims.base import Evidence, Figure, Plot, Trial, claim
-from attnlab.claims.judges import Below
+from attnlab.claims.judges import Below, exact
 
 
 def orthonormal(n: int, d: int, random: torch.Generator) -> Tensor:
@@ -73,3 +73,86 @@ def _margin(values: Tensor, wanted: float) -> float:
         middle = (low + high) / 2
         low, high = (low, middle) if _copy_error(values, middle) <= wanted else (middle, high)
     return high
+
+
+@claim(
+    "average-two",
+    topic="retrieve",
+    source="course",
+    statement="orthonormal keys: q = m(k_a + k_b) gives c = (v_a + v_b)/2",
+    why="""The scores are m for a and b and 0 for all others, so a and b have the weight
+    e^m / (2 e^m + n - 2) each. That is 1/2 only if e^m is far above n: the rest keeps the share
+    (n - 2) / (2 e^m + n - 2), and an error of e needs m = ln((n - 2) / 2e). For m = 1/2 the query
+    averages nearly everything. So m must be far above ln n; a large m in words is not enough.""",
+    judge=Below(0.01, "largest |c - (v_a + v_b)/2| / max |v_i - (v_a + v_b)/2| at m = ln(100 n)"),
+    control="m = 1/2",
+)
+def average_two(trial: Trial) -> Evidence:
+    sizes = trial.pick([3, 8, 64, 256], [3, 8, 64, 256, 1024])
+    worst = formula = 0.0
+    lines = []
+    for n in sizes:
+        random = trial.random(n)
+        keys = orthonormal(n, n + 3, random)
+        values = torch.randn(n, 16, generator=random, dtype=torch.float64)
+        m = 0.5 if trial.control else math.log(100 * n)
+        scales = torch.tensor([m, *(0.5 * step for step in range(25))], dtype=torch.float64)
+        weights, outputs = attend(scales[:, None] * (keys[0] + keys[1]), keys, values)
+        theory = scales.exp() / (2 * scales.exp() + n - 2)
+        formula = max(formula, float((weights[:, :2] - theory[:, None]).abs().max()))
+        middle = values[:2].mean(0)
+        errors = (outputs - middle).norm(dim=-1) / (values - middle).norm(dim=-1).max()
+        worst = max(worst, float(errors[0]))
+        pairs = zip(scales[1:].tolist(), weights[1:, :2].sum(-1).tolist(), strict=True)
+        lines.append(Series(f"{n} keys", list(pairs)))
+    return Evidence(
+        Figure(worst),
+        Plot("m", "weight on a and b together", lines),
+        details={"largest error of the formula e^m / (2 e^m + n - 2)": formula},
+    )
+
+
+@claim(
+    "subspace-recovery",
+    topic="retrieve",
+    source="course",
+    statement="if v_a lies in span A and v_b in an orthogonal span, a matrix M = A A^T recovers "
+    "v_a from v_a + v_b",
+    why="""Let the columns of A be an orthonormal basis, v_a = A x. Then M v_a = A (A^T A) x =
+    A x = v_a, and A^T v_b = 0, so M (v_a + v_b) = v_a: one head may bring a sum of two values, and
+    a linear layer after it takes them apart. If the spans meet at an angle t, then cos(t) of v_b
+    comes through. A basis that is not orthonormal needs M = A (A^T A)^-1 A^T.""",
+    judge=exact("largest |M(v_a + v_b) - v_a| / |v_a|"),
+    control="spans that meet at 60 degrees",
+)
+def subspace_recovery(trial: Trial) -> Evidence:
+    sizes = [(2, 5), (3, 11), (7, 16), (11, 29)]  # dimensions of each span, of the values
+    repeats = trial.pick(8, 100)
+    errors: dict[int, float] = dict.fromkeys(range(30, 91, 5), 0.0)
+    plain = 0.0
+    for case, (r, d) in enumerate(sizes):
+        for repeat in range(repeats):
+            random = trial.random(case, repeat)
+            both = orthonormal(2 * r, d, random)
+            basis, apart = both[:r].mT, both[r:].mT  # (d, r)
+            x, y = torch.randn(2, r, generator=random, dtype=torch.float64)
+            y = y * (x.norm() / y.norm())
+            for degrees in errors:
+                angle = math.radians(degrees)
+                other = math.cos(angle) * basis + math.sin(angle) * apart
+                error = (basis @ (basis.mT @ (basis @ x + other @ y)) - basis @ x).norm() / x.norm()
+                errors[degrees] = max(errors[degrees], float(error))
+            skewed = basis @ torch.randn(r, r, generator=random, dtype=torch.float64)
+            wrong = skewed @ (skewed.mT @ (skewed @ x)) - skewed @ x
+            plain = max(plain, float(wrong.norm() / (skewed @ x).norm()))
+    theory = [(float(at), math.cos(math.radians(at))) for at in errors]
+    return Evidence(
+        Figure(errors[60 if trial.control else 90]),
+        Plot(
+            "angle between the spans, degrees",
+            "largest error, relative to v_a",
+            [Series("measured", [(float(at), e) for at, e in errors.items()]),
+             Series("cos(angle)", theory)],
+        ),
+        details={"largest error of A A^T where A is not orthonormal": plain},
+    )  # fmt: skip
