@@ -11,6 +11,8 @@ from attnlab.claims.base import CLAIMS, TOPICS, Claim
 # isort: off
 from attnlab.claims import retrieve, retrieve_noise, retrieve_heads
 from attnlab.claims import handmade, handmade_order, handmade_convolution, handmade_heads
+from attnlab.claims import kernels, kernels_error, kernels_trig, kernels_draws
+from attnlab.claims import kernels_cost, kernels_leak
 # isort: on
 
 __all__ = [
@@ -20,6 +22,12 @@ __all__ = [
     "handmade_convolution",
     "handmade_heads",
     "handmade_order",
+    "kernels",
+    "kernels_cost",
+    "kernels_draws",
+    "kernels_error",
+    "kernels_leak",
+    "kernels_trig",
     "retrieve",
     "retrieve_heads",
     "retrieve_noise",
