@@ -13,11 +13,17 @@ from attnlab.claims import retrieve, retrieve_noise, retrieve_heads
 from attnlab.claims import handmade, handmade_order, handmade_convolution, handmade_heads
 from attnlab.claims import kernels, kernels_error, kernels_trig, kernels_draws
 from attnlab.claims import kernels_cost, kernels_leak
+from attnlab.claims import efficient, efficient_bigbird, efficient_synthesizer
+from attnlab.claims import efficient_sequence
 # isort: on
 
 __all__ = [
     "CLAIMS",
     "chosen",
+    "efficient",
+    "efficient_bigbird",
+    "efficient_sequence",
+    "efficient_synthesizer",
     "handmade",
     "handmade_convolution",
     "handmade_heads",
