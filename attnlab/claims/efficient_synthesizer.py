@@ -211,8 +211,6 @@ def synthesizer_faster(trial: Trial) -> Evidence:
     }
     return Evidence(
         over([row[at] / row[len(lengths) + at] for row in rows]),
-        Plot(
-            "tokens", "milliseconds of CPU time", [Series(*x) for x in lines.items()], True, True
-        ),
+        Plot("tokens", "milliseconds of CPU time", [Series(*x) for x in lines.items()], True, True),
         details={f"exponent in n, {name}": exponent(x).value for name, x in lines.items()},
     )

@@ -13,8 +13,8 @@ from attnlab.claims import retrieve, retrieve_noise, retrieve_heads
 from attnlab.claims import handmade, handmade_order, handmade_convolution, handmade_heads
 from attnlab.claims import kernels, kernels_error, kernels_trig, kernels_draws
 from attnlab.claims import kernels_cost, kernels_leak
-from attnlab.claims import efficient, efficient_bigbird, efficient_synthesizer
-from attnlab.claims import efficient_sequence
+from attnlab.claims import efficient, efficient_linformer, efficient_bigbird
+from attnlab.claims import efficient_synthesizer, efficient_sequence, efficient_distance
 # isort: on
 
 __all__ = [
@@ -22,6 +22,8 @@ __all__ = [
     "chosen",
     "efficient",
     "efficient_bigbird",
+    "efficient_distance",
+    "efficient_linformer",
     "efficient_sequence",
     "efficient_synthesizer",
     "handmade",
