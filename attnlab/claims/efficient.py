@@ -113,8 +113,8 @@ def attention_of(model: Any, tokenizer: Any, text: str, n: int) -> Tensor:
 def low_rank(trial: Trial) -> Evidence:
     n, count = trial.pick(128, 256), trial.pick(3, 6)
     drawn = [random_attention(trial.random(i), 12, n, 32) for i in range(count)]
-    errors, details = {"random q and k": _by_rank(drawn, n)}, {}
-    judged = drawn
+    errors, judged = {"random q and k": _by_rank(drawn, n)}, drawn
+    details: dict[str, float | str] = {}
     if not trial.control:
         judged, details = _trained(trial, n, count)
         order = torch.rand(judged[0].shape, generator=trial.random()).argsort(-1)

@@ -122,7 +122,7 @@ def _copy_accuracy(
         logits, wanted = model(ids)[:, distance:], ids[:, :-distance]
         if step < steps:
             optimiser.zero_grad()
-            F.cross_entropy(logits.flatten(0, 1), wanted.flatten()).backward()  # type: ignore[no-untyped-call]
+            F.cross_entropy(logits.flatten(0, 1), wanted.flatten()).backward()
             nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimiser.step()
     return float((logits.argmax(-1) == wanted).float().mean())

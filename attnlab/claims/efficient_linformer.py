@@ -104,7 +104,7 @@ def _learn(
         q, k = batch(16)
         difference = linformer.weights(q, k, Mask()) - exact.weights(q, k, Mask())
         optimiser.zero_grad()
-        difference.square().sum().backward()  # type: ignore[no-untyped-call]
+        difference.square().sum().backward()
         optimiser.step()
 
 
