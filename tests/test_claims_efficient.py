@@ -47,7 +47,7 @@ EXPECTED = {
     "long-range": "holds",
     "universality": "not run",
 }
-LONG = ("low-rank", "synthesizer-compare", "long-range", "bigbird-longer")
+LONG = ("low-rank", "synthesizer-compare", "long-range", "bigbird-longer", "sequence-cost")
 CASES = [
     pytest.param(name, seed, marks=[pytest.mark.slow] if name in LONG and seed else [])
     for name in EXPECTED

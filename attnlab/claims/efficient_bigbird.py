@@ -151,11 +151,11 @@ def _mixing(table: Tensor, hops: Sequence[int]) -> Points:
     statement="block-sparse attention takes sequences several times longer in the same memory",
     why="""Attention by its matrix holds two n x n arrays (scores, weights); block-sparse attention
     holds copies of W L keys and values for each block, about n W (2 d + L) numbers. So the factor
-    is no constant: it is about n / (W L (1 + d/L)), grows with the length that the matrix can take,
+    is no constant: it is about 2 n / (W (2 d + L)), grows with the length that the matrix can take,
     and is below 1 for short sequences. The paper's 8 was measured against such a matrix. Exact
     attention that is computed tile by tile (FlashAttention) holds no matrix, takes linear
-    memory too, and no copies: against it nothing is gained in memory, only in time (the
-    control).""",
+    memory too, and no copies: against it nothing is gained in memory (the control); time is
+    another matter.""",
     judge=OnlyWhen(
         Above(3.0, "tokens of bigbird over tokens of exact attention, in the same memory"),
         "the number of tokens that fit with the matrix",

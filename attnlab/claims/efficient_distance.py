@@ -67,7 +67,7 @@ def _recurrent_model(distance: int) -> nn.Module:
     reference=VASWANI + "; Hochreiter and Schmidhuber 1997, Long short-term memory",
 )
 def long_range(trial: Trial) -> Evidence:
-    steps, repeats = trial.pick((80, 3), (300, 3))
+    steps, repeats = trial.pick((100, 3), (300, 3))
     judged = NEAR if trial.control else FAR
     distances = [judged] if trial.control else trial.pick([NEAR, FAR], [NEAR, 4, 8, FAR, 32])
     lines: dict[str, Points] = {"attention": [], "LSTM": [], "chance": []}
@@ -138,7 +138,7 @@ unrun(
     one token that sees all and is seen by all. And with arbitrary precision and an encoder and a
     decoder it simulates any Turing machine. Both say that weights exist, not that training finds
     them, nor how many layers it takes; the same paper shows a task that takes full attention
-    one layer and sparse attention about n layers.""",
+    a few layers, whatever n is, and sparse attention about n layers.""",
     reason="a theorem about all functions: no experiment can decide it",
     reference=f"{ZAHEER}; Yun et al. 2020, O(n) connections are expressive enough, "
     "arXiv 2006.04862",

@@ -111,7 +111,7 @@ def _crossover(layer: Layer, d: int) -> int:
 
 def _times(trial: Trial) -> dict[str, Points]:
     """Of both in time, as fast as PyTorch has them."""
-    lengths, d = trial.pick([256, 512, 1024, 2048], [256, 512, 1024, 2048, 4096]), 64
+    lengths, d = trial.pick([512, 1024, 2048, 4096], [512, 1024, 2048, 4096, 8192]), 64
     with seeded(trial.random()):
         network = nn.RNN(d, d, batch_first=True)
     softmax = Softmax(head_dim=d, heads=1)
@@ -173,7 +173,7 @@ def chain(out: Tensor) -> int:
     alone=True,
 )
 def longer_free(trial: Trial) -> Evidence:
-    lengths, W = trial.pick([512, 1024, 2048, 4096], [512, 1024, 2048, 4096, 8192]), 32
+    lengths, W = trial.pick([1024, 2048, 4096, 8192], [1024, 2048, 4096, 8192, 16384]), 32
     with seeded(trial.random()):
         layer = MultiHead(W, 1)
     calls = [
