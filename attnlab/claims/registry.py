@@ -16,6 +16,8 @@ FILES = (
     *("temperature", "temperature_masks", "temperature_noise", "temperature_stack"),
     *("positions",),
     *("kernels", "kernels_error", "kernels_trig", "kernels_draws", "kernels_cost", "kernels_leak"),
+    *("efficient", "efficient_linformer", "efficient_bigbird"),
+    *("efficient_synthesizer", "efficient_sequence", "efficient_distance"),
 )
 for _file in FILES:
     import_module(f"attnlab.claims.{_file}")
