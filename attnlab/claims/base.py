@@ -154,7 +154,8 @@ class Claim:
     judge: Judge
     control: str
     """What is spoilt, or put right, in the control."""
-    measure: Measure
+    measure: Measure | None
+    """None where there is nothing to run: then `needs` says why."""
     quoted: bool = False
     """Stated as people write it, though it is probably wrong."""
     reference: str = ""
@@ -193,6 +194,37 @@ def claim(
         return measure
 
     return enter
+
+
+@dataclass(frozen=True)
+class Unjudged:
+    """Of a statement that is entered and not run."""
+
+    name: str = ""
+    threshold: str = ""
+
+    def __call__(self, evidence: Evidence) -> Verdict:
+        raise AssertionError("nothing was measured")
+
+
+def unrun(
+    name: str,
+    *,
+    reason: str,
+    topic: str,
+    source: Source,
+    statement: str,
+    why: str,
+    quoted: bool = False,
+    reference: str = "",
+) -> None:
+    """Enter a statement that is not run, a theorem or one whose experiment cannot be made yet."""
+    assert topic in TOPICS, topic
+    assert name not in CLAIMS, name
+    CLAIMS[name] = Claim(
+        name, topic, source, statement, " ".join(why.split()), Unjudged(), "", None, quoted,
+        reference, needs=lambda: reason,
+    )  # fmt: skip
 
 
 # Intervals

@@ -44,7 +44,7 @@ def run_one(claim: Claim, seed: int, size: Size) -> Result:
     """The experiment and its control; whatever goes wrong becomes the verdict "failed"."""
     begin = time.perf_counter()
     missing = claim.needs() if claim.needs is not None else ""
-    if missing:
+    if missing or claim.measure is None:
         return Result(claim.name, Verdict("not run", missing))
     try:
         evidence = claim.measure(Trial(seed, size))
