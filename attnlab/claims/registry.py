@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from difflib import get_close_matches
 
-from attnlab.claims import retrieve
+from attnlab.claims import (
+    own,
+    retrieve,
+    trained,
+    trained_knowledge,
+    trained_vision,
+    trained_words,
+)
 from attnlab.claims.base import CLAIMS, TOPICS, Claim
 
 __all__ = ["CLAIMS", "chosen", "retrieve"]
