@@ -5,17 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from difflib import get_close_matches
 
-from attnlab.claims import (
-    own,
-    retrieve,
-    trained,
-    trained_knowledge,
-    trained_vision,
-    trained_words,
-)
+# The order is the ledger's
+# isort: off
+from attnlab.claims import retrieve
+from attnlab.claims import trained
+from attnlab.claims import trained_words
+from attnlab.claims import trained_knowledge
+from attnlab.claims import trained_vision
+from attnlab.claims import own
+
+# isort: on
 from attnlab.claims.base import CLAIMS, TOPICS, Claim
 
-__all__ = ["CLAIMS", "chosen", "retrieve"]
+__all__ = [
+    "CLAIMS",
+    "chosen",
+    "own",
+    "retrieve",
+    "trained",
+    "trained_knowledge",
+    "trained_vision",
+    "trained_words",
+]
 
 
 def chosen(names: Sequence[str] = (), topic: str | None = None) -> list[Claim]:

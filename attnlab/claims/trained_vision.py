@@ -14,7 +14,14 @@ from attnlab.claims.judges import exact
 from attnlab.models import ViT, ViTConfig
 
 # image, channels, patch, width: they all differ
-SHAPES = ((6, 3, 2, 8), (15, 1, 5, 12), (12, 4, 3, 20), (28, 2, 7, 16), (16, 3, 1, 4), (9, 5, 9, 24))
+SHAPES = (
+    (6, 3, 2, 8),
+    (15, 1, 5, 12),
+    (12, 4, 3, 20),
+    (28, 2, 7, 16),
+    (16, 3, 1, 4),
+    (9, 5, 9, 24),
+)
 
 
 @claim(
@@ -40,10 +47,12 @@ def patches_are_convolution(trial: Trial) -> Evidence:
             random = trial.random(number, repeat)
             vit = _vit(side, channels, patch, width, random)
             images = torch.randn(3, channels, side, side, generator=random, dtype=torch.float64)
+            weight, bias = vit.patches.weight, vit.patches.bias
+            assert bias is not None
             embedded = vit.patches(images).flatten(2).mT  # (B, N, W)
             for order in points:
                 flat = _flattened(images, patch, channel_last=order == "channel last")
-                linear = flat @ vit.patches.weight.flatten(1).mT + vit.patches.bias
+                linear = flat @ weight.flatten(1).mT + bias
                 worst[order] = max(worst[order], float((linear - embedded).abs().max()))
         for order, error in worst.items():
             points[order].append((float(patch), max(error, 1e-17)))

@@ -35,10 +35,10 @@ Sentence = tuple[str, str, str, str]
     "the name it stands for",
     why="""Some heads of trained encoders follow grammar: for 'the doctor near the lake sleeps' one
     can compare a(sleeps, doctor) with a(sleeps, lake). Of 72 heads some will do well by luck, so
-    for each kind the best is chosen on one half of the sentences and measured on the other. Position
-    alone must not help, so in half of the sentences the subject (or the name) is the nearer
-    word and in half the further one: a head that always takes the nearer word gets 50%. The result
-    says that a head prefers the right word, not that the model needs that head.""",
+    for each kind the best is chosen on one half of the sentences and measured on the other.
+    Position alone must not help, so in half of the sentences the subject (or the name) is the
+    nearer word and in half the further one: a head that always takes the nearer word gets 50%. The
+    result says that a head prefers the right word, not that the model needs that head.""",
     reference="Clark et al. 2019, What does BERT look at?, arXiv 1906.04341",
     judge=Above(0.7, "share of new sentences where the best head prefers the right word (MiniLM)"),
     control="the untrained twin",
@@ -103,7 +103,9 @@ def _pronouns(draw: random.Random, count: int) -> list[Sentence]:
         one, two = (other, wanted) if nearer else (wanted, other)
         told, verb = draw.choice(("told", "asked", "wrote to")), draw.choice(VERBS)
         first = draw.choice(FIRST)
-        found.append((f"{first} {one} {told} {two} that {pronoun} {verb} .", pronoun, wanted, other))
+        found.append(
+            (f"{first} {one} {told} {two} that {pronoun} {verb} .", pronoun, wanted, other)
+        )
     return found
 
 
@@ -116,7 +118,12 @@ def _titles(draw: random.Random, count: int) -> list[Sentence]:
         verb, last = draw.choice(VERBS), draw.choice(("smith", "brown", "miller", "young"))
         first = draw.choice(FIRST)
         found.append(
-            (f"{first} {one} and {two} are here , and {title} {last} {verb} .", title, wanted, other)
+            (
+                f"{first} {one} and {two} are here , and {title} {last} {verb} .",
+                title,
+                wanted,
+                other,
+            )
         )
     return found
 
@@ -228,8 +235,7 @@ def _gradient(reader: Reader, text: str, generator: torch.Generator, directions:
     """(T,): length of the gradient at each token's embedding, over random directions."""
     inputs = dict(reader.subject.prepare(Wish(text)).inputs)
     model = reader.subject.model
-    embed = model.get_input_embeddings  # type: ignore[operator]
-    vectors = embed()(inputs.pop("input_ids")).detach().requires_grad_()
+    vectors = model.get_input_embeddings()(inputs.pop("input_ids")).detach().requires_grad_()
     mean = model(inputs_embeds=vectors, **inputs).last_hidden_state[0].mean(0)  # (W,)
     found = []
     for _ in range(directions):
