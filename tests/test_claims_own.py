@@ -62,7 +62,7 @@ def test_leaving_out_without_the_rest_growing(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_weights_that_do_not_compete(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(own, "weigh", lambda scores, kind: scores.sigmoid())
+    monkeypatch.setattr(own, "weigh", lambda scores, _: scores.sigmoid())
     own._parked.cache_clear()
     try:
         assert measured("off-by-one") == "holds"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from functools import lru_cache
 from typing import Any
 
@@ -104,8 +105,6 @@ def test_rank_correlation_by_hand() -> None:
 
 def test_generated_sentences_favour_no_place() -> None:
     """In half of them the right word is the nearer one, and each word stands once."""
-    import random
-
     for make in trained_words.MAKERS.values():
         nearer = 0
         for text, word, wanted, other in make(random.Random(0), 40):
@@ -134,9 +133,10 @@ def measured(name: str) -> str:
 def test_without_a_mask_it_looks_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     class Blind:
         def read(self, text: str) -> Read:
+            del text
             return Read(Any, torch.full((1, 2, 5, 5), 0.2))  # type: ignore[arg-type]
 
-    monkeypatch.setattr(trained, "trained", lambda name: Blind())
+    monkeypatch.setattr(trained, "trained", lambda _: Blind())
     assert measured("causal-backwards") == "refuted"
 
 
@@ -151,10 +151,8 @@ def test_patches_in_another_order(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_model_that_never_read_knows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = knowledge.learned
-    monkeypatch.setattr(
-        knowledge, "learned", lambda seed, size, corpus="": real(seed, size, "none")
-    )
+    none = knowledge.learned(0, "small", "none")
+    monkeypatch.setattr(knowledge, "learned", lambda *_: none)
     assert measured("pretraining-gives-knowledge") == "refuted"
     assert measured("name-origin-bias") != "holds"
 

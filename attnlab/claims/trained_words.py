@@ -214,21 +214,27 @@ def _changes(reader: Reader, one: str, other: str, word: str) -> Tensor:
 def gradient_at_attended(trial: Trial) -> Evidence:
     reader = trained("minilm")
     of: dict[str, list[float]] = {}
+    dealt: list[float] = []
     for number, text in enumerate(TEXTS[: trial.pick(6, len(TEXTS))]):
         read = reader.read(text)
         words = ~torch.tensor(read.sequence.special)
         gradient = _gradient(reader, text, trial.random(number))[words]
-        order = torch.arange(int(words.sum()))
-        if trial.control:
-            order = torch.randperm(len(order), generator=trial.random(number, 1))
-        received = read.weights.mean((1, 2))[:, words][:, order]  # (L, words)
+        received = read.weights.mean((1, 2))[:, words]  # (L, words)
         of.setdefault("all layers", []).append(rank_correlation(received.mean(0), gradient))
         for layer, each in enumerate(received, 1):
             of.setdefault(f"layer {layer}", []).append(rank_correlation(each, gradient))
+        dealt.append(_dealt(received.mean(0), gradient, trial.random(number, 1)))
+    of["dealt to other words"] = dealt
     return Evidence(
-        over(of["all layers"]),
+        over(dealt if trial.control else of["all layers"]),
         Bars("rank correlation with the gradient", {name: over(v) for name, v in of.items()}),
     )
+
+
+def _dealt(one: Tensor, other: Tensor, generator: torch.Generator, deals: int = 50) -> float:
+    """The mean over many orders of the first: what chance would give, without its noise."""
+    orders = [torch.randperm(len(one), generator=generator) for _ in range(deals)]
+    return sum(rank_correlation(one[order], other) for order in orders) / deals
 
 
 def _gradient(reader: Reader, text: str, generator: torch.Generator, directions: int = 4) -> Tensor:
