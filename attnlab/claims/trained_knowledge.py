@@ -58,9 +58,9 @@ SCALES: dict[Size, Scale] = {
         reading=16, asking=5, scratch=15, made_up=300,
     ),
     "full": Scale(
-        {"people": 600, "tellings": 1, "distractors": 1},
-        {"width": 96, "layers": 2, "heads": 4},
-        reading=14, asking=4, scratch=30, made_up=1000,
+        {"people": 600, "tellings": 1, "wordings": 1, "distractors": 0},
+        {"width": 64, "layers": 1, "heads": 4},
+        reading=14, asking=5, scratch=15, made_up=1000,
     ),
 }  # fmt: skip
 
