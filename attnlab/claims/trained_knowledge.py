@@ -60,7 +60,7 @@ SCALES: dict[Size, Scale] = {
     "full": Scale(
         {"people": 600, "tellings": 1, "wordings": 1, "distractors": 0},
         {"width": 64, "layers": 1, "heads": 4},
-        reading=14, asking=5, scratch=15, made_up=1000,
+        reading=24, asking=7, scratch=15, made_up=1000,
     ),
 }  # fmt: skip
 
