@@ -33,12 +33,17 @@ def write_whole(path: Path, write: Callable[[Path], None]) -> None:
 
 
 def write_json(path: Path, data: Any) -> None:
-    text = json.dumps(data, indent=2) + "\n"
-    write_whole(path, lambda part: _write_text(part, text))
+    write_text(path, json.dumps(data, indent=2) + "\n")
 
 
-def _write_text(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")
+def write_text(path: Path, text: str) -> None:
+    """As UTF-8; a mistake in it is told before anything is written."""
+    content = text.encode("utf-8")
+
+    def write(part: Path) -> None:
+        part.write_bytes(content)
+
+    write_whole(path, write)
 
 
 def _sync(path: Path) -> None:

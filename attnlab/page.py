@@ -1,16 +1,19 @@
-"""One self-contained HTML file: no script, nothing from elsewhere, for any screen and for paper."""
+"""One self-contained HTML file, nothing from elsewhere: `page` has figures and no script,
+`script_page` carries data and the built script that draws it."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from attnlab.charts import Cell, Chart, escape, number
-from attnlab.files import write_whole
+from attnlab.files import write_text
 
 ROWS = 200  # of a chart's values; more are thinned out
 NARROW = 4  # columns
@@ -127,8 +130,7 @@ class Section:
 
 def page(title: str, sections: Iterable[Section]) -> str:
     """The whole file; the first section is the summary and set larger. All texts are plain text."""
-    digest = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
-    policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    policy = _policy(f"style-src {_hash(STYLE)}")
     body = "\n".join(_section(each, i == 0) for i, each in enumerate(sections))
     return f"""<!doctype html>
 <html lang="en">
@@ -150,16 +152,81 @@ def page(title: str, sections: Iterable[Section]) -> str:
 """
 
 
+def script_page(
+    title: str,
+    script: str,
+    style: str,
+    data: dict[str, Any] | None = None,
+    *,
+    data_id: str = "attnlab-data",
+    blocks: Sequence[bytes] = (),
+) -> str:
+    """A page that `script` draws in #attnlab from `data`, JSON in an element of its own, and from
+    `blocks` of bytes. Only this script and this style may run: their hashes are the policy."""
+    script = script.replace("</script", "<\\/script")
+    policy = _policy(
+        f"script-src {_hash(script)}", f"style-src {_hash(style)}", "img-src data: blob:"
+    )
+    title = escape(title)
+    carried = "".join(
+        f'<script type="text/plain" data-block="{number}">'
+        f"{base64.b64encode(block).decode('ascii')}</script>\n"
+        for number, block in enumerate(blocks)
+    )
+    if data is not None:
+        element = f'<script type="application/json" id="{data_id}">{_inline(data)}</script>\n'
+        carried = element + carried
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="referrer" content="no-referrer">\n'
+        f"<title>{title}</title>\n<style>{style}</style>\n</head>\n<body>\n"
+        f'<div id="attnlab"><noscript>{title}: this page draws with JavaScript.</noscript></div>\n'
+        f"{carried}<script>{script}</script>\n</body>\n</html>\n"
+    )
+
+
+def _policy(*allowed: str) -> str:
+    """Nothing but what is allowed here."""
+    return "; ".join(["default-src 'none'", *allowed, "base-uri 'none'", "form-action 'none'"])
+
+
+def _inline(data: dict[str, Any]) -> str:
+    """JSON that cannot end the element it stands in; half surrogates stay escaped."""
+    return json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def _hash(text: str) -> str:
+    digest = base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
+    return f"'sha256-{digest}'"
+
+
+def picture(chart: Chart) -> str:
+    """The drawing alone, as a file of its own: an SVG with the page's style."""
+    start, rest = chart.svg.split(">", 1)
+    ground = "svg { background: var(--page); padding: 8px; font-family: system-ui, sans-serif; }"
+    return f"{start}><style>{STYLE}{ground}</style>{rest}"
+
+
+def check_page(path: Path, overwrite: bool) -> None:
+    """Before anything is computed for it."""
+    if path.is_dir():
+        raise ValueError(f"{path}: is a folder; name a file, as {path.name or 'page'}.html")
+    if path.suffix not in (".html", ".htm"):
+        raise ValueError(f"{path}: a page is written as HTML; name it NAME.html")
+    if not path.parent.is_dir():
+        raise ValueError(f"{path}: there is no folder {path.parent}; make it first")
+    if path.exists() and not overwrite:
+        raise ValueError(f"{path}: is there already; give --overwrite or another name")
+
+
 def write_page(path: Path, text: str, overwrite: bool = False) -> None:
     if path.exists() and not overwrite:
         raise ValueError(f"{path}: is there already; choose another file or overwrite")
     if not path.parent.is_dir():
         raise ValueError(f"{path}: there is no folder {path.parent}; make it first")
-    write_whole(path, lambda part: _write(part, text))
-
-
-def _write(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")
+    write_text(path, text)
 
 
 def _section(section: Section, first: bool) -> str:

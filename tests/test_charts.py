@@ -29,7 +29,9 @@ from attnlab.charts import (
     reliability_chart,
 )
 from attnlab.charts.scales import Axis, extent, fitted, log_ticks, tick_texts, ticks, width_of
-from attnlab.page import STYLE, Figure, Section, Table, Tile, page, write_page
+from attnlab.charts.terminal import bars as terminal_bars
+from attnlab.charts.terminal import plot
+from attnlab.page import STYLE, Figure, Section, Table, Tile, page, picture, write_page
 
 NAMESPACE = "{http://www.w3.org/2000/svg}"
 HOSTILE = [
@@ -328,8 +330,8 @@ def test_refused() -> None:
         lines(Series("a", [(0, 1), (1, 1)], [(0, 1)]))
     with pytest.raises(ValueError, match="not finite"):
         lines(Series("a", [(0, 1)]), marks=[Mark("m", x=math.nan)])
-    with pytest.raises(ValueError, match="begin at zero"):
-        bars(Bar("a", -1))
+    with pytest.raises(ValueError, match="y of zero or less"):
+        lines(Series("a", [(1, 0)]), y_log=True)
     with pytest.raises(ValueError, match="header's 2 cells"):
         page("t", [Section("s", tables=[Table(("a", "b"), [("c",)])])])
 
@@ -469,3 +471,54 @@ def test_write_page(tmp_path: Path) -> None:
     assert path.read_text() == "new"
     with pytest.raises(ValueError, match="there is no folder"):
         write_page(tmp_path / "no" / "audit.html", "new")
+
+
+def test_bars_below_zero() -> None:
+    chart = bars(Bar("up", 3.0), Bar("down", -1.0, (-2.0, 0.5)))
+    root = ElementTree.fromstring(chart.svg)
+    drawn = root.iter(f"{NAMESPACE}rect")
+    up, down = ([float(each.attrib[name]) for name in ("x", "width")] for each in drawn)
+    assert down[0] + down[1] == pytest.approx(up[0], abs=0.2)  # both begin at zero
+    assert up[1] == pytest.approx(3 * down[1], rel=0.01)
+
+
+def test_a_logarithmic_height() -> None:
+    chart = lines(
+        Series("a", [(1, 1), (2, 10), (3, 100)], [(0, 2), (5, 20), (50, 200)]), y_log=True
+    )
+    dots = ElementTree.fromstring(chart.svg).iter(f"{NAMESPACE}circle")
+    one, ten, hundred = (float(dot.attrib["cy"]) for dot in dots)
+    assert one - ten == pytest.approx(ten - hundred, abs=0.2)
+    assert {"1", "10", "100"} <= set(texts_of(chart))
+
+
+def test_a_picture_stands_by_itself() -> None:
+    text = picture(lines(Series("a", [(1, 1), (2, 2)])))
+    root = ElementTree.fromstring(text)
+    assert root.tag == f"{NAMESPACE}svg"
+    assert "--s0" in (root[0].text or "")
+    assert "http" not in text.replace(NAMESPACE.strip("{}"), "")
+
+
+def test_lines_in_a_terminal_by_hand() -> None:
+    up, level = Series("up", [(1, 1), (10, 10), (100, 100)]), Series("level", [(1, 10), (100, 10)])
+    drawn = plot([up, level], width=16, height=3, x_log=True, y_log=True, ascii_only=True)
+    assert [line.plain for line in drawn] == [
+        "100 |        aaa",
+        "    |bbbaaaaabbb",
+        "  1 |aaa        ",
+        "    +-----------",
+        "     1       100",
+        "     a up",
+        "     b level",
+    ]
+
+
+def test_what_a_terminal_cannot_show_is_left_out() -> None:
+    assert [line.plain for line in plot([], width=40, height=5)] == ["no values"]
+    odd = Series("a", [(0, 1), (1, -1), (math.nan, 1), (2, math.inf)])
+    assert plot([odd], width=40, height=5, x_log=True, y_log=True)[0].plain == "no values"
+    one = plot([Series("a", [(3, 3)])], width=40, height=5)
+    assert any("\u2800" < letter < "\u28ff" for line in one for letter in line.plain)
+    told = [line.plain for line in terminal_bars([("a", 2.0), ("bc", -1.0)], width=24)]
+    assert told == [" a ████████ 2", "bc ████ −1"]

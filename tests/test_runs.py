@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from attnlab.charts.terminal import canvas
 from attnlab.runs import print_run, print_runs, reading
-from attnlab.runs.curves import canvas, chart, smooth
+from attnlab.runs.curves import chart, smooth
 from attnlab.runs.reading import find_runs, read_metrics
 
 MODEL = {"model": "decoder", "attention": "softmax", "width": 48, "bias": True, "tie": False}

@@ -1,5 +1,5 @@
-// Two files from the same sources: look.js for a page (a plain script, so that its hash can stand in
-// the page's content security policy) and widget.js for notebooks (a module, as anywidget wants it).
+// One build for each file: scripts for pages (plain ones, so that their hashes can stand in a page's
+// content security policy) and widget.js for notebooks (a module, as anywidget wants it).
 // No names with hashes, no dates, no maps: the same sources give the same bytes.
 
 import { readFileSync } from 'node:fs';
@@ -15,14 +15,35 @@ const licence: Plugin = {
   },
 };
 
+interface Made {
+  entry: string;
+  folder: string;
+  format: 'es' | 'iife';
+  style: string;
+}
+
+// By name: that of the script and of the mode that builds it.
+const MADE: Record<string, Made> = {
+  look: { entry: 'src/main.ts', folder: 'looking', format: 'iife', style: 'look' },
+  widget: { entry: 'src/widget.ts', folder: 'looking', format: 'es', style: 'look' },
+  claims: { entry: 'src/report/claims/main.tsx', folder: 'claims', format: 'iife', style: 'claims' },
+  playground: {
+    entry: 'src/playground/main.tsx',
+    folder: 'claims',
+    format: 'iife',
+    style: 'playground',
+  },
+};
+
 export default defineConfig(({ mode }) => {
-  const widget = mode === 'widget';
+  const name = mode in MADE ? mode : 'look'; // tests have a mode of their own
+  const made = MADE[name];
   return {
     define: { 'process.env.NODE_ENV': '"production"' },
     plugins: [licence],
     build: {
       target: 'es2022',
-      outDir: '../attnlab/looking/static',
+      outDir: `../attnlab/${made.folder}/static`,
       emptyOutDir: false,
       copyPublicDir: false,
       reportCompressedSize: false,
@@ -30,11 +51,11 @@ export default defineConfig(({ mode }) => {
       cssMinify: true,
       rolldownOptions: { output: { minify: true } }, // else a module keeps its spaces
       lib: {
-        entry: widget ? 'src/widget.ts' : 'src/main.ts',
-        formats: [widget ? 'es' : 'iife'],
+        entry: made.entry,
+        formats: [made.format],
         name: 'attnlabLook',
-        fileName: () => (widget ? 'widget.js' : 'look.js'),
-        cssFileName: 'look',
+        fileName: () => `${name}.js`,
+        cssFileName: made.style,
       },
     },
     test: { include: ['src/**/*.test.ts'], environment: 'node' },

@@ -18,8 +18,6 @@ from attnlab.charts.scales import (
     extent,
     fitted,
     number,
-    tick_texts,
-    ticks,
     width_of,
 )
 
@@ -139,6 +137,7 @@ def line_chart(
     x_label: str,
     y_label: str,
     x_log: bool = False,
+    y_log: bool = False,
     x_percent: bool = False,
     percent: bool = False,
     x_range: tuple[float, float] | None = None,
@@ -159,7 +158,10 @@ def line_chart(
         raise ValueError(f"{title}: a mark that is not finite; leave it out")
     if x_log and min([*xs, *(x_range or ())], default=1.0) <= 0:
         raise ValueError(f"{title}: x of zero or less on a logarithmic axis; leave it out")
-    ys += [end for each in series for pair in each.band for end in pair if math.isfinite(end)]
+    if y_log and min([*ys, *(y_range or ())], default=1.0) <= 0:
+        raise ValueError(f"{title}: y of zero or less on a logarithmic axis; leave it out")
+    ends = [end for each in series for pair in each.band for end in pair if math.isfinite(end)]
+    ys += [end for end in ends if end > 0 or not y_log]  # a band may reach down to 0
     names = [each.name for each in series]
     direct = 1 < len(series) <= 3 and max(map(width_of, names)) <= 90
     kinds = [f"s{i % COLOURS}{' thin' if i >= COLOURS else ''}" for i in range(len(series))]
@@ -168,11 +170,10 @@ def line_chart(
         if len(series) > 1 and not direct
         else ([], 0.0)
     )
-    low, high = extent(y_range or ys)
-    left = max(map(width_of, tick_texts(ticks(low, high), percent)), default=0.0) + 10
+    y = Axis(*extent(y_range or ys, y_log), top + HEIGHT - 2 * LINE - 6, top + LINE + 12, y_log)
+    left = max(map(width_of, y.texts(percent)), default=0.0) + 10
     right = WIDTH - (max(map(width_of, names)) + 14 if direct else EDGE)
     x = Axis(*extent(x_range or xs, x_log), left, right, x_log)
-    y = Axis(low, high, top + HEIGHT - 2 * LINE - 6, top + LINE + 12)
     parts = [*legend, *_grid(x, y, (x_label, y_label), x_percent, percent)]
     for each, kind in zip(series, kinds, strict=True):
         parts += _drawn_series(each, kind, x, y, (x_percent, percent))
@@ -264,15 +265,15 @@ def bar_chart(
     percent: bool = False,
     mark: tuple[str, float] | None = None,
 ) -> Chart:
-    """Horizontal bars from zero, with their values; `beside` names the second bars if any."""
+    """Horizontal bars from zero, with their values; `beside` names the second bars if any.
+
+    Where a value is negative, zero stands inside, and the bar grows to the left."""
     numbers = [
         end
         for bar in bars
         for end in (bar.value, bar.beside, *(bar.interval or ()))
         if end is not None and math.isfinite(end)
     ]
-    if any(each < 0 for each in numbers):
-        raise ValueError(f"{title}: a bar of {min(numbers)}; bars begin at zero")
     twice = any(bar.beside is not None for bar in bars)
     legend, top = _legend([value, beside], ["thick s0", "thick s5"]) if twice else ([], 0.0)
     top += LINE + 2 if mark else 4
@@ -280,8 +281,9 @@ def bar_chart(
     left = min(max((width_of(bar.label) for bar in bars), default=0.0), WIDTH * 0.44) + 8
     shown = [number(bar.value, percent) for bar in bars]
     room = max(map(width_of, shown), default=0.0) + 12
-    high = max([*numbers, *([mark[1]] if mark else [])], default=0.0) or 1.0
-    x = Axis(0.0, min(high, HUGE), left, WIDTH - room)
+    numbers += [mark[1]] if mark else []
+    low, high = min([0.0, *numbers]), max([0.0, *numbers])
+    x = Axis(max(low, -HUGE), min(high, HUGE) if low < high else 1.0, left, WIDTH - room)
     parts, bottom = [*legend], top + pitch * len(bars)
     for i, bar in enumerate(bars):
         parts += _drawn_bar(bar, x, top + pitch * i + 12, beside, percent)
@@ -289,7 +291,7 @@ def bar_chart(
         parts.append(_line(x(mark[1]), top - 2, x(mark[1]), bottom, "mark"))
         middle = min(max(x(mark[1]), width_of(mark[0]) / 2), WIDTH - width_of(mark[0]) / 2)
         parts.append(_text(middle, top - 7, mark[0], "middle", "dim"))
-    parts.append(_line(left, top - 2, left, bottom, "axis"))
+    parts.append(_line(x(0.0), top - 2, x(0.0), bottom, "axis"))
     rows = [
         (bar.label, _with_interval(bar.value, bar.interval, percent), number(bar.beside, percent))
         for bar in bars
@@ -300,19 +302,22 @@ def bar_chart(
 
 
 def _drawn_bar(bar: Bar, x: Axis, middle: float, beside: str, percent: bool) -> list[str]:
-    text, end = number(bar.value, percent), x.start
+    zero = x(0.0)
+    text, end = number(bar.value, percent), zero
     parts = [_text(x.start - 8, middle + 4.5, fitted(bar.label, x.start - 8), "end")]
     if math.isfinite(bar.value):
-        end = x(bar.value)
+        end = max(zero, x(bar.value))
         tip = f"{bar.label}: {text}"
-        parts.append(_rect(x.start, middle - 8, end - x.start, 15, "bar s0", tip))
+        begin = min(zero, x(bar.value))
+        parts.append(_rect(begin, middle - 8, end - begin, 15, "bar s0", tip))
     if bar.interval and _finite(bar.interval):
         low, end = x(bar.interval[0]), max(end, x(bar.interval[1]))
         parts.append(_line(low, middle, end, middle, "whisker"))
         parts += [_line(at, middle - 4, at, middle + 4, "whisker") for at in (low, end)]
     if bar.beside is not None and math.isfinite(bar.beside):
         tip = f"{bar.label}, {beside}: {number(bar.beside, percent)}"
-        parts.append(_rect(x.start, middle + 9, x(bar.beside) - x.start, 7, "bar s5", tip))
+        begin, width = min(zero, x(bar.beside)), abs(x(bar.beside) - zero)
+        parts.append(_rect(begin, middle + 9, width, 7, "bar s5", tip))
     return [*parts, _text(end + 6, middle + 4.5, text, kind="halo")]
 
 

@@ -58,6 +58,11 @@ app.command(
     name="look",
     help="See what a model attends to: one page that works offline.",
 )
+app.command(
+    "attnlab.cli.claims:app",
+    name="claims",
+    help="What is said about attention, run and judged.",
+)
 app.command("attnlab.cli.runs:app", name="runs", help="List training runs, or show one.")
 
 

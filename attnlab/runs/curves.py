@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from attnlab.charts.terminal import canvas
 from attnlab.runs.reading import (
     LAST_STEP,
     SHOWN,
@@ -92,50 +93,3 @@ def distinct(values: Sequence[float]) -> list[str]:
         if len(set(texts)) == len(set(values)):
             break
     return texts
-
-
-def canvas(points: Sequence[Point], width: int, height: int, ascii_only: bool) -> list[str]:
-    """The curve alone. A braille character is two dots wide and four high."""
-    across, down = (1, 1) if ascii_only else (2, 4)
-    dots = dots_of(points, width * across, height * down)
-    if ascii_only:
-        return ["".join(" *"[(x, y) in dots] for x in range(width)) for y in range(height)]
-    bits = [[0x00] * width for _ in range(height)]
-    for x, y in dots:
-        bits[y // 4][x // 2] |= ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))[x % 2][y % 4]
-    return ["".join(chr(0x2800 + each) if each else " " for each in row) for row in bits]
-
-
-def dots_of(points: Sequence[Point], columns: int, rows: int) -> set[tuple[int, int]]:
-    """The mean of each column's points, joined by lines; row 0 is the highest."""
-    steps, values = ([point[i] for point in points] for i in (0, 1))
-    first, span = min(steps), max(steps) - min(steps)
-    high, extent = max(values), max(values) - min(values)
-    gathered: dict[int, list[float]] = {}
-    for step, value in points:
-        column = round((step - first) / span * (columns - 1)) if span else 0
-        gathered.setdefault(column, []).append(value)
-    dots: set[tuple[int, int]] = set()
-    left = before = None
-    for x, found in sorted(gathered.items()):
-        mean = sum(found) / len(found)
-        y = round((high - mean) / extent * (rows - 1)) if extent else (rows - 1) // 2
-        y = min(max(y, 0), rows - 1)  # the mean may round to just beyond the extremes
-        if left is None or before is None:
-            dots.add((x, y))
-        else:
-            dots |= line_between(left, before, x, y)
-        left, before = x, y
-    return dots
-
-
-def line_between(left: int, before: int, x: int, y: int) -> set[tuple[int, int]]:
-    """Every dot after the first; a steep line fills its columns from top to bottom."""
-    dots, last = set(), before
-    for column in range(left + 1, x + 1):
-        row = round(before + (y - before) * (column - left) / (x - left))
-        step = 1 if row >= last else -1
-        dots |= {(column, each) for each in range(last + step, row, step)}
-        dots.add((column, row))
-        last = row
-    return dots

@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import save_file
 
 import attnlab
-from attnlab.files import write_json, write_whole
+from attnlab.files import write_json, write_text, write_whole
 from attnlab.models import Model, create
 from attnlab.models.base import CONFIG, WEIGHTS, load_weights
 from attnlab.training.checkpoint import newest_good
@@ -77,7 +77,7 @@ class Run:
             (self.folder / WEIGHTS).unlink(missing_ok=True)
         rows = [row for row in self.metrics() if row["step"] <= step]
         text = "".join(json.dumps(row) + "\n" for row in rows)
-        write_whole(self.folder / METRICS, lambda part: _write(part, text))
+        write_text(self.folder / METRICS, text)
 
     @contextmanager
     def append(self) -> Iterator[IO[str]]:
@@ -155,7 +155,3 @@ def _same(old: dict[str, Any], new: dict[str, Any], path: Path) -> None:
             raise ValueError(
                 f"{path}: the run has {name} {was!r}, not {now!r}; resume with the same settings"
             )
-
-
-def _write(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attnlab.files import write_whole
+from attnlab.files import write_text
 from attnlab.tasks.knowledge.answers import answer
 from attnlab.tasks.knowledge.data import most_common_answer, read_pairs, read_questions
 from attnlab.tasks.knowledge.material import WORLD, load_knowledge
@@ -67,11 +67,7 @@ def write_predictions(path: str | Path, predictions: Sequence[str], overwrite: b
         raise ValueError(f"{path}: is there already; give --overwrite or another name")
     text = "".join(" ".join(line.split()) + "\n" for line in predictions)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, lambda part: _write(part, text))
-
-
-def _write(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")
+    write_text(path, text)
 
 
 def baseline(

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from attnlab.files import write_whole
+from attnlab.files import write_text
 from attnlab.models import Decoder
 from attnlab.tasks.knowledge.answers import NEW_TOKENS, candidates, reach
 from attnlab.tasks.knowledge.data import Library, Relation, documents_about
@@ -99,8 +99,4 @@ class Remembered(Source):
 def write_self_made(path: Path, made: Sequence[SelfMade]) -> None:
     text = "".join(json.dumps(asdict(each), ensure_ascii=False) + "\n" for each in made)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, lambda part: _save(part, text))
-
-
-def _save(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")
+    write_text(path, text)

@@ -10,12 +10,11 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from typing import Annotated
 
-from attnlab.files import write_whole
+from attnlab.files import write_text
 from attnlab.tasks.knowledge.world_words import (
     ATTRIBUTES,
     CITIES,
@@ -114,7 +113,7 @@ class World:
         folder.mkdir(parents=True, exist_ok=True)
         for path, lines in contents.items():
             text = "".join(f"{line}\n" for line in lines)
-            write_whole(path, partial(_write, text=text))
+            write_text(path, text)
 
 
 def make_world(config: WorldConfig) -> World:
@@ -297,7 +296,3 @@ def _questions(people: list[Person], attributes: tuple[str, ...]) -> list[tuple[
         for person in people
         for attribute in attributes
     ]
-
-
-def _write(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8", newline="\n")

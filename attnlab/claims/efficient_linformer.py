@@ -1,0 +1,184 @@
+"""Linformer: where its projections of n keys to r come from, and whom they mix.
+
+softmax(q (E k)^T / sqrt(d)) F v, with E and F (r, n) learned.
+Letters: B batch, n tokens, d head size, M value size, r rank.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from attnlab.charts import Series
+from attnlab.claims.base import Evidence, Figure, Plot, Trial, claim, over
+from attnlab.claims.efficient import LINFORMER, best_error
+from attnlab.claims.handmade_order import seeded
+from attnlab.claims.judges import Above, Below
+from attnlab.claims.kernels import normal
+from attnlab.mask import Mask
+from attnlab.mechanisms.linformer import Linformer
+from attnlab.mechanisms.softmax import Softmax
+
+
+@claim(
+    "linformer-svd",
+    topic="efficient",
+    source="course",
+    statement="Linformer's projections come from a singular value decomposition",
+    quoted=True,
+    why="""Linformer computes softmax(q (E k)^T / sqrt(d)) F v with E and F learned once and used
+    for every input. The decomposition A = U S V^T belongs to one input, and costs more than
+    the attention it would save; in the paper it is the argument that low rank is enough, not
+    the method. By Eckart and Young no matrix of rank r is nearer to A than its truncation: that
+    is the bound, and learned projections stay well above it, between it and random ones. Even
+    E = F = V_r^T put into Linformer's formula does not reach it, because the softmax is taken of
+    projected scores.""",
+    judge=Below(1.05, "error over that of the truncated decomposition, rank 8 of 32"),
+    control="A V_r V_r^T, with V_r of each input's own decomposition",
+    reference=LINFORMER,
+)
+def linformer_svd(trial: Trial) -> Evidence:
+    ranks = trial.pick([4, 8, 16], [1, 2, 4, 8, 16, 24])
+    ways = ("decomposition", "learned", "not trained", "V_r in Linformer's formula")
+    lines: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
+    figure = Figure(math.nan)
+    for r in ranks:
+        repeats = range(trial.pick(3, 5) if r == 8 else 1)
+        found = [_linformer_errors(trial, r, repeat) for repeat in repeats]
+        for name in ways:
+            lines[name].append((float(r), over([each[name] for each in found]).value))
+        if r == 8:
+            judged = "decomposition" if trial.control else "learned"
+            figure = over([each[judged] / each["bound"] for each in found])
+    return Evidence(
+        figure,
+        Plot("rank", "relative error of the weights, n = 32", [Series(*x) for x in lines.items()]),
+        details={f"error at rank 8, {name}": dict(lines[name])[8.0] for name in ways},
+    )
+
+
+def _linformer_errors(trial: Trial, r: int, repeat: int) -> dict[str, float]:
+    """Of projections learned on inputs of one kind, on other inputs of that kind."""
+    n, d, random = 32, 8, trial.random(r, repeat)
+    codes = torch.randn(2, n, d, generator=random)
+
+    def batch(size: int) -> tuple[Tensor, Tensor]:
+        """q and k (B, 1, n, d): partly the position, which is the same in all, partly not."""
+        q, k = 1.5 * codes[:, None, None] + torch.randn(2, size, 1, n, d, generator=random)
+        return q, k
+
+    exact = Softmax(head_dim=d, heads=1)
+    with seeded(random):
+        linformer = Linformer(head_dim=d, heads=1, max_length=n, rank=r)
+    q, k = batch(64)
+    A = exact.weights(q, k, Mask())  # (B, 1, n, n)
+    first = _error(linformer.weights(q, k, Mask()).detach(), A)
+    if not trial.control:
+        _learn(linformer, exact, batch, trial.pick(150, 800))
+    V = torch.linalg.svd(A)[2][..., :r, :]  # (B, 1, r, n)
+    formula = ((q @ (V @ k).mT) * d**-0.5).softmax(-1) @ V
+    return {
+        "bound": float((best_error(A.double(), r) * A.norm(dim=(-2, -1))).norm() / A.norm()),
+        "decomposition": _error(A @ V.mT @ V, A),
+        "learned": _error(linformer.weights(q, k, Mask()).detach(), A),
+        "not trained": first,
+        "V_r in Linformer's formula": _error(formula, A),
+    }
+
+
+def _error(got: Tensor, wanted: Tensor) -> float:
+    return float((got - wanted).norm() / wanted.norm())
+
+
+def _learn(
+    linformer: Linformer, exact: Softmax, batch: Callable[[int], tuple[Tensor, Tensor]], steps: int
+) -> None:
+    """E and F by gradient descent on the error of the weights, on fresh inputs."""
+    optimiser = torch.optim.Adam(linformer.parameters(), lr=0.03)
+    for step in range(steps):
+        for group in optimiser.param_groups:
+            group["lr"] = 0.03 * (1 - step / steps)
+        q, k = batch(16)
+        difference = linformer.weights(q, k, Mask()) - exact.weights(q, k, Mask())
+        optimiser.zero_grad()
+        difference.square().sum().backward()
+        optimiser.step()
+
+
+@claim(
+    "linformer-not-causal",
+    topic="efficient",
+    source="paper",
+    statement="one projection over the whole sequence mixes all positions, so the output at t "
+    "depends on later tokens",
+    why="""Row a of E k is sum_s E_as k_s over all s, and so is row a of F v. A query at t looks at
+    these sums, in which token s > t has gone in with its coefficient: a mask on the r rows cannot
+    take it out again, because no row belongs to a position. A decoder with it would see what it is
+    to predict, and lose nothing in training while being useless in use. attnlab therefore refuses
+    a causal mask for it. Softmax attention masks pairs, before any sum (the control).""",
+    judge=Above(1e-6, "smallest change of the outputs before a token that is replaced"),
+    control="softmax attention with a causal mask",
+    reference=LINFORMER,
+)
+def linformer_not_causal(trial: Trial) -> Evidence:
+    changes: dict[str, list[float]] = {"linformer": [], "softmax, causal": []}
+    for n, d, M, r in ((5, 3, 2, 4), (11, 4, 7, 3), (23, 8, 5, 6), (47, 5, 3, 2)):
+        for repeat in range(trial.pick(5, 50)):
+            for name, found in _earlier_changes(trial.random(n, repeat), n, d, M, r).items():
+                changes[name].append(found)
+    lines = [Series(name, by_place) for name, by_place in _changes_by_place(trial.random()).items()]
+    judged = changes["softmax, causal" if trial.control else "linformer"]
+    return Evidence(
+        Figure(min(judged)),
+        Plot("position of the output; token 16 of 24 is replaced", "change", lines),
+        details={
+            "instances": len(judged),
+            "largest change, softmax with a causal mask": max(changes["softmax, causal"]),
+            "attnlab's linformer with a causal mask": _refusal(),
+        },
+    )
+
+
+def _replaced(random: torch.Generator, n: int, d: int, M: int, r: int, s: int) -> dict[str, Tensor]:
+    """(n,): by how much each output changes when the token at s becomes another."""
+    q, k, v = normal(random, 1, 1, n, d), normal(random, 1, 1, n, d), normal(random, 1, 1, n, M)
+    with seeded(random):
+        linformer = Linformer(head_dim=d, heads=1, max_length=n, rank=r).double()
+    q2, k2, v2 = q.clone(), k.clone(), v.clone()
+    for x in (q2, k2, v2):
+        x[:, :, s] = normal(random, x.shape[-1])
+    softmax = Softmax(head_dim=d, heads=1)
+    found = {}
+    for name, mechanism, mask in (
+        ("linformer", linformer, Mask()),
+        ("softmax, causal", softmax, Mask(causal=True)),
+    ):
+        with torch.no_grad():
+            difference = mechanism(q2, k2, v2, mask) - mechanism(q, k, v, mask)
+        found[name] = difference[0, 0].norm(dim=-1)
+    return found
+
+
+def _earlier_changes(random: torch.Generator, n: int, d: int, M: int, r: int) -> dict[str, float]:
+    s = int(torch.randint(1, n, (), generator=random))
+    changes = _replaced(random, n, d, M, r, s)
+    return {name: float(change[:s].max()) for name, change in changes.items()}
+
+
+def _changes_by_place(random: torch.Generator) -> dict[str, list[tuple[float, float]]]:
+    changes = _replaced(random, 24, 8, 8, 6, 15)
+    return {
+        name: [(t + 1.0, float(change[t])) for t in range(24)] for name, change in changes.items()
+    }
+
+
+def _refusal() -> str:
+    q = torch.zeros(1, 1, 3, 2)
+    try:
+        Linformer(head_dim=2, heads=1, max_length=3, rank=2)(q, q, q, Mask(causal=True))
+    except ValueError:
+        return "refused"
+    return "computed"

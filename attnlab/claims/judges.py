@@ -1,0 +1,127 @@
+"""Judges: a threshold, and what it means for an interval to lie on one side of it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import groupby
+
+from attnlab.charts import number
+from attnlab.claims.base import Evidence, Figure, Outcome, Verdict
+
+
+@dataclass(frozen=True)
+class Below:
+    """Holds where the whole interval is at most the limit, refuted where all of it is above."""
+
+    limit: float
+    name: str
+
+    @property
+    def threshold(self) -> str:
+        return f"at most {number(self.limit)}"
+
+    def __call__(self, evidence: Evidence) -> Verdict:
+        return Verdict(self.outcome(evidence.figure))
+
+    def outcome(self, figure: Figure) -> Outcome:
+        low, high = figure.ends
+        if math.isnan(low) or math.isnan(high):
+            return "undecided"
+        return "holds" if high <= self.limit else "refuted" if low > self.limit else "undecided"
+
+
+@dataclass(frozen=True)
+class Above:
+    """Holds where the whole interval is at least the limit, refuted where all of it is below."""
+
+    limit: float
+    name: str
+
+    @property
+    def threshold(self) -> str:
+        return f"at least {number(self.limit)}"
+
+    def __call__(self, evidence: Evidence) -> Verdict:
+        return Verdict(self.outcome(evidence.figure))
+
+    def outcome(self, figure: Figure) -> Outcome:
+        low, high = figure.ends
+        if math.isnan(low) or math.isnan(high):
+            return "undecided"
+        return "holds" if low >= self.limit else "refuted" if high < self.limit else "undecided"
+
+
+@dataclass(frozen=True)
+class Between:
+    """Holds where the whole interval lies between the two, refuted where all of it is outside."""
+
+    low: float
+    high: float
+    name: str
+
+    @property
+    def threshold(self) -> str:
+        return f"{number(self.low)} to {number(self.high)}"
+
+    def __call__(self, evidence: Evidence) -> Verdict:
+        return Verdict(self.outcome(evidence.figure))
+
+    def outcome(self, figure: Figure) -> Outcome:
+        low, high = figure.ends
+        if math.isnan(low) or math.isnan(high):
+            return "undecided"
+        if low >= self.low and high <= self.high:
+            return "holds"
+        return "refuted" if high < self.low or low > self.high else "undecided"
+
+
+def exact(name: str, tolerance: float = 1e-9) -> Below:
+    """An identity: float64, the largest error of many random instances."""
+    return Below(tolerance, name)
+
+
+@dataclass(frozen=True)
+class OnlyWhen:
+    """Judges each value of a condition: all, none, or from which value on.
+
+    `at_least`: the statement is expected to hold from some value of the condition upwards;
+    otherwise up to some value. If what was found is no such range, all values are listed.
+    """
+
+    inner: Below | Above | Between
+    condition: str
+    at_least: bool = True
+
+    @property
+    def name(self) -> str:
+        return self.inner.name
+
+    @property
+    def threshold(self) -> str:
+        return self.inner.threshold
+
+    def __call__(self, evidence: Evidence) -> Verdict:
+        assert evidence.sweep, "a sweep over the condition is missing"
+        found = [(at, self.inner.outcome(figure)) for at, figure in sorted(evidence.sweep)]
+        outcomes = {outcome for _, outcome in found}
+        if len(outcomes) == 1:
+            return Verdict(outcomes.pop())
+        if "holds" not in outcomes:
+            return Verdict("refuted" if "refuted" in outcomes else "undecided")
+        if "refuted" not in outcomes:
+            return Verdict("undecided")
+        return Verdict("holds only when", self._range([(at, o == "holds") for at, o in found]))
+
+    def _range(self, found: list[tuple[float, bool]]) -> str:
+        runs = [(holds, [at for at, _ in each]) for holds, each in groupby(found, lambda x: x[1])]
+        good = [places for holds, places in runs if holds]
+        if self.at_least and len(good) == 1 and runs[-1][0]:
+            return f"{self.condition} is at least {number(good[0][0])}"
+        if not self.at_least and len(good) == 1 and runs[0][0]:
+            return f"{self.condition} is at most {number(good[0][-1])}"
+        places = ", ".join(
+            number(each[0]) if len(each) == 1 else f"{number(each[0])} to {number(each[-1])}"
+            for each in good
+        )
+        return f"{self.condition} is {places} (of {number(found[0][0])} to {number(found[-1][0])})"

@@ -1,0 +1,286 @@
+"""Attention as a kernel: exact identities, and what feature maps they lead to.
+
+Weights are kernel(q, k) over their sum, with kernel(q, k) = exp(q.k / sqrt(d)) for softmax.
+Letters: n keys or queries, d dimensions, C features, p order of a Taylor polynomial.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from attnlab.charts import Series
+from attnlab.claims.base import Evidence, Figure, Plot, Trial, claim, exponent, over
+from attnlab.claims.judges import Above, Below, exact
+from attnlab.mechanisms.polynomial import Polynomial
+
+FLOOR = 1e-17  # what a logarithmic axis shows of no error at all
+
+
+def normal(random: torch.Generator, *shape: int) -> Tensor:
+    return torch.randn(*shape, generator=random, dtype=torch.float64)
+
+
+def sphere(random: torch.Generator, n: int, d: int, square: float) -> Tensor:
+    """(n, d): random directions, each of this squared length."""
+    x = normal(random, n, d)
+    return x * math.sqrt(square) / x.norm(dim=-1, keepdim=True)
+
+
+def seed_of(random: torch.Generator) -> int:
+    """For what takes a seed: never the one its own inputs were drawn with, whose numbers it would
+    draw again."""
+    return int(torch.randint(2**40, (), generator=random))
+
+
+def shown(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Errors as a logarithmic axis can show them."""
+    return [(at, max(error, FLOOR)) for at, error in points]
+
+
+@claim(
+    "gaussian-factor",
+    topic="kernels",
+    source="course",
+    statement="exp(q.k/sqrt(d)) = exp(|q|^2/2s^2) Gauss(q,k) exp(|k|^2/2s^2), s^2 = sqrt(d)",
+    why="""Gauss(q,k) = exp(-|q - k|^2/2s^2), and |q - k|^2 = |q|^2 - 2 q.k + |k|^2. So the product
+    on the right is exp(q.k/s^2), whatever q and k are, and s^2 = sqrt(d) makes it the softmax
+    kernel. The factor with |q|^2 is the same for all keys of a query and cancels in the weights;
+    the one with |k|^2 does not. Softmax attention is a Gaussian kernel smoother whose long keys
+    count more.""",
+    judge=exact("largest relative error"),
+    control="s^2 = d, as if s were the divisor sqrt(d)",
+)
+def gaussian_factor(trial: Trial) -> Evidence:
+    sizes, repeats = (1, 2, 3, 5, 8, 13, 21, 34, 64), trial.pick(5, 50)
+    right, wrong = [], []
+    for d in sizes:
+        errors = [_factor_errors(trial.random(d, each), d) for each in range(repeats)]
+        right.append((float(d), max(error for error, _ in errors)))
+        wrong.append((float(d), max(error for _, error in errors)))
+    worst = max(error for _, error in (wrong if trial.control else right))
+    lines = [Series("s^2 = sqrt(d)", shown(right)), Series("s^2 = d", shown(wrong))]
+    return Evidence(
+        Figure(worst),
+        Plot("dimension d", "largest relative error", lines, x_log=True, y_log=True),
+        details={"instances": repeats * len(sizes)},
+    )
+
+
+def _factor_errors(random: torch.Generator, d: int) -> tuple[float, float]:
+    """With s^2 = sqrt(d) and with s^2 = d, on queries and keys of lengths that all differ."""
+    q, k = (
+        normal(random, n, d) * torch.rand(n, 1, generator=random, dtype=torch.float64) * 3
+        for n in (7, 11)
+    )
+    true = (q @ k.mT / math.sqrt(d)).exp()  # (7, 11)
+    errors = []
+    for square in (math.sqrt(d), float(d)):
+        long_q, long_k = ((x.square().sum(-1) / (2 * square)).exp() for x in (q, k))
+        gauss = (-(q[:, None] - k[None]).square().sum(-1) / (2 * square)).exp()  # (7, 11)
+        errors.append(float((long_q[:, None] * gauss * long_k[None] / true - 1).abs().max()))
+    return errors[0], errors[1]
+
+
+@claim(
+    "fourier-variance",
+    topic="kernels",
+    source="course",
+    quoted=True,
+    statement="draw w ~ N(0, s^2 I): then the mean of cos w.(q - k) is Gauss(q,k)",
+    why="""For w ~ N(0, t^2 I) the mean of cos w.x is exp(-t^2 |x|^2/2), the characteristic
+    function of a normal distribution. Gauss(q,k) = exp(-|q - k|^2/2s^2) therefore needs
+    t = 1/s: a kernel that is wide in space is narrow in frequency (Bochner's theorem, w is drawn
+    from the kernel's Fourier transform). With t = s the result is the Gaussian of width 1/s
+    instead, which is right at s = 1 alone; attention has s = d^(1/4), 2.8 at d = 64. Right:
+    w ~ N(0, I/s^2), or inputs divided by s and w ~ N(0, I).""",
+    judge=Below(0.05, "largest |mean of cosines - Gauss|"),
+    control="w ~ N(0, I/s^2)",
+    reference="Rahimi & Recht 2007, Random Features for Large-Scale Kernel Machines",
+)
+def fourier_variance(trial: Trial) -> Evidence:
+    widths = [2 ** (power / 2) for power in range(-2, 4)]  # s = 1/2 to 2.8
+    draws, repeats = trial.pick(4096, 65536), 5
+    stated, right = (
+        [[_cosine_error(trial.random(i), s, power, draws) for s in widths] for i in range(repeats)]
+        for power in (1, -1)
+    )
+    chosen = right if trial.control else stated
+    lines = [
+        Series(name, [(s, over(errors).value) for s, *errors in zip(widths, *rows, strict=True)])
+        for name, rows in (("w ~ N(0, s^2 I)", stated), ("w ~ N(0, I/s^2)", right))
+    ]
+    at_one = widths.index(1.0)
+    return Evidence(
+        over([max(errors) for errors in chosen]),
+        Plot("width s of the kernel", "largest error", lines, x_log=True),
+        details={"largest error at s = 1 alone": max(errors[at_one] for errors in chosen)},
+    )
+
+
+def _cosine_error(random: torch.Generator, s: float, power: int, draws: int) -> float:
+    """At distances of half, one and two widths, with w ~ N(0, s^(2 power) I)."""
+    apart = torch.cat([sphere(random, 1, 8, (times * s) ** 2) for times in (0.5, 1, 2)])  # (3, 8)
+    w = normal(random, draws, 8) * s**power  # (C, 8)
+    found = (w @ apart.mT).cos().mean(0)  # (3,)
+    return float((found - (-apart.square().sum(-1) / (2 * s * s)).exp()).abs().max())
+
+
+def all_products(x: Tensor) -> Tensor:
+    """attnlab's own map, (n, d) -> (n, d^2)."""
+    phi = Polynomial(head_dim=x.shape[-1], heads=1).phi(x)
+    return phi.over(torch.zeros((), dtype=x.dtype))
+
+
+def each_product_once(x: Tensor) -> Tensor:
+    """(n, d) -> (n, d (d + 1) / 2): x_a x_b = x_b x_a, so one of the two with a factor sqrt(2)."""
+    first, second = torch.triu_indices(x.shape[-1], x.shape[-1])
+    scale = torch.full((len(first),), math.sqrt(2), dtype=x.dtype)
+    scale[first == second] = 1
+    return x[:, first] * x[:, second] * scale
+
+
+@claim(
+    "polynomial-two",
+    topic="kernels",
+    source="course",
+    statement="(q.k)^2 = phi(q).phi(k) with d^2 features",
+    why="""(q.k)^2 = (sum_a q_a k_a)(sum_b q_b k_b) = sum_ab (q_a q_b)(k_a k_b), so phi(x) holds
+    the d^2 products x_a x_b. Since x_a x_b = x_b x_a, half of them suffice: d (d + 1) / 2
+    features, the mixed ones times sqrt(2). The squares x_a^2 alone do not: they give
+    sum_a q_a^2 k_a^2. Costs of attention with this map grow with d^2 where those of the kernel
+    itself grow with d, but they are linear in the number of tokens.""",
+    judge=exact("largest |phi(q).phi(k) - (q.k)^2| / (|q| |k|)^2"),
+    control="the d squares x_a^2 alone",
+)
+def polynomial_two(trial: Trial) -> Evidence:
+    sizes, repeats = (1, 2, 3, 5, 8, 13, 24), trial.pick(4, 40)
+    maps: dict[str, Callable[[Tensor], Tensor]] = {
+        "all d^2 products": all_products,
+        "each product once": each_product_once,
+        "squares alone": torch.square,
+    }
+    errors = {
+        name: [
+            (float(d), max(_square_error(trial.random(d, i), d, phi) for i in range(repeats)))
+            for d in sizes
+        ]
+        for name, phi in maps.items()
+    }
+    worst = {name: max(error for _, error in points) for name, points in errors.items()}
+    lines = [Series(name, shown(points)) for name, points in errors.items()]
+    probe = torch.ones(1, sizes[-1], dtype=torch.float64)
+    return Evidence(
+        Figure(worst["squares alone" if trial.control else "all d^2 products"]),
+        Plot("dimension d", "largest error", lines, x_log=True, y_log=True),
+        details={
+            f"features at d = {sizes[-1]}": all_products(probe).shape[-1],
+            "features if each product is taken once": each_product_once(probe).shape[-1],
+            "largest error of these": worst["each product once"],
+        },
+    )
+
+
+def _square_error(random: torch.Generator, d: int, phi: Callable[[Tensor], Tensor]) -> float:
+    q, k = normal(random, 5, d), normal(random, 7, d)
+    lengths = q.norm(dim=-1)[:, None] * k.norm(dim=-1)
+    return float(((phi(q) @ phi(k).mT - (q @ k.mT).square()) / lengths.square()).abs().max())
+
+
+# d at which the rank of order p is taken: the largest has about 500 features
+TAYLOR_SIZES = {1: (4, 8, 16, 32), 2: (6, 10, 16, 24), 3: (6, 8, 10, 13)}
+
+
+@claim(
+    "taylor-expensive",
+    topic="kernels",
+    source="paper",
+    statement="a feature map from the Taylor series of exp needs d^p features for order p",
+    why="""exp(x) is about 1 + x + ... + x^p/p!, and (q.k)^p is the product of features
+    x_a x_b ... of p factors each. The matrix of (q_i.k_j)^p has rank (d + p - 1 choose p), the
+    number of products that differ, so no map can do with fewer: about d^p/p! for large d. Random
+    features need a number that does not depend on d, only on the lengths: for q = k with
+    |q|^2 = r sqrt(d) it is (e^(4r) - 1)/error^2. That constant is large: at
+    r = 1 and the error of order 2 it is about 8,300, so up to d of about 130 the Taylor map is
+    the smaller one, and for longer q and k (larger r) up to far larger d.""",
+    judge=Above(-0.5, "exponent in d of the features that order p needs, minus p; worst of p"),
+    control="positive random features, as many as reach the same error",
+    reference="Keles et al. 2022, On the Computational Complexity of Self-Attention",
+)
+def taylor_expensive(trial: Trial) -> Evidence:
+    draws = trial.pick(10_000, 200_000)
+    slopes, variances = [], []
+    for order, sizes in TAYLOR_SIZES.items():
+        spread = [_relative_variance(trial.random(order, d), d, draws) for d in sizes]
+        variances += spread
+        random = [each / taylor_error(order) ** 2 for each in spread]
+        taylor = [_rank(trial.random(d), d, order) for d in sizes]
+        needed = random if trial.control else taylor
+        fitted = exponent(list(zip(sizes, needed, strict=True)))
+        low, high = fitted.ends
+        slopes.append(Figure(fitted.value - order, low - order, high - order))
+    variance = over(variances).value
+    return Evidence(
+        min(slopes, key=lambda each: each.ends[0]),
+        _errors_by_features(variance),
+        details={
+            f"order {order}": f"error {taylor_error(order):.2g}, which "
+            f"{variance / taylor_error(order) ** 2:,.0f} random features have too: "
+            f"fewer than Taylor's from d = {_crossing(order, variance)}"
+            for order in TAYLOR_SIZES
+        },
+    )
+
+
+def taylor_features(order: int, d: int) -> int:
+    """Of all terms up to this order."""
+    return math.comb(d + order, order)
+
+
+def taylor_error(order: int) -> float:
+    """Of exp(1), relative: for q = k with |q|^2 = sqrt(d)."""
+    return 1 - sum(1 / math.factorial(each) for each in range(order + 1)) / math.e
+
+
+def _rank(random: torch.Generator, d: int, order: int) -> int:
+    """How many features (q.k)^order needs at least."""
+    n = math.comb(d + order - 1, order) + 5
+    products = sphere(random, n, d, 1) @ sphere(random, n, d, 1).mT
+    return int(torch.linalg.matrix_rank(products**order))
+
+
+def _relative_variance(random: torch.Generator, d: int, draws: int) -> float:
+    """Of one positive feature f = phi(q) phi(k) / exp(q.k), at q = k and |q|^2 = 1 after scaling.
+
+    f = exp(w.z - |z|^2/2), z = q + k, is also how much likelier w is under N(z, I) than under
+    N(0, I). So the mean of f^2 is that of f with w ~ N(z, I), which needs far fewer draws.
+    """
+    z = 2 * sphere(random, 1, d, 1)[0]
+    return float(((normal(random, draws, d) + z) @ z - 2).exp().mean()) - 1
+
+
+def _errors_by_features(variance: float) -> Plot:
+    orders = range(1, 6)
+    lines = [
+        Series(
+            f"Taylor, d = {d}", [(float(taylor_features(p, d)), taylor_error(p)) for p in orders]
+        )
+        for d in (16, 64)
+    ]
+    counts = [10.0**power for power in range(2, 7)]
+    lines.append(Series("positive random features", [(C, math.sqrt(variance / C)) for C in counts]))
+    return Plot(
+        "number of features", "relative error at q = k, |q|^2 = sqrt(d)", lines,
+        x_log=True, y_log=True,
+    )  # fmt: skip
+
+
+def _crossing(order: int, variance: float) -> int:
+    """The first d at which a Taylor map of this order has more features than random ones need."""
+    needed, d = variance / taylor_error(order) ** 2, 1
+    while taylor_features(order, d) < needed:
+        d += 1
+    return d

@@ -1,0 +1,143 @@
+"""Attention as a kernel: how far random features are from the weights that they stand for.
+
+r = |q|^2/sqrt(d) = |k|^2/sqrt(d) says how long queries and keys are: exp(q.k/sqrt(d)) then lies
+between e^-r and e^r. Queries and keys drawn from N(0, I) have r of about sqrt(d).
+Letters: n keys and queries, d dimensions, C features.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from attnlab.charts import Series
+from attnlab.claims.base import Evidence, Plot, Trial, claim, exponent, over
+from attnlab.claims.judges import Below, Between, OnlyWhen
+from attnlab.claims.kernels import normal, seed_of, sphere
+from attnlab.mask import Mask
+from attnlab.mechanisms.favor import Favor
+from attnlab.mechanisms.softmax import Softmax
+
+TOKENS = 64
+
+
+def of_length(random: torch.Generator, d: int, r: float | None) -> tuple[Tensor, Tensor]:
+    """Queries and keys (1, 1, n, d) with |q|^2/sqrt(d) = r, or from N(0, I)."""
+    q, k = (
+        normal(random, TOKENS, d) if r is None else sphere(random, TOKENS, d, r * math.sqrt(d))
+        for _ in "qk"
+    )
+    return q[None, None], k[None, None]
+
+
+def true_weights(q: Tensor, k: Tensor) -> Tensor:
+    return Softmax(head_dim=q.shape[-1], heads=1).weights(q, k, Mask())
+
+
+def distance(weights: Tensor, true: Tensor) -> float:
+    """Relative, over all entries."""
+    return float((weights - true).norm() / true.norm())
+
+
+def favor_error(
+    random: torch.Generator, d: int, r: float | None, features: int, copies: int = 1
+) -> float:
+    """Of the weights, with independent draws; of `copies` each draw only stands there again."""
+    q, k = of_length(random, d, r)
+    favor = Favor(head_dim=d, heads=1, features=features, orthogonal=False, seed=seed_of(random))
+    favor.draws.copy_(favor.draws[: features // copies].repeat(copies, 1))
+    return distance(favor.weights(q, k, Mask()), true_weights(q, k))
+
+
+@claim(
+    "features-more",
+    topic="kernels",
+    source="paper",
+    statement="more random features, smaller error, about 1/sqrt(features)",
+    why="""phi(q).phi(k) is a mean over C independent draws, so its standard deviation falls with
+    1/sqrt(C). Relative to the kernel it is sqrt((e^(|q+k|^2) - 1)/C) for q and k scaled by
+    d^(-1/4): about e^r/sqrt(C) for directions at random. While that is above 1, a few lucky draws
+    make up the whole sum and the error of the weights hardly falls: it takes e^(2r) features and
+    more before the law begins. At r = sqrt(d), which N(0, I) has, that is a million at d = 64.""",
+    judge=OnlyWhen(
+        Between(-0.65, -0.35, "exponent of the error of the weights in the number of features"),
+        "|q|^2/sqrt(d)",
+        at_least=False,
+    ),
+    control="32 draws copied as often as it takes",
+    reference="Choromanski et al. 2021, Rethinking Attention with Performers",
+)
+def features_more(trial: Trial) -> Evidence:
+    lengths = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+    counts, repeats = trial.pick((32, 128, 512), (32, 128, 512, 2048)), trial.pick(6, 24)
+    sweep, lines = [], []
+    for place, r in enumerate(lengths):
+        rows = [
+            [
+                favor_error(
+                    trial.random(place, i), 16, r, C, copies=C // 32 if trial.control else 1
+                )
+                for C in counts
+            ]
+            for i in range(repeats)
+        ]
+        slopes = [exponent(list(zip(counts, errors, strict=True))).value for errors in rows]
+        sweep.append((r, over(slopes)))
+        means = [over(errors).value for errors in zip(*rows, strict=True)]
+        lines.append(Series(f"|q|^2/sqrt(d) = {r:g}", list(zip(counts, means, strict=True))))
+    return Evidence(
+        dict(sweep)[1.0],
+        Plot("number of features", "relative error of the weights", lines, True, True),
+        sweep,
+        details={f"exponent at {r:g}": round(figure.value, 3) for r, figure in sweep},
+    )
+
+
+@claim(
+    "dimension-more",
+    topic="kernels",
+    source="course",
+    quoted=True,
+    statement="the larger d, the smaller the error",
+    why="""The relative error of C positive features is sqrt((e^(|q+k|^2/sqrt(d)) - 1)/C): what
+    counts is |q+k|^2/sqrt(d), and d only through it. If q and k keep their lengths as d grows, it
+    falls with 1/sqrt(d), and the error falls with it. But entries of size 1 make |q+k|^2 = 2d, so
+    that it grows as 2 sqrt(d), and the error grows as e^sqrt(d). With |q|^2 = r sqrt(d) d does
+    not matter. Right: the shorter q and k are, the smaller the error; d has no merit of its own.
+    """,
+    judge=Below(0.5, "error of the weights at the largest d over that at d = 4, q, k ~ N(0, I)"),
+    control="inputs of one length, |q| = |k| = 2, at all d",
+)
+def dimension_more(trial: Trial) -> Evidence:
+    sizes, repeats = trial.pick((4, 16, 64), (4, 8, 16, 32, 64, 128)), trial.pick(6, 32)
+    cases: dict[str, Callable[[int], float | None]] = {
+        "q, k ~ N(0, I)": lambda _: None,
+        "|q| = |k| = 2": lambda d: 4 / math.sqrt(d),
+        "|q|^2 = |k|^2 = sqrt(d)": lambda _: 1.0,
+    }
+    errors = {
+        name: [
+            [favor_error(trial.random(d, i), d, r(d), 256) for i in range(repeats)] for d in sizes
+        ]
+        for name, r in cases.items()
+    }
+    lines = [
+        Series(name, [(d, over(row).value) for d, row in zip(sizes, rows, strict=True)])
+        for name, rows in errors.items()
+    ]
+    ratios = {
+        name: over([last / first for first, last in zip(rows[0], rows[-1], strict=True)])
+        for name, rows in errors.items()
+    }
+    chosen = "|q| = |k| = 2" if trial.control else "q, k ~ N(0, I)"
+    return Evidence(
+        ratios[chosen],
+        Plot("dimension d", "relative error, 256 features", lines, x_log=True, y_log=True),
+        details={
+            f"d = {sizes[-1]} over d = 4, {name}": round(each.value, 3)
+            for name, each in ratios.items()
+        },
+    )

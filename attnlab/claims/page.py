@@ -1,0 +1,33 @@
+"""The ledger as one offline page, and the attention playground: each draws itself."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from attnlab.page import script_page, write_page
+
+TITLE = "What is said about attention, run and judged"
+
+
+def static(name: str) -> str:
+    """A file of the built front end; `make web` builds it anew."""
+    return files("attnlab.claims").joinpath("static", name).read_text(encoding="utf-8")
+
+
+def claims_page(found: dict[str, Any]) -> str:
+    """Of a ledger's JSON."""
+    return script_page(TITLE, static("claims.js"), static("claims.css"), found)
+
+
+def playground_page() -> str:
+    return script_page("Attention playground", static("playground.js"), static("playground.css"))
+
+
+def save_claims(path: Path, found: dict[str, Any], overwrite: bool = False) -> None:
+    write_page(path, claims_page(found), overwrite)
+
+
+def save_playground(path: Path, overwrite: bool = False) -> None:
+    write_page(path, playground_page(), overwrite)

@@ -1,0 +1,238 @@
+"""Where a token stands: the shift matrix of sine codes, attending by distance, rotary codes.
+
+p_t is the code of position t: sine and cosine in turn, of falling frequencies.
+Letters: T positions, W width.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor
+
+from attnlab.charts import Series
+from attnlab.claims.base import Evidence, Figure, Plot, Trial, claim, unrun
+from attnlab.claims.judges import Above, exact
+from attnlab.mask import Mask
+from attnlab.mechanisms.softmax import Softmax
+from attnlab.position import Rotary, Sinusoidal
+
+LONGEST = 10_000
+
+
+@contextmanager
+def double() -> Iterator[None]:
+    """attnlab's codes come in the default precision; exact statements need float64."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+def codes(width: int, position: Tensor) -> Tensor:
+    """attnlab's sinusoidal codes (T, W) of positions (T,), float64."""
+    with double():
+        return Sinusoidal(width)(position[None])[0]
+
+
+@claim(
+    "shift-matrix",
+    topic="positions",
+    source="paper",
+    reference="Vaswani et al. 2017, Attention Is All You Need, section 3.5 (arXiv 1706.03762)",
+    statement="one block-diagonal rotation M gives p_(t+1) = M p_t for every t (interleaved sine "
+    "and cosine), and M^k shifts by k",
+    why="""For each frequency w, sin(w(t+1)) and cos(w(t+1)) are the pair sin(wt), cos(wt) turned by
+    the angle w, by the addition theorems; the angle does not depend on t. M has these 2 x 2
+    rotations on its diagonal, where the pairs stand side by side, and M^k turns by k w, which is a
+    shift by k. If all sines come first and all cosines after them, a shift is still one rotation,
+    but not that block-diagonal one: its entries lie W/2 apart. That order is the control.""",
+    judge=exact("largest |p_(t+k) - M^k p_t|, and distance of M from a rotation"),
+    control="the same M for codes with all sines first",
+)
+def shift_matrix(trial: Trial) -> Evidence:
+    steps, worst = [1, 2, 7, 31, 100, 1000], 0.0
+    found: dict[str, dict[int, float]] = {name: {} for name in ("in turn", "all sines first")}
+    for width in trial.pick([2, 6, 32], [2, 6, 32, 64, 128]):
+        M = Sinusoidal(width).shift_matrix()
+        blocks = torch.block_diag(*(M[i : i + 2, i : i + 2] for i in range(0, width, 2)))
+        worst = max(worst, float((M @ M.mT - torch.eye(width)).abs().max()))
+        worst = max(worst, float((M - blocks).abs().max()))
+        t = torch.randint(LONGEST, (trial.pick(50, 1000),), generator=trial.random(width))
+        order = torch.cat([torch.arange(0, width, 2), torch.arange(1, width, 2)])
+        for k in steps:
+            power, here, there = torch.matrix_power(M, k), codes(width, t), codes(width, t + k)
+            for errors, places in zip(found.values(), (torch.arange(width), order), strict=True):
+                error = float((there[:, places] - here[:, places] @ power.mT).abs().max())
+                errors[k] = max(errors.get(k, 1e-17), error)
+    lines = [Series(name, [(float(k), e) for k, e in each.items()]) for name, each in found.items()]
+    judged = found["all sines first" if trial.control else "in turn"]
+    return Evidence(
+        Figure(max(worst, *judged.values())),
+        Plot("shift by k", "largest |p_(t+k) - M^k p_t|", lines, x_log=True, y_log=True),
+    )
+
+
+@claim(
+    "attend-relative",
+    topic="positions",
+    source="course",
+    statement='so a query can attend to "k steps back" with one fixed matrix',
+    why="""Take keys p_t and queries m M^(-k) p_s, which is m p_(s-k). The score m p_(s-k).p_t is
+    largest at t = s - k, since all codes have the same length sqrt(W/2), and by the same margin at
+    every position. Times a large enough m the softmax puts all weight there, and the matrix
+    m M^(-k) is the same for all s. Codes without that structure have no such matrix: with random
+    codes, of which there are more than dimensions, even the matrix that fits best misses.""",
+    judge=Above(0.99, "least weight on the position k steps back"),
+    control="random codes of the same length, and the matrix that fits them best",
+)
+def attend_relative(trial: Trial) -> Evidence:
+    T, width = trial.pick(200, 1000), 64
+    position = torch.arange(T)
+    plain = codes(width, position)
+    random = torch.randn(T, width, generator=trial.random(), dtype=torch.float64)
+    random = random / random.norm(dim=-1, keepdim=True) * math.sqrt(width / 2)
+    margin = float((plain[0] * (plain[0] - plain[1:])).sum(-1).min())
+    beta = math.log(1000 * T) / margin
+    found: dict[int, tuple[Tensor, Tensor]] = {}
+    for k in (0, 1, 3, 10, 50):
+        turned = plain @ Sinusoidal(width).shift_matrix(-k).mT  # p_(s-k)
+        fitted = random @ torch.linalg.lstsq(random[k:], random[: T - k]).solution
+        found[k] = (
+            _weights(turned, plain, beta),
+            _weights(fitted, random, beta),
+        )
+    hit = [each[1 if trial.control else 0].diagonal(-k).min() for k, each in found.items()]
+    lines = [
+        Series(name, [(float(back), float(a.diagonal(-back).mean())) for back in range(12)])
+        for name, a in zip(("sine codes", "random codes"), found[3], strict=True)
+    ]
+    return Evidence(
+        Figure(float(min(hit))),
+        Plot("steps back, wanted are 3", "mean weight", lines),
+        details={"m that was used": beta, "margin of the best score at m = 1": margin},
+    )
+
+
+def _weights(q: Tensor, k: Tensor, beta: float) -> Tensor:
+    """(T, T), by attnlab's softmax."""
+    attention = Softmax(head_dim=q.shape[-1], heads=1, beta=beta)
+    return attention.weights(q[None, None], k[None, None], Mask())[0, 0]
+
+
+@claim(
+    "positions-unique",
+    topic="positions",
+    source="course",
+    statement="no two positions below 10,000 have the same code",
+    why="""The squared distance of two codes is the sum over frequencies w of 2 - 2 cos(w D), with D
+    the difference of the positions. It is 0 only if every w D is a whole number of turns. For
+    w = 1 alone that never happens, since pi is irrational, but it comes close (D = 710 is 113 turns
+    and 6e-5 more); the slower frequencies tell such positions apart. The longest wavelength,
+    2 pi 10,000 for a wide code, is not even walked once. With one whole-numbered
+    wavelength, the control, codes repeat.""",
+    judge=Above(1e-3, "least distance between two codes"),
+    control="a single wavelength of 100 positions",
+)
+def positions_unique(trial: Trial) -> Evidence:
+    position = torch.arange(LONGEST)
+    turn = position[:, None].double() * (2 * math.pi / 100)
+    tables = {f"width {W}": codes(W, position) for W in (4, 16, 64)}
+    tables["one wavelength"] = torch.cat([turn.sin(), turn.cos()], dim=-1)
+    judged = ["one wavelength"] if trial.control else [name for name in tables if "width" in name]
+    nearest = {name: _nearest(tables[name], trial.pick(10, 1)) for name in judged}
+    differences = sorted({*range(1, 20), *(round(1.1**i) for i in range(32, 97)), 100, 1000})
+    lines = [
+        Series(
+            name,
+            [(float(D), max(float((table[D] - table[0]).norm()), 1e-12)) for D in differences],
+        )
+        for name, table in tables.items()
+    ]
+    return Evidence(
+        Figure(min(nearest.values())),
+        Plot("difference of positions", "distance of their codes", lines, x_log=True, y_log=True),
+        details={
+            "distinct float32 codes of width 64": len(tables["width 64"].float().unique(dim=0)),
+            **{f"least distance, {name}": value for name, value in nearest.items()},
+        },
+    )
+
+
+def _nearest(table: Tensor, every: int) -> float:
+    """Least distance of a row to a later one; small runs take every tenth row as the earlier.
+
+    Only differences are summed: the product formula would round small distances away.
+    """
+    least = math.inf
+    for rows in torch.arange(0, len(table) - 1, every).split(25):
+        far = torch.cdist(table[rows], table, compute_mode="donot_use_mm_for_euclid_dist")
+        far[torch.arange(len(rows)), rows] = math.inf
+        least = min(least, float(far.min()))
+    return least
+
+
+@claim(
+    "rope-relative",
+    topic="positions",
+    source="paper",
+    reference="Su et al. 2021, RoFormer (arXiv 2104.09864)",
+    statement="with rotary codes, q_s.k_t depends on s - t alone",
+    why="""Rotary codes turn each pair of numbers of a query or key by w times its position:
+    q_s = R^s q and k_t = R^t k with a rotation R. Then q_s.k_t = q^T R^(t-s) k, since the transpose
+    of a rotation turns back. Moving both by the same number of positions changes nothing, at any
+    distance. Codes that are added, (q + p_s).(k + p_t), have the terms q.p_t and p_s.k, which
+    depend on each position by itself; that is the control.""",
+    judge=exact("largest change of q_s.k_t when both move by the same steps"),
+    control="sinusoidal codes added to q and k",
+)
+def rope_relative(trial: Trial) -> Evidence:
+    worst = 0.0
+    for width in (2, 6, 16, 64):
+        random = trial.random(width)
+        q, k = (torch.randn(1, 3, 5, width, generator=random, dtype=torch.float64) for _ in "qk")
+        s, t = (torch.randint(2000, (1, 5), generator=random) for _ in "st")
+        score = _added if trial.control else _rotary
+        for _ in range(trial.pick(5, 50)):
+            h = torch.randint(2000, (1,), generator=random)
+            change = score(q, k, s + h, t + h) - score(q, k, s, t)
+            worst = max(worst, float(change.abs().max()))
+    steps = range(0, 200, 4)
+    lines = [
+        Series(name, [(float(h), float(score(q, k, s + h, t + h)[0, 0, 0])) for h in steps])
+        for name, score in (("rotary", _rotary), ("sine codes added", _added))
+    ]
+    return Evidence(Figure(worst), Plot("both moved by", "q_s.k_t", lines))
+
+
+def _rotary(q: Tensor, k: Tensor, s: Tensor, t: Tensor) -> Tensor:
+    """Scores of each pair (1, 3, 5), by attnlab's rotary codes."""
+    with double():
+        turn = Rotary(q.shape[-1])
+        return (turn(q, s) * turn(k, t)).sum(-1)
+
+
+def _added(q: Tensor, k: Tensor, s: Tensor, t: Tensor) -> Tensor:
+    width = q.shape[-1]
+    return ((q + codes(width, s[0])) * (k + codes(width, t[0]))).sum(-1)
+
+
+unrun(
+    "positions-two-d",
+    reason="needs the vision task, which attnlab does not have yet",
+    topic="positions",
+    source="course",
+    reference="Dosovitskiy et al. 2021, An Image is Worth 16x16 Words (arXiv 2010.11929)",
+    quoted=True,
+    statement="images need two-dimensional position codes",
+    why="""Patches of an image are read row by row, so a one-dimensional code of n = rows x columns
+    positions says where a patch is just as well: row and column are t // columns and t mod columns.
+    A learned table can find that out, since patches above each other are alike; a two-dimensional
+    code, one part for the row and one for the column, is given it. What may differ is how many
+    images are needed to learn it, so the two are to be compared at equal training.""",
+)

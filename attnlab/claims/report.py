@@ -1,0 +1,110 @@
+"""The ledger in a terminal: a table of all, or one claim with its figure."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from attnlab.charts import number
+from attnlab.charts.terminal import bars, plot
+from attnlab.claims.base import CLAIMS, Bars, Claim, Evidence, Figure, Verdict
+from attnlab.claims.running import Result
+
+STYLE = {
+    "holds": "green",
+    "refuted": "red",
+    "holds only when": "yellow",
+    "undecided": "magenta",
+    "not run": "dim",
+    "failed": "bold red",
+}
+HEIGHT, WIDEST, ROOMY = 12, 96, 120
+
+
+def shown(figure: Figure) -> str:
+    if figure.low is None or figure.high is None:
+        return number(figure.value)
+    return f"{number(figure.value)} ({number(figure.low)} to {number(figure.high)})"
+
+
+def told(verdict: Verdict) -> str:
+    if not verdict.condition:
+        return verdict.outcome
+    between = " " if verdict.outcome == "holds only when" else ": "
+    return f"{verdict.outcome}{between}{verdict.condition}"
+
+
+def control_told(result: Result) -> str:
+    """Whether the judge said the opposite of the control, as it must."""
+    if result.control is None:
+        return ""
+    if result.trusted is None:
+        return told(result.control)
+    return f"{result.control.outcome}" if result.trusted else f"FAILED: {told(result.control)}"
+
+
+def stated(claim: Claim) -> str:
+    return f'"{claim.statement}"' if claim.quoted else claim.statement
+
+
+def print_table(results: Sequence[Result], console: Console) -> None:
+    """On a narrow terminal what was measured is left to `show`; names are never cut."""
+    wide = console.width >= ROOMY
+    table = Table(show_edge=False, pad_edge=False, header_style="bold")
+    table.add_column("claim", no_wrap=True)
+    for name in ("verdict", *(["measured"] if wide else []), "figure", "threshold", "control"):
+        table.add_column(name)
+    table.add_column("seconds", justify="right")
+    for result in results:
+        claim, evidence = CLAIMS[result.name], result.evidence
+        table.add_row(
+            claim.name,
+            Text(told(result.verdict), STYLE[result.verdict.outcome]),
+            *([Text(claim.judge.name)] if wide else []),
+            "" if evidence is None else shown(evidence.figure),
+            "" if evidence is None else claim.judge.threshold,
+            Text(control_told(result), "" if result.trusted in (True, None) else "bold red"),
+            f"{result.seconds:.1f}" if result.seconds else "",
+        )
+    console.print(table)
+
+
+def print_one(result: Result, console: Console) -> None:
+    claim, evidence = CLAIMS[result.name], result.evidence
+    width = min(console.width, WIDEST)
+    console.print(Text(claim.name, "bold"), f"({claim.source}, {claim.topic})")
+    for text in (stated(claim), claim.why, claim.reference):
+        if text:
+            console.print(Text(textwrap.fill(text, width)), "")
+    console.print(Text(f"Verdict: {told(result.verdict)}", STYLE[result.verdict.outcome]))
+    if evidence is None:
+        return
+    figure = f"{shown(evidence.figure)}; holds if {claim.judge.threshold}"
+    console.print(Text(f"{claim.judge.name}: {figure}"))
+    if result.control is not None and result.control_evidence is not None:
+        figure = shown(result.control_evidence.figure)
+        console.print(Text(f"Control, {claim.control}: {figure}, {control_told(result)}"))
+    for name, value in evidence.details.items():
+        console.print(Text(f"{name}: {value if isinstance(value, str) else number(value)}"))
+    console.print()
+    draw(evidence, console, width)
+
+
+def draw(evidence: Evidence, console: Console, width: int) -> None:
+    drawn, plain = evidence.plot, not console.encoding.startswith("utf")
+    if isinstance(drawn, Bars):
+        console.print(Text(drawn.y))
+        values = [(name, figure.value) for name, figure in drawn.values.items()]
+        lines = bars(values, width=width, ascii_only=plain)
+    else:
+        console.print(Text(f"{drawn.y} by {drawn.x}"))
+        lines = plot(
+            drawn.series, width=width, height=HEIGHT, x_log=drawn.x_log, y_log=drawn.y_log,
+            ascii_only=plain,
+        )  # fmt: skip
+    for line in lines:
+        console.print(line, no_wrap=True, crop=True)

@@ -1,0 +1,158 @@
+"""What one query can retrieve: copying, averaging, taking a sum apart.
+
+n keys k_i of dimension d, values v_i, weights a = softmax(K q), output c = sum a_i v_i.
+Letters: N trials, n keys, d dimensions.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from attnlab.charts import Series
+from attnlab.claims.base import Evidence, Figure, Plot, Trial, claim
+from attnlab.claims.judges import Below, exact
+
+
+def orthonormal(n: int, d: int, random: torch.Generator) -> Tensor:
+    """(n, d): n of d directions that are orthogonal and of length 1."""
+    return torch.linalg.qr(torch.randn(d, n, generator=random, dtype=torch.float64))[0].mT
+
+
+def attend(q: Tensor, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+    """Weights and output; q (..., d), keys (..., n, d), values (n, d)."""
+    weights = (keys @ q[..., None])[..., 0].softmax(-1)  # (..., n)
+    return weights, weights @ values
+
+
+@claim(
+    "copy",
+    topic="retrieve",
+    source="course",
+    statement="if k_j.q is far above every other k_i.q, then c is v_j",
+    why="""With a margin t between k_j.q and all other scores the weight on j is at least
+    1 / (1 + (n - 1) e^-t), so c is at most (n - 1) e^-t times the largest distance between values
+    away from v_j. An error of e needs t = ln((n - 1) / e) or a little less: it grows with ln n,
+    which is slow, so a copy over thousands of keys needs a margin of about 12.""",
+    judge=Below(0.01, "largest |c - v_j| / max |v_i - v_j| at a margin of ln(100 n)"),
+    control="a margin of ln n: far above in words only",
+)
+def copy(trial: Trial) -> Evidence:
+    sizes = trial.pick([2, 8, 64, 512], [2, 8, 64, 512, 4096, 32768])
+    worst, lines = 0.0, []
+    drawn = {n: torch.randn(n, 16, generator=trial.random(n), dtype=torch.float64) for n in sizes}
+    for n, values in drawn.items():
+        margin = math.log(n) if trial.control else math.log(100 * n)
+        worst = max(worst, _copy_error(values, margin))
+    for wanted in (0.01, 0.001):
+        points = [(float(n), _margin(values, wanted)) for n, values in drawn.items()]
+        lines.append(Series(f"{wanted:.1%} error", points))
+    needed = lines[0].points[-1][1]
+    lines.append(Series("ln(100 n)", [(float(n), math.log(100 * n)) for n in sizes]))
+    return Evidence(
+        Figure(worst),
+        Plot("number of keys", "margin that is needed", lines, x_log=True),
+        details={f"margin for 1% error at n = {sizes[-1]}": round(needed, 2)},
+    )
+
+
+def _copy_error(values: Tensor, margin: float) -> float:
+    """How far c is from v_0, by the largest distance of another value from it."""
+    scores = torch.zeros(len(values), dtype=torch.float64)
+    scores[0] = margin
+    far = (values[1:] - values[0]).norm(dim=-1).max()
+    return float((scores.softmax(0) @ values - values[0]).norm() / far)
+
+
+def _margin(values: Tensor, wanted: float) -> float:
+    """The smallest margin with at most this error, by bisection: the error falls with it."""
+    low, high = 0.0, 60.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (low, middle) if _copy_error(values, middle) <= wanted else (middle, high)
+    return high
+
+
+@claim(
+    "average-two",
+    topic="retrieve",
+    source="course",
+    statement="orthonormal keys: q = m(k_a + k_b) gives c = (v_a + v_b)/2",
+    why="""The scores are m for a and b and 0 for all others, so a and b have the weight
+    e^m / (2 e^m + n - 2) each. That is 1/2 only if e^m is far above n: the rest keeps the share
+    (n - 2) / (2 e^m + n - 2), and an error of e needs m = ln((n - 2) / 2e). For m = 1/2 the query
+    averages nearly everything. So m must be far above ln n; a large m in words is not enough.""",
+    judge=Below(0.01, "largest |c - (v_a + v_b)/2| / max |v_i - (v_a + v_b)/2| at m = ln(100 n)"),
+    control="m = 1/2",
+)
+def average_two(trial: Trial) -> Evidence:
+    sizes = trial.pick([3, 8, 64, 256], [3, 8, 64, 256, 1024])
+    worst = formula = 0.0
+    lines = []
+    for n in sizes:
+        random = trial.random(n)
+        keys = orthonormal(n, n + 3, random)
+        values = torch.randn(n, 16, generator=random, dtype=torch.float64)
+        m = 0.5 if trial.control else math.log(100 * n)
+        scales = torch.tensor([m, *(0.5 * step for step in range(25))], dtype=torch.float64)
+        weights, outputs = attend(scales[:, None] * (keys[0] + keys[1]), keys, values)
+        theory = scales.exp() / (2 * scales.exp() + n - 2)
+        formula = max(formula, float((weights[:, :2] - theory[:, None]).abs().max()))
+        middle = values[:2].mean(0)
+        errors = (outputs - middle).norm(dim=-1) / (values - middle).norm(dim=-1).max()
+        worst = max(worst, float(errors[0]))
+        pairs = zip(scales[1:].tolist(), weights[1:, :2].sum(-1).tolist(), strict=True)
+        lines.append(Series(f"{n} keys", list(pairs)))
+    return Evidence(
+        Figure(worst),
+        Plot("m", "weight on a and b together", lines),
+        details={"largest error of the formula e^m / (2 e^m + n - 2)": formula},
+    )
+
+
+@claim(
+    "subspace-recovery",
+    topic="retrieve",
+    source="course",
+    statement="if v_a lies in span A and v_b in an orthogonal span, a matrix M = A A^T recovers "
+    "v_a from v_a + v_b",
+    why="""Let the columns of A be an orthonormal basis, v_a = A x. Then M v_a = A (A^T A) x =
+    A x = v_a, and A^T v_b = 0, so M (v_a + v_b) = v_a: one head may bring a sum of two values, and
+    a linear layer after it takes them apart. If the spans meet at an angle t, then cos(t) of v_b
+    comes through. A basis that is not orthonormal needs M = A (A^T A)^-1 A^T.""",
+    judge=exact("largest |M(v_a + v_b) - v_a| / |v_a|"),
+    control="spans that meet at 60 degrees",
+)
+def subspace_recovery(trial: Trial) -> Evidence:
+    sizes = [(2, 5), (3, 11), (7, 16), (11, 29)]  # dimensions of each span, of the values
+    repeats = trial.pick(8, 100)
+    errors: dict[int, float] = dict.fromkeys(range(30, 91, 5), 0.0)
+    plain = 0.0
+    for case, (r, d) in enumerate(sizes):
+        for repeat in range(repeats):
+            random = trial.random(case, repeat)
+            both = orthonormal(2 * r, d, random)
+            basis, apart = both[:r].mT, both[r:].mT  # (d, r)
+            x, y = torch.randn(2, r, generator=random, dtype=torch.float64)
+            y = y * (x.norm() / y.norm())
+            for degrees in errors:
+                angle = math.radians(degrees)
+                other = math.cos(angle) * basis + math.sin(angle) * apart
+                error = (basis @ (basis.mT @ (basis @ x + other @ y)) - basis @ x).norm() / x.norm()
+                errors[degrees] = max(errors[degrees], float(error))
+            skewed = basis @ torch.randn(r, r, generator=random, dtype=torch.float64)
+            wrong = skewed @ (skewed.mT @ (skewed @ x)) - skewed @ x
+            plain = max(plain, float(wrong.norm() / (skewed @ x).norm()))
+    theory = [(float(at), math.cos(math.radians(at))) for at in errors]
+    return Evidence(
+        Figure(errors[60 if trial.control else 90]),
+        Plot(
+            "angle between the spans, degrees",
+            "largest error, relative to v_a",
+            [Series("measured", [(float(at), e) for at, e in errors.items()]),
+             Series("cos(angle)", theory)],
+        ),
+        details={"largest error of A A^T where A is not orthonormal": plain},
+    )  # fmt: skip

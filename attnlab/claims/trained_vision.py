@@ -1,0 +1,115 @@
+"""What trained models do, where it takes images or long training.
+
+The rows that wait for attnlab's vision and summary tasks are entered without an experiment.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from attnlab.charts import Series
+from attnlab.claims.base import Evidence, Figure, Plot, Trial, claim, unrun
+from attnlab.claims.judges import exact
+from attnlab.models import ViT, ViTConfig
+
+# image, channels, patch, width: they all differ
+SHAPES = (
+    (6, 3, 2, 8),
+    (15, 1, 5, 12),
+    (12, 4, 3, 20),
+    (28, 2, 7, 16),
+    (16, 3, 1, 4),
+    (9, 5, 9, 24),
+)
+
+
+@claim(
+    "patches-are-convolution",
+    topic="trained",
+    source="paper",
+    statement="patch embedding by a strided convolution is a linear map of flattened patches",
+    why="""A convolution with a kernel of p x p and a stride of p gives at place (r, s) the sum over
+    channel c and pixel (i, j) of W[o, c, i, j] x[c, r p + i, s p + j] + b[o]. The windows do not
+    overlap, so this is W' flat(patch) + b with W' the kernel flattened in the same order, channel
+    first, then row, then column. Nothing else is convolutional about it: no pixel is seen by
+    two patches. In another order of flattening the same matrix means something else.""",
+    reference="Dosovitskiy et al. 2020, An image is worth 16x16 words, arXiv 2010.11929",
+    judge=exact("largest difference between convolution and linear map (attnlab's ViT, float64)"),
+    control="patches flattened with the channel last",
+)
+def patches_are_convolution(trial: Trial) -> Evidence:
+    repeats = trial.pick(2, 20)
+    points = {"channel first": [], "channel last": []}  # type: dict[str, list[tuple[float, float]]]
+    for number, (side, channels, patch, width) in enumerate(SHAPES):
+        worst = dict.fromkeys(points, 0.0)
+        for repeat in range(repeats):
+            random = trial.random(number, repeat)
+            vit = _vit(side, channels, patch, width, random)
+            images = torch.randn(3, channels, side, side, generator=random, dtype=torch.float64)
+            weight, bias = vit.patches.weight, vit.patches.bias
+            assert bias is not None
+            embedded = vit.patches(images).flatten(2).mT  # (B, N, W)
+            for order in points:
+                flat = _flattened(images, patch, channel_last=order == "channel last")
+                linear = flat @ weight.flatten(1).mT + bias
+                worst[order] = max(worst[order], float((linear - embedded).abs().max()))
+        for order, error in worst.items():
+            points[order].append((float(patch), max(error, 1e-17)))
+    decides = points["channel last" if trial.control else "channel first"]
+    return Evidence(
+        Figure(max(error for _, error in decides)),
+        Plot(
+            "pixels along a patch",
+            "largest difference",
+            [Series(f"flattened {order}", sorted(found)) for order, found in points.items()],
+            y_log=True,
+        ),
+    )
+
+
+def _vit(side: int, channels: int, patch: int, width: int, random: torch.Generator) -> ViT:
+    vit = ViT(ViTConfig(2, side, channels, patch, width, layers=1, heads=2)).double()
+    with torch.no_grad():
+        for each in vit.patches.parameters():
+            each.copy_(torch.randn(each.shape, generator=random, dtype=torch.float64))
+    return vit.requires_grad_(False)
+
+
+def _flattened(images: Tensor, patch: int, *, channel_last: bool) -> Tensor:
+    """(B, C, height, width) -> (B, N, C p p), patches from left to right, then down: by slicing."""
+    side = images.shape[-1] // patch
+    found = []
+    for r in range(side):
+        for s in range(side):
+            cut = images[..., r * patch : (r + 1) * patch, s * patch : (s + 1) * patch]
+            found.append((cut.permute(0, 2, 3, 1) if channel_last else cut).flatten(1))
+    return torch.stack(found, 1)
+
+
+unrun(
+    "convnet-small-data",
+    topic="trained",
+    source="paper",
+    statement="on small image sets a ConvNet of equal size beats a ViT, and the gap shrinks with "
+    "more data",
+    why="""A convolution has two things built in that attention must learn from examples: that near
+    pixels belong together, and that a thing looks the same wherever it stands. With few
+    images this decides, with many it can be learned and becomes a restriction. To be measured: the
+    accuracy of both at equal numbers of parameters over growing numbers of images.""",
+    reference="Dosovitskiy et al. 2020, An image is worth 16x16 words, arXiv 2010.11929",
+    reason="needs attnlab's vision task, which is not there yet",
+)
+unrun(
+    "performer-matches",
+    topic="trained",
+    source="paper",
+    statement="a Performer trains to about the same loss as softmax attention, over several "
+    "settings",
+    why="""FAVOR+ estimates exp(q.k) by positive random features, so a Performer approximates
+    softmax attention; trained from the start it need not approximate anything, it only must
+    learn. But a state of m features cannot hold more than about m pairs, so tasks that look things
+    up should show a gap. To be measured: the loss of both over mechanisms, features and seeds.""",
+    reference="Choromanski et al. 2020, Rethinking attention with Performers, arXiv 2009.14794",
+    reason="needs attnlab's summary task, which is not there yet",
+)

@@ -1,0 +1,235 @@
+"""The claims page in a real browser, offline: filters, figures, keys, any width, hostile texts."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from attnlab.claims.page import claims_page
+from tests.browser import Watched, chromium
+from tests.commands import run
+from tests.ledgers import HOSTILE, STATEMENTS, ledger, made_up, row, write
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    return write(tmp_path_factory.mktemp("pages"))
+
+
+@pytest.fixture
+def watched(browser: Any) -> Iterator[Watched]:
+    made = Watched(browser)
+    yield made
+    made.close()
+
+
+def shown(page: Any) -> list[str]:
+    return page.locator(".claims .id").all_inner_texts()
+
+
+def test_the_command_writes_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "claims.html"
+    code, told, _ = run(f"claims copy --html {path}", capsys)
+    assert code == 0
+    assert str(path) in told.replace("\n", "")
+    text = path.read_text()
+    assert "if k_j.q is far above every other" in text
+    assert not re.search(r"(?:src|href)=[\"']?https?:", text)
+    code, told, wrong = run(f"claims copy --html {path}", capsys)
+    assert (code, told) == (2, "")  # before anything ran
+    assert wrong == f"attnlab: {path}: is there already; give --overwrite or another name\n"
+    path.write_text("old")
+    assert run(f"claims copy --html {path} --overwrite", capsys)[0] == 0
+    assert path.read_text() != "old"
+
+
+@pytest.mark.parametrize(
+    ("out", "words"),
+    [("no/a.html", "there is no folder"), ("a.txt", "NAME.html"), (".", "is a folder")],
+)
+def test_where_a_page_cannot_be(
+    out: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for command in ("claims copy --html", "claims playground --out"):
+        code, told, wrong = run(f"{command} {tmp_path / out}", capsys)
+        assert (code, told) == (2, "")
+        assert words in wrong
+        assert wrong.count("\n") == 1
+
+
+def test_verdicts_are_counted_and_filter(pages: dict[str, Path], watched: Watched) -> None:
+    page = watched.open(pages["made-up"])
+    everything = [name for name, _, _ in STATEMENTS]
+    assert shown(page) == everything
+    rows = made_up()["claims"]
+    for outcome in {each["outcome"] for each in rows}:
+        wanted = [each["id"] for each in rows if each["outcome"] == outcome]
+        button = page.locator(f".count[data-outcome='{outcome}']").first
+        assert button.inner_text().startswith(str(len(wanted)))
+        button.click()
+        assert shown(page) == wanted
+        assert f"{len(wanted)} of {len(rows)} claims" in page.locator("[role=status]").inner_text()
+        button.click()
+    page.get_by_role("button", name=re.compile("control agrees")).click()
+    assert shown(page) == ["features-more"]
+    assert "should disagree" in page.locator("td.control").inner_text()
+    page.get_by_role("button", name="Show all").click()
+    page.get_by_role("button", name=re.compile("Positions")).click()
+    assert shown(page) == ["shift-matrix"]
+    page.get_by_role("button", name=re.compile("Positions")).click()
+    page.get_by_role("searchbox").fill("TEMPERATURE one-hot")
+    assert shown(page) == ["beta-hard"]
+    page.get_by_role("searchbox").fill("nothing like it")
+    assert "No claim is like that" in page.locator(".attnlab").inner_text()
+    watched.check()
+
+
+def test_everything_by_keyboard(pages: dict[str, Path], watched: Watched) -> None:
+    page = watched.open(pages["made-up"])
+    page.keyboard.press("/")
+    page.keyboard.type("e^-t")
+    assert page.get_by_role("searchbox").input_value() == "e^-t"
+    page.locator("button.statement").first.focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("Enter")
+    assert page.locator("tr.body").count() == 1
+    figure = page.locator("figure").first
+    figure.locator("[role=application]").focus()
+    page.keyboard.press("Home")
+    assert "number of keys: 2" in figure.inner_text()
+    for _ in range(2):
+        page.keyboard.press("ArrowRight")
+    values = [point[1] for point in row(0, *STATEMENTS[0])["plot"]["series"][0]["points"]]
+    assert f"{values[2]:.6f}".rstrip("0") in figure.inner_text()
+    assert "number of keys: 64" in figure.locator("[aria-live]").inner_text()
+    page.keyboard.press("Escape")
+    assert "number of keys: 64" not in figure.inner_text()
+    for name in ("log x", "log y", "0.1% error", "table"):
+        button = figure.get_by_role("button", name=name)
+        before = button.get_attribute("aria-pressed")
+        button.focus()
+        page.keyboard.press("Space")
+        assert button.get_attribute("aria-pressed") != before
+        if name == "0.1% error":
+            assert figure.locator("path.line").count() == 2
+    assert figure.locator("tbody tr").count() == 18
+    watched.check()
+
+
+def test_bars_and_what_cannot_be_drawn(pages: dict[str, Path], watched: Watched) -> None:
+    page = watched.open(pages["made-up"], "#open=average-two.identity-outer-product")
+    bars = page.locator("figure").first
+    assert bars.locator(".bar-row").count() == 4
+    bars.locator("[role=application]").focus()
+    page.keyboard.press("ArrowDown")
+    assert "one head: 0.412 (0.39 to 0.43)" in bars.inner_text()
+    assert "2 points are not drawn" in page.locator("figure").nth(2).inner_text()
+    watched.check()
+
+
+def test_the_address_keeps_what_was_chosen(pages: dict[str, Path], watched: Watched) -> None:
+    page = watched.open(pages["made-up"])
+    page.get_by_role("button", name="Open all").click()
+    page.get_by_role("button", name="Close all").click()
+    page.locator("button.statement").first.click()
+    page.locator("figure").first.get_by_role("button", name="1.0% error").click()
+    page.locator(".count[data-outcome='holds']").click()
+    page.wait_for_function("() => /verdict=holds&.*figure=copy:h0/.test(location.hash)")
+    address = page.evaluate("() => location.hash")
+    page.goto("about:blank")
+    watched.open(pages["made-up"], address)
+    assert page.locator("tr.body").count() == 1
+    assert page.locator("figure").first.locator("path.line").count() == 2
+    assert page.locator(".count[data-outcome='holds']").get_attribute("aria-pressed") == "true"
+    page.evaluate("() => { location.hash = '#topic=positions' }")
+    page.wait_for_function("() => document.querySelectorAll('.claims .id').length === 1")
+    watched.open(pages["made-up"], "#open=__proto__&figure=constructor:xl&verdict=%ff&topic=,")
+    assert len(shown(page)) == len(STATEMENTS)
+    watched.check()
+
+
+def test_hostile_texts_stay_texts(pages: dict[str, Path], watched: Watched) -> None:
+    page = watched.open(pages["hostile"])
+    page.get_by_role("button", name="Open all").click()
+    assert page.locator("tr.body").count() == len(HOSTILE)
+    text = page.locator(".attnlab").inner_text()
+    for bad in HOSTILE[:3]:
+        assert text.count(bad) > 8, bad  # statement, why, series, control and the rest
+    assert "\u202e" not in text
+    assert "‹RLO›" in text
+    for button in page.get_by_role("button", name="table").all():
+        button.click()
+    assert page.evaluate("() => window.harmed") is None
+    assert page.locator(".attnlab img, .attnlab script").count() == 0
+    watched.check()
+
+
+@pytest.mark.parametrize("width", [320, 768, 1280, 2560])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_width_in_light_and_dark(
+    width: int, scheme: str, pages: dict[str, Path], browser: Any
+) -> None:
+    watched = Watched(
+        browser, viewport={"width": width, "height": 700}, color_scheme=scheme,
+        reduced_motion="reduce",
+    )  # fmt: skip
+    for name, fragment in (("made-up", "#open=copy.average-two"), ("hostile", "#open=bad-0.bad-5")):
+        page = watched.open(pages[name], fragment)
+        assert page.evaluate("() => document.documentElement.scrollWidth") <= width, name
+    background = page.evaluate("() => getComputedStyle(document.body).backgroundColor")
+    light = sum(int(part) for part in re.findall(r"\d+", background)[:3]) > 382
+    assert light == (scheme == "light")
+    watched.check()
+    watched.close()
+
+
+def test_paper_is_white_and_has_the_figures(pages: dict[str, Path], browser: Any) -> None:
+    watched = Watched(browser, color_scheme="dark")
+    page = watched.open(pages["made-up"], "#open=copy")
+    page.emulate_media(media="print", color_scheme="dark")
+    assert page.locator("figure path.line").first.is_visible()
+    assert not page.locator(".filters").is_visible()
+    background = page.evaluate("() => getComputedStyle(document.body).backgroundColor")
+    assert background == "rgb(255, 255, 255)"
+    ink = page.evaluate("() => getComputedStyle(document.querySelector('.attnlab')).color")
+    assert ink == "rgb(0, 0, 0)"
+    watched.check()
+    watched.close()
+
+
+BROKEN = {
+    "no data": lambda page: page.replace('id="attnlab-data"', 'id="other"'),
+    "bad JSON": lambda page: page.replace('{"format"', '{format"', 1),
+    "another format": lambda page: page.replace('"attnlab-claims"', '"something-else"', 1),
+}
+
+
+@pytest.mark.parametrize("name", list(BROKEN))
+def test_a_broken_page_says_so(name: str, watched: Watched, tmp_path: Path) -> None:
+    whole = claims_page(made_up())
+    text = BROKEN[name](whole)
+    assert text != whole
+    (tmp_path / "a.html").write_text(text)
+    watched.page.goto((tmp_path / "a.html").as_uri())
+    watched.page.wait_for_selector("[role=alert]")
+    assert "cannot be shown" in watched.page.locator("[role=alert]").inner_text()
+    assert json.dumps(watched.complaints) == "[]"
+
+
+def test_an_empty_ledger_is_shown(watched: Watched, tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text(claims_page(ledger([])))
+    page = watched.open(tmp_path / "a.html")
+    assert "No claim is like that" in page.locator(".attnlab").inner_text()
+    watched.check()

@@ -1,0 +1,76 @@
+"""Claims of topic 4: the verdicts that mathematics gives, and wrong code that flips them."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from attnlab.claims import CLAIMS, run_one
+from attnlab.claims.base import Unjudged
+from attnlab.claims.ledger import ledger
+from attnlab.position import Rotary, Sinusoidal
+
+HOLD = ["shift-matrix", "attend-relative", "positions-unique", "rope-relative"]
+
+
+def outcome(name: str) -> str:
+    return run_one(CLAIMS[name], 0, "small").verdict.outcome
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("name", HOLD)
+def test_verdicts(name: str, seed: int) -> None:
+    result = run_one(CLAIMS[name], seed, "small")
+    assert result.verdict.outcome == "holds", result.verdict
+    assert result.trusted, result.control
+    assert torch.get_default_dtype() == torch.float32
+
+
+def test_all_of_the_topic_are_here() -> None:
+    names = [each.name for each in CLAIMS.values() if each.topic == "positions"]
+    assert names == [*HOLD, "positions-two-d"]
+
+
+def test_what_is_entered_but_not_run() -> None:
+    result = run_one(CLAIMS["positions-two-d"], 0, "small")
+    assert result.verdict.outcome == "not run"
+    assert "vision task" in result.verdict.condition
+    assert result.trusted is None
+    row = ledger([result], seed=0, size="small")["claims"][0]
+    assert (row["outcome"], row["measured"], row["figure"]) == ("not run", "", None)
+    assert isinstance(CLAIMS["positions-two-d"].judge, Unjudged)
+
+
+# Wrong implementations
+
+
+def test_sines_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = Sinusoidal.forward
+
+    def sines_first(self: Sinusoidal, position: Tensor) -> Tensor:
+        code = right(self, position)
+        return torch.cat([code[..., ::2], code[..., 1::2]], dim=-1)
+
+    monkeypatch.setattr(Sinusoidal, "forward", sines_first)
+    assert outcome("shift-matrix") == "refuted"
+    assert outcome("attend-relative") == "refuted"
+
+
+def test_matrix_that_turns_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = Sinusoidal.shift_matrix
+    monkeypatch.setattr(Sinusoidal, "shift_matrix", lambda self, steps=1: right(self, -steps))
+    assert outcome("shift-matrix") == "refuted"
+    assert outcome("attend-relative") == "refuted"
+
+
+def test_codes_that_repeat(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = Sinusoidal.forward
+    monkeypatch.setattr(Sinusoidal, "forward", lambda self, at: right(self, at % 9_000))
+    assert outcome("positions-unique") == "refuted"
+
+
+def test_rotary_by_thirds_of_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = Rotary.forward
+    monkeypatch.setattr(Rotary, "forward", lambda self, x, at: right(self, x, at // 3))
+    assert outcome("rope-relative") == "refuted"

@@ -1,0 +1,225 @@
+// Where to begin: one for each claim that can be seen in the plane, with what to try.
+
+import type { Plane } from './plane';
+
+export interface Preset {
+  id: string; // that of its claim
+  topic: 1 | 2 | 3;
+  title: string;
+  text: string; // two sentences: what to try, what to see
+  plane: Plane;
+}
+
+const ONE = [1, 0, 0, 1]; // the identity
+const RING = [[1.2, 0], [0.37, 1.14], [-0.97, 0.71], [-0.97, -0.71], [0.37, -1.14]]; // prettier-ignore
+const SPOTS = [[1.5, 0.2], [0.2, 1.5], [-1.4, 0.9], [-1.1, -1.2], [0.9, -1.4]]; // prettier-ignore
+const ACROSS = [[1, 0], [0, 1], [-0.8, -0.3], [-0.3, -0.8]]; // prettier-ignore
+
+function made(some: Partial<Plane>): Plane {
+  const keys = some.keys ?? RING;
+  return {
+    keys,
+    values: SPOTS.slice(0, keys.length),
+    queries: [[1.8, 0]],
+    identical: false,
+    beta: 1,
+    isotropic: 0,
+    radial: 0,
+    noisy: keys.map(() => false),
+    samples: 200,
+    seed: 1,
+    allowed: keys.map(() => true),
+    how: 'before',
+    self: false,
+    causal: false,
+    query: ONE,
+    value: ONE,
+    asking: 0,
+    ...some,
+  };
+}
+
+const FIRST = [true, false, false, false];
+const BOTH = { keys: ACROSS, queries: [[1, 1]], beta: 10 };
+const RADIAL = { ...BOTH, noisy: FIRST, radial: 0.5, isotropic: 0.001 };
+const SPLIT = { ...RADIAL, queries: [[1.6, 0], [0, 1.6]], beta: 12 }; // prettier-ignore
+const SQUARE = [[1.3, 0], [0, 1.3], [-1.3, 0], [0, -1.3]]; // prettier-ignore
+const CORNER = [[1.3, 0], [0, 1.3], [-0.9, -0.9]]; // prettier-ignore
+
+export const PRESETS: Preset[] = [
+  {
+    id: 'copy',
+    topic: 1,
+    title: 'Copy one value',
+    text: 'Turn the query from key to key: the output jumps to the value of the key whose score is far above the others. Lower β until the margin is small, and the copy becomes a blend.',
+    plane: made({ beta: 5 }),
+  },
+  {
+    id: 'average-two',
+    topic: 1,
+    title: 'Average two values',
+    text: 'The query is the sum of two keys that are orthogonal, so both get half of the weight. Lower β below ln n and the other keys take their share; shorten one key and it loses.',
+    plane: made(BOTH),
+  },
+  {
+    id: 'subspace-recovery',
+    topic: 1,
+    title: 'Take one part out of a sum',
+    text: 'Each token is a sum of a part along x and a part along y, and V = A A^T keeps the first: the outputs lie on the axis. Change V to 0, 0, 0, 1 for the other part.',
+    plane: made({ keys: [[1.2, 0.8], [-1.1, 1.1]], self: true, value: [1, 0, 0, 0], beta: 6 }), // prettier-ignore
+  },
+  {
+    id: 'noise-isotropic',
+    topic: 1,
+    title: 'A little noise on every key',
+    text: 'Small round noise hardly moves the average of two. Raise the noise slowly and see at which variance the outputs begin to run from one value to the other; a larger β breaks sooner.',
+    plane: made({ ...BOTH, isotropic: 0.005 }),
+  },
+  {
+    id: 'noise-radial',
+    topic: 1,
+    title: 'Noisy key, one head',
+    text: 'Only the length of key 1 varies, and the output swings between the two values, hardly ever staying in the middle. Lower the variance of the length to see the swing end.',
+    plane: made(RADIAL),
+  },
+  {
+    id: 'identity-outer-product',
+    topic: 1,
+    title: 'u u^T is not the identity',
+    text: 'The cloud of key 1 lies on a line through the origin: the covariance u u^T / 2 has rank one. Set the length variance to 0 and the round noise to 0.5 to see what I/2 would look like.',
+    plane: made({ ...RADIAL, isotropic: 0, samples: 400 }),
+  },
+  {
+    id: 'longer-key-wins',
+    topic: 1,
+    title: 'The longer key does not always win',
+    text: 'Key 1 is longer than key 2 but points away from the query, so its weight is nothing. Drag it through the origin to the other side and it takes all.',
+    plane: made({ ...BOTH, keys: [[-1.5, 0], ...ACROSS.slice(1)] }),
+  },
+  {
+    id: 'heads-identical',
+    topic: 1,
+    title: 'Identical heads',
+    text: 'Two heads ask the same, read the same noisy key, and so their mean varies as much as one head: compare the spread with one head. Switch to heads of their own, with query 1 at key 1 and query 2 at key 2.',
+    plane: made({ ...SPLIT, queries: [[1, 1], [1, 1]], beta: 10, identical: true }), // prettier-ignore
+  },
+  {
+    id: 'heads-split',
+    topic: 1,
+    title: 'Split heads',
+    text: 'Head 1 asks for key 1 and head 2 for key 2, so the length of key 1 matters little and the spread is many times smaller. Make them identical and it is back.',
+    plane: made(SPLIT),
+  },
+  {
+    id: 'heads-split-always',
+    topic: 1,
+    title: 'Split heads can fail too',
+    text: 'Key 1 is nearly as short as nothing, and head 1 no longer finds it. Drag key 1 past the origin: the outputs lose value 1 altogether.',
+    plane: made({ ...SPLIT, keys: [[0.06, 0], ...ACROSS.slice(1)], radial: 0 }),
+  },
+  {
+    id: 'key-scaled',
+    topic: 1,
+    title: 'A long key takes over',
+    text: 'Key 3 is much longer than the rest and takes the weight of every query on its side. Turn the query around: only on the other side do the others get a share.',
+    plane: made({ keys: RING.map((key, i) => (i === 2 ? [-1.9, 1.4] : key)), queries: [[-0.2, 1]], beta: 4 }), // prettier-ignore
+  },
+  {
+    id: 'self-copy',
+    topic: 2,
+    title: 'Self-attention that copies',
+    text: 'Q, K and V are the identity, and every token of the same length finds itself. Move two tokens close together, or lower β, and they begin to mix.',
+    plane: made({ keys: SQUARE, self: true, beta: 5 }),
+  },
+  {
+    id: 'self-add-b',
+    topic: 2,
+    title: 'Adding a direction to a token',
+    text: 'Token 3 is the sum of tokens 1 and 2: its score with each is L^2, but with itself 2 L^2, so it still copies itself. Shorten all tokens (a smaller L) and it does not.',
+    plane: made({ keys: [[1.3, 0], [0, 1.3], [1.3, 1.3]], self: true, beta: 5, asking: 2 }), // prettier-ignore
+  },
+  {
+    id: 'self-construct',
+    topic: 2,
+    title: 'Hand-made Q, K, V',
+    text: 'Q turns the direction of token 1 into that of token 2, so token 1 asks for token 2, and V keeps that direction alone: output 1 is token 2. Edit Q and V and predict what comes out.',
+    plane: made({ keys: CORNER, self: true, query: [0, 0, 1, 0], value: [0, 0, 0, 1], beta: 6 }),
+  },
+  {
+    id: 'self-construct-typo',
+    topic: 2,
+    title: 'The same with a slip in Q',
+    text: 'Q now keeps the direction of token 1 instead of turning it, so token 1 finds itself, and V leaves nothing of it: output 1 is 0. Set Q to 0, 0, 1, 0 to put it right.',
+    plane: made({ keys: CORNER, self: true, query: [1, 0, 0, 0], value: [0, 0, 0, 1], beta: 6 }),
+  },
+  {
+    id: 'self-construct-scale',
+    topic: 2,
+    title: 'The same with V too long',
+    text: 'A V that is L times too long gives an output L times too far out. The weights do not know: they depend on Q and K alone.',
+    plane: made({ keys: CORNER, self: true, query: [0, 0, 1, 0], value: [0, 0, 0, 1.3], beta: 6 }),
+  },
+  {
+    id: 'identity-and-permutation',
+    topic: 2,
+    title: 'Every token copies the next',
+    text: 'Q turns by a right angle, so that each token asks for the next one around: hard attention is any permutation. Set Q to −1, 0, 0, −1 and each copies the one across.',
+    plane: made({ keys: SQUARE, self: true, query: [0, -1, 1, 0], beta: 5 }),
+  },
+  {
+    id: 'permutation-equivariance',
+    topic: 2,
+    title: 'Order does not matter',
+    text: 'Write down two outputs, then swap their tokens in the table of numbers: the outputs swap too and all others stay. With "looks back only" they do not.',
+    plane: made({ keys: [[1.1, 0.4], [-0.3, 1.2], [-1, -0.9]], self: true, beta: 1.5 }), // prettier-ignore
+  },
+  {
+    id: 'beta-hard',
+    topic: 3,
+    title: 'Temperature',
+    text: 'Slide β: near 0 all weights are alike and the entropy is ln n, at 50 one key has everything and it is 0. β is the inverse temperature, so hot is soft.',
+    plane: made({ queries: [[0.9, 0.5]], beta: 1 }),
+  },
+  {
+    id: 'mask-minus-infinity',
+    topic: 3,
+    title: 'Mask',
+    text: 'Key 1 is hidden before the softmax: its weight is 0 and the others grow so that they sum to 1. Switch to a mask after the softmax: the rest stays small, and the output shrinks towards 0.',
+    plane: made({ queries: [[0.9, 0.5]], beta: 1.5, allowed: [false, true, true, true, true] }),
+  },
+  {
+    id: 'rows-sum-to-one',
+    topic: 3,
+    title: 'Rows sum to one, columns do not',
+    text: 'Each token may look back only; what its row gives away sums to 1, however few it may see. The weight that a token receives, over all rows, can be anything.',
+    plane: made({ keys: RING, self: true, causal: true, beta: 0.8, asking: 4 }),
+  },
+  {
+    id: 'perturb-key',
+    topic: 3,
+    title: 'Perturbed key',
+    text: 'Move key 2 a little: the weights of all keys change, since they share one sum. The thin marks in the table show where the weights began.',
+    plane: made({ queries: [[0.9, 0.5]], beta: 1.5 }),
+  },
+  {
+    id: 'perturb-query',
+    topic: 3,
+    title: 'Perturbed query',
+    text: 'Three queries read the same keys. Move one: only its own column of weights and its own output change.',
+    plane: made({ queries: [[1, 0.2], [-0.7, 0.8], [0.1, -1]], beta: 2 }), // prettier-ignore
+  },
+  {
+    id: 'perturb-key-mean',
+    topic: 3,
+    title: 'Noise that does not average out',
+    text: 'The keys are noisy with mean 0, yet the mean output (the cross) lies apart from the output without noise. Lower the noise: the gap shrinks with the variance, so it is of second order.',
+    plane: made({ queries: [[1, 0.3]], beta: 2, isotropic: 0.4, samples: 500 }),
+  },
+  {
+    id: 'equal-q-k-identity',
+    topic: 3,
+    title: 'Q = K is not yet the identity',
+    text: 'With Q = K = I a token need not find itself: a longer one in the same direction wins, and short ones mix. Only with large scores, so in many dimensions, are the weights close to the identity.',
+    plane: made({ keys: [[0.5, 0.3], [1.4, 0.9], [-0.4, 0.8], [-0.9, -0.6], [0.3, -0.7]], self: true }), // prettier-ignore
+  },
+];

@@ -1,0 +1,156 @@
+// The page: how the verdicts fell, filters, the table.
+
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { Heading, useAddress } from '../page';
+import { plain } from '../prose';
+import { matches, parse, print, type Choices } from './choices';
+import { OUTCOMES, SIGNS, type Ledger, type Outcome } from './ledger';
+import { Overview } from './overview';
+import { ClaimTable } from './table';
+
+export function App({ ledger, root }: { ledger: Ledger; root: HTMLElement }) {
+  const [choices, setChoices] = useState(() => parse(window.location.hash, ledger));
+  const change = (some: Partial<Choices>): void => setChoices((old) => ({ ...old, ...some }));
+  useAddress(print(choices), (text) => setChoices(parse(text, ledger)));
+  const shown = useMemo(
+    () => ledger.claims.filter((each) => matches(each, choices)),
+    [ledger, choices],
+  );
+  const search = useRef<HTMLInputElement>(null);
+  useEffect(() => {
+    root.dataset.painted = 'claims';
+    const press = (event: KeyboardEvent): void => {
+      const at = event.target;
+      const typing = at instanceof HTMLElement && /INPUT|SELECT/.test(at.tagName);
+      if (event.key !== '/' || typing || event.ctrlKey || event.metaKey) return;
+      event.preventDefault();
+      search.current?.focus();
+    };
+    document.addEventListener('keydown', press);
+    return () => document.removeEventListener('keydown', press);
+  }, []);
+  const allOpen = shown.length > 0 && shown.every((each) => choices.open.includes(each.id));
+  return (
+    <div class="sheet">
+      <header>
+        <Heading root={root} title="What is said about attention, run and judged" />
+        <p class="lead">
+          Courses and papers say these things about attention. Each is a small experiment with a
+          threshold that was fixed beforehand. A control, in which the experiment is spoilt or put
+          right, must get the opposite verdict from the same judge.
+        </p>
+      </header>
+      <Summary {...{ ledger, choices, change }} />
+      <Overview {...{ ledger, choices, change }} />
+      <div class="filters" role="search">
+        <label class="quiet" for="search">
+          Search statements and reasons
+        </label>
+        <input
+          id="search"
+          ref={search}
+          type="search"
+          placeholder="Search  /"
+          value={choices.search}
+          onInput={(event) => change({ search: event.currentTarget.value })}
+        />
+        <span class="dim" role="status">
+          {shown.length === ledger.claims.length
+            ? `${shown.length} ${shown.length === 1 ? 'claim' : 'claims'}`
+            : `${shown.length} of ${ledger.claims.length} claims`}
+        </span>
+        {filtered(choices) && (
+          <button
+            type="button"
+            class="plainly"
+            onClick={() => change({ topic: '', outcomes: [], doubtful: false, search: '' })}
+          >
+            Show all
+          </button>
+        )}
+        <button
+          type="button"
+          class="plainly last"
+          disabled={!shown.length}
+          onClick={() => change({ open: allOpen ? [] : shown.map((each) => each.id) })}
+        >
+          {allOpen ? 'Close all' : 'Open all'}
+        </button>
+      </div>
+      <ClaimTable {...{ ledger, shown, choices, change }} />
+      <footer class="dim small">
+        Size {plain(ledger.size)}, seed {ledger.seed}
+        {ledger.versions.map(([name, version]) => `, ${plain(name)} ${plain(version)}`).join('')}.
+        Intervals are 95%.
+      </footer>
+    </div>
+  );
+}
+
+function filtered({ topic, outcomes, doubtful, search }: Choices): boolean {
+  return Boolean(topic || outcomes.length || doubtful || search);
+}
+
+interface SummaryProps {
+  ledger: Ledger;
+  choices: Choices;
+  change: (some: Partial<Choices>) => void;
+}
+
+const WORDS: Record<Outcome, string> = {
+  holds: 'hold',
+  'holds only when': 'hold only when …',
+  refuted: 'refuted',
+  undecided: 'undecided',
+  'not run': 'not run',
+  failed: 'failed',
+};
+
+// Counts that are also switches.
+function Summary({ ledger, choices, change }: SummaryProps) {
+  const toggle = (outcome: Outcome): void => {
+    const on = choices.outcomes.includes(outcome);
+    const next = OUTCOMES.filter((each) => (each === outcome) !== choices.outcomes.includes(each));
+    change({ outcomes: on ? choices.outcomes.filter((each) => each !== outcome) : next });
+  };
+  const doubtful = ledger.claims.filter((each) => each.trusted === false).length;
+  return (
+    <div class="counts" role="group" aria-label="Verdicts; choose which to show">
+      {OUTCOMES.map((outcome) => {
+        const count = ledger.claims.filter((each) => each.outcome === outcome).length;
+        return (
+          count > 0 && (
+            <button
+              key={outcome}
+              type="button"
+              class="count"
+              data-outcome={outcome}
+              aria-pressed={choices.outcomes.includes(outcome)}
+              onClick={() => toggle(outcome)}
+            >
+              <span class="much">{count}</span>
+              <span>
+                <span class="sign" aria-hidden="true">
+                  {SIGNS[outcome]}
+                </span>{' '}
+                {count === 1 && outcome === 'holds' ? 'holds' : WORDS[outcome]}
+              </span>
+            </button>
+          )
+        );
+      })}
+      {doubtful > 0 && (
+        <button
+          type="button"
+          class="count"
+          data-outcome="failed"
+          aria-pressed={choices.doubtful}
+          onClick={() => change({ doubtful: !choices.doubtful })}
+        >
+          <span class="much">{doubtful}</span>
+          <span>control agrees: doubtful</span>
+        </button>
+      )}
+    </div>
+  );
+}

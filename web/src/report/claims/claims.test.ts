@@ -1,0 +1,97 @@
+import { expect, test } from 'vitest';
+import { matches, NOTHING, parse, print, type Choices } from './choices';
+import { controlTold, interval, readLedger, told, type Ledger } from './ledger';
+
+const row = (id: string, more: object = {}): object => ({
+  id,
+  topic: 'retrieve',
+  source: 'course',
+  statement: `statement of ${id}`,
+  quoted: false,
+  why: 'because e^-t is small',
+  reference: '',
+  measured: 'error',
+  threshold: 'at most 1',
+  outcome: 'holds',
+  condition: '',
+  figure: { value: 0.5, low: 0.4, high: 'inf' },
+  plot: { kind: 'bars', y: 'y', values: [], marks: [] },
+  details: { n: 3, kind: 'x' },
+  control: { what: 'spoilt', outcome: 'refuted', condition: '', figure: null, plot: null },
+  trusted: true,
+  seconds: 1,
+  ...more,
+});
+
+const made = (claims: object[]): Ledger =>
+  readLedger({
+    format: 'attnlab-claims',
+    version: 1,
+    seed: 0,
+    size: 'small',
+    versions: { attnlab: '0' },
+    topics: { retrieve: 'What one query can retrieve', positions: 'Positions', own: 'Own' },
+    claims,
+  });
+
+const ledger = made([
+  row('copy'),
+  row('low-rank', { outcome: 'holds only when', condition: 'd is at least 8', trusted: false }),
+  row('shift', { topic: 'positions', outcome: 'not run', condition: 'needs a model' }),
+]);
+
+test('topics are those that are used, with their own numbers', () => {
+  expect(ledger.topics.map(({ id, number }) => [id, number])).toEqual([
+    ['retrieve', 1],
+    ['positions', 2],
+  ]);
+});
+
+test('verdicts in words', () => {
+  const [copy, rank, shift] = ledger.claims;
+  expect(told(copy)).toBe('holds');
+  expect(told(rank)).toBe('holds only when d is at least 8');
+  expect(told(shift)).toBe('not run: needs a model');
+  expect(controlTold(copy)).toBe('refuted');
+  expect(controlTold(rank)).toContain('should disagree');
+  expect(copy.figure && interval(copy.figure)).toBe('0.4 to ∞');
+  expect(copy.details).toEqual([
+    ['n', '3'],
+    ['kind', 'x'],
+  ]);
+});
+
+test('what is no ledger is refused, what is odd in one is not', () => {
+  expect(() => readLedger({ format: 'other' })).toThrow('no ledger');
+  expect(() => readLedger({ format: 'attnlab-claims', version: 2 })).toThrow('version 2');
+  const odd = made([{ id: 'x', outcome: 'maybe', plot: 7, figure: 'no', control: null }]);
+  expect(odd.claims[0].outcome).toBeNull();
+  expect(told(odd.claims[0])).toBe('not judged');
+});
+
+test('choices go through the address', () => {
+  const choices: Choices = {
+    topic: 'positions',
+    outcomes: ['holds only when', 'not run'],
+    doubtful: true,
+    search: 'e^-t & 100% =',
+    open: ['copy', 'low-rank'],
+    figures: { copy: { xLog: true, yLog: null, hidden: [1, 2], table: true } },
+  };
+  expect(parse(print(choices), ledger)).toEqual(choices);
+  expect(print(NOTHING)).toBe('');
+  expect(parse('topic=__proto__&open=__proto__&figure=__proto__:xl&text=%f', ledger)).toEqual(
+    NOTHING,
+  );
+});
+
+test('filters', () => {
+  const ids = (some: Partial<Choices>): string[] =>
+    ledger.claims.filter((each) => matches(each, { ...NOTHING, ...some })).map((each) => each.id);
+  expect(ids({})).toEqual(['copy', 'low-rank', 'shift']);
+  expect(ids({ topic: 'positions' })).toEqual(['shift']);
+  expect(ids({ outcomes: ['holds', 'not run'] })).toEqual(['copy', 'shift']);
+  expect(ids({ doubtful: true })).toEqual(['low-rank']);
+  expect(ids({ search: 'COPY  small' })).toEqual(['copy']);
+  expect(ids({ search: 'copy absent' })).toEqual([]);
+});

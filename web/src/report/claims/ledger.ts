@@ -1,0 +1,139 @@
+// The ledger that a page carries, as attnlab/claims/ledger.py writes it.
+
+import { short } from '../numbers';
+import { end, isRecord, list, readNumber, readPlot, text, type Plot } from '../plot';
+
+export const OUTCOMES = [
+  'holds',
+  'holds only when',
+  'refuted',
+  'undecided',
+  'not run',
+  'failed',
+] as const;
+export type Outcome = (typeof OUTCOMES)[number];
+
+// Told apart without colours too.
+export const SIGNS: Record<Outcome, string> = {
+  holds: '✓',
+  'holds only when': '◐',
+  refuted: '✗',
+  undecided: '?',
+  'not run': '–',
+  failed: '!',
+};
+
+export interface Value {
+  value: number;
+  low: number | null;
+  high: number | null;
+}
+
+export interface Judged {
+  outcome: Outcome | null;
+  condition: string;
+  figure: Value | null;
+  plot: Plot | null;
+  details: [string, string][];
+}
+
+export interface Claim extends Judged {
+  id: string;
+  topic: string;
+  source: string;
+  statement: string;
+  quoted: boolean;
+  why: string;
+  reference: string;
+  measured: string;
+  threshold: string;
+  control: Judged & { what: string };
+  trusted: boolean | null;
+  seconds: number;
+}
+
+export interface Ledger {
+  seed: number;
+  size: string;
+  versions: [string, string][];
+  topics: { id: string; name: string; number: number }[];
+  claims: Claim[];
+}
+
+export function readLedger(raw: unknown): Ledger {
+  if (!isRecord(raw) || raw.format !== 'attnlab-claims')
+    throw new Error('The data of this page is no ledger of claims.');
+  if (raw.version !== 1)
+    throw new Error(`The ledger has version ${String(raw.version)}; this page reads version 1.`);
+  const claims = list(raw.claims).filter(isRecord).map(readClaim);
+  const used = new Set(claims.map((each) => each.topic));
+  const topics = Object.entries(isRecord(raw.topics) ? raw.topics : {}).map(([id, name], i) => ({
+    id,
+    name: text(name),
+    number: i + 1,
+  }));
+  return {
+    seed: readNumber(raw.seed),
+    size: text(raw.size),
+    versions: Object.entries(isRecord(raw.versions) ? raw.versions : {}).map(([name, version]) => [
+      name,
+      text(version),
+    ]),
+    topics: topics.filter(({ id }) => used.has(id)),
+    claims,
+  };
+}
+
+function readClaim(raw: Record<string, unknown>): Claim {
+  const control = isRecord(raw.control) ? raw.control : {};
+  return {
+    id: text(raw.id),
+    topic: text(raw.topic),
+    source: text(raw.source),
+    statement: text(raw.statement),
+    quoted: raw.quoted === true,
+    why: text(raw.why),
+    reference: text(raw.reference),
+    measured: text(raw.measured),
+    threshold: text(raw.threshold),
+    ...readJudged(raw),
+    control: { what: text(control.what), ...readJudged(control) },
+    trusted: typeof raw.trusted === 'boolean' ? raw.trusted : null,
+    seconds: readNumber(raw.seconds),
+  };
+}
+
+function readJudged(raw: Record<string, unknown>): Judged {
+  const details = isRecord(raw.details) ? raw.details : {};
+  return {
+    outcome: OUTCOMES.find((each) => each === raw.outcome) ?? null,
+    condition: text(raw.condition),
+    figure: isRecord(raw.figure) ? readValue(raw.figure) : null,
+    plot: readPlot(raw.plot),
+    details: Object.entries(details).map(([name, value]) => [
+      name,
+      typeof value === 'number' ? short(value) : String(value),
+    ]),
+  };
+}
+
+function readValue(raw: Record<string, unknown>): Value {
+  return { value: readNumber(raw.value), low: end(raw.low), high: end(raw.high) };
+}
+
+// "holds only when d is at least 64", "not run: needs ..."
+export function told({ outcome, condition }: Judged): string {
+  if (outcome === null) return 'not judged';
+  if (!condition) return outcome;
+  return `${outcome}${outcome === 'holds only when' ? ' ' : ': '}${condition}`;
+}
+
+export function interval({ low, high }: Value): string {
+  return low === null || high === null ? '' : `${short(low)} to ${short(high)}`;
+}
+
+// What the control says of the verdict; the judge must not say the same of both.
+export function controlTold({ control, trusted }: Claim): string {
+  if (control.outcome === null) return '';
+  return trusted === false ? `${told(control)}: the same judge should disagree` : told(control);
+}

@@ -1,0 +1,163 @@
+// The table of claims; a row opens to all that is known of it.
+
+import { Guard } from '../../ui/guard';
+import { short } from '../numbers';
+import { Prose } from '../page';
+import { plain } from '../prose';
+import { figureOf, type Choices } from './choices';
+import { controlTold, interval, SIGNS, told, type Claim, type Judged, type Ledger } from './ledger';
+import { Opened } from './opened';
+
+interface Props {
+  ledger: Ledger;
+  shown: Claim[];
+  choices: Choices;
+  change: (some: Partial<Choices>) => void;
+}
+
+export function ClaimTable({ ledger, shown, choices, change }: Props) {
+  if (!shown.length) return <p class="none dim">No claim is like that.</p>;
+  const several = ledger.topics.length > 1;
+  return (
+    <table class="claims" role="table" aria-label="Claims" onKeyDown={step}>
+      <thead role="rowgroup">
+        <tr role="row">
+          {['Verdict', 'Statement', 'Measured', 'Holds if', 'Control'].map((name) => (
+            <th key={name} role="columnheader" scope="col">
+              {name}
+            </th>
+          ))}
+        </tr>
+      </thead>
+      {ledger.topics.map(({ id, name, number }) => {
+        const claims = shown.filter((each) => each.topic === id);
+        return (
+          claims.length > 0 && (
+            <tbody key={id} role="rowgroup">
+              {several && (
+                <tr role="row" class="topic">
+                  <th role="rowheader" scope="rowgroup" colSpan={5}>
+                    <h2>
+                      {number}. <bdi>{plain(name)}</bdi>
+                    </h2>
+                  </th>
+                </tr>
+              )}
+              {claims.map((claim) => (
+                <Row key={claim.id} {...{ claim, choices, change }} />
+              ))}
+            </tbody>
+          )
+        );
+      })}
+    </table>
+  );
+}
+
+// Arrow keys go from one statement to the next.
+function step(event: KeyboardEvent): void {
+  const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+  const at = event.target as HTMLElement;
+  if (!by || !at.classList.contains('statement')) return;
+  const all = [...document.querySelectorAll<HTMLElement>('button.statement')];
+  const next = all[all.indexOf(at) + by];
+  if (!next) return;
+  event.preventDefault();
+  next.focus();
+}
+
+interface RowProps {
+  claim: Claim;
+  choices: Choices;
+  change: (some: Partial<Choices>) => void;
+}
+
+function Row({ claim, choices, change }: RowProps) {
+  const open = choices.open.includes(claim.id);
+  const toggle = (): void =>
+    change({
+      open: open ? choices.open.filter((id) => id !== claim.id) : [...choices.open, claim.id],
+    });
+  // the reason has more room in another column
+  const idle = claim.outcome === 'failed' || claim.outcome === 'not run';
+  const body = `claim-${claim.id}`;
+  return (
+    <>
+      <tr role="row" class={open ? 'claim open' : 'claim'}>
+        <td role="cell" class="verdict">
+          <Verdict judged={idle ? { ...claim, condition: '' } : claim} />
+        </td>
+        <td role="cell" class="said">
+          <button
+            type="button"
+            class="statement"
+            aria-expanded={open}
+            aria-controls={open ? body : undefined}
+            onClick={toggle}
+          >
+            <Statement claim={claim} />
+          </button>
+          <span class="id">{plain(claim.id)}</span>
+        </td>
+        <td role="cell" class="measured" data-name="Measured">
+          {claim.figure && (
+            <>
+              <strong class="number">{short(claim.figure.value)}</strong>{' '}
+              <span class="dim number small">{interval(claim.figure)}</span>
+            </>
+          )}
+          <div class="dim small">
+            <Prose text={idle ? claim.condition : claim.measured} />
+          </div>
+        </td>
+        <td role="cell" class="number" data-name="Holds if">
+          {claim.figure && plain(claim.threshold)}
+        </td>
+        <td
+          role="cell"
+          class={claim.trusted === false ? 'control doubt' : 'control'}
+          data-name="Control"
+        >
+          {plain(controlTold(claim))}
+        </td>
+      </tr>
+      {open && (
+        <tr role="row" class="body" id={body}>
+          <td role="cell" colSpan={5}>
+            <Guard what={claim}>
+              <Opened
+                claim={claim}
+                shown={figureOf(choices, claim.id)}
+                change={(shown) => change({ figures: { ...choices.figures, [claim.id]: shown } })}
+              />
+            </Guard>
+          </td>
+        </tr>
+      )}
+    </>
+  );
+}
+
+export function Statement({ claim }: { claim: Claim }) {
+  return claim.quoted ? (
+    <>
+      “<Prose text={claim.statement} />”
+    </>
+  ) : (
+    <Prose text={claim.statement} />
+  );
+}
+
+export function Verdict({ judged }: { judged: Judged }) {
+  const outcome = judged.outcome ?? 'not run';
+  return (
+    <span class="outcome" data-outcome={outcome}>
+      <i class="sign" data-outcome={outcome} aria-hidden="true">
+        {SIGNS[outcome]}
+      </i>
+      <span>
+        <Prose text={told(judged)} />
+      </span>
+    </span>
+  );
+}

@@ -1,0 +1,238 @@
+// Lines: the legend is also the readout, so nothing covers the drawing and nothing jumps.
+
+import { useMemo, useRef, useState } from 'preact/hooks';
+import { linesLayout, nearest, type Layout, type Line } from './layout';
+import { long, placeOn } from './numbers';
+import { COLOURS, Prose } from './page';
+import type { Lines } from './plot';
+import { plain } from './prose';
+import type { Shown } from './shown';
+
+const DASHES = ['', '7 3', '2 3', '9 3 2 3', '12 4', '4 4', '1 4', '14 3 2 3'];
+const DOTS = 40; // points of a line that are drawn one by one
+
+export const colourOf = (index: number): string => `var(--c${index % COLOURS})`;
+const dashOf = (index: number): string => DASHES[index % DASHES.length];
+
+interface Props {
+  plot: Lines;
+  title: string;
+  shown: Shown;
+  change: (shown: Shown) => void;
+  width: number;
+  height: number;
+}
+
+export function LinesArea({ plot, title, shown, change, width, height }: Props) {
+  const layout = useMemo(
+    () => linesLayout(plot, shown, width, height),
+    [plot, shown, width, height],
+  );
+  const [stop, setStop] = useState<number | null>(null);
+  const at = stop === null ? null : (layout.stops[Math.min(stop, layout.stops.length - 1)] ?? null);
+  const box = useRef<SVGSVGElement>(null);
+  const point = (event: PointerEvent): void => {
+    const left = box.current?.getBoundingClientRect().left ?? 0;
+    const found = nearest(layout, event.clientX - left);
+    setStop(found < 0 ? null : found);
+  };
+  const press = (event: KeyboardEvent): void => {
+    const last = layout.stops.length - 1;
+    const next = moved(event.key, stop, last);
+    if (next === undefined || last < 0) return;
+    event.preventDefault();
+    setStop(next);
+  };
+  const left = layout.left;
+  return (
+    <>
+      <div class="axis-name">
+        <Prose text={plot.y} />
+      </div>
+      <div
+        class="area"
+        tabIndex={0}
+        role="application"
+        aria-roledescription="plot"
+        aria-label={`${title}. ${summary(plot)} Arrow keys read the values.`}
+        onKeyDown={press}
+        onPointerMove={point}
+        onPointerDown={point}
+        onPointerLeave={(event) => event.pointerType === 'mouse' && setStop(null)}
+      >
+        <svg ref={box} height={height} viewBox={`0 0 ${width} ${height}`} aria-hidden="true">
+          <Drawn layout={layout} at={at} />
+        </svg>
+      </div>
+      <div class="axis-name below number">
+        <Prose text={plot.x} />
+        {at !== null && `: ${long(at)}`}
+      </div>
+      <Legend {...{ plot, layout, shown, change, at }} />
+      {left > 0 && (
+        <p class="dim small">
+          {left === 1 ? 'One point is' : `${left} points are`} not drawn: not finite, or not
+          positive on a logarithmic axis. The table has {left === 1 ? 'it' : 'them'}.
+        </p>
+      )}
+    </>
+  );
+}
+
+export function moved(key: string, at: number | null, last: number): number | null | undefined {
+  const now = at ?? -1;
+  if (key === 'ArrowRight' || key === 'ArrowDown') return Math.min(last, now + 1);
+  if (key === 'ArrowLeft' || key === 'ArrowUp') return at === null ? last : Math.max(0, now - 1);
+  if (key === 'PageDown') return Math.min(last, now + 10);
+  if (key === 'PageUp') return Math.max(0, now - 10);
+  if (key === 'Home') return 0;
+  if (key === 'End') return last;
+  return key === 'Escape' ? null : undefined;
+}
+
+function summary(plot: Lines): string {
+  const names = plot.series.map((series) => plain(series.name)).join(', ');
+  return `${plain(plot.y)} by ${plain(plot.x)}: ${names}.`;
+}
+
+function Drawn({ layout, at }: { layout: Layout; at: number | null }) {
+  const { left, right, top, bottom } = layout.frame;
+  const guide = at === null ? null : placeOn(layout.x, at);
+  return (
+    <>
+      {layout.yTicks.map(({ text, at: y }) => (
+        <g key={text}>
+          <path class="grid" d={`M${left} ${y}H${right}`} />
+          <text x={left - 6} y={y + 4} text-anchor="end">
+            {text}
+          </text>
+        </g>
+      ))}
+      {layout.xTicks.map(({ text, at: x }) => (
+        <g key={text}>
+          <path class="grid" d={`M${x} ${bottom}v4`} />
+          <text x={x} y={bottom + 18} text-anchor="middle">
+            {text}
+          </text>
+        </g>
+      ))}
+      <path class="guide" d={`M${left} ${bottom}H${right}`} />
+      {layout.lines.map((line) => line.band && (
+        <path key={line.index} class="band" d={line.band} fill={colourOf(line.index)} />
+      ))}
+      {layout.lines.map((line) => (
+        <path
+          key={line.index}
+          class="line"
+          d={line.path}
+          stroke={colourOf(line.index)}
+          stroke-dasharray={dashOf(line.index)}
+        />
+      ))}
+      {layout.lines.map((line) => line.dots.length <= DOTS && (
+        <path key={line.index} d={dots(line, 2.6)} fill={colourOf(line.index)} />
+      ))}
+      {layout.marks.map((mark, i) => (
+        <g key={i}>
+          {mark.x !== null && <path class="guide mark" d={`M${mark.x} ${top}V${bottom}`} />}
+          {mark.y !== null && <path class="guide mark" d={`M${left} ${mark.y}H${right}`} />}
+          <MarkName {...{ mark, layout }} />
+        </g>
+      ))}
+      {guide !== null && <path class="guide" d={`M${guide} ${top}V${bottom}`} />}
+      {layout.lines.map((line) =>
+        line.dots
+          .filter(({ point }) => point.x === at)
+          .map((dot, i) => (
+            <circle
+              key={`${line.index} ${i}`}
+              cx={dot.at[0]}
+              cy={dot.at[1]}
+              r="4.5"
+              fill={colourOf(line.index)}
+              stroke="var(--page)"
+              stroke-width="1.5"
+            />
+          )),
+      )}
+    </>
+  );
+}
+
+function MarkName({ mark, layout }: { mark: Layout['marks'][number]; layout: Layout }) {
+  const { right, top } = layout.frame;
+  const before = mark.x !== null && mark.x > layout.width / 2;
+  const x = mark.x === null ? right : mark.x + (before ? -5 : 5);
+  const y = mark.y === null ? top + 10 : mark.y < top + 18 ? mark.y + 14 : mark.y - 5;
+  return (
+    <text class="mark" x={x} y={y} text-anchor={mark.x === null || before ? 'end' : 'start'}>
+      {plain(mark.label)}
+    </text>
+  );
+}
+
+function dots(line: Line, r: number): string {
+  return line.dots
+    .map(({ at: [x, y] }) => {
+      const half = `a${r} ${r} 0 1 0`;
+      return `M${x - r} ${y}${half} ${2 * r} 0${half} ${-2 * r} 0`;
+    })
+    .join('');
+}
+
+interface LegendProps {
+  plot: Lines;
+  layout: Layout;
+  shown: Shown;
+  change: (shown: Shown) => void;
+  at: number | null;
+}
+
+function Legend({ plot, layout, shown, change, at }: LegendProps) {
+  const toggle = (index: number): void => {
+    const off = shown.hidden.includes(index);
+    const hidden = off ? shown.hidden.filter((each) => each !== index) : [...shown.hidden, index];
+    change({ ...shown, hidden: hidden.sort((one, other) => one - other) });
+  };
+  const values = plot.series.map((series, index) => {
+    if (at === null || shown.hidden.includes(index)) return '';
+    return series.points
+      .filter((point) => point.x === at)
+      .map(({ y, low, high }) =>
+        low === null || high === null ? long(y) : `${long(y)} (${long(low)} to ${long(high)})`,
+      )
+      .join('; ');
+  });
+  const read = at === null ? '' : `${plain(plot.x)}: ${long(at)}`;
+  const spoken = plot.series.map((each, i) => values[i] && `${plain(each.name)} ${values[i]}`);
+  return (
+    <div class="legend">
+      {!layout.stops.length && <span class="at">Nothing to draw.</span>}
+      {plot.series.map((series, index) => (
+        <>
+          <button
+            key={index}
+            type="button"
+            aria-pressed={!shown.hidden.includes(index)}
+            title="Show or hide"
+            onClick={() => toggle(index)}
+          >
+            <svg viewBox="0 0 26 10" aria-hidden="true">
+              <path
+                d="M0 5H26"
+                stroke={colourOf(index)}
+                stroke-width="2.5"
+                stroke-dasharray={dashOf(index)}
+              />
+            </svg>
+            <Prose text={series.name} />
+          </button>
+          <span class="value">{values[index]}</span>
+        </>
+      ))}
+      <span class="quiet" aria-live="polite">
+        {read && `${read}. ${spoken.filter(Boolean).join('. ')}`}
+      </span>
+    </div>
+  );
+}
