@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from attnlab.looking.capture import capture
-from attnlab.looking.hf_subjects import HuggingFaceSubject, open_huggingface
+from attnlab.looking.huggingface_subjects import HuggingFaceSubject, open_huggingface
 from attnlab.looking.records import Layer, Sequence
 from attnlab.looking.subjects import Wish
 

@@ -135,10 +135,10 @@ def _in_minilm() -> dict[str, float | int | str]:
     why="""e^s_i / (1 + sum e^s_j) can be 0 for every key, so nobody must park weight. But that it
     can does not mean that it will. The added 1 = e^0 is one more key with score 0 and value 0, and
     it competes with a first token whose value training can make 0 as well and whose score it
-    can raise without bound: descent takes both ways at once, and nearly always the first token wins. What
-    ends it is weights that do not compete, 1 / (1 + e^-s_i) for each key by itself: there parking
-    brings nothing. Measured on a small task: some words must copy the word before them, all others
-    must say nothing.""",
+    can raise without bound: descent takes both ways at once, and nearly always the first token
+    wins. What ends it is weights that do not compete, 1 / (1 + e^-s_i) for each key by
+    itself: there parking brings nothing. Measured on a small task: some words must copy the word
+    before them, all others must say nothing.""",
     reference="Miller 2023, Attention is off by one; Xiao et al. 2023, arXiv 2309.17453; "
     "Gu et al. 2024, When attention sink emerges in language models, arXiv 2410.10781",
     judge=Below(0.1, "weight on the first token of words that have nothing to say"),
