@@ -244,3 +244,9 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     code, _, told = run_command(f"claims copy --json {tmp_path}/no/a.json", capsys)
     assert code == 2
     assert "there is no folder" in told
+
+
+def test_the_docs_have_every_claim() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "claims.md").read_text()
+    told = [line.removeprefix("### ") for line in page.splitlines() if line.startswith("### ")]
+    assert told == list(CLAIMS)
