@@ -29,8 +29,6 @@ from attnlab.charts import (
     reliability_chart,
 )
 from attnlab.charts.scales import Axis, extent, fitted, log_ticks, tick_texts, ticks, width_of
-from attnlab.charts.terminal import bars as terminal_bars
-from attnlab.charts.terminal import plot
 from attnlab.page import STYLE, Figure, Section, Table, Tile, page, picture, write_page
 
 NAMESPACE = "{http://www.w3.org/2000/svg}"
@@ -498,27 +496,3 @@ def test_a_picture_stands_by_itself() -> None:
     assert root.tag == f"{NAMESPACE}svg"
     assert "--s0" in (root[0].text or "")
     assert "http" not in text.replace(NAMESPACE.strip("{}"), "")
-
-
-def test_lines_in_a_terminal_by_hand() -> None:
-    up, level = Series("up", [(1, 1), (10, 10), (100, 100)]), Series("level", [(1, 10), (100, 10)])
-    drawn = plot([up, level], width=16, height=3, x_log=True, y_log=True, ascii_only=True)
-    assert [line.plain for line in drawn] == [
-        "100 |        aaa",
-        "    |bbbaaaaabbb",
-        "  1 |aaa        ",
-        "    +-----------",
-        "     1       100",
-        "     a up",
-        "     b level",
-    ]
-
-
-def test_what_a_terminal_cannot_show_is_left_out() -> None:
-    assert [line.plain for line in plot([], width=40, height=5)] == ["no values"]
-    odd = Series("a", [(0, 1), (1, -1), (math.nan, 1), (2, math.inf)])
-    assert plot([odd], width=40, height=5, x_log=True, y_log=True)[0].plain == "no values"
-    one = plot([Series("a", [(3, 3)])], width=40, height=5)
-    assert any("\u2800" < letter < "\u28ff" for line in one for letter in line.plain)
-    told = [line.plain for line in terminal_bars([("a", 2.0), ("bc", -1.0)], width=24)]
-    assert told == [" a ████████ 2", "bc ████ −1"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -10,8 +11,30 @@ from attnlab.charts import number
 from attnlab.claims.base import Evidence, Figure, Outcome, Verdict
 
 
+class _Interval(ABC):
+    """Judges the figure that decides by both ends of its interval."""
+
+    def __call__(self, evidence: Evidence) -> Verdict:
+        return Verdict(self.outcome(evidence.figure))
+
+    def outcome(self, figure: Figure) -> Outcome:
+        low, high = figure.ends
+        if math.isnan(low) or math.isnan(high):
+            return "undecided"
+        if self.within(low) and self.within(high):
+            return "holds"
+        return "refuted" if self.outside(low, high) else "undecided"
+
+    @abstractmethod
+    def within(self, value: float) -> bool: ...
+
+    @abstractmethod
+    def outside(self, low: float, high: float) -> bool:
+        """All of the interval."""
+
+
 @dataclass(frozen=True)
-class Below:
+class Below(_Interval):
     """Holds where the whole interval is at most the limit, refuted where all of it is above."""
 
     limit: float
@@ -21,18 +44,16 @@ class Below:
     def threshold(self) -> str:
         return f"at most {number(self.limit)}"
 
-    def __call__(self, evidence: Evidence) -> Verdict:
-        return Verdict(self.outcome(evidence.figure))
+    def within(self, value: float) -> bool:
+        return value <= self.limit
 
-    def outcome(self, figure: Figure) -> Outcome:
-        low, high = figure.ends
-        if math.isnan(low) or math.isnan(high):
-            return "undecided"
-        return "holds" if high <= self.limit else "refuted" if low > self.limit else "undecided"
+    def outside(self, low: float, high: float) -> bool:
+        del high
+        return low > self.limit
 
 
 @dataclass(frozen=True)
-class Above:
+class Above(_Interval):
     """Holds where the whole interval is at least the limit, refuted where all of it is below."""
 
     limit: float
@@ -42,18 +63,16 @@ class Above:
     def threshold(self) -> str:
         return f"at least {number(self.limit)}"
 
-    def __call__(self, evidence: Evidence) -> Verdict:
-        return Verdict(self.outcome(evidence.figure))
+    def within(self, value: float) -> bool:
+        return value >= self.limit
 
-    def outcome(self, figure: Figure) -> Outcome:
-        low, high = figure.ends
-        if math.isnan(low) or math.isnan(high):
-            return "undecided"
-        return "holds" if low >= self.limit else "refuted" if high < self.limit else "undecided"
+    def outside(self, low: float, high: float) -> bool:
+        del low
+        return high < self.limit
 
 
 @dataclass(frozen=True)
-class Between:
+class Between(_Interval):
     """Holds where the whole interval lies between the two, refuted where all of it is outside."""
 
     low: float
@@ -64,16 +83,11 @@ class Between:
     def threshold(self) -> str:
         return f"{number(self.low)} to {number(self.high)}"
 
-    def __call__(self, evidence: Evidence) -> Verdict:
-        return Verdict(self.outcome(evidence.figure))
+    def within(self, value: float) -> bool:
+        return self.low <= value <= self.high
 
-    def outcome(self, figure: Figure) -> Outcome:
-        low, high = figure.ends
-        if math.isnan(low) or math.isnan(high):
-            return "undecided"
-        if low >= self.low and high <= self.high:
-            return "holds"
-        return "refuted" if high < self.low or low > self.high else "undecided"
+    def outside(self, low: float, high: float) -> bool:
+        return high < self.low or low > self.high
 
 
 def exact(name: str, tolerance: float = 1e-9) -> Below:
