@@ -13,7 +13,7 @@ from torch import Tensor
 
 from attnlab.claims.base import Bars, Evidence, Figure, Trial, claim, over, share
 from attnlab.claims.judges import Above
-from attnlab.claims.models import TEXTS, Reader, needs, one_of, trained
+from attnlab.claims.models import Reader, needs, one_of, texts, trained
 from attnlab.looking.subjects import Wish
 
 ANIMATE = ("doctor", "teacher", "farmer", "king", "girl", "boy", "driver", "soldier", "artist")
@@ -215,7 +215,7 @@ def gradient_at_attended(trial: Trial) -> Evidence:
     reader = trained("minilm")
     of: dict[str, list[float]] = {}
     dealt: list[float] = []
-    for number, text in enumerate(TEXTS[: trial.pick(6, len(TEXTS))]):
+    for number, text in enumerate(texts(trial)):
         read = reader.read(text)
         words = ~torch.tensor(read.sequence.special)
         gradient = _gradient(reader, text, trial.random(number))[words]
