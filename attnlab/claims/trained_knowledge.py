@@ -10,7 +10,7 @@ import numpy as np
 from attnlab.charts import Mark, Series
 from attnlab.claims.base import Bars, Evidence, Figure, Plot, Trial, claim, over, share
 from attnlab.claims.judges import Above, Below, Between, Every
-from attnlab.claims.learners import LEARNERS, OFTEN, Learned, learned
+from attnlab.claims.learners import LEARNERS, OFTEN, learned
 from attnlab.tasks.knowledge.data import Pair, most_common_answer
 from attnlab.tasks.knowledge.measures import (
     NameIndex,
@@ -35,16 +35,15 @@ DEALS = 100
     why="""Questions about some people say nothing about others, so from questions alone a model can
     only learn how common each place is. If place i is right in a share p_i of questions and is said
     in a share r_i of them, and the model knows nothing, it is right in sum r_i p_i of them, at most
-    max p_i: no better than always the commonest. The likeliest answer of somebody unsure is a
-    common one, so a few places are said again and again. Who has read the corpus first has the
-    facts of everybody in its weights, and questions teach it to say them: the difference is
-    knowledge, not skill. Measured on people no question asked about.""",
+    max p_i: no better than always the commonest. Who has read the corpus first has the facts of
+    everybody in its weights, and questions teach it to say them: the difference is knowledge,
+    not skill. That answers collapse is true early in training, when a model has learned little but
+    which places are common; later it learns its questions by heart and answers spread again, as
+    wrong as before. So both accuracies are judged, on people no question asked about, and of the
+    collapse the details tell.""",
     judge=Every(
         Above(0.2, "accuracy less that of always the commonest place"),
-        {
-            "without": Below(0.05, "the same without pretraining"),
-            "collapse": Above(0.5, "the share of the three commonest answers then"),
-        },
+        {"without": Below(0.05, "the same without pretraining")},
     ),
     control="the two models exchanged",
     together=LEARNERS,
@@ -58,7 +57,6 @@ def pretraining_gives_knowledge(trial: Trial) -> Evidence:
     common = most_common_answer(world.train)
     base = sum(gold == common for _, gold in world.held_out) / len(world.held_out)
     bars = {name: share(sum(run.right), len(run.right)) for name, run in runs.items()}
-    top = {name: _commonest_three(run) for name, run in runs.items()}
     without, with_ = "no pretraining", "pretrained"
     if trial.control:
         without, with_ = with_, without
@@ -68,23 +66,19 @@ def pretraining_gives_knowledge(trial: Trial) -> Evidence:
         details={
             f"always {common}": round(base, 3),
             **{
-                f"share of the three commonest answers, {name}": round(each.value, 3)
-                for name, each in top.items()
+                f"share of the three commonest answers, {name}": round(
+                    top_share(histogram_of_answers(each.text for each in run.said)), 3
+                )
+                for name, run in runs.items()
             },
         },
-        parts={"without": _less(bars[without], base), "collapse": top[without]},
+        parts={"without": _less(bars[without], base)},
     )
 
 
 def _less(found: Figure, by: float) -> Figure:
     low, high = found.ends
     return Figure(found.value - by, low - by, high - by)
-
-
-def _commonest_three(run: Learned) -> Figure:
-    """Their share of all answers."""
-    part = top_share(histogram_of_answers(each.text for each in run.said))
-    return share(round(part * len(run.said)), len(run.said))
 
 
 @claim(
