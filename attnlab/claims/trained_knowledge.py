@@ -91,7 +91,10 @@ def _less(found: Figure, by: float) -> Figure:
     The area under the ROC curve is the chance that a right answer is more confident than a
     wrong one: 1/2 says nothing, 1 separates all. Between them lies a trade: answer less often
     (coverage) and err less often (risk), as the figure shows.""",
-    judge=Between(0.55, 0.99, "area under the ROC curve of confidence"),
+    judge=Every(
+        Between(0.55, 0.99, "area under the ROC curve of confidence"),
+        {"alike": Above(0.5, "the share of wrong answers that are real places")},
+    ),
     control="confidences dealt to other answers",
     together=LEARNERS,
 )
@@ -100,6 +103,7 @@ def invented_answers(trial: Trial) -> Evidence:
     sure, right = [each.confidence for each in run.said], run.right
     known = {gold for _, gold in [*run.world.train, *run.world.held_out]}
     wrong = [each.text for each, good in zip(run.said, right, strict=True) if not good]
+    places = share(sum(text in known for text in wrong), max(1, len(wrong)))
     dealt = _dealt(sure, trial.seed)
     lines = [
         Series("by confidence", _risk(sure, right)),
@@ -113,10 +117,9 @@ def invented_answers(trial: Trial) -> Evidence:
         details={
             "right": sum(right),
             "wrong": len(wrong),
-            "wrong answers that are real places": round(
-                sum(text in known for text in wrong) / max(1, len(wrong)), 3
-            ),
+            "wrong answers that are real places": round(places.value, 3),
         },
+        parts={"alike": places},
     )
 
 
@@ -157,7 +160,7 @@ def _area(sure: list[float], right: list[bool], seed: int, times: int = 300) -> 
     place of somebody with nearly the same name. Measured: how often the answer is the birthplace of
     one of the three people whose names are spelled most alike, less how often it is one of the
     three places that belong to another made-up name, which is what chance and common places
-    give.""",
+    give: P(answer in near(name)) - P(answer in near(another name)).""",
     judge=Above(0.05, "how much more often a place of similar names than of other names"),
     control="answers dealt to other made-up names",
     together=LEARNERS,

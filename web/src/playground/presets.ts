@@ -242,7 +242,7 @@ export const PRESETS: Preset[] = [
     topic: 3,
     title: 'A key or a query?',
     text: 'Move key 1 by a few steps of an arrow key and all three outputs change a little; begin again, move query 1 by as many steps, and one output changes, by more. Over all outputs the two do about as much harm, over its own alone the query does more.',
-    plane: made({ keys: RING.slice(0, 3), queries: [[1, 0.2], [0.2, 1], [-0.8, 0.5]], beta: 1 }), // prettier-ignore
+    plane: made({ keys: RING.slice(0, 3), queries: [[0.9, -0.5], [1, 1], [-0.9, -0.3]], beta: 1 }), // prettier-ignore
   },
   {
     id: 'equal-q-k-identity',
