@@ -139,7 +139,7 @@ def test_bars_and_what_cannot_be_drawn(pages: dict[str, Path], watched: Watched)
     bars.locator("[role=application]").focus()
     page.keyboard.press("ArrowDown")
     assert "one head: 0.412 (0.39 to 0.43)" in bars.inner_text()
-    assert "2 points are not drawn" in page.locator("figure").nth(2).inner_text()
+    assert "2 points are not drawn" in page.locator("figure").nth(1).inner_text()
     watched.check()
 
 
@@ -199,15 +199,17 @@ def test_figures_and_the_ledger_are_taken_away(
     figure = page.locator("figure").first
     figure.get_by_role("button", name="ln(100 n)").click()
     name, text = download(page, figure.get_by_role("button", name="SVG"), tmp_path)
-    assert name == "copy.svg"
+    assert name == "copy-experiment.svg"
     root = ElementTree.fromstring(text)
     words = ["".join(each.itertext()) for each in root.iter("{http://www.w3.org/2000/svg}text")]
-    assert {"Experiment", "number of keys", "margin that is needed", "1.0% error"} < set(words)
+    assert {"copy: experiment", "number of keys", "margin that is needed", "1.0% error"} < set(
+        words
+    )
     assert "ln(100 n)" not in words  # it is switched off
     name, text = download(page, figure.get_by_role("button", name="CSV"), tmp_path)
     rows = list(csv.reader(io.StringIO(text)))
     assert (name, rows[0][:3]) == (
-        "copy.csv", ["series", "number of keys", "margin that is needed"],
+        "copy-experiment.csv", ["series", "number of keys", "margin that is needed"],
     )  # fmt: skip
     assert len(rows) == 1 + 18
     control = page.locator("figure").nth(1).get_by_role("button", name="CSV")

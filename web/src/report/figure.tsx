@@ -26,17 +26,18 @@ export interface FigureProps {
   shown: Shown;
   change: (shown: Shown) => void;
   height?: number;
-  file?: string; // what its files are called; else as the title
+  of?: string; // what it belongs to, for its files; else they are called as the title is
 }
 
 const measure = measurer(document.createElement('canvas').getContext('2d'));
 
-export function Figure({ plot, title, shown, change, height = 250, file }: FigureProps) {
+export function Figure({ plot, title, shown, change, height = 250, of }: FigureProps) {
   const box = useRef<HTMLElement>(null);
   const width = useWidth(box);
   const said = plain(title);
-  const table = useMemo(() => tableOf(plot, said), [plot, said]);
-  const drawing = (): Drawing => drawn({ title, plot }, shown, width, height, measure);
+  const whole = of ? `${of}: ${said.toLowerCase()}` : said;
+  const table = useMemo(() => tableOf(plot, whole), [plot, whole]);
+  const drawing = (): Drawing => drawn({ title: whole, plot }, shown, width, height, measure);
   const lines = plot.kind === 'lines';
   return (
     <figure class="figure" ref={box}>
@@ -60,7 +61,7 @@ export function Figure({ plot, title, shown, change, height = 250, file }: Figur
             />
           )}
           <Switch name="table" on={shown.table} set={(on) => change({ ...shown, table: on })} />
-          <Taken name={file ?? bareName(said)} {...{ table, drawing, box }} />
+          <Taken name={bareName(whole)} {...{ table, drawing, box }} />
         </span>
       </figcaption>
       {shown.table ? (

@@ -88,7 +88,7 @@ export function Opened({ claim, shown, change, tried, attempt }: Props) {
           <Figure
             title={one ? 'Experiment and control' : 'Experiment'}
             plot={claim.plot}
-            file={claim.id}
+            of={claim.id}
             {...{ shown, change }}
           />
         )}
@@ -96,7 +96,7 @@ export function Opened({ claim, shown, change, tried, attempt }: Props) {
           <Figure
             title="Control"
             plot={control.plot}
-            file={`${claim.id}-control`}
+            of={claim.id}
             {...{ shown, change }}
           />
         )}
