@@ -91,10 +91,11 @@ PARTS = {
 @pytest.mark.parametrize("name", list(PARTS))
 def test_a_statement_of_several_parts(name: str) -> None:
     first, second, outcome = PARTS[name]
-    judge = Every(Below(1, "x"), {"more": Above(2, "the others")})
-    made = Evidence(Figure(first), Plot("x", "y", []), parts={"more": Figure(second)})
+    judge = Every(Below(1, "x"), [Above(2, "the others")])
+    made = Evidence(Figure(first), Plot("x", "y", []), parts={"the others": Figure(second)})
     assert judge(made).outcome == outcome
     assert judge.threshold == "at most 1; and the others at least 2"
+    assert made.told == {"the others": "3" if second == 3 else "1" if second == 1 else "–"}
     with pytest.raises(AssertionError, match="nobody judges"):
         judge(evidence(0.0))
 

@@ -32,7 +32,7 @@ from typing import Literal, Protocol, TypeVar
 
 import torch
 
-from attnlab.charts import Mark, Series
+from attnlab.charts import Mark, Series, number
 
 T = TypeVar("T")
 
@@ -88,6 +88,11 @@ class Figure:
             self.value if self.high is None else self.high,
         )
 
+    def __str__(self) -> str:
+        if self.low is None or self.high is None:
+            return number(self.value)
+        return f"{number(self.value)} ({number(self.low)} to {number(self.high)})"
+
 
 @dataclass(frozen=True)
 class Plot:
@@ -123,6 +128,11 @@ class Evidence:
     """Other numbers that a reader wants, by name."""
     parts: Mapping[str, Figure] = field(default_factory=dict)
     """The figure of each further part, for a statement that says several things."""
+
+    @property
+    def told(self) -> dict[str, float | int | str]:
+        """What stands beside the figure that decides."""
+        return {**{name: str(figure) for name, figure in self.parts.items()}, **self.details}
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -100,11 +100,11 @@ def exact(name: str, tolerance: float = 1e-9) -> Below:
 class Every:
     """Of a statement that says several things: holds where all do, refuted where one is.
 
-    `first` judges the figure that is shown, the others `evidence.parts` by name.
+    `first` judges the figure that is shown, each other one the part that has its name.
     """
 
     first: Below | Above | Between
-    others: Mapping[str, Below | Above | Between]
+    others: Sequence[Below | Above | Between]
 
     @property
     def name(self) -> str:
@@ -112,7 +112,7 @@ class Every:
 
     @property
     def threshold(self) -> str:
-        rest = [f"{judge.name} {judge.threshold}" for judge in self.others.values()]
+        rest = [f"{judge.name} {judge.threshold}" for judge in self.others]
         return "; and ".join([self.first.threshold, *rest])
 
     def __call__(self, evidence: Evidence) -> Verdict:
@@ -123,10 +123,11 @@ class Every:
 
     def outcomes(self, evidence: Evidence) -> list[Outcome]:
         """Of each part."""
-        assert evidence.parts.keys() == self.others.keys(), "parts that nobody judges, or missing"
+        names = [judge.name for judge in self.others]
+        assert list(evidence.parts) == names, "parts that nobody judges, or missing"
         return [
             self.first.outcome(evidence.figure),
-            *(judge.outcome(evidence.parts[part]) for part, judge in self.others.items()),
+            *(judge.outcome(evidence.parts[judge.name]) for judge in self.others),
         ]
 
 

@@ -24,6 +24,8 @@ from attnlab.tasks.knowledge.world import World
 T = TypeVar("T")
 
 DEALS = 100
+WITHOUT = "the same without pretraining"
+REAL = "the share of wrong answers that are real places"
 
 
 @claim(
@@ -43,7 +45,7 @@ DEALS = 100
     collapse the details tell.""",
     judge=Every(
         Above(0.2, "accuracy less that of always the commonest place"),
-        {"without": Below(0.05, "the same without pretraining")},
+        [Below(0.05, WITHOUT)],
     ),
     control="the two models exchanged",
     together=LEARNERS,
@@ -72,7 +74,7 @@ def pretraining_gives_knowledge(trial: Trial) -> Evidence:
                 for name, run in runs.items()
             },
         },
-        parts={"without": _less(bars[without], base)},
+        parts={WITHOUT: _less(bars[without], base)},
     )
 
 
@@ -93,7 +95,7 @@ def _less(found: Figure, by: float) -> Figure:
     (coverage) and err less often (risk), as the figure shows.""",
     judge=Every(
         Between(0.55, 0.99, "area under the ROC curve of confidence"),
-        {"alike": Above(0.5, "the share of wrong answers that are real places")},
+        [Above(0.5, REAL)],
     ),
     control="confidences dealt to other answers",
     together=LEARNERS,
@@ -117,9 +119,8 @@ def invented_answers(trial: Trial) -> Evidence:
         details={
             "right": sum(right),
             "wrong": len(wrong),
-            "wrong answers that are real places": round(places.value, 3),
         },
-        parts={"alike": places},
+        parts={REAL: places},
     )
 
 

@@ -143,6 +143,7 @@ PAIRS = (
     ("The farmer built a pen for the pigs .", "She wrote with a pen on the paper .", "pen"),
     ("A bird with a long bill ate the fish .", "We paid for the large bill at the bar .", "bill"),
 )
+ALIKE = "the same of the weights it gives"
 NAIVE = ("I was going to play at the park .", "I was going to a play in the park .", "play")
 
 
@@ -162,7 +163,7 @@ NAIVE = ("I was going to play at the park .", "I was going to a play in the park
     they are said to look alike where they change by at most 0.1.""",
     judge=Every(
         Above(0.05, "1 - cosine of the word's keys in two meanings, layers 2 to 6 (MiniLM)"),
-        {"alike": Below(0.1, "the same of the weights it gives")},
+        [Below(0.1, ALIKE)],
     ),
     control="the untrained twin",
     needs=needs("minilm"),
@@ -183,7 +184,7 @@ def context_changes_keys(trial: Trial) -> Evidence:
         if fresh == trial.control:
             decides, alike = bars[f"keys, {label}"], bars[f"attention of the word, {label}"]
     drawn = Bars("change: 1 - cosine of keys, of weights", bars)
-    return Evidence(decides, drawn, details=details, parts={"alike": alike})
+    return Evidence(decides, drawn, details=details, parts={ALIKE: alike})
 
 
 def _changes(reader: Reader, one: str, other: str, word: str) -> Tensor:

@@ -67,7 +67,7 @@ export function Opened({ claim, shown, change, tried, attempt }: Props) {
           </dl>
         )}
         {preset && (
-          <p>
+          <p class="attempt">
             <button type="button" aria-expanded={tried} onClick={() => attempt(!tried)}>
               {tried ? 'Close the plane' : 'Try it in the plane'}
             </button>
