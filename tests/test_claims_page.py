@@ -313,12 +313,12 @@ def test_paper_is_white_and_has_the_figures(pages: dict[str, Path], browser: Any
     assert background == "rgb(255, 255, 255)"
     ink = page.evaluate("() => getComputedStyle(document.querySelector('.attnlab')).color")
     assert ink == "rgb(0, 0, 0)"
-    line = "() => getComputedStyle(document.querySelector('path.line')).stroke"
-    printed = page.evaluate(line)
-    page.emulate_media(media="screen", color_scheme="light")
-    assert page.evaluate(line) == printed  # colours made for a white ground
+    stroke = "getComputedStyle(document.querySelector('path.line')).stroke"
+    printed = page.evaluate(f"() => {stroke}")
     page.emulate_media(media="screen", color_scheme="dark")
-    assert page.evaluate(line) != printed
+    page.wait_for_function(f"was => {stroke} !== was", arg=printed)
+    page.emulate_media(media="screen", color_scheme="light")
+    page.wait_for_function(f"was => {stroke} === was", arg=printed)  # made for a white ground
     watched.check()
     watched.close()
 
