@@ -94,7 +94,7 @@ function Row({ claim, choices, change }: RowProps) {
           >
             <Statement claim={claim} />
           </button>
-          <a class="id" href={`#${claim.id}`} title="A link to this claim alone">
+          <a class="id" href={`#${claim.id}`} title="Link to this claim">
             {plain(claim.id)}
           </a>
         </td>
