@@ -192,5 +192,8 @@ def longer_free(trial: Trial) -> Evidence:
         if trial.control
         else exponent(times),
         Plot("tokens", "milliseconds of CPU time", lines, x_log=True, y_log=True),
-        details={f"weights for n = {n:,}": each for n, each in zip(lengths, weights, strict=True)},
+        details={
+            f"weights for {lengths[0]:,} and {lengths[-1]:,} tokens": f"{weights[0]:,} and "
+            f"{weights[-1]:,}"
+        },
     )

@@ -74,8 +74,8 @@ GAINS = (0.5, 1.0)
     fails once their weights are large. LayerNorm does so nearly by itself: N(s x) = N(x), so its
     Jacobian at s x is 1/s of that at x, and a factor s of the layer before is taken out forward
     and backward. So either one may do alone: here residual paths at small weights, LayerNorm at
-    both sizes, with factors of tens over 30 layers and not of millions. Only without both does
-    the gradient vanish or explode at either size, and that is the control. What residual paths
+    both sizes, up to a factor of about a hundred over 30 layers, not of millions. Only without both
+    does the gradient vanish or explode at either size, and that is the control. What residual paths
     are needed for is another thing: without them attention makes the tokens alike.""",
     judge=Above(
         100, "factor between first-layer gradients at depth 32 and 2, the least of all cases"
