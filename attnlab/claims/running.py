@@ -98,7 +98,7 @@ def _pooled(
     processes: int,
     begun: Callable[[str], None],
 ) -> Iterator[Result]:
-    """At most as many under way as there are processes, so that `begun` tells the truth.
+    """At most as many groups under way as there are processes, so that `begun` tells the truth.
 
     When a process is killed (by a crash, for want of memory) all that were under way are lost, and
     nobody knows which one did it: each is run again by itself, and fails if it is lost again.
