@@ -11,9 +11,12 @@ from typing import Any
 
 import pytest
 
+from attnlab.claims import CLAIMS
+from attnlab.claims.base import TOPICS
 from attnlab.claims.page import save_playground
 from tests.browser import Watched, chromium
 from tests.commands import run
+from tests.widths import check_width, every_width
 
 WEB = Path(__file__).parent.parent / "web"
 
@@ -130,7 +133,13 @@ def test_every_preset_opens_and_the_address_shows_the_same(
     assert len(ids) > 20
     for name in ids:
         page.locator("#preset").select_option(name)
-        assert f"Claim: {name}" in page.locator(".try").inner_text()
+        assert f"attnlab claims show {name}" in page.locator(".try").inner_text()
+        claim = CLAIMS[name]
+        assert list(TOPICS).index(claim.topic) < 3
+        said = page.locator(".said").inner_text()
+        assert said.startswith(f"Claim {name}: ")
+        words = [each for each in re.findall(r"[a-z]{5,}", claim.statement) if each != "alpha"]
+        assert all(each in said for each in words), said
         assert "NaN" not in page.locator(".attnlab").inner_html()
     page.locator("#preset").select_option("noise-radial")
     page.get_by_role("slider", name="inverse temperature beta").press("ArrowLeft")
@@ -203,20 +212,15 @@ def test_features_and_positions(playground: Path, watched: Watched) -> None:
     watched.check()
 
 
-@pytest.mark.parametrize("width", [320, 768, 2560])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@every_width
 def test_every_width_in_light_and_dark(
     width: int, scheme: str, playground: Path, browser: Any
 ) -> None:
-    watched = Watched(
-        browser, viewport={"width": width, "height": 700}, color_scheme=scheme,
-        reduced_motion="reduce",
-    )  # fmt: skip
-    for fragment in ("#preset=self-construct", "#preset=perturb-query", "#panel=features",
-                     "#panel=positions&p-width=16"):  # fmt: skip
-        page = watched.open(playground, fragment)
-        wide = page.evaluate("() => document.documentElement.scrollWidth")
-        assert wide <= width, fragment
-        page.goto("about:blank")
-    watched.check()
-    watched.close()
+    def views(watched: Watched) -> Iterator[str]:
+        for fragment in ("#preset=self-construct", "#preset=perturb-query", "#panel=features",
+                         "#panel=positions&p-width=16"):  # fmt: skip
+            watched.page.goto("about:blank")
+            watched.open(playground, fragment)
+            yield fragment
+
+    check_width(browser, width, scheme, views)

@@ -56,7 +56,7 @@ def _judged(verdict: Verdict | None, evidence: Evidence | None) -> dict[str, Any
         found |= {
             "figure": _figure(evidence.figure),
             "plot": plot(evidence.plot),
-            "details": dict(evidence.details),
+            "details": evidence.told,
         }
     return found
 
