@@ -91,7 +91,8 @@ class Ready:
                 "sliding window, chunks, packed texts, or one made by hand), under which only "
                 'softmax and window are defined; use attn_implementation="attnlab-softmax"'
             )
-        (member,) = members
+        member = members[0]
+        assert isinstance(member, Softmax | Window)
         if isinstance(member, Window):
             at = self.meaning.mask.positions(self.q.shape[2], self.q.device)[0, :, None]
             allowed = allowed & member.near(
@@ -117,9 +118,7 @@ def prepare(
     _check_options(module, options)
     H, D = query.shape[1], query.shape[3]
     query, beta = _scaled(query, options.get("scaling"))
-    mechanism = mechanism_for(
-        module, spec, heads=H, head_dim=D, beta=beta, device=query.device
-    )
+    mechanism = mechanism_for(module, spec, heads=H, head_dim=D, beta=beta, device=query.device)
     _set_dropout(mechanism, float(options.get("dropout") or 0.0))
     meaning = read_meaning(module, query, key, mask, options)
     _check_place(mechanism, module, meaning)
@@ -158,7 +157,7 @@ def _set_dropout(mechanism: Mechanism, dropout: float) -> None:
     mechanism.train(dropout > 0)
     for member in members_of(mechanism):
         if hasattr(member, "dropout"):
-            member.dropout = dropout
+            member.dropout = dropout  # type: ignore[assignment]
         elif dropout:
             warnings.warn(
                 f"attnlab-{member.name} never forms single weights, so the model's attention "

@@ -65,9 +65,7 @@ def mechanism_for(
     return mechanism
 
 
-def _build(
-    module: nn.Module, spec: Spec, heads: int, head_dim: int, beta: float
-) -> Mechanism:
+def _build(module: nn.Module, spec: Spec, heads: int, head_dim: int, beta: float) -> Mechanism:
     members, places = [], []
     for heads_of, name, options in _parts(spec, heads):
         known = [option.name for option in mechanism_options(name)]

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from attnlab.huggingface.masks import HIDDEN, is_causal
@@ -119,7 +118,12 @@ def _clear(mask: Tensor, B: int, T: int, S: int) -> Tensor:
     given = tuple(mask.shape)
     mask = mask[None] if mask.dim() == 2 else mask  # (T, S)
     mask = mask[:, None] if mask.dim() == 3 else mask  # (B, T, S)
-    if mask.dim() != 4 or mask.shape[2] not in (1, T) or mask.shape[3] < S or len(mask) not in (1, B):
+    if (
+        mask.dim() != 4
+        or mask.shape[2] not in (1, T)
+        or mask.shape[3] < S
+        or len(mask) not in (1, B)
+    ):
         raise ValueError(
             f"a mask of shape {given} does not fit {T} queries and {S} keys; "
             "give (B, S) to the model, or (B, 1, T, S)"

@@ -1,7 +1,7 @@
 """Mechanisms as attention implementations of Hugging Face models.
 
-    register()
-    model = AutoModelForCausalLM.from_pretrained(folder, attn_implementation="attnlab-favor")
+register()
+model = AutoModelForCausalLM.from_pretrained(folder, attn_implementation="attnlab-favor")
 """
 
 from __future__ import annotations
@@ -121,9 +121,7 @@ def attend_with(model: nn.Module, plan: Plan) -> Iterator[None]:
     """
     layers = {name: each for name, each in model.named_modules() if uses_interface(each)}
     if not layers:
-        raise ValueError(
-            f"{type(model).__name__}: {WITHOUT}, so it cannot be exchanged"
-        )
+        raise ValueError(f"{type(model).__name__}: {WITHOUT}, so it cannot be exchanged")
     chosen = dict.fromkeys(layers, plan) if isinstance(plan, str) else dict(plan)
     for name, each in chosen.items():
         if name not in layers:
