@@ -179,11 +179,9 @@ def _heatmap(raw: dict[str, Any], where: str) -> Heatmap:
     for value in (each for row in values for each in row if each is not None and names):
         if not (value.is_integer() and 0 <= value < len(names)):
             raise ValueError(f"{where}: {value} is no place in names")
-    return Heatmap(
-        *(_text(raw.get(each), f"{where}, {each}") for each in ("x", "y", "z")),
-        columns, rows, values, _bool(raw.get("log"), f"{where}, log"),
-        _end(raw.get("centre"), f"{where}, centre"), names, texts,
-    )  # fmt: skip
+    x, y, z = (_text(raw.get(each), f"{where}, {each}") for each in ("x", "y", "z"))
+    log, centre = _bool(raw.get("log"), f"{where}, log"), _end(raw.get("centre"), where)
+    return Heatmap(x, y, z, columns, rows, values, log, centre, names, texts)
 
 
 def _values(raw: Any, where: str) -> list[float | None]:
