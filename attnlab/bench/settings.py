@@ -75,7 +75,7 @@ QUICK: dict[type[Any], dict[str, Any]] = {
         "norms": (1, 2, 4, 8),
         "seeds": 3,
     },
-    CostSettings: {"lengths": (128, 256, 512), "rounds": 2},
+    CostSettings: {"lengths": (128, 256, 512), "rounds": 1},
     DecodeSettings: {"positions": (64, 512), "rounds": 3, "heads": 2},
 }
 """What --quick replaces: a try that ends in seconds."""
