@@ -11,10 +11,12 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from attnlab.bench import costs
 from attnlab.charts import Series
-from attnlab.claims import costs
-from attnlab.claims.base import Evidence, Figure, Plot, Trial, claim, exponent
+from attnlab.charts.plots import Plot
+from attnlab.claims.base import Evidence, Trial, claim
 from attnlab.claims.judges import Above, Below, OnlyWhen
+from attnlab.intervals import Figure, exponent
 from attnlab.mask import Mask
 from attnlab.mechanisms.bigbird import BigBird
 from attnlab.mechanisms.softmax import Softmax

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from attnlab.charts import number
-from attnlab.claims.base import Evidence, Figure, Outcome, Verdict
+from attnlab.claims.base import Evidence, Outcome, Verdict
+from attnlab.intervals import Figure
 
 
 class _Interval(ABC):

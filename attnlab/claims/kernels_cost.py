@@ -13,11 +13,13 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from attnlab.bench import costs
 from attnlab.charts import Series
-from attnlab.claims import costs
-from attnlab.claims.base import Evidence, Figure, Plot, Trial, claim, exponent, over
+from attnlab.charts.plots import Plot
+from attnlab.claims.base import Evidence, Trial, claim
 from attnlab.claims.judges import Below, exact
 from attnlab.claims.kernels import normal, shown
+from attnlab.intervals import Figure, exponent, over
 from attnlab.mask import Mask
 from attnlab.mechanism import Mechanism
 from attnlab.mechanisms import MECHANISMS
