@@ -71,6 +71,9 @@ class Outputs:
             check_page(self.html, self.overwrite)
 
 
+COMMON, OUTPUTS = Common(), Outputs()
+
+
 def measure(kinds: list[str], common: Any, outputs: Any, settings: dict[str, Any]) -> None:
     """Run benches and tell what was found."""
     outputs.check()
@@ -146,12 +149,9 @@ class Bar(Progress):
 
 
 def _command(name: str, text: str, options: Any) -> None:
-    def command(
-        *,
-        common: Any = Common(),
-        settings: Any = options(),
-        outputs: Any = Outputs(),  # noqa: B008
-    ) -> None:
+    plain = options()
+
+    def command(*, common: Any = COMMON, settings: Any = plain, outputs: Any = OUTPUTS) -> None:
         measure([name], common, outputs, given(settings, unset=True))
 
     command.__doc__ = text
@@ -173,10 +173,10 @@ _command("decode", "Cost of a decoding step by position, and what must be kept."
 @app.command(name="all")
 def everything(
     *,
-    common: Annotated[Common, Parameter(name="*")] = Common(),  # noqa: B008 (a frozen value)
+    common: Annotated[Common, Parameter(name="*")] = COMMON,
     seeds: Annotated[int | None, Parameter(help="error: repeats.")] = None,
     threads: Annotated[int | None, Parameter(help="Of PyTorch, for speed and memory.")] = None,
-    outputs: Annotated[Outputs, Parameter(name="*")] = Outputs(),  # noqa: B008
+    outputs: Annotated[Outputs, Parameter(name="*")] = OUTPUTS,
 ) -> None:
     """All four, in about five minutes."""
     wanted = {"seeds": seeds, "threads": threads}
@@ -189,7 +189,7 @@ def show(
     report: Annotated[Path, Parameter(help="What --json wrote.")],
     /,
     *,
-    outputs: Annotated[Outputs, Parameter(name="*")] = Outputs(),  # noqa: B008
+    outputs: Annotated[Outputs, Parameter(name="*")] = OUTPUTS,
 ) -> None:
     """Draw a report again from its JSON."""
     from attnlab.bench.reading import read_report
