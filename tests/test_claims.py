@@ -15,14 +15,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnlab.charts.plots import Bars, Plot
 from attnlab.claims import CLAIMS, Evidence, Figure, Result, Trial, Verdict, run, run_one, running
-from attnlab.claims.base import Claim, Size
+from attnlab.claims.base import Bars, Claim, Plot, Size, exponent, over, share, student
 from attnlab.claims.judges import Above, Below, Between, OnlyWhen, exact
 from attnlab.claims.ledger import ledger
 from attnlab.claims.markdown import markdown
 from attnlab.claims.registry import chosen
-from attnlab.intervals import exponent, over, share, student
 from tests.commands import run as run_command
 
 NUMBERS = st.floats(-1e6, 1e6)

@@ -14,6 +14,7 @@ from attnlab.claims.page import claims_page
 from tests.browser import Watched, chromium
 from tests.commands import run
 from tests.ledgers import HOSTILE, STATEMENTS, ledger, made_up, row, write
+from tests.widths import check_width, every_width
 
 
 @pytest.fixture(scope="module")
@@ -176,23 +177,18 @@ def test_hostile_texts_stay_texts(pages: dict[str, Path], watched: Watched) -> N
     watched.check()
 
 
-@pytest.mark.parametrize("width", [320, 768, 1280, 2560])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@every_width
 def test_every_width_in_light_and_dark(
     width: int, scheme: str, pages: dict[str, Path], browser: Any
 ) -> None:
-    watched = Watched(
-        browser, viewport={"width": width, "height": 700}, color_scheme=scheme,
-        reduced_motion="reduce",
-    )  # fmt: skip
-    for name, fragment in (("made-up", "#open=copy.average-two"), ("hostile", "#open=bad-0.bad-5")):
-        page = watched.open(pages[name], fragment)
-        assert page.evaluate("() => document.documentElement.scrollWidth") <= width, name
-    background = page.evaluate("() => getComputedStyle(document.body).backgroundColor")
-    light = sum(int(part) for part in re.findall(r"\d+", background)[:3]) > 382
-    assert light == (scheme == "light")
-    watched.check()
-    watched.close()
+    opened = {"made-up": "#open=copy.average-two", "hostile": "#open=bad-0.bad-5"}
+
+    def views(watched: Watched) -> Iterator[str]:
+        for name, fragment in opened.items():
+            watched.open(pages[name], fragment)
+            yield name
+
+    check_width(browser, width, scheme, views)
 
 
 def test_paper_is_white_and_has_the_figures(pages: dict[str, Path], browser: Any) -> None:

@@ -10,10 +10,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnlab.charts.plots import Plot
 from attnlab.claims import CLAIMS, Result, Trial, run_one, trained, trained_words
 from attnlab.claims import trained_knowledge as knowledge
 from attnlab.claims import trained_vision as vision
+from attnlab.claims.base import Plot
 from attnlab.claims.models import PLACES, Read, needs
 from attnlab.claims.models import trained as trained_model
 from tests.real_models import load_minilm, load_smollm2

@@ -18,6 +18,7 @@ from attnlab.looking.api import Looked, look
 from attnlab.models import ViT, ViTConfig
 from tests.browser import Watched, chromium
 from tests.test_look import TOKENS, both_stacks, decoder, encoder, write_image
+from tests.widths import check_width, every_width
 
 VIEWS = {
     "e": "heads",
@@ -274,25 +275,17 @@ def test_formulas_do_not_run_in_a_spreadsheet(
     assert not any(cell.startswith("=") for cell in cells)
 
 
-@pytest.mark.parametrize("width", [320, 768, 1280, 2560])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@every_width
 def test_every_width_in_light_and_dark(
     width: int, scheme: str, pages: dict[str, Path], browser: Any
 ) -> None:
-    watched = Watched(
-        browser, viewport={"width": width, "height": 700}, color_scheme=scheme,
-        reduced_motion="reduce",
-    )  # fmt: skip
-    page = watched.open(pages["decoder"])
-    for key in VIEWS:
-        watched.press(key)
-        wide = page.evaluate("() => document.documentElement.scrollWidth")
-        assert wide <= width, VIEWS[key]
-    background = page.evaluate("() => getComputedStyle(document.body).backgroundColor")
-    light = sum(int(part) for part in re.findall(r"\d+", background)[:3]) > 382
-    assert light == (scheme == "light")
-    watched.check()
-    watched.close()
+    def views(watched: Watched) -> Iterator[str]:
+        watched.open(pages["decoder"])
+        for key, name in VIEWS.items():
+            watched.press(key)
+            yield name
+
+    check_width(browser, width, scheme, views)
 
 
 def test_long_inputs(browser: Any, tmp_path: Path) -> None:

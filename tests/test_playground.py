@@ -14,6 +14,7 @@ import pytest
 from attnlab.claims.page import save_playground
 from tests.browser import Watched, chromium
 from tests.commands import run
+from tests.widths import check_width, every_width
 
 WEB = Path(__file__).parent.parent / "web"
 
@@ -203,20 +204,15 @@ def test_features_and_positions(playground: Path, watched: Watched) -> None:
     watched.check()
 
 
-@pytest.mark.parametrize("width", [320, 768, 2560])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@every_width
 def test_every_width_in_light_and_dark(
     width: int, scheme: str, playground: Path, browser: Any
 ) -> None:
-    watched = Watched(
-        browser, viewport={"width": width, "height": 700}, color_scheme=scheme,
-        reduced_motion="reduce",
-    )  # fmt: skip
-    for fragment in ("#preset=self-construct", "#preset=perturb-query", "#panel=features",
-                     "#panel=positions&p-width=16"):  # fmt: skip
-        page = watched.open(playground, fragment)
-        wide = page.evaluate("() => document.documentElement.scrollWidth")
-        assert wide <= width, fragment
-        page.goto("about:blank")
-    watched.check()
-    watched.close()
+    def views(watched: Watched) -> Iterator[str]:
+        for fragment in ("#preset=self-construct", "#preset=perturb-query", "#panel=features",
+                         "#panel=positions&p-width=16"):  # fmt: skip
+            watched.page.goto("about:blank")
+            watched.open(playground, fragment)
+            yield fragment
+
+    check_width(browser, width, scheme, views)

@@ -232,6 +232,7 @@ def _drawn(found: Costs, kind: Kind, settings: CostSettings, causal: bool, backw
         f"{kind.title}: {panel_name(causal, backward)}",
         Plot("tokens", f"{kind.unit}, {heads}", lines, x_log=True, y_log=True),
         "Medians; bands from the fastest to the slowest round." if kind is SPEED else "",
+        tabled=True,
     )
 
 
@@ -276,7 +277,8 @@ def _notes(kind: Kind, with_peak: bool, peak: float) -> list[str]:
     ]
     if with_peak:
         notes.append(
-            f"of peak: arithmetic of the two products at the longest length, over {peak / 1e9:,.0f} "
-            "GFLOP/s that a product of large matrices reaches; feature maps are not counted"
+            "of peak: arithmetic of the two products at the longest length, over the "
+            f"{peak / 1e9:,.0f} GFLOP/s that a product of large matrices reaches; feature maps are "
+            "not counted"
         )
     return notes

@@ -29,11 +29,13 @@ def decode_section(found: Steps, settings: DecodeSettings) -> Section:
                 Plot("tokens so far", f"microseconds, {heads}", _lines(found), True, True),
                 "Absorb one token and read for it; medians, bands from the fastest round to the "
                 "slowest.",
+                tabled=True,
             ),
             Drawn(
                 "What is kept by position",
                 Plot("tokens so far", f"kB, {heads}", _states(found), True, True),
                 "Keys and values, or the sums that stand for them.",
+                tabled=True,
             ),
             _table(found, settings),
         ],

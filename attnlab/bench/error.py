@@ -1,7 +1,7 @@
 """How far mechanisms are from exact attention, and whether they beat doing nothing.
 
-Queries and keys have random directions and one length r = |q| = |k|, so that scores lie between
--r^2/sqrt(D) and r^2/sqrt(D); queries and keys from N(0, I) have a length of about sqrt(D). Values
+Queries and keys have random directions and one norm r = |q| = |k|, so that scores lie between
+-r^2/sqrt(D) and r^2/sqrt(D); queries and keys from N(0, I) have a norm of about sqrt(D). Values
 are N(0, 1), and all is computed in float64: what is seen is the approximation, not rounding.
 Letters: N tokens, D head size, C features.
 """
@@ -151,7 +151,7 @@ def measure_errors(
 
 @dataclass(frozen=True)
 class Inputs:
-    """One draw of queries, keys and values, and exact attention on them at every length."""
+    """One draw of queries, keys and values, and exact attention on them at every norm."""
 
     q: Tensor  # (1, 1, N, D), of length 1
     k: Tensor

@@ -1,87 +1,21 @@
-"""What `bench error` found, in words, curves and maps: where mechanisms beat doing nothing."""
+"""What `bench error` found, as curves, maps and tables."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
-from functools import cached_property
+from collections.abc import Sequence
+from dataclasses import asdict
 
-from attnlab.bench.error import UNIFORM, Case, Measured, cases_of, measurable, sweeps
+from attnlab.bench.error import UNIFORM, Case, Measured, measurable, sweeps
+from attnlab.bench.error_words import EXACT, NORM, Errors, advice, findings, interval
 from attnlab.bench.results import Drawn, Section, Table, Value
 from attnlab.bench.settings import ErrorSettings
-from attnlab.bench.words import joined, ranges
 from attnlab.charts import Mark, Series, number
 from attnlab.charts.plots import Heatmap, Plot
-from attnlab.intervals import Figure, exponent, geometric, over
+from attnlab.intervals import Figure, geometric
 
-SMALL = 0.1  # an error that many could live with
-EXACT = 1e-9
-LENGTH = "|q| = |k|"
 OUTPUT = "relative error of the output"
 RATIO = "error over that of uniform weights"
-
-
-@dataclass(frozen=True)
-class Errors:
-    """All that was measured, by case, head size and norm; lists are over seeds."""
-
-    rows: Sequence[Measured]
-    specs: Sequence[str]
-    settings: ErrorSettings
-
-    @cached_property
-    def outputs(self) -> dict[tuple[Case, int, float], list[float]]:
-        return self._gathered(lambda row: row.output)
-
-    @cached_property
-    def weights(self) -> dict[tuple[Case, int, float], list[float]]:
-        return self._gathered(lambda row: row.weights)
-
-    def _gathered(
-        self, of: Callable[[Measured], float]
-    ) -> dict[tuple[Case, int, float], list[float]]:
-        found: dict[tuple[Case, int, float], list[float]] = {}
-        for row in sorted(self.rows, key=lambda row: row.seed):
-            found.setdefault((row.case, row.head_dim, row.norm), []).append(of(row))
-        return found
-
-    @property
-    def compared(self) -> list[Case]:
-        """One case of each mechanism."""
-        return [cases_of(spec, self.settings, swept=False)[0] for spec in self.specs]
-
-    @property
-    def random(self) -> list[Case]:
-        """Those whose number of features is swept."""
-        return [case for case in self.compared if case.features is not None]
-
-    def error(self, case: Case, norm: float, head_dim: int | None = None) -> Figure:
-        return geometric(self.outputs[case, head_dim or self.settings.head_dim, norm])
-
-    def ratio(
-        self, case: Case, norm: float, head_dim: int | None = None, other: Case | None = None
-    ) -> Figure:
-        """The error over that of another case on the same inputs, else of uniform weights."""
-        size = head_dim or self.settings.head_dim
-        pairs = zip(
-            self.outputs[case, size, norm],
-            self.outputs[other or Case(UNIFORM), size, norm],
-            strict=True,
-        )
-        return geometric([one / another for one, another in pairs])
-
-    def slope(self, case: Case, norm: float) -> Figure:
-        """The exponent of the error in the number of features: a fit for each seed."""
-        rows = [
-            self.outputs[Case(case.spec, C, case.orthogonal), self.settings.head_dim, norm]
-            for C in self.settings.features
-        ]
-        fits = [
-            exponent(list(zip(self.settings.features, errors, strict=True))).value
-            for errors in zip(*rows, strict=True)
-        ]
-        return over(fits)
 
 
 def error_section(rows: Sequence[Measured], specs: Sequence[str], s: ErrorSettings) -> Section:
@@ -121,124 +55,6 @@ def _flat(row: Measured) -> dict[str, Value]:
     }
 
 
-# Words
-
-
-def better(figure: Figure) -> bool | None:
-    """Whether a ratio is below 1, by all of its interval; None where it is open."""
-    low, high = figure.ends
-    return True if high < 1 else False if low > 1 else None
-
-
-def findings(found: Errors) -> list[str]:
-    s, said = found.settings, []
-    said.append(_about_uniform(found))
-    for case in found.compared:
-        verdicts = [better(found.ratio(case, norm)) for norm in s.norms]
-        errors = [found.error(case, norm).value for norm in s.norms]
-        if max(errors) < EXACT:
-            said.append(f"{case.name}: sees every key of {s.tokens} tokens, so it is exact here.")
-            continue
-        wins = ranges(s.norms, [each is True for each in verdicts])
-        loses = ranges(s.norms, [each is False for each in verdicts])
-        told = f"beats uniform weights at {LENGTH} of {wins}" if wins else (
-            "beats uniform weights at none of these lengths"
-        )  # fmt: skip
-        worst = f"; it is worse than doing nothing at {loses}" if loses else ""
-        said.append(f"{case.name}: {told}{worst}.")
-    said += [each for case in found.random for each in _about_features(found, case)]
-    pair = {case.spec: case for case in found.random}
-    if {"favor", "fourier"} <= set(pair):
-        said.append(_sines_or_positive(found, pair["favor"], pair["fourier"]))
-    return said
-
-
-def _about_uniform(found: Errors) -> str:
-    s = found.settings
-    near = [norm for norm in s.norms if found.error(Case(UNIFORM), norm).value <= SMALL]
-    until = f"up to {LENGTH} = {near[-1]:g}" if near else "at none of these lengths"
-    return (
-        f"Uniform weights, which do nothing, are within {SMALL:.0%} of softmax {until} (head size "
-        f"{s.head_dim}, {s.tokens} tokens): there attention itself is nearly uniform. q and k from "
-        f"N(0, I) have {LENGTH} of about {math.sqrt(s.head_dim):.3g}."
-    )
-
-
-def _about_features(found: Errors, case: Case) -> list[str]:
-    s, said = found.settings, []
-    if len(s.features) > 1:
-        slopes = [found.slope(case, norm) for norm in s.norms]
-        first, last = (f"{each.value:.2f}{_interval(each)}" for each in (slopes[0], slopes[-1]))
-        lawful = ranges(s.norms, [-0.65 <= each.value <= -0.35 for each in slopes])
-        theory = f"; about −1/2, as independent draws promise, at {lawful}" if lawful else ""
-        text = (
-            f"{case.spec}: more features lower its error with an exponent of {first} at {LENGTH} "
-            f"= {s.norms[0]:g} and of {last} at {s.norms[-1]:g}{theory}."
-        )
-        said.append(text.replace("-", "−"))
-    if case.orthogonal:
-        other = Case(case.spec, case.features, False)
-        gains = [found.ratio(case, norm, other=other) for norm in s.norms]
-        sure = [gain for gain in gains if better(gain)]
-        if not sure:
-            return [*said, f"{case.name}: orthogonal draws are not surely better than independent."]
-        helps = ranges(s.norms, [better(gain) is True for gain in gains])
-        best = min(sure, key=lambda gain: gain.value)
-        said.append(
-            f"{case.name}: orthogonal draws have a smaller error than independent ones at {LENGTH} "
-            f"of {helps}, at best {best.value:.2f} times theirs{_interval(best)}."
-        )
-    return said
-
-
-def _sines_or_positive(found: Errors, favor: Case, fourier: Case) -> str:
-    norms = found.settings.norms
-    ratios = [better(found.ratio(favor, norm, other=fourier)) for norm in norms]
-    sines = ranges(norms, [each is False for each in ratios])
-    positive = ranges(norms, [each is True for each in ratios])
-    words = [f"sines and cosines (fourier) have the smaller error at {LENGTH} of {sines}"] * bool(
-        sines
-    ) + [f"positive features (favor) at {positive}"] * bool(positive)
-    return f"With {favor.features:,} features {joined(words)}." if words else (
-        f"With {favor.features:,} features favor and fourier cannot be told apart."
-    )  # fmt: skip
-
-
-def _interval(figure: Figure) -> str:
-    low, high = figure.low, figure.high
-    return "" if low is None or high is None else f" ({low:.2f} to {high:.2f})".replace("-", "−")
-
-
-def advice(found: Errors) -> list[str]:
-    """What to use instead of softmax on such inputs, without training."""
-    s, said = found.settings, []
-    for norm in s.norms:
-        if found.error(Case(UNIFORM), norm).value <= SMALL:
-            continue
-        least = _cheapest(found, norm)
-        if least is None:
-            said.append(
-                f"From {LENGTH} = {norm:g} on nothing measured here is within {SMALL:.0%} of "
-                "softmax: use softmax, or train the model with the mechanism in place."
-            )
-            break
-        said.append(f"At {LENGTH} = {norm:g}: {joined(least)} within {SMALL:.0%} of softmax.")
-    return said
-
-
-def _cheapest(found: Errors, norm: float) -> list[str] | None:
-    """Mechanisms within 10%, those with features with as few as it takes."""
-    s, names = found.settings, []
-    for case in found.compared:
-        counts = s.features if case.features is not None else (None,)
-        for count in counts:
-            tried = Case(case.spec, count, case.orthogonal)
-            if EXACT < found.error(tried, norm).ends[1] <= SMALL:
-                names.append(tried.name)
-                break
-    return names or None
-
-
 # Drawings
 
 
@@ -261,9 +77,9 @@ def _ratio_map(
     rows: list[str], cells: list[list[tuple[Figure, Figure]]], s: ErrorSettings, y: str
 ) -> Heatmap:
     return Heatmap(
-        f"length {LENGTH} of queries and keys", y, RATIO,
+        f"norm {NORM}", y, RATIO,
         [f"{norm:g}" for norm in s.norms], rows,
-        [[ratio.value for ratio, _ in row] for row in cells],
+        [[0.0 if error.value < EXACT else ratio.value for ratio, error in row] for row in cells],
         log=True, centre=1.0,
         texts=[
             [f"error {number(error.value)}; interval of the ratio {_between(ratio)}"
@@ -293,8 +109,8 @@ def _by_norm(found: Errors) -> Drawn:
     usual = math.sqrt(s.head_dim)
     marks = [Mark("N(0, I)", x=usual)] if s.norms[0] <= usual <= s.norms[-1] else []
     return Drawn(
-        f"Error by length of queries and keys: head size {s.head_dim}",
-        Plot(f"length {LENGTH}", OUTPUT, lines, x_log=True, y_log=True, marks=marks),
+        f"Error by norm of queries and keys: head size {s.head_dim}",
+        Plot(f"norm {NORM}", OUTPUT, lines, x_log=True, y_log=True, marks=marks),
         f"Means and 95% intervals over {s.seeds} seeds. Uniform weights are the control.",
     )
 
@@ -319,11 +135,11 @@ def _by_features(found: Errors, case: Case) -> Drawn:
     lines = []
     for norm in s.norms:
         slope = found.slope(case, norm)
-        told = f"{slope.value:.2f}".replace("-", "−") + _interval(slope)
+        told = f"{slope.value:.2f}".replace("-", "−") + interval(slope)
         points = [
             (float(C), found.error(Case(case.spec, C, case.orthogonal), norm)) for C in s.features
         ]
-        lines.append(_line(f"{LENGTH} = {norm:g}: exponent {told}", points))
+        lines.append(_line(f"{NORM} = {norm:g}: exponent {told}", points))
     return Drawn(
         f"{case.spec}: error by number of features, head size {s.head_dim}",
         Plot("features", OUTPUT, lines, x_log=True, y_log=True),
@@ -334,7 +150,7 @@ def _by_features(found: Errors, case: Case) -> Drawn:
 def _sizes_by_norm(found: Errors, case: Case) -> Drawn:
     s = found.settings
     return Drawn(
-        f"{case.name}: head size and length",
+        f"{case.name}: head size and norm",
         _ratio_map(
             [str(size) for size in s.head_dims],
             [[(found.ratio(case, norm, size), found.error(case, norm, size)) for norm in s.norms]
@@ -354,9 +170,9 @@ def _sizes(found: Errors) -> Drawn:
     ]
     lines = [line for line in lines if max(y for _, y in line.points) > EXACT]
     return Drawn(
-        f"Error by head size, {LENGTH} = {norm:g}",
+        f"Error by head size, {NORM} = {norm:g}",
         Plot("head size", OUTPUT, lines, x_log=True, y_log=True),
-        "At one length a larger head has smaller scores (they are divided by the root of the head "
+        "At one norm a larger head has smaller scores (they are divided by the root of the head "
         "size), and everything is easier.",
     )
 
@@ -372,7 +188,7 @@ def _draws(found: Errors) -> Drawn:
     return Drawn(
         f"Orthogonal draws against independent ones: head size {s.head_dim}",
         Plot(
-            f"length {LENGTH}", "error with orthogonal draws over that with independent ones",
+            f"norm {NORM}", "error with orthogonal draws over that with independent ones",
             lines, x_log=True, y_log=True, marks=[Mark("no gain", y=1.0)],
         ),
     )  # fmt: skip
@@ -390,7 +206,7 @@ def _exponents(found: Errors) -> Table:
             case = Case(spec, orthogonal=orthogonal)
             rows.append([spec, kind, *(found.slope(case, norm) for norm in s.norms)])
     return Table(
-        f"Exponent of the error in the number of features, by {LENGTH}",
+        f"Exponent of the error in the number of features, by {NORM}",
         ["mechanism", "draws", *(f"{norm:g}" for norm in s.norms)],
         rows,
         f"Features {s.features[0]:,} to {s.features[-1]:,}, head size {s.head_dim}; 95% intervals "
@@ -402,7 +218,7 @@ def _weights_table(found: Errors) -> Table:
     s = found.settings
     cases = [Case(UNIFORM), *found.compared]
     return Table(
-        f"Relative error of the weights, by {LENGTH}",
+        f"Relative error of the weights, by {NORM}",
         ["mechanism", *(f"{norm:g}" for norm in s.norms)],
         [
             [case.name, *(geometric(found.weights[case, s.head_dim, norm]).value

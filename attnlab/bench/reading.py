@@ -92,7 +92,8 @@ def _part(raw: Any, where: str) -> Table | Drawn:
     title = _text(raw.get("title"), f"{where}, title")
     note = _text(raw.get("note"), f"{where}, note")
     if "plot" in raw:
-        return Drawn(title, _drawing(raw["plot"], f"{where}, plot"), note)
+        tabled = _bool(raw.get("tabled"), f"{where}, tabled")
+        return Drawn(title, _drawing(raw["plot"], f"{where}, plot"), note, tabled)
     header = _list(raw, "header", where, _text)
     rows = _list(raw, "rows", where, _row)
     if any(len(row) != len(header) for row in rows):

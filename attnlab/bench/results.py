@@ -47,6 +47,8 @@ class Drawn:
     title: str
     plot: Drawing
     note: str = ""
+    tabled: bool = False
+    """Its numbers stand in a table of the section too: where nothing can be drawn, leave it out."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +132,8 @@ def _section(section: Section) -> dict[str, Any]:
 
 def _part(part: Table | Drawn) -> dict[str, Any]:
     if isinstance(part, Drawn):
-        return {"title": part.title, "note": part.note, "plot": plot_json(part.plot)}
+        told = {"title": part.title, "note": part.note, "tabled": part.tabled}
+        return {**told, "plot": plot_json(part.plot)}
     rows = [[_cell(cell) for cell in row] for row in part.rows]
     return {"title": part.title, "note": part.note, "header": list(part.header), "rows": rows}
 

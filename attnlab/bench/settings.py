@@ -15,7 +15,7 @@ Numbers = tuple[int, ...]
 
 @dataclass(frozen=True)
 class ErrorSettings:
-    """Queries and keys have random directions and one length, values are N(0, 1)."""
+    """Queries and keys have random directions and one norm, values are N(0, 1)."""
 
     tokens: Annotated[int, "queries and keys"] = 256
     head_dim: Annotated[int, "head size that features and norms are swept at"] = 64
@@ -23,7 +23,7 @@ class ErrorSettings:
     features: Annotated[Numbers, "numbers of features, for those that have them"] = (
         16, 32, 64, 128, 256, 512, 1024,
     )  # fmt: skip
-    norms: Annotated[tuple[float, ...], "lengths |q| = |k|"] = (0.5, 1, 1.5, 2, 3, 4, 6, 8, 12)
+    norms: Annotated[tuple[float, ...], "norms |q| = |k|"] = (0.5, 1, 1.5, 2, 3, 4, 6, 8, 12)
     causal: Annotated[bool, "no query sees later keys"] = False
     seeds: Annotated[int, "repeats with other inputs and draws; intervals need 2 or more"] = 5
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from attnlab.claims.base import TOPICS, Claim, Evidence, Trial, Verdict
+from attnlab.claims.base import TOPICS, Claim, Evidence, Figure, Trial, Verdict
 from attnlab.claims.registry import CLAIMS, chosen
 from attnlab.claims.running import Result, run, run_one
-from attnlab.intervals import Figure
 
 __all__ = [
     "CLAIMS",

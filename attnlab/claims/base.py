@@ -27,7 +27,33 @@ from typing import Literal, Protocol, TypeVar
 import torch
 
 from attnlab.charts.plots import Bars, Plot
-from attnlab.intervals import Figure
+from attnlab.intervals import Figure, exponent, over, share, student
+
+# all that an experiment is written with
+__all__ = [
+    "CLAIMS",
+    "SIZES",
+    "TOPICS",
+    "Bars",
+    "Claim",
+    "Evidence",
+    "Figure",
+    "Judge",
+    "Measure",
+    "Outcome",
+    "Plot",
+    "Size",
+    "Source",
+    "Trial",
+    "Unjudged",
+    "Verdict",
+    "claim",
+    "exponent",
+    "over",
+    "share",
+    "student",
+    "unrun",
+]
 
 T = TypeVar("T")
 

@@ -17,11 +17,9 @@ import torch
 from torch import Tensor
 
 from attnlab.charts import Series
-from attnlab.charts.plots import Plot
-from attnlab.claims.base import Evidence, Trial, claim
+from attnlab.claims.base import Evidence, Plot, Trial, claim, over
 from attnlab.claims.judges import Below, OnlyWhen
 from attnlab.claims.kernels import normal
-from attnlab.intervals import over
 from attnlab.mask import Mask
 from attnlab.mechanisms.softmax import Softmax
 

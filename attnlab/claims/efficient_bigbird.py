@@ -13,10 +13,8 @@ from torch import Tensor
 
 from attnlab.bench import costs
 from attnlab.charts import Series
-from attnlab.charts.plots import Plot
-from attnlab.claims.base import Evidence, Trial, claim
+from attnlab.claims.base import Evidence, Figure, Plot, Trial, claim, exponent
 from attnlab.claims.judges import Above, Below, OnlyWhen
-from attnlab.intervals import Figure, exponent
 from attnlab.mask import Mask
 from attnlab.mechanisms.bigbird import BigBird
 from attnlab.mechanisms.softmax import Softmax

@@ -12,13 +12,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from attnlab.charts import Series
-from attnlab.charts.plots import Plot
-from attnlab.claims.base import Evidence, Trial, claim, unrun
+from attnlab.claims.base import Evidence, Plot, Trial, claim, over, unrun
 from attnlab.claims.efficient_bigbird import ZAHEER
 from attnlab.claims.efficient_sequence import VASWANI, Points
 from attnlab.claims.handmade_order import seeded
 from attnlab.claims.judges import Above
-from attnlab.intervals import over
 from attnlab.models.decoder import Decoder
 from attnlab.models.stack import StackConfig
 

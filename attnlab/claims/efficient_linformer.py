@@ -13,13 +13,11 @@ import torch
 from torch import Tensor
 
 from attnlab.charts import Series
-from attnlab.charts.plots import Plot
-from attnlab.claims.base import Evidence, Trial, claim
+from attnlab.claims.base import Evidence, Figure, Plot, Trial, claim, over
 from attnlab.claims.efficient import LINFORMER, best_error
 from attnlab.claims.handmade_order import seeded
 from attnlab.claims.judges import Above, Below
 from attnlab.claims.kernels import normal
-from attnlab.intervals import Figure, over
 from attnlab.mask import Mask
 from attnlab.mechanisms.linformer import Linformer
 from attnlab.mechanisms.softmax import Softmax

@@ -14,11 +14,9 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from attnlab.bench import costs
 from attnlab.charts import Series
-from attnlab.charts.plots import Plot
-from attnlab.claims.base import Evidence, Trial, claim
+from attnlab.claims.base import Evidence, Plot, Trial, claim, exponent, over
 from attnlab.claims.handmade_order import seeded
 from attnlab.claims.judges import Below, Between
-from attnlab.intervals import exponent, over
 from attnlab.layers import MultiHead
 from attnlab.mask import Mask
 from attnlab.mechanisms.softmax import Softmax

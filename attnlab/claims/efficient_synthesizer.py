@@ -15,11 +15,9 @@ from torch.nn import functional as F
 
 from attnlab.bench import costs
 from attnlab.charts import Series
-from attnlab.charts.plots import Bars, Plot
-from attnlab.claims.base import Evidence, Trial, claim
+from attnlab.claims.base import Bars, Evidence, Figure, Plot, Trial, claim, exponent, over
 from attnlab.claims.handmade_order import seeded
 from attnlab.claims.judges import Above, exact
-from attnlab.intervals import Figure, exponent, over
 from attnlab.layers import Block, MultiHead
 from attnlab.looking.capture import capture
 from attnlab.mask import Mask

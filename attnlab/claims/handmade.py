@@ -14,11 +14,9 @@ import torch
 from torch import Tensor
 
 from attnlab.charts import Series
-from attnlab.charts.plots import Plot
-from attnlab.claims.base import Evidence, Trial, claim
+from attnlab.claims.base import Evidence, Figure, Plot, Trial, claim
 from attnlab.claims.judges import Above, Below
 from attnlab.claims.retrieve import orthonormal
-from attnlab.intervals import Figure
 from attnlab.layers import MultiHead
 from attnlab.mask import Mask
 

@@ -10,11 +10,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from attnlab.charts import Series
-from attnlab.charts.plots import Bars, Plot
-from attnlab.claims.base import Evidence, Trial, claim
+from attnlab.claims.base import Bars, Evidence, Figure, Plot, Trial, claim, over
 from attnlab.claims.handmade import SOFT, handmade
 from attnlab.claims.judges import exact
-from attnlab.intervals import Figure, over
 from attnlab.mask import Mask
 
 CORDONNIER = (

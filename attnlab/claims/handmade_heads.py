@@ -10,12 +10,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from attnlab.charts import Series
-from attnlab.charts.plots import Plot
-from attnlab.claims.base import Evidence, Trial, claim
+from attnlab.claims.base import Evidence, Figure, Plot, Trial, claim, over
 from attnlab.claims.handmade import SOFT, handmade
 from attnlab.claims.handmade_order import seeded
 from attnlab.claims.judges import Above, Below, exact
-from attnlab.intervals import Figure, over
 from attnlab.layers import MultiHead
 from attnlab.mask import Mask
 from attnlab.position import Sinusoidal

@@ -12,12 +12,10 @@ import torch
 from torch import Tensor, nn
 
 from attnlab.charts import Series
-from attnlab.charts.plots import Bars, Plot
-from attnlab.claims.base import Evidence, Trial, claim
+from attnlab.claims.base import Bars, Evidence, Figure, Plot, Trial, claim
 from attnlab.claims.handmade import handmade
 from attnlab.claims.judges import exact
 from attnlab.claims.retrieve import orthonormal
-from attnlab.intervals import Figure
 from attnlab.layers import Block
 from attnlab.mask import Mask
 from attnlab.position import Sinusoidal

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from attnlab.charts import number
-from attnlab.claims.base import Evidence, Outcome, Verdict
-from attnlab.intervals import Figure
+from attnlab.claims.base import Evidence, Figure, Outcome, Verdict
 
 
 class _Interval(ABC):

@@ -13,10 +13,8 @@ import torch
 from torch import Tensor
 
 from attnlab.charts import Series
-from attnlab.charts.plots import Plot
-from attnlab.claims.base import Evidence, Trial, claim
+from attnlab.claims.base import Evidence, Figure, Plot, Trial, claim, exponent, over
 from attnlab.claims.judges import Above, Below, exact
-from attnlab.intervals import Figure, exponent, over
 from attnlab.mechanisms.polynomial import Polynomial
 
 FLOOR = 1e-17  # what a logarithmic axis shows of no error at all

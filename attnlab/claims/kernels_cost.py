@@ -15,11 +15,9 @@ from torch import Tensor
 
 from attnlab.bench import costs
 from attnlab.charts import Series
-from attnlab.charts.plots import Plot
-from attnlab.claims.base import Evidence, Trial, claim
+from attnlab.claims.base import Evidence, Figure, Plot, Trial, claim, exponent, over
 from attnlab.claims.judges import Below, exact
 from attnlab.claims.kernels import normal, shown
-from attnlab.intervals import Figure, exponent, over
 from attnlab.mask import Mask
 from attnlab.mechanism import Mechanism
 from attnlab.mechanisms import MECHANISMS

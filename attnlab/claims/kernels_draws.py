@@ -12,12 +12,10 @@ import torch
 from torch import Tensor
 
 from attnlab.charts import Mark, Series
-from attnlab.charts.plots import Plot
-from attnlab.claims.base import Evidence, Trial, claim
+from attnlab.claims.base import Evidence, Plot, Trial, claim, over
 from attnlab.claims.judges import Below
 from attnlab.claims.kernels import normal, seed_of, sphere
 from attnlab.claims.kernels_error import TOKENS, distance, favor_error, of_length, true_weights
-from attnlab.intervals import over
 from attnlab.mechanisms.draws import gaussian_draws
 
 D = 16

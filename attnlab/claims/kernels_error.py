@@ -14,11 +14,9 @@ import torch
 from torch import Tensor
 
 from attnlab.charts import Series
-from attnlab.charts.plots import Plot
-from attnlab.claims.base import Evidence, Trial, claim
+from attnlab.claims.base import Evidence, Plot, Trial, claim, exponent, over
 from attnlab.claims.judges import Below, Between, OnlyWhen
 from attnlab.claims.kernels import normal, seed_of, sphere
-from attnlab.intervals import exponent, over
 from attnlab.mask import Mask
 from attnlab.mechanisms.favor import Favor
 from attnlab.mechanisms.softmax import Softmax

@@ -12,11 +12,9 @@ import torch
 from torch import Tensor
 
 from attnlab.charts import Series
-from attnlab.charts.plots import Plot
-from attnlab.claims.base import Evidence, Trial, claim
+from attnlab.claims.base import Evidence, Figure, Plot, Trial, claim
 from attnlab.claims.judges import Above
 from attnlab.claims.kernels import normal, seed_of, shown
-from attnlab.intervals import Figure
 from attnlab.mask import Mask
 from attnlab.mechanisms.favor import Favor
 

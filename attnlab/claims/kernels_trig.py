@@ -14,11 +14,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from attnlab.charts import Mark, Series
-from attnlab.charts.plots import Plot
-from attnlab.claims.base import Evidence, Trial, claim
+from attnlab.claims.base import Evidence, Figure, Plot, Trial, claim, over, share
 from attnlab.claims.judges import Above, Below
 from attnlab.claims.kernels import normal, sphere
-from attnlab.intervals import Figure, over, share
 from attnlab.layers import MultiHead
 from attnlab.mask import Mask
 

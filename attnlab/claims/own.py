@@ -11,12 +11,10 @@ import torch
 from torch import Tensor
 
 from attnlab.charts import Series
-from attnlab.charts.plots import Bars, Plot
-from attnlab.claims.base import Evidence, Size, Trial, claim
+from attnlab.claims.base import Bars, Evidence, Plot, Size, Trial, claim, over
 from attnlab.claims.judges import Above, Below, OnlyWhen
 from attnlab.claims.models import TEXTS, needs, trained
 from attnlab.claims.trained_words import rank_correlation
-from attnlab.intervals import over
 from attnlab.mechanisms.draws import gaussian_draws
 
 # What a token contributes

@@ -6,8 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from attnlab.charts import Bar, Chart, Series, bar_chart, line_chart
-from attnlab.charts.plots import Bars, Plot
-from attnlab.intervals import Figure
+from attnlab.claims.base import Bars, Figure, Plot
 from attnlab.page import picture, write_page
 
 

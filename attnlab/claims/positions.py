@@ -14,10 +14,8 @@ import torch
 from torch import Tensor
 
 from attnlab.charts import Series
-from attnlab.charts.plots import Plot
-from attnlab.claims.base import Evidence, Trial, claim, unrun
+from attnlab.claims.base import Evidence, Figure, Plot, Trial, claim, unrun
 from attnlab.claims.judges import Above, exact
-from attnlab.intervals import Figure
 from attnlab.mask import Mask
 from attnlab.mechanisms.softmax import Softmax
 from attnlab.position import Rotary, Sinusoidal

@@ -10,11 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from attnlab.charts import number
-from attnlab.charts.plots import Bars
 from attnlab.charts.terminal import bars, plot
-from attnlab.claims.base import CLAIMS, Claim, Evidence, Verdict
+from attnlab.claims.base import CLAIMS, Bars, Claim, Evidence, Figure, Verdict
 from attnlab.claims.running import Result
-from attnlab.intervals import Figure
 
 STYLE = {
     "holds": "green",

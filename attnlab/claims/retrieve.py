@@ -12,10 +12,8 @@ import torch
 from torch import Tensor
 
 from attnlab.charts import Series
-from attnlab.charts.plots import Plot
-from attnlab.claims.base import Evidence, Trial, claim
+from attnlab.claims.base import Evidence, Figure, Plot, Trial, claim
 from attnlab.claims.judges import Below, exact
-from attnlab.intervals import Figure
 
 
 def orthonormal(n: int, d: int, random: torch.Generator) -> Tensor:

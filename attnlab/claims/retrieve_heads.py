@@ -12,12 +12,10 @@ import torch
 from torch import Tensor
 
 from attnlab.charts import Series
-from attnlab.charts.plots import Plot
-from attnlab.claims.base import Evidence, Trial, claim
+from attnlab.claims.base import Evidence, Plot, Trial, claim, over, share
 from attnlab.claims.judges import Above, Below
 from attnlab.claims.retrieve import attend
 from attnlab.claims.retrieve_noise import KEYS, SHARP, Noisy
-from attnlab.intervals import over, share
 
 
 def identical(drawn: Noisy, heads: int) -> list[Tensor]:

@@ -13,11 +13,9 @@ import torch
 from torch import Tensor
 
 from attnlab.charts import Series
-from attnlab.charts.plots import Bars, Plot
-from attnlab.claims.base import Evidence, Trial, claim
+from attnlab.claims.base import Bars, Evidence, Figure, Plot, Trial, claim, over, share
 from attnlab.claims.judges import Above, Below, exact
 from attnlab.claims.retrieve import attend, orthonormal
-from attnlab.intervals import Figure, over, share
 
 KEYS, WIDTH, SHARP, TINY = 8, 11, 20.0, 1e-6  # n, d, m and alpha unless varied
 

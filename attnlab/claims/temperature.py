@@ -15,10 +15,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from attnlab.charts import Series
-from attnlab.charts.plots import Plot
-from attnlab.claims.base import Evidence, Trial, claim
+from attnlab.claims.base import Evidence, Figure, Plot, Trial, claim, over
 from attnlab.claims.judges import Below, Between, exact
-from attnlab.intervals import Figure, over
 from attnlab.mask import Mask
 from attnlab.mechanisms.softmax import Softmax
 

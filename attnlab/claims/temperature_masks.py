@@ -11,11 +11,9 @@ import torch
 from torch import Tensor
 
 from attnlab.charts import Series
-from attnlab.charts.plots import Plot
-from attnlab.claims.base import Evidence, Trial, claim
+from attnlab.claims.base import Evidence, Figure, Plot, Trial, claim, over
 from attnlab.claims.judges import Above, OnlyWhen, exact
 from attnlab.claims.temperature import SIZES, instances, normal, softmax
-from attnlab.intervals import Figure, over
 from attnlab.mask import Mask
 
 

@@ -10,11 +10,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from attnlab.charts import Series
-from attnlab.charts.plots import Plot
-from attnlab.claims.base import Evidence, Trial, claim
+from attnlab.claims.base import Evidence, Figure, Plot, Trial, claim, exponent, over
 from attnlab.claims.judges import Above, Below, OnlyWhen
 from attnlab.claims.temperature import instances, normal, softmax
-from attnlab.intervals import Figure, exponent, over
 from attnlab.mask import Mask
 
 SLIGHT = 1e-3

@@ -16,11 +16,9 @@ from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from attnlab.charts import Series
-from attnlab.charts.plots import Bars, Plot
-from attnlab.claims.base import Evidence, Trial, claim
+from attnlab.claims.base import Bars, Evidence, Figure, Plot, Trial, claim, over
 from attnlab.claims.judges import Above, exact
 from attnlab.claims.temperature import normal
-from attnlab.intervals import Figure, over
 from attnlab.layers import NORMS, FeedForward, MultiHead
 from attnlab.mask import Mask
 

@@ -15,11 +15,9 @@ import torch
 from torch import Tensor
 
 from attnlab.charts import Series
-from attnlab.charts.plots import Bars, Plot
-from attnlab.claims.base import Evidence, Size, Trial, claim
+from attnlab.claims.base import Bars, Evidence, Figure, Plot, Size, Trial, claim, over
 from attnlab.claims.judges import Above, exact
 from attnlab.claims.models import TEXTS, Read, Reader, needs, one_of, trained, untrained
-from attnlab.intervals import Figure, over
 from attnlab.looking.patterns import head_patterns
 
 

@@ -15,11 +15,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from attnlab.charts import Mark, Series
-from attnlab.charts.plots import Bars, Plot
-from attnlab.claims.base import Evidence, Size, Trial, claim
+from attnlab.claims.base import Bars, Evidence, Figure, Plot, Size, Trial, claim, over, share
 from attnlab.claims.judges import Above, Between
 from attnlab.files import write_text
-from attnlab.intervals import Figure, over, share
 from attnlab.tasks.knowledge import recipe
 from attnlab.tasks.knowledge.answers import Answer, answer_with_confidence
 from attnlab.tasks.knowledge.data import Pair, most_common_answer, title_of

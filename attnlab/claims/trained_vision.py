@@ -9,10 +9,8 @@ import torch
 from torch import Tensor
 
 from attnlab.charts import Series
-from attnlab.charts.plots import Plot
-from attnlab.claims.base import Evidence, Trial, claim, unrun
+from attnlab.claims.base import Evidence, Figure, Plot, Trial, claim, unrun
 from attnlab.claims.judges import exact
-from attnlab.intervals import Figure
 from attnlab.models import ViT, ViTConfig
 
 # image, channels, patch, width: they all differ

@@ -11,11 +11,9 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from attnlab.charts.plots import Bars
-from attnlab.claims.base import Evidence, Trial, claim
+from attnlab.claims.base import Bars, Evidence, Figure, Trial, claim, over, share
 from attnlab.claims.judges import Above
 from attnlab.claims.models import TEXTS, Reader, needs, one_of, trained
-from attnlab.intervals import Figure, over, share
 from attnlab.looking.subjects import Wish
 
 ANIMATE = ("doctor", "teacher", "farmer", "king", "girl", "boy", "driver", "soldier", "artist")
