@@ -67,6 +67,25 @@ class DecodeSettings:
             )
 
 
+@dataclass(frozen=True)
+class ModelSettings:
+    """Of a model's own queries, keys and values."""
+
+    tokens: Annotated[int, "of a window of the text, if the model reads so many"] = 512
+    windows: Annotated[int, "windows to choose on, and as many to check on"] = 4
+    tolerance: Annotated[float, "error of a head's output that is still the same head"] = 0.1
+    features: Annotated[Numbers, "numbers of features, for those that have them"] = (64, 256)
+    window: Annotated[Numbers, "keys in sight, for windows"] = (32, 64, 128)
+    block: Annotated[Numbers, "tokens in a block, for BigBird"] = (8, 16)
+    ranks: Annotated[Numbers, "ranks of the best projection that is possible"] = (16, 64)
+
+    def __post_init__(self) -> None:
+        least = {"tokens": 16, "windows": 1, "tolerance": 0}
+        _check(self, **least, features=2, window=1, block=1, ranks=1)
+        if any(each % 2 for each in self.features):
+            raise ValueError(f"--features {_listed(self.features)}: give even numbers")
+
+
 QUICK: dict[type[Any], dict[str, Any]] = {
     ErrorSettings: {
         "tokens": 64,
@@ -76,6 +95,7 @@ QUICK: dict[type[Any], dict[str, Any]] = {
         "seeds": 3,
     },
     CostSettings: {"lengths": (128, 256, 512), "rounds": 1},
+    ModelSettings: {"tokens": 128, "windows": 2, "window": (16, 32), "block": (8,)},
     DecodeSettings: {"positions": (64, 512), "rounds": 3, "heads": 2},
 }
 """What --quick replaces: a try that ends in seconds."""
