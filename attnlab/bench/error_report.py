@@ -12,7 +12,7 @@ from attnlab.bench.results import Drawn, Section, Table, Value
 from attnlab.bench.settings import ErrorSettings
 from attnlab.charts import Mark, Series, number
 from attnlab.charts.plots import Heatmap, Plot
-from attnlab.intervals import Figure, geometric
+from attnlab.intervals import Figure
 
 OUTPUT = "relative error of the output"
 RATIO = "error over that of uniform weights"
@@ -221,8 +221,7 @@ def _weights_table(found: Errors) -> Table:
         f"Relative error of the weights, by {NORM}",
         ["mechanism", *(f"{norm:g}" for norm in s.norms)],
         [
-            [case.name, *(geometric(found.weights[case, s.head_dim, norm]).value
-                          for norm in s.norms)]
+            [case.name, *(found.weights_error(case, norm) for norm in s.norms)]
             for case in cases
         ],
         "Nearly that of the output: values are independent, so no error cancels.",

@@ -54,6 +54,11 @@ class Errors:
     def error(self, case: Case, norm: float, head_dim: int | None = None) -> Figure:
         return geometric(self.outputs[case, head_dim or self.settings.head_dim, norm])
 
+    def weights_error(self, case: Case, norm: float) -> float:
+        """Nothing but rounding is nothing."""
+        value = geometric(self.weights[case, self.settings.head_dim, norm]).value
+        return 0.0 if value < EXACT else value
+
     def ratio(
         self, case: Case, norm: float, head_dim: int | None = None, other: Case | None = None
     ) -> Figure:
@@ -86,21 +91,10 @@ def better(figure: Figure) -> bool | None:
 
 
 def findings(found: Errors) -> list[str]:
-    s, said = found.settings, []
-    said.append(_about_uniform(found))
-    for case in found.compared:
-        verdicts = [better(found.ratio(case, norm)) for norm in s.norms]
-        errors = [found.error(case, norm).value for norm in s.norms]
-        if max(errors) < EXACT:
-            said.append(f"{case.name}: sees every key of {s.tokens} tokens, so it is exact here.")
-            continue
-        wins = ranges(s.norms, [each is True for each in verdicts])
-        loses = ranges(s.norms, [each is False for each in verdicts])
-        told = f"beats uniform weights at norms {NORM} of {wins}" if wins else (
-            "beats uniform weights at none of these norms"
-        )  # fmt: skip
-        worst = f"; it is worse than doing nothing at {loses}" if loses else ""
-        said.append(f"{case.name}: {told}{worst}.")
+    """Random features first: it is about them that people are told most."""
+    said = [_about_uniform(found)]
+    others = [case for case in found.compared if case not in found.random]
+    said += [_against_nothing(found, case) for case in [*found.random, *others]]
     said += [each for case in found.random for each in _about_features(found, case)]
     pair = {case.spec: case for case in found.random}
     if {"favor", "fourier"} <= set(pair):
@@ -108,14 +102,30 @@ def findings(found: Errors) -> list[str]:
     return said
 
 
+def _against_nothing(found: Errors, case: Case) -> str:
+    s = found.settings
+    if max(found.error(case, norm).value for norm in s.norms) < EXACT:
+        return f"{case.name}: sees every key of {s.tokens} tokens, so it is exact here."
+    verdicts = [better(found.ratio(case, norm)) for norm in s.norms]
+    wins = ranges(s.norms, [each is True for each in verdicts])
+    loses = ranges(s.norms, [each is False for each in verdicts])
+    told = f"beats uniform weights at {_norms(wins)}" if wins else "never beats uniform weights"
+    worse = f"; worse than doing nothing at {_norms(loses)}" if loses else ""
+    return f"{case.name}: {told}{worse}."
+
+
+def _norms(places: str) -> str:
+    return f"norm{'' if places.replace('.', '').isdecimal() else 's'} {places}"
+
+
 def _about_uniform(found: Errors) -> str:
     s = found.settings
     near = [norm for norm in s.norms if found.error(Case(UNIFORM), norm).value <= SMALL]
-    until = f"up to {NORM} = {near[-1]:g}" if near else "at none of these norms"
+    until = f"up to norm {near[-1]:g}" if near else "at none of these norms"
     return (
-        f"Uniform weights, which do nothing, are within {SMALL:.0%} of softmax {until} (head size "
-        f"{s.head_dim}, {s.tokens} tokens): there attention itself is nearly uniform. q and k from "
-        f"N(0, I) have {NORM} of about {math.sqrt(s.head_dim):.3g}."
+        f"The norm is {NORM}; q and k from N(0, I) have about {math.sqrt(s.head_dim):.3g}. Uniform "
+        f"weights, which do nothing, are within {SMALL:.0%} of softmax {until} (head size "
+        f"{s.head_dim}, {s.tokens} tokens): there attention itself is nearly uniform."
     )
 
 
@@ -127,8 +137,8 @@ def _about_features(found: Errors, case: Case) -> list[str]:
         lawful = ranges(s.norms, [-0.65 <= each.value <= -0.35 for each in slopes])
         theory = f"; about −1/2, as independent draws promise, at {lawful}" if lawful else ""
         text = (
-            f"{case.spec}: more features lower its error with an exponent of {first} at {NORM} "
-            f"= {s.norms[0]:g} and of {last} at {s.norms[-1]:g}{theory}."
+            f"{case.spec}: more features lower its error with an exponent of {first} at norm "
+            f"{s.norms[0]:g} and of {last} at {s.norms[-1]:g}{theory}."
         )
         said.append(text.replace("-", "−"))
     if case.orthogonal:
@@ -140,8 +150,8 @@ def _about_features(found: Errors, case: Case) -> list[str]:
         helps = ranges(s.norms, [better(gain) is True for gain in gains])
         best = min(sure, key=lambda gain: gain.value)
         said.append(
-            f"{case.name}: orthogonal draws have a smaller error than independent ones at {NORM} "
-            f"of {helps}, at best {best.value:.2f} times theirs{interval(best)}."
+            f"{case.name}: orthogonal draws have a smaller error than independent ones at "
+            f"{_norms(helps)}, at best {best.value:.2f} times theirs{interval(best)}."
         )
     return said
 
@@ -151,9 +161,9 @@ def _sines_or_positive(found: Errors, favor: Case, fourier: Case) -> str:
     ratios = [better(found.ratio(favor, norm, other=fourier)) for norm in norms]
     sines = ranges(norms, [each is False for each in ratios])
     positive = ranges(norms, [each is True for each in ratios])
-    words = [f"sines and cosines (fourier) have the smaller error at {NORM} of {sines}"] * bool(
+    words = [f"sines and cosines (fourier) have the smaller error at {_norms(sines)}"] * bool(
         sines
-    ) + [f"positive features (favor) at {positive}"] * bool(positive)
+    ) + [f"positive features (favor) at {_norms(positive)}"] * bool(positive)
     return f"With {favor.features:,} features {joined(words)}." if words else (
         f"With {favor.features:,} features favor and fourier cannot be told apart."
     )  # fmt: skip
@@ -173,11 +183,11 @@ def advice(found: Errors) -> list[str]:
         least = _cheapest(found, norm)
         if least is None:
             said.append(
-                f"From {NORM} = {norm:g} on nothing measured here is within {SMALL:.0%} of "
+                f"From norm {norm:g} on nothing measured here is within {SMALL:.0%} of "
                 "softmax: use softmax, or train the model with the mechanism in place."
             )
             break
-        said.append(f"At {NORM} = {norm:g}: {joined(least)} within {SMALL:.0%} of softmax.")
+        said.append(f"At norm {norm:g}: {joined(least)} within {SMALL:.0%} of softmax.")
     return said
 
 

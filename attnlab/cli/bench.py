@@ -116,7 +116,8 @@ def measure(kinds: list[str], common: Any, outputs: Any, settings: dict[str, Any
 
 
 def tell(report: Report, outputs: Outputs, charts: bool) -> None:
-    """On the terminal, and in the files that were asked for, each whole or not at all."""
+    """In the files that were asked for, each whole or not at all; then on the terminal, whose
+    reader may leave early."""
     from rich.console import Console
 
     from attnlab.bench.markdown import markdown
@@ -124,16 +125,15 @@ def tell(report: Report, outputs: Outputs, charts: bool) -> None:
     from attnlab.bench.results import report_json
     from attnlab.bench.terminal import print_report
 
-    print_report(report, Console(), charts if outputs.charts is None else outputs.charts)
     if outputs.json is not None:
         write_json(outputs.json, report_json(report))
-        print(outputs.json)
     if outputs.html is not None:
         save_page(outputs.html, report, outputs.overwrite)
-        print(outputs.html)
     if outputs.markdown is not None:
         write_text(outputs.markdown, markdown(report))
-        print(outputs.markdown)
+    print_report(report, Console(), charts if outputs.charts is None else outputs.charts)
+    for path in filter(None, (outputs.json, outputs.html, outputs.markdown)):
+        print(path)
 
 
 class Bar(Progress):
