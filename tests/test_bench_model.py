@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -52,11 +53,7 @@ def language_model(**changes: Any) -> Reader:
         sizes = {"hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 2}
         heads = {"num_attention_heads": 6, "num_key_value_heads": 2, "vocab_size": 320}
         config = transformers.LlamaConfig(**sizes, **heads, **changes)
-        model = transformers.LlamaForCausalLM(config).eval()
-    with torch.no_grad():  # far from even weights
-        for parameter in model.parameters():
-            if parameter.dim() > 1:
-                parameter.mul_(6)
+        model = peaked(transformers.LlamaForCausalLM(config).eval())
     return HuggingFaceReader(HuggingFaceSubject(model, byte_pairs(), "llama"))
 
 
@@ -68,16 +65,27 @@ def encoder(head: bool) -> Reader:
             vocab_size=18, hidden_size=24, num_hidden_layers=2, num_attention_heads=3,
             intermediate_size=30, max_position_embeddings=64,
         )  # fmt: skip
-        model = kind(config).eval()
-    return HuggingFaceReader(HuggingFaceSubject(model, word_pieces(), "bert"))
+        return HuggingFaceReader(
+            HuggingFaceSubject(peaked(kind(config).eval()), word_pieces(), "bert")
+        )
+
+
+def peaked(model: Any) -> Any:
+    """With weights far from even."""
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.dim() > 1:
+                parameter.mul_(6)
+    return model
 
 
 def own_model() -> Reader:
     with torch.random.fork_rng():
         torch.manual_seed(0)
         tokens = Characters.train(TEXT)
-        config = {"width": 24, "heads": 3, "layers": 2, "vocabulary": tokens.size}
-        model = create({"model": "decoder", **config, "max_length": 64}).eval()
+        config = {"width": 24, "heads": 3, "layers": 2, "vocabulary": tokens.vocabulary}
+        model = create({"model": "decoder", **config, "context": 64}).eval()
+        peaked(model)
     return OwnReader(OwnSubject(model, tokens, "own", asked=False))
 
 
@@ -205,7 +213,7 @@ def test_layers_that_cannot_be_compared_are_named() -> None:
     )  # fmt: skip
     model = transformers.MistralForCausalLM(sliding).eval()
     reader = HuggingFaceReader(HuggingFaceSubject(model, byte_pairs(), "mistral"))
-    with pytest.raises(ValueError, match="no head could be measured.*more than causal"):
+    with pytest.raises(ValueError, match=r"no head could be measured.*more than causal"):
         measure_heads(reader, reader.windows(TEXT, SMALL).choosing, SPECS, SMALL)
 
 
@@ -243,7 +251,7 @@ def test_controls_have_the_same_mechanisms() -> None:
     plan = {"a": ["softmax", "elu", "window:window=4"], "b": ["softmax"] * 3}
     dealt = [shuffled(plan, seed) for seed in range(5)]
     for each in dealt:
-        assert sorted(sum(each.values(), [])) == sorted(sum(plan.values(), []))
+        assert sorted(chain(*each.values())) == sorted(chain(*plan.values()))
         assert [len(specs) for specs in each.values()] == [3, 3]
     assert len({str(each) for each in dealt}) > 1
     assert the_same(plan, "elu") == {"a": ["elu"] * 3, "b": ["elu"] * 3}
@@ -347,7 +355,7 @@ def test_an_encoder_with_a_head_guesses_the_same_tokens_each_time() -> None:
 def test_a_section_says_what_to_use(name: str) -> None:
     section = bench_model(READERS[name](), TEXT, SMALL)
     losses = next(p for p in section.parts if isinstance(p, Table) and "own word" in p.title)
-    assert [str(row[0]) for row in losses.rows][0] == "as it is"
+    assert losses.rows[0][0] == "as it is"
     heads = [row for row in section.measurements if "chosen" in row]
     by_head: dict[Any, list[Any]] = {}
     for row in heads:

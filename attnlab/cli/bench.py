@@ -137,7 +137,7 @@ def tell(report: Report, outputs: Outputs, charts: bool) -> None:
 
 
 class Bar(Progress):
-    """A bar on standard error, gone at the end."""
+    """A bar on standard error, gone at the end; none before there is something to wait for."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -156,13 +156,14 @@ class Bar(Progress):
         self.task = self.drawn.add_task("", total=None, part="")
 
     def __enter__(self) -> Bar:
-        self.drawn.start()
         return self
 
     def __exit__(self, *problem: object) -> None:
-        self.drawn.stop()
+        if self.drawn.live.is_started:
+            self.drawn.stop()
 
     def begin(self, what: str, steps: int) -> None:
+        self.drawn.start()  # again is nothing
         self.drawn.reset(self.task, total=steps, description="", part=what)
 
     def step(self, what: str = "", by: int = 1) -> None:
