@@ -51,7 +51,6 @@ def bench_model(
             reader.label,
             reader.causal,
             reader.measure,
-            reader.meaning,
             measured,
             specs,
             outcomes,

@@ -12,6 +12,7 @@ from itertools import groupby
 from attnlab.bench.activations import Head, Measured, cost
 from attnlab.bench.assigning import SOFTMAX, Outcome, choose, plan_cost
 from attnlab.bench.error import UNIFORM, name_of
+from attnlab.bench.readers import MEASURES
 from attnlab.bench.results import Cell, Drawn, Section, Table, Value
 from attnlab.bench.settings import ModelSettings
 from attnlab.bench.words import joined
@@ -29,7 +30,6 @@ class Found:
     label: str
     causal: bool
     measure: str
-    meaning: str
     measured: Measured
     specs: Sequence[str]
     outcomes: Sequence[Outcome]
@@ -115,7 +115,7 @@ def _findings(found: Found) -> list[str]:
         )
         if best is not None:
             told.append(f"The closest of all is {best[1]}, with an error of {number(best[0])}.")
-    told += _checked(found, bool(kept))
+    told += [*_checked(found, bool(kept)), *_random_words(found)]
     told += [_rank_words(found, rank) for rank in s.ranks if rank < found.measured.tokens]
     return told
 
@@ -126,22 +126,36 @@ def _checked(found: Found, replaced: bool) -> list[str]:
     assert own is not None
     assert after is not None
     others = [
-        f"{each.name}: {_signed(each.worse.value)}"
+        f"{each.name} {_signed(each.worse.value)}"
         for each in found.outcomes
         if each.name.startswith(("all", "the choice"))
     ]
-    what = found.measure.partition(" (")[0]
+    controls = f"Controls: {'; '.join(others)}."
     if not replaced:
-        return [f"On text that nothing was chosen on, the {what} of controls: {'; '.join(others)}."]
-    moved = (
-        f"is {number(after.score.value)}"
-        if found.meaning == "vectors"
-        else f"goes from {number(own.score.value)} to {number(after.score.value)} "
-        f"({_signed(after.worse.value)})"
-    )
+        return [f"On text that nothing was chosen on, the {found.measure} moves. {controls}"]
     return [
-        f"Checked on text that nothing was chosen on: the {what} {moved}. "
-        f"Controls: {'; '.join(others)}."
+        f"Checked on text that nothing was chosen on: the {found.measure} goes from "
+        f"{number(own.score.value)} to {number(after.score.value)} "
+        f"({_signed(after.worse.value)}). {controls}"
+    ]
+
+
+def _random_words(found: Found) -> list[str]:
+    """Whether random features find more than doing nothing does."""
+    told = []
+    for family in ("favor", "fourier"):
+        specs = [spec for spec in found.specs if name_of(spec) == family]
+        if specs:
+            better = sum(
+                min(head.error(spec) for spec in specs) < head.error(UNIFORM)
+                for head in found.heads
+            )
+            told.append(f"{family} on {better}")
+    if not told:
+        return []
+    return [
+        f"Random features are nearer than uniform weights, of {len(found.heads)} heads: "
+        f"{joined(told)}."
     ]
 
 
@@ -292,7 +306,7 @@ def _losses(found: Found) -> Table:
         [
             each.name,
             each.score,
-            "" if each.name == "as it is" or found.meaning == "vectors" else each.worse,
+            None if each is found.outcomes[0] else each.worse,
             f"{each.share:.0%}",
             f"{each.cost:.0%}",
             each.seconds,
@@ -301,12 +315,13 @@ def _losses(found: Found) -> Table:
     ]
     return Table(
         "The model's own word, on text that nothing was chosen on",
-        ["attention", found.measure, "more than as it is", "heads replaced", "products", "CPU s"],
+        ["attention", found.measure, "more", "replaced", "products", "CPU s"],
         rows,
-        "95% intervals over windows, differences window by window. Products: multiplications of "
-        "the heads that were measured, as a share of softmax's; feature maps and softmax itself "
-        f"are not counted. CPU s: one forward of {found.measured.tokens} tokens on one thread, "
-        "all of the model: how fast it would be with longer texts is for `bench speed`.",
+        f"{MEASURES[found.measure]} More: than as it is, window by window; 95% intervals over "
+        "windows. Replaced: of all heads. Products: multiplications of the heads that were "
+        "measured, as a share of softmax's; feature maps and softmax itself are not counted. "
+        f"CPU s: one forward of the whole model over {found.measured.tokens} tokens, on one "
+        "thread; for longer texts see attnlab bench speed.",
     )
 
 
@@ -328,21 +343,24 @@ def _mechanisms(found: Found) -> Table:
         errors = [head.error(spec) for head in heads]
         within = sum(error <= found.settings.tolerance for error in errors)
         chosen = sum(found.chosen(head) == spec for head in heads)
+        nearer = sum(error < head.error(UNIFORM) for error, head in zip(errors, heads, strict=True))
         row: list[Cell] = [
             spec,
             "" if spec == UNIFORM else f"{found.cost(spec, heads[0]):.0%}",
             statistics.median(errors),
             min(errors),
+            None if spec == UNIFORM else nearer,
             within,
-            "" if spec == UNIFORM else chosen,
+            None if spec == UNIFORM else chosen,
         ]
         rows.append(row)
     return Table(
         "Every mechanism on every head",
-        ["mechanism", "products", "median error", "least", "heads within", "heads chosen"],
+        ["mechanism", "products", "median", "least", "nearer", "within", "chosen"],
         rows,
-        f"Within {found.settings.tolerance:g}; products as a share of softmax's at "
-        f"{found.measured.tokens} tokens.",
+        f"Products as a share of softmax's at {found.measured.tokens} tokens; {ERROR}, median "
+        f"and least of {len(heads)} heads; heads on which it is nearer than uniform weights, is "
+        f"within {found.settings.tolerance:g}, and was chosen.",
     )
 
 

@@ -23,6 +23,12 @@ from attnlab.models import Decoder
 
 LEAST = 16  # tokens of a window
 MASKED = 0.15  # share of an encoder's tokens that it has to guess
+MEASURES = {
+    "next-token loss": "The loss is of the next token, in nats.",
+    "masked-token loss": f"The loss is of {MASKED:.0%} of the tokens, which were masked, in nats.",
+    "distance": "The model has no head for tokens: the distance is that of its final vectors from "
+    "its own, relative to their length.",
+}
 
 
 @dataclass(frozen=True)
@@ -56,12 +62,10 @@ class Reader(ABC):
 
     @property
     def measure(self) -> str:
-        """What `said` judges by, in words."""
-        return {
-            "next": "next-token loss (nats per token)",
-            "masked": f"masked-token loss (nats per token, {MASKED:.0%} masked)",
-            "vectors": "distance of the final vectors from the model's own, relative",
-        }[self.meaning]
+        """What `said` judges by, in a word or two; see MEASURES."""
+        return {"next": "next-token loss", "masked": "masked-token loss", "vectors": "distance"}[
+            self.meaning
+        ]
 
     meaning: str
     """next, masked or vectors."""

@@ -12,12 +12,14 @@ from attnlab.charts.terminal import STYLES
 BELOW, ABOVE, NEAR = (38, 122, 181), (196, 92, 24), (68, 70, 74)  # blue, orange; told apart by all
 FAR = 2.0  # powers of e from the centre at which a colour is full
 CELL = 7
+NAMED = 3  # a letter and some room
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 def heatmap(drawn: Heatmap, *, width: int, ascii_only: bool = False) -> list[Text]:
     """Rows and columns as they are given; columns that do not fit are left out, and it is said."""
     margin = min(max(map(len, (*drawn.rows, drawn.y)), default=0), max(12, width // 3))
-    cell = max([CELL, *(len(name) + 2 for name in drawn.columns)])
+    cell = max([NAMED if drawn.names else CELL, *(len(name) + 2 for name in drawn.columns)])
     fits = max(1, (width - margin - 1) // cell)
     columns = drawn.columns[:fits]
     found = [Text(f"{_cut(drawn.y, margin):>{margin}} ").append(
@@ -34,7 +36,16 @@ def heatmap(drawn: Heatmap, *, width: int, ascii_only: bool = False) -> list[Tex
     more = f" ({left} more columns do not fit)" if left else ""
     arrow = "->" if ascii_only else "→"
     found.append(Text(f"{'':>{margin}} {arrow} {drawn.x}{more}", "dim"))
+    for place, name in enumerate(drawn.names):
+        line = Text(f"{'':>{margin}} ")
+        line.append(f"{_letter(place):^{cell}}", _style(drawn, place, ends))
+        found.append(line.append(f" {name}"))
     return found
+
+
+def _letter(place: int) -> str:
+    """What stands for a name in its cells."""
+    return LETTERS[place] if place < len(LETTERS) else str(place)
 
 
 def _cut(text: str, room: int) -> str:
@@ -45,7 +56,7 @@ def _told(drawn: Heatmap, value: float | None) -> str:
     if value is None or math.isnan(value):
         return "-"
     if drawn.names:
-        return drawn.names[int(value)]
+        return _letter(int(value))
     return short(value)
 
 
