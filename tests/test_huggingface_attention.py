@@ -342,14 +342,40 @@ def test_cross_attention_where_the_mechanism_can(spec: str) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("gemma2", "caps its scores"),
-        ("gpt_oss", "learned sink"),
+        ("gemma2", "needs more than plain scaled dot-product"),
+        ("gpt_oss", "needs more than plain scaled dot-product"),
         ("t5", "adds a bias"),
     ],
 )
 def test_models_that_ask_for_more_are_refused(name: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         run(small(name, "attnlab-softmax"), inputs(name))
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ({"softcap": 30.0}, "caps its scores"),
+        ({"s_aux": torch.zeros(6)}, "learned sink"),
+        ({"position_bias": torch.zeros(1, 6, 5, 5)}, "adds a bias"),
+        ({"indices": torch.zeros(2, 5, 3)}, "index of its own"),
+    ],
+)
+def test_calls_that_ask_for_more_are_refused(option: dict[str, Any], message: str) -> None:
+    q, k, v = (torch.randn(2, H, 5, 4) for H in (6, 2, 2))
+    with pytest.raises(ValueError, match=message):
+        call("attnlab-softmax", attention_of(small("llama"), 0), q, k, v, **option)
+
+
+def test_a_model_with_other_attention_beside_is_refused() -> None:
+    """Its encoder attends by itself, and would misread our masks."""
+    settings: dict[str, Any] = {"vocab_size": 60, "d_model": 24}
+    for side in ("encoder", "decoder"):
+        settings |= {f"{side}_layers": 1, f"{side}_attention_heads": 3, f"{side}_ffn_dim": 30}
+    config = transformers.BigBirdPegasusConfig(**settings)
+    kind = transformers.BigBirdPegasusForConditionalGeneration
+    with pytest.raises(ValueError, match="needs more than plain"):
+        kind._from_config(config, attn_implementation="attnlab-softmax")
 
 
 @pytest.mark.parametrize("name", ["bloom", "falcon", "mpnet", "xlnet"])
@@ -376,6 +402,37 @@ def test_what_register_refuses() -> None:
             register(spec)
     with pytest.raises(ValueError, match="6 in all"):
         small("llama", register("2*elu+2*softmax")[0])(input_ids=text(1, 3))
+
+
+# Compiled
+
+
+class Layer(torch.nn.Module):
+    """The least that asks for an attention function."""
+
+    is_causal = True
+
+    def __init__(self, layer_idx: int) -> None:
+        super().__init__()
+        self.layer_idx = layer_idx
+
+    def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
+        function = transformers.AttentionInterface._global_mapping["attnlab-favor:features=32"]
+        out: Tensor = function(self, x, x, x, mask, dropout=0.0, scaling=None)[0]
+        return out.transpose(1, 2)
+
+
+def test_compiled_layers_have_their_own_draws_and_masks() -> None:
+    """They share compiled code, and must not share what was found while it was made."""
+    layers = torch.nn.ModuleList([Layer(0), Layer(1), Layer(2)])
+    compiled = torch.nn.ModuleList([torch.compile(Layer(i), backend="eager") for i in range(3)])
+    padded = torch.ones(2, 1, 5, 5, dtype=torch.bool).tril()
+    padded[1, :, :, 0] = False
+    for mask in (padded, None, padded):
+        x = y = torch.randn(2, 3, 5, 4)
+        for one, other in zip(layers, compiled, strict=True):
+            x, y = one(x, mask), other(y, mask)
+            assert torch.equal(x, y)
 
 
 # Options, draws, scale, dropout

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from attnlab.huggingface.masks import HIDDEN, is_causal
@@ -58,6 +59,7 @@ class Meaning:
         return replace(self, mask=mask, allowed=of(self.allowed))
 
 
+@torch.compiler.disable  # a compiled one could not take a note
 def make_mask(
     *args: Any,
     q_offset: int | Tensor = 0,

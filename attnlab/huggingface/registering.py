@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import torch
 from torch import Tensor, nn
 
 from attnlab.huggingface.attending import prepare
@@ -22,7 +23,6 @@ from attnlab.huggingface.meaning import make_mask
 from attnlab.huggingface.places import is_model, uses_interface
 
 PREFIX = "attnlab-"
-WITHOUT = "does not ask transformers' AttentionInterface for its attention"
 PLANNED = "attnlab-planned"
 Plan = str | Mapping[str, str | Sequence[str]]
 
@@ -62,6 +62,15 @@ def _register(name: str) -> None:
     _guard(models.PreTrainedModel)
 
 
+def why_not(kind: Any) -> str:
+    """Why a class of models cannot have our attention, or ""."""
+    if not kind._can_set_attn_implementation():
+        return "does not ask transformers' AttentionInterface for its attention"
+    if not kind._supports_sdpa:  # its own word: soft caps, sinks, or other layers beside
+        return "needs more than plain scaled dot-product attention"
+    return ""
+
+
 def _guard(kind: Any) -> None:
     """Models that do not ask for their attention function would take any name and ignore it."""
     check = kind.get_correct_attn_implementation
@@ -70,11 +79,13 @@ def _guard(kind: Any) -> None:
 
     @wraps(check)
     def guarded(self: Any, requested: str | None, *args: Any, **options: Any) -> Any:
-        if str(requested).startswith(PREFIX) and not type(self)._can_set_attn_implementation():
-            raise ValueError(
-                f"{type(self).__name__}: {WITHOUT}, so {requested} would not be used; "
-                'leave attn_implementation out, or give "eager"'
-            )
+        if str(requested).startswith(PREFIX):
+            reason = why_not(type(self))
+            if reason:
+                raise ValueError(
+                    f"{type(self).__name__}: {reason}, so {requested} cannot be used; "
+                    'leave attn_implementation out, or give "eager"'
+                )
         return check(self, requested, *args, **options)
 
     guarded.guards = True  # type: ignore[attr-defined]
@@ -87,6 +98,7 @@ class Implementation:
     def __init__(self, name: str) -> None:
         self.name = self.__name__ = name
 
+    @torch.compiler.disable  # layers share compiled code, but not their mechanisms
     def __call__(
         self,
         module: nn.Module,
@@ -120,8 +132,10 @@ def attend_with(model: nn.Module, plan: Plan) -> Iterator[None]:
     a line of text or a list of them, one for each head. Layers that it does not name have softmax.
     """
     layers = {name: each for name, each in model.named_modules() if uses_interface(each)}
-    if not layers:
-        raise ValueError(f"{type(model).__name__}: {WITHOUT}, so it cannot be exchanged")
+    reasons = [why_not(type(each)) for each in model.modules() if is_model(each)]
+    if any(reasons) or not layers:
+        reason = next(filter(None, reasons), "has no attention of transformers")
+        raise ValueError(f"{type(model).__name__}: {reason}, so it cannot be exchanged")
     chosen = dict.fromkeys(layers, plan) if isinstance(plan, str) else dict(plan)
     for name, each in chosen.items():
         if name not in layers:
