@@ -7,6 +7,7 @@ import math
 from rich.text import Text
 
 from attnlab.charts.plots import Heatmap
+from attnlab.charts.scales import clean
 from attnlab.charts.terminal import STYLES
 
 BELOW, ABOVE, NEAR = (38, 122, 181), (196, 92, 24), (68, 70, 74)  # blue, orange; told apart by all
@@ -16,14 +17,18 @@ CELL = 7
 
 def heatmap(drawn: Heatmap, *, width: int, ascii_only: bool = False) -> list[Text]:
     """Rows and columns as they are given; columns that do not fit are left out, and it is said."""
-    margin = min(max(map(len, (*drawn.rows, drawn.y)), default=0), max(12, width // 3))
-    cell = max([CELL, *(len(name) + 2 for name in drawn.columns)])
+    rows, names, across, down = (
+        [clean(each) for each in texts]
+        for texts in (drawn.rows, drawn.columns, [drawn.x], [drawn.y])
+    )
+    margin = min(max(map(len, [*rows, *down])), max(12, width // 3))
+    cell = min(max([CELL, *(len(name) + 2 for name in names)]), max(CELL, width - margin - 1))
     fits = max(1, (width - margin - 1) // cell)
-    columns = drawn.columns[:fits]
-    found = [Text(f"{_cut(drawn.y, margin):>{margin}} ").append(
+    columns = [_cut(name, cell - 1) for name in names[:fits]]
+    found = [Text(f"{_cut(down[0], margin):>{margin}} ").append(
         "".join(f"{name:^{cell}}" for name in columns), "bold")]  # fmt: skip
     ends = _ends(drawn)
-    for name, row in zip(drawn.rows, drawn.values, strict=True):
+    for name, row in zip(rows, drawn.values, strict=True):
         line = Text(f"{_cut(name, margin):>{margin}} ")
         for value in row[:fits]:
             line.append(
@@ -33,7 +38,9 @@ def heatmap(drawn: Heatmap, *, width: int, ascii_only: bool = False) -> list[Tex
     left = len(drawn.columns) - len(columns)
     more = f" ({left} more columns do not fit)" if left else ""
     arrow = "->" if ascii_only else "→"
-    found.append(Text(f"{'':>{margin}} {arrow} {drawn.x}{more}", "dim"))
+    found.append(
+        Text(f"{'':>{margin}} {arrow} {_cut(across[0], width - margin - 30)}{more}", "dim")
+    )
     return found
 
 
@@ -45,7 +52,7 @@ def _told(drawn: Heatmap, value: float | None) -> str:
     if value is None or math.isnan(value):
         return "-"
     if drawn.names:
-        return drawn.names[int(value)]
+        return clean(drawn.names[int(value)])
     return short(value)
 
 

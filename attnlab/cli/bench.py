@@ -113,32 +113,34 @@ def tell(report: Report, outputs: Outputs, charts: bool) -> None:
 
 
 class Bar(Progress):
-    """A bar on standard error, gone at the end."""
+    """A bar on standard error, gone at the end; nothing where nobody looks."""
 
     def __init__(self) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
         from rich.progress import Progress as Drawn
 
+        console = Console(stderr=True)
         self.drawn = Drawn(
             TextColumn("{task.fields[part]}"),
             BarColumn(),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
             TextColumn("{task.description}"),
-            console=Console(stderr=True),
+            console=console,
             transient=True,
+            disable=not console.is_terminal,
         )
         self.task = self.drawn.add_task("", total=None, part="")
 
     def __enter__(self) -> Bar:
-        self.drawn.start()
         return self
 
     def __exit__(self, *problem: object) -> None:
         self.drawn.stop()
 
     def begin(self, what: str, steps: int) -> None:
+        self.drawn.start()  # not before: a mistake is told without a bar
         self.drawn.reset(self.task, total=steps, description="", part=what)
 
     def step(self, what: str = "", by: int = 1) -> None:
