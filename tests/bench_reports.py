@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from attnlab.bench.page import save_page
-from attnlab.bench.results import Drawn, Report, Section, Table
+from attnlab.bench.results import Drawn, Report, Section, Table, Value
 from attnlab.charts import Mark, Series
 from attnlab.charts.plots import Bars, Heatmap, Plot
 from attnlab.intervals import Figure
@@ -91,7 +91,7 @@ def made_up() -> Report:
         "model", "A model's heads", [], ["heads 3, 7: window:window=64; head 5 needs softmax"],
         [Drawn("Best mechanism of each head", head_map())],
     )  # fmt: skip
-    machine = {"processor": "a fast one", "cores": 2, "threads": 1, "gpu": None}
+    machine: dict[str, Value] = {"processor": "a fast one", "cores": 2, "threads": 1, "gpu": None}
     return Report([error, speed, model], machine, {"attnlab": "0.1.0", "torch": "2.13.0"}, 12.5)
 
 
@@ -102,7 +102,7 @@ def hostile() -> Report:
         grid = Heatmap(bad, bad, bad, [bad, bad + "2"], [bad], [[0.0, 1.0]], names=[bad, bad],
                        texts=[[bad, bad]])  # fmt: skip
         lines = Plot(bad, bad, [Series(bad, [(1.0, 2.0), (2.0, 3.0)])], marks=[Mark(bad, y=2.5)])
-        parts = [
+        parts: list[Table | Drawn] = [
             Drawn(bad, grid, bad),
             Drawn(bad, lines, bad),
             Drawn(bad, Bars(bad, {bad: Figure(1.0)})),

@@ -61,7 +61,7 @@ def places(raw: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 RAW = report_json(made_up())
 PLACES = places(RAW)[1:]
-STRANGE = st.sampled_from(
+STRANGE: st.SearchStrategy[Any] = st.sampled_from(
     [None, True, -1, 0, 1.5, 10**400, "x", "\ud800", "inf", [], [[]], [None], {}, {"kind": "lines"},
      {"value": []}, "x" * 5000]
 )  # fmt: skip

@@ -12,7 +12,7 @@ from attnlab.charts.terminal import STYLES
 
 BELOW, ABOVE, NEAR = (38, 122, 181), (196, 92, 24), (68, 70, 74)  # blue, orange; told apart by all
 FAR = 2.0  # powers of e from the centre at which a colour is full
-CELL = 7
+CELL, LONGEST = 5, 14  # characters
 
 
 def heatmap(drawn: Heatmap, *, width: int, ascii_only: bool = False) -> list[Text]:
@@ -22,7 +22,9 @@ def heatmap(drawn: Heatmap, *, width: int, ascii_only: bool = False) -> list[Tex
         for texts in (drawn.rows, drawn.columns, [drawn.x], [drawn.y])
     )
     margin = min(max(map(len, [*rows, *down])), max(12, width // 3))
-    cell = min(max([CELL, *(len(name) + 2 for name in names)]), max(CELL, width - margin - 1))
+    told = [_told(drawn, value) for row in drawn.values for value in row]
+    widest = max([CELL, *(len(each) + 1 for each in (*names, *told))])
+    cell = min(widest, max(CELL, width - margin - 1), LONGEST)
     fits = max(1, (width - margin - 1) // cell)
     columns = [_cut(name, cell - 1) for name in names[:fits]]
     found = [Text(f"{_cut(down[0], margin):>{margin}} ").append(
@@ -36,7 +38,7 @@ def heatmap(drawn: Heatmap, *, width: int, ascii_only: bool = False) -> list[Tex
             )
         found.append(line)
     left = len(drawn.columns) - len(columns)
-    more = f" ({left} more columns do not fit)" if left else ""
+    more = f" ({left} more {'column does' if left == 1 else 'columns do'} not fit)" if left else ""
     arrow = "->" if ascii_only else "→"
     found.append(
         Text(f"{'':>{margin}} {arrow} {_cut(across[0], width - margin - 30)}{more}", "dim")
