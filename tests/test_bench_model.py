@@ -398,6 +398,41 @@ def test_the_command_writes_all_that_was_found(
     assert "softmax" in (tmp_path / "markdown.markdown").read_text()
 
 
+def test_a_folder_of_attnlab_is_read(tmp_path: Path) -> None:
+    reader = own_model()
+    assert isinstance(reader, OwnReader)
+    reader.subject.model.save_pretrained(tmp_path)
+    reader.subject.tokenizer.save(tmp_path)
+    (tmp_path / "text.txt").write_text(TEXT)
+    section = bench_model(tmp_path, tmp_path / "text.txt", SMALL, mechanisms=["window"])
+    assert section.settings["measure"] == "next-token loss"
+    assert {row["name"] for row in section.measurements if "name" in row} == {
+        "stack.blocks.0.attention",
+        "stack.blocks.1.attention",
+    }
+
+
+def test_encoder_decoders_are_refused() -> None:
+    config = transformers.BartConfig(
+        vocab_size=320, d_model=24, encoder_layers=1, decoder_layers=1,
+        encoder_attention_heads=3, decoder_attention_heads=3,
+    )  # fmt: skip
+    model = transformers.BartForConditionalGeneration(config).eval()
+    with pytest.raises(ValueError, match="kind encoder-decoder"):
+        HuggingFaceReader(HuggingFaceSubject(model, byte_pairs(), "bart"))
+
+
+def test_names_in_a_terminal_are_letters() -> None:
+    from attnlab.charts.plots import Heatmap
+    from attnlab.charts.terminal_heatmap import heatmap
+
+    names = ["window:window=64", "softmax"]
+    drawn = Heatmap("head", "layer", "z", ["0", "1"], ["0"], [[1, 0]], names=names)
+    lines = [str(line) for line in heatmap(drawn, width=40)]
+    assert lines[1].split() == ["0", "b", "a"]
+    assert [line.split() for line in lines[3:]] == [["a", names[0]], ["b", names[1]]]
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -10,7 +10,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnlab.claims import CLAIMS, Result, Trial, run_one, trained, trained_words
+from attnlab.claims import (
+    CLAIMS,
+    Result,
+    Trial,
+    run_one,
+    trained,
+    trained_sentences,
+    trained_words,
+)
 from attnlab.claims import trained_knowledge as knowledge
 from attnlab.claims import trained_vision as vision
 from attnlab.claims.base import Plot
@@ -105,13 +113,23 @@ def test_rank_correlation_by_hand() -> None:
 
 def test_generated_sentences_favour_no_place() -> None:
     """In half of them the right word is the nearer one, and each word stands once."""
-    for make in trained_words.MAKERS.values():
+    for kind in trained_sentences.MAKERS:
         nearer = 0
-        for text, word, wanted, other in make(random.Random(0), 40):
+        for text, word, wanted, other in trained_sentences.sentences(kind, random.Random(0), 40):
             words = text.split()
             assert all(words.count(each) == 1 for each in (word, wanted, other))
             nearer += words.index(other) < words.index(wanted) < words.index(word)
         assert nearer == 20
+
+
+def test_the_halves_of_generated_sentences_share_no_name() -> None:
+    for kind in trained_sentences.MAKERS:
+        told = trained_sentences.sentences(kind, random.Random(0), 400)
+        halves = [
+            {word for _, _, *two in half for word in two} for half in (told[:200], told[200:])
+        ]
+        assert len(halves[0]) > 10
+        assert not halves[0] & halves[1]
 
 
 def test_words_of_two_meanings_stand_at_one_place() -> None:

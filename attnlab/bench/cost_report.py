@@ -6,8 +6,10 @@ Both are costs of a way to attend (who, causal or not, with backward or not) by 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from itertools import pairwise
+from typing import Any
 
 from attnlab.bench.costs import crossing
 from attnlab.bench.results import Cell, Drawn, Section, Table, Value
@@ -52,10 +54,12 @@ class Crossover:
     def __str__(self) -> str:
         if self.tokens == 0:
             return "all"
+        if math.isnan(self.tokens):
+            return "alike"
         if math.isinf(self.tokens) or self.tokens > 1e7:
             return "never"
         rounded = round(self.tokens, -max(0, math.floor(math.log10(self.tokens)) - 1))
-        return f"{rounded:,.0f}" if self.sure else f"about {rounded:,.0f}, foretold"
+        return f"{rounded:,.0f}" if self.sure else f"({rounded:,.0f})"
 
 
 def fitted(points: dict[int, Figure], smallest: float = 0.0) -> Figure | None:
@@ -69,6 +73,9 @@ def crossover(own: dict[int, Figure], exact: dict[int, Figure]) -> Crossover:
     both = [(n, own[n].value / exact[n].value) for n in own if n in exact and exact[n].value > 0]
     if not both:
         return Crossover(math.inf, False)
+    last = both[-1][0]
+    if both[-1][1] < 1 and own[last].ends[1] >= exact[last].ends[0]:
+        return Crossover(math.nan, False)  # some rounds were faster, some slower
     if all(ratio < 1 for _, ratio in both):
         return Crossover(0, True)
     if both[-1][1] < 1:
@@ -84,7 +91,7 @@ def crossover(own: dict[int, Figure], exact: dict[int, Figure]) -> Crossover:
     if min(map(len, lines)) < 2 or both[-1][1] >= both[0][1]:
         return Crossover(math.inf, False)
     meets = crossing(*lines)
-    return Crossover(meets if meets > both[-1][0] else math.inf, False)
+    return Crossover(meets if meets > last else math.inf, False)
 
 
 def cost_section(found: Costs, kind: Kind, settings: CostSettings) -> Section:
@@ -100,12 +107,18 @@ def cost_section(found: Costs, kind: Kind, settings: CostSettings) -> Section:
     return Section(
         kind.name,
         kind.title,
-        findings=[each for panel in panels for each in _findings(found, kind, *panel)],
+        findings=_findings(found, kind, panels),
         advice=_advice(found, kind),
         parts=parts,
-        settings={**asdict(settings), **_peak(found), "clock": _clock(kind, settings)},
+        settings={**_asked(kind, settings), **_peak(found), "clock": _clock(kind, settings)},
         measurements=_rows(found, kind),
     )
+
+
+def _asked(kind: Kind, settings: CostSettings) -> dict[str, Any]:
+    """Memory is the same in every round."""
+    without = () if kind is SPEED else ("rounds",)
+    return {name: value for name, value in asdict(settings).items() if name not in without}
 
 
 def _peak(found: Costs) -> dict[str, Value]:
@@ -148,38 +161,47 @@ def ways_of(found: Costs, causal: bool, backward: bool) -> list[Way]:
 # Words
 
 
-def _findings(found: Costs, kind: Kind, causal: bool, backward: bool) -> list[str]:
-    ways = ways_of(found, causal, backward)
-    exact = found.values.get((EXACT, causal, backward))
-    if exact is None or len(ways) < 2:
-        return []
-    last = max(exact)
-    gains = sorted(
-        (exact[last].value / found.values[way][last].value, way[0])
-        for way in ways
-        if last in found.values[way] and found.values[way][last].value > 0 and way[0] != EXACT
-    )
-    title = panel_name(causal, backward).capitalize()
-    said = []
-    if gains and gains[-1][0] > 1:
-        ahead = [f"{name} {gain:.3g} times" for gain, name in reversed(gains) if gain > 1]
-        said.append(f"{title}: at {last:,} tokens {kind.faster} than softmax: {joined(ahead)}.")
-    else:
-        said.append(f"{title}: up to {last:,} tokens nothing is {kind.faster} than softmax.")
-    straight = [way[0] for way in ways if _linear(found.values[way], kind)]
-    known = [way[0] for way in ways if fitted(found.values[way], kind.smallest) is not None]
-    bent = [name for name in known if name not in straight]
-    if straight and bent:
-        said.append(
-            f"{title}: the cost of {joined(straight)} grows about linearly, that of {joined(bent)} "
-            "faster."
-        )
+def _findings(found: Costs, kind: Kind, panels: list[tuple[bool, bool]]) -> list[str]:
+    said = [told for panel in panels for told in _against_exact(found, kind, *panel)]
+    slopes: dict[str, list[float]] = {}
+    for way, points in found.values.items():
+        slope = fitted(points, kind.smallest)
+        if slope is not None:
+            slopes.setdefault(way[0], []).append(slope.value)
+    straight = [name for name, each in slopes.items() if max(each) <= LINEAR]
+    bent = [name for name in slopes if name not in straight]
+    if straight:
+        said.append(f"Grows about linearly with the number of tokens: {joined(straight)}.")
+    if bent:
+        said.append(f"Grows faster than that, in one form at least: {joined(bent)}.")
     return said
 
 
-def _linear(points: dict[int, Figure], kind: Kind) -> bool:
-    slope = fitted(points, kind.smallest)
-    return slope is not None and slope.value <= LINEAR
+def _against_exact(found: Costs, kind: Kind, causal: bool, backward: bool) -> list[str]:
+    """At the longest length that exact attention was measured at; only what is clear of noise."""
+    exact = found.values.get((EXACT, causal, backward))
+    others = [way for way in ways_of(found, causal, backward) if way[0] != EXACT]
+    if exact is None or not others:
+        return []
+    last = max(exact)
+    costs = {
+        way[0]: found.values[way][last]
+        for way in others
+        if last in found.values[way] and found.values[way][last].value > 0
+    }
+    title = f"{panel_name(causal, backward).capitalize()}, {last:,} tokens"
+    gains = sorted(
+        ((exact[last].value / each.value, name) for name, each in costs.items()), reverse=True
+    )
+    ahead = [
+        f"{name} {gain:.2g} times"
+        for gain, name in gains
+        if costs[name].ends[1] < exact[last].ends[0]
+    ]
+    if ahead:
+        return [f"{title}: {kind.faster} than softmax are {joined(ahead)}."]
+    nearest = [f"{name} ({1 / gain:.2g} times)" for gain, name in gains[:3] if gain > 0]
+    return [f"{title}: nothing is {kind.faster} than softmax; nearest are {joined(nearest)}."]
 
 
 def _advice(found: Costs, kind: Kind) -> list[str]:
@@ -251,17 +273,23 @@ def _table(found: Costs, kind: Kind, settings: CostSettings, causal: bool, backw
         row += ["" if own or exact is None else str(crossover(points, exact))]
         row += [_share(found, way, points)] if peak else []
         rows.append(row)
-    lost = [
-        f"{name}: left out {reason}"
-        for (name, c, b), reason in found.left_out.items()
-        if (c, b) == (causal, backward)
-    ]
+    lost = left_out(
+        {way[0]: reason for way, reason in found.left_out.items() if way[1:] == (causal, backward)}
+    )
     return Table(
         f"{panel_name(causal, backward).capitalize()}: {kind.unit} by tokens",
         [*header, *(["of peak"] if peak else [])],
         rows,
         ". ".join(_notes(kind, peak, found.peak) + lost),
     )
+
+
+def left_out(reasons: Mapping[str, str]) -> list[str]:
+    """Names by the reason that they share."""
+    names: dict[str, list[str]] = {}
+    for name, reason in reasons.items():
+        names.setdefault(reason, []).append(name)
+    return [f"Left out {reason}: {joined(each)}" for reason, each in names.items()]
 
 
 def _share(found: Costs, way: Way, points: dict[int, Figure]) -> str | None:
@@ -272,7 +300,8 @@ def _share(found: Costs, way: Way, points: dict[int, Figure]) -> str | None:
 
 def _notes(kind: Kind, with_peak: bool, peak: float) -> list[str]:
     notes = [
-        f"{kind.faster} from: tokens from which it is {kind.faster} than exact softmax",
+        f"{kind.faster} from: tokens from which it is {kind.faster} than exact softmax, in "
+        "brackets where that is foretold from shorter ones",
         "exponent: of the cost in the number of tokens, with its 95% interval",
     ]
     if with_peak:

@@ -70,8 +70,8 @@ def measure_decoding(
         for party in parties:
             for position in settings.positions:
                 progress.step(f"{party.name}, position {position:,}")
-                if not party.fits(sizes, position + room) and "N^2" in party.kind.card.memory:
-                    reason = f"from position {position:,}: its table would take gigabytes"
+                if party.kind.card.needs_length and not party.fits(sizes, position + room):
+                    reason = f"from position {position:,} on, where a table would take gigabytes"
                     found.left_out.setdefault(party.name, reason)
                     continue
                 made = Decoder.after(party, sizes, position, room)

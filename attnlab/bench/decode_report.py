@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from attnlab.bench.cost_report import EXACT, crossover, fitted
+from attnlab.bench.cost_report import EXACT, crossover, fitted, left_out
 from attnlab.bench.decode import Steps
 from attnlab.bench.results import Cell, Drawn, Section, Table
 from attnlab.bench.settings import DecodeSettings
@@ -13,6 +13,10 @@ from attnlab.charts import Series
 from attnlab.charts.plots import Plot
 from attnlab.intervals import Figure
 
+NOTE = (
+    "faster from: position from which a step is faster than softmax's, in brackets where that is "
+    "foretold from earlier ones; kB: what is kept"
+)
 FLAT = 0.1  # an exponent up to which a step counts as costing the same everywhere
 
 
@@ -125,7 +129,7 @@ def _table(found: Steps, settings: DecodeSettings) -> Table:
             ]
         )
     first, last = settings.positions[0], settings.positions[-1]
-    lost = [f"{name}: left out {reason}" for name, reason in found.left_out.items()]
+    lost = left_out(found.left_out)
     return Table(
         "Microseconds of a step by position",
         [
@@ -137,5 +141,5 @@ def _table(found: Steps, settings: DecodeSettings) -> Table:
             f"kB at {last:,}",
         ],
         rows,
-        ". ".join(["faster from: position from which a step is faster than softmax's", *lost]),
+        ". ".join([NOTE, *lost]),
     )

@@ -138,7 +138,7 @@ def measure_errors(
         for size in sizes
     }
     progress.begin("error", settings.seeds * sum(map(len, cases.values())))
-    found = []
+    found: list[Measured] = []
     for size in sizes:
         for repeat in range(settings.seeds):
             inputs = Inputs.of(settings, size, seed + repeat)

@@ -45,6 +45,8 @@ def _settings(section: Section) -> str:
 def _part(part: Table | Drawn) -> list[str]:
     table = part if isinstance(part, Table) else as_table(part)
     head = f"**{_plain(table.title)}**"
+    if not table.rows:
+        return [head, "Nothing was measured."]
     lines = [_row(table.header), _row(["---"] + ["---:"] * (len(table.header) - 1))]
     lines += [_row([_cell(cell) for cell in row]) for row in table.rows]
     return [head, "\n".join(lines), *([_plain(table.note)] if table.note else [])]

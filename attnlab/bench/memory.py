@@ -35,7 +35,7 @@ def measure_memory(
                 for tokens in settings.lengths:
                     progress.step(f"{party.name}, {tokens:,} tokens")
                     if not party.fits(sizes, tokens):
-                        reason = f"from {tokens:,} tokens: it would take gigabytes"
+                        reason = f"from {tokens:,} tokens on, where it would take gigabytes"
                         found.left_out.setdefault(way, reason)
                         continue
                     taken = peak_bytes(party, way, sizes, tokens, settings.threads)

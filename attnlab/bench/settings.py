@@ -118,7 +118,7 @@ def _check(settings: Any, **least: int) -> None:
         small = least[each.name]
         shown = f"--{each.name.replace('_', '-')} {_listed(values)}"
         if not values or not all(map(math.isfinite, values)):
-            raise ValueError(f"{shown}: give at least one number")
+            raise ValueError(f"{shown}: give numbers")
         if any(value < small or value == 0 for value in values):
             raise ValueError(f"{shown}: give {f'{small} or more' if small else 'numbers above 0'}")
         if isinstance(given, tuple):

@@ -6,8 +6,7 @@ import textwrap
 from collections.abc import Sequence
 
 from rich import box
-from rich.console import Console
-from rich.measure import Measurement
+from rich.console import Console, JustifyMethod
 from rich.table import Table as Drawn_table
 from rich.text import Text
 
@@ -20,6 +19,7 @@ from attnlab.charts.terminal_heatmap import heatmap, short
 from attnlab.intervals import Figure
 
 HEIGHT, WIDEST = 12, 110
+FOLDED = 16  # characters that a long name may be folded to
 
 
 def print_report(report: Report, console: Console, charts: bool = True) -> None:
@@ -57,24 +57,37 @@ def _words(lines: Sequence[str], console: Console, width: int) -> None:
 
 
 def _table(table: Table, console: Console) -> None:
-    """With intervals where they fit."""
+    """With intervals where they fit, and as many columns as fit: names first, results last."""
     console.print(Text(clean(table.title), "bold"))
-    made = _made(table, intervals=True)
-    if Measurement.get(console, console.options, made).minimum > console.width:
-        made = _made(table, intervals=False)
-    console.print(made)
-    if table.note:
-        console.print(Text(clean(table.note), "dim"))
+    columns = list(range(len(table.header)))
+    intervals = _width(table, columns, True) <= console.width
+    while len(columns) > 2 and _width(table, columns, intervals) > console.width:
+        del columns[1]
+    console.print(_made(table, columns, intervals))
+    left = len(table.header) - len(columns)
+    fit = "column does" if left == 1 else "columns do"
+    note = f"{left} {fit} not fit here. " * bool(left) + clean(table.note)
+    if note:
+        console.print(Text(note, "dim"))
     console.print()
 
 
-def _made(table: Table, intervals: bool) -> Drawn_table:
+def _width(table: Table, columns: Sequence[int], intervals: bool) -> int:
+    """The first column may be folded."""
+    rows = [table.header, *([_cell(cell, intervals) for cell in row] for row in table.rows)]
+    widths = [max(len(clean(row[place])) for row in rows) + 1 for place in columns]
+    return min(widths[0], FOLDED) + sum(widths[1:])
+
+
+def _made(table: Table, columns: Sequence[int], intervals: bool) -> Drawn_table:
     made = Drawn_table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
-    for place, name in enumerate(table.header):
+    for place in columns:
         wordy = any(isinstance(row[place], str) for row in table.rows) and place == 0
-        made.add_column(clean(name), justify="left" if wordy else "right", no_wrap=True)
+        justify: JustifyMethod = "left" if wordy else "right"
+        name = clean(table.header[place])
+        made.add_column(name, justify=justify, no_wrap=place > 0, overflow="fold")
     for row in table.rows:
-        made.add_row(*(Text(_cell(cell, intervals)) for cell in row))
+        made.add_row(*(Text(_cell(row[place], intervals)) for place in columns))
     return made
 
 

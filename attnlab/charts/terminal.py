@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from rich.text import Text
 
 from attnlab.charts.drawing import Series
-from attnlab.charts.scales import number
+from attnlab.charts.scales import clean, number
 
 Point = tuple[float, float]
 Dots = set[tuple[int, int]]
@@ -59,7 +59,7 @@ def plot(
     first, last = _label(left, x_log), _label(right, x_log)
     found.append(Text(" " * (margin + 1) + corner + line * room))
     found.append(Text(" " * (margin + 2) + f"{first}{last:>{max(1, room - len(first))}}"))
-    found += _legend([each.name for each in series], margin + 2, room, ascii_only)
+    found += _legend([clean(each.name) for each in series], margin + 2, room, ascii_only)
     return found
 
 

@@ -7,25 +7,41 @@ import math
 from rich.text import Text
 
 from attnlab.charts.plots import Heatmap
+from attnlab.charts.scales import clean
 from attnlab.charts.terminal import STYLES
 
 BELOW, ABOVE, NEAR = (38, 122, 181), (196, 92, 24), (68, 70, 74)  # blue, orange; told apart by all
 FAR = 2.0  # powers of e from the centre at which a colour is full
+<<<<<<< HEAD
 CELL = 7
 NAMED = 3  # a letter and some room
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
+=======
+CELL, LONGEST = 5, 14  # characters
+>>>>>>> bench
 
 
 def heatmap(drawn: Heatmap, *, width: int, ascii_only: bool = False) -> list[Text]:
     """Rows and columns as they are given; columns that do not fit are left out, and it is said."""
+<<<<<<< HEAD
     margin = min(max(map(len, (*drawn.rows, drawn.y)), default=0), max(12, width // 3))
     cell = max([NAMED if drawn.names else CELL, *(len(name) + 2 for name in drawn.columns)])
+=======
+    rows, names, across, down = (
+        [clean(each) for each in texts]
+        for texts in (drawn.rows, drawn.columns, [drawn.x], [drawn.y])
+    )
+    margin = min(max(map(len, [*rows, *down])), max(12, width // 3))
+    told = [_told(drawn, value) for row in drawn.values for value in row]
+    widest = max([CELL, *(len(each) + 1 for each in (*names, *told))])
+    cell = min(widest, max(CELL, width - margin - 1), LONGEST)
+>>>>>>> bench
     fits = max(1, (width - margin - 1) // cell)
-    columns = drawn.columns[:fits]
-    found = [Text(f"{_cut(drawn.y, margin):>{margin}} ").append(
+    columns = [_cut(name, cell - 1) for name in names[:fits]]
+    found = [Text(f"{_cut(down[0], margin):>{margin}} ").append(
         "".join(f"{name:^{cell}}" for name in columns), "bold")]  # fmt: skip
     ends = _ends(drawn)
-    for name, row in zip(drawn.rows, drawn.values, strict=True):
+    for name, row in zip(rows, drawn.values, strict=True):
         line = Text(f"{_cut(name, margin):>{margin}} ")
         for value in row[:fits]:
             line.append(
@@ -33,13 +49,19 @@ def heatmap(drawn: Heatmap, *, width: int, ascii_only: bool = False) -> list[Tex
             )
         found.append(line)
     left = len(drawn.columns) - len(columns)
-    more = f" ({left} more columns do not fit)" if left else ""
+    more = f" ({left} more {'column does' if left == 1 else 'columns do'} not fit)" if left else ""
     arrow = "->" if ascii_only else "→"
+<<<<<<< HEAD
     found.append(Text(f"{'':>{margin}} {arrow} {drawn.x}{more}", "dim"))
     for place, name in enumerate(drawn.names):
         line = Text(f"{'':>{margin}} ")
         line.append(f"{_letter(place):^{cell}}", _style(drawn, place, ends))
         found.append(line.append(f" {name}"))
+=======
+    found.append(
+        Text(f"{'':>{margin}} {arrow} {_cut(across[0], width - margin - 30)}{more}", "dim")
+    )
+>>>>>>> bench
     return found
 
 
@@ -56,7 +78,11 @@ def _told(drawn: Heatmap, value: float | None) -> str:
     if value is None or math.isnan(value):
         return "-"
     if drawn.names:
+<<<<<<< HEAD
         return _letter(int(value))
+=======
+        return clean(drawn.names[int(value)])
+>>>>>>> bench
     return short(value)
 
 

@@ -72,7 +72,7 @@ def favor_error(
 )
 def features_more(trial: Trial) -> Evidence:
     lengths = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
-    counts, repeats = trial.pick((32, 128, 512), (32, 128, 512, 2048)), trial.pick(6, 24)
+    counts, repeats = trial.pick((32, 128, 512), (32, 128, 512, 2048)), 24
     sweep, lines = [], []
     for place, r in enumerate(lengths):
         rows = [

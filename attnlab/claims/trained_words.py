@@ -14,17 +14,8 @@ from torch import Tensor
 from attnlab.claims.base import Bars, Evidence, Figure, Trial, claim, over, share
 from attnlab.claims.judges import Above
 from attnlab.claims.models import TEXTS, Reader, needs, one_of, trained
+from attnlab.claims.trained_sentences import MAKERS, sentences
 from attnlab.looking.subjects import Wish
-
-ANIMATE = ("doctor", "teacher", "farmer", "king", "girl", "boy", "driver", "soldier", "artist")
-THINGS = ("lake", "house", "tree", "river", "bridge", "church", "garden", "tower", "school")
-VERBS = ("sleeps", "laughs", "waits", "eats", "speaks", "sings", "works", "dreams", "writes")
-WOMEN = ("mary", "anna", "sarah", "helen", "julia", "emma", "alice", "laura", "maria")
-MEN = ("john", "peter", "david", "james", "robert", "thomas", "george", "paul", "henry")
-FIRST = ("", "today", "yes ,", "as usual", "on some days", "they say that")
-
-Sentence = tuple[str, str, str, str]
-"""Text, the word that looks, the word it should look at, the other one."""
 
 
 @claim(
@@ -35,10 +26,11 @@ Sentence = tuple[str, str, str, str]
     "the name it stands for",
     why="""Some heads of trained encoders follow grammar: for 'the doctor near the lake sleeps' one
     can compare a(sleeps, doctor) with a(sleeps, lake). Of 72 heads some will do well by luck, so
-    for each kind the best is chosen on one half of the sentences and measured on the other.
+    for each kind the best is chosen on one half of the sentences and measured on the other,
+    which has other names and nouns: a head that happens to like one name gains nothing.
     Position alone must not help, so in half of the sentences the subject (or the name) is the
-    nearer word and in half the further one: a head that always takes the nearer word gets 50%. The
-    result says that a head prefers the right word, not that the model needs that head.""",
+    nearer word and in half the further one: a head that always takes the nearer word gets 50%.
+    The result says that a head prefers the right word, not that the model needs that head.""",
     reference="Clark et al. 2019, What does BERT look at?, arXiv 1906.04341",
     judge=Above(0.7, "share of new sentences where the best head prefers the right word (MiniLM)"),
     control="the untrained twin",
@@ -50,7 +42,7 @@ def subject_and_pronoun(trial: Trial) -> Evidence:
     for fresh in (False, True):
         label = ", untrained" if fresh else ""
         hits, of = 0, 0
-        for kind, right in _right(trial.seed, trial.pick(40, 200), fresh).items():
+        for kind, right in _right(trial.seed, trial.pick(80, 400), fresh).items():
             chosen, new = right.chunk(2)  # (N / 2, L H) each
             best = int(chosen.float().mean(0).argmax())
             found = int(new[:, best].sum())
@@ -70,65 +62,15 @@ def _right(seed: int, count: int, fresh: bool) -> dict[str, Tensor]:
     draw = random.Random(seed)
     reader = one_of("minilm", seed, fresh=fresh)
     found = {}
-    for kind, make in MAKERS.items():
-        sentences = make(draw, count)
+    for kind in MAKERS:
+        told = sentences(kind, draw, count)
         rows = []
-        reads = reader.read_all([text for text, _, _, _ in sentences])
-        for read, (_, word, wanted, other) in zip(reads, sentences, strict=True):
+        reads = reader.read_all([text for text, _, _, _ in told])
+        for read, (_, word, wanted, other) in zip(reads, told, strict=True):
             row = read.weights[:, :, read.place(word)].flatten(0, 1)  # (L H, T)
             rows.append(row[:, read.place(wanted)] > row[:, read.place(other)])
         found[kind] = torch.stack(rows)
     return found
-
-
-def _verbs(draw: random.Random, count: int) -> list[Sentence]:
-    found = []
-    for number in range(count):
-        who, thing, verb = draw.choice(ANIMATE), draw.choice(THINGS), draw.choice(VERBS)
-        first = draw.choice(FIRST)
-        middle = (
-            f"the {who} near the {thing} {verb}" if number % 2 else
-            f"near the {thing} the {who} {verb}"
-        )  # fmt: skip
-        found.append((f"{first} {middle} .", verb, who, thing))
-    return found
-
-
-def _pronouns(draw: random.Random, count: int) -> list[Sentence]:
-    found = []
-    for number in range(count):
-        she, he = draw.choice(WOMEN), draw.choice(MEN)
-        nearer = number % 2
-        pronoun, wanted, other = ("she", she, he) if number // 2 % 2 else ("he", he, she)
-        one, two = (other, wanted) if nearer else (wanted, other)
-        told, verb = draw.choice(("told", "asked", "wrote to")), draw.choice(VERBS)
-        first = draw.choice(FIRST)
-        found.append(
-            (f"{first} {one} {told} {two} that {pronoun} {verb} .", pronoun, wanted, other)
-        )
-    return found
-
-
-def _titles(draw: random.Random, count: int) -> list[Sentence]:
-    found = []
-    for number in range(count):
-        she, he = draw.choice(WOMEN), draw.choice(MEN)
-        title, wanted, other = ("mrs", she, he) if number // 2 % 2 else ("mr", he, she)
-        one, two = (other, wanted) if number % 2 else (wanted, other)
-        verb, last = draw.choice(VERBS), draw.choice(("smith", "brown", "miller", "young"))
-        first = draw.choice(FIRST)
-        found.append(
-            (
-                f"{first} {one} and {two} are here , and {title} {last} {verb} .",
-                title,
-                wanted,
-                other,
-            )
-        )
-    return found
-
-
-MAKERS = {"verb to subject": _verbs, "pronoun to name": _pronouns, "title to name": _titles}
 
 
 # One word in two surroundings, at the same place in both: a place alone changes keys, too

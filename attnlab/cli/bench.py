@@ -137,21 +137,23 @@ def tell(report: Report, outputs: Outputs, charts: bool) -> None:
 
 
 class Bar(Progress):
-    """A bar on standard error, gone at the end; none before there is something to wait for."""
+    """A bar on standard error, gone at the end; nothing where nobody looks."""
 
     def __init__(self) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
         from rich.progress import Progress as Drawn
 
+        console = Console(stderr=True)
         self.drawn = Drawn(
             TextColumn("{task.fields[part]}"),
             BarColumn(),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
             TextColumn("{task.description}"),
-            console=Console(stderr=True),
+            console=console,
             transient=True,
+            disable=not console.is_terminal,
         )
         self.task = self.drawn.add_task("", total=None, part="")
 
@@ -159,11 +161,10 @@ class Bar(Progress):
         return self
 
     def __exit__(self, *problem: object) -> None:
-        if self.drawn.live.is_started:
-            self.drawn.stop()
+        self.drawn.stop()
 
     def begin(self, what: str, steps: int) -> None:
-        self.drawn.start()  # again is nothing
+        self.drawn.start()  # not before: a mistake is told without a bar
         self.drawn.reset(self.task, total=steps, description="", part=what)
 
     def step(self, what: str = "", by: int = 1) -> None:

@@ -104,12 +104,12 @@ export function compare(one: Cell, other: Cell): number {
   return typeof a === 'number' ? -1 : 1;
 }
 
-// "1,200" and "34%" are numbers too.
+// "1,200", "(1,200)" and "34%" are numbers too.
 function rank(cell: Cell): number | string {
   if (cell === null || cell === '') return NaN;
   if (typeof cell === 'number') return cell;
   if (typeof cell === 'object') return cell.value;
-  const bare = cell.replace(/^about |, foretold$|%$/g, '').replaceAll(',', '');
+  const bare = cell.replace(/[(),%]/g, '');
   if (cell === 'all') return 0;
   if (cell === 'never') return Infinity;
   return bare !== '' && Number.isFinite(Number(bare)) ? Number(bare) : cell;
