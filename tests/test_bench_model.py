@@ -422,13 +422,14 @@ def test_encoder_decoders_are_refused() -> None:
         HuggingFaceReader(HuggingFaceSubject(model, byte_pairs(), "bart"))
 
 
-def test_names_in_a_terminal_are_letters() -> None:
+def test_names_too_long_for_a_terminal_are_letters() -> None:
     from attnlab.charts.plots import Heatmap
     from attnlab.charts.terminal_heatmap import heatmap
 
     names = ["window:window=64", "softmax"]
     drawn = Heatmap("head", "layer", "z", ["0", "1"], ["0"], [[1, 0]], names=names)
-    lines = [str(line) for line in heatmap(drawn, width=40)]
+    assert str(heatmap(drawn, width=60)[1]).split() == ["0", "softmax", "window:windo~"]
+    lines = [str(line) for line in heatmap(drawn, width=36)]
     assert lines[1].split() == ["0", "b", "a"]
     assert [line.split() for line in lines[3:]] == [["a", names[0]], ["b", names[1]]]
 

@@ -425,7 +425,7 @@ class Layer(torch.nn.Module):
 def test_compiled_layers_have_their_own_draws_and_masks() -> None:
     """They share compiled code, and must not share what was found while it was made."""
     layers = torch.nn.ModuleList([Layer(0), Layer(1), Layer(2)])
-    compiled = torch.nn.ModuleList([torch.compile(Layer(i), backend="eager") for i in range(3)])
+    compiled: list[Any] = [torch.compile(Layer(i), backend="eager") for i in range(3)]
     padded = torch.ones(2, 1, 5, 5, dtype=torch.bool).tril()
     padded[1, :, :, 0] = False
     for mask in (padded, None, padded):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import replace
 
 from rich.text import Text
 
@@ -12,21 +14,20 @@ from attnlab.charts.terminal import STYLES
 
 BELOW, ABOVE, NEAR = (38, 122, 181), (196, 92, 24), (68, 70, 74)  # blue, orange; told apart by all
 FAR = 2.0  # powers of e from the centre at which a colour is full
-<<<<<<< HEAD
-CELL = 7
-NAMED = 3  # a letter and some room
-LETTERS = "abcdefghijklmnopqrstuvwxyz"
-=======
 CELL, LONGEST = 5, 14  # characters
->>>>>>> bench
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 def heatmap(drawn: Heatmap, *, width: int, ascii_only: bool = False) -> list[Text]:
-    """Rows and columns as they are given; columns that do not fit are left out, and it is said."""
-<<<<<<< HEAD
-    margin = min(max(map(len, (*drawn.rows, drawn.y)), default=0), max(12, width // 3))
-    cell = max([NAMED if drawn.names else CELL, *(len(name) + 2 for name in drawn.columns)])
-=======
+    """Rows and columns as they are given; columns that do not fit are left out, and it is said.
+
+    Names that are too long for their cells have a letter each, told below.
+    """
+    longest = max((len(clean(name)) for name in drawn.names), default=0)
+    if longest > 1 and (longest + 1) * len(drawn.columns) + len(drawn.y) + 1 > width:
+        letters = [LETTERS[i] if i < len(LETTERS) else str(i) for i in range(len(drawn.names))]
+        lines = heatmap(replace(drawn, names=letters), width=width, ascii_only=ascii_only)
+        return [*lines, *_legend(drawn, letters)]
     rows, names, across, down = (
         [clean(each) for each in texts]
         for texts in (drawn.rows, drawn.columns, [drawn.x], [drawn.y])
@@ -35,7 +36,6 @@ def heatmap(drawn: Heatmap, *, width: int, ascii_only: bool = False) -> list[Tex
     told = [_told(drawn, value) for row in drawn.values for value in row]
     widest = max([CELL, *(len(each) + 1 for each in (*names, *told))])
     cell = min(widest, max(CELL, width - margin - 1), LONGEST)
->>>>>>> bench
     fits = max(1, (width - margin - 1) // cell)
     columns = [_cut(name, cell - 1) for name in names[:fits]]
     found = [Text(f"{_cut(down[0], margin):>{margin}} ").append(
@@ -51,23 +51,17 @@ def heatmap(drawn: Heatmap, *, width: int, ascii_only: bool = False) -> list[Tex
     left = len(drawn.columns) - len(columns)
     more = f" ({left} more {'column does' if left == 1 else 'columns do'} not fit)" if left else ""
     arrow = "->" if ascii_only else "→"
-<<<<<<< HEAD
-    found.append(Text(f"{'':>{margin}} {arrow} {drawn.x}{more}", "dim"))
-    for place, name in enumerate(drawn.names):
-        line = Text(f"{'':>{margin}} ")
-        line.append(f"{_letter(place):^{cell}}", _style(drawn, place, ends))
-        found.append(line.append(f" {name}"))
-=======
     found.append(
         Text(f"{'':>{margin}} {arrow} {_cut(across[0], width - margin - 30)}{more}", "dim")
     )
->>>>>>> bench
     return found
 
 
-def _letter(place: int) -> str:
-    """What stands for a name in its cells."""
-    return LETTERS[place] if place < len(LETTERS) else str(place)
+def _legend(drawn: Heatmap, letters: Sequence[str]) -> list[Text]:
+    return [
+        Text("  ").append(f" {letter} ", _style(drawn, place, (0.0, 1.0))).append(f" {clean(name)}")
+        for place, (letter, name) in enumerate(zip(letters, drawn.names, strict=True))
+    ]
 
 
 def _cut(text: str, room: int) -> str:
@@ -78,11 +72,7 @@ def _told(drawn: Heatmap, value: float | None) -> str:
     if value is None or math.isnan(value):
         return "-"
     if drawn.names:
-<<<<<<< HEAD
-        return _letter(int(value))
-=======
         return clean(drawn.names[int(value)])
->>>>>>> bench
     return short(value)
 
 
