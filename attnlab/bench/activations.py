@@ -31,6 +31,7 @@ from attnlab.mechanisms import MECHANISMS
 NOTHING = 1e-20  # an inverse temperature at which all scores are alike
 EVEN = f"softmax:beta={NOTHING:g}"
 """Uniform weights, as a mechanism."""
+WITHOUT_CHANCE = ",window_blocks=9,random_blocks=0"
 
 
 @dataclass
@@ -85,6 +86,11 @@ def candidates(specs: Sequence[str], settings: ModelSettings, tokens: int) -> li
 
 
 def _swept(spec: str, name: str, options: dict[str, object], settings: ModelSettings) -> list[str]:
+    """BigBird also with a wider window in the place of its random blocks: as many keys if causal,
+    and all that is needed where heads rest on the first token."""
+    if name == "bigbird" and not options:
+        blocks = [f"bigbird:block={value}" for value in settings.block]
+        return [each + more for each in blocks for more in ("", WITHOUT_CHANCE)]
     known = [option.name for option in mechanism_options(name)]
     for option, values in (
         ("features", settings.features),

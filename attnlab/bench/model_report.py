@@ -18,6 +18,7 @@ from attnlab.bench.settings import ModelSettings
 from attnlab.bench.words import joined
 from attnlab.charts import Mark, Series, number
 from attnlab.charts.plots import Heatmap, Plot
+from attnlab.intervals import Figure
 
 ERROR = "relative error of the head's output"
 NEEDS = "softmax (nothing cheaper)"
@@ -56,8 +57,8 @@ class Found:
         """The mechanisms that save something on this head."""
         return [spec for spec in self.specs if self.cost(spec, head) < 1]
 
-    def outcome(self, begins: str) -> Outcome | None:
-        return next((each for each in self.outcomes if each.name.startswith(begins)), None)
+    def outcome(self, name: str) -> Outcome:
+        return next(each for each in self.outcomes if each.name == name)
 
 
 def model_section(found: Found) -> Section:
@@ -122,21 +123,14 @@ def _findings(found: Found) -> list[str]:
 
 def _checked(found: Found, replaced: bool) -> list[str]:
     own = found.outcome("as it is")
-    after = found.outcome(f"chosen within {found.settings.tolerance:g}")
-    assert own is not None
-    assert after is not None
-    others = [
-        f"{each.name} {_signed(each.worse.value)}"
-        for each in found.outcomes
-        if each.name.startswith(("all", "the choice"))
-    ]
+    after = found.outcome(f"within {found.settings.tolerance:g}")
+    others = [f"{each.name} {_signed(each.worse.value)}" for each in found.outcomes if each.control]
     controls = f"Controls: {'; '.join(others)}."
     if not replaced:
         return [f"On text that nothing was chosen on, the {found.measure} moves. {controls}"]
     return [
         f"Checked on text that nothing was chosen on: the {found.measure} goes from "
-        f"{number(own.score.value)} to {number(after.score.value)} "
-        f"({_signed(after.worse.value)}). {controls}"
+        f"{own.score.value:.4g} to {after.score.value:.4g} ({_change(after.worse)}). {controls}"
     ]
 
 
@@ -164,15 +158,22 @@ def _rank_words(found: Found, rank: int) -> str:
     weights, output = (statistics.median(each[i] for each in ranked) for i in (0, 1))
     within = sum(each[1] <= found.settings.tolerance for each in ranked)
     return (
-        f"The best projection of rank {rank} that is possible leaves {weights:.0%} of the weights "
-        f"of the median head and {output:.0%} of its output, and is within the tolerance on "
-        f"{within} heads; a low-rank mechanism can come near it only if it learns it"
+        f"The best projection of rank {rank} that is possible leaves, over all heads, a median "
+        f"of {weights:.0%} of the weights and {output:.0%} of the output, and is within the "
+        f"tolerance on {within} of them; a low-rank mechanism can come near it only if it learns it"
         f"{', and none is causal' if found.causal else ''}."
     )
 
 
 def _signed(value: float) -> str:
-    return f"+{number(value)}" if value >= 0 else f"−{number(-value)}"
+    return f"{value:+.3g}".replace("-", "−")
+
+
+def _change(figure: Figure) -> str:
+    """With half of its interval, in as many digits as tell."""
+    if figure.high is None:
+        return _signed(figure.value)
+    return f"{_signed(figure.value)} ± {figure.high - figure.value:.2g}".replace("-", "−")
 
 
 def _advice(found: Found) -> list[str]:
@@ -183,28 +184,26 @@ def _advice(found: Found) -> list[str]:
         groups = {spec: [h.head for h in heads if found.chosen(h) == spec] for spec in found.specs}
         exact = [h.head for h in heads if found.chosen(h) == SOFTMAX]
         if len(exact) == len(heads):
-            whole.append(str(heads[0].layer))
+            whole.append(heads[0].layer)
             continue
-        told = [f"{_heads(at)}: {spec}" for spec, at in groups.items() if at]
+        told = [f"{_places('head', at)}: {spec}" for spec, at in groups.items() if at]
         if exact:
-            told.append(f"{_heads(exact)} {'need' if len(exact) > 1 else 'needs'} softmax")
+            needs = "need" if len(exact) > 1 else "needs"
+            told.append(f"{_places('head', exact)} {needs} softmax")
         lines.append(f"Layer {heads[0].layer}: {'; '.join(told)}.")
     if whole:
-        many = len(whole) > 1
-        lines.append(
-            f"Layer{'s' * many} {joined(whole)}: all heads need softmax"
-            f" (within {found.settings.tolerance:g}, at {found.measured.tokens} tokens)."
-        )
+        at = f"within {found.settings.tolerance:g}, at {found.measured.tokens} tokens"
+        lines.append(f"{_places('Layer', whole)}: all heads need softmax ({at}).")
     return lines
 
 
-def _heads(places: Sequence[int]) -> str:
+def _places(what: str, places: Sequence[int]) -> str:
     """heads 0, 2-4"""
     runs = []
     for _, group in groupby(enumerate(places), key=lambda pair: pair[1] - pair[0]):
         at = [place for _, place in group]
         runs.append(f"{at[0]}" if len(at) == 1 else f"{at[0]}-{at[-1]}")
-    return f"head{'s' * (len(places) > 1)} {', '.join(runs)}"
+    return f"{what}{'s' * (len(places) > 1)} {', '.join(runs)}"
 
 
 # Maps: a row for each layer, a column for each head
@@ -305,8 +304,8 @@ def _losses(found: Found) -> Table:
     rows: list[list[Cell]] = [
         [
             each.name,
-            each.score,
-            None if each is found.outcomes[0] else each.worse,
+            round(each.score.value, 4),
+            None if each is found.outcomes[0] else _change(each.worse),
             f"{each.share:.0%}",
             f"{each.cost:.0%}",
             each.seconds,
