@@ -1,4 +1,4 @@
-"""Measured numbers with their intervals (95%)."""
+"""Measured numbers with their intervals (95%), and numbers as people read them."""
 
 from __future__ import annotations
 
@@ -24,6 +24,29 @@ class Figure:
             self.value if self.low is None else self.low,
             self.value if self.high is None else self.high,
         )
+
+    def __str__(self) -> str:
+        if self.low is None or self.high is None:
+            return number(self.value)
+        return f"{number(self.value)} ({number(self.low)} to {number(self.high)})"
+
+
+def number(value: float | None, percent: bool = False) -> str:
+    """Four digits, or tenths of a percent; a dash for what is not known."""
+    if value is None or not math.isfinite(value):
+        return "–" if value is None or math.isnan(value) else "∞" if value > 0 else "−∞"
+    if percent:
+        return f"{100 * value:.1f}".removesuffix(".0").replace("-", "−") + "%"
+    if isinstance(value, int) or value == 0:
+        return f"{int(value):,}".replace("-", "−")
+    if 1e-3 <= abs(value) < 1e6:
+        mantissa = f"{value:,.{max(0, 3 - math.floor(math.log10(abs(value))))}f}"
+        exponent = ""
+    else:
+        mantissa, exponent = f"{value:.3e}".split("e")
+        exponent = f"e{int(exponent)}"
+    mantissa = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
+    return (mantissa + exponent).replace("-", "−")
 
 
 def over(values: Sequence[float]) -> Figure:

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from rich.text import Text
 
 from attnlab.charts.drawing import Series
-from attnlab.charts.scales import clean, number
+from attnlab.charts.scales import clean
+from attnlab.intervals import number
 
 Point = tuple[float, float]
 Dots = set[tuple[int, int]]

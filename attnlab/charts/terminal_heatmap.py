@@ -52,7 +52,7 @@ def heatmap(drawn: Heatmap, *, width: int, ascii_only: bool = False) -> list[Tex
     more = f" ({left} more {'column does' if left == 1 else 'columns do'} not fit)" if left else ""
     arrow = "->" if ascii_only else "→"
     found.append(
-        Text(f"{'':>{margin}} {arrow} {_cut(across[0], width - margin - 30)}{more}", "dim")
+        Text(f"{'':>{margin}} {arrow} {_cut(across[0], max(8, width - margin - 34))}{more}", "dim")
     )
     return found
 

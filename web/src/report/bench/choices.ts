@@ -20,7 +20,8 @@ export function print({ section, hidden, figures }: Choices, report: Report): st
     .map(([key, how]) => `${key}:${how}`);
   const all: [string, string][] = [
     ['show', section === report.sections[0]?.name ? '' : section],
-    ['hide', hidden.map(encodeURIComponent).join('|')],
+    // twice: the address is decoded as a whole, and names may hold the sign between them
+    ['hide', encodeURIComponent(hidden.map(encodeURIComponent).join('|'))],
     ['figure', changed.join(',')],
   ];
   return all
@@ -45,10 +46,19 @@ export function parse(fragment: string, report: Report): Choices {
     section: section?.name ?? '',
     hidden: (found.get('hide') ?? '')
       .split('|')
+      .map(decoded)
       .filter((name) => known.has(name))
       .slice(0, MANY),
     figures,
   };
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return ''; // half of an escape: no name
+  }
 }
 
 function namesOf(report: Report): string[] {
