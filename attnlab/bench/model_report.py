@@ -125,12 +125,12 @@ def _checked(found: Found, replaced: bool) -> list[str]:
     own = found.outcome("as it is")
     after = found.outcome(f"within {found.settings.tolerance:g}")
     others = [f"{each.name} {_signed(each.worse.value)}" for each in found.outcomes if each.control]
-    controls = f"Controls: {'; '.join(others)}."
     if not replaced:
-        return [f"On text that nothing was chosen on, the {found.measure} moves. {controls}"]
+        return [f"What the {found.measure} would be with less: {'; '.join(others)}."]
     return [
         f"Checked on text that nothing was chosen on: the {found.measure} goes from "
-        f"{own.score.value:.4g} to {after.score.value:.4g} ({_change(after.worse)}). {controls}"
+        f"{own.score.value:.4g} to {after.score.value:.4g} ({_change(after.worse)}). "
+        f"Controls: {'; '.join(others)}."
     ]
 
 
@@ -304,7 +304,7 @@ def _losses(found: Found) -> Table:
     rows: list[list[Cell]] = [
         [
             each.name,
-            round(each.score.value, 4),
+            f"{each.score.value:.4f}",
             None if each is found.outcomes[0] else _change(each.worse),
             f"{each.share:.0%}",
             f"{each.cost:.0%}",
