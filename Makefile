@@ -1,6 +1,6 @@
 # make demo   set up and teach a model facts    make test   set up and run the tests
 # make lint   style and types               make test-slow   what takes minutes
-# make scaling   the cost benchmark         make web   build the pages' scripts anew
+# make bench   error, speed, memory, decoding   make web   build the pages' scripts anew
 # make clean
 PYTHON ?= python3
 VENV := .venv
@@ -9,7 +9,7 @@ INSTALLED := $(VENV)/.installed
 # also reaches the isolated environment in which pip builds the package
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 
-.PHONY: demo test test-slow lint scaling web clean
+.PHONY: demo test test-slow lint bench web clean
 
 demo: $(INSTALLED)
 	$(BIN)/attnlab demo --overwrite
@@ -26,8 +26,8 @@ lint: $(INSTALLED)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-scaling: $(INSTALLED)
-	$(BIN)/python benchmarks/scaling.py
+bench: $(INSTALLED)
+	$(BIN)/attnlab bench all --json bench.json --html bench.html --overwrite
 
 # the built scripts are part of the package: users need no Node
 web: web/node_modules

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from attnlab import MECHANISMS, Mask, Mechanism, create_mechanism
-from attnlab.create import create_attention
+from attnlab.create import create_attention, create_heads
 from attnlab.mechanism import repeat_heads
 
 TOLERANCE = 1e-10
@@ -26,6 +26,7 @@ GROUPS = (
     "3*window:window=2+3*synthesizer",
     "1*elu:chunk=2+5*bigbird:block=2",
     "4*linformer:rank=3+2*hard",
+    "elu;softmax;elu;window:window=2;softmax;elu",  # a line of text for each head
 )
 GARBAGE = (float("nan"), float("inf"), 1e4)
 
@@ -46,6 +47,9 @@ def build(name: str, options: dict[str, Any], seed: int = 0) -> Mechanism:
         if name in MECHANISMS:
             sizes["max_length"] = MAX_LENGTH if MECHANISMS[name].card.needs_length else None
             mechanism = create_mechanism(name, **sizes, **options).double()
+        elif ";" in name:
+            specs = name.split(";")
+            mechanism = create_heads(specs, head_dim=HEAD_DIM, max_length=MAX_LENGTH).double()
         else:  # a line of text, as a layer takes it
             mechanism = create_attention(name, **sizes, max_length=MAX_LENGTH).double()
         for parameter in mechanism.parameters():  # tables of about zero would hide mistakes
@@ -76,8 +80,6 @@ def make_inputs(
     mechanism: Mechanism, *, B: int, G: int, T: int, S: int, padding: str = "none", seed: int = 0
 ) -> Inputs:
     generator = torch.Generator().manual_seed(seed)
-    if mechanism.name == "groups":  # keys that a group shares may not cross into another
-        G = HEADS
 
     def normal(*shape: int) -> Tensor:
         return torch.randn(shape, generator=generator, dtype=torch.float64).requires_grad_()

@@ -11,7 +11,8 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from attnlab.claims import costs, kernels, kernels_cost, kernels_draws, kernels_leak, kernels_trig
+from attnlab.bench import costs
+from attnlab.claims import kernels, kernels_cost, kernels_draws, kernels_leak, kernels_trig
 from attnlab.claims.registry import CLAIMS
 from attnlab.claims.running import Result, run_one
 from attnlab.mechanisms.kernel import Kernel

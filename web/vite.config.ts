@@ -33,6 +33,7 @@ const MADE: Record<string, Made> = {
     format: 'iife',
     style: 'playground',
   },
+  bench: { entry: 'src/report/bench/main.tsx', folder: 'bench', format: 'iife', style: 'bench' },
 };
 
 export default defineConfig(({ mode }) => {

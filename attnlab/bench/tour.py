@@ -5,8 +5,7 @@ Letters: B batch, H heads, N tokens, D head size.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -14,13 +13,15 @@ import torch
 from rich import box
 from rich.console import Console
 from rich.table import Table
-from torch import Tensor
 
+from attnlab.bench.contenders import Sizes
+from attnlab.bench.costs import least_seconds
+from attnlab.bench.error import distance, uniform_weights
 from attnlab.create import attention, create_mechanism
 from attnlab.mask import Mask
 from attnlab.mechanisms import MECHANISMS
 
-HEADS, HEAD_DIM = 4, 64
+SIZES = Sizes(heads=4, head_dim=64)
 
 
 @dataclass(frozen=True)
@@ -38,8 +39,8 @@ class Stop:
 
 def tour(tokens: int, seed: int) -> Iterator[Stop]:
     """Each mechanism with its default options, causal where it can be."""
-    q, k, v = inputs(tokens, seed)
-    sizes = {"head_dim": HEAD_DIM, "heads": HEADS}
+    q, k, v, _ = SIZES.inputs(tokens, seed)
+    sizes = {"head_dim": SIZES.head_dim, "heads": SIZES.heads}
     softmax = create_mechanism("softmax", **sizes)
     with torch.no_grad(), torch.random.fork_rng():
         torch.manual_seed(seed)
@@ -47,8 +48,8 @@ def tour(tokens: int, seed: int) -> Iterator[Stop]:
             length = tokens if kind.card.needs_length else None
             mechanism = create_mechanism(name, **sizes, max_length=length)
             mask = Mask(causal=kind.card.causal)
-            out, milliseconds = timed(partial(mechanism, q, k, v, mask))
-            error = relative_error(out, softmax(q, k, v, mask))
+            error = distance(mechanism(q, k, v, mask), softmax(q, k, v, mask))
+            milliseconds = 1e3 * least_seconds([partial(mechanism, q, k, v, mask)])[0]
             state = mechanism.absorb(k[:, :, :-1], v[:, :, :-1])  # a prompt, then one token
             state = mechanism.absorb(k[:, :, -1:], v[:, :, -1:], state=state)
             size = state.nbytes
@@ -57,29 +58,9 @@ def tour(tokens: int, seed: int) -> Iterator[Stop]:
 
 def control_error(tokens: int, seed: int) -> float:
     """How far from softmax is the plain average of all values so far?"""
-    q, k, v = inputs(tokens, seed)
-    average = v.cumsum(2) / torch.arange(1, tokens + 1)[:, None]
-    return relative_error(average, attention(q, k, v, causal=True))
-
-
-def inputs(tokens: int, seed: int) -> list[Tensor]:
-    """q, k and v ~ N(0, 1), each (1, H, N, D)."""
-    generator = torch.Generator().manual_seed(seed)
-    return [torch.randn(1, HEADS, tokens, HEAD_DIM, generator=generator) for _ in "qkv"]
-
-
-def relative_error(out: Tensor, exact: Tensor) -> float:
-    return float((out - exact).norm() / exact.norm())
-
-
-def timed(call: Callable[[], Tensor], repeats: int = 3) -> tuple[Tensor, float]:
-    """The result and the best time of a few, in milliseconds."""
-    best = float("inf")
-    for _ in range(repeats):
-        begin = time.perf_counter()
-        out = call()
-        best = min(best, time.perf_counter() - begin)
-    return out, best * 1e3
+    q, k, v, _ = SIZES.inputs(tokens, seed)
+    average = uniform_weights(Mask(causal=True), tokens, tokens).to(v.dtype) @ v
+    return distance(average, attention(q, k, v, causal=True))
 
 
 def print_tour(tokens: int, seed: int, console: Console | None = None) -> None:
@@ -87,8 +68,8 @@ def print_tour(tokens: int, seed: int, console: Console | None = None) -> None:
         raise ValueError(f"tour: --tokens {tokens} is too short; give 2 or more")
     console = console or Console()
     console.print(
-        f"Every mechanism on one input: {tokens} tokens, {HEADS} heads of {HEAD_DIM}, "
-        f"q, k, v ~ N(0, 1), seed {seed}, {torch.get_num_threads()} thread(s).",
+        f"Every mechanism on one input: {tokens} tokens, {SIZES.heads} heads of "
+        f"{SIZES.head_dim}, q, k, v ~ N(0, 1), seed {seed}, CPU time of one thread.",
         highlight=False,
     )
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
@@ -118,4 +99,4 @@ def print_tour(tokens: int, seed: int, console: Console | None = None) -> None:
         "error: |output - softmax's| / |softmax's|; control: the average of all values.\n"
         "state: what decoding keeps of these tokens."
     )
-    console.print("Next: attnlab mechanisms, attnlab mechanisms favor")
+    console.print("Next: attnlab mechanisms favor, attnlab bench error --quick")

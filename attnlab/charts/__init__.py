@@ -12,7 +12,8 @@ from attnlab.charts.drawing import (
     line_chart,
     reliability_chart,
 )
-from attnlab.charts.scales import clean, escape, number
+from attnlab.charts.scales import clean, escape
+from attnlab.intervals import number
 
 __all__ = [
     "Bar",

@@ -17,9 +17,9 @@ from attnlab.charts.scales import (
     escape,
     extent,
     fitted,
-    number,
     width_of,
 )
+from attnlab.intervals import number
 
 WIDTH, HEIGHT, LINE = 400.0, 250.0, 17.0  # of a drawing, and of a line of text
 EDGE = 18.0  # at the right, for half of the last tick's text

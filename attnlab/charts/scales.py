@@ -1,4 +1,4 @@
-"""What stands beside a drawing: safe text, short numbers, and axes with round ticks."""
+"""What stands beside a drawing: safe text, and axes with round ticks."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+
+from attnlab.intervals import number
 
 LETTER = 7.6  # units, of text 13 high in a wide typeface
 HUGE, TINY = 1e300, 1e-300  # what lies beyond is drawn there, so that no difference overflows
@@ -25,24 +27,6 @@ def clean(text: str) -> str:
 def escape(text: str) -> str:
     """Text for an element or a quoted attribute, of HTML and of XML."""
     return html.escape(clean(text))
-
-
-def number(value: float | None, percent: bool = False) -> str:
-    """Four digits, or tenths of a percent; a dash for what is not known."""
-    if value is None or not math.isfinite(value):
-        return "–" if value is None or math.isnan(value) else "∞" if value > 0 else "−∞"
-    if percent:
-        return f"{100 * value:.1f}".removesuffix(".0").replace("-", "−") + "%"
-    if isinstance(value, int) or value == 0:
-        return f"{int(value):,}".replace("-", "−")
-    if 1e-3 <= abs(value) < 1e6:
-        mantissa = f"{value:,.{max(0, 3 - math.floor(math.log10(abs(value))))}f}"
-        exponent = ""
-    else:
-        mantissa, exponent = f"{value:.3e}".split("e")
-        exponent = f"e{int(exponent)}"
-    mantissa = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
-    return (mantissa + exponent).replace("-", "−")
 
 
 def width_of(text: str) -> float:

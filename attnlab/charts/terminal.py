@@ -8,12 +8,17 @@ from collections.abc import Iterable, Sequence
 from rich.text import Text
 
 from attnlab.charts.drawing import Series
-from attnlab.charts.scales import number
+from attnlab.charts.scales import clean
+from attnlab.intervals import number
 
 Point = tuple[float, float]
 Dots = set[tuple[int, int]]
 
-STYLES = ("cyan", "yellow", "magenta", "green", "red", "blue")
+STYLES = (
+    "cyan", "yellow", "magenta", "green", "red", "blue", "bright_white", "bright_yellow",
+    "bright_magenta", "bright_green", "bright_red", "bright_blue",
+)  # fmt: skip
+FEW = 4  # names that have a line each
 LETTERS = "abcdefghijklmnopqrstuvwxyz"  # where there are no colours, and no braille
 
 
@@ -55,10 +60,26 @@ def plot(
     first, last = _label(left, x_log), _label(right, x_log)
     found.append(Text(" " * (margin + 1) + corner + line * room))
     found.append(Text(" " * (margin + 2) + f"{first}{last:>{max(1, room - len(first))}}"))
-    for place, each in enumerate(series):
-        sign = f"{LETTERS[place % 26]} " if ascii_only else "━ "
-        found.append(Text(" " * (margin + 2)).append(sign, _style(place)).append(each.name))
+    found += _legend([clean(each.name) for each in series], margin + 2, room, ascii_only)
     return found
+
+
+def _legend(names: Sequence[str], margin: int, room: int, ascii_only: bool) -> list[Text]:
+    """A line for each; many, or short ones, side by side."""
+    entries = [
+        Text(f"{LETTERS[place % 26]} " if ascii_only else "━ ", _style(place)).append(name)
+        for place, name in enumerate(names)
+    ]
+    width = max((len(entry) for entry in entries), default=0) + 3
+    across = max(1, room // width) if len(entries) > FEW else 1
+    rows = []
+    for first in range(0, len(entries), across):
+        row = Text(" " * margin)
+        for entry in entries[first : first + across]:
+            row.append_text(entry).append(" " * (width - len(entry)))
+        row.rstrip()
+        rows.append(row)
+    return rows
 
 
 def canvas(points: Sequence[Point], width: int, height: int, ascii_only: bool) -> list[str]:

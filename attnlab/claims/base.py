@@ -24,15 +24,40 @@ Otherwise it would have said the same of anything.
 
 from __future__ import annotations
 
-import math
-import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeVar
 
 import torch
 
-from attnlab.charts import Mark, Series, number
+from attnlab.charts.plots import Bars, Plot
+from attnlab.intervals import Figure, exponent, over, share, student
+
+# all that an experiment is written with
+__all__ = [
+    "CLAIMS",
+    "SIZES",
+    "TOPICS",
+    "Bars",
+    "Claim",
+    "Evidence",
+    "Figure",
+    "Judge",
+    "Measure",
+    "Outcome",
+    "Plot",
+    "Size",
+    "Source",
+    "Trial",
+    "Unjudged",
+    "Verdict",
+    "claim",
+    "exponent",
+    "over",
+    "share",
+    "student",
+    "unrun",
+]
 
 T = TypeVar("T")
 
@@ -71,48 +96,6 @@ class Trial:
         for each in place:
             seed = seed * 1_000_003 + each + 1
         return torch.Generator().manual_seed(seed % 2**63)
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A measured number; with low and high where it has an interval (95%)."""
-
-    value: float
-    low: float | None = None
-    high: float | None = None
-
-    @property
-    def ends(self) -> tuple[float, float]:
-        return (
-            self.value if self.low is None else self.low,
-            self.value if self.high is None else self.high,
-        )
-
-    def __str__(self) -> str:
-        if self.low is None or self.high is None:
-            return number(self.value)
-        return f"{number(self.value)} ({number(self.low)} to {number(self.high)})"
-
-
-@dataclass(frozen=True)
-class Plot:
-    """What a figure is drawn from: in the terminal, as a picture, on a page."""
-
-    x: str
-    y: str
-    series: Sequence[Series]
-    x_log: bool = False
-    y_log: bool = False
-    marks: Sequence[Mark] = ()
-
-
-@dataclass(frozen=True)
-class Bars:
-    """Named values side by side."""
-
-    y: str
-    values: Mapping[str, Figure]
-    marks: Sequence[Mark] = ()
 
 
 @dataclass(frozen=True)
@@ -245,49 +228,3 @@ def unrun(
         name, topic, source, statement, " ".join(why.split()), Unjudged(), "", None, quoted,
         reference, needs=lambda: reason,
     )  # fmt: skip
-
-
-# Intervals
-
-
-def over(values: Sequence[float]) -> Figure:
-    """The mean of independent repeats and its 95% interval by Student's t."""
-    mean = statistics.fmean(values)
-    if len(values) < 2:
-        return Figure(mean)
-    half = student(len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
-    return Figure(mean, mean - half, mean + half)
-
-
-def share(hits: int, of: int) -> Figure:
-    """A share and its 95% interval after Wilson."""
-    z = 1.959964
-    p, n = hits / of, of
-    middle = (p + z * z / (2 * n)) / (1 + z * z / n)
-    half = z / (1 + z * z / n) * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
-    return Figure(p, 0.0 if hits == 0 else middle - half, 1.0 if hits == of else middle + half)
-
-
-def exponent(points: Sequence[tuple[float, float]]) -> Figure:
-    """The slope of log y against log x by least squares, and its 95% interval."""
-    x = [math.log(at) for at, _ in points]
-    y = [math.log(value) for _, value in points]
-    slope, start = statistics.linear_regression(x, y)
-    if len(points) < 3:
-        return Figure(slope)
-    left = sum((b - start - slope * a) ** 2 for a, b in zip(x, y, strict=True))
-    spread = sum((a - statistics.fmean(x)) ** 2 for a in x)
-    half = student(len(points) - 2) * math.sqrt(left / (len(points) - 2) / spread)
-    return Figure(slope, slope - half, slope + half)
-
-
-def student(freedom: int) -> float:
-    """The 97.5% quantile of Student's t: a table, then the Cornish-Fisher expansion."""
-    exact = {1: 12.7062, 2: 4.3027, 3: 3.1824, 4: 2.7764, 5: 2.5706, 6: 2.4469, 7: 2.3646}
-    if freedom in exact:
-        return exact[freedom]
-    z = 1.959964
-    g1 = (z**3 + z) / 4
-    g2 = (5 * z**5 + 16 * z**3 + 3 * z) / 96
-    g3 = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
-    return z + g1 / freedom + g2 / freedom**2 + g3 / freedom**3

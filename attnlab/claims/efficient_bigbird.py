@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from attnlab.bench import costs
 from attnlab.charts import Series
-from attnlab.claims import costs
 from attnlab.claims.base import Evidence, Figure, Plot, Trial, claim, exponent
 from attnlab.claims.judges import Above, Below, OnlyWhen
 from attnlab.mask import Mask

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from attnlab.bench import costs
 from attnlab.charts import Series
-from attnlab.claims import costs
 from attnlab.claims.base import Evidence, Plot, Trial, claim, exponent, over
 from attnlab.claims.handmade_order import seeded
 from attnlab.claims.judges import Below, Between

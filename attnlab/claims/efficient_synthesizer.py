@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from attnlab.bench import costs
 from attnlab.charts import Series
-from attnlab.claims import costs
 from attnlab.claims.base import Bars, Evidence, Figure, Plot, Trial, claim, exponent, over
 from attnlab.claims.handmade_order import seeded
 from attnlab.claims.judges import Above, exact

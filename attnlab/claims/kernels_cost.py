@@ -13,8 +13,8 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from attnlab.bench import costs
 from attnlab.charts import Series
-from attnlab.claims import costs
 from attnlab.claims.base import Evidence, Figure, Plot, Trial, claim, exponent, over
 from attnlab.claims.judges import Below, exact
 from attnlab.claims.kernels import normal, shown

@@ -63,6 +63,11 @@ app.command(
     name="claims",
     help="What is said about attention, run and judged.",
 )
+app.command(
+    "attnlab.cli.bench:app",
+    name="bench",
+    help="How far mechanisms are from exact attention, and what they cost.",
+)
 app.command("attnlab.cli.runs:app", name="runs", help="List training runs, or show one.")
 
 

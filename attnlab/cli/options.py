@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import MISSING, Field, field, fields, make_dataclass
-from typing import Annotated, Any, get_args, get_type_hints
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from cyclopts import Parameter
 
 
 def options_of(
-    settings: type[Any], *, without: tuple[str, ...] = (), unset: bool = False, **types: Any
+    settings: type[Any],
+    *,
+    without: tuple[str, ...] = (),
+    unset: bool = False,
+    told: bool = False,
+    **types: Any,
 ) -> type[Any]:
     """A dataclass of the same fields, with the help that the command line shows.
 
     `types` replaces the type of a field where the command line takes another form, or None.
-    `unset`: every field may be left out, because a preset decides what it then is.
+    `unset`: every field may be left out, because a preset decides what it then is. `told`: the
+    help says what it is without one.
     """
     hints = get_type_hints(settings, include_extras=True)
     made: list[tuple[str, Any, Field[Any]]] = []
@@ -28,16 +34,24 @@ def options_of(
             raise TypeError(f"{settings.__name__}.{each.name} has no default; leave it out")
         # only a switch that is on, or may be, needs a twin that turns it off
         switch = default is True or (unset and kind is bool)
-        kind = kind | None if unset else kind
+        hint, kind = kind, kind | None if unset else kind
+        usual = f" [{_shown(each.default)}]" if told else ""
         shown = Parameter(
-            help=text,
+            help=text + usual,
             negative=None if switch else "",
-            consume_multiple=each.name in types,  # --attention softmax favor
+            # --attention softmax favor
+            consume_multiple=each.name in types or get_origin(hint) is tuple,
         )
         made.append((each.name, Annotated[kind, shown], field(default=default)))
     options = make_dataclass(f"{settings.__name__}Options", made, frozen=True)
     options.__module__ = __name__  # cyclopts takes a class of the standard library for one value
     return options
+
+
+def _shown(default: Any) -> str:
+    if isinstance(default, bool):
+        return "yes" if default else "no"
+    return " ".join(map(str, default)) if isinstance(default, tuple) else str(default)
 
 
 def given(options: Any, *, unset: bool = False) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import statistics
 import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import torch
@@ -19,14 +19,19 @@ Call = Callable[[], object]
 
 
 @contextmanager
-def one_thread() -> Iterator[None]:
-    """Time of two threads is no measure of work: they wait for each other, and that counts."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
+def threads(count: int) -> Iterator[None]:
+    """So many threads of PyTorch inside, and as many as before afterwards."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
     try:
         yield
     finally:
-        torch.set_num_threads(threads)
+        torch.set_num_threads(before)
+
+
+def one_thread() -> AbstractContextManager[None]:
+    """Time of two threads is no measure of work: they wait for each other, and that counts."""
+    return threads(1)
 
 
 def seconds(call: Call, times: int = 1) -> float:

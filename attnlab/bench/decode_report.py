@@ -1,0 +1,145 @@
+"""What `bench decode` found: what a step costs at each position, and what is kept."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from attnlab.bench.cost_report import EXACT, crossover, fitted, left_out
+from attnlab.bench.decode import Steps
+from attnlab.bench.results import Cell, Drawn, Section, Table
+from attnlab.bench.settings import DecodeSettings
+from attnlab.bench.words import joined
+from attnlab.charts import Series
+from attnlab.charts.plots import Plot
+from attnlab.intervals import Figure
+
+NOTE = (
+    "faster from: position from which a step is faster than softmax's, in brackets where that is "
+    "foretold from earlier ones; kB: what is kept"
+)
+FLAT = 0.1  # an exponent up to which a step counts as costing the same everywhere
+
+
+def decode_section(found: Steps, settings: DecodeSettings) -> Section:
+    heads = f"{settings.heads} heads of {settings.head_dim}"
+    return Section(
+        "decode",
+        "Decoding token by token",
+        findings=_findings(found),
+        advice=_advice(found),
+        parts=[
+            Drawn(
+                "One step by position",
+                Plot("tokens so far", f"microseconds, {heads}", _lines(found), True, True),
+                "Absorb one token and read for it; medians, bands from the fastest round to the "
+                "slowest.",
+                tabled=True,
+            ),
+            Drawn(
+                "What is kept by position",
+                Plot("tokens so far", f"kB, {heads}", _states(found), True, True),
+                "Keys and values, or the sums that stand for them.",
+                tabled=True,
+            ),
+            _table(found, settings),
+        ],
+        settings={
+            **asdict(settings),
+            "clock": "CPU time of one thread" if settings.threads == 1 else "wall clock",
+        },
+        measurements=[
+            {
+                "mechanism": name, "position": position, "seconds": each.value, "least": each.low,
+                "most": each.high, "state_bytes": found.state_bytes[name][position],
+            }
+            for name, points in found.seconds.items()
+            for position, each in points.items()
+        ],
+    )  # fmt: skip
+
+
+def _lines(found: Steps) -> list[Series]:
+    return [
+        Series(
+            name,
+            [(float(at), 1e6 * each.value) for at, each in points.items()],
+            [(1e6 * each.ends[0], 1e6 * each.ends[1]) for each in points.values()],
+        )
+        for name, points in found.seconds.items()
+    ]
+
+
+def _states(found: Steps) -> list[Series]:
+    return [
+        Series(name, [(float(at), size / 1e3) for at, size in sizes.items() if size])
+        for name, sizes in found.state_bytes.items()
+    ]
+
+
+def _findings(found: Steps) -> list[str]:
+    slopes = {name: fitted(points) for name, points in found.seconds.items()}
+    flat = [name for name, each in slopes.items() if each is not None and each.value <= FLAT]
+    rising = [
+        f"{name} (exponent {each.value:.2f})"
+        for name, each in slopes.items()
+        if each is not None and each.value > FLAT
+    ]
+    constant = [name for name, sizes in found.state_bytes.items() if len(set(sizes.values())) == 1]
+    said = []
+    if flat:
+        said.append(f"A step costs about the same at every position: {joined(flat)}.")
+    if rising:
+        said.append(f"A step grows with the position: {joined(rising)}.")
+    if constant:
+        said.append(f"What is kept never grows: {joined(constant)}.")
+    return said
+
+
+def _advice(found: Steps) -> list[str]:
+    exact = found.seconds.get(EXACT)
+    if exact is None:
+        return []
+    meets = sorted(
+        (each.tokens, name)
+        for name, points in found.seconds.items()
+        for each in [crossover(points, exact)]
+        if name != EXACT and each.sure
+    )
+    if not meets:
+        return [f"Up to position {max(exact):,} no step is faster than softmax's: use softmax."]
+    since = [f"{name} from position {max(at, min(exact)):,.0f}" for at, name in meets]
+    return [f"Steps are faster than softmax's on this machine: {joined(since)}."]
+
+
+def _table(found: Steps, settings: DecodeSettings) -> Table:
+    exact = found.seconds.get(EXACT, {})
+    rows: list[list[Cell]] = []
+    for name, points in found.seconds.items():
+        sizes = found.state_bytes[name]
+        slope: Figure | None = fitted(points)
+        own = name == EXACT or not exact
+        rows.append(
+            [
+                name,
+                *(1e6 * points[at].value if at in points else None for at in settings.positions),
+                slope,
+                "" if own else str(crossover(points, exact)),
+                sizes[min(sizes)] / 1e3,
+                sizes[max(sizes)] / 1e3,
+            ]
+        )
+    first, last = settings.positions[0], settings.positions[-1]
+    lost = left_out(found.left_out)
+    return Table(
+        "Microseconds of a step by position",
+        [
+            "mechanism",
+            *(f"{each:,}" for each in settings.positions),
+            "exponent",
+            "faster from",
+            f"kB at {first:,}",
+            f"kB at {last:,}",
+        ],
+        rows,
+        ". ".join([NOTE, *lost]),
+    )

@@ -1,0 +1,88 @@
+"""How much memory attention takes at once, each measured in a process of its own."""
+
+from __future__ import annotations
+
+import multiprocessing
+import sys
+from collections.abc import Sequence
+from multiprocessing.connection import Connection
+
+import torch
+
+from attnlab.bench.contenders import Contender, Sizes
+from attnlab.bench.progress import SILENT, Progress
+from attnlab.bench.settings import CostSettings
+from attnlab.bench.speed import Costs, Way, pass_of
+from attnlab.intervals import Figure
+
+WARM = 64  # tokens of a first call, which loads what the library loads but once
+
+
+def measure_memory(
+    parties: Sequence[Contender], settings: CostSettings, progress: Progress = SILENT
+) -> Costs:
+    """The most that a call had resident beyond its inputs. Memory that operators use inside counts,
+    which a count of tensors would not see."""
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        raise ValueError("bench memory: needs Linux or macOS, to start a clean process for each")
+    sizes, found = Sizes(settings.heads, settings.head_dim), Costs()
+    steps = sum(2 * len(each.causal) for each in parties) * len(settings.lengths)
+    progress.begin("memory", steps)
+    for party in parties:
+        for causal in party.causal:
+            for backward in (False, True):
+                way = (party.name, causal, backward)
+                for tokens in settings.lengths:
+                    progress.step(f"{party.name}, {tokens:,} tokens")
+                    if not party.fits(sizes, tokens):
+                        reason = f"from {tokens:,} tokens on, where it would take gigabytes"
+                        found.left_out.setdefault(way, reason)
+                        continue
+                    taken = peak_bytes(party, way, sizes, tokens, settings.threads)
+                    found.values.setdefault(way, {})[tokens] = Figure(float(taken))
+    return found
+
+
+def peak_bytes(party: Contender, way: Way, sizes: Sizes, tokens: int, threads: int) -> int:
+    """In a process that was forked from a clean one: what others left behind does not count."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])
+    ours, theirs = context.Pipe(duplex=False)
+    child = context.Process(target=_child, args=(theirs, party, way, sizes, tokens, threads))
+    child.start()
+    theirs.close()
+    try:
+        taken = ours.recv()
+    except EOFError:
+        child.join()
+        raise ValueError(
+            f"bench memory: {party.name} at {tokens:,} tokens was ended by the system "
+            f"(exit code {child.exitcode}), for want of memory perhaps; give shorter --lengths"
+        ) from None
+    finally:
+        child.join()
+    assert isinstance(taken, int)
+    return taken
+
+
+def _child(
+    pipe: Connection, party: Contender, way: Way, sizes: Sizes, tokens: int, threads: int
+) -> None:
+    torch.set_num_threads(threads)
+    _, causal, backward = way
+    for length in (min(WARM, tokens), tokens):
+        inputs = sizes.inputs(length)
+        module, attend = party.create(sizes, length)
+        leaves = [each for each in module.parameters() if each.requires_grad]
+        call = pass_of(attend, inputs, leaves, causal, backward)
+        before = _most_so_far()
+        call()
+    pipe.send(_most_so_far() - before)
+
+
+def _most_so_far() -> int:
+    """Bytes that this process had resident at most."""
+    import resource
+
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return int(most) * (1 if sys.platform == "darwin" else 1024)

@@ -1,0 +1,119 @@
+"""Runs benches: from Python as from the command line."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from attnlab.bench.contenders import contenders, only_causal
+from attnlab.bench.cost_report import MEMORY, SPEED, cost_section
+from attnlab.bench.decode import measure_decoding
+from attnlab.bench.decode_report import decode_section
+from attnlab.bench.error import measurable, measure_errors, name_of
+from attnlab.bench.error_report import error_section
+from attnlab.bench.memory import measure_memory
+from attnlab.bench.model import bench_model
+from attnlab.bench.progress import SILENT, Progress
+from attnlab.bench.results import Report, Section, machine, versions
+from attnlab.bench.settings import CostSettings, DecodeSettings, ErrorSettings, ModelSettings, made
+from attnlab.bench.speed import measure_speed
+from attnlab.create import find_mechanism
+
+Kind = Literal["error", "speed", "memory", "decode"]
+KINDS: tuple[Kind, ...] = ("error", "speed", "memory", "decode")
+
+
+def bench(
+    kinds: Sequence[Kind] = KINDS,
+    *,
+    mechanisms: Sequence[str] = (),
+    quick: bool = False,
+    seed: int = 0,
+    progress: Progress = SILENT,
+    **settings: Any,
+) -> Report:
+    """Measure mechanisms, all that can if none is named: "favor", "favor:features=64".
+
+    `settings` are fields of ErrorSettings, CostSettings and DecodeSettings. Of several kinds, a
+    mechanism takes part in those that it can do; of one alone, what it cannot do is an error.
+    """
+    for kind in kinds:
+        if kind not in KINDS:
+            raise ValueError(f"no bench {kind!r} (there are: {', '.join(KINDS)})")
+    for spec in mechanisms:
+        find_mechanism(name_of(spec))
+    begin = time.perf_counter()
+    plan = {kind: suited(kind, mechanisms, alone=len(kinds) == 1) for kind in kinds}
+    plan = {kind: specs for kind, specs in plan.items() if specs or not mechanisms}
+    if not plan:
+        raise ValueError(f"{', '.join(mechanisms)}: none of these can do any of {', '.join(kinds)}")
+    sections = [
+        section_of(kind, specs, quick, seed, progress, settings) for kind, specs in plan.items()
+    ]
+    threads = settings.get("threads") or 1
+    return Report(sections, machine(threads), versions(), time.perf_counter() - begin)
+
+
+def bench_model_report(
+    model: Path,
+    text: Path,
+    *,
+    mechanisms: Sequence[str] = (),
+    quick: bool = False,
+    seed: int = 0,
+    progress: Progress = SILENT,
+    **settings: Any,
+) -> Report:
+    """Measure mechanisms on the heads of the model in this folder, reading this text file.
+
+    `settings` are fields of ModelSettings.
+    """
+    begin = time.perf_counter()
+    how: ModelSettings = made(ModelSettings, quick, settings)
+    section = bench_model(model, text, how, mechanisms=mechanisms, seed=seed, progress=progress)
+    seconds = time.perf_counter() - begin
+    return Report([section], machine(torch.get_num_threads()), versions(), seconds)
+
+
+def suited(kind: Kind, specs: Sequence[str], alone: bool) -> list[str]:
+    """Those of the named ones that a bench can measure; alone, the first that cannot be is told."""
+    found = []
+    for spec in specs:
+        card = find_mechanism(name_of(spec)).card
+        if kind == "error" and (card.learned or name_of(spec) == "softmax"):
+            if alone:
+                measurable([spec])  # says why not
+        elif kind == "decode" and not card.causal:
+            if alone:
+                raise ValueError(f"{spec}: has no causal form, so it cannot decode token by token")
+        else:
+            found.append(spec)
+    return found
+
+
+def section_of(
+    kind: Kind,
+    specs: Sequence[str],
+    quick: bool,
+    seed: int,
+    progress: Progress,
+    given: dict[str, Any],
+) -> Section:
+    if kind == "error":
+        how: ErrorSettings = made(ErrorSettings, quick, given)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            rows = measure_errors(specs, how, seed, progress)
+        return error_section(rows, specs, how)
+    parties = contenders(specs)
+    if kind == "decode":
+        steps: DecodeSettings = made(DecodeSettings, quick, given)
+        return decode_section(measure_decoding(only_causal(parties), steps, progress), steps)
+    costs: CostSettings = made(CostSettings, quick, given)
+    if kind == "speed":
+        return cost_section(measure_speed(parties, costs, progress), SPEED, costs)
+    return cost_section(measure_memory(parties, costs, progress), MEMORY, costs)

@@ -1,0 +1,129 @@
+"""What each bench measures: documented here, and the command line's help is made from it.
+
+Nothing is imported that takes time: help must come at once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Annotated, Any
+
+Numbers = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class ErrorSettings:
+    """Queries and keys have random directions and one norm, values are N(0, 1)."""
+
+    tokens: Annotated[int, "queries and keys; with --model 512 of a window"] = 256
+    head_dim: Annotated[int, "head size that features and norms are swept at"] = 64
+    head_dims: Annotated[Numbers, "head sizes that are compared"] = (16, 32, 64, 128)
+    features: Annotated[Numbers, "for those that have them; with --model 64 256"] = (
+        16, 32, 64, 128, 256, 512, 1024,
+    )  # fmt: skip
+    norms: Annotated[tuple[float, ...], "norms |q| = |k|"] = (0.5, 1, 1.5, 2, 3, 4, 6, 8, 12)
+    causal: Annotated[bool, "no query sees later keys"] = False
+    seeds: Annotated[int, "repeats with other inputs and draws; intervals need 2 or more"] = 5
+
+    def __post_init__(self) -> None:
+        _check(self, tokens=2, head_dim=1, head_dims=1, features=2, norms=0, seeds=1)
+        if any(each % 2 for each in self.features):
+            raise ValueError(f"--features {_listed(self.features)}: give even numbers")
+
+
+@dataclass(frozen=True)
+class CostSettings:
+    """Of speed and memory."""
+
+    lengths: Annotated[Numbers, "tokens"] = (512, 1024, 2048, 4096, 8192)
+    heads: Annotated[int, "heads"] = 2
+    head_dim: Annotated[int, "head size"] = 64
+    threads: Annotated[int, "of PyTorch; with 1 CPU time is measured, with more wall time"] = 1
+    rounds: Annotated[int, "times that everything is measured in turn; medians count"] = 3
+
+    def __post_init__(self) -> None:
+        _check(self, lengths=16, heads=1, head_dim=1, threads=1, rounds=1)
+        if len(set(self.lengths)) < 2:
+            raise ValueError(f"--lengths {_listed(self.lengths)}: give 2 or more, for an exponent")
+
+
+@dataclass(frozen=True)
+class DecodeSettings:
+    positions: Annotated[Numbers, "tokens that stand before the one that is decoded"] = (
+        64, 512, 4096, 32768,
+    )  # fmt: skip
+    heads: Annotated[int, "heads"] = 8
+    head_dim: Annotated[int, "head size"] = 64
+    threads: Annotated[int, "of PyTorch; with 1 CPU time is measured, with more wall time"] = 1
+    rounds: Annotated[int, "times that everything is measured in turn; medians count"] = 9
+
+    def __post_init__(self) -> None:
+        _check(self, positions=1, heads=1, head_dim=1, threads=1, rounds=1)
+        if len(set(self.positions)) < 2:
+            raise ValueError(
+                f"--positions {_listed(self.positions)}: give 2 or more, for an exponent"
+            )
+
+
+@dataclass(frozen=True)
+class ModelSettings:
+    """Of a model's own queries, keys and values."""
+
+    tokens: Annotated[int, "of a window of the text, if the model reads so many"] = 512
+    windows: Annotated[int, "with --model: windows to choose on, and as many to check on"] = 4
+    tolerance: Annotated[float, "with --model: error of a head's output that is good enough"] = 0.1
+    features: Annotated[Numbers, "numbers of features, for those that have them"] = (64, 256)
+    window: Annotated[Numbers, "with --model: keys in sight, for windows"] = (32, 64, 128)
+    block: Annotated[Numbers, "with --model: tokens in a block, for BigBird"] = (8, 16)
+    ranks: Annotated[Numbers, "with --model: ranks of the best possible projection"] = (16, 64)
+
+    def __post_init__(self) -> None:
+        least = {"tokens": 16, "windows": 1, "tolerance": 0}
+        _check(self, **least, features=2, window=1, block=1, ranks=1)
+        if any(each % 2 for each in self.features):
+            raise ValueError(f"--features {_listed(self.features)}: give even numbers")
+
+
+QUICK: dict[type[Any], dict[str, Any]] = {
+    ErrorSettings: {
+        "tokens": 64,
+        "head_dims": (16, 64),
+        "features": (16, 64, 256),
+        "norms": (1, 2, 4, 8),
+        "seeds": 3,
+    },
+    CostSettings: {"lengths": (128, 256, 512), "rounds": 1},
+    ModelSettings: {"tokens": 128, "windows": 2, "window": (16, 32), "block": (8,)},
+    DecodeSettings: {"positions": (64, 512), "rounds": 3, "heads": 2},
+}
+"""What --quick replaces: a try that ends in seconds."""
+
+
+def made(settings: type[Any], quick: bool, given: dict[str, Any]) -> Any:
+    """Settings of this kind: what was given, then what is quick, then the defaults."""
+    known = {each.name for each in fields(settings)}
+    chosen = {**(QUICK[settings] if quick else {}), **given}
+    return settings(**{name: value for name, value in chosen.items() if name in known})
+
+
+def _check(settings: Any, **least: int) -> None:
+    """Whole and large enough; numbers of a list once each, in order."""
+    for each in fields(settings):
+        if each.name not in least:
+            continue
+        given = getattr(settings, each.name)
+        values: Sequence[float] = given if isinstance(given, tuple) else (given,)
+        small = least[each.name]
+        shown = f"--{each.name.replace('_', '-')} {_listed(values)}"
+        if not values or not all(map(math.isfinite, values)):
+            raise ValueError(f"{shown}: give numbers")
+        if any(value < small or value == 0 for value in values):
+            raise ValueError(f"{shown}: give {f'{small} or more' if small else 'numbers above 0'}")
+        if isinstance(given, tuple):
+            object.__setattr__(settings, each.name, tuple(sorted(set(given))))
+
+
+def _listed(values: Sequence[float]) -> str:
+    return " ".join(f"{value:g}" for value in values)

@@ -1,0 +1,162 @@
+"""How long attention takes, by length: everything in turn, in one run, on one machine."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from attnlab.bench.contenders import Attend, Contender, Sizes
+from attnlab.bench.costs import threads
+from attnlab.bench.progress import SILENT, Progress
+from attnlab.bench.settings import CostSettings
+from attnlab.intervals import Figure
+
+LONGEST = 6.0  # seconds of one call, as its last length foretells
+SLOW = 0.5  # seconds: what takes longer needs no warming up, and is timed twice in all
+ENOUGH = 0.02  # seconds that one sample should last
+PEAK = 1024  # side of the matrices whose product is the machine's peak
+
+Way = tuple[str, bool, bool]
+"""Who, causal, with backward."""
+
+
+@dataclass
+class Costs:
+    """Of each way at each length; `left_out` says why a length is missing."""
+
+    values: dict[Way, dict[int, Figure]] = field(default_factory=dict)
+    left_out: dict[Way, str] = field(default_factory=dict)
+    flops: dict[tuple[str, bool, int], float] = field(default_factory=dict)
+    peak: float = 0.0
+    """Multiplications and additions per second of a large product of matrices."""
+
+
+@dataclass(frozen=True)
+class Job:
+    way: Way
+    tokens: int
+    call: Callable[[], object]
+
+
+def clock_of(settings_threads: int) -> Callable[[], float]:
+    """CPU time is what one thread works, whoever else uses the machine; with several threads it
+    would count their waiting too, and what a person waits for is the wall clock's."""
+    return time.process_time if settings_threads == 1 else time.perf_counter
+
+
+def measure_speed(
+    parties: Sequence[Contender], settings: CostSettings, progress: Progress = SILENT
+) -> Costs:
+    sizes, clock = Sizes(settings.heads, settings.head_dim), clock_of(settings.threads)
+    found, samples = Costs(), dict[tuple[Way, int], list[float]]()
+    steps = sum(2 * len(each.causal) for each in parties) * len(settings.lengths)
+    progress.begin("speed", steps * (settings.rounds + 1))
+    with threads(settings.threads):
+        jobs, first = [], dict[tuple[Way, int], float]()
+        for tokens in settings.lengths:
+            for job in _jobs(parties, sizes, tokens, found):
+                progress.step(_told(job))
+                if not _too_long(job, first, found):
+                    first[job.way, tokens] = _seconds(job.call, clock, 1)
+                    jobs.append(job)
+        progress.step(by=steps - len(jobs))
+        for turn in range(settings.rounds):
+            found.peak = max(found.peak, _peak(clock))
+            for job in jobs:
+                progress.step(_told(job))
+                once = first[job.way, job.tokens]
+                if once > SLOW and turn == 0:
+                    samples[job.way, job.tokens] = [once]
+                if once <= SLOW or turn == 0:
+                    times = max(1, min(50, math.ceil(ENOUGH / max(once, 1e-6))))
+                    taken = _seconds(job.call, clock, times)
+                    samples.setdefault((job.way, job.tokens), []).append(taken)
+    for (way, tokens), each in samples.items():
+        figure = Figure(statistics.median(each), min(each), max(each))
+        found.values.setdefault(way, {})[tokens] = figure
+    return found
+
+
+def _told(job: Job) -> str:
+    return f"{job.way[0]}, {job.tokens:,} tokens"
+
+
+def _jobs(parties: Sequence[Contender], sizes: Sizes, tokens: int, found: Costs) -> list[Job]:
+    """All ways at one length, side by side, so that what slows the machine slows all of them."""
+    jobs = []
+    inputs = sizes.inputs(tokens)
+    for party in parties:
+        ways = [(party.name, c, backward) for c in party.causal for backward in (False, True)]
+        if not party.fits(sizes, tokens):
+            found.left_out |= {
+                way: f"from {tokens:,} tokens on, where it would take gigabytes"
+                for way in ways
+                if way not in found.left_out
+            }
+            continue
+        module, attend = party.create(sizes, tokens)
+        leaves = [each for each in module.parameters() if each.requires_grad]
+        for causal in party.causal:
+            flops = party.flops(sizes, tokens, causal)
+            if flops is not None:
+                found.flops[party.name, causal, tokens] = flops
+            for backward in (False, True):
+                call = pass_of(attend, inputs, leaves, causal, backward)
+                jobs.append(Job((party.name, causal, backward), tokens, call))
+    return sorted(jobs, key=lambda job: job.way[1:])
+
+
+def pass_of(
+    attend: Attend, inputs: Sequence[Tensor], leaves: Sequence[Tensor], causal: bool, backward: bool
+) -> Callable[[], object]:
+    """One forward pass, or one with the gradients of q, k, v and the parameters."""
+    q, k, v, gradient = inputs
+    if not backward:
+
+        def forward() -> object:
+            with torch.no_grad():
+                return attend(q, k, v, causal)
+
+        return forward
+    q, k, v = (x.detach().requires_grad_() for x in (q, k, v))
+
+    def both() -> object:
+        out = attend(q, k, v, causal)
+        return torch.autograd.grad(out, [q, k, v, *leaves], gradient, allow_unused=True)
+
+    return both
+
+
+def _too_long(job: Job, first: dict[tuple[Way, int], float], found: Costs) -> bool:
+    if job.way in found.left_out:
+        return True
+    known = [(tokens, taken) for (way, tokens), taken in first.items() if way == job.way]
+    if not known:
+        return False
+    tokens, taken = max(known)
+    if taken * (job.tokens / tokens) ** 2 <= LONGEST:
+        return False
+    found.left_out[job.way] = (
+        f"from {job.tokens:,} tokens on, where a call would take more than {LONGEST:g} s"
+    )
+    return True
+
+
+def _seconds(call: Callable[[], object], clock: Callable[[], float], times: int) -> float:
+    begin = clock()
+    for _ in range(times):
+        call()
+    return (clock() - begin) / times
+
+
+def _peak(clock: Callable[[], float]) -> float:
+    a, b = torch.randn(2, PEAK, PEAK)
+    out = torch.empty(PEAK, PEAK)
+    best = min(_seconds(lambda: torch.mm(a, b, out=out), clock, 1) for _ in range(3))
+    return 2 * PEAK**3 / best

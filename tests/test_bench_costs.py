@@ -1,0 +1,310 @@
+"""bench speed, memory and decode: what is compared is right; no time is asserted."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from attnlab.bench import contenders as parties
+from attnlab.bench.contenders import Attend, Contender, Matrix, Ours, Performer, Sizes, counted
+from attnlab.bench.cost_report import MEMORY, SPEED, Crossover, cost_section, crossover, fitted
+from attnlab.bench.decode import Decoder, measure_decoding
+from attnlab.bench.decode_report import decode_section
+from attnlab.bench.memory import measure_memory, peak_bytes
+from attnlab.bench.results import Table
+from attnlab.bench.settings import CostSettings, DecodeSettings
+from attnlab.bench.speed import Costs, measure_speed, pass_of
+from attnlab.intervals import Figure
+from attnlab.mask import Mask
+from attnlab.mechanisms import MECHANISMS
+
+SIZES = Sizes(heads=3, head_dim=8)
+SMALL = CostSettings(lengths=(16, 32, 48), heads=1, head_dim=8, rounds=1)
+
+
+# Who takes part, and how much arithmetic it must do
+
+
+@pytest.mark.parametrize("name", list(MECHANISMS))
+def test_every_card_can_be_counted(name: str) -> None:
+    card, letters = MECHANISMS[name].card, Ours(name).letters(SIZES, 100, causal=False)
+    assert counted(card.memory, letters) > 0
+    assert Ours(name).flops(SIZES, 100, False) is not None
+
+
+def test_counts_by_hand() -> None:
+    assert counted("N^2 (D+R)", {"N": 10, "D": 3, "R": 4}) == 700
+    # two products of N x N x D, each multiplied and added, three heads
+    assert Ours("softmax").flops(SIZES, 100, False) == 3 * 2 * 2 * 100 * 100 * 8
+    assert Ours("softmax").flops(SIZES, 100, True) == 3 * 2 * 100 * 100 * 8
+    assert Ours("favor:features=16").flops(SIZES, 100, True) == 3 * 4 * 100 * 16 * 8
+    assert Ours("elu").flops(SIZES, 100, False) == 3 * 4 * 100 * 8 * 8
+    assert Ours("window:window=10").flops(SIZES, 100, True) == 3 * 4 * 100 * 10 * 8
+    assert Ours("window:window=10").flops(SIZES, 100, False) == 3 * 4 * 100 * 20 * 8
+    assert Ours("window:window=90").flops(SIZES, 100, False) == 3 * 4 * 100 * 100 * 8
+    assert Ours("bigbird:block=4").flops(SIZES, 100, False) == 3 * 4 * 100 * 28 * 8
+
+
+def test_what_would_take_gigabytes_stays_out() -> None:
+    assert Matrix().fits(SIZES, 1024)
+    assert not Matrix().fits(SIZES, 65536)
+    found = measure_speed([Ours("hard")], CostSettings(lengths=(16, 65536), heads=1, rounds=1))
+    assert set(found.values["hard", True, False]) == {16}
+    assert "65,536 tokens on, where it would take gigabytes" in found.left_out["hard", True, False]
+
+
+def test_exact_attention_always_takes_part() -> None:
+    assert [each.name for each in parties.contenders(["favor"])] == ["softmax", "favor"]
+    assert [each.name for each in parties.contenders(["softmax"])] == ["softmax"]
+    everyone = [each.name for each in parties.contenders(())]
+    assert everyone[:2] == ["softmax", Matrix.name]
+    assert set(MECHANISMS) < set(everyone)
+    with pytest.raises(ValueError, match="no option 'fetures'"):
+        parties.contenders(["favor:fetures=3"])
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_the_matrix_is_exact_attention(causal: bool) -> None:
+    q, k, v, _ = SIZES.inputs(11)
+    exact = (q.double() @ k.double().mT / math.sqrt(8)).masked_fill(
+        torch.ones(11, 11).triu(1).bool() if causal else torch.zeros(11, 11).bool(), -math.inf
+    )
+    wanted = (exact.softmax(-1) @ v.double()).float()
+    for party in (Matrix(), Ours("softmax")):
+        _, attend = party.create(SIZES, 11)
+        torch.testing.assert_close(attend(q, k, v, causal), wanted, atol=1e-5, rtol=1e-5)
+
+
+PEER = """
+import torch
+class FastAttention(torch.nn.Module):
+    def __init__(self, dim_heads, nb_features, causal):
+        super().__init__()
+        self.given = (dim_heads, nb_features, causal)
+    def forward(self, q, k, v):
+        return v.cumsum(2) if self.given[2] else v.sum(2, keepdim=True).expand_as(v)
+"""
+
+
+def test_a_peer_takes_part_where_it_is_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not Performer.installed()
+    (tmp_path / "performer_pytorch.py").write_text(PEER)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "performer_pytorch", raising=False)
+    assert Performer.installed()
+    assert Performer().name in [each.name for each in parties.contenders(())]
+    module, attend = Performer(features=32).create(SIZES, 5)
+    assert [each.given for each in module.children()] == [(8, 32, False), (8, 32, True)]
+    q, k, v, _ = SIZES.inputs(5)
+    assert torch.equal(attend(q, k, v, True), v.cumsum(2))
+    found = measure_speed([Performer(32)], SMALL)
+    assert set(found.values[Performer(32).name, True, True]) == {16, 32, 48}
+
+
+# Passes
+
+
+def test_backward_gives_the_gradients() -> None:
+    party = Ours("synthesizer")
+    module, attend = party.create(SIZES, 5)
+    leaves = list(module.parameters())
+    q, k, v, gradient = SIZES.inputs(5)
+    found = pass_of(attend, [q, k, v, gradient], leaves, True, True)()
+    assert isinstance(found, tuple)
+    v = v.clone().requires_grad_()
+    (attend(q, k, v, True) * gradient).sum().backward()
+    torch.testing.assert_close(found[2], v.grad)
+    assert len(found) == 3 + len(leaves)
+    assert any(each is not None and bool(each.abs().sum() > 0) for each in found[3:])
+    out = pass_of(attend, [q, k, v, gradient], leaves, True, False)()
+    assert isinstance(out, Tensor)
+    assert not out.requires_grad
+
+
+def test_speed_measures_every_way_and_leaves_threads_alone() -> None:
+    before = torch.get_num_threads()
+    found = measure_speed([Ours("softmax"), Ours("linformer")], SMALL)
+    assert torch.get_num_threads() == before
+    ways = {("softmax", c, b) for c in (True, False) for b in (True, False)}
+    assert set(found.values) == ways | {("linformer", False, b) for b in (True, False)}
+    for points in found.values.values():
+        assert set(points) == {16, 32, 48}
+        assert all(0 < each.ends[0] <= each.value <= each.ends[1] for each in points.values())
+    assert found.peak > 1e6
+
+
+# Memory
+
+
+@dataclass(frozen=True)
+class Hog(Contender):
+    """Holds so many megabytes for a moment, all of them written to."""
+
+    megabytes: int
+    name = "hog"
+    causal = (False,)
+
+    def create(self, sizes: Sizes, tokens: int) -> tuple[nn.Module, Attend]:
+        del sizes
+        size = self.megabytes * 250_000 if tokens > 64 else 1
+
+        def attend(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> Tensor:
+            del q, k, causal
+            held = torch.ones(size)
+            return v * held[0]
+
+        return nn.Module(), attend
+
+    def floats(self, sizes: Sizes, tokens: int) -> float:
+        del sizes, tokens
+        return 1.0
+
+
+def test_peak_memory_is_what_was_held_whatever_ran_before() -> None:
+    way, sizes = ("hog", False, False), Sizes(1, 8)
+    for megabytes in (200, 20, 100):
+        taken = peak_bytes(Hog(megabytes), way, sizes, 128, 1) / 1e6
+        assert taken == pytest.approx(megabytes, abs=4)
+
+
+def test_memory_by_length() -> None:
+    settings = CostSettings(lengths=(512, 1024), heads=1, head_dim=8)
+    found = measure_memory([Matrix(), Ours("softmax")], settings)
+    whole = found.values[Matrix.name, False, False]
+    assert whole[1024].value >= 4e6  # at least the matrix
+    assert whole[1024].value > 2.5 * whole[512].value
+    assert found.values["softmax", False, False][1024].value < 2e6
+
+
+@dataclass(frozen=True)
+class Crash(Hog):
+    def create(self, sizes: Sizes, tokens: int) -> tuple[nn.Module, Attend]:
+        del sizes, tokens
+        os._exit(9)
+
+
+def test_a_process_that_dies_is_one_line() -> None:
+    with pytest.raises(ValueError, match=r"hog at 128 tokens was ended .*exit code 9"):
+        peak_bytes(Crash(1), ("hog", False, False), Sizes(1, 8), 128, 1)
+
+
+# Decoding
+
+
+@pytest.mark.parametrize("spec", ["softmax", "elu", "favor:features=16", "window:window=4"])
+def test_a_step_is_the_last_row_of_a_forward(spec: str) -> None:
+    with torch.no_grad():
+        decoder = Decoder.after(Ours(spec), SIZES, tokens=9, room=3)
+        _, k, v, _ = SIZES.inputs(9)
+        q_new, k_new, v_new = decoder.token
+        found = decoder.step()
+        mechanism = decoder.mechanism
+        keys, values = torch.cat([k, k_new], 2), torch.cat([v, v_new], 2)
+        queries = torch.cat([torch.zeros_like(k), q_new], 2)
+        whole = mechanism(queries, keys, values, Mask(causal=True))
+    torch.testing.assert_close(found, whole[:, :, -1:], atol=1e-5, rtol=1e-5)
+
+
+def test_states_are_as_large_as_they_must_be() -> None:
+    settings = DecodeSettings(positions=(5, 50), heads=2, head_dim=8, rounds=1)
+    found = measure_decoding([Ours("softmax"), Ours("favor:features=16")], settings)
+    assert found.state_bytes["softmax"] == {5: 2 * 2 * 5 * 8 * 4, 50: 2 * 2 * 50 * 8 * 4}
+    sums = 2 * 16 * (8 + 1) * 4 + 2 * 16 * 4
+    assert found.state_bytes["favor:features=16"] == {5: sums, 50: sums}
+    section = decode_section(found, settings)
+    assert "What is kept never grows: favor:features=16." in section.findings
+    assert len(section.measurements) == 4
+
+
+# Exponents and crossovers of known curves
+
+
+def curve(
+    scale: float, power: float, lengths: tuple[int, ...] = (100, 200, 400)
+) -> dict[int, Figure]:
+    return {n: Figure(scale * n**power) for n in lengths}
+
+
+def test_exponents_of_powers() -> None:
+    slope = fitted(curve(3, 1.5))
+    assert slope is not None
+    assert slope.value == pytest.approx(1.5)
+    assert slope.ends[1] - slope.ends[0] < 1e-6
+    assert fitted({100: Figure(1.0), 200: Figure(0.0), 400: Figure(0.0)}) is None
+    assert fitted(curve(1, 1), smallest=1e9) is None
+
+
+def test_crossovers() -> None:
+    exact = curve(1, 2)
+    meets = crossover(curve(250, 1), exact)
+    assert meets.tokens == pytest.approx(250)
+    assert meets.sure
+    assert str(meets) == "250"
+    assert crossover(curve(50, 1), exact) == Crossover(0, True)
+    far = crossover(curve(1500, 1), exact)
+    assert far.tokens == pytest.approx(1500)
+    assert not far.sure
+    assert str(far) == "(1,500)"
+    noisy = {n: Figure(0.9 * n**2, 0.5 * n**2, 1.1 * n**2) for n in (100, 200, 400)}
+    assert str(crossover(noisy, exact)) == "alike"
+    assert str(crossover(curve(2, 2), exact)) == "never"
+    assert str(crossover(curve(0.001, 3), curve(1, 1, (50,)))) == "never"  # no length in common
+    # fast, then slow, then fast: only the last change counts
+    again = {100: Figure(1.0), 200: Figure(80_000.0), 400: Figure(80_000.0)}
+    assert crossover(again, exact).tokens > 200
+
+
+def known_costs() -> Costs:
+    found = Costs(peak=1e9)
+    for causal in (True, False):
+        for backward in (True, False):
+            found.values["softmax", causal, backward] = curve(1e-6, 2)
+            found.values["linear", causal, backward] = curve(2e-4, 1)
+            found.values["slow", causal, backward] = curve(4e-6, 2)
+            found.flops["softmax", causal, 400] = 4e7
+    found.left_out["slow", True, False] = "from 800 tokens on, where it would take gigabytes"
+    return found
+
+
+def test_a_section_of_known_costs() -> None:
+    settings = CostSettings(lengths=(100, 200, 400))
+    section = cost_section(known_costs(), SPEED, settings)
+    assert section.findings[0] == (
+        "Causal, forward, 400 tokens: faster than softmax are linear 2 times."
+    )
+    assert section.findings[-2:] == [
+        "Grows about linearly with the number of tokens: linear.",
+        "Grows faster than that, in one form at least: softmax and slow.",
+    ]
+    assert "Causal, forward, this machine: softmax is beaten by linear from 200 tokens." in (
+        section.advice
+    )
+    tables = [part for part in section.parts if isinstance(part, Table)]
+    assert len(tables) == 4
+    rows = {row[0]: row for row in tables[0].rows}
+    assert [round(float(str(each)), 6) for each in rows["softmax"][1:4]] == [10, 40, 160]
+    assert rows["softmax"][-1] == "25%"  # 4e7 / 0.16 s over 1e9
+    assert rows["linear"][-2] == "200"
+    assert rows["slow"][-2] == "never"
+    assert "Left out from 800 tokens on, where it would take gigabytes: slow" in tables[0].note
+    memory = cost_section(known_costs(), MEMORY, settings)
+    assert memory.advice == []
+    assert "smaller than softmax" in memory.findings[0]
+
+
+def test_where_exact_attention_is_fastest_it_says_so() -> None:
+    found = Costs(peak=1e9)
+    found.values = {("softmax", True, False): curve(1, 1), ("slow", True, False): curve(2, 1)}
+    section = cost_section(found, SPEED, CostSettings(lengths=(100, 200, 400)))
+    assert section.advice == [
+        "Causal, forward, this machine: up to 400 tokens exact softmax is fastest; use it."
+    ]

@@ -1,0 +1,289 @@
+"""bench error: against a slow definition, with its control, and what it says in words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from attnlab.bench.error import (
+    UNIFORM,
+    Case,
+    Inputs,
+    Measured,
+    cases_of,
+    distance,
+    measurable,
+    measure_errors,
+    name_of,
+    sweeps,
+    typical,
+    uniform_weights,
+)
+from attnlab.bench.error_report import error_section
+from attnlab.bench.error_words import Errors, advice, findings
+from attnlab.bench.settings import ErrorSettings
+from attnlab.bench.words import joined, ranges
+from attnlab.create import create_mechanism
+from attnlab.mask import Mask
+from attnlab.mechanisms import MECHANISMS
+from attnlab.mechanisms.draws import gaussian_draws
+
+SMALL = ErrorSettings(
+    tokens=7, head_dim=5, head_dims=(3, 5), features=(4, 6), norms=(1.0, 3.0), seeds=2
+)
+
+
+# The errors themselves, pair by pair in float64
+
+
+def slow_weights(kernel: Callable[[Tensor, Tensor], float], q: Tensor, k: Tensor, causal: bool):  # type: ignore[no-untyped-def]
+    """(N, N): kernel(q_i, k_j) over its sum over the keys that i may see."""
+    N = len(q)
+    rows = torch.zeros(N, N, dtype=torch.float64)
+    for i in range(N):
+        for j in range(i + 1 if causal else N):
+            rows[i, j] = kernel(q[i], k[j])
+        rows[i] /= rows[i].sum()
+    return rows
+
+
+def softmax_kernel(q: Tensor, k: Tensor) -> float:
+    return math.exp(float(q @ k) / math.sqrt(len(q)))
+
+
+def favor_kernel(draws: Tensor) -> Callable[[Tensor, Tensor], float]:
+    def kernel(q: Tensor, k: Tensor) -> float:
+        q, k = (x / len(x) ** 0.25 for x in (q, k))
+        halves = float(q @ q + k @ k) / 2
+        return sum(math.exp(float(w @ (q + k)) - halves) for w in draws) / len(draws)
+
+    return kernel
+
+
+def fourier_kernel(draws: Tensor) -> Callable[[Tensor, Tensor], float]:
+    def kernel(q: Tensor, k: Tensor) -> float:
+        q, k = (x / len(x) ** 0.25 for x in (q, k))
+        halves = float(q @ q + k @ k) / 2
+        return math.exp(halves) * sum(math.cos(float(w @ (q - k))) for w in draws) / len(draws)
+
+    return kernel
+
+
+def elu_kernel(q: Tensor, k: Tensor) -> float:
+    maps = (torch.where(x > 0, x + 1, x.exp()) for x in (q, k))
+    return float(math.prod(maps, start=torch.ones(())).sum())
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("spec", ["favor", "fourier", "elu", UNIFORM])
+def test_errors_are_those_of_a_slow_definition(spec: str, causal: bool) -> None:
+    settings = ErrorSettings(tokens=7, head_dim=5, norms=(2.5,), causal=causal, features=(6,))
+    inputs = Inputs.of(settings, 5, seed=3)
+    q, k, v = 2.5 * inputs.q[0, 0], 2.5 * inputs.k[0, 0], inputs.v[0, 0]
+    assert torch.allclose(q.norm(dim=1), torch.full((7,), 2.5, dtype=torch.float64))
+    float32 = torch.float32  # as draws are kept
+    kernels = {
+        "favor": favor_kernel(gaussian_draws(6, 5, inputs.draws, False).to(float32).double()),
+        "fourier": fourier_kernel(gaussian_draws(3, 5, inputs.draws, False).to(float32).double()),
+        "elu": elu_kernel,
+        UNIFORM: lambda _q, _k: 1.0,
+    }
+    case = Case(spec, 6, False) if spec in ("favor", "fourier") else Case(spec)
+    rows = list(inputs.control(0) if spec == UNIFORM else inputs.errors(case, 0))
+    exact = slow_weights(softmax_kernel, q, k, causal)
+    found = slow_weights(kernels[spec], q, k, causal)
+    assert len(rows) == 1
+    assert rows[0].weights == pytest.approx(float((found - exact).norm() / exact.norm()), rel=1e-6)
+    output = float((found @ v - exact @ v).norm() / (exact @ v).norm())
+    assert rows[0].output == pytest.approx(output, rel=1e-6)
+    assert rows[0].output > 1e-3  # or nothing was compared
+
+
+@given(st.integers(1, 6), st.integers(1, 6), st.booleans(), st.integers(0, 3))
+def test_uniform_weights_count_allowed_keys(T: int, S: int, causal: bool, start: int) -> None:
+    keys = torch.arange(S)[None] < max(1, S - 1)
+    mask = Mask(causal=causal, keys=keys, start=start)
+    found = uniform_weights(mask, T, S)[0, 0]
+    allowed = mask.allowed(T, S, torch.device("cpu"))
+    assert allowed is not None
+    seen = allowed.expand(1, 1, T, S)[0, 0]
+    for row, may in zip(found, seen, strict=True):
+        for weight, allows in zip(row.tolist(), may.tolist(), strict=True):
+            assert weight == pytest.approx(1 / int(may.sum()) if allows else 0)
+
+
+def test_uniform_weights_are_the_mean_of_what_came_before() -> None:
+    v = torch.randn(5, 3, dtype=torch.float64)
+    found = uniform_weights(Mask(causal=True), 5, 5)[0, 0] @ v
+    for i in range(5):
+        assert torch.allclose(found[i], v[: i + 1].mean(0))
+
+
+# Theory
+
+
+def slope_of(norm: float, orthogonal: bool) -> float:
+    settings = ErrorSettings(
+        tokens=64, head_dim=16, head_dims=(16,), features=(32, 64, 128, 256, 512), norms=(norm,),
+        seeds=8,
+    )  # fmt: skip
+    rows = measure_errors(["favor"], settings, seed=1)
+    return Errors(rows, ["favor"], settings).slope(Case("favor", None, orthogonal), norm).value
+
+
+def test_error_of_independent_draws_falls_as_one_over_the_root() -> None:
+    assert slope_of(1.0, orthogonal=False) == pytest.approx(-0.5, abs=0.06)
+
+
+def test_long_inputs_break_the_law() -> None:
+    """Or the test above would pass of anything."""
+    assert slope_of(8.0, orthogonal=False) > -0.25
+
+
+def test_random_features_beat_doing_nothing_only_at_some_norms() -> None:
+    settings = ErrorSettings(
+        tokens=64, head_dim=64, head_dims=(64,), features=(1024,), norms=(3.0, 8.0), seeds=4
+    )
+    found = Errors(measure_errors(["favor"], settings), ["favor"], settings)
+    case = found.random[0]
+    assert found.ratio(case, 3.0).ends[1] < 1
+    assert found.ratio(case, 8.0).ends[0] > 1
+    told = findings(found)[1]
+    assert told == (
+        "favor, 1,024 features: beats uniform weights at norm 3; worse than doing nothing at "
+        "norm 8."
+    )
+
+
+def test_orthogonal_sines_are_better() -> None:
+    settings = ErrorSettings(
+        tokens=32, head_dim=16, head_dims=(16,), features=(64,), norms=(1.0,), seeds=4
+    )
+    found = Errors(measure_errors(["fourier"], settings), ["fourier"], settings)
+    case = found.random[0]
+    other = Case("fourier", 64, False)
+    assert found.ratio(case, 1.0, other=other).ends[1] < 0.6
+    assert found.ratio(other, 1.0, other=case).ends[0] > 1
+
+
+# What is measured
+
+
+def test_every_case_at_every_norm_size_and_seed() -> None:
+    rows = measure_errors(["favor", "hard"], SMALL)
+    names = {row.case.name for row in rows}
+    assert names == {
+        UNIFORM, "hard", "favor, 4 features", "favor, 6 features",
+        "favor, 4 features, independent", "favor, 6 features, independent",
+    }  # fmt: skip
+    assert {row.head_dim for row in rows} == {3, 5}
+    for case in {row.case for row in rows}:
+        mine = [row for row in rows if row.case == case and row.head_dim == 5]
+        assert {(row.norm, row.seed) for row in mine} == {(n, s) for n in (1, 3) for s in (0, 1)}
+    swept = {row.case.features for row in rows if row.head_dim == 3 and row.case.spec == "favor"}
+    assert swept == {typical(SMALL)}
+
+
+def test_seeds_repeat_and_differ() -> None:
+    first, again = (measure_errors(["favor"], SMALL, seed=5) for _ in "ab")
+    other = measure_errors(["favor"], SMALL, seed=6)
+    assert first == again
+    assert [row.output for row in first] != [row.output for row in other]
+    one = [row.output for row in first if row.seed == 0]
+    assert one != [row.output for row in first if row.seed == 1]
+
+
+def test_draws_are_not_those_of_the_inputs() -> None:
+    """The same seed for both would make the first direction the first query."""
+    inputs = Inputs.of(SMALL, 5, seed=0)
+    draws = gaussian_draws(4, 5, inputs.draws, False)
+    assert distance(draws[0] / draws[0].norm(), inputs.q[0, 0, 0]) > 0.1
+
+
+def test_a_mechanism_with_features_in_its_text_is_not_swept() -> None:
+    assert sweeps("favor", "features")
+    assert not sweeps("favor:features=32", "features")
+    assert not sweeps("elu", "features")
+    assert cases_of("favor:features=32", SMALL, swept=True) == [Case("favor:features=32")]
+    case = Case("favor:beta=0.5", 8, True)
+    made = create_mechanism("favor", head_dim=4, heads=1, features=8, beta=0.5, orthogonal=True)
+    assert case.full_spec == "favor:beta=0.5,features=8,orthogonal=True"
+    assert made.get_buffer("draws").shape == (8, 4)
+
+
+def test_all_without_learned_parameters_take_part() -> None:
+    wanted = {name for name, kind in MECHANISMS.items() if not kind.card.learned} - {"softmax"}
+    assert {name_of(spec) for spec in measurable(())} == wanted
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ("softmax", "is what errors are measured against"),
+        ("linformer", "learned parameters"),
+        ("favour", "did you mean 'favor'"),
+        ("2*window+2*softmax", "one mechanism at a time"),
+    ],
+)
+def test_what_has_no_error_says_so(spec: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words.replace("'", ".")):
+        measurable([spec])
+
+
+# Words, of invented numbers
+
+
+def invented(ratios: dict[float, float], uniform: float = 0.4) -> Errors:
+    settings = ErrorSettings(
+        head_dim=64, head_dims=(64,), features=(256,), norms=tuple(ratios), seeds=3
+    )
+    rows = []
+    for norm, ratio in ratios.items():
+        for seed in range(3):
+            wobble = 1 + 0.01 * seed
+            rows.append(Measured(Case(UNIFORM), 64, norm, seed, uniform * wobble, uniform))
+            rows += [
+                Measured(Case("favor", 256, draws), 64, norm, seed, value, value)
+                for draws, value in ((True, ratio * uniform), (False, 2 * ratio * uniform))
+            ]
+    return Errors(rows, ["favor"], settings)
+
+
+def test_words_follow_the_numbers() -> None:
+    found = invented({1: 3.0, 2: 0.5, 3: 0.2, 4: 1.001, 8: 7.0})
+    said = findings(found)
+    assert "favor, 256 features: beats uniform weights at norms 2 to 3; worse than doing nothing " \
+        "at norms 1 and 8." in said  # fmt: skip
+    assert any("orthogonal draws have a smaller error" in each and "0.50 times" in each
+               for each in said)  # fmt: skip
+    assert advice(found)[0].startswith("From norm 1 on nothing")
+    assert advice(invented({1: 0.1, 2: 0.9}))[0] == (
+        "At norm 1: favor, 256 features within 10% of softmax."
+    )
+    assert advice(invented({1: 0.1}, uniform=0.05)) == []  # doing nothing is enough there
+    never = findings(invented({1: 2.0, 2: 3.0}))[1]
+    assert never == (
+        "favor, 256 features: never beats uniform weights; worse than doing nothing at norms 1 to "
+        "2."
+    )
+
+
+def test_one_seed_has_no_interval_but_is_told() -> None:
+    settings = ErrorSettings(tokens=8, head_dim=4, head_dims=(4,), features=(4,), norms=(1.0,),
+                             seeds=1)  # fmt: skip
+    section = error_section(measure_errors(["favor"], settings), ["favor"], settings)
+    assert section.findings
+    assert len(section.measurements) == 3
+
+
+def test_ranges_and_lists_in_words() -> None:
+    assert ranges([1, 2, 3, 4], [True, True, False, True]) == "1 to 2 and 4"
+    assert ranges([1, 2], [False, False]) == ""
+    assert joined(["a", "b", "c"]) == "a, b and c"
+    assert joined([]) == ""

@@ -1,0 +1,327 @@
+"""A bench's report: its JSON read back and never trusted, the terminal, Markdown, the commands."""
+
+from __future__ import annotations
+
+import copy
+import io
+import json
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from attnlab.bench import bench
+from attnlab.bench.markdown import as_table, markdown
+from attnlab.bench.reading import read_report, report_of
+from attnlab.bench.results import Drawn, Report, Section, Table, report_json
+from attnlab.bench.running import KINDS
+from attnlab.bench.settings import QUICK, CostSettings, ErrorSettings, made
+from attnlab.bench.terminal import print_report
+from attnlab.charts.plots import Bars, Heatmap, Plot
+from attnlab.charts.terminal_heatmap import heatmap, short
+from tests.bench_reports import hostile, made_up, ratio_map
+from tests.commands import run
+
+# JSON
+
+
+@pytest.mark.parametrize("report", [made_up(), hostile(), Report([], {}, {})])
+def test_a_report_read_back_is_the_same(report: Report, tmp_path: Path) -> None:
+    raw = report_json(report)
+    text = json.dumps(raw, allow_nan=False)
+    path = tmp_path / "a.json"
+    path.write_text(text)
+    assert report_json(read_report(path)) == raw
+    assert read_report(path).sections[:1] == report_of(raw).sections[:1]
+
+
+def test_what_is_not_finite_survives() -> None:
+    found = report_of(json.loads(json.dumps(report_json(made_up()))))
+    drawn = found.sections[0].parts[0]
+    assert isinstance(drawn, Drawn)
+    assert isinstance(drawn.plot, Heatmap)
+    assert drawn.plot.values[2][4] == math.inf
+    assert drawn.plot.values[1][4] is None
+
+
+def places(raw: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Every place in the JSON."""
+    inner = (
+        raw.items() if isinstance(raw, dict) else enumerate(raw) if isinstance(raw, list) else ()
+    )
+    return [path, *(each for key, value in inner for each in places(value, (*path, key)))]
+
+
+RAW = report_json(made_up())
+PLACES = places(RAW)[1:]
+STRANGE: st.SearchStrategy[Any] = st.sampled_from(
+    [None, True, -1, 0, 1.5, 10**400, "x", "\ud800", "inf", [], [[]], [None], {}, {"kind": "lines"},
+     {"value": []}, "x" * 5000]
+)  # fmt: skip
+
+
+def refusal(raw: Any) -> str:
+    """Why it is no report; empty if it is one."""
+    try:
+        report_of(raw)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+@given(st.sampled_from(PLACES), STRANGE)
+def test_no_strange_value_anywhere_is_more_than_a_line(place: tuple[Any, ...], value: Any) -> None:
+    """It is refused in one line, or what was read can be drawn in every way."""
+    raw = copy.deepcopy(RAW)
+    at = raw
+    for key in place[:-1]:
+        at = at[key]
+    at[place[-1]] = value
+    if problem := refusal(raw):
+        assert "\n" not in problem
+        return
+    report = report_of(raw)
+    print_report(report, Console(file=io.StringIO(), width=80))
+    assert markdown(report)
+    json.dumps(report_json(report), allow_nan=False)
+
+
+@given(st.sampled_from([place for place in PLACES if isinstance(place[-1], str)]))
+def test_what_is_missing_is_refused_or_not_needed(place: tuple[Any, ...]) -> None:
+    raw = copy.deepcopy(RAW)
+    at = raw
+    for key in place[:-1]:
+        at = at[key]
+    del at[place[-1]]
+    free = {"settings", "measurements", "machine", "versions"} & set(place[:-1])
+    optional = place[-1] in ("low", "high", "centre", "value") or free
+    problem = refusal(raw)
+    assert "\n" not in problem
+    assert problem or optional or place[-1] in ("x", "y"), place  # x or y of a mark
+
+
+WRONG = {
+    "not JSON": ("{", "is not JSON"),
+    "no object": ("[]", "is no report"),
+    "another format": ('{"format": "attnlab-claims"}', "is no report"),
+    "another version": ('{"format": "attnlab-bench", "version": 2}', "has version 2; this attnlab"),
+    "NaN": ('{"format": "attnlab-bench", "version": NaN}', "is not JSON"),
+    "deep": ("[" * 100_000, "is not JSON"),
+    "bytes": ("\x00\x01", "is not JSON"),
+}
+
+
+@pytest.mark.parametrize("name", list(WRONG))
+def test_a_file_that_is_none(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text, words = WRONG[name]
+    path = tmp_path / "a.json"
+    path.write_text(text)
+    code, out, err = run(f"bench show {path}", capsys)
+    assert (code, out) == (2, "")
+    assert words in err
+    assert err.count("\n") == 1
+
+
+def test_neither_folder_nor_pipe_is_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for name, words in ((".", "is no file"), ("pipe", "is no file"), ("no", "is not there")):
+        code, out, err = run(f"bench show {tmp_path / name}", capsys)
+        assert (code, out) == (2, "")
+        assert words in err
+
+
+def test_tables_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(ValueError, match="a row of 1 cells under a header of 2"):
+        Table("t", ["a", "b"], [["x"]])
+
+
+# The terminal and Markdown
+
+
+def printed(report: Report, width: int = 100, **options: Any) -> str:
+    console = Console(file=io.StringIO(), width=width, **options)
+    print_report(report, console)
+    return console.file.getvalue()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_everything_is_printed_at_any_width(width: int) -> None:
+    text = printed(made_up(), width)
+    assert max(map(len, text.splitlines())) <= width
+    for wanted in ("favor, 256", "What to use", "Where features beat", "softmax", "processor"):
+        assert wanted in text
+    assert "gpu" not in text  # not known
+
+
+def test_a_hostile_report_stays_text() -> None:
+    text = printed(hostile())
+    assert "\x1b" not in text
+    assert "\x00" not in text
+    assert "\u202e" not in text
+    assert "</script>" in text
+
+
+def test_a_map_has_its_numbers_and_colours() -> None:
+    lines = heatmap(ratio_map(), width=80)
+    text = [line.plain for line in lines]
+    assert text[0].split() == ["features", "0.5", "1", "2", "4", "8"]
+    assert text[1].split() == ["16", "0.01", "0.04", "0.16", "0.64", "2.56"]
+    assert text[2].split()[-1] == "-"
+    assert text[3].split()[-1] == "inf"
+    styles = [str(span.style) for span in lines[1].spans]
+    blue, orange = (tuple(map(int, each[len("white on rgb("):-1].split(",")))
+                    for each in (styles[0], styles[-1]))  # fmt: skip
+    assert blue[2] > blue[0]
+    assert orange[0] > orange[2]
+    cut = [line.plain for line in heatmap(ratio_map(), width=30)]
+    assert cut[-1].endswith("norm |q~ (1 more column does not fit)")
+
+
+def test_short_numbers() -> None:
+    numbers = (0.0, 0.01234, 1.2345, 99.94, 1234.5, 123456.0, 1e-7, math.inf)
+    assert [short(each) for each in numbers] == [
+        "0", "0.0123", "1.23", "99.9", "1,234", "1e5", "1e-7", "inf"
+    ]  # fmt: skip
+
+
+def test_markdown_has_every_table_and_map_once() -> None:
+    text = markdown(made_up(), level=3)
+    assert text.count("\n### ") + text.startswith("### ") == 3
+    assert "| 16 | 0.01 | 0.04 | 0.16 | 0.64 | 2.56 |" in text
+    assert "| favor | 5.25 | 40 | 0.97 (0.90 to 1.04) | 1,500 | 8% |" in text
+    assert "Time by length: causal" not in text  # its table says the same
+    assert "**Error by features**" in text
+    assert "| 0 | window:window=64 |" in text
+    for line in text.splitlines():
+        assert not line.startswith("|") or line.count("|") - line.count("\\|") > 2
+
+
+def test_drawings_as_tables() -> None:
+    parts = [part for part in made_up().sections[0].parts if isinstance(part, Drawn)]
+    kinds = {type(part.plot): as_table(part) for part in reversed(parts)}
+    assert set(kinds) == {Plot, Bars, Heatmap}
+    assert kinds[Heatmap].rows[0][1:] == list(ratio_map().values[0])
+    assert [row[0] for row in kinds[Plot].rows] == ["softmax", "favor", "window"]
+
+
+# Python
+
+
+def test_bench_from_python() -> None:
+    report = bench(
+        ["error", "decode"], mechanisms=["favor", "linformer"], quick=True, tokens=16, seeds=2,
+        head_dims=(8,), head_dim=8, features=(4, 8), positions=(4, 8), rounds=1,
+    )  # fmt: skip
+    assert [section.name for section in report.sections] == ["error", "decode"]
+    names = {row["mechanism"] for row in report.sections[0].measurements}
+    assert names == {"favor", "uniform weights"}  # linformer is learned, and not causal
+    assert report_json(report_of(report_json(report))) == report_json(report)
+    assert report.machine["threads"] == 1
+
+
+def test_bench_all_kinds_are_known() -> None:
+    with pytest.raises(ValueError, match="no bench 'taste'"):
+        bench(["taste"])  # type: ignore[list-item]
+    assert KINDS == ("error", "speed", "memory", "decode")
+
+
+def test_settings_that_are_given_win_over_quick() -> None:
+    found = made(ErrorSettings, True, {"seeds": 7, "lengths": (1, 2)})
+    assert (found.seeds, found.tokens) == (7, QUICK[ErrorSettings]["tokens"])
+    assert made(CostSettings, False, {"lengths": (64, 32, 64)}).lengths == (32, 64)
+
+
+# The commands
+
+
+def test_the_error_command_writes_everything(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    small = "--tokens 16 --head-dim 8 --head-dims 8 --features 4 8 --norms 1 4 --seeds 2"
+    files = f"--json {tmp_path}/a.json --html {tmp_path}/a.html --markdown {tmp_path}/a.md"
+    code, out, err = run(f"bench error --mechanisms favor elu {small} {files}", capsys)
+    assert (code, err) == (0, "")
+    assert "favor, 8 features:" in out
+    report = read_report(tmp_path / "a.json")
+    assert report.sections[0].settings["norms"] == [1, 4]
+    assert "favor, 8 features" in (tmp_path / "a.md").read_text()
+    assert '"attnlab-bench"' in (tmp_path / "a.html").read_text()
+    code, again, err = run(f"bench show {tmp_path}/a.json --markdown {tmp_path}/b.md", capsys)
+    assert (code, err) == (0, "")
+    assert (tmp_path / "b.md").read_text() == (tmp_path / "a.md").read_text()
+    assert again.splitlines()[:5] == out.splitlines()[:5]
+
+
+@pytest.mark.parametrize("kind", ["speed", "memory", "decode"])
+def test_the_cost_commands(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    sizes = "--positions 8 16" if kind == "decode" else "--lengths 64 128"
+    code, out, err = run(
+        f"bench {kind} --quick --mechanisms elu window:window=8 --heads 1 --head-dim 8 "
+        f"--rounds 1 {sizes}",
+        capsys,
+    )
+    assert (code, err) == (0, "")
+    for wanted in ("softmax", "elu", "window:window=8", "exponent"):
+        assert wanted in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("error --mechanisms favour", "did you mean 'favor'"),
+        ("error --mechanisms linformer", "learned parameters"),
+        ("error --mechanisms softmax", "is what errors are measured against"),
+        ("error --mechanisms favor:fetures=3", "no option 'fetures'"),
+        ("error --norms 0", "--norms 0: give numbers above 0"),
+        ("error --norms nan", "--norms nan"),
+        ("error --features 3", "--features 3: give even numbers"),
+        ("error --seeds 0", "--seeds 0: give 1 or more"),
+        ("speed --lengths 64", "--lengths 64: give 2 or more"),
+        ("speed --lengths 4 8", "--lengths 4 8: give 16 or more"),
+        ("speed --threads 0", "--threads 0: give 1 or more"),
+        ("speed --mechanisms 2*elu+1*favor", "one mechanism at a time"),
+        ("decode --mechanisms linformer", "no causal form"),
+        ("all --mechanisms favour", "did you mean 'favor'"),
+        ("error --quick --html {folder}", "is a folder"),
+        ("error --quick --json {folder}", "is a folder"),
+        ("error --quick --json {folder}/no/a.json", "there is no folder"),
+        ("error --quick --html {folder}/a.txt", "NAME.html"),
+        ("taste", "taste"),
+        ("show", "REPORT"),
+    ],
+)
+def test_mistakes_are_one_line(
+    arguments: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = run(f"bench {arguments.format(folder=tmp_path)}", capsys)
+    assert (code, out) == (2, ""), err
+    assert words in err
+    assert err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_command_line_waits_for_no_torch() -> None:
+    program = "import sys, attnlab.cli.bench; assert 'torch' not in sys.modules"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_an_interrupt_leaves_no_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> Section:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("attnlab.bench.running.measure_errors", interrupted)
+    code, _, _ = run(f"bench error --json {tmp_path}/a.json --html {tmp_path}/a.html", capsys)
+    assert code == 130
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,127 @@
+import { expect, test } from 'vitest';
+import { contrast } from '../colour';
+import { theme } from '../theme';
+import {
+  cellAt,
+  cellColour,
+  colourAt,
+  inkOn,
+  legendOf,
+  readHeatmap,
+  readout,
+  scaleOf,
+  shareOf,
+  stepped,
+  told,
+  type Heatmap,
+} from './heat';
+
+const raw = (more: object = {}): object => ({
+  kind: 'heatmap',
+  x: 'norm',
+  y: 'features',
+  z: 'ratio',
+  columns: ['1', '2', '4'],
+  rows: ['16', '64'],
+  values: [
+    [0.25, 1, 8],
+    [0, null, 'inf'],
+  ],
+  log: true,
+  centre: 1,
+  names: [],
+  texts: [],
+  ...more,
+});
+const map = (more: object = {}): Heatmap => {
+  const found = readHeatmap(raw(more));
+  if (!found) throw new Error('no map');
+  return found;
+};
+
+test('what is no map is none, and a wrong shape too', () => {
+  expect(readHeatmap({ ...raw(), kind: 'lines' })).toBeNull();
+  expect(readHeatmap(raw({ values: [[1, 2, 3]] }))).toBeNull();
+  expect(readHeatmap(raw({ values: [[1, 2], [1, 2]] }))).toBeNull();
+  expect(readHeatmap([])).toBeNull();
+  expect(map().values).toEqual([
+    [0.25, 1, 8],
+    [0, null, Infinity],
+  ]);
+});
+
+test('around a centre both sides reach as far, at most ten times', () => {
+  const scale = scaleOf(map());
+  expect(scale.low).toBeCloseTo(1 / 8, 12);
+  expect(scale.high).toBeCloseTo(8, 12);
+  expect(shareOf(scale, 1)).toBeCloseTo(0.5, 12);
+  expect(shareOf(scale, 0.25)).toBeCloseTo((Math.log(0.25) + Math.log(8)) / (2 * Math.log(8)), 12);
+  expect(shareOf(scale, 0)).toBe(0);
+  expect(shareOf(scale, Infinity)).toBe(1);
+  const wide = scaleOf(map({ values: [[1e-5, 1, 1e9], [1, 1, 1]] }));
+  expect([wide.low, wide.high]).toEqual([0.1, 10]);
+});
+
+test('without a centre the colours go from the least to the most', () => {
+  const scale = scaleOf(map({ log: false, centre: null, values: [[2, 4, 6], [3, null, 10]] }));
+  expect(scale).toEqual({ low: 2, high: 10, log: false, centre: null });
+  expect(shareOf(scale, 4)).toBeCloseTo(0.25, 12);
+  const alike = scaleOf(map({ log: false, centre: null, values: [[5, 5, 5], [5, 5, 5]] }));
+  expect(alike.low).toBeLessThan(5);
+  expect(alike.high).toBeGreaterThan(5);
+  const empty = scaleOf(map({ values: [[null, null, null], [null, null, null]] }));
+  expect(empty.high).toBeGreaterThan(empty.low);
+});
+
+test('better is blue and worse is orange, in both modes', () => {
+  const scale = scaleOf(map());
+  for (const mode of ['light', 'dark'] as const) {
+    const [low, high] = [0.13, 7.9].map((value) => colourAt(scale, value, theme(mode)));
+    const blue = (hex: string): number => parseInt(hex.slice(5), 16) - parseInt(hex.slice(1, 3), 16);
+    expect(blue(low)).toBeGreaterThan(40);
+    expect(blue(high)).toBeLessThan(-40);
+    expect(colourAt(scale, 1, theme(mode))).toBe(theme(mode).colour('page'));
+    for (const value of [0.13, 0.3, 0.8, 1, 1.5, 3, 7.9]) {
+      const ground = colourAt(scale, value, theme(mode));
+      expect(contrast(ground, inkOn(ground))).toBeGreaterThan(4.4);
+    }
+  }
+});
+
+test('names have colours of their own', () => {
+  const named = map({ names: ['window', 'softmax'], values: [[0, 1, 0], [1, 1, null]] });
+  const scale = scaleOf(named);
+  expect(cellColour(named, scale, 0, theme('light'))).toBe(theme('light').colour('head0'));
+  expect(cellColour(named, scale, 1, theme('light'))).toBe(theme('light').colour('head1'));
+  expect(cellColour(named, scale, null, theme('light'))).toBe(theme('light').colour('card'));
+  expect(told(named, 1)).toBe('softmax');
+  expect(told(named, 7)).toBe('–');
+});
+
+test('keys move through the cells and stop at the edges', () => {
+  const found = map();
+  expect(stepped('ArrowRight', null, found)).toEqual({ row: 0, column: 0 });
+  expect(stepped('ArrowRight', { row: 0, column: 2 }, found)).toEqual({ row: 0, column: 2 });
+  expect(stepped('ArrowDown', { row: 0, column: 2 }, found)).toEqual({ row: 1, column: 2 });
+  expect(stepped('ArrowUp', { row: 0, column: 2 }, found)).toEqual({ row: 0, column: 2 });
+  expect(stepped('Home', { row: 1, column: 2 }, found)).toEqual({ row: 1, column: 0 });
+  expect(stepped('PageUp', { row: 1, column: 2 }, found)).toEqual({ row: 0, column: 2 });
+  expect(stepped('Escape', { row: 1, column: 2 }, found)).toBeNull();
+  expect(stepped('toString', { row: 1, column: 2 }, found)).toBeUndefined();
+});
+
+test('a place of the canvas is a cell, and a cell is told', () => {
+  const found = map({ texts: [['a', 'b', 'c'], ['d', 'e', 'f']] });
+  expect(cellAt(found, 0.99, 0.51)).toEqual({ row: 1, column: 2 });
+  expect(cellAt(found, 1, 0.5)).toBeNull();
+  expect(cellAt(found, NaN, 0.5)).toBeNull();
+  expect(readout(found, { row: 0, column: 2 })).toBe('features 16, norm 4: 8; c');
+  expect(readout(found, { row: 1, column: 1 })).toBe('features 64, norm 2: –; e');
+});
+
+test('the legend is round at its ends and the centre', () => {
+  const stops = legendOf(scaleOf(map({ values: [[1e-5, 1, 1e9], [1, 1, 1]] })));
+  expect(stops.map((each) => each.text)).toEqual(['≤ 0.1', '1', '≥ 10']);
+  const plain = legendOf(scaleOf(map({ log: false, centre: null, values: [[2, 4, 6], [3, null, 10]] })));
+  expect(plain.map((each) => each.text)).toEqual(['2', '6', '10']);
+});
