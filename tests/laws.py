@@ -18,6 +18,7 @@ from torch import Tensor
 from attnlab import MECHANISMS, Mask, Mechanism, create_mechanism
 from attnlab.create import create_attention
 from attnlab.mechanism import repeat_heads
+from attnlab.mechanisms.kernel import Kernel
 
 TOLERANCE = 1e-10
 HEAD_DIM, HEADS, VALUE_DIM, MAX_LENGTH = 5, 6, 7, 40
@@ -35,11 +36,15 @@ def all_trials() -> Iterator[tuple[str, dict[str, Any]]]:
     for name, kind in MECHANISMS.items():
         for options in kind.trials:
             yield name, dict(options)
+            if issubclass(kind, Kernel):  # has a second path, which all laws hold on too
+                yield name, {**options, "torch": True}
     for groups in GROUPS:
         yield groups, {}
 
 
 def build(name: str, options: dict[str, Any], seed: int = 0) -> Mechanism:
+    options = dict(options)
+    in_torch = options.pop("torch", False)
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         sizes: dict[str, Any] = {"head_dim": HEAD_DIM, "heads": HEADS}
@@ -50,6 +55,8 @@ def build(name: str, options: dict[str, Any], seed: int = 0) -> Mechanism:
             mechanism = create_attention(name, **sizes, max_length=MAX_LENGTH).double()
         for parameter in mechanism.parameters():  # tables of about zero would hide mistakes
             torch.nn.init.normal_(parameter)
+    if isinstance(mechanism, Kernel):
+        mechanism.use_compiled = not in_torch
     return mechanism
 
 

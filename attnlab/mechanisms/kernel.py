@@ -15,6 +15,7 @@ from torch import Tensor
 from attnlab.checks import check_read, check_size
 from attnlab.mask import Mask
 from attnlab.mechanism import Mechanism, full_precision, repeat_heads
+from attnlab.mechanisms import compiled
 from attnlab.mechanisms.blocks import collect, spread
 from attnlab.mechanisms.scan import (
     EMPTY,
@@ -27,7 +28,7 @@ from attnlab.mechanisms.scan import (
 )
 from attnlab.state import State, advance
 
-Chunk = Annotated[int, "tokens computed at once in the causal forward; changes the speed alone"]
+Chunk = Annotated[int, "tokens at once in the causal forward where no C kernel runs; speed alone"]
 CHUNK = 64
 
 
@@ -41,6 +42,9 @@ class KernelState(State):
 
 class Kernel(Mechanism):
     """Subclasses define `phi`."""
+
+    use_compiled = True
+    """False: computed in PyTorch alone, to compare."""
 
     def __init__(
         self, *, head_dim: int, heads: int, max_length: int | None = None, chunk: Chunk = CHUNK
@@ -116,16 +120,23 @@ class Kernel(Mechanism):
     def _compute(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
         if not mask.causal:
             return self._read(q, *self._sums(k, v, mask.keys, None))
-        (B, H, T, _), S = q.shape, k.shape[2]
-        query = self.features(spread(q, S, mask)).flatten()
-        key = self.features(repeat_heads(k, H), mask.keys).flatten()
-        value = repeat_heads(v, H).to(key.log.dtype).flatten(0, 1)
-        out = causal_scan(query, key, value, self.chunk).view(B, H, S, v.shape[3])
+        (_, H, T, _), S = q.shape, k.shape[2]
+        query = self.features(spread(q, S, mask))
+        key = self.features(repeat_heads(k, H), mask.keys)
+        out = self._scan(query, key, repeat_heads(v, H).to(key.log.dtype))  # (B, H, S, M)
         out = collect(out, T, mask)
+        if mask.from_zero and T <= S:
+            return out
         late = (mask.positions(T, q.device) >= S)[:, None, :, None]  # beyond the last key
         if not bool(late.any()):
             return out
         return torch.where(late, self._read(q, *self._sums(k, v, mask.keys, None)), out)
+
+    def _scan(self, query: Features, key: Features, value: Tensor) -> Tensor:
+        if self.use_compiled and compiled.serves(value):
+            return compiled.causal(query, key, value)
+        out = causal_scan(query.flatten(), key.flatten(), value.flatten(0, 1), self.chunk)
+        return out.view(value.shape)
 
     def absorb(
         self, k: Tensor, v: Tensor, keys: Tensor | None = None, state: State | None = None
@@ -154,21 +165,26 @@ class Kernel(Mechanism):
     ) -> tuple[Tensor, Tensor]:
         """The state's `sums` and `peak` after these keys."""
         key = self.features(k, keys)  # (B, G, S, C)
-        value = with_one(v.to(key.log.dtype))  # (B, G, S, M+1)
-        if k.shape[2]:
-            top = key.log.detach().amax(2, keepdim=True).clamp(min=EMPTY)  # (B, G, 1, C)
+        value = v.to(key.log.dtype)
+        if self.use_compiled and compiled.serves(value):
+            sums, top = compiled.sums(key, value)
         else:
-            top = key.log.new_full((*k.shape[:2], 1, key.log.shape[-1]), EMPTY)
+            if k.shape[2]:
+                top = key.log.detach().amax(2, keepdim=True).clamp(min=EMPTY)  # (B, G, 1, C)
+            else:
+                top = key.log.new_full((*k.shape[:2], 1, key.log.shape[-1]), EMPTY)
+            sums = key.over(top).mT @ with_one(value)  # (B, G, C, M+1)
         if state is None:
-            return key.over(top).mT @ value, top
-        top = torch.maximum(top, state.peak)
-        carried = (state.peak - top).exp().mT * state.sums
-        return carried + key.over(top).mT @ value, top
+            return sums, top
+        peak = torch.maximum(top, state.peak)
+        return (state.peak - peak).exp().mT * state.sums + (top - peak).exp().mT * sums, peak
 
     @full_precision
     def _read(self, q: Tensor, sums: Tensor, peak: Tensor) -> Tensor:
         (B, H, T, D), (_, G, _, columns) = q.shape, sums.shape
         query = self.features(q.reshape(B, G, H // G * T, D))  # the heads of a group read one state
+        if self.use_compiled and compiled.serves(sums):
+            return compiled.read(query, sums, peak).view(B, H, T, columns - 1)
         sight = query.log + peak
         reference = sight.detach().amax(-1, keepdim=True).clamp(min=EMPTY)
         both = Features(query.sign, sight).over(reference) @ sums  # (B, G, H/G*T, M+1)
