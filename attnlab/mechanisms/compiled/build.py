@@ -24,7 +24,15 @@ from attnlab.files import write_whole
 
 SWITCH = "ATTNLAB_COMPILED"
 SOURCES = Path(__file__).parent
-FLAGS = ["-O3", "-std=gnu11", "-ffp-contract=fast", "-fno-math-errno", "-fPIC", "-shared"]
+FLAGS = [
+    "-O2",
+    "-ftree-vectorize",
+    "-std=gnu11",
+    "-ffp-contract=fast",
+    "-fno-math-errno",
+    "-fPIC",
+    "-shared",
+]
 # this machine's own instructions: clang on ARM knows the second spelling alone
 TARGETS = (["-march=native"], ["-mcpu=native"], [])
 PATIENCE = 300  # seconds; it takes about 5

@@ -60,29 +60,29 @@ static void F(fade_turned)(REAL *restrict state, const REAL *restrict decay, int
             for (int64_t i = 0; i < WIDE; i++) state[c * P + p * WIDE + i] *= decay[c + i];
 }
 
-static inline void F(place_key)(const F(causal) *r, int64_t t, const REAL *peak, int64_t slot) {
+static hot void F(place_key)(const F(causal) *r, int64_t t, const REAL *peak, int64_t slot) {
     F(key_size)(&r->key, t, peak, r->k_size + slot * r->CP);
     if (r->key.sign) F(signed_value)(&r->key, t, r->k_size + slot * r->CP, r->k + slot * r->CP);
 }
 
-static inline void F(place_query)(const F(causal) *r, int64_t t, const REAL *peak, int64_t slot) {
+static hot void F(place_query)(const F(causal) *r, int64_t t, const REAL *peak, int64_t slot) {
     F(query_size)(&r->query, t, peak, r->q_size + slot * r->CP);
     if (r->query.sign) F(signed_value)(&r->query, t, r->q_size + slot * r->CP, r->q + slot * r->CP);
 }
 
-static inline void F(place_value)(const F(causal) *r, int64_t t, int64_t slot) {
+static hot void F(place_value)(const F(causal) *r, int64_t t, int64_t slot) {
     REAL *v = r->v + slot * r->VP;
     F(lay)(v, r->value + t * r->value_step, r->M, r->VP, 0);
     v[r->M] = 1;
 }
 
-static inline void F(place_gradient)(const F(causal) *r, int64_t t, int64_t slot) {
+static hot void F(place_gradient)(const F(causal) *r, int64_t t, int64_t slot) {
     F(ratio_gradient)(r->g + slot * r->VP, r->grad + t * r->grad_step, r->out + t * r->out_step,
                       r->M, r->VP, r->bottom[t]);
 }
 
 /* Token t, of the chunk that comes next. */
-static inline void F(fetch_token)(const F(causal) *r, int64_t t) {
+static hot void F(fetch_token)(const F(causal) *r, int64_t t) {
     if (t < 0 || t >= r->T) return;
     F(fetch_side)(&r->key, t, t + 1);
     F(fetch_side)(&r->query, t, t + 1);

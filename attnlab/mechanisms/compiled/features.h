@@ -13,7 +13,7 @@ typedef struct {
     REAL *spare; /* a padded row */
 } F(side);
 
-static inline REAL *F(at)(const Array *array, int64_t b, int64_t h) {
+static hot REAL *F(at)(const Array *array, int64_t b, int64_t h) {
     if (!array->data) return NULL;
     return (REAL *)array->data + b * array->batch + h * array->head;
 }
@@ -27,7 +27,7 @@ static F(side) F(one_side)(const Sizes *sizes, const Array *sign, const Array *l
 
 /* Bring these tokens nearer while the processor is busy with others: it does not guess by itself
  * where the next chunk of each array lies. */
-static inline void F(fetch)(const REAL *from, int64_t step, int64_t numbers, int64_t first,
+static hot void F(fetch)(const REAL *from, int64_t step, int64_t numbers, int64_t first,
                             int64_t last) {
     if (!from || last <= first) return;
     const int64_t line = 64 / sizeof(REAL);
@@ -35,20 +35,20 @@ static inline void F(fetch)(const REAL *from, int64_t step, int64_t numbers, int
         for (int64_t i = 0; i < numbers; i += line) __builtin_prefetch(from + t * step + i, 0, 2);
 }
 
-static inline void F(fetch_side)(const F(side) *side, int64_t first, int64_t last) {
+static hot void F(fetch_side)(const F(side) *side, int64_t first, int64_t last) {
     F(fetch)(side->log, side->log_step, side->logs, first, last);
     F(fetch)(side->sign, side->sign_step, side->C, first, last);
 }
 
 /* n numbers to a padded row. */
-static inline void F(lay)(REAL *restrict row, const REAL *restrict from, int64_t n, int64_t padded,
+static hot void F(lay)(REAL *restrict row, const REAL *restrict from, int64_t n, int64_t padded,
                           REAL rest) {
     memcpy(row, from, (size_t)n * sizeof(REAL));
     for (int64_t i = n; i < padded; i++) row[i] = rest;
 }
 
 /* C numbers, each its own or all the same one, as a padded row: the very row where that fits. */
-static inline const REAL *F(row)(const REAL *from, const F(side) *side, REAL rest) {
+static hot const REAL *F(row)(const REAL *from, const F(side) *side, REAL rest) {
     if (side->logs == side->padded) return from;
     if (side->logs == side->C) {
         F(lay)(side->spare, from, side->C, side->padded, rest);
@@ -59,12 +59,12 @@ static inline const REAL *F(row)(const REAL *from, const F(side) *side, REAL res
     return side->spare;
 }
 
-static inline const REAL *F(logs)(const F(side) *side, int64_t t) {
+static hot const REAL *F(logs)(const F(side) *side, int64_t t) {
     return F(row)(side->log + t * side->log_step, side, NOTHING);
 }
 
 /* No key of these tokens stands so far above the peak that it must be moved. */
-static inline int F(calm)(const F(side) *key, int64_t first, int64_t n, const REAL *peak) {
+static int F(calm)(const F(side) *key, int64_t first, int64_t n, const REAL *peak) {
     F(bits) above = {0};
     for (int64_t t = first; t < first + n; t++) {
         const REAL *log = F(logs)(key, t);
@@ -92,14 +92,14 @@ static int F(raise)(const F(side) *key, int64_t t, REAL *restrict peak, REAL *re
 }
 
 /* |phi(k)| of token t, sign aside. */
-static inline void F(key_size)(const F(side) *key, int64_t t, const REAL *restrict peak,
+static hot void F(key_size)(const F(side) *key, int64_t t, const REAL *restrict peak,
                                REAL *restrict size) {
     const REAL *log = F(logs)(key, t);
     for (int64_t c = 0; c < key->padded; c += LANES)
         F(store)(size + c, F(exp)(F(load)(log + c) - F(load)(peak + c)));
 }
 
-static inline void F(query_size)(const F(side) *query, int64_t t, const REAL *restrict peak,
+static hot void F(query_size)(const F(side) *query, int64_t t, const REAL *restrict peak,
                                  REAL *restrict size) {
     const REAL *log = F(logs)(query, t);
     F(vec) best = F(all)(EMPTY);
@@ -114,7 +114,7 @@ static inline void F(query_size)(const F(side) *query, int64_t t, const REAL *re
 }
 
 /* phi from its size: the same without signs. Padding is 0 either way. */
-static inline void F(signed_value)(const F(side) *side, int64_t t, const REAL *size, REAL *value) {
+static hot void F(signed_value)(const F(side) *side, int64_t t, const REAL *size, REAL *value) {
     if (!side->sign) {
         if (value != size) memcpy(value, size, (size_t)side->padded * sizeof(REAL));
         return;
@@ -125,7 +125,7 @@ static inline void F(signed_value)(const F(side) *side, int64_t t, const REAL *s
 }
 
 /* d log and d sign of token t from d phi and |phi|. */
-static inline void F(feature_gradients)(const F(side) *side, int64_t t, REAL *restrict grad,
+static hot void F(feature_gradients)(const F(side) *side, int64_t t, REAL *restrict grad,
                                         const REAL *restrict size, REAL *restrict d_sign,
                                         REAL *restrict d_log) {
     const int64_t C = side->C;
@@ -146,7 +146,7 @@ static inline void F(feature_gradients)(const F(side) *side, int64_t t, REAL *re
 }
 
 /* row / bottom, and 0 where bottom is 0; a reciprocal of the tiniest would overflow. */
-static inline void F(divide)(REAL *to, const REAL *row, int64_t n, REAL bottom) {
+static hot void F(divide)(REAL *to, const REAL *row, int64_t n, REAL bottom) {
     if (bottom > (REAL)1e-30 || bottom < (REAL)-1e-30 || bottom != bottom) {
         const REAL inverse = 1 / bottom;
         for (int64_t m = 0; m < n; m++) to[m] = row[m] * inverse;
@@ -158,7 +158,7 @@ static inline void F(divide)(REAL *to, const REAL *row, int64_t n, REAL bottom) 
 }
 
 /* d (numerators, denominator) of token t, a padded row: grad / bottom and -(grad . out) / bottom. */
-static inline void F(ratio_gradient)(REAL *restrict to, const REAL *restrict grad,
+static hot void F(ratio_gradient)(REAL *restrict to, const REAL *restrict grad,
                                      const REAL *restrict out, int64_t M, int64_t padded,
                                      REAL bottom) {
     F(lay)(to, grad, M, padded, 0);

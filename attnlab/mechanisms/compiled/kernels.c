@@ -38,7 +38,7 @@
  * no precision and saves nearly all moves. */
 #define MARGIN 10
 
-#define inline inline __attribute__((always_inline))
+#define hot inline __attribute__((always_inline))
 
 #include "job.h"
 

@@ -160,9 +160,7 @@ def _sums_backward(ks: Signs, kl: Tensor, value: Tensor, *rest: Tensor) -> None:
 
 THREE = "Tensor? key_sign, Tensor key_log, Tensor value"
 operator("sums", THREE, 2, _sums_room, _sums)
-operator(
-    "sums_backward", f"{THREE}, Tensor peak, Tensor sums_grad", 3, _sums_grads, _sums_backward
-)
+operator("sums_backward", f"{THREE}, Tensor peak, Tensor sums_grad", 3, _sums_grads, _sums_backward)
 
 
 def _sums_chain(

@@ -2,12 +2,12 @@
  *
  * Matrices with columns in tiles: [tile][row][WIDE], so that a tile is one piece of memory. */
 
-static inline int64_t F(padded)(int64_t n) { return (n + WIDE - 1) / WIDE * WIDE; }
+static int64_t F(padded)(int64_t n) { return (n + WIDE - 1) / WIDE * WIDE; }
 
 /* n tokens through one tile of the state (P x WIDE), in order:
  *     state[p] += a[t][p] * x[t];  y[t] = sum over p of b[t][p] * state[p]
  * Rows of a and b are lda and ldb apart, rows of x and y ldx. */
-static inline void F(scan_tile)(REAL *restrict state, int64_t P, const REAL *restrict a,
+static hot void F(scan_tile)(REAL *restrict state, int64_t P, const REAL *restrict a,
                                 int64_t lda, const REAL *restrict b, int64_t ldb,
                                 const REAL *restrict x, REAL *restrict y, int64_t ldx,
                                 const int n) {
@@ -57,7 +57,7 @@ static void F(scan)(REAL *restrict state, int64_t P, int64_t Q, const REAL *rest
 
 /* y[i] += sum over j of a[i * by_row + j * by_column] * x[j], for `rows` rows of one tile's width;
  * rows of x and y are ldx and ldy apart. */
-static inline void F(product_tile)(REAL *restrict y, int64_t ldy, const REAL *restrict a,
+static hot void F(product_tile)(REAL *restrict y, int64_t ldy, const REAL *restrict a,
                                    int64_t by_row, int64_t by_column, const REAL *restrict x,
                                    int64_t ldx, int64_t columns, const int rows) {
     F(vec) ys[2 * GROUP][2];

@@ -7,27 +7,27 @@
 typedef REAL F(vec) __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(REAL)), may_alias));
 typedef BITS F(bits) __attribute__((vector_size(VECTOR_BYTES)));
 
-static inline F(vec) F(load)(const REAL *p) { return *(const F(vec) *)p; }
-static inline void F(store)(REAL *p, F(vec) x) { *(F(vec) *)p = x; }
-static inline F(vec) F(all)(REAL x) { return x - (F(vec)){0}; }
+static hot F(vec) F(load)(const REAL *p) { return *(const F(vec) *)p; }
+static hot void F(store)(REAL *p, F(vec) x) { *(F(vec) *)p = x; }
+static hot F(vec) F(all)(REAL x) { return x - (F(vec)){0}; }
 
 /* lanes of a where the mask is set, of b elsewhere */
-static inline F(vec) F(pick)(F(bits) mask, F(vec) a, F(vec) b) {
+static hot F(vec) F(pick)(F(bits) mask, F(vec) a, F(vec) b) {
     return (F(vec))((mask & (F(bits))a) | (~mask & (F(bits))b));
 }
 
 /* the larger of both; where x is NaN, NaN */
-static inline F(vec) F(max)(F(vec) least, F(vec) x) {
+static hot F(vec) F(max)(F(vec) least, F(vec) x) {
     return F(pick)((F(bits))(least > x), least, x);
 }
 
-static inline REAL F(sum)(F(vec) x) {
+static hot REAL F(sum)(F(vec) x) {
     REAL total = 0;
     for (int64_t i = 0; i < LANES; i++) total += x[i];
     return total;
 }
 
-static inline REAL F(dot)(const REAL *a, const REAL *b, int64_t n) {
+static hot REAL F(dot)(const REAL *a, const REAL *b, int64_t n) {
     F(vec) total = {0};
     int64_t i = 0;
     for (; i + LANES <= n; i += LANES) total += F(load)(a + i) * F(load)(b + i);
@@ -36,7 +36,7 @@ static inline REAL F(dot)(const REAL *a, const REAL *b, int64_t n) {
     return F(sum)(total) + rest;
 }
 
-static inline REAL F(largest)(F(vec) x) {
+static hot REAL F(largest)(F(vec) x) {
     REAL best = x[0];
     for (int64_t i = 1; i < LANES; i++) best = x[i] > best ? x[i] : best;
     return best;
@@ -45,7 +45,7 @@ static inline REAL F(largest)(F(vec) x) {
 /* exp(x) to about one unit in the last place for x up to EXP_MOST; exactly 0 below EXP_LEAST.
  * x = n ln 2 + r with |r| <= ln(2) / 2: adding MAGIC leaves n, plus the exponent's bias, in the low
  * bits of the sum, from where a shift makes 2^n of it (0 for the least n). */
-static inline F(vec) F(exp)(F(vec) x) {
+static hot F(vec) F(exp)(F(vec) x) {
     x = F(max)(F(all)(EXP_LEAST), x);
     F(vec) shifted = x * (REAL)1.44269504088896340736 + MAGIC;
     F(vec) n = shifted - MAGIC;

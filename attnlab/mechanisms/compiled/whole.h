@@ -71,7 +71,7 @@ static void F(through)(REAL *to, int64_t ld_to, const REAL *from, int64_t ld_fro
         F(product)(to + q, ld_to, from, ld_from, 1, tiles + q * P, WIDE, n, P);
 }
 
-static inline void F(place_whole)(F(whole) *r, int64_t t, int64_t i, int query) {
+static hot void F(place_whole)(F(whole) *r, int64_t t, int64_t i, int query) {
     REAL *size = r->size + i * r->CP;
     if (query) F(query_size)(&r->side, t, r->peak, size);
     else F(key_size)(&r->side, t, r->peak, size);
