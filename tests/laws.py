@@ -18,7 +18,6 @@ from torch import Tensor
 from attnlab import MECHANISMS, Mask, Mechanism, create_mechanism
 from attnlab.create import create_attention
 from attnlab.mechanism import repeat_heads
-from attnlab.mechanisms.kernel import Kernel
 
 TOLERANCE = 1e-10
 HEAD_DIM, HEADS, VALUE_DIM, MAX_LENGTH = 5, 6, 7, 40
@@ -36,7 +35,7 @@ def all_trials() -> Iterator[tuple[str, dict[str, Any]]]:
     for name, kind in MECHANISMS.items():
         for options in kind.trials:
             yield name, dict(options)
-            if issubclass(kind, Kernel):  # has a second path, which all laws hold on too
+            if kind.compilable:  # has a second path, which all laws hold on too
                 yield name, {**options, "torch": True}
     for groups in GROUPS:
         yield groups, {}
@@ -55,8 +54,7 @@ def build(name: str, options: dict[str, Any], seed: int = 0) -> Mechanism:
             mechanism = create_attention(name, **sizes, max_length=MAX_LENGTH).double()
         for parameter in mechanism.parameters():  # tables of about zero would hide mistakes
             torch.nn.init.normal_(parameter)
-    if isinstance(mechanism, Kernel):
-        mechanism.use_compiled = not in_torch
+    mechanism.use_compiled = not in_torch
     return mechanism
 
 

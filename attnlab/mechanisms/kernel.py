@@ -43,8 +43,7 @@ class KernelState(State):
 class Kernel(Mechanism):
     """Subclasses define `phi`."""
 
-    use_compiled = True
-    """False: computed in PyTorch alone, to compare."""
+    compilable = True
 
     def __init__(
         self, *, head_dim: int, heads: int, max_length: int | None = None, chunk: Chunk = CHUNK

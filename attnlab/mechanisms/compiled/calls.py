@@ -1,40 +1,33 @@
 """Calls of the C kernels with tensors.
 
-Letters: B batch, H heads, T tokens, C features (or 1 for logs that all features of a token share),
-M value size.
+Letters: B batch, H heads, T tokens.
 """
 
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from attnlab.mechanisms.compiled.build import status
 
-ARRAYS = (  # the order of job.h
-    "query_sign",
-    "query_log",
-    "key_sign",
-    "key_log",
-    "value",
-    "out",
-    "bottom",
-    "peaks",
-    "sums",
-    "grad",
-    "query_sign_grad",
-    "query_log_grad",
-    "key_sign_grad",
-    "key_log_grad",
-    "value_grad",
-    "sums_grad",
-)
-PLACE = {name: 4 * place for place, name in enumerate(ARRAYS)}
 TYPES = {torch.float32: "float", torch.float64: "double"}
-Arrays = ctypes.c_int64 * (4 * len(ARRAYS))
-Sizes = ctypes.c_int64 * 7
+ARRAYS = 16  # the most that a kernel takes
+Arrays = ctypes.c_int64 * (4 * ARRAYS)
+Plain = int | float | bool
+
+
+class Sizes(ctypes.Structure):
+    """As in job.h."""
+
+    _fields_ = (
+        *((name, ctypes.c_int64) for name in ("B", "H", "T", "C", "M", "logs", "threads")),
+        *((name, ctypes.c_int64) for name in ("block", "columns", "causal", "window")),
+        ("scale", ctypes.c_double),
+    )
 
 
 @torch.compiler.assume_constant_result
@@ -48,20 +41,20 @@ def serves(x: Tensor) -> bool:
     return x.dtype in TYPES and x.device.type == "cpu" and ready()
 
 
-def run(kernel: str, sign: Tensor | None, log: Tensor, width: int, **arrays: Tensor | None) -> None:
-    """Call a kernel on the tokens of `log` (B, H, T, C), with values of this width."""
+def run(kernel: str, arrays: Sequence[Tensor | None], like: Tensor, **sizes: Plain) -> None:
+    """Call a kernel with its arrays in the order of job.h, on the tokens of `like` (B, H, T, _)."""
     library = status().library
     assert library is not None
-    B, H, T, logs = log.shape
-    C = logs if sign is None else sign.shape[3]
+    B, H, T = like.shape[:3]
     places = Arrays()
-    for name, x in arrays.items():
+    for place, x in enumerate(arrays):
         if x is not None and x.numel():
-            at = PLACE[name]
-            places[at : at + 4] = (x.data_ptr(), *x.stride()[:3])
-    sizes = Sizes(B, H, T, C, width, logs, torch.get_num_threads())
-    if getattr(library, f"attnlab_{kernel}_{TYPES[log.dtype]}")(sizes, places):
-        raise MemoryError(f"{kernel}: no memory for {C} features of {width} values")
+            steps = (*x.stride(), 0, 0)[:3]
+            places[4 * place : 4 * place + 4] = (x.data_ptr(), *steps)
+    given = Sizes(B=B, H=H, T=T, threads=torch.get_num_threads(), **sizes)
+    call = getattr(library, f"attnlab_{kernel}_{TYPES[like.dtype]}")
+    if call(ctypes.byref(given), places):
+        raise MemoryError(f"{kernel}: no memory to work in, for {B} x {H} x {T} tokens")
 
 
 def dense(x: Tensor) -> Tensor:
@@ -69,5 +62,6 @@ def dense(x: Tensor) -> Tensor:
     return x if x.stride(-1) == 1 or x.shape[-1] == 1 else x.contiguous()
 
 
-def maybe_dense(x: Tensor | None) -> Tensor | None:
-    return None if x is None else dense(x)
+def all_dense(inputs: Sequence[Any]) -> list[Any]:
+    """The same with dense tensors; what is no tensor stays."""
+    return [dense(x) if isinstance(x, Tensor) else x for x in inputs]

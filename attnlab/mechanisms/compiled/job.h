@@ -11,10 +11,18 @@ enum {
     GRAD, QUERY_SIGN_GRAD, QUERY_LOG_GRAD, KEY_SIGN_GRAD, KEY_LOG_GRAD, VALUE_GRAD, SUMS_GRAD
 };
 
+/* ... and in block-sparse softmax. FIT: the largest score and 1 / sum of each query. */
+enum {
+    S_QUERY, S_KEY, S_VALUE, S_OUT, S_FIT, S_REAL, S_TABLE,
+    S_GRAD, S_QUERY_GRAD, S_KEY_GRAD, S_VALUE_GRAD
+};
+
 typedef struct {
     int64_t B, H, T, C, M; /* C features, M value size */
     int64_t logs;          /* C, or 1 where all features of a token share one log */
     int64_t threads;
+    int64_t block, columns, causal, window; /* of block-sparse softmax; window 0: any distance */
+    double scale;
 } Sizes;
 
 typedef void (*Row)(const Sizes *sizes, const Array *arrays, int64_t b, int64_t h, void *scratch);

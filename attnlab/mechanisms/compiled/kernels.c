@@ -1,4 +1,4 @@
-/* Kernel attention at the speed of the machine. attnlab/mechanisms/compiled/__init__.py builds this
+/* Kernel and block-sparse attention at the speed of the machine. attnlab/mechanisms/compiled/__init__.py builds this
  * file and calls it; attnlab/mechanisms/scan.py says what it computes, in PyTorch.
  *
  * phi(x) = sign * exp(log). All sums over keys are kept relative to `peak`, per feature about the

@@ -5,3 +5,4 @@
 #include "causal.h"
 #include "whole.h"
 #include "step.h"
+#include "blocks.h"
