@@ -323,11 +323,25 @@ def check_decoding(mechanism: Mechanism, inputs: Inputs, mask: Mask) -> None:
             assert torch.equal(again, outs[t]), "an old state changed"
         return torch.cat(outs, dim=2)
 
+    def decode_spending(x: Inputs) -> Tensor:
+        """As the generator does: each state is given up for the next."""
+        state, outs = None, []
+        for t in range(x.k.shape[2]):
+            here = slice(t, t + 1)
+            keys = None if mask.keys is None else mask.keys[:, here]
+            keys = None if keys is None or bool(keys.all()) else keys
+            if state is not None:
+                state.spend()
+            state = mechanism.absorb(x.k[:, :, here], x.v[:, :, here], keys, state)
+            outs.append(mechanism.read(x.q[:, :, here], state, t))
+        return torch.cat(outs, dim=2)
+
     compare(mechanism, inputs, mask, decode, lambda x: mechanism(x.q, x.k, x.v, mask))
     with torch.no_grad():  # without gradients a growing state is written in place
         value_condition, gradient_condition = conditions(mechanism, inputs, mask)
         out = mechanism(inputs.q, inputs.k, inputs.v, mask)
         assert_same([decode(inputs)], [out], value_condition)
+        assert_same([decode_spending(inputs)], [out], value_condition)
     # states without gradients, read by queries that have them
     mine, theirs = (replace(inputs, k=inputs.k.detach(), v=inputs.v.detach()) for _ in "ab")
     mine, theirs = (replace(x, q=x.q.detach().clone().requires_grad_()) for x in (mine, theirs))

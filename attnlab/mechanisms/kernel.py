@@ -6,8 +6,8 @@ Letters: B batch, H query heads, G key heads, T queries, S keys, C features, M v
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
-from typing import Annotated
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Self
 
 import torch
 from torch import Tensor
@@ -28,6 +28,7 @@ from attnlab.mechanisms.scan import (
 )
 from attnlab.state import State, advance
 
+KEPT, SPENT, GONE = range(3)
 Chunk = Annotated[int, "tokens at once in the causal forward where no C kernel runs; speed alone"]
 CHUNK = 64
 
@@ -38,6 +39,25 @@ class KernelState(State):
 
     sums: Tensor  # (B, G, C, M+1): sum of phi(k) [v, 1], each feature divided by exp(peak)
     peak: Tensor  # (B, G, 1, C): the largest log phi(k) of each feature so far
+    use: list[int] = field(default_factory=lambda: [KEPT])
+    """[KEPT, SPENT or GONE]: a list, because a state is known by its identity."""
+
+    def spend(self) -> None:
+        self.use[0] = max(self.use[0], SPENT)
+
+    def select(self, rows: Tensor) -> Self:
+        return replace(super().select(rows), use=[KEPT])
+
+    def trim(self, lengths: Tensor) -> Self:
+        own = {"sums": self.sums.clone(), "peak": self.peak.clone()}  # either may be spent
+        return replace(super().trim(lengths), **own, use=[KEPT])
+
+    def check(self) -> None:
+        if self.use[0] == GONE:
+            raise ValueError(
+                "this state was spent, and an absorb has written over it; go on from the state "
+                "that absorb returned, or do not spend what is still needed"
+            )
 
 
 class Kernel(Mechanism):
@@ -142,6 +162,10 @@ class Kernel(Mechanism):
     ) -> State:
         k, v = self.prepare_memory(k, v, keys, state)
         known = None if state is None else self.own(state, KernelState)
+        if known is not None:
+            known.check()
+            if known.use[0] == SPENT and k.shape[2] == 1 and keys is None and self._in_place(known):
+                return self._overwrite(k, v, known)
         sums, peak = self._sums(k, v, keys, known)
         counts = advance(state, k.shape[2], keys)
         return KernelState(self.origin(k, v), **counts, sums=sums, peak=peak)
@@ -149,7 +173,20 @@ class Kernel(Mechanism):
     def read(self, q: Tensor, state: State, start: int | Tensor) -> Tensor:
         check_read(self, q, state, start)
         known = self.own(state, KernelState)
+        known.check()
         return self._read(q, known.sums, known.peak).to(q.dtype)
+
+    def _in_place(self, state: KernelState) -> bool:
+        whole = state.sums.is_contiguous() and state.peak.is_contiguous()
+        free = not torch.is_grad_enabled() and not torch.compiler.is_compiling()
+        return free and whole and self.use_compiled and compiled.serves(state.sums)
+
+    @full_precision
+    def _overwrite(self, k: Tensor, v: Tensor, state: KernelState) -> KernelState:
+        key = self.features(k)
+        compiled.absorb_in_place(key, v.to(key.log.dtype), state.sums, state.peak)
+        state.use[0] = GONE
+        return replace(state, **advance(state, 1, None), use=[KEPT])
 
     def features(self, x: Tensor, keys: Tensor | None = None) -> Features:
         """phi(x) in float32 or better; zero for padding."""

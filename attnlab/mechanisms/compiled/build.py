@@ -40,7 +40,7 @@ PATIENCE = 300  # seconds; it takes about 5
 
 @dataclass(frozen=True)
 class Status:
-    """Whether the kernels are there, and why not."""
+    """Whether the kernels are there, and why or why not."""
 
     library: ctypes.CDLL | None
     reason: str
@@ -55,10 +55,12 @@ class Status:
 def status() -> Status:
     """Builds if need be; never raises."""
     if os.environ.get(SWITCH, "1") == "0":
-        return Status(None, f"{SWITCH}=0 says so")
+        return Status(None, f"the environment says {SWITCH}=0")
     compiler = _compiler()
     if compiler is None:
-        return Status(None, "no C compiler found (cc, gcc or clang); install one for the fast path")
+        return Status(
+            None, "no C compiler (cc, gcc or clang) was found; install one for more speed"
+        )
     path = cache_folder() / f"kernels-{_key(compiler)}.so"
     try:
         if not path.exists():
@@ -68,7 +70,7 @@ def status() -> Status:
     except (OSError, subprocess.SubprocessError) as error:
         return Status(None, f"the C kernels could not be built ({_short(error)})")
     _join_team(library)
-    return Status(library, f"built by {compiler.name}, in {path}")
+    return Status(library, f"{compiler.name} has built the kernels (in {path.parent})")
 
 
 def cache_folder() -> Path:
@@ -109,7 +111,7 @@ def _compile(compiler: Path, to: Path) -> None:
         done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
         if done.returncode == 0:
             return
-    raise OSError(f"{compiler}: {done.stderr}")
+    raise subprocess.SubprocessError(f"{compiler.name}: {done.stderr}")
 
 
 def _join_team(library: ctypes.CDLL) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnlab.mechanisms.compiled.calls import dense, run
+from attnlab.mechanisms.compiled.calls import all_dense, dense, run
 from attnlab.mechanisms.compiled.operators import differentiable, gradients_of, operator
 from attnlab.mechanisms.scan import Features
 
@@ -31,7 +31,14 @@ def sums(key: Features, value: Tensor) -> tuple[Tensor, Tensor]:
 
 def read(query: Features, sums: Tensor, peak: Tensor) -> Tensor:
     """What queries (B, H, T, C) read from such sums: (B, H, T, M)."""
-    return torch.ops.attnlab.read(*query, sums.contiguous(), peak.contiguous())[0]
+    sums, peak = sums.contiguous(), peak.contiguous()
+    if torch.is_grad_enabled() or torch.compiler.is_compiling():
+        return torch.ops.attnlab.read(*query, sums, peak)[0]
+    inputs = all_dense((*query, sums, peak))  # a decoding step: the dispatcher costs most of it
+    out, bottom = _read_room(*inputs)
+    if out.numel():
+        _read(*inputs, out, bottom)
+    return out
 
 
 def absorb_in_place(key: Features, value: Tensor, sums: Tensor, peak: Tensor) -> None:

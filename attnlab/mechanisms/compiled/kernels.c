@@ -32,6 +32,7 @@
 
 #define CHUNK 24 /* tokens prepared at once: they and a tile of the sums fit the first cache */
 #define BLOCK 48 /* the same without a causal mask */
+#define FEW 4 /* queries that are not worth rearranging the sums for */
 #define NOTHING (-1e30) /* the log of a feature that is zero */
 #define EMPTY (-0.5e30) /* the lowest reference: exp(NOTHING - EMPTY) is 0, exp(0) is 1 */
 /* By so much a key may stand above the peak before the peak is moved: a factor of e^10, which costs

@@ -27,7 +27,7 @@ def operator(
     def call(*inputs: Any) -> Any:
         inputs = tuple(all_dense(inputs))
         results = room(*inputs)
-        if results[0].numel():
+        if any(x.numel() for x in results):
             compute(*inputs, *results)
         return results
 
@@ -45,12 +45,15 @@ def differentiable(name: str, chain: Callable[..., tuple[Tensor | None, ...]]) -
     def keep(ctx: Any, inputs: Any, output: Any) -> None:
         ctx.mark_non_differentiable(*output[1:])
         ctx.set_materialize_grads(False)
+        ctx.takes = len(inputs)
         everything = (*inputs, *output)
         ctx.tensors = [isinstance(x, Tensor) for x in everything]
         ctx.others = [x for x in everything if not isinstance(x, Tensor)]
         ctx.save_for_backward(*(x for x in everything if isinstance(x, Tensor)))
 
     def back(ctx: Any, grad: Any, *_: Any) -> Any:
+        if grad is None:  # nobody used the result
+            return (None,) * ctx.takes
         tensors, others = iter(ctx.saved_tensors), iter(ctx.others)
         everything = [next(tensors) if is_tensor else next(others) for is_tensor in ctx.tensors]
         return chain(*everything, grad)

@@ -55,3 +55,8 @@ static hot F(vec) F(exp)(F(vec) x) {
     for (int i = EXP_COUNT - 2; i >= 0; i--) p = p * r + EXP_TERMS[i];
     return p * (F(vec))((F(bits))shifted << MANTISSA);
 }
+
+/* For tests. */
+void F(attnlab_exp)(const REAL *x, REAL *y, int64_t n) {
+    for (int64_t i = 0; i < n; i++) y[i] = F(exp)(F(all)(x[i]))[0];
+}

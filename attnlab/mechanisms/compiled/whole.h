@@ -27,7 +27,6 @@ static F(whole) F(open_whole)(const Sizes *n, const Array *x, int sign, int log,
     r.state = r.to_v + BLOCK * VP, r.turned = r.state + n->C * MP;
     if (!r.side.sign) r.size = r.x;
     for (int64_t c = 0; c < CP; c++) r.peak[c] = EMPTY, r.total[c] = 0;
-    memset(r.state, 0, (size_t)(n->C * MP) * sizeof(REAL));
     return r;
 }
 
@@ -103,6 +102,7 @@ static void F(sums_forward)(const Sizes *sizes, const Array *x, int64_t b, int64
                             void *scratch) {
     F(whole) r = F(open_whole)(sizes, x, KEY_SIGN, KEY_LOG, b, h, scratch);
     const REAL *value = F(at)(&x[VALUE], b, h);
+    memset(r.state, 0, (size_t)(r.C * r.MP) * sizeof(REAL));
     for (int64_t first = 0; first < r.T; first += BLOCK) {
         const int64_t n = r.T - first < BLOCK ? r.T - first : BLOCK;
         F(raise_whole)(&r, first, n);
@@ -147,11 +147,32 @@ static void F(sums_backward)(const Sizes *sizes, const Array *x, int64_t b, int6
     }
 }
 
+/* One query straight from memory: laying the sums in tiles would cost more than it saves. */
+static void F(read_one)(F(whole) *r, int64_t t, const REAL *restrict sums, REAL *restrict out,
+                        REAL *restrict bottom) {
+    const int64_t M = r->M;
+    REAL *restrict total = r->to_v;
+    F(place_whole)(r, t, 0, 1);
+    memset(total, 0, (size_t)(M + 1) * sizeof(REAL));
+    for (int64_t c = 0; c < r->C; c++, sums += M + 1) {
+        const REAL each = r->x[c];
+        for (int64_t m = 0; m < M; m++) total[m] += each * sums[m];
+        total[M] += each * sums[M];
+    }
+    *bottom = total[M];
+    F(divide)(out, total, M, *bottom);
+}
+
 static void F(read_forward)(const Sizes *sizes, const Array *x, int64_t b, int64_t h,
                             void *scratch) {
     F(whole) r = F(open_whole)(sizes, x, QUERY_SIGN, QUERY_LOG, b, h, scratch);
     REAL *bottom = F(at)(&x[BOTTOM], b, h), *out = F(at)(&x[OUT], b, h);
     memcpy(r.peak, F(row)(F(at)(&x[PEAKS], b, h), &r.side, EMPTY), (size_t)r.CP * sizeof(REAL));
+    if (r.T < FEW) {
+        for (int64_t t = 0; t < r.T; t++)
+            F(read_one)(&r, t, F(at)(&x[SUMS], b, h), out + t * x[OUT].token, bottom + t);
+        return;
+    }
     F(lay_sums)(&r, F(at)(&x[SUMS], b, h), 0);
     for (int64_t first = 0; first < r.T; first += BLOCK) {
         const int64_t n = r.T - first < BLOCK ? r.T - first : BLOCK;
