@@ -158,6 +158,8 @@ def full_precision(method: Method) -> Method:
 
     @wraps(method)
     def called(self: Any, x: Tensor, *rest: Any) -> Any:
+        if not torch.is_autocast_enabled(x.device.type):  # as mostly; a decoding step would notice
+            return method(self, x, *rest)
         with torch.autocast(x.device.type, enabled=False):
             return method(self, x, *rest)
 

@@ -57,9 +57,9 @@ def attend_blocks(
     Q, W = table.shape
     k, v = repeat_heads(k, H), repeat_heads(v, H)
     if reach.compiled and not dropout and compiled.serves(q) and q.dtype == k.dtype == v.dtype:
-        causal, window = reach.causal, reach.window
-        shape = {"block": block, "causal": causal, "window": window, "scale": beta}
-        return compiled.attend_blocks(q, k, v, keys, table, **shape)
+        return compiled.attend_blocks(
+            q, k, v, keys, table, block, reach.causal, reach.window or 0, beta
+        )
     steps = torch.arange(block, device=q.device)
     query_at = torch.arange(Q, device=q.device)[:, None] * block + steps  # (Q, L)
     key_at = (table[..., None] * block + steps).view(Q, W * block)  # (Q, W*L)

@@ -42,6 +42,10 @@ class KernelState(State):
     use: list[int] = field(default_factory=lambda: [KEPT])
     """[KEPT, SPENT or GONE]: a list, because a state is known by its identity."""
 
+    @property
+    def batch(self) -> int:
+        return len(self.sums)
+
     def spend(self) -> None:
         self.use[0] = max(self.use[0], SPENT)
 
@@ -49,8 +53,9 @@ class KernelState(State):
         return replace(super().select(rows), use=[KEPT])
 
     def trim(self, lengths: Tensor) -> Self:
-        own = {"sums": self.sums.clone(), "peak": self.peak.clone()}  # either may be spent
-        return replace(super().trim(lengths), **own, use=[KEPT])
+        # copies: either may be spent
+        sums, peak = self.sums.clone(), self.peak.clone()
+        return replace(super().trim(lengths), sums=sums, peak=peak, use=[KEPT])
 
     def check(self) -> None:
         if self.use[0] == GONE:

@@ -75,8 +75,8 @@ class Window(Mechanism):
         block = max(min(self.window, S), SMALLEST_BLOCK)
         own = torch.arange(-(-S // block), device=q.device)[:, None]  # (Q, 1)
         side = min(1, max(0, len(own) - 1))  # blocks to each side that the window can reach
-        reach = torch.arange(-side, 1 if mask.causal else side + 1, device=q.device)
-        table = own + reach  # (Q, 1 to 3)
+        around = torch.arange(-side, 1 if mask.causal else side + 1, device=q.device)
+        table = own + around  # (Q, 1 to 3)
         table = table.masked_fill(table >= len(own), -1)
         reach = Reach(mask.causal, self.window, self.use_compiled)
         dropout = self.dropout if self.training else 0.0

@@ -34,7 +34,7 @@ FLAGS = [
     "-shared",
 ]
 # this machine's own instructions: clang on ARM knows the second spelling alone
-TARGETS = (["-march=native"], ["-mcpu=native"], [])
+TARGETS: tuple[list[str], ...] = (["-march=native"], ["-mcpu=native"], [])
 PATIENCE = 300  # seconds; it takes about 5
 
 

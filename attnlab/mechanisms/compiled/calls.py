@@ -50,7 +50,7 @@ def run(kernel: str, arrays: Sequence[Tensor | None], like: Tensor, **sizes: Pla
     for place, x in enumerate(arrays):
         if x is not None and x.numel():
             steps = (*x.stride(), 0, 0)[:3]
-            places[4 * place : 4 * place + 4] = (x.data_ptr(), *steps)
+            places[4 * place : 4 * place + 4] = [x.data_ptr(), *steps]
     given = Sizes(B=B, H=H, T=T, threads=torch.get_num_threads(), **sizes)
     call = getattr(library, f"attnlab_{kernel}_{TYPES[like.dtype]}")
     if call(ctypes.byref(given), places):

@@ -21,14 +21,16 @@ def attend_blocks(
     v: Tensor,
     keys: Tensor | None,
     table: Tensor,
-    *,
     block: int,
     causal: bool,
-    window: int | None,
+    window: int,
     scale: float,
 ) -> Tensor:
-    """`blocks.attend_blocks` without dropout, for as many heads of keys as of queries."""
-    options = (block, causal, window or 0, scale)
+    """`blocks.attend_blocks` without dropout, for as many heads of keys as of queries.
+
+    Window 0: any distance.
+    """
+    options = (block, causal, window, scale)
     return torch.ops.attnlab.blocks(q, k, v, keys, table.contiguous(), *options)[0]
 
 
