@@ -69,7 +69,7 @@ static int F(calm)(const F(side) *key, int64_t first, int64_t n, const REAL *pea
     for (int64_t t = first; t < first + n; t++) {
         const REAL *log = F(logs)(key, t);
         for (int64_t c = 0; c < key->padded; c += LANES)
-            above |= (F(bits))(F(load)(log + c) > F(load)(peak + c) + MARGIN);
+            above |= (F(bits))(F(load)(log + c) > F(load)(peak + c) + (REAL)MARGIN);
     }
     BITS any = 0;
     for (int64_t i = 0; i < LANES; i++) any |= above[i];

@@ -89,7 +89,7 @@ static void F(raise_whole)(F(whole) *r, int64_t first, int64_t n) {
     }
     for (int64_t c = 0; c < r->CP; c += LANES) {
         const F(vec) shift = F(load)(old + c) - F(load)(r->peak + c);
-        moved |= (F(bits))(shift != 0);
+        moved |= (F(bits))(shift != F(all)(0));
         F(store)(r->decay + c, F(exp)(shift));
         F(store)(r->total + c, F(load)(r->total + c) * F(load)(r->decay + c));
     }
