@@ -16,9 +16,15 @@
 #include <string.h>
 
 #if defined(__AVX512F__)
+#include <immintrin.h>
 #define VECTOR_BYTES 64
+#define MAX_float(a, b) (vec_float)_mm512_max_ps((__m512)(a), (__m512)(b))
+#define MAX_double(a, b) (vec_double)_mm512_max_pd((__m512d)(a), (__m512d)(b))
 #elif defined(__AVX__)
+#include <immintrin.h>
 #define VECTOR_BYTES 32
+#define MAX_float(a, b) (vec_float)_mm256_max_ps((__m256)(a), (__m256)(b))
+#define MAX_double(a, b) (vec_double)_mm256_max_pd((__m256d)(a), (__m256d)(b))
 #else
 #define VECTOR_BYTES 16
 #endif

@@ -11,14 +11,14 @@ static hot F(vec) F(load)(const REAL *p) { return *(const F(vec) *)p; }
 static hot void F(store)(REAL *p, F(vec) x) { *(F(vec) *)p = x; }
 static hot F(vec) F(all)(REAL x) { return x - (F(vec)){0}; }
 
-/* lanes of a where the mask is set, of b elsewhere */
-static hot F(vec) F(pick)(F(bits) mask, F(vec) a, F(vec) b) {
-    return (F(vec))((mask & (F(bits))a) | (~mask & (F(bits))b));
-}
-
-/* the larger of both; where x is NaN, NaN */
+/* The larger of both; where x is NaN, NaN. */
 static hot F(vec) F(max)(F(vec) least, F(vec) x) {
-    return F(pick)((F(bits))(least > x), least, x);
+#if defined(MAX_float)
+    return EXPAND(MAX, SUFFIX)(least, x); /* one instruction, which compilers do not find */
+#else
+    const F(bits) above = (F(bits))(least > x);
+    return (F(vec))((above & (F(bits))least) | (~above & (F(bits))x));
+#endif
 }
 
 static hot REAL F(sum)(F(vec) x) {
