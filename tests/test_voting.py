@@ -14,7 +14,7 @@ from attnlab.models import Decoder, StackConfig
 from attnlab.tasks.knowledge import voting
 from attnlab.tasks.knowledge.data import Library, Relation
 from attnlab.tasks.knowledge.rows import Wording
-from attnlab.tasks.knowledge.voting import Remembered, SelfMade, answer_from_documents
+from attnlab.tasks.knowledge.voting import Remembered, SelfMade, poll
 from attnlab.tokens import Characters
 
 DOCUMENTS = [
@@ -44,7 +44,8 @@ def vote(
 
     monkeypatch.setattr(voting, "candidates", said)
     questions = [BORN.ask(name) for name in names]
-    return answer_from_documents(readers, wording, Library(DOCUMENTS), [BORN], questions)
+    found = poll(readers, wording, Library(DOCUMENTS), [BORN], questions)
+    return [made for ballot in found if (made := ballot.decide()) is not None]
 
 
 def test_readers_add_up_what_they_believe(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,11 +22,14 @@ from torch import nn
 
 from attnlab.models import Decoder
 from attnlab.tasks.knowledge.answers import reach, write
+from attnlab.tasks.knowledge.choosing import Chooser
 from attnlab.tasks.knowledge.data import (
     Library,
+    Relation,
     digest,
     documents_about,
     hold_out,
+    name_in,
     relations_in,
     usual_share,
 )
@@ -53,9 +56,10 @@ from attnlab.tasks.knowledge.rows import Wording
 from attnlab.tasks.knowledge.task import KnowledgeTask, Questions
 from attnlab.tasks.knowledge.voting import (
     ANSWER,
+    Ballot,
     Remembered,
     SelfMade,
-    answer_from_documents,
+    poll,
     write_self_made,
 )
 from attnlab.training import Run, Settings, speaks
@@ -78,6 +82,13 @@ class LearnSettings:
     remember_epochs: Annotated[
         float | None, "passes over the questions, closed book; default 24, and at least 150 steps"
     ] = None
+    chooser: Annotated[
+        float,
+        "weight of a log-linear chooser beside the readers, who have the rest; 0: it is not asked",
+    ] = 0.0
+    sharpen: Annotated[
+        float, "power of the self-made answers' probabilities; above 1 the best is learned surer"
+    ] = 1.0
     swapped: Annotated[float, "share of readings with another answer put in its place"] = 0.5
     copies: Annotated[int, "self-made copies per document and pass"] = 2
     answer_weight: Annotated[float, "what an answer's token counts; a document's counts 1"] = 3.0
@@ -91,15 +102,16 @@ class LearnSettings:
     def __post_init__(self) -> None:
         if not 1 <= self.readers <= 99:
             raise ValueError(f"readers is {self.readers}; give 1 to 99")
-        for name in ("reader_epochs", "remember_epochs", "answer_weight"):
+        for name in ("reader_epochs", "remember_epochs", "answer_weight", "sharpen"):
             value = getattr(self, name)
             if value is not None and not 0 < value < math.inf:
                 raise ValueError(f"{name} is {value}; give a number above 0")
         for name in ("reader_tokens", "remember_tokens"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; give 1 or more")
-        if not 0 <= self.swapped <= 1:
-            raise ValueError(f"swapped is {self.swapped}; give a share from 0 to 1")
+        for name in ("swapped", "chooser"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; give a share from 0 to 1")
         if not 0 <= self.copies <= 100:
             raise ValueError(f"copies is {self.copies}; give 0 to 100")
         if self.held_out is not None and not 0 <= self.held_out < 1:
@@ -296,15 +308,38 @@ def answer_everybody(lesson: Lesson, readers: Sequence[Decoder]) -> list[SelfMad
     ]
     lesson.say(f"{len(questions):,} questions have no answer; the readers look for one")
     most = min(ANSWER, max(len(wording.encode(known)) for _, known in lesson.learned) + 2)
-    made = answer_from_documents(
-        readers, wording, lesson.library, lesson.relations, questions, most
-    )
+    ballots = poll(readers, wording, lesson.library, lesson.relations, questions, most)
+    made = decide(lesson, ballots)
     write_self_made(lesson.out / SELF_MADE, made)
     if made:
         sure = sum(each.confidence > 0.5 for each in made)
         stands = sum(each.stands for each in made)
         lesson.say(f"{stands:,} answers stand in a document, {sure:,} are more likely than not")
     return made
+
+
+def decide(lesson: Lesson, ballots: Sequence[Ballot]) -> list[SelfMade]:
+    """Each question's answer, with a chooser for each relation if one is wanted."""
+    weight = lesson.settings.chooser
+    if not weight:
+        found = [ballot.decide() for ballot in ballots]
+    else:
+        lesson.say("a chooser learns from the answers known")
+        choosers: dict[Relation, Chooser] = {}
+        found = []
+        for ballot in ballots:
+            about = name_in(ballot.question, lesson.relations)
+            assert about is not None  # the question was made from a relation
+            if about[1] not in choosers:
+                pairs = [p for p in lesson.learned if _relation(p[0], lesson) == about[1]]
+                choosers[about[1]] = Chooser(pairs, lesson.library, about[1])
+            found.append(ballot.decide_with(choosers[about[1]], weight))
+    return [each for each in found if each is not None]
+
+
+def _relation(question: str, lesson: Lesson) -> Relation | None:
+    about = name_in(question, lesson.relations)
+    return None if about is None else about[1]
 
 
 def remember(lesson: Lesson, reader: Decoder, made: Sequence[SelfMade]) -> dict[str, float]:
@@ -315,7 +350,7 @@ def remember(lesson: Lesson, reader: Decoder, made: Sequence[SelfMade]) -> dict[
     student = lesson.make(training.seed)
     student.load_state_dict(reader.state_dict())
     task = knowledge_task(
-        [Questions(lesson.learned), Remembered(made)],
+        [Questions(lesson.learned), Remembered(made, lesson.settings.sharpen)],
         lesson.wording,
         student,
         training,
