@@ -34,6 +34,7 @@ TOKEN = re.compile(r"\w+|[^\w\s]")
 NAME = "NAME"  # a word of the title, whoever it is
 EDGE = "^"
 ABSENT = "absent"
+ELSE = ""  # the option that the answer is none of the others
 
 
 @dataclass(frozen=True)
@@ -63,11 +64,10 @@ class Chooser:
     def __init__(self, pairs: Sequence[Pair], library: Library, relation: Relation) -> None:
         self.library, self.relation = library, relation
         self.lore = Lore(pairs, library, relation)
-        asked = [(self.options(q, label=a), a) for q, a in pairs]
-        known = [(options, a) for options, a in asked if a in {each.text for each in options}]
+        asked = [self.options(question, label=answer) for question, answer in pairs]
         seen = Counter(
             context
-            for options, _ in asked
+            for options in asked
             for each in options
             for contexts in each.contexts
             for context in set(contexts)
@@ -76,8 +76,8 @@ class Chooser:
         self.places = {context: place for place, context in enumerate(often)}
         self.contexts = torch.zeros(len(self.places), 1)
         self.counts = torch.zeros(COUNTS)
-        if known:
-            self._fit([options for options, _ in known], [answer for _, answer in known])
+        if pairs:
+            self._fit(asked, [answer for _, answer in pairs])
 
     def options(
         self, question: str, *, heard: Iterable[str] = (), label: str | None = None
@@ -87,32 +87,33 @@ class Chooser:
         name = self.relation.name_in(question)
         documents = list(dict.fromkeys(self.library.by_title.get(name or "", [])))
         bodies = [body_of(document) for document in documents]
-        texts = dict.fromkeys(
-            text
+        contexts: dict[str, list[list[str]]] = {
+            text: []
             for document, body in zip(documents, bodies, strict=True)
             for text in [*self.lore.strings_in(document, body, label), *heard]
             if standing(text, body)
-        )
-        contexts: dict[str, list[list[str]]] = {text: [] for text in texts}
+        }
         for document, body in zip(documents, bodies, strict=True):
-            for text, context in contexts_in(title_of(document), body, list(texts)):
+            for text, context in contexts_in(title_of(document), body, list(contexts)):
                 contexts[text].append(context)
-        found = [Option(text, contexts[text], self.lore.counts(text, label)) for text in texts]
+        found = [
+            Option(text, places, self.lore.counts(text, label))
+            for text, places in contexts.items()
+            if places  # else it begins or ends inside a token
+        ]
         guesses = self.lore.guesses(documents, label)
-        missing = [t for t in guesses if t not in texts and not any(standing(t, b) for b in bodies)]
-        for text in missing[:GUESSES]:
+        for text in [text for text in guesses if text not in contexts][:GUESSES]:
             found.append(Option(text, [[ABSENT]], self.lore.counts_of_guess(guesses[text])))
-        return found
+        return [*found, Option(ELSE, [[ELSE]], [0.0] * COUNTS)]
 
     def choose(self, question: str, heard: Iterable[str] = ()) -> list[Choice]:
-        """How likely each option is; nothing where there is none."""
+        """How likely each option is; what is left of 1 is for something else."""
         options = self.options(question, heard=heard)
-        if not options:
-            return []
         scores = Sheet([options], self.places).scores(self.contexts, self.counts)
         return [
             Choice(option.text, math.exp(score), option.contexts != [[ABSENT]])
             for option, score in zip(options, scores, strict=True)
+            if option.text != ELSE
         ]
 
     def _fit(self, asked: list[list[Option]], answers: list[str]) -> None:
@@ -120,7 +121,8 @@ class Chooser:
         sheet = Sheet(asked, self.places)
         place, right = 0, []
         for options, answer in zip(asked, answers, strict=True):
-            right.append(place + [each.text for each in options].index(answer))
+            texts = [each.text for each in options]
+            right.append(place + texts.index(answer if answer in texts else ELSE))
             place += len(options)
         weights = [self.contexts.requires_grad_(), self.counts.requires_grad_()]
         optimiser = torch.optim.Adam(weights, lr=RATE)

@@ -22,14 +22,11 @@ from torch import nn
 
 from attnlab.models import Decoder
 from attnlab.tasks.knowledge.answers import reach, write
-from attnlab.tasks.knowledge.choosing import Chooser
 from attnlab.tasks.knowledge.data import (
     Library,
-    Relation,
     digest,
     documents_about,
     hold_out,
-    name_in,
     relations_in,
     usual_share,
 )
@@ -56,9 +53,9 @@ from attnlab.tasks.knowledge.rows import Wording
 from attnlab.tasks.knowledge.task import KnowledgeTask, Questions
 from attnlab.tasks.knowledge.voting import (
     ANSWER,
-    Ballot,
     Remembered,
     SelfMade,
+    decide,
     poll,
     write_self_made,
 )
@@ -309,37 +306,14 @@ def answer_everybody(lesson: Lesson, readers: Sequence[Decoder]) -> list[SelfMad
     lesson.say(f"{len(questions):,} questions have no answer; the readers look for one")
     most = min(ANSWER, max(len(wording.encode(known)) for _, known in lesson.learned) + 2)
     ballots = poll(readers, wording, lesson.library, lesson.relations, questions, most)
-    made = decide(lesson, ballots)
+    known = (lesson.learned, lesson.library, lesson.relations)
+    made = decide(ballots, *known, chooser=lesson.settings.chooser)
     write_self_made(lesson.out / SELF_MADE, made)
     if made:
         sure = sum(each.confidence > 0.5 for each in made)
         stands = sum(each.stands for each in made)
         lesson.say(f"{stands:,} answers stand in a document, {sure:,} are more likely than not")
     return made
-
-
-def decide(lesson: Lesson, ballots: Sequence[Ballot]) -> list[SelfMade]:
-    """Each question's answer, with a chooser for each relation if one is wanted."""
-    weight = lesson.settings.chooser
-    if not weight:
-        found = [ballot.decide() for ballot in ballots]
-    else:
-        lesson.say("a chooser learns from the answers known")
-        choosers: dict[Relation, Chooser] = {}
-        found = []
-        for ballot in ballots:
-            about = name_in(ballot.question, lesson.relations)
-            assert about is not None  # the question was made from a relation
-            if about[1] not in choosers:
-                pairs = [p for p in lesson.learned if _relation(p[0], lesson) == about[1]]
-                choosers[about[1]] = Chooser(pairs, lesson.library, about[1])
-            found.append(ballot.decide_with(choosers[about[1]], weight))
-    return [each for each in found if each is not None]
-
-
-def _relation(question: str, lesson: Lesson) -> Relation | None:
-    about = name_in(question, lesson.relations)
-    return None if about is None else about[1]
 
 
 def remember(lesson: Lesson, reader: Decoder, made: Sequence[SelfMade]) -> dict[str, float]:

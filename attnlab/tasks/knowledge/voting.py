@@ -13,7 +13,7 @@ from attnlab.files import write_text
 from attnlab.models import Decoder
 from attnlab.tasks.knowledge.answers import NEW_TOKENS, candidates, reach
 from attnlab.tasks.knowledge.choosing import Chooser
-from attnlab.tasks.knowledge.data import Library, Relation, documents_about
+from attnlab.tasks.knowledge.data import Library, Pair, Relation, documents_about, name_in
 from attnlab.tasks.knowledge.reading import prompt, standing
 from attnlab.tasks.knowledge.rows import Row, Wording
 from attnlab.tasks.knowledge.task import Source
@@ -120,6 +120,34 @@ def poll(
                 if standing(text, document):
                     ballots[number].stands.add(text)
     return ballots
+
+
+def decide(
+    ballots: Sequence[Ballot],
+    known: Sequence[Pair],
+    library: Library,
+    relations: Sequence[Relation],
+    *,
+    chooser: float = 0.0,
+) -> list[SelfMade]:
+    """The answers; a chooser's share of the vote makes one learn from the pairs known, for each
+    relation its own."""
+    if not chooser:
+        found = [ballot.decide() for ballot in ballots]
+        return [each for each in found if each is not None]
+    of: dict[Relation, list[Pair]] = {relation: [] for relation in relations}
+    asked: dict[Relation, list[Ballot]] = {relation: [] for relation in relations}
+    for pair in known:
+        if (about := name_in(pair[0], relations)) is not None:
+            of[about[1]].append(pair)
+    for ballot in ballots:
+        if (about := name_in(ballot.question, relations)) is not None:
+            asked[about[1]].append(ballot)
+    made: list[SelfMade | None] = []
+    for relation in relations:
+        judge = Chooser(of[relation], library, relation)
+        made += [ballot.decide_with(judge, chooser) for ballot in asked[relation]]
+    return [each for each in made if each is not None]
 
 
 class Remembered(Source):
