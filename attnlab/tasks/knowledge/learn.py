@@ -21,7 +21,7 @@ import torch
 from torch import nn
 
 from attnlab.models import Decoder
-from attnlab.tasks.knowledge.answers import reach, write
+from attnlab.tasks.knowledge.answers import answer, reach, write
 from attnlab.tasks.knowledge.data import (
     Library,
     digest,
@@ -340,6 +340,10 @@ def remember(lesson: Lesson, reader: Decoder, made: Sequence[SelfMade]) -> dict[
     )
     training = _long_enough(task, training, lesson.settings.remember_epochs, REMEMBER)
     metrics = lesson.train("remember", task, student, training, lesson.out)
+    if speaks() and not lesson.quiet:  # what is lost here, no reader can make up for
+        said = answer(student.eval(), lesson.wording, [each.question for each in made])
+        same = sum(each.answer == found for each, found in zip(made, said, strict=True))
+        lesson.say(f"{same:,} of {len(made):,} self-made answers are remembered")
     learned, measured = lesson.learned, lesson.measured
     keep_certainty(student, lesson.wording, lesson.out, learned, measured, lesson.library)
     return metrics
