@@ -1,7 +1,7 @@
 """Knowledge access on the real course data: how much is answered, after how many minutes.
 
     python benchmarks/knowledge.py learn --seeds 0 1 2    read and remember, at most 20 minutes
-    python benchmarks/knowledge.py long                   the same with more readers, at most 60
+    python benchmarks/knowledge.py long                   more readers and a chooser, at most 60
     python benchmarks/knowledge.py plain                  pretraining and finetuning, at most 60
     python benchmarks/knowledge.py curve                  the same with 2, 5, 10 and 20 minutes
     python benchmarks/knowledge.py none                   finetuning alone
@@ -32,7 +32,7 @@ NAMES = ("birth_places_train.tsv", "birth_dev.tsv", "wiki.txt")
 LEARN = ["--readers", "3"]
 LONG = [
     "--readers", "4", "--reader-epochs", "10", "--width", "192", "--heads", "6",
-    "--remember-epochs", "30",
+    "--remember-epochs", "40", "--chooser", "0.5", "--sharpen", "3",
 ]  # fmt: skip
 PLAIN = ["--minutes", "50"]
 CURVE = (2, 5, 10, 20)  # minutes of pretraining

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -101,6 +102,22 @@ def test_learn_anew(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert not same_weights(here / "learned/readers/1", here / "learned/readers/2")
 
 
+def test_a_chooser_answers_what_the_reader_cannot(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """After one pass the reader says nothing of use; twelve labels are enough for the chooser."""
+    gold = dict(make_world(WorldConfig(people=24)).held_out)
+    rows = [row for row in self_made(here / "learned") if row["question"] in gold]
+    assert sum(row["answer"] == gold[row["question"]] for row in rows) < 6
+    shutil.rmtree("learned")
+    code, _, err = run(f"{LEARN} --chooser 0.9 --sharpen 2 --held-out 0 --out learned", capsys)
+    assert code == 0, err
+    assert re.search(r"\] \d+ of 12 self-made answers are remembered", err)
+    rows = [row for row in self_made(here / "learned") if row["question"] in gold]
+    assert sum(row["answer"] == gold[row["question"]] for row in rows) >= 11
+    assert len(rows) == len(gold) == 12
+
+
 def test_learn_settings_that_are_refused() -> None:
     for wrong, words in (
         ({"readers": 0}, "readers is 0"),
@@ -111,6 +128,8 @@ def test_learn_settings_that_are_refused() -> None:
         ({"reader_tokens": 0}, "reader_tokens is 0"),
         ({"remember_tokens": 0}, "remember_tokens is 0"),
         ({"swapped": 1.5}, "swapped is 1.5"),
+        ({"chooser": -0.5}, "chooser is -0.5"),
+        ({"sharpen": 0}, "sharpen is 0"),
         ({"copies": -1}, "copies is -1"),
         ({"held_out": 1}, "held_out is 1"),
     ):

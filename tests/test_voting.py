@@ -14,7 +14,7 @@ from attnlab.models import Decoder, StackConfig
 from attnlab.tasks.knowledge import voting
 from attnlab.tasks.knowledge.data import Library, Relation
 from attnlab.tasks.knowledge.rows import Wording
-from attnlab.tasks.knowledge.voting import Remembered, SelfMade, answer_from_documents
+from attnlab.tasks.knowledge.voting import Remembered, SelfMade, poll
 from attnlab.tokens import Characters
 
 DOCUMENTS = [
@@ -22,6 +22,7 @@ DOCUMENTS = [
     "Ada Byron. She wrote of engines .",
     "Ben Ono. Ono (Kyoto, 1950) paints .",
 ]
+CHANCE = random.Random(0)
 BORN = Relation("Where was ", " born?")
 
 
@@ -44,7 +45,8 @@ def vote(
 
     monkeypatch.setattr(voting, "candidates", said)
     questions = [BORN.ask(name) for name in names]
-    return answer_from_documents(readers, wording, Library(DOCUMENTS), [BORN], questions)
+    found = poll(readers, wording, Library(DOCUMENTS), [BORN], questions)
+    return [made for ballot in found if (made := ballot.decide()) is not None]
 
 
 def test_readers_add_up_what_they_believe(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,6 +88,18 @@ def test_shares_are_what_was_believed(confidence: float, others: dict[str, float
     for text, share in rest:
         assert others[text] >= voting.LEAST * confidence
         assert share * confidence == pytest.approx(most * others[text])
+
+
+@given(st.floats(0.01, 1), st.floats(0.01, 1), st.floats(0.1, 50))
+def test_shares_can_be_sharper(one: float, other: float, sharpen: float) -> None:
+    made = SelfMade("q", "best", max(one, other), True, {"other": min(one, other)})
+    shares = dict(made.shares(sharpen))
+    assert sum(shares.values()) == pytest.approx(1)
+    if "other" in shares:
+        ratio = (max(one, other) / min(one, other)) ** sharpen
+        assert shares["best"] == pytest.approx(ratio * shares["other"])
+    rows = Remembered([made], sharpen).rows(Wording(Characters.train(["qbestohr"])), 99, CHANCE)
+    assert [row.weights[-1] for row in rows] == pytest.approx(list(shares.values()))
 
 
 def test_remembered_rows_carry_the_shares() -> None:

@@ -21,7 +21,7 @@ import torch
 from torch import nn
 
 from attnlab.models import Decoder
-from attnlab.tasks.knowledge.answers import reach, write
+from attnlab.tasks.knowledge.answers import answer, reach, write
 from attnlab.tasks.knowledge.data import (
     Library,
     digest,
@@ -55,7 +55,8 @@ from attnlab.tasks.knowledge.voting import (
     ANSWER,
     Remembered,
     SelfMade,
-    answer_from_documents,
+    decide,
+    poll,
     write_self_made,
 )
 from attnlab.training import Run, Settings, speaks
@@ -78,6 +79,13 @@ class LearnSettings:
     remember_epochs: Annotated[
         float | None, "passes over the questions, closed book; default 24, and at least 150 steps"
     ] = None
+    chooser: Annotated[
+        float,
+        "weight of a log-linear chooser beside the readers, who have the rest; 0: it is not asked",
+    ] = 0.0
+    sharpen: Annotated[
+        float, "power of the self-made answers' probabilities; above 1 the best is learned surer"
+    ] = 1.0
     swapped: Annotated[float, "share of readings with another answer put in its place"] = 0.5
     copies: Annotated[int, "self-made copies per document and pass"] = 2
     answer_weight: Annotated[float, "what an answer's token counts; a document's counts 1"] = 3.0
@@ -91,15 +99,16 @@ class LearnSettings:
     def __post_init__(self) -> None:
         if not 1 <= self.readers <= 99:
             raise ValueError(f"readers is {self.readers}; give 1 to 99")
-        for name in ("reader_epochs", "remember_epochs", "answer_weight"):
+        for name in ("reader_epochs", "remember_epochs", "answer_weight", "sharpen"):
             value = getattr(self, name)
             if value is not None and not 0 < value < math.inf:
                 raise ValueError(f"{name} is {value}; give a number above 0")
         for name in ("reader_tokens", "remember_tokens"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; give 1 or more")
-        if not 0 <= self.swapped <= 1:
-            raise ValueError(f"swapped is {self.swapped}; give a share from 0 to 1")
+        for name in ("swapped", "chooser"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; give a share from 0 to 1")
         if not 0 <= self.copies <= 100:
             raise ValueError(f"copies is {self.copies}; give 0 to 100")
         if self.held_out is not None and not 0 <= self.held_out < 1:
@@ -296,9 +305,9 @@ def answer_everybody(lesson: Lesson, readers: Sequence[Decoder]) -> list[SelfMad
     ]
     lesson.say(f"{len(questions):,} questions have no answer; the readers look for one")
     most = min(ANSWER, max(len(wording.encode(known)) for _, known in lesson.learned) + 2)
-    made = answer_from_documents(
-        readers, wording, lesson.library, lesson.relations, questions, most
-    )
+    ballots = poll(readers, wording, lesson.library, lesson.relations, questions, most)
+    known = (lesson.learned, lesson.library, lesson.relations)
+    made = decide(ballots, *known, chooser=lesson.settings.chooser)
     write_self_made(lesson.out / SELF_MADE, made)
     if made:
         sure = sum(each.confidence > 0.5 for each in made)
@@ -315,7 +324,7 @@ def remember(lesson: Lesson, reader: Decoder, made: Sequence[SelfMade]) -> dict[
     student = lesson.make(training.seed)
     student.load_state_dict(reader.state_dict())
     task = knowledge_task(
-        [Questions(lesson.learned), Remembered(made)],
+        [Questions(lesson.learned), Remembered(made, lesson.settings.sharpen)],
         lesson.wording,
         student,
         training,
@@ -331,6 +340,10 @@ def remember(lesson: Lesson, reader: Decoder, made: Sequence[SelfMade]) -> dict[
     )
     training = _long_enough(task, training, lesson.settings.remember_epochs, REMEMBER)
     metrics = lesson.train("remember", task, student, training, lesson.out)
+    if speaks() and not lesson.quiet:  # what is lost here, no reader can make up for
+        said = answer(student.eval(), lesson.wording, [each.question for each in made])
+        same = sum(each.answer == found for each, found in zip(made, said, strict=True))
+        lesson.say(f"{same:,} of {len(made):,} self-made answers are remembered")
     learned, measured = lesson.learned, lesson.measured
     keep_certainty(student, lesson.wording, lesson.out, learned, measured, lesson.library)
     return metrics

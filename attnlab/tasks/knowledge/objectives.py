@@ -168,6 +168,12 @@ class Entities(Objective):
             if not {w.strip(AROUND) for w in words[start:end]} <= title
         ]
 
+    def texts(self, document: str) -> list[str]:
+        """The runs, without the punctuation around them."""
+        words = body_of(document).split()
+        found = [" ".join(words[start:end]).strip(AROUND) for start, end in self.runs(document)]
+        return [text for text in found if text]
+
     def frames(self, document: str, chance: random.Random) -> list[tuple[str, str]]:
         """What is shown and what is to be recalled, for each run."""
         title, words = title_of(document), body_of(document).split()

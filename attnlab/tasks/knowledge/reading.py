@@ -42,6 +42,11 @@ def standing(answer: str, document: str) -> bool:
     return re.search(_whole(answer), document) is not None
 
 
+def occurrences(words: str, text: str) -> list[tuple[int, int]]:
+    """Where the words stand as whole words: [start, end)."""
+    return [place.span() for place in re.finditer(_whole(words), text)]
+
+
 def _whole(words: str) -> str:
     return rf"(?<!\w){re.escape(words)}(?!\w)"
 

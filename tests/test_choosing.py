@@ -1,0 +1,148 @@
+"""The chooser: what it offers, what it counts, and that it learns from labels alone."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from attnlab.tasks.knowledge.choosing import (
+    COUNTS,
+    ELSE,
+    GUESSES,
+    Chooser,
+    Lore,
+    Option,
+    Sheet,
+    contexts_in,
+    words_but,
+)
+from attnlab.tasks.knowledge.data import Library, Pair, Relation
+from attnlab.tasks.knowledge.voting import DOUBT, Ballot, decide
+
+BORN = Relation("Where was ", " born?")
+MADE = Relation("What did ", " make?")
+CITIES = ["Rome", "Oslo", "Bern", "Lima", "Kyiv"]
+OTHERS = ["Acme", "Bolt", "Crux", "Dyno", "Etna"]
+# Everybody came to the first and died in the second: only the words around tell them apart.
+PEOPLE = [f"Person{'abcdefghij'[i]}" for i in range(10)]
+DOCUMENTS = [
+    f"{name}. {name} worked at {OTHERS[i % 5]} but saw light in {CITIES[i // 2]} long ago ."
+    for i, name in enumerate(PEOPLE)
+]
+PAIRS: list[Pair] = [(BORN.ask(name), CITIES[i // 2]) for i, name in enumerate(PEOPLE)]
+STRANGER = "Zed. Zed worked at Quux but saw light in Ulm long ago ."
+
+
+def library(*more: str) -> Library:
+    return Library([*DOCUMENTS, *more])
+
+
+def likely(chooser: Chooser, name: str, **options: list[str]) -> dict[str, float]:
+    return {each.text: each.likely for each in chooser.choose(BORN.ask(name), **options)}
+
+
+def test_places_are_told_by_their_words() -> None:
+    chooser = Chooser(PAIRS, library(STRANGER), BORN)
+    found = likely(chooser, "Zed")
+    assert max(found, key=lambda text: found[text]) == "Ulm"  # never an answer before
+    assert found["Ulm"] > 3 * found["Quux"]
+    assert sum(found.values()) < 1  # the rest is for something else
+
+
+def test_what_was_an_answer_is_one_sooner() -> None:
+    """Two strings in the same words: the one that others were answered with wins."""
+    both = ["Ann. Ann knew Rome and Quux well .", "Ben. Ben knew Quux and Rome well ."]
+    chooser = Chooser(PAIRS, library(*both), BORN)
+    for name in ("Ann", "Ben"):
+        found = likely(chooser, name)
+        assert found["Rome"] > found["Quux"]
+
+
+def test_a_document_that_does_not_tell_is_guessed_at() -> None:
+    """Its words stood beside one answer."""
+    told = [f"N{c}. N{c} is a Roman painter, light in Rome ." for c in "abcdefgh"]
+    pairs = [*PAIRS, *((BORN.ask(f"N{c}"), "Rome") for c in "abcdefgh")]
+    chooser = Chooser(pairs, library(*told, "Max. he is a Roman painter ."), BORN)
+    guesses = [each for each in chooser.choose(BORN.ask("Max")) if not each.stands]
+    assert 0 < len(guesses) <= GUESSES
+    assert max(guesses, key=lambda each: each.likely).text == "Rome"
+    assert not any(each.stands for each in chooser.choose(BORN.ask("Max")) if each.text == "Rome")
+
+
+def test_the_own_label_does_not_count() -> None:
+    """Else a label would be told by being one: counts are those of all other pairs."""
+    lore = Lore(PAIRS, library(), BORN)
+    without = Lore(PAIRS[1:], library(), BORN)
+    assert lore.counts("Rome", "Rome")[1] == without.counts("Rome", None)[1]
+    assert lore.counts("Rome", None)[1] > lore.counts("Rome", "Rome")[1]
+    document = [DOCUMENTS[0]]
+    mine, theirs = lore.guesses(document, "Rome"), without.guesses(document, None)
+    shared = words_but(document, "Rome")  # the answer's own word tells of it only to others
+    assert "Rome" not in shared
+    assert mine["Oslo"] == pytest.approx(theirs["Oslo"])
+    only = [(BORN.ask("Zed"), "Ulm")]
+    chooser = Chooser([], library(STRANGER), BORN)
+    chooser.lore = Lore([*PAIRS, *only], library(STRANGER), BORN)
+    assert "Ulm" not in chooser.lore.guesses([STRANGER], "Ulm")
+
+
+def test_scores_are_a_softmax_by_hand() -> None:
+    counts = [0.0] * COUNTS
+    asked = [
+        [Option("a", [["x"], ["y"]], [2.0, *counts[1:]]), Option(ELSE, [["z"]], counts)],
+        [Option("b", [["x", "x", "never"]], counts), Option("c", [["y"]], counts)],
+    ]
+    sheet = Sheet(asked, {"x": 0, "y": 1, "z": 2})
+    weights = torch.tensor([[0.5], [-1.0], [0.25]])
+    of_counts = torch.tensor([0.3, *counts[1:]])
+    first = math.log(math.exp(0.5) + math.exp(-1)) + 0.6
+    want = [first, 0.25, 1.0, -1.0]
+    total = [math.log(math.exp(a) + math.exp(b)) for a, b in (want[:2], want[2:])]
+    found = sheet.scores(weights, of_counts).tolist()
+    assert found == pytest.approx([w - total[i // 2] for i, w in enumerate(want)], abs=1e-5)
+
+
+def test_a_string_is_seen_in_its_places() -> None:
+    body = "Ann Lee came from York, New York in 1950 ."
+    found = contexts_in("Ann Lee", body, ["York", "New York"])
+    assert [text for text, _ in found] == ["York", "York", "New York"]
+    first, second, whole = (set(context) for _, context in found)
+    assert {"before from", "after ,", "inside False", "order 0", "earlier NAME"} <= first
+    assert {"inside True", "before New"} <= second
+    assert {"words 2", "after in 0000", "before York ,"} <= whole
+    assert contexts_in("Ann", "", ["York"]) == []
+
+
+def test_readers_and_chooser_together() -> None:
+    chooser = Chooser(PAIRS, library(STRANGER), BORN)
+    question = BORN.ask("Zed")
+    ballot = Ballot(question, {"Quux": 0.6, "Ulm": 0.3, "Paris": 0.1}, {"Quux", "Ulm"})
+    alone, both = ballot.decide(), ballot.decide_with(chooser, 0.5)
+    assert alone is not None
+    assert both is not None
+    assert (alone.answer, both.answer, both.stands) == ("Quux", "Ulm", True)
+    assert both.confidence + sum(both.others.values()) == pytest.approx(1)
+    found = likely(chooser, "Zed", heard=["Quux", "Ulm"])
+    ratio = math.sqrt((0.3 + DOUBT) / (0.6 + DOUBT) * found["Ulm"] / found["Quux"])
+    assert both.confidence / both.others["Quux"] == pytest.approx(ratio)
+    readers = ballot.decide_with(chooser, 0.0)
+    assert readers is not None
+    assert readers.answer == "Quux"
+
+
+def test_each_relation_has_its_own_chooser() -> None:
+    pairs = [*PAIRS, *((MADE.ask(name), OTHERS[i % 5]) for i, name in enumerate(PEOPLE))]
+    ballots = [Ballot(relation.ask("Zed"), {}, set()) for relation in (BORN, MADE)]
+    made = decide(ballots, pairs, library(STRANGER), [BORN, MADE], chooser=1.0)
+    assert [each.answer for each in made] == ["Ulm", "Quux"]
+    assert decide(ballots, pairs, library(STRANGER), [BORN, MADE]) == []  # nobody said anything
+
+
+def test_nothing_is_known() -> None:
+    ballot = Ballot(BORN.ask("Nobody"), {"Rome": 0.2}, set())
+    (made,) = decide([ballot], PAIRS, library(), [BORN], chooser=0.5)
+    assert (made.answer, made.stands) == ("Rome", False)  # as the readers said
+    silent = Chooser([], library(STRANGER), BORN)
+    assert {each.text for each in silent.choose(BORN.ask("Zed"))} >= {"Quux", "Ulm"}
