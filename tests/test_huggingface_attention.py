@@ -195,6 +195,20 @@ def test_a_mask_beyond_words_is_softmaxs_alone() -> None:
             small("llama", "attnlab-favor")(input_ids=ids, attention_mask=mask)
 
 
+@pytest.mark.parametrize("T", [1, 4])
+def test_a_mask_of_its_own_for_each_head(T: int) -> None:
+    module = attention_of(small("llama"), 0)
+    draws = torch.Generator().manual_seed(0)
+    q, k, v = (torch.randn(2, H, n, 4, generator=draws) for H, n in ((6, T), (2, 5), (2, 5)))
+    mask = torch.rand(2, 6, T, 5, generator=draws) < 0.6
+    mask[..., 0] = True
+    function = transformers.AttentionInterface._global_mapping["attnlab-softmax"]
+    got = function(module, q, k, v, mask)[0].transpose(1, 2)
+    k, v = (x.repeat_interleave(3, 1) for x in (k, v))
+    wanted = torch.nn.functional.scaled_dot_product_attention(q, k, v, mask)
+    assert torch.allclose(got, wanted, atol=1e-6)
+
+
 def test_packed_texts_do_not_look_at_each_other() -> None:
     ids, position = text(1, 7), torch.tensor([[0, 1, 2, 3, 0, 1, 2]])
     given = {"input_ids": ids, "position_ids": position, "use_cache": False}
@@ -221,6 +235,9 @@ def test_a_mask_changed_in_place_is_read_again() -> None:
     assert read_meaning(module, q, q, mask, {}) is first  # once for all layers
     assert first.mask.keys is not None
     assert torch.equal(first.mask.keys, padding)
+    shorter = read_meaning(module, q, q[:, :, :4], mask, {})  # a layer that keeps fewer keys
+    assert shorter.mask.keys is not None
+    assert shorter.mask.keys.shape == (2, 4)
     mask[0, :, :, 4] = False
     again = read_meaning(module, q, q, mask, {}).mask.keys
     assert again is not None
