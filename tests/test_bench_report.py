@@ -231,6 +231,8 @@ def test_bench_from_python() -> None:
 def test_bench_all_kinds_are_known() -> None:
     with pytest.raises(ValueError, match="no bench 'taste'"):
         bench(["taste"])  # type: ignore[list-item]
+    with pytest.raises(ValueError, match="no setting 'sedds'; did you mean 'seeds'"):
+        bench(["error"], sedds=3)
     assert KINDS == ("error", "speed", "memory", "decode")
 
 
