@@ -14,7 +14,7 @@ from multiprocessing.context import ForkServerContext
 
 import torch
 
-from attnlab.bench.contenders import Contender, Sizes
+from attnlab.bench.contenders import Contender, Sizes, too_large
 from attnlab.bench.progress import SILENT, Progress
 from attnlab.bench.settings import CostSettings
 from attnlab.bench.speed import Costs, Way, pass_of
@@ -40,8 +40,7 @@ def measure_memory(
                 for tokens in settings.lengths:
                     progress.step(f"{party.name}, {tokens:,} tokens")
                     if not party.fits(sizes, tokens):
-                        reason = f"from {tokens:,} tokens on, where it would take gigabytes"
-                        found.left_out.setdefault(way, reason)
+                        found.left_out.setdefault(way, too_large(f"{tokens:,} tokens"))
                         continue
                     taken = peak_bytes(party, way, sizes, tokens, settings.threads)
                     found.values.setdefault(way, {})[tokens] = Figure(float(taken))

@@ -12,7 +12,9 @@ const DASHES = ['', '7 3', '2 3', '9 3 2 3', '12 4', '4 4', '1 4', '14 3 2 3'];
 const DOTS = 40; // points of a line that are drawn one by one
 
 export const colourOf = (index: number): string => `var(--c${index % COLOURS})`;
-const dashOf = (index: number): string => DASHES[index % DASHES.length];
+// a colour that comes again has another dash
+const dashOf = (index: number): string =>
+  DASHES[(index + Math.floor(index / COLOURS)) % DASHES.length];
 
 interface Props {
   plot: Lines;
