@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
-from typing import Any, get_args, get_type_hints
+from typing import Any, NamedTuple, get_args, get_type_hints
 
 import torch
 from torch import Tensor
@@ -58,7 +58,52 @@ def create_attention(
     heads "6*window:window=32+2*softmax". `max_length` goes to those that need it, `dropout` to
     those that have it; an option in the text wins over both.
     """
-    parts = [_parse_group(part, spec) for part in spec.split("+")]
+    members = [
+        create_mechanism(
+            part.name,
+            head_dim=head_dim,
+            heads=part.heads,
+            **{**_given(part.name, max_length, dropout), **part.options},
+        )
+        for part in parse_attention(spec, heads)
+    ]
+    return members[0] if len(members) == 1 else HeadGroups(members)
+
+
+def create_heads(
+    specs: Sequence[str], *, head_dim: int, max_length: int | None = None, dropout: float = 0.0
+) -> Mechanism:
+    """One line of text for each head, as `create_attention` takes it; equal ones share a group."""
+    places = {spec: [h for h, each in enumerate(specs) if each == spec] for spec in specs}
+    if not places:
+        raise ValueError("attention: no heads; give a line of text for each")
+    members = [
+        create_attention(
+            spec, head_dim=head_dim, heads=len(heads), max_length=max_length, dropout=dropout
+        )
+        for spec, heads in places.items()
+    ]
+    return members[0] if len(members) == 1 else HeadGroups(members, list(places.values()))
+
+
+def _given(name: str, max_length: int | None, dropout: float) -> dict[str, Any]:
+    length = max_length if find_mechanism(name).card.needs_length else None
+    if dropout and "dropout" in [option.name for option in mechanism_options(name)]:
+        return {"max_length": length, "dropout": dropout}
+    return {"max_length": length}
+
+
+class Part(NamedTuple):
+    """A mechanism for some heads, as a line of text describes it."""
+
+    heads: int
+    name: str
+    options: dict[str, Any]
+
+
+def parse_attention(spec: str, heads: int) -> list[Part]:
+    """The groups of a line of text (see `create_attention`) for a layer of so many heads."""
+    parts = parse_groups(spec)
     if len(parts) == 1 and parts[0][0] is None:
         parts = [(heads, *parts[0][1:])]
     if sum(count or 0 for count, _, _ in parts) != heads or not all(c for c, _, _ in parts):
@@ -66,20 +111,15 @@ def create_attention(
             f"attention {spec!r}: its groups must say how many heads each takes, {heads} in all, "
             'as in "6*window+2*softmax"'
         )
-    members = []
-    for count, name, options in parts:
-        assert count is not None
-        length = max_length if find_mechanism(name).card.needs_length else None
-        given: dict[str, Any] = {"max_length": length}
-        if dropout and "dropout" in [option.name for option in mechanism_options(name)]:
-            given["dropout"] = dropout
-        sizes = {"head_dim": head_dim, "heads": count}
-        members.append(create_mechanism(name, **{**sizes, **given, **options}))
-    return members[0] if len(members) == 1 else HeadGroups(members)
+    return [Part(count or heads, name, options) for count, name, options in parts]
+
+
+def parse_groups(spec: str) -> list[tuple[int | None, str, dict[str, Any]]]:
+    """(heads or None, name, options) of each group of a line of text."""
+    return [_parse_group(part, spec) for part in spec.split("+")]
 
 
 def _parse_group(part: str, spec: str) -> tuple[int | None, str, dict[str, Any]]:
-    """(heads or None, name, options) of one group."""
     count, star, rest = part.strip().rpartition("*")
     name, _, listed = rest.partition(":")
     options: dict[str, Any] = {}

@@ -20,10 +20,6 @@ trials = pytest.mark.parametrize(("name", "options"), list(all_trials()), ids=st
 T = 23
 
 
-def key_heads(name: str) -> int:
-    return HEADS if "+" in name else 3  # groups of heads do not share keys across groups
-
-
 def draw(seed: int, *shape: int) -> Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
 
@@ -69,7 +65,7 @@ def close(out: Tensor, wanted: Tensor, condition: Tensor, usable: Tensor, limit:
 def test_large_scores(name: str, options: Any, causal: bool, largest: float) -> None:
     if causal and not build(name, options).card.causal:
         pytest.skip(f"{name}: has no causal form")
-    q, k = draw(1, 2, HEADS, T, HEAD_DIM), draw(2, 2, key_heads(name), T, HEAD_DIM)
+    q, k = draw(1, 2, HEADS, T, HEAD_DIM), draw(2, 2, 3, T, HEAD_DIM)
     scores = (q @ repeat_heads(k, HEADS).mT).abs().max() * HEAD_DIM**-0.5
     grow = (largest / scores).sqrt()
     # a score of 1e4 has a rounding error of about 1e-3 in float32, and so have its weights
@@ -82,7 +78,7 @@ def test_each_key_far_above_those_before(name: str, options: Any) -> None:
     if not build(name, options).card.causal:
         pytest.skip(f"{name}: has no causal form")
     growth = torch.linspace(1, 60, T)[:, None]
-    q, k = draw(1, 2, HEADS, T, HEAD_DIM), draw(2, 2, key_heads(name), T, HEAD_DIM) * growth
+    q, k = draw(1, 2, HEADS, T, HEAD_DIM), draw(2, 2, 3, T, HEAD_DIM) * growth
     check_stress(name, options, q, k, True, limit=1e-3)
     check_stress(name, options, q, k.flip(2), True, limit=1e-3)
 
@@ -92,7 +88,7 @@ def test_each_key_far_above_those_before(name: str, options: Any) -> None:
 def test_features_too_small_for_float32(name: str, causal: bool) -> None:
     """phi(k) is below e^-1000 for every key and feature, yet the weights are ordinary numbers."""
     options: dict[str, Any] = {"features": 8} if name == "favor" else {}
-    k = -1000 - 3 * draw(2, 2, key_heads(name), T, HEAD_DIM).abs()
+    k = -1000 - 3 * draw(2, 2, 3, T, HEAD_DIM).abs()
     mechanism = build(name, options)
     q = draw(1, 2, HEADS, T, HEAD_DIM)
     assert float(mechanism.features(k.double()).log.max()) < -900  # type: ignore[operator]

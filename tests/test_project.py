@@ -190,6 +190,8 @@ def documents() -> list[str]:
 @pytest.mark.parametrize("path", documents())
 def test_python_blocks_run(path: str, capsys: pytest.CaptureFixture[str]) -> None:
     for block in blocks("python", path):
+        if "from transformers import" in block:
+            pytest.importorskip("transformers", reason="transformers is not installed")
         exec(compile(block, path, "exec"), {})
     assert "Traceback" not in capsys.readouterr().err
 

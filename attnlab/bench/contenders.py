@@ -118,9 +118,9 @@ class Ours(Contender):
         if "window" in options:
             sight = options["window"] * (1 if causal else 2)
         elif "block" in options:
-            sight = options["block"] * sum(
-                options[name] for name in ("window_blocks", "global_blocks", "random_blocks")
-            )
+            near = options["window_blocks"]
+            near = near // 2 + 1 if causal else near  # nobody looks ahead
+            sight = options["block"] * (near + options["global_blocks"] + options["random_blocks"])
         else:
             return known
         return {**known, "W": float(min(sight, tokens))}

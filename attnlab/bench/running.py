@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import fields
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any, Literal
 
 import torch
@@ -17,9 +18,10 @@ from attnlab.bench.decode_report import decode_section
 from attnlab.bench.error import measurable, measure_errors, name_of
 from attnlab.bench.error_report import error_section
 from attnlab.bench.memory import measure_memory
+from attnlab.bench.model import bench_model
 from attnlab.bench.progress import SILENT, Progress
 from attnlab.bench.results import Report, Section, machine, versions
-from attnlab.bench.settings import CostSettings, DecodeSettings, ErrorSettings, made
+from attnlab.bench.settings import CostSettings, DecodeSettings, ErrorSettings, ModelSettings, made
 from attnlab.bench.speed import measure_speed
 from attnlab.create import find_mechanism
 
@@ -68,6 +70,27 @@ def bench(
 
 def _listed(names: set[str]) -> str:
     return ", ".join(sorted(names))
+
+
+def bench_model_report(
+    model: Path,
+    text: Path,
+    *,
+    mechanisms: Sequence[str] = (),
+    quick: bool = False,
+    seed: int = 0,
+    progress: Progress = SILENT,
+    **settings: Any,
+) -> Report:
+    """Measure mechanisms on the heads of the model in this folder, reading this text file.
+
+    `settings` are fields of ModelSettings.
+    """
+    begin = time.perf_counter()
+    how: ModelSettings = made(ModelSettings, quick, settings)
+    section = bench_model(model, text, how, mechanisms=mechanisms, seed=seed, progress=progress)
+    seconds = time.perf_counter() - begin
+    return Report([section], machine(torch.get_num_threads()), versions(), seconds)
 
 
 def suited(kind: Kind, specs: Sequence[str], alone: bool) -> list[str]:

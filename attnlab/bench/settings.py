@@ -17,10 +17,10 @@ Numbers = tuple[int, ...]
 class ErrorSettings:
     """Queries and keys have random directions and one norm, values are N(0, 1)."""
 
-    tokens: Annotated[int, "queries and keys"] = 256
+    tokens: Annotated[int, "queries and keys; with --model 512 of a window"] = 256
     head_dim: Annotated[int, "head size that features and norms are swept at"] = 64
     head_dims: Annotated[Numbers, "head sizes that are compared"] = (16, 32, 64, 128)
-    features: Annotated[Numbers, "numbers of features, for those that have them"] = (
+    features: Annotated[Numbers, "for those that have them; with --model 64 256"] = (
         16, 32, 64, 128, 256, 512, 1024,
     )  # fmt: skip
     norms: Annotated[tuple[float, ...], "norms |q| = |k|"] = (0.5, 1, 1.5, 2, 3, 4, 6, 8, 12)
@@ -67,6 +67,25 @@ class DecodeSettings:
             )
 
 
+@dataclass(frozen=True)
+class ModelSettings:
+    """Of a model's own queries, keys and values."""
+
+    tokens: Annotated[int, "of a window of the text, if the model reads so many"] = 512
+    windows: Annotated[int, "with --model: windows to choose on, and as many to check on"] = 4
+    tolerance: Annotated[float, "with --model: error of a head's output that is good enough"] = 0.1
+    features: Annotated[Numbers, "numbers of features, for those that have them"] = (64, 256)
+    window: Annotated[Numbers, "with --model: keys in sight, for windows"] = (32, 64, 128)
+    block: Annotated[Numbers, "with --model: tokens in a block, for BigBird"] = (8, 16)
+    ranks: Annotated[Numbers, "with --model: ranks of the best possible projection"] = (16, 64)
+
+    def __post_init__(self) -> None:
+        least = {"tokens": 16, "windows": 1, "tolerance": 0}
+        _check(self, **least, features=2, window=1, block=1, ranks=1)
+        if any(each % 2 for each in self.features):
+            raise ValueError(f"--features {_listed(self.features)}: give even numbers")
+
+
 QUICK: dict[type[Any], dict[str, Any]] = {
     ErrorSettings: {
         "tokens": 64,
@@ -76,6 +95,7 @@ QUICK: dict[type[Any], dict[str, Any]] = {
         "seeds": 3,
     },
     CostSettings: {"lengths": (128, 256, 512), "rounds": 1},
+    ModelSettings: {"tokens": 128, "windows": 2, "window": (16, 32), "block": (8,)},
     DecodeSettings: {"positions": (64, 512), "rounds": 3, "heads": 2},
 }
 """What --quick replaces: a try that ends in seconds."""

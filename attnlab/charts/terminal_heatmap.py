@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import replace
 
 from rich.text import Text
 
@@ -13,10 +15,19 @@ from attnlab.charts.terminal import STYLES
 BELOW, ABOVE, NEAR = (38, 122, 181), (196, 92, 24), (68, 70, 74)  # blue, orange; told apart by all
 FAR = 2.0  # powers of e from the centre at which a colour is full
 CELL, LONGEST = 5, 14  # characters
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 def heatmap(drawn: Heatmap, *, width: int, ascii_only: bool = False) -> list[Text]:
-    """Rows and columns as they are given; columns that do not fit are left out, and it is said."""
+    """Rows and columns as they are given; columns that do not fit are left out, and it is said.
+
+    Names that are too long for their cells have a letter each, told below.
+    """
+    longest = max((len(clean(name)) for name in drawn.names), default=0)
+    if longest > 1 and (longest + 1) * len(drawn.columns) + len(drawn.y) + 1 > width:
+        letters = [LETTERS[i] if i < len(LETTERS) else str(i) for i in range(len(drawn.names))]
+        lines = heatmap(replace(drawn, names=letters), width=width, ascii_only=ascii_only)
+        return [*lines, *_legend(drawn, letters)]
     rows, names, across, down = (
         [clean(each) for each in texts]
         for texts in (drawn.rows, drawn.columns, [drawn.x], [drawn.y])
@@ -44,6 +55,13 @@ def heatmap(drawn: Heatmap, *, width: int, ascii_only: bool = False) -> list[Tex
         Text(f"{'':>{margin}} {arrow} {_cut(across[0], max(8, width - margin - 34))}{more}", "dim")
     )
     return found
+
+
+def _legend(drawn: Heatmap, letters: Sequence[str]) -> list[Text]:
+    return [
+        Text("  ").append(f" {letter} ", _style(drawn, place, (0.0, 1.0))).append(f" {clean(name)}")
+        for place, (letter, name) in enumerate(zip(letters, drawn.names, strict=True))
+    ]
 
 
 def _cut(text: str, room: int) -> str:

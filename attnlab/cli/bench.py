@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import App, Parameter
 
 from attnlab.bench.progress import Progress
-from attnlab.bench.settings import CostSettings, DecodeSettings, ErrorSettings
+from attnlab.bench.settings import CostSettings, DecodeSettings, ErrorSettings, ModelSettings
 from attnlab.cli.options import given, options_of
 from attnlab.files import write_json, write_text
 from attnlab.page import check_page
@@ -29,6 +29,30 @@ app = App(
 ErrorOptions: Any = options_of(ErrorSettings, unset=True, told=True)
 CostOptions: Any = options_of(CostSettings, unset=True, told=True)
 DecodeOptions: Any = options_of(DecodeSettings, unset=True, told=True)
+ModelOptions: Any = options_of(ModelSettings, unset=True, told=True, without=("tokens", "features"))
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A real model's queries and keys, in the place of random ones."""
+
+    model: Annotated[
+        Path | None,
+        Parameter(help="Measure on the heads of this model (attnlab's or Hugging Face's folder)."),
+    ] = None
+    text: Annotated[Path | None, Parameter(help="What it reads: a text file.")] = None
+
+    def check(self, random: dict[str, Any], own: dict[str, Any]) -> None:
+        """Options of random inputs and of a model exclude each other."""
+        if self.model is None and self.text is not None:
+            raise ValueError("--text: who reads it? give --model FOLDER too")
+        if self.model is not None and self.text is None:
+            raise ValueError(f"--model {self.model}: what does it read? give --text FILE too")
+        shared = ("tokens", "features")
+        wrong = [name for name in random if name not in shared] if self.model else list(own)
+        if wrong:
+            name, side = wrong[0].replace("_", "-"), "without" if self.model else "with"
+            raise ValueError(f"--{name}: goes {side} --model")
 
 
 @dataclass(frozen=True)
@@ -166,7 +190,50 @@ def _command(name: str, text: str, options: Any) -> None:
     app.command(command, name=name)
 
 
-_command("error", "Error against exact softmax, with doing nothing as the control.", ErrorOptions)
+def error(
+    *,
+    common: Any = COMMON,
+    subject: Any = Subject(),  # noqa: B008 (frozen)
+    settings: Any = ErrorOptions(),  # noqa: B008
+    heads: Any = ModelOptions(),  # noqa: B008
+    outputs: Any = OUTPUTS,
+) -> None:
+    """Error against exact softmax, with doing nothing as the control.
+
+    On random inputs; with --model and --text on a real model's heads, which mechanism could take
+    softmax's place in each, checked by the model's own loss.
+    """
+    random, own = given(settings, unset=True), given(heads, unset=True)
+    subject.check(random, own)
+    if subject.model is None:
+        measure(["error"], common, outputs, random)
+        return
+    outputs.check()
+    from attnlab.bench.running import bench_model_report
+
+    with Bar() as bar:
+        report = bench_model_report(
+            subject.model,
+            subject.text,
+            mechanisms=common.mechanisms,
+            quick=common.quick,
+            seed=common.seed,
+            progress=bar,
+            **random,
+            **own,
+        )
+    tell(report, outputs, charts=True)
+
+
+error.__annotations__ = {
+    "common": Annotated[Common, Parameter(name="*")],
+    "subject": Annotated[Subject, Parameter(name="*")],
+    "settings": Annotated[ErrorOptions, Parameter(name="*")],
+    "heads": Annotated[ModelOptions, Parameter(name="*")],
+    "outputs": Annotated[Outputs, Parameter(name="*")],
+    "return": None,
+}
+app.command(error)
 _command("speed", "Time by length, against exact softmax.", CostOptions)
 _command("memory", "Peak memory by length, each in a process of its own.", CostOptions)
 _command("decode", "Cost of a decoding step by position, and what must be kept.", DecodeOptions)

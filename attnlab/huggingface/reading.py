@@ -10,9 +10,13 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
+from attnlab.huggingface.attending import prepare
 from attnlab.huggingface.calls import Call, accurate, key_heads, nature, pick_heads
 from attnlab.huggingface.masks import Sight
+from attnlab.huggingface.registering import is_ours, spec_of
+from attnlab.mechanisms.groups import name_of, scale_of
 
 PART = 2**25  # weights computed at once: 128 MB
 NAMES = ("query", "key", "value", "attention_mask")
@@ -62,12 +66,31 @@ def fill(
     if module.training and given.options.get("dropout"):
         call.checked = False
         call.note += " Dropout is on: the weights are those before it, and are not checked."
-    if wants_weights:
+    if is_ours(given.implementation):
+        _fill_own(call, module, given, row, S, wants_weights)
+    elif wants_weights:
         weights = _returned(call, module, given, result, row, S)
         if weights is None:
             weights = _eager(call, module, given, sight, row, (q, k, v))
         call.weights = weights
         call.signed, call.normalised = nature(weights)
+
+
+def _fill_own(
+    call: Call, module: nn.Module, given: Arguments, row: int, S: int, wants_weights: bool
+) -> None:
+    """One of attnlab's mechanisms is at work: the weights are its own, not eager softmax's."""
+    spec, options = spec_of(given.implementation, module), {**given.options, "dropout": 0.0}
+    q, k, v = (accurate(x) for x in (given.query, given.key, given.value))
+    ready = prepare(spec, module, q, k, v, given.mask, options, row)
+    card = ready.mechanism.card
+    call.mechanism, call.scale = name_of(ready.mechanism), scale_of(ready.mechanism)
+    call.signed, call.normalised = card.signed, card.rows_sum_to_one
+    if wants_weights:
+        weights = ready.weights()[0]
+        weights = F.pad(weights, (0, S - weights.shape[-1]))  # free slots have no weight
+        call.weights = pick_heads(weights, call.heads)
+        call.condition = pick_heads(ready.condition()[0], call.heads)
 
 
 def _scale(scaling: Any, D: int) -> float | None:

@@ -22,7 +22,7 @@ from attnlab.layers import Block
 from attnlab.looking.pasts import Memory, Past, follow_states, past_of, remember
 from attnlab.mask import Mask
 from attnlab.mechanism import Mechanism, blank
-from attnlab.mechanisms.groups import HeadGroups
+from attnlab.mechanisms.groups import HeadGroups, members_of, name_of, scale_of
 from attnlab.models.stack import Stack
 from attnlab.state import State
 
@@ -171,9 +171,9 @@ def allowed_of(
     mechanism: Mechanism, q: Tensor, S: int, mask: Mask, heads: list[int]
 ) -> Tensor | None:
     """(T, S) True where any of these heads may look; None: everywhere."""
-    T, first, seen = q.shape[2], 0, q.new_zeros(q.shape[2], S, dtype=torch.bool)
-    for member in members_of(mechanism):
-        own, first = range(first, first + member.heads), first + member.heads
+    T, seen = q.shape[2], q.new_zeros(q.shape[2], S, dtype=torch.bool)
+    places = mechanism.places if isinstance(mechanism, HeadGroups) else [heads]
+    for member, own in zip(members_of(mechanism), places, strict=True):
         if not set(own) & set(heads):
             continue
         allowed = mask.allowed(T, S, q.device)
@@ -187,24 +187,6 @@ def allowed_of(
             allowed = even > 0
         seen |= True if allowed is None else allowed[0].any(0)
     return None if bool(seen.all()) else seen
-
-
-def members_of(mechanism: Mechanism) -> list[Mechanism]:
-    if not isinstance(mechanism, HeadGroups):
-        return [mechanism]
-    return [member for member in mechanism.members if isinstance(member, Mechanism)]
-
-
-def name_of(mechanism: Mechanism) -> str:
-    members = members_of(mechanism)
-    if len(members) == 1:
-        return mechanism.name
-    return "+".join(f"{member.heads}*{member.name}" for member in members)
-
-
-def scale_of(mechanism: Mechanism) -> float | None:
-    scales = {getattr(member, "beta", None) for member in members_of(mechanism)}
-    return scales.pop() if len(scales) == 1 else None
 
 
 def drops(mechanism: Mechanism) -> bool:

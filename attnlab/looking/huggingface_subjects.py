@@ -57,14 +57,14 @@ class HuggingFaceSubject(Subject):
                 return read_image(self.model, self.reader, wish.image)
         read, hints = self._read(wish.text or "", wish.pair if self.kind == "encoder" else None)
         ids = read["input_ids"][0].tolist()
-        self.check_length(ids, self._limit())
+        self.check_length(ids, self.limit())
         notes = self._unknown(ids)
         if self.kind == "encoder-decoder":
             return self._two_texts(read, hints, wish, notes)
         prompt = None
         if wish.generate:
             prompt = len(ids)
-            ids = self._written(read, self.count_to_write(wish, len(ids), self._limit()))
+            ids = self._written(read, self.count_to_write(wish, len(ids), self.limit()))
             read = {"input_ids": torch.tensor([ids])}
             hints = [*hints, *[None] * (len(ids) - prompt)]
         segments = (
@@ -150,9 +150,9 @@ class HuggingFaceSubject(Subject):
             known = [None, *self.words.word_hints(given)]
             notes = [*notes, *self._unknown(target[1:])]
         else:
-            target = self._written(read, self.count_to_write(wish, 1, self._limit()))
+            target = self._written(read, self.count_to_write(wish, 1, self.limit()))
             prompt, known = 1, [None] * len(target)
-        self.check_length(target, self._limit())
+        self.check_length(target, self.limit())
         sequences = [
             self._sequence("source", ids, hints, None, None),
             self._sequence("target", target, known, None, prompt),
@@ -160,7 +160,7 @@ class HuggingFaceSubject(Subject):
         inputs = {**read, "decoder_input_ids": torch.tensor([target])}
         return Prepared(inputs, sequences, 1, tuple(target), notes)
 
-    def _limit(self) -> int | None:
+    def limit(self) -> int | None:
         """The longest text by its table of positions; RoBERTa and its kin count from behind pad."""
         limit = getattr(self.model.config, "max_position_embeddings", None)
         if not isinstance(limit, int) or limit < 1:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
 from typing import Any, Self
 
 import torch
@@ -38,17 +39,24 @@ class GroupState(State):
     def trim(self, lengths: Tensor) -> Self:
         return self._map(lambda part: part.trim(lengths))
 
+    def spend(self) -> None:
+        for part in self.parts:
+            part.spend()
+
     def _map(self, change: Callable[[State], State]) -> Self:
         parts = tuple(change(part) for part in self.parts)
         return replace(self, length=parts[0].length, reach=parts[0].reach, parts=parts)
 
 
 class HeadGroups(Mechanism):
-    """The first heads belong to the first member, and so on. It can do what all members can."""
+    """It can do what all members can. Without `places` the first heads belong to the first member,
+    and so on; with them, member i computes the heads that `places[i]` names."""
 
     name = "groups"
 
-    def __init__(self, members: Sequence[Mechanism]) -> None:
+    def __init__(
+        self, members: Sequence[Mechanism], places: Sequence[Sequence[int]] | None = None
+    ) -> None:
         self.card = _common_card([member.card for member in members])
         limits = [member.max_length for member in members if member.max_length is not None]
         super().__init__(
@@ -57,14 +65,25 @@ class HeadGroups(Mechanism):
             max_length=min(limits, default=None),
         )
         self.members = nn.ModuleList(members)
+        self.places = _in_order(members) if places is None else [list(each) for each in places]
+        if [len(each) for each in self.places] != [member.heads for member in members] or sorted(
+            head for each in self.places for head in each
+        ) != list(range(self.heads)):
+            raise ValueError(
+                f"groups: heads {self.places} for members of "
+                f"{[member.heads for member in members]} heads; name each of the {self.heads} "
+                "heads once, as many for each member as it has"
+            )
+        joined = [head for each in self.places for head in each]
+        self.back = None if joined == sorted(joined) else torch.tensor(joined).argsort().tolist()
 
     def weights(self, q: Tensor, k: Tensor, mask: Mask) -> Tensor:
         q, k = self.prepare_weights(q, k, mask)
         split = self._split(q, k)
-        return torch.cat([m.weights(q, k, mask) for m, (q, k) in split], dim=1)
+        return self._join([m.weights(q, k, mask) for m, (q, k) in split])
 
     def compute(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
-        return torch.cat([m.compute(q, k, v, mask) for m, (q, k, v) in self._split(q, k, v)], dim=1)
+        return self._join([m.compute(q, k, v, mask) for m, (q, k, v) in self._split(q, k, v)])
 
     def absorb(
         self, k: Tensor, v: Tensor, keys: Tensor | None = None, state: State | None = None
@@ -81,33 +100,64 @@ class HeadGroups(Mechanism):
         check_read(self, q, state, start)
         parts = self.own(state, GroupState).parts
         split = zip(self._split(q), parts, strict=True)
-        return torch.cat([m.read(q, part, start) for (m, (q,)), part in split], dim=1)
+        return self._join([m.read(q, part, start) for (m, (q,)), part in split])
 
     def signature(self) -> tuple[Any, ...]:
-        return tuple(m.signature() for m in self.members if isinstance(m, Mechanism))
+        parts = zip(members_of(self), self.places, strict=True)
+        return tuple((member.signature(), *heads) for member, heads in parts)
 
     def condition(self, q: Tensor, k: Tensor, mask: Mask) -> Tensor:
         split = self._split(q, k)
-        return torch.cat([m.condition(q, k, mask) for m, (q, k) in split], dim=1)
+        return self._join([m.condition(q, k, mask) for m, (q, k) in split])
+
+    def _join(self, parts: list[Tensor]) -> Tensor:
+        """The members' heads, each at its own place."""
+        joined = torch.cat(parts, dim=1)
+        return joined if self.back is None else joined[:, self.back]
 
     def _split(self, *tensors: Tensor) -> list[tuple[Mechanism, list[Tensor]]]:
-        """Each member with its heads of each tensor; grouped keys are split in proportion."""
-        first, found = 0, []
-        for member in self.members:
-            assert isinstance(member, Mechanism)
-            last, parts = first + member.heads, []
-            for x in tensors:
-                shared = self.heads // x.shape[1]  # query heads that share one of x's heads
-                if first % shared or last % shared:
-                    raise ValueError(
-                        f"groups: heads {first} to {last - 1} belong to {member.name}, but "
-                        f"{shared} query heads share each of {x.shape[1]} key heads; "
-                        f"give each mechanism a multiple of {shared} heads"
-                    )
-                parts.append(x[:, first // shared : last // shared])
-            found.append((member, parts))
-            first = last
-        return found
+        """Each member with its heads of each tensor."""
+        return [
+            (member, [_heads_of(x, heads, self.heads) for x in tensors])
+            for member, heads in zip(members_of(self), self.places, strict=True)
+        ]
+
+
+def _in_order(members: Sequence[Mechanism]) -> list[list[int]]:
+    ends = list(accumulate((member.heads for member in members), initial=0))
+    return [list(range(first, last)) for first, last in pairwise(ends)]
+
+
+def _heads_of(x: Tensor, heads: list[int], all_heads: int) -> Tensor:
+    """What these query heads read of x (B, H or G, ...). Grouped keys stay grouped where the heads
+    share them evenly, else each head gets a copy of its own."""
+    read = [head * x.shape[1] // all_heads for head in heads]
+    kept = sorted(set(read))
+    if read == [key for key in kept for _ in range(len(read) // len(kept))]:
+        read = kept
+    if read == list(range(read[0], read[-1] + 1)):  # a view, not a copy
+        return x[:, read[0] : read[-1] + 1]
+    return x[:, read]
+
+
+def members_of(mechanism: Mechanism) -> list[Mechanism]:
+    """The mechanisms of the groups; of any other, itself."""
+    if not isinstance(mechanism, HeadGroups):
+        return [mechanism]
+    return [member for member in mechanism.members if isinstance(member, Mechanism)]
+
+
+def name_of(mechanism: Mechanism) -> str:
+    members = members_of(mechanism)
+    if len(members) == 1:
+        return members[0].name
+    return "+".join(f"{member.heads}*{member.name}" for member in members)
+
+
+def scale_of(mechanism: Mechanism) -> float | None:
+    """The inverse temperature that all heads have."""
+    scales = {getattr(member, "beta", None) for member in members_of(mechanism)}
+    return scales.pop() if len(scales) == 1 else None
 
 
 def _common_card(cards: Sequence[Card]) -> Card:

@@ -1,0 +1,278 @@
+"""Mechanisms on a real model's queries, keys and values: which of them reproduces each head?
+
+A head's error is |found - given| / |given|, where `given` is what the head itself gave, over all
+tokens of a window. One layer of one window is in memory at a time.
+
+Letters: H heads, G key heads, T tokens, D head size, M value size, R rank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from attnlab import huggingface
+from attnlab.bench.contenders import Ours, Sizes
+from attnlab.bench.error import UNIFORM, name_of
+from attnlab.bench.progress import SILENT, Progress
+from attnlab.bench.readers import Reader
+from attnlab.bench.settings import ModelSettings
+from attnlab.create import create_mechanism, find_mechanism, mechanism_options, parse_groups
+from attnlab.huggingface.calls import Call, accurate
+from attnlab.looking import hooks
+from attnlab.mask import Mask
+from attnlab.mechanism import Mechanism
+from attnlab.mechanisms import MECHANISMS
+
+NOTHING = 1e-20  # an inverse temperature at which all scores are alike
+EVEN = f"softmax:beta={NOTHING:g}"
+"""Uniform weights, as a mechanism."""
+WITHOUT_CHANCE = ",window_blocks=9,random_blocks=0"
+
+
+@dataclass
+class Head:
+    """One head of one layer, and each mechanism's error on it, window by window."""
+
+    layer: int
+    name: str
+    """Of the module."""
+    head: int
+    size: int
+    """Head size."""
+    errors: dict[str, list[float]] = field(default_factory=dict)
+    ranks: dict[int, tuple[float, float]] = field(default_factory=dict)
+    """By rank: the least error that any projection of so many directions leaves in the weights,
+    and the error of the output with those weights."""
+
+    def error(self, spec: str) -> float:
+        """The mean over windows."""
+        found = self.errors[spec]
+        return sum(found) / len(found)
+
+
+@dataclass
+class Measured:
+    heads: list[Head] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    tokens: int = 0
+
+    @property
+    def layers(self) -> list[str]:
+        return list(dict.fromkeys(head.name for head in self.heads))
+
+    def of(self, layer: str) -> list[Head]:
+        return [head for head in self.heads if head.name == layer]
+
+
+def candidates(specs: Sequence[str], settings: ModelSettings, tokens: int) -> list[str]:
+    """All mechanisms without learned parameters, or those named; what they leave open is swept."""
+    found = []
+    for spec in specs or [name for name, kind in MECHANISMS.items() if not kind.card.learned]:
+        name = name_of(spec)  # refuses groups of heads
+        ((_, _, options),) = parse_groups(spec)
+        if find_mechanism(name).card.learned:
+            raise ValueError(f"{name}: has learned parameters; a trained model has none for it")
+        if name == "softmax":
+            continue
+        create_mechanism(name, head_dim=8, heads=1, **options)  # a mistake is told now
+        found += _swept(spec, name, options, settings)
+    # a window as wide as the text is softmax
+    return [each for each in found if _sight(each) < tokens]
+
+
+def _swept(spec: str, name: str, options: dict[str, object], settings: ModelSettings) -> list[str]:
+    """BigBird also with a wider window in the place of its random blocks: as many keys if causal,
+    and all that is needed where heads rest on the first token."""
+    if name == "bigbird" and not options:
+        blocks = [f"bigbird:block={value}" for value in settings.block]
+        return [each + more for each in blocks for more in ("", WITHOUT_CHANCE)]
+    known = [option.name for option in mechanism_options(name)]
+    for option, values in (
+        ("features", settings.features),
+        ("window", settings.window),
+        ("block", settings.block),
+    ):
+        if option in known and option not in options:
+            mark = "," if ":" in spec else ":"
+            return [f"{spec}{mark}{option}={value}" for value in values]
+    return [spec]
+
+
+def _sight(spec: str) -> float:
+    ((_, _, options),) = parse_groups(spec)
+    return float(options.get("window", 0))
+
+
+def cost(spec: str, size: int, tokens: int, causal: bool) -> float:
+    """Multiplications and additions of one head on one window: the products that make weights or
+    sums and the output. Feature maps and softmax are not counted."""
+    found = Ours(spec).flops(Sizes(1, size), tokens, causal)
+    assert found is not None
+    return found
+
+
+def measure_heads(
+    reader: Reader,
+    windows: Sequence[Tensor],
+    specs: Sequence[str],
+    settings: ModelSettings,
+    progress: Progress = SILENT,
+) -> Measured:
+    """Every mechanism on every head of every window; the low-rank bound on the first alone."""
+    ear = Ear(specs, settings.ranks, progress)
+    with ExitStack() as stack:
+        names = stack.enter_context(hooks.listen(reader.model, ear))
+        if any(huggingface.is_huggingface(module) for module in reader.model.modules()):
+            names += stack.enter_context(huggingface.listen(reader.model, ear))
+        progress.begin("model", len(windows) * len(names))
+        with torch.no_grad():
+            for window in windows:
+                ear.begin()
+                reader.run(window)
+    found = Measured(list(ear.heads.values()), ear.notes, windows[0].shape[1])
+    if not found.heads:
+        why = f" {found.notes[0]}" if found.notes else ""
+        raise ValueError(f"{reader.label}: no head could be measured.{why}")
+    return found
+
+
+class Ear:
+    """Hears each layer's queries, keys and values, and tries all mechanisms on them at once."""
+
+    row, wants_weights, wants_gradients = 0, False, False
+
+    def __init__(self, specs: Sequence[str], ranks: Sequence[int], progress: Progress) -> None:
+        self.specs, self.ranks, self.progress = specs, ranks, progress
+        self.heads: dict[tuple[str, int], Head] = {}
+        self.notes: list[str] = []
+        self.window = -1
+
+    def begin(self) -> None:
+        self.window += 1
+
+    def admit(
+        self, name: str, *, batch: int, heads: int, queries: int, keys: int
+    ) -> list[int] | None:
+        del name, batch, queries, keys
+        return list(range(heads))
+
+    def afford(self, name: str, *, heads: int, queries: int, keys: int) -> None:
+        """Nothing is kept."""
+
+    def note(self, sentence: str) -> None:
+        if sentence not in self.notes:
+            self.notes.append(sentence)
+
+    def hear(self, call: Call) -> None:
+        name = call.name.partition(" (")[0]  # a module that runs twice has one plan for both
+        self.progress.step(name)
+        reason = _unfit(call)
+        if reason:
+            self.note(f"{name}: left out, because {reason}.")
+            return
+        layer = len({head.name for head in self.heads.values()})
+        for head in call.heads:
+            assert call.q is not None
+            made = Head(layer, name, head, call.q.shape[2])
+            self.heads.setdefault((name, head), made)
+        for spec, errors in _errors(call, self.specs).items():
+            for head, error in zip(call.heads, errors, strict=True):
+                self.heads[name, head].errors.setdefault(spec, []).append(error)
+        if self.window == 0 and self.ranks:
+            for head, found in zip(call.heads, rank_errors(call, self.ranks), strict=True):
+                self.heads[name, head].ranks = found
+
+
+def _unfit(call: Call) -> str:
+    """Why other mechanisms cannot be compared on this layer."""
+    if call.kind == "cross":
+        return "it looks at another text"
+    if call.mechanism != "softmax":
+        return f"its mechanism is {call.mechanism}, not softmax"
+    if call.q is None or call.k is None or call.v is None or call.given is None:
+        return "its queries, keys and values cannot be heard"
+    if call.scale is None:
+        return "each head has a scale of its own"
+    if call.bias is not None:
+        return "it adds a bias to its scores"
+    T, S = call.q.shape[1], call.k.shape[1]
+    allowed = Mask(causal=call.causal).allowed(T, S, call.q.device)
+    if call.allowed is not None and (
+        allowed is None or not bool((call.allowed == allowed[0, 0]).all())
+    ):
+        return "its mask is more than causal (a sliding window, or chunks)"
+    return ""
+
+
+def _tensors(call: Call) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """q (1, H, T, D), k and v (1, G, T, D or M), and what the heads gave (1, H, T, M)."""
+    assert call.q is not None
+    assert call.k is not None
+    assert call.v is not None
+    assert call.given is not None
+    q, k, v, given = (accurate(x)[None] for x in (call.q, call.k, call.v, call.given))
+    return q, k, v, given
+
+
+def _errors(call: Call, specs: Sequence[str]) -> dict[str, list[float]]:
+    """Of each mechanism, one number for each head; the control first."""
+    q, k, v, given = _tensors(call)
+    mask, H = Mask(causal=call.causal), q.shape[1]
+    assert call.scale is not None
+    found = {}
+    for spec in (UNIFORM, *specs):
+        mechanism = build(EVEN if spec == UNIFORM else spec, H, q.shape[3], call.scale)
+        mechanism = mechanism.to(q.device)
+        if mechanism.name == "polynomial" and q.shape[3] ** 2 > q.shape[2]:
+            # the matrix takes less than all products of features, and is the same (law 1)
+            out = mechanism.weights(q, k, mask) @ v.repeat_interleave(H // v.shape[1], 1)
+        else:
+            out = mechanism(q, k, v, mask)
+        apart = (out - given).flatten(2).norm(dim=2) / given.flatten(2).norm(dim=2)  # (1, H)
+        found[spec] = apart[0].nan_to_num(torch.inf, torch.inf).tolist()
+    return found
+
+
+def build(spec: str, heads: int, head_dim: int, scale: float) -> Mechanism:
+    """The mechanism of this text at the model's own scale, where it has one."""
+    ((_, name, options),) = parse_groups(spec)
+    if "beta" in [option.name for option in mechanism_options(name)]:
+        options = {"beta": scale, **options}
+    return create_mechanism(name, head_dim=head_dim, heads=heads, **options)
+
+
+def rank_errors(call: Call, ranks: Sequence[int]) -> list[dict[int, tuple[float, float]]]:
+    """For each head and rank, what the best projection leaves.
+
+    The best approximation of the weights A by any matrix of rank R keeps the R largest singular
+    values (Eckart and Young), so |A - A_R| / |A| bounds every low-rank mechanism (Linformer)
+    from below; the second number is |A_R v - A v| / |A v|.
+    """
+    q, k, v, _ = _tensors(call)
+    assert call.scale is not None
+    H = q.shape[1]
+    softmax, found = build("softmax", 1, q.shape[3], call.scale), []
+    for head in range(H):
+        group = head * k.shape[1] // H
+        one = softmax.weights(
+            q[:, head : head + 1].double(),
+            k[:, group : group + 1].double(),
+            Mask(causal=call.causal),
+        )[0, 0]  # (T, T)
+        values = v[0, group].double()
+        # of A A^T: half the time of the singular values of A, and exact enough in float64
+        squares, vectors = torch.linalg.eigh(one @ one.mT)  # smallest first
+        total, out = squares.clamp(min=0).sum(), one @ values
+        each = {}
+        for rank in ranks:
+            rest = squares[: max(0, len(squares) - rank)].clamp(min=0).sum()
+            lost = vectors[:, : max(0, len(squares) - rank)]  # (T, T-R)
+            apart = (lost.mT @ out).norm() / out.norm()
+            each[rank] = float((rest / total).sqrt()), float(apart)
+        found.append(each)
+    return found

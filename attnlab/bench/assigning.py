@@ -1,0 +1,222 @@
+"""Which mechanism each head of a model gets, and what the model then says of itself.
+
+The choice is the cheapest mechanism within the tolerance, softmax where there is none. It is made
+on one part of a text; on another part the model is run with it, and with controls that must do
+worse: the same mechanisms on other heads, one window for all, uniform weights for all.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from attnlab.bench.activations import EVEN, Head, Measured, cost
+from attnlab.bench.costs import one_thread
+from attnlab.bench.error import UNIFORM
+from attnlab.bench.progress import SILENT, Progress
+from attnlab.bench.readers import Reader
+from attnlab.create import create_heads
+from attnlab.huggingface import attend_with, is_huggingface
+from attnlab.intervals import Figure, over
+from attnlab.layers import MultiHead
+
+SOFTMAX = "softmax"
+SHUFFLES = 3
+Plan = Mapping[str, Sequence[str]]
+"""For each layer's name the mechanism of each head."""
+
+
+def choose(measured: Measured, tolerance: float, causal: bool) -> dict[str, list[str]]:
+    """The cheapest mechanism of each head that stays within the tolerance and below softmax."""
+    return {
+        layer: [_best(head, tolerance, measured.tokens, causal) for head in measured.of(layer)]
+        for layer in measured.layers
+    }
+
+
+def _best(head: Head, tolerance: float, tokens: int, causal: bool) -> str:
+    exact = cost(SOFTMAX, head.size, tokens, causal)
+    found = [
+        (cost(spec, head.size, tokens, causal), head.error(spec), spec)
+        for spec in head.errors
+        if spec != UNIFORM and head.error(spec) <= tolerance
+    ]
+    return min((each for each in found if each[0] < exact), default=(exact, 0.0, SOFTMAX))[2]
+
+
+def plan_cost(plan: Plan, measured: Measured, causal: bool) -> float:
+    """Of all heads that were measured, as a share of softmax's; uniform weights cost nothing."""
+    total = exact = 0.0
+    for head in measured.heads:
+        spec = plan[head.name][head.head]
+        exact += cost(SOFTMAX, head.size, measured.tokens, causal)
+        total += 0.0 if spec == EVEN else cost(spec, head.size, measured.tokens, causal)
+    return total / exact
+
+
+def shuffled(plan: Plan, seed: int) -> dict[str, list[str]]:
+    """The same mechanisms, each as often, on heads that chance picks."""
+    dealt = [spec for specs in plan.values() for spec in specs]
+    random.Random(seed).shuffle(dealt)
+    cards = iter(dealt)
+    return {layer: [next(cards) for _ in specs] for layer, specs in plan.items()}
+
+
+def the_same(plan: Plan, spec: str) -> dict[str, list[str]]:
+    return {layer: [spec] * len(specs) for layer, specs in plan.items()}
+
+
+def usual_window(plan: Plan, specs: Sequence[str]) -> str | None:
+    """The window that the plan has most often, else the middle one of those that were tried."""
+    windows = [spec for spec in specs if spec.startswith("window")]
+    counts = Counter(spec for each in plan.values() for spec in each if spec in windows)
+    if counts:
+        return counts.most_common(1)[0][0]
+    return windows[len(windows) // 2] if windows else None
+
+
+@contextmanager
+def planned(model: nn.Module, plan: Plan) -> Iterator[None]:
+    """Inside, each head of these layers has the mechanism that the plan gives it."""
+    if is_huggingface(model):
+        with attend_with(model, plan):
+            yield
+        return
+    layers = {name: each for name, each in model.named_modules() if isinstance(each, MultiHead)}
+    before = {name: layers[name].mechanism for name in plan}
+    try:
+        for name, specs in plan.items():
+            layer = layers[name]
+            made = create_heads(specs, head_dim=layer.head_dim).to(next(layer.parameters()).device)
+            layer.mechanism = made.train(layer.training)
+        yield
+    finally:
+        for name, mechanism in before.items():
+            layers[name].mechanism = mechanism
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the model said under one plan, window by window."""
+
+    name: str
+    scores: list[float]
+    """Losses, or distances from the model's own vectors."""
+    before: list[float]
+    share: float
+    """Of heads that are not softmax."""
+    cost: float
+    """Of attention's multiplications, as a share of softmax's."""
+    seconds: float
+    control: bool = False
+    """It must do worse than what was chosen."""
+
+    @property
+    def score(self) -> Figure:
+        return over(self.scores)
+
+    @property
+    def worse(self) -> Figure:
+        """By how much, each window against itself."""
+        pairs = zip(self.scores, self.before, strict=True)
+        return over([after - before for after, before in pairs])
+
+
+class Check:
+    """Runs a model on windows that nothing was chosen on."""
+
+    def __init__(
+        self, reader: Reader, windows: Sequence[Tensor], measured: Measured, progress: Progress
+    ) -> None:
+        self.reader, self.windows, self.measured = reader, windows, measured
+        self.progress = progress
+        self.own = [reader.said(window, i) for i, window in enumerate(windows)]
+        self.before = [reader.score(said, said) for said in self.own]
+
+    def as_it_is(self) -> Outcome:
+        return self._outcome("as it is", self._scores(), {})
+
+    def outcome(self, name: str, *plans: Plan, control: bool = False) -> Outcome:
+        """Under a plan; of several, the mean of each window."""
+        found = []
+        for plan in plans:
+            self.progress.step(name)
+            with planned(self.reader.model, plan):
+                found.append(self._scores())
+        scores = [sum(each) / len(each) for each in zip(*(s for s, _ in found), strict=True)]
+        return self._outcome(name, (scores, found[0][1]), plans[0], control)
+
+    def _outcome(
+        self, name: str, found: tuple[list[float], float], plan: Plan, control: bool = False
+    ) -> Outcome:
+        scores, seconds = found
+        heads = [spec for specs in plan.values() for spec in specs]
+        share = sum(spec != SOFTMAX for spec in heads) / len(heads) if heads else 0.0
+        flops = plan_cost(plan, self.measured, self.reader.causal) if plan else 1.0
+        return Outcome(name, scores, self.before, share, flops, seconds, control)
+
+    def _scores(self) -> tuple[list[float], float]:
+        """Of each window, and the CPU seconds that one of them took."""
+        begin = time.process_time()
+        with one_thread():
+            said = [self.reader.said(window, i) for i, window in enumerate(self.windows)]
+        seconds = (time.process_time() - begin) / len(self.windows)
+        pairs = zip(said, self.own, strict=True)
+        return [self.reader.score(each, own) for each, own in pairs], seconds
+
+
+def check_exchange(reader: Reader, window: Tensor) -> float:
+    """With softmax in the place of its own attention a model must say the same; by how much, as a
+    share, its output moves. Told before hours of measuring: some models ask for more."""
+    with torch.no_grad():
+        own = reader.run(window)
+        if not is_huggingface(reader.model):
+            return 0.0
+        with attend_with(reader.model, SOFTMAX):
+            found = reader.run(window)
+    moved = float((found - own).norm() / own.norm())
+    if moved > 1e-2:
+        raise ValueError(
+            f"{reader.label}: with attnlab's softmax in the place of its attention its output "
+            f"moves by {moved:.1%}, so the model does more than softmax; mechanisms cannot be "
+            "compared in it"
+        )
+    return moved
+
+
+def check_plans(
+    reader: Reader,
+    windows: Sequence[Tensor],
+    measured: Measured,
+    specs: Sequence[str],
+    tolerance: float,
+    progress: Progress = SILENT,
+) -> list[Outcome]:
+    """The model as it is, with what was chosen at half, once and twice the tolerance, and with
+    the controls."""
+    check = Check(reader, windows, measured, progress)
+    chosen = choose(measured, tolerance, reader.causal)
+    window = usual_window(chosen, specs)
+    progress.begin("check", 5 + SHUFFLES)
+    found = [check.as_it_is()]
+    for allowed in (tolerance / 2, tolerance, 2 * tolerance):
+        plan = choose(measured, allowed, reader.causal)
+        found.append(check.outcome(f"within {allowed:g}", plan))
+    controls = {}
+    if any(spec != SOFTMAX for specs_of in chosen.values() for spec in specs_of):
+        dealt = [shuffled(chosen, seed) for seed in range(SHUFFLES)]
+        controls[f"{tolerance:g} on heads by chance"] = dealt
+    if window is not None:
+        controls[f"all {window}"] = [the_same(chosen, window)]
+    controls[f"all {UNIFORM}"] = [the_same(chosen, EVEN)]
+    return [
+        *found,
+        *(check.outcome(name, *plans, control=True) for name, plans in controls.items()),
+    ]

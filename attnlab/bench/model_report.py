@@ -1,0 +1,429 @@
+"""What `bench error --model` found, in words and maps: what each head could do with, and what the
+model says when it gets it."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+
+from attnlab.bench.activations import Head, Measured, cost
+from attnlab.bench.assigning import SOFTMAX, Outcome, choose, plan_cost
+from attnlab.bench.error import UNIFORM, name_of
+from attnlab.bench.readers import MEASURES
+from attnlab.bench.results import Cell, Drawn, Section, Table, Value
+from attnlab.bench.settings import ModelSettings
+from attnlab.bench.words import joined
+from attnlab.charts import Mark, Series, number
+from attnlab.charts.plots import Heatmap, Plot
+from attnlab.intervals import Figure
+
+ERROR = "relative error of the head's output"
+NEEDS = "softmax (nothing cheaper)"
+
+
+@dataclass(frozen=True)
+class Found:
+    """All that the report is made from."""
+
+    label: str
+    causal: bool
+    measure: str
+    measured: Measured
+    specs: Sequence[str]
+    outcomes: Sequence[Outcome]
+    settings: ModelSettings
+    notes: Sequence[str]
+
+    @cached_property
+    def plan(self) -> dict[str, list[str]]:
+        return choose(self.measured, self.settings.tolerance, self.causal)
+
+    @property
+    def heads(self) -> list[Head]:
+        return self.measured.heads
+
+    def chosen(self, head: Head) -> str:
+        return self.plan[head.name][head.head]
+
+    def cost(self, spec: str, head: Head) -> float:
+        """As a share of softmax's."""
+        exact = cost(SOFTMAX, head.size, self.measured.tokens, self.causal)
+        return cost(spec, head.size, self.measured.tokens, self.causal) / exact
+
+    def cheaper(self, head: Head) -> list[str]:
+        """The mechanisms that save something on this head."""
+        return [spec for spec in self.specs if self.cost(spec, head) < 1]
+
+    def outcome(self, name: str) -> Outcome:
+        return next(each for each in self.outcomes if each.name == name)
+
+
+def model_section(found: Found) -> Section:
+    s = found.settings
+    parts: list[Table | Drawn] = [
+        _choice(found),
+        _losses(found),
+        _loss_by_cost(found),
+        _mechanisms(found),
+        _error_by_cost(found),
+        _least(found),
+        _control(found),
+        *(_rank(found, rank) for rank in s.ranks if rank < found.measured.tokens),
+    ]
+    return Section(
+        "model",
+        f"{found.label}: which mechanism reproduces each head",
+        findings=[*_findings(found), *found.notes, *found.measured.notes],
+        advice=_advice(found),
+        parts=parts,
+        settings={
+            "model": found.label,
+            "tolerance": s.tolerance,
+            "tokens": found.measured.tokens,
+            "windows": len(found.outcomes[0].scores),
+            "measure": found.measure,
+            "mechanisms": list(found.specs),
+        },
+        measurements=[*_head_rows(found), *_outcome_rows(found)],
+    )
+
+
+# In words
+
+
+def _findings(found: Found) -> list[str]:
+    s, heads = found.settings, found.heads
+    kept = [head for head in heads if found.chosen(head) != SOFTMAX]
+    share = plan_cost(found.plan, found.measured, found.causal)
+    used = sorted({found.chosen(head) for head in kept})
+    even = sum(head.error(UNIFORM) <= s.tolerance for head in heads)
+    told = [
+        f"Within an error of {s.tolerance:.0%}, {len(kept)} of {len(heads)} heads can do with "
+        f"something cheaper than softmax at {found.measured.tokens} tokens"
+        + (f" ({joined(used)}); attention then takes {share:.0%} of its products." if kept else ".")
+    ]
+    told.append(
+        f"Uniform weights, the control, are within it on {even} heads: "
+        f"{'there nothing is looked for' if even else 'every head looks for something'}."
+    )
+    if not kept:
+        best = min(
+            ((head.error(spec), spec) for head in heads for spec in found.cheaper(head)),
+            default=None,
+        )
+        if best is not None:
+            told.append(f"The closest of all is {best[1]}, with an error of {number(best[0])}.")
+    told += [*_checked(found, bool(kept)), *_random_words(found)]
+    told += [_rank_words(found, rank) for rank in s.ranks if rank < found.measured.tokens]
+    return told
+
+
+def _checked(found: Found, replaced: bool) -> list[str]:
+    own = found.outcome("as it is")
+    after = found.outcome(f"within {found.settings.tolerance:g}")
+    others = [f"{each.name} {_signed(each.worse.value)}" for each in found.outcomes if each.control]
+    if not replaced:
+        return [f"What the {found.measure} would be with less: {'; '.join(others)}."]
+    return [
+        f"Checked on text that nothing was chosen on: the {found.measure} goes from "
+        f"{own.score.value:.4g} to {after.score.value:.4g} ({_change(after.worse)}). "
+        f"Controls: {'; '.join(others)}."
+    ]
+
+
+def _random_words(found: Found) -> list[str]:
+    """Whether random features find more than doing nothing does."""
+    told = []
+    for family in ("favor", "fourier"):
+        specs = [spec for spec in found.specs if name_of(spec) == family]
+        if specs:
+            better = sum(
+                min(head.error(spec) for spec in specs) < head.error(UNIFORM)
+                for head in found.heads
+            )
+            told.append(f"{family} on {better}")
+    if not told:
+        return []
+    return [
+        f"Random features are nearer than uniform weights, of {len(found.heads)} heads: "
+        f"{joined(told)}."
+    ]
+
+
+def _rank_words(found: Found, rank: int) -> str:
+    ranked = [head.ranks[rank] for head in found.heads if rank in head.ranks]
+    weights, output = (statistics.median(each[i] for each in ranked) for i in (0, 1))
+    within = sum(each[1] <= found.settings.tolerance for each in ranked)
+    return (
+        f"The best projection of rank {rank} that is possible leaves, over all heads, a median "
+        f"of {weights:.0%} of the weights and {output:.0%} of the output, and is within the "
+        f"tolerance on {within} of them; a low-rank mechanism can come near it only if it learns it"
+        f"{', and none is causal' if found.causal else ''}."
+    )
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.3g}".replace("-", "−")
+
+
+def _change(figure: Figure) -> str:
+    """With half of its interval, in as many digits as tell."""
+    if figure.high is None:
+        return _signed(figure.value)
+    return f"{_signed(figure.value)} ± {figure.high - figure.value:.2g}".replace("-", "−")
+
+
+def _advice(found: Found) -> list[str]:
+    """Layer by layer; layers in which all heads need softmax together."""
+    lines, whole = [], []
+    for layer in found.measured.layers:
+        heads = found.measured.of(layer)
+        groups = {spec: [h.head for h in heads if found.chosen(h) == spec] for spec in found.specs}
+        exact = [h.head for h in heads if found.chosen(h) == SOFTMAX]
+        if len(exact) == len(heads):
+            whole.append(heads[0].layer)
+            continue
+        told = [f"{_places('head', at)}: {spec}" for spec, at in groups.items() if at]
+        if exact:
+            needs = "need" if len(exact) > 1 else "needs"
+            told.append(f"{_places('head', exact)} {needs} softmax")
+        lines.append(f"Layer {heads[0].layer}: {'; '.join(told)}.")
+    if whole:
+        at = f"within {found.settings.tolerance:g}, at {found.measured.tokens} tokens"
+        lines.append(f"{_places('Layer', whole)}: all heads need softmax ({at}).")
+    return lines
+
+
+def _places(what: str, places: Sequence[int]) -> str:
+    """heads 0, 2-4"""
+    runs = []
+    for _, group in groupby(enumerate(places), key=lambda pair: pair[1] - pair[0]):
+        at = [place for _, place in group]
+        runs.append(f"{at[0]}" if len(at) == 1 else f"{at[0]}-{at[-1]}")
+    return f"{what}{'s' * (len(places) > 1)} {', '.join(runs)}"
+
+
+# Maps: a row for each layer, a column for each head
+
+
+def _map(
+    found: Found,
+    title: str,
+    note: str,
+    z: str,
+    value: Callable[[Head], float | None],
+    **more: object,
+) -> Drawn:
+    measured = found.measured
+    width = max(head.head for head in measured.heads) + 1
+    texts = more.pop("text", None)
+    rows = [measured.of(layer) for layer in measured.layers]
+
+    def cells(of: Callable[[Head], object], empty: object) -> list[list[object]]:
+        return [[*(of(head) for head in row), *[empty] * (width - len(row))] for row in rows]
+
+    told = {"texts": cells(texts, "")} if callable(texts) else {}
+    plot = Heatmap(
+        "head",
+        "layer",
+        z,
+        [str(i) for i in range(width)],
+        [str(row[0].layer) for row in rows],
+        cells(value, None),  # type: ignore[arg-type]
+        **more,  # type: ignore[arg-type]
+        **told,  # type: ignore[arg-type]
+    )
+    return Drawn(title, plot, note)
+
+
+def _choice(found: Found) -> Drawn:
+    used = [spec for spec in found.specs if any(found.chosen(h) == spec for h in found.heads)]
+    names = [*used, NEEDS]
+
+    def text(head: Head) -> str:
+        best = min((head.error(spec), spec) for spec in found.specs)
+        return f"closest: {best[1]}, error {number(best[0])}"
+
+    return _map(
+        found,
+        f"The cheapest mechanism of each head within {found.settings.tolerance:g}",
+        f"{ERROR.capitalize()}, mean over {len(found.heads[0].errors[UNIFORM])} windows of "
+        f"{found.measured.tokens} tokens.",
+        "mechanism",
+        lambda h: len(used) if found.chosen(h) == SOFTMAX else names.index(found.chosen(h)),
+        names=names,
+        text=text,
+    )
+
+
+def _least(found: Found) -> Drawn:
+    def best(head: Head) -> tuple[float, str]:
+        return min((head.error(spec), spec) for spec in found.cheaper(head))
+
+    return _map(
+        found,
+        "The least error of anything cheaper than softmax",
+        "Above the tolerance a head needs softmax.",
+        ERROR,
+        lambda h: best(h)[0] if found.cheaper(h) else None,
+        log=True,
+        text=lambda h: best(h)[1] if found.cheaper(h) else "",
+    )
+
+
+def _control(found: Found) -> Drawn:
+    return _map(
+        found,
+        "The control: uniform weights",
+        "A head that uniform weights reproduce looks for nothing.",
+        ERROR,
+        lambda h: h.error(UNIFORM),
+        log=True,
+    )
+
+
+def _rank(found: Found, rank: int) -> Drawn:
+    return _map(
+        found,
+        f"What the best projection of rank {rank} leaves of the weights",
+        "The part beyond the largest singular values: no low-rank mechanism can do better on "
+        "these weights. Of the first window.",
+        "relative error of the weights",
+        lambda h: h.ranks[rank][0] if rank in h.ranks else None,
+        text=lambda h: f"of the output {number(h.ranks[rank][1])}" if rank in h.ranks else "",
+    )
+
+
+# Tables and curves
+
+
+def _losses(found: Found) -> Table:
+    rows: list[list[Cell]] = [
+        [
+            each.name,
+            f"{each.score.value:.4f}",
+            None if each is found.outcomes[0] else _change(each.worse),
+            f"{each.share:.0%}",
+            f"{each.cost:.0%}",
+            each.seconds,
+        ]
+        for each in found.outcomes
+    ]
+    return Table(
+        "The model's own word, on text that nothing was chosen on",
+        ["attention", found.measure, "more", "replaced", "products", "CPU s"],
+        rows,
+        f"{MEASURES[found.measure]} More: than as it is, window by window; 95% intervals over "
+        "windows. Replaced: of all heads. Products: multiplications of the heads that were "
+        "measured, as a share of softmax's; feature maps and softmax itself are not counted. "
+        f"CPU s: one forward of the whole model over {found.measured.tokens} tokens, on one "
+        "thread; for longer texts see attnlab bench speed.",
+    )
+
+
+def _loss_by_cost(found: Found) -> Drawn:
+    return Drawn(
+        "The model's own word by the cost of attention",
+        Plot(
+            "share of softmax's products",
+            found.measure,
+            [Series(each.name, [(each.cost, each.score.value)]) for each in found.outcomes],
+        ),
+        "Lower is better in both; what is chosen must lie below what chance gives at its cost.",
+    )
+
+
+def _mechanisms(found: Found) -> Table:
+    heads, rows = found.heads, []
+    for spec in (UNIFORM, *found.specs):
+        errors = [head.error(spec) for head in heads]
+        within = sum(error <= found.settings.tolerance for error in errors)
+        chosen = sum(found.chosen(head) == spec for head in heads)
+        nearer = sum(error < head.error(UNIFORM) for error, head in zip(errors, heads, strict=True))
+        row: list[Cell] = [
+            spec,
+            "" if spec == UNIFORM else f"{found.cost(spec, heads[0]):.0%}",
+            statistics.median(errors),
+            min(errors),
+            None if spec == UNIFORM else nearer,
+            within,
+            None if spec == UNIFORM else chosen,
+        ]
+        rows.append(row)
+    return Table(
+        "Every mechanism on every head",
+        ["mechanism", "products", "median", "least", "nearer", "within", "chosen"],
+        rows,
+        f"Products as a share of softmax's at {found.measured.tokens} tokens; {ERROR}, median "
+        f"and least of {len(heads)} heads; heads on which it is nearer than uniform weights, is "
+        f"within {found.settings.tolerance:g}, and was chosen.",
+    )
+
+
+def _error_by_cost(found: Found) -> Drawn:
+    lines = []
+    for family in dict.fromkeys(name_of(spec) for spec in found.specs):
+        specs = [spec for spec in found.specs if name_of(spec) == family]
+        points = []
+        for spec in specs:
+            errors = sorted(head.error(spec) for head in found.heads)
+            quarter = len(errors) // 4
+            middle = statistics.median(errors)
+            ends = errors[quarter], errors[len(errors) - 1 - quarter]
+            points.append((found.cost(spec, found.heads[0]), middle, ends))
+        points.sort()
+        lines.append(Series(family, [p[:2] for p in points], [p[2] for p in points]))
+    control = statistics.median(head.error(UNIFORM) for head in found.heads)
+    return Drawn(
+        "Error by cost",
+        Plot(
+            "share of softmax's products",
+            f"{ERROR}, median head",
+            lines,
+            x_log=True,
+            y_log=True,
+            marks=[Mark(UNIFORM, y=control), Mark("tolerance", y=found.settings.tolerance)],
+        ),
+        "Bands: the middle half of all heads.",
+    )
+
+
+# For programs
+
+
+def _head_rows(found: Found) -> list[dict[str, Value]]:
+    rows: list[dict[str, Value]] = []
+    for head in found.heads:
+        place: dict[str, Value] = {"layer": head.layer, "name": head.name, "head": head.head}
+        for spec in (UNIFORM, SOFTMAX, *found.specs):
+            exact = spec == SOFTMAX
+            rows.append(
+                place
+                | {
+                    "mechanism": spec,
+                    "error": 0.0 if exact else head.error(spec),
+                    "cost": 0.0 if spec == UNIFORM else found.cost(spec, head),
+                    "chosen": found.chosen(head) == spec,
+                }
+            )
+        for rank, (weights, output) in head.ranks.items():
+            rows.append(place | {"rank": rank, "weights_error": weights, "error": output})
+    return rows
+
+
+def _outcome_rows(found: Found) -> list[dict[str, Value]]:
+    return [
+        {
+            "attention": each.name,
+            "window": window,
+            "score": score,
+            "cost": each.cost,
+            "replaced": each.share,
+            "seconds": each.seconds,
+        }
+        for each in found.outcomes
+        for window, score in enumerate(each.scores)
+    ]

@@ -1,0 +1,194 @@
+"""A mechanism in the place of a Hugging Face layer's attention function.
+
+Letters: B batch, H heads, G key heads, T queries, S keys, D head size, M value size.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from attnlab.huggingface.building import Spec, mechanism_for
+from attnlab.huggingface.meaning import Meaning, read_meaning
+from attnlab.huggingface.places import CROSS_NAME
+from attnlab.huggingface.rolling import Rolled
+from attnlab.mask import Mask
+from attnlab.mechanism import Mechanism, blank
+from attnlab.mechanisms.groups import members_of, name_of
+from attnlab.mechanisms.softmax import Softmax, attend
+from attnlab.mechanisms.window import Window
+
+OTHERWISE = 'use attn_implementation="eager" for it'
+REFUSED = {
+    "softcap": "caps its scores",
+    "s_aux": "gives a part of each row to a learned sink",
+    "position_bias": "adds a bias to its scores",
+    "indices": "chooses keys by an index of its own",
+    "block_indices": "chooses keys by an index of its own",
+    "cache": "reads a paged cache (continuous batching)",
+}
+"""Options with which a model asks for more than softmax(scale q k^T + mask) v."""
+
+
+@dataclass(frozen=True, eq=False)
+class Ready:
+    """All that one call needs."""
+
+    mechanism: Mechanism
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    meaning: Meaning
+
+    def output(self) -> Tensor:
+        """(B, H, T, M)"""
+        mask, mechanism = self.meaning.mask, self.mechanism
+        if self.meaning.allowed is not None:
+            return self._dense(self.meaning.allowed)
+        if mechanism.card.cross:
+            if self.q.shape[2] == 1:  # the newest token sees all that is left: sums, no scan
+                mask = Mask(keys=mask.keys)
+            out: Tensor = mechanism(self.q, self.k, self.v, mask)
+            return out
+        rolled = Rolled(self.q, self.k, self.v, mask)
+        if self.q.shape[2] > 1 or not mask.causal:
+            return rolled.back(mechanism(rolled.q, rolled.k, rolled.v, rolled.mask))
+        start = rolled.mask.start
+        state = mechanism.absorb(rolled.k, rolled.v, rolled.mask.keys)
+        state = state.trim(start + 1) if isinstance(start, Tensor) else state
+        return mechanism.read(rolled.q, state, start)
+
+    def weights(self) -> Tensor:
+        """(B, H, T, S) of the definition."""
+        if self.meaning.allowed is not None:
+            own = torch.eye(self.k.shape[2], dtype=self.v.dtype, device=self.v.device)
+            own = own.expand(len(self.k), self.k.shape[1], -1, -1)
+            return Ready(self.mechanism, self.q, self.k, own, self.meaning)._dense(
+                self.meaning.allowed, dropped=False
+            )
+        if self.mechanism.card.cross:
+            return self.mechanism.weights(self.q, self.k, self.meaning.mask)
+        rolled = Rolled(self.q, self.k, self.v, self.meaning.mask)
+        return rolled.back_weights(self.mechanism.weights(rolled.q, rolled.k, rolled.mask))
+
+    def condition(self) -> Tensor:
+        """How many times a rounding error may grow in each row: (B, H, T, 1)."""
+        if self.meaning.allowed is not None or not self.mechanism.card.cross:
+            return self.q.new_ones(*self.q.shape[:3], 1)
+        return self.mechanism.condition(self.q, self.k, self.meaning.mask)
+
+    def _dense(self, allowed: Tensor, dropped: bool = True) -> Tensor:
+        """Under a mask that no words describe: softmax, and what is softmax nearby."""
+        members = members_of(self.mechanism)
+        if len(members) > 1 or not isinstance(members[0], Softmax | Window):
+            raise ValueError(
+                f"{name_of(self.mechanism)}: this layer's mask is more than causal and padding (a "
+                "sliding window, chunks, packed texts, or one made by hand), under which only "
+                'softmax and window are defined; use attn_implementation="attnlab-softmax"'
+            )
+        member = members[0]
+        assert isinstance(member, Softmax | Window)
+        if isinstance(member, Window):
+            at = self.meaning.mask.positions(self.q.shape[2], self.q.device)[0, :, None]
+            allowed = allowed & member.near(
+                False, at, torch.arange(self.k.shape[2], device=self.q.device)
+            )
+        keys = allowed.flatten(1, 2).any(1)  # (B, S)
+        dropout = member.dropout if member.training and dropped else 0.0
+        k, v = blank(self.k, keys), blank(self.v, keys)
+        return attend(self.q, k, v, allowed, member.beta, dropout)
+
+
+def prepare(
+    spec: Spec,
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Any,
+    options: dict[str, Any],
+    row: int | None = None,
+) -> Ready:
+    """Of the whole batch, or of one of its rows."""
+    _check_options(module, options)
+    H, D = query.shape[1], query.shape[3]
+    query, beta = _scaled(query, options.get("scaling"))
+    mechanism = mechanism_for(module, spec, heads=H, head_dim=D, beta=beta, device=query.device)
+    _set_dropout(mechanism, float(options.get("dropout") or 0.0))
+    meaning = read_meaning(module, query, key, mask, options)
+    _check_place(mechanism, module, meaning)
+    if key.shape[1] != value.shape[1]:  # one of them is shared by more heads
+        key, value = (x.repeat_interleave(H // x.shape[1], dim=1) for x in (key, value))
+    key, value = key[:, :, : meaning.length], value[:, :, : meaning.length]
+    if row is not None and len(query) > 1:
+        query, key, value = (x[row : row + 1] for x in (query, key, value))
+        meaning = meaning.row(row)
+    return Ready(mechanism, query, key, value, meaning)
+
+
+def _check_options(module: nn.Module, options: dict[str, Any]) -> None:
+    found = [name for name in REFUSED if options.get(name) is not None]
+    if not found and isinstance(getattr(module, "sinks", None), Tensor):
+        found = ["s_aux"]
+    if found:
+        raise ValueError(
+            f"{type(module).__name__}: this layer {REFUSED[found[0]]}, for which attnlab's "
+            f"mechanisms have no words; {OTHERWISE}"
+        )
+
+
+def _scaled(query: Tensor, scaling: Any) -> tuple[Tensor, float]:
+    """The queries, and the inverse temperature that the model asks for."""
+    default = float(query.shape[3] ** -0.5)
+    if scaling is None:
+        return query, default
+    if isinstance(scaling, Tensor):  # learned, or one for each head: its gradient goes on
+        return query * (scaling / default), default
+    return query, float(scaling)
+
+
+def _set_dropout(mechanism: Mechanism, dropout: float) -> None:
+    """The model says how much (nothing, unless it is training)."""
+    mechanism.train(dropout > 0)
+    for member in members_of(mechanism):
+        if hasattr(member, "dropout"):
+            member.dropout = dropout  # type: ignore[assignment]
+        elif dropout:
+            warnings.warn(
+                f"attnlab-{member.name} never forms single weights, so the model's attention "
+                f"dropout of {dropout:g} is not applied; set it to 0 in the configuration",
+                stacklevel=2,
+            )
+
+
+def _check_place(mechanism: Mechanism, module: nn.Module, meaning: Meaning) -> None:
+    """Mechanisms of positions need to know where all queries and keys stand in one sequence."""
+    if mechanism.card.cross:
+        return
+    name = name_of(mechanism)
+    if is_cross(module):
+        raise ValueError(
+            f"{name}: refuses the cross-attention of {type(module).__name__}, because it is "
+            "defined by distances inside one sequence; use softmax or a kernel mechanism"
+        )
+    if meaning.first and not all(isinstance(each, Window) for each in members_of(mechanism)):
+        raise ValueError(
+            f"{name}: this layer's cache has forgotten its first {meaning.first} tokens, and with "
+            "them where its blocks begin; generate with use_cache=False, or use attnlab-window"
+        )
+
+
+def is_cross(module: nn.Module) -> bool:
+    """As far as a module says it: by a word, its class's name, or as a decoder's layer that is
+    not causal. (Lengths that differ are refused by the mechanisms themselves.)"""
+    if getattr(module, "is_cross_attention", False):
+        return True
+    if CROSS_NAME.search(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(module).__name__)):
+        return True
+    decodes = getattr(module, "is_decoder", False) is True
+    return decodes and getattr(module, "is_causal", True) is False
