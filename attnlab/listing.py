@@ -12,6 +12,7 @@ from rich.table import Table
 
 from attnlab.create import find_mechanism, mechanism_options
 from attnlab.mechanisms import MECHANISMS
+from attnlab.mechanisms.compiled import status
 
 LEGEND = """
 causal: has a causal form; cross: can read another sequence; padding: padded
@@ -23,7 +24,25 @@ attnlab mechanisms NAME shows one: what it is, its paper and its options."""
 
 def as_dict(name: str) -> dict[str, Any]:
     card = asdict(find_mechanism(name).card)
-    return {"name": name, **card, "options": [asdict(option) for option in mechanism_options(name)]}
+    path = path_of(name)
+    return {
+        "name": name,
+        "path": path,
+        **card,
+        "options": [asdict(option) for option in mechanism_options(name)],
+    }
+
+
+def path_of(name: str) -> str:
+    """What computes it on this machine's processor."""
+    return "C" if find_mechanism(name).compilable and status().active else "PyTorch"
+
+
+def paths() -> str:
+    names = [name for name, kind in MECHANISMS.items() if kind.compilable]
+    active, reason = status().active, status().reason
+    how = "in C" if active else "in PyTorch alone, several times slower"
+    return f"{', '.join(names)}: computed {how}, because {reason}. The others: in PyTorch."
 
 
 def as_json(name: str | None) -> str:
@@ -45,6 +64,7 @@ def print_all(console: Console | None = None) -> None:
         table.add_row(name, *map(yes_no, can), card.time, card.memory, card.arxiv)
     console.print(table)
     console.print(LEGEND, highlight=False)
+    console.print(paths(), highlight=False)
 
 
 def print_one(name: str, console: Console | None = None) -> None:
@@ -62,6 +82,7 @@ def print_one(name: str, console: Console | None = None) -> None:
     facts.add_row("negative weights", yes_no(card.signed))
     facts.add_row("learned parameters", yes_no(card.learned))
     used = [what for what, uses in (("q", card.uses_query), ("k", card.uses_key)) if uses]
+    facts.add_row("computed in", path_of(name))
     facts.add_row("computed from", " and ".join(used) or "positions alone")
     console.print(facts)
     required = ", max_length=..." if card.needs_length else ""

@@ -60,6 +60,10 @@ class Mechanism(nn.Module):
     card: Card
     trials: ClassVar[tuple[Mapping[str, Any], ...]] = ({},)
     """Options at which every law is tested: small enough that short inputs cross all borders."""
+    compilable: ClassVar[bool] = False
+    """Has a path through the C kernels."""
+    use_compiled = True
+    """False: computed in PyTorch alone, to compare."""
 
     def __init__(self, *, head_dim: int, heads: int, max_length: int | None = None) -> None:
         super().__init__()
@@ -154,6 +158,8 @@ def full_precision(method: Method) -> Method:
 
     @wraps(method)
     def called(self: Any, x: Tensor, *rest: Any) -> Any:
+        if not torch.is_autocast_enabled(x.device.type):  # as mostly; a decoding step would notice
+            return method(self, x, *rest)
         with torch.autocast(x.device.type, enabled=False):
             return method(self, x, *rest)
 

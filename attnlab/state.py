@@ -71,6 +71,12 @@ class State:
             )
         return replace(self, length=lengths.clone())
 
+    def spend(self) -> None:
+        """Its holder gives it up: the next absorb may write over it instead of copying.
+
+        For a loop that keeps the newest state alone, as the generator does.
+        """
+
     def _tensors(self) -> dict[str, Tensor]:
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: value for name, value in values.items() if isinstance(value, Tensor)}

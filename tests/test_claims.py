@@ -6,7 +6,7 @@ import json
 import math
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from attnlab.claims import CLAIMS, Evidence, Figure, Result, Trial, Verdict, run, run_one, running
 from attnlab.claims.base import Bars, Claim, Plot, Size, exponent, over, share, student
-from attnlab.claims.judges import Above, Below, Between, OnlyWhen, exact
+from attnlab.claims.judges import Above, Below, Between, Every, OnlyWhen, exact
+from attnlab.claims.learners import LEARNERS
 from attnlab.claims.ledger import ledger
 from attnlab.claims.markdown import markdown
 from attnlab.claims.registry import chosen
@@ -76,6 +77,27 @@ def test_a_condition_from_above() -> None:
     made = Evidence(Figure(0.0), Plot("x", "y", []), sweep)
     verdict = OnlyWhen(Below(0.5, "x"), "d", at_least=False)(made)
     assert verdict == Verdict("holds only when", "d is at most 2")
+
+
+PARTS = {
+    "all hold": (0.0, 3.0, "holds"),
+    "the first is refuted": (2.0, 3.0, "refuted"),
+    "the second is refuted": (0.0, 1.0, "refuted"),
+    "nothing is known of the second": (0.0, math.nan, "undecided"),
+    "refuted whatever the other is": (2.0, math.nan, "refuted"),
+}
+
+
+@pytest.mark.parametrize("name", list(PARTS))
+def test_a_statement_of_several_parts(name: str) -> None:
+    first, second, outcome = PARTS[name]
+    judge = Every(Below(1, "x"), [Above(2, "the others")])
+    made = Evidence(Figure(first), Plot("x", "y", []), parts={"the others": Figure(second)})
+    assert judge(made).outcome == outcome
+    assert judge.threshold == "at most 1; and the others at least 2"
+    assert made.told == {"the others": "3" if second == 3 else "1" if second == 1 else "–"}
+    with pytest.raises(AssertionError, match="nobody judges"):
+        judge(evidence(0.0))
 
 
 def test_students_quantiles() -> None:
@@ -208,23 +230,52 @@ def test_choosing() -> None:
         chosen(["copyy"])
 
 
-def job(name: str, seed: int, size: Size) -> Result:
-    """What a process does with a toy; it is imported there, so it stands by itself."""
-    return run_one(made(name, dies if name == "dies" else toy), seed, size)
+def where(trial: Trial) -> Evidence:
+    return replace(toy(trial), details={"process": os.getpid()})
+
+
+def job(names: Sequence[str], seed: int, size: Size) -> list[Result]:
+    """What a process does with toys; it is imported there, so it stands by itself."""
+    return [run_one(made(name, dies if name == "dies" else where), seed, size) for name in names]
 
 
 def test_side_by_side_and_one_that_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In real processes: one kills its own, and the results of all others are there."""
+    """In real processes: one kills its own, and the results of all others are there, also of one
+    that was to run in the same."""
     monkeypatch.setattr(running, "_job", job)
     names = ["a", "dies", "b", "c"]
     begun: list[str] = []
-    claims = [replace(made(name, toy), alone=name == "c") for name in names]
+    groups = {"a": "model", "dies": "model"}
+    claims = [
+        replace(made(name, toy), alone=name == "c", together=groups.get(name, "")) for name in names
+    ]
     found = {each.name: each for each in run(claims, processes=2, begun=begun.append)}
     assert begun == names
     assert found.pop("dies").verdict == Verdict("failed", "its process was killed")
     assert {name: each.verdict.outcome for name, each in found.items()} == dict.fromkeys(
         "abc", "holds"
     )
+
+
+def test_what_belongs_together_runs_in_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And is begun first, since it takes longest."""
+    monkeypatch.setattr(running, "_job", job)
+    pairs = {"a": "", "b": "model", "c": "", "d": "model", "e": "", "f": "model"}
+    claims = [replace(made(name, toy), together=key) for name, key in pairs.items()]
+    begun: list[str] = []
+    found = {each.name: each for each in run(claims, processes=2, begun=begun.append)}
+    assert begun == ["b", "d", "f", "a", "c", "e"]
+    used = {name: each.evidence.details["process"] for name, each in found.items() if each.evidence}
+    assert used.keys() == pairs.keys()
+    assert used["b"] == used["d"] == used["f"]
+
+
+def test_claims_that_share_a_training_run_together() -> None:
+    """Else two processes would train the same model."""
+    together = [each.name for each in CLAIMS.values() if each.together == LEARNERS]
+    assert together == [
+        *("pretraining-gives-knowledge", "invented-answers", "unseen-name", "name-origin-bias")
+    ]
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import re
+import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -136,7 +139,7 @@ def test_bars_and_what_cannot_be_drawn(pages: dict[str, Path], watched: Watched)
     bars.locator("[role=application]").focus()
     page.keyboard.press("ArrowDown")
     assert "one head: 0.412 (0.39 to 0.43)" in bars.inner_text()
-    assert "2 points are not drawn" in page.locator("figure").nth(2).inner_text()
+    assert "2 points are not drawn" in page.locator("figure").nth(1).inner_text()
     watched.check()
 
 
@@ -161,6 +164,112 @@ def test_the_address_keeps_what_was_chosen(pages: dict[str, Path], watched: Watc
     watched.check()
 
 
+def test_bars_are_switched_like_lines(pages: dict[str, Path], watched: Watched) -> None:
+    page = watched.open(pages["made-up"], "#average-two")
+    bars = page.locator("figure").first
+    assert bars.locator(".fill").count() == 4
+
+    def width(row: int) -> float:
+        return float(bars.locator(".bar-row").nth(row).locator(".fill").bounding_box()["width"])
+
+    before = width(2)
+    for name in ("one head", "two heads with one and the same query"):
+        button = bars.get_by_role("button", name=name, exact=True)
+        button.focus()
+        page.keyboard.press("Space")
+        assert button.get_attribute("aria-pressed") == "false"
+    assert bars.locator(".fill").count() == 2
+    assert width(2) <= before + 1  # the marked level still needs the room
+    page.wait_for_function("() => location.hash.includes('figure=average-two:h0-1')")
+    watched.check()
+
+
+def download(page: Any, button: Any, folder: Path) -> tuple[str, str]:
+    with page.expect_download() as started:
+        button.click()
+    path = folder / started.value.suggested_filename
+    started.value.save_as(path)
+    return path.name, path.read_text("utf-8")
+
+
+def test_figures_and_the_ledger_are_taken_away(
+    pages: dict[str, Path], watched: Watched, tmp_path: Path
+) -> None:
+    page = watched.open(pages["made-up"], "#copy")
+    figure = page.locator("figure").first
+    figure.get_by_role("button", name="ln(100 n)").click()
+    name, text = download(page, figure.get_by_role("button", name="SVG"), tmp_path)
+    assert name == "copy-experiment.svg"
+    root = ElementTree.fromstring(text)
+    words = ["".join(each.itertext()) for each in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"copy: experiment", "number of keys", "margin that is needed", "1.0% error"} < set(
+        words
+    )
+    assert "ln(100 n)" not in words  # it is switched off
+    name, text = download(page, figure.get_by_role("button", name="CSV"), tmp_path)
+    rows = list(csv.reader(io.StringIO(text)))
+    assert (name, rows[0][:3]) == (
+        "copy-experiment.csv", ["series", "number of keys", "margin that is needed"],
+    )  # fmt: skip
+    assert len(rows) == 1 + 18
+    control = page.locator("figure").nth(1).get_by_role("button", name="CSV")
+    assert download(page, control, tmp_path)[0] == "copy-control.csv"
+    whole = page.locator(".filters").get_by_role("button", name="CSV")
+    name, text = download(page, whole, tmp_path)
+    found = list(csv.DictReader(io.StringIO(text)))
+    assert [each["claim"] for each in found] == [each for each, _, _ in STATEMENTS]
+    assert found[0]["figure"] == "0.0042"
+    page.locator(".count[data-outcome='refuted']").click()
+    text = download(page, whole, tmp_path)[1]
+    assert {each["verdict"] for each in csv.DictReader(io.StringIO(text))} == {"refuted"}
+    watched.check()
+
+
+def test_a_link_to_one_claim(pages: dict[str, Path], watched: Watched) -> None:
+    page = watched.open(pages["made-up"], "#first-token-sink")
+    assert page.locator("tr.body").count() == 1
+    seen = """id => { const at = document.getElementById(`row-${id}`).getBoundingClientRect();
+        return at.top >= 0 && at.bottom <= innerHeight }"""
+    assert page.evaluate(seen, "first-token-sink")
+    page.get_by_role("link", name="beta-hard").click()
+    page.wait_for_selector("#row-beta-hard.open")
+    assert page.locator("tr.body").count() == 1
+    assert page.evaluate(seen, "beta-hard")
+    watched.check()
+
+
+def test_a_claim_is_tried_in_the_plane(pages: dict[str, Path], watched: Watched) -> None:
+    """Where the plane can show it; the mathematics is the playground's."""
+    page = watched.open(pages["made-up"], "#open=copy.shift-matrix")
+    attempt = page.get_by_role("button", name="Try it in the plane")
+    assert attempt.count() == 1
+    attempt.click()
+    tried = page.locator(".tried")
+    assert float(tried.locator(".weights .cell .text").first.inner_text()) > 0.99
+    tried.locator("[data-thing=query-0]").focus()
+    for _ in range(8):
+        page.keyboard.press("Shift+ArrowLeft")
+    assert float(tried.locator(".weights .cell .text").first.inner_text()) < 0.1
+    page.wait_for_function("() => location.hash.includes('try=copy')")
+    tried.get_by_role("button", name="Begin again").click()
+    assert float(tried.locator(".weights .cell .text").first.inner_text()) > 0.99
+    page.get_by_role("button", name="Close the plane").click()
+    assert tried.count() == 0
+    watched.check()
+
+
+def test_one_figure_where_the_control_draws_the_same(watched: Watched, tmp_path: Path) -> None:
+    rows = [row(0, *STATEMENTS[0]), row(1, *STATEMENTS[1])]
+    rows[0]["control"]["plot"] = rows[0]["plot"]
+    rows[1]["control"]["plot"] = None
+    (tmp_path / "a.html").write_text(claims_page(ledger(rows)))
+    page = watched.open(tmp_path / "a.html", "#open=copy.average-two")
+    assert page.locator("figcaption strong").all_inner_texts() == [
+        "Experiment and control", "Experiment",
+    ]  # fmt: skip
+    watched.check()
+
+
 def test_hostile_texts_stay_texts(pages: dict[str, Path], watched: Watched) -> None:
     page = watched.open(pages["hostile"])
     page.get_by_role("button", name="Open all").click()
@@ -181,7 +290,10 @@ def test_hostile_texts_stay_texts(pages: dict[str, Path], watched: Watched) -> N
 def test_every_width_in_light_and_dark(
     width: int, scheme: str, pages: dict[str, Path], browser: Any
 ) -> None:
-    opened = {"made-up": "#open=copy.average-two", "hostile": "#open=bad-0.bad-5"}
+    opened = {
+        "made-up": "#open=copy.average-two&try=copy",
+        "hostile": "#open=bad-0.bad-5",
+    }
 
     def views(watched: Watched) -> Iterator[str]:
         for name, fragment in opened.items():
@@ -201,6 +313,12 @@ def test_paper_is_white_and_has_the_figures(pages: dict[str, Path], browser: Any
     assert background == "rgb(255, 255, 255)"
     ink = page.evaluate("() => getComputedStyle(document.querySelector('.attnlab')).color")
     assert ink == "rgb(0, 0, 0)"
+    stroke = "getComputedStyle(document.querySelector('path.line')).stroke"
+    printed = page.evaluate(f"() => {stroke}")
+    page.emulate_media(media="screen", color_scheme="dark")
+    page.wait_for_function(f"was => {stroke} !== was", arg=printed)
+    page.emulate_media(media="screen", color_scheme="light")
+    page.wait_for_function(f"was => {stroke} === was", arg=printed)  # made for a white ground
     watched.check()
     watched.close()
 

@@ -16,12 +16,15 @@ from attnlab.claims import (
     Trial,
     run_one,
     trained,
+    trained_heads,
     trained_sentences,
     trained_words,
 )
 from attnlab.claims import trained_knowledge as knowledge
 from attnlab.claims import trained_vision as vision
-from attnlab.claims.base import Plot
+from attnlab.claims.base import Evidence, Plot
+from attnlab.claims.judges import Every
+from attnlab.claims.learners import learned
 from attnlab.claims.models import PLACES, Read, needs
 from attnlab.claims.models import trained as trained_model
 from tests.real_models import load_minilm, load_smollm2
@@ -94,7 +97,7 @@ def test_texts_read_together_are_read_as_one_by_one() -> None:
 
 def test_jensen_shannon_by_its_definition() -> None:
     weights = torch.rand(3, 5, 7, dtype=torch.float64).softmax(-1)
-    found = trained._jensen_shannon(weights)
+    found = trained_heads._jensen_shannon(weights)
     for i in range(3):
         for j in range(3):
             a, b = weights[i], weights[j]
@@ -169,10 +172,21 @@ def test_patches_in_another_order(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_model_that_never_read_knows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    none = knowledge.learned(0, "small", "none")
+    none = learned(0, "small", "none")
     monkeypatch.setattr(knowledge, "learned", lambda *_: none)
     assert measured("pretraining-gives-knowledge") == "refuted"
     assert measured("name-origin-bias") != "holds"
+
+
+def test_each_part_of_a_statement_is_judged() -> None:
+    """Far above the baseline with pretraining, not above it without; with the two models exchanged
+    both are refuted, not only one."""
+    found = result("pretraining-gives-knowledge", 0)
+    judge = CLAIMS["pretraining-gives-knowledge"].judge
+    assert isinstance(judge, Every)
+    for evidence, outcome in ((found.evidence, "holds"), (found.control_evidence, "refuted")):
+        assert isinstance(evidence, Evidence)
+        assert judge.outcomes(evidence) == [outcome] * 2
 
 
 def test_risk_and_coverage_is_what_is_drawn() -> None:

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from attnlab.claims import CLAIMS
+from attnlab.claims.base import TOPICS
 from attnlab.claims.page import save_playground
 from tests.browser import Watched, chromium
 from tests.commands import run
@@ -131,7 +133,13 @@ def test_every_preset_opens_and_the_address_shows_the_same(
     assert len(ids) > 20
     for name in ids:
         page.locator("#preset").select_option(name)
-        assert f"Claim: {name}" in page.locator(".try").inner_text()
+        assert f"attnlab claims show {name}" in page.locator(".try").inner_text()
+        claim = CLAIMS[name]
+        assert list(TOPICS).index(claim.topic) < 3
+        said = page.locator(".said").inner_text()
+        assert said.startswith(f"Claim {name}: ")
+        words = [each for each in re.findall(r"[a-z]{5,}", claim.statement) if each != "alpha"]
+        assert all(each in said for each in words), said
         assert "NaN" not in page.locator(".attnlab").inner_html()
     page.locator("#preset").select_option("noise-radial")
     page.get_by_role("slider", name="inverse temperature beta").press("ArrowLeft")

@@ -315,6 +315,7 @@ def test_rows_that_underflow_are_recomputed(name: str, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(scan._Pairs, "__init__", counted)
     mechanism = create_mechanism(name, head_dim=4, heads=2, chunk=5).double()
+    mechanism.use_compiled = False  # the C kernels have no such rows
     assert isinstance(mechanism, Kernel)
     sign = -1 if name == "elu" else 1
     with torch.no_grad():

@@ -1,4 +1,8 @@
-"""A claim: a statement, an experiment, a judge whose threshold was fixed beforehand, a control.
+"""A claim: a statement, an experiment, a judge with a stated threshold, a control.
+
+The threshold stands in the code before a run and is the same for every seed. It was not always
+chosen blindly: docs/log.md ("Not blind") names the claims whose threshold or setting was set after
+first numbers had been seen.
 
 To add one is to write one function and to say what it measures:
 
@@ -105,6 +109,13 @@ class Evidence:
     """The same figure at each value of a condition, for a statement that may depend on it."""
     details: Mapping[str, float | int | str] = field(default_factory=dict)
     """Other numbers that a reader wants, by name."""
+    parts: Mapping[str, Figure] = field(default_factory=dict)
+    """The figure of each further part, for a statement that says several things."""
+
+    @property
+    def told(self) -> dict[str, float | int | str]:
+        """What stands beside the figure that decides."""
+        return {**{name: str(figure) for name, figure in self.parts.items()}, **self.details}
 
 
 @dataclass(frozen=True)
@@ -115,7 +126,7 @@ class Verdict:
 
 
 class Judge(Protocol):
-    """Comes to a verdict by a threshold that was fixed beforehand."""
+    """Comes to a verdict by a threshold that is stated, and the same for every seed."""
 
     @property
     def name(self) -> str:
@@ -151,6 +162,8 @@ class Claim:
     """Measures time or memory: nothing else may run beside it."""
     needs: Callable[[], str] | None = None
     """What is missing to run it, or an empty text."""
+    together: str = ""
+    """Claims with the same name here run in one process, where they share what is slow to make."""
 
 
 CLAIMS: dict[str, Claim] = {}
@@ -169,15 +182,17 @@ def claim(
     reference: str = "",
     alone: bool = False,
     needs: Callable[[], str] | None = None,
+    together: str = "",
 ) -> Callable[[Measure], Measure]:
     """Enter the function below as a claim."""
     assert topic in TOPICS, topic
     assert name not in CLAIMS, name
+    assert not (alone and together), name
 
     def enter(measure: Measure) -> Measure:
         CLAIMS[name] = Claim(
             name, topic, source, statement, " ".join(why.split()), judge, control, measure,
-            quoted, reference, alone, needs,
+            quoted, reference, alone, needs, together,
         )  # fmt: skip
         return measure
 

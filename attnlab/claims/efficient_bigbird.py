@@ -100,11 +100,11 @@ def _beyond(bird: BigBird, n: int, causal: bool) -> float:
     statement="all tokens attend to one random set",
     quoted=True,
     why="""In the paper each query block draws its own random key blocks. The difference is not a
-    detail: with own draws the graph is a random graph of degree r, in which h hops reach about r^h
-    blocks, so ln n / ln r hops reach all. With one set for everybody all roads lead to the same r
-    blocks, and from there to the same ones again: after the first hop only windows carry on, two
-    blocks further with every hop. One set that all look at is half of what global tokens are;
-    these look back at all.""",
+    detail: with own draws the graph is a random graph of degree r, in which h hops reach about
+    r^h blocks, so ln n / ln r hops reach all. With one set for everybody all roads lead to the
+    same r blocks, and from there to the same ones again: after the first hop only windows carry
+    on, one block further on either side with every hop. One set that all look at is half of what
+    global tokens are; these look back at all.""",
     judge=Above(0.5, "share of pairs of query blocks with the same random blocks"),
     control="one set drawn for all",
     reference=ZAHEER,

@@ -182,11 +182,18 @@ def longer_free(trial: Trial) -> Evidence:
     at = [float(n) for n in lengths]
     least = costs.least_seconds(calls, trial.pick(2, 4))
     times = [(n, 1000 * each) for n, each in zip(at, least, strict=True)]
-    weights = sum(parameter.numel() for parameter in layer.parameters())
+    weights = [
+        sum(each.numel() for each in MultiHead(W, 1, max_length=n).parameters()) for n in lengths
+    ]
     square = [(n, times[-1][1] * (n / at[-1]) ** 2) for n in at]
     lines = [Series("self-attention", times), Series("n^2", square)]
     return Evidence(
-        exponent([(n, float(weights)) for n in at]) if trial.control else exponent(times),
+        exponent(list(zip(at, map(float, weights), strict=True)))
+        if trial.control
+        else exponent(times),
         Plot("tokens", "milliseconds of CPU time", lines, x_log=True, y_log=True),
-        details={"weights at every length": weights},
+        details={
+            f"weights for {lengths[0]:,} and {lengths[-1]:,} tokens": f"{weights[0]:,} and "
+            f"{weights[-1]:,}"
+        },
     )

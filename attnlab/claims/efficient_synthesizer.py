@@ -96,11 +96,12 @@ LETTERS, MARKS, WIDTH = 16, 4, 32
     statement="so it fails tasks that need tokens compared with each other, which softmax "
     "attention learns",
     why="""Each token has a letter and a mark, each letter stands twice, and a token must say the
-    mark of the other one with its letter. Softmax attention learns to score equal letters high. A
-    synthesizer gives the same weights wherever the other one stands; it can only take a mean of
-    all tokens and guess from that, which is better than chance while there are few. Where the place
-    is known, as in half the length away, it needs no comparison and learns as well (the control):
-    what it lacks is not reach but the choice by content.""",
+    mark of the other one with its letter. Softmax attention scores pairs, x_i^T W_Q^T W_K x_j,
+    and learns to make that large for equal letters. A synthesizer's row is f(x_i), the same
+    wherever the other one stands; it can only take a mean of all tokens and guess from that,
+    which is better than chance while there are few. Where the place is known, as in half the
+    length away, it needs no comparison and learns as well (the control): what it lacks is not
+    reach but the choice by content.""",
     judge=Above(0.3, "accuracy of softmax attention less that of the synthesizer, same letter"),
     control="the mark of the token half the length away",
     reference=TAY,

@@ -124,6 +124,14 @@ def _needed(u: Tensor, error: Error, wanted: float) -> float:
     return round(high, 3)
 
 
+def against_right(
+    trial: Trial, said: str, wrong: Callable[[Tensor], Tensor], correct: str
+) -> Evidence:
+    """Outputs said to be those of self-construct, beside those, which the control takes."""
+    errors = {said: lambda u: missed(wrong(u), u), correct: lambda u: missed(constructed(u), u)}
+    return by_length(trial, errors, errors[correct if trial.control else said])
+
+
 @claim(
     "self-copy",
     topic="handmade",
@@ -263,15 +271,11 @@ def self_construct(trial: Trial) -> Evidence:
     control="Q = (u_d u_a^T + u_c u_d^T)/L^2",
 )
 def self_construct_typo(trial: Trial) -> Evidence:
-    def right(u: Tensor) -> float:
-        return missed(constructed(u), u)
-
-    def wrong(u: Tensor) -> float:
+    def wrong(u: Tensor) -> Tensor:
         _, _, c, d = u
-        return missed(constructed(u, query=(outer(d, d) + outer(c, c)) / (d @ d)), u)
+        return constructed(u, query=(outer(d, d) + outer(c, c)) / (d @ d))
 
-    errors = {"as stated": wrong, "u_d u_a^T + u_c u_d^T": right}
-    return by_length(trial, errors, right if trial.control else wrong)
+    return against_right(trial, "as stated", wrong, "u_d u_a^T + u_c u_d^T")
 
 
 @claim(
@@ -288,12 +292,8 @@ def self_construct_typo(trial: Trial) -> Evidence:
     control="V with 1/L^2",
 )
 def self_construct_scale(trial: Trial) -> Evidence:
-    def right(u: Tensor) -> float:
-        return missed(constructed(u), u)
-
-    def wrong(u: Tensor) -> float:
+    def wrong(u: Tensor) -> Tensor:
         _, b, c, _ = u
-        return missed(constructed(u, value=(outer(b, b) - outer(c, c)) / b.norm()), u)
+        return constructed(u, value=(outer(b, b) - outer(c, c)) / b.norm())
 
-    errors = {"V with 1/L": wrong, "V with 1/L^2": right}
-    return by_length(trial, errors, right if trial.control else wrong)
+    return against_right(trial, "V with 1/L", wrong, "V with 1/L^2")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -93,6 +94,41 @@ class Between(_Interval):
 def exact(name: str, tolerance: float = 1e-9) -> Below:
     """An identity: float64, the largest error of many random instances."""
     return Below(tolerance, name)
+
+
+@dataclass(frozen=True)
+class Every:
+    """Of a statement that says several things: holds where all do, refuted where one is.
+
+    `first` judges the figure that is shown, each other one the part that has its name.
+    """
+
+    first: Below | Above | Between
+    others: Sequence[Below | Above | Between]
+
+    @property
+    def name(self) -> str:
+        return self.first.name
+
+    @property
+    def threshold(self) -> str:
+        rest = [f"{judge.name} {judge.threshold}" for judge in self.others]
+        return "; and ".join([self.first.threshold, *rest])
+
+    def __call__(self, evidence: Evidence) -> Verdict:
+        outcomes = self.outcomes(evidence)
+        if "refuted" in outcomes:
+            return Verdict("refuted")
+        return Verdict("undecided" if "undecided" in outcomes else "holds")
+
+    def outcomes(self, evidence: Evidence) -> list[Outcome]:
+        """Of each part."""
+        names = [judge.name for judge in self.others]
+        assert list(evidence.parts) == names, "parts that nobody judges, or missing"
+        return [
+            self.first.outcome(evidence.figure),
+            *(judge.outcome(evidence.parts[judge.name]) for judge in self.others),
+        ]
 
 
 @dataclass(frozen=True)

@@ -114,13 +114,13 @@ def _mean(trial: Trial, draw: Draw, draws: int) -> str:
     quoted=True,
     statement="random features approximate attention (at q, k ~ N(0, I): better than uniform "
     "weights do)",
-    why="""Uniform weights 1/n cost nothing, so they are what an approximation must beat. At
-    q, k ~ N(0, I) scores are N(0, 1) and uniform weights have a relative error of about 0.8. The
-    error of C positive features is about sqrt(e^(2 sqrt(d))/C): at d = 64 that takes C of about
-    ten million to fall below 0.8, while one uses hundreds. With short q and k, |q|^2 = sqrt(d),
-    it is sqrt(6.4/C) against 1/sqrt(d) for uniform weights, so C = 16 d features win, but there
-    attention itself is nearly uniform. Trained Performers work because they learn q and k that
-    their features can resolve, not because they stand in for softmax at any q and k.""",
+    why="""Uniform weights 1/n cost nothing, so they are what an approximation must beat. At q, k ~
+    N(0, I) scores are N(0, 1) and uniform weights have a relative error of about 0.8. The error
+    of C positive features is about sqrt(e^(2 sqrt(d))/C): at d = 64 that takes C of about
+    e^16/0.64, 14 million, to fall below 0.8, while one uses hundreds. With short q and k, |q|^2 =
+    sqrt(d), it is sqrt(6.4/C) against 1/sqrt(d) for uniform weights, so C = 16 d features win,
+    but there attention itself is nearly uniform. Trained Performers work because they learn q and
+    k that their features can resolve, not because they stand in for softmax at any q and k.""",
     judge=Below(1.0, "error of 16 d positive features over that of uniform weights, d = 64"),
     control="short queries and keys, |q|^2 = |k|^2 = sqrt(d)",
 )

@@ -61,7 +61,8 @@ def favor_error(
     1/sqrt(C). Relative to the kernel it is sqrt((e^(|q+k|^2) - 1)/C) for q and k scaled by
     d^(-1/4): about e^r/sqrt(C) for directions at random. While that is above 1, a few lucky draws
     make up the whole sum and the error of the weights hardly falls: it takes e^(2r) features and
-    more before the law begins. At r = sqrt(d), which N(0, I) has, that is a million at d = 64.""",
+    more before the law begins. At r = sqrt(d), which N(0, I) has, that is e^16 at d = 64: nine
+    million.""",
     judge=OnlyWhen(
         Between(-0.65, -0.35, "exponent of the error of the weights in the number of features"),
         "|q|^2/sqrt(d)",

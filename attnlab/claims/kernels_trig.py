@@ -50,6 +50,17 @@ def at_angle(random: torch.Generator, cosine: float, r: float, n: int) -> tuple[
     return q, cosine * q + math.sqrt(1 - cosine**2) * side
 
 
+COSINES = [step / 4 for step in range(-4, 5)]
+Measured = dict[str, Tensor]
+
+
+def by_cosine(
+    trial: Trial, measure: Callable[[torch.Generator, float, int], Measured], repeats: int
+) -> dict[float, Measured]:
+    """What is measured at each angle of q and k, with draws of its own."""
+    return {at: measure(trial.random(place), at, repeats) for place, at in enumerate(COSINES)}
+
+
 @claim(
     "trig-unstable",
     topic="kernels",
@@ -67,13 +78,9 @@ def at_angle(random: torch.Generator, cosine: float, r: float, n: int) -> tuple[
     reference="Choromanski et al. 2021, Rethinking Attention with Performers",
 )
 def trig_unstable(trial: Trial) -> Evidence:
-    repeats, cosines = trial.pick(300, 3000), [step / 4 for step in range(-4, 5)]
-    ratios = {
-        cosine: _denominators(trial.random(place), cosine, repeats)
-        for place, cosine in enumerate(cosines)
-    }
+    ratios = by_cosine(trial, _denominators, trial.pick(300, 3000))
     low = {
-        name: [(at, _share_below(ratios[at][name], 0.1).value) for at in cosines] for name in MAPS
+        name: [(at, _share_below(ratios[at][name], 0.1).value) for at in COSINES] for name in MAPS
     }
     chosen = "positive features" if trial.control else "sines and cosines"
     lines = [Series(name, points) for name, points in low.items()]
@@ -90,7 +97,7 @@ def trig_unstable(trial: Trial) -> Evidence:
     )
 
 
-def _denominators(random: torch.Generator, cosine: float, repeats: int) -> dict[str, Tensor]:
+def _denominators(random: torch.Generator, cosine: float, repeats: int) -> Measured:
     """(R,) for each map: the sum over 32 keys, r = 2, divided by the true one."""
     q, k = at_angle(random, cosine, 2.0, 32)
     w = normal(random, repeats, FEATURES, D)
@@ -208,19 +215,15 @@ def _each_step(values: Sequence[float]) -> list[tuple[float, float]]:
     reference="Choromanski et al. 2021, Rethinking Attention with Performers",
 )
 def positive_always_better(trial: Trial) -> Evidence:
-    repeats, cosines = trial.pick(1000, 10_000), [step / 4 for step in range(-4, 5)]
-    errors = {
-        cosine: _errors(trial.random(place), cosine, repeats)
-        for place, cosine in enumerate(cosines)
-    }
-    judged = [at for at in cosines if at <= -0.5] if trial.control else cosines
+    errors = by_cosine(trial, _errors, trial.pick(1000, 10_000))
+    judged = [at for at in COSINES if at <= -0.5] if trial.control else COSINES
     excess = {
         at: over((errors[at]["positive features"] - errors[at]["sines and cosines"]).tolist())
         for at in judged
     }
     worst = max(judged, key=lambda at: excess[at].value)
     lines = [
-        Series(name, [(at, float(errors[at][name].mean())) for at in cosines]) for name in MAPS
+        Series(name, [(at, float(errors[at][name].mean())) for at in COSINES]) for name in MAPS
     ]
     at_one = errors[1.0]["sines and cosines"].max()
     return Evidence(
@@ -233,7 +236,7 @@ def positive_always_better(trial: Trial) -> Evidence:
     )
 
 
-def _errors(random: torch.Generator, cosine: float, repeats: int) -> dict[str, Tensor]:
+def _errors(random: torch.Generator, cosine: float, repeats: int) -> Measured:
     """(R,) for each map: |error| of exp(q.k), relative, r = 1."""
     q, k = at_angle(random, cosine, 1.0, 1)
     w = normal(random, repeats, FEATURES, D)

@@ -56,6 +56,6 @@ def _judged(verdict: Verdict | None, evidence: Evidence | None) -> dict[str, Any
         found |= {
             "figure": figure_json(evidence.figure),
             "plot": plot_json(evidence.plot),
-            "details": dict(evidence.details),
+            "details": evidence.told,
         }
     return found

@@ -14,6 +14,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from attnlab.claims.base import Trial
 from attnlab.looking.capture import capture
 from attnlab.looking.huggingface_subjects import HuggingFaceSubject, open_huggingface
 from attnlab.looking.records import Layer, Sequence
@@ -139,3 +140,8 @@ TEXTS = (
     "If the water in the river keeps rising, the road to the village will be closed.",
 )  # fmt: skip
 """Plain sentences; some have a word twice."""
+
+
+def texts(trial: Trial) -> tuple[str, ...]:
+    """An even number of sentences, so that both halves are alike."""
+    return TEXTS[: trial.pick(6, len(TEXTS))]

@@ -6,6 +6,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from attnlab.claims.registry import CLAIMS
+from attnlab.claims.report import stated
 from attnlab.page import script_page, write_page
 
 TITLE = "What is said about attention, run and judged"
@@ -22,7 +24,10 @@ def claims_page(found: dict[str, Any]) -> str:
 
 
 def playground_page() -> str:
-    return script_page("Attention playground", static("playground.js"), static("playground.css"))
+    """Carries what each claim says, so that a preset can quote its own."""
+    said = {name: stated(each) for name, each in CLAIMS.items()}
+    script, style = static("playground.js"), static("playground.css")
+    return script_page("Attention playground", script, style, {"statements": said})
 
 
 def save_claims(path: Path, found: dict[str, Any], overwrite: bool = False) -> None:

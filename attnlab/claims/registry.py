@@ -18,7 +18,7 @@ FILES = (
     *("kernels", "kernels_error", "kernels_trig", "kernels_draws", "kernels_cost", "kernels_leak"),
     *("efficient", "efficient_linformer", "efficient_bigbird"),
     *("efficient_synthesizer", "efficient_sequence", "efficient_distance"),
-    *("trained", "trained_words", "trained_knowledge", "trained_vision"),
+    *("trained", "trained_heads", "trained_words", "trained_knowledge", "trained_vision"),
     *("own",),
 )
 for _file in FILES:

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from attnlab.charts import number
 from attnlab.charts.terminal import bars, plot
-from attnlab.claims.base import CLAIMS, Bars, Claim, Evidence, Figure, Verdict
+from attnlab.claims.base import CLAIMS, Bars, Claim, Evidence, Verdict
 from attnlab.claims.running import Result
 
 STYLE = {
@@ -23,12 +23,6 @@ STYLE = {
     "failed": "bold red",
 }
 HEIGHT, WIDEST, ROOMY = 12, 96, 120
-
-
-def shown(figure: Figure) -> str:
-    if figure.low is None or figure.high is None:
-        return number(figure.value)
-    return f"{number(figure.value)} ({number(figure.low)} to {number(figure.high)})"
 
 
 def told(verdict: Verdict) -> str:
@@ -65,7 +59,7 @@ def print_table(results: Sequence[Result], console: Console) -> None:
             claim.name,
             Text(told(result.verdict), STYLE[result.verdict.outcome]),
             *([Text(claim.judge.name)] if wide else []),
-            "" if evidence is None else shown(evidence.figure),
+            "" if evidence is None else str(evidence.figure),
             "" if evidence is None else claim.judge.threshold,
             Text(control_told(result), "" if result.trusted in (True, None) else "bold red"),
             f"{result.seconds:.1f}" if result.seconds else "",
@@ -83,12 +77,12 @@ def print_one(result: Result, console: Console) -> None:
     console.print(Text(f"Verdict: {told(result.verdict)}", STYLE[result.verdict.outcome]))
     if evidence is None:
         return
-    figure = f"{shown(evidence.figure)}; holds if {claim.judge.threshold}"
+    figure = f"{evidence.figure}; holds if {claim.judge.threshold}"
     console.print(Text(f"{claim.judge.name}: {figure}"))
     if result.control is not None and result.control_evidence is not None:
-        figure = shown(result.control_evidence.figure)
+        figure = str(result.control_evidence.figure)
         console.print(Text(f"Control, {claim.control}: {figure}, {control_told(result)}"))
-    for name, value in evidence.details.items():
+    for name, value in evidence.told.items():
         console.print(Text(f"{name}: {value if isinstance(value, str) else number(value)}"))
     console.print()
     draw(evidence, console, width)

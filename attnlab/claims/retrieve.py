@@ -35,7 +35,9 @@ def attend(q: Tensor, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
     why="""With a margin t between k_j.q and all other scores the weight on j is at least
     1 / (1 + (n - 1) e^-t), so c is at most (n - 1) e^-t times the largest distance between values
     away from v_j. An error of e needs t = ln((n - 1) / e) or a little less: it grows with ln n,
-    which is slow, so a copy over thousands of keys needs a margin of about 12.""",
+    which is slow, so a copy over thousands of keys needs a margin of about 12. What counts is the
+    margin between scores, not their size: adding the same number to all of them changes
+    nothing.""",
     judge=Below(0.01, "largest |c - v_j| / max |v_i - v_j| at a margin of ln(100 n)"),
     control="a margin of ln n: far above in words only",
 )

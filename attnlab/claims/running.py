@@ -1,6 +1,7 @@
 """Runs claims side by side, those that measure time or memory alone; a failure stops no other.
 
-Each claim runs in a process of its own, so that memory is given back and a crash is one row.
+Claims run in processes of their own, so that a crash is one row. Those that belong together, for
+they need the same model trained first, are one piece of work and run in one process.
 """
 
 from __future__ import annotations
@@ -76,35 +77,51 @@ def run(
     processes = processes or len(os.sched_getaffinity(0))
     beside = [each for each in claims if not each.alone]
     alone = [each for each in claims if each.alone]
-    yield from _pooled(beside, seed, size, min(processes, max(1, len(beside))), begun)
-    yield from _pooled(alone, seed, size, 1, begun)
+    groups = grouped(beside)
+    yield from _pooled(groups, seed, size, min(processes, max(1, len(groups))), begun)
+    yield from _pooled([[each] for each in alone], seed, size, 1, begun)
+
+
+def grouped(claims: Sequence[Claim]) -> list[list[Claim]]:
+    """What one process does in a row: claims that belong together, or one. The largest groups come
+    first, so that no long one is begun when all else is done."""
+    groups: dict[str, list[Claim]] = {}
+    for each in claims:
+        groups.setdefault(each.together or f" {each.name}", []).append(each)
+    return sorted(groups.values(), key=len, reverse=True)
 
 
 def _pooled(
-    claims: Sequence[Claim], seed: int, size: Size, processes: int, begun: Callable[[str], None]
+    groups: Sequence[list[Claim]],
+    seed: int,
+    size: Size,
+    processes: int,
+    begun: Callable[[str], None],
 ) -> Iterator[Result]:
-    """At most as many under way as there are processes, so that `begun` tells the truth.
+    """At most as many groups under way as there are processes, so that `begun` tells the truth.
 
     When a process is killed (by a crash, for want of memory) all that were under way are lost, and
     nobody knows which one did it: each is run again by itself, and fails if it is lost again.
     """
-    waiting = list(claims)
+    waiting = list(groups)
     while waiting:
         lost: list[Claim] = []
         with _pool(processes) as pool:
-            under_way: dict[Future[Result], Claim] = {}
+            under_way: dict[Future[list[Result]], list[Claim]] = {}
             while under_way or (waiting and not lost):
                 while waiting and not lost and len(under_way) < processes:
-                    each = waiting.pop(0)
-                    begun(each.name)
-                    under_way[pool.submit(_job, each.name, seed, size)] = each
+                    group = waiting.pop(0)
+                    for each in group:
+                        begun(each.name)
+                    names = [each.name for each in group]
+                    under_way[pool.submit(_job, names, seed, size)] = group
                 done, _ = wait(under_way, return_when=FIRST_COMPLETED)
                 for future in done:
-                    each = under_way.pop(future)
+                    group = under_way.pop(future)
                     if isinstance(future.exception(), BrokenProcessPool):
-                        lost.append(each)
+                        lost += group
                     else:
-                        yield future.result()
+                        yield from future.result()
         for each in lost:
             yield _by_itself(each, seed, size)
 
@@ -112,7 +129,7 @@ def _pooled(
 def _by_itself(claim: Claim, seed: int, size: Size) -> Result:
     with _pool(1) as pool:
         try:
-            return pool.submit(_job, claim.name, seed, size).result()
+            return pool.submit(_job, [claim.name], seed, size).result()[0]
         except BrokenProcessPool:
             return Result(claim.name, Verdict("failed", "its process was killed"))
 
@@ -130,7 +147,7 @@ def _one_thread() -> None:
     torch.set_num_threads(1)
 
 
-def _job(name: str, seed: int, size: Size) -> Result:
+def _job(names: Sequence[str], seed: int, size: Size) -> list[Result]:
     from attnlab.claims.registry import CLAIMS
 
-    return run_one(CLAIMS[name], seed, size)
+    return [run_one(CLAIMS[name], seed, size) for name in names]

@@ -71,11 +71,12 @@ GAINS = (0.5, 1.0)
     "stack vanish or explode",
     why="""Through L layers a gradient is a product of L Jacobians, so it goes like g^L unless
     something holds g at 1. A residual path does so while the branches are small (I + small), and
-    fails once their weights are large. LayerNorm does so by itself: whatever factor a layer puts on
-    its input, the next norm takes out again, forward and backward. So either one may do alone: here
-    residual paths at small weights, LayerNorm at both sizes. Only without both does the gradient
-    vanish or explode at either size, and that is the control. What residual paths are needed
-    for is another thing: without them attention makes the tokens alike.""",
+    fails once their weights are large. LayerNorm does so nearly by itself: N(s x) = N(x), so its
+    Jacobian at s x is 1/s of that at x, and a factor s of the layer before is taken out forward
+    and backward. So either one may do alone: here residual paths at small weights, LayerNorm at
+    both sizes, up to a factor of about a hundred over 30 layers, not of millions. Only without both
+    does the gradient vanish or explode at either size, and that is the control. What residual paths
+    are needed for is another thing: without them attention makes the tokens alike.""",
     judge=Above(
         100, "factor between first-layer gradients at depth 32 and 2, the least of all cases"
     ),
@@ -195,12 +196,14 @@ def _change(trial: Trial, kind: Callable[[int], nn.Module], B: int) -> float:
     statement="without the feed-forward layers, a stack cannot fit a position-wise nonlinear "
     "target that it fits with them",
     why="""With its weights held fixed, attention is linear in the values, so all nonlinearity is
-    said to come from the feed-forward layers. But a softmax of products of tokens is nonlinear, and
-    so is LayerNorm, which divides by a token's own length. Here the target is y = x_1 x_2 and
-    sequences have one token, so every attention weight is 1 and only LayerNorm is left: with it
-    alone a stack leaves more of the variance than with feed-forward layers, yet far less than all
-    of it. The statement is true where nothing else is nonlinear: without LayerNorm too, the stack
-    is one linear map, which explains nothing of a product. That is the control.""",
+    said to come from the feed-forward layers. But a softmax of products of tokens is nonlinear,
+    and so is LayerNorm, which divides by a token's own length: behind a bias u it gives (u +
+    x)/|u + x|, whose terms of second order are products of two entries of x. Here the target is y
+    = x_1 x_2 and sequences have one token, so every attention weight is 1 and only LayerNorm is
+    left: with it alone a stack leaves more of the variance than with feed-forward layers, yet far
+    less than all of it, and the less the longer it is trained. The statement is true where
+    nothing else is nonlinear: without LayerNorm too, the stack is one linear map, which explains
+    nothing of a product. That is the control.""",
     judge=Above(0.5, "share of the variance left without feed-forward layers, less that with them"),
     control="no LayerNorm either: nothing but the feed-forward layers is nonlinear",
 )

@@ -1,27 +1,17 @@
-"""What a small model knows of people it read about, in attnlab's embedded world.
-
-A world is learned once in a process, and the four claims ask the same model.
-"""
+"""What a small model knows of people it read about, in attnlab's embedded world."""
 
 from __future__ import annotations
 
 import random
-import tempfile
-from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
 from attnlab.charts import Mark, Series
-from attnlab.claims.base import Bars, Evidence, Figure, Plot, Size, Trial, claim, over, share
-from attnlab.claims.judges import Above, Between
-from attnlab.files import write_text
-from attnlab.tasks.knowledge import recipe
-from attnlab.tasks.knowledge.answers import Answer, answer_with_confidence
-from attnlab.tasks.knowledge.data import Pair, most_common_answer, title_of
-from attnlab.tasks.knowledge.material import load_knowledge
+from attnlab.claims.base import Bars, Evidence, Figure, Plot, Trial, claim, over, share
+from attnlab.claims.judges import Above, Below, Between, Every
+from attnlab.claims.learners import LEARNERS, OFTEN, learned
+from attnlab.tasks.knowledge.data import Pair, most_common_answer
 from attnlab.tasks.knowledge.measures import (
     NameIndex,
     histogram_of_answers,
@@ -29,94 +19,13 @@ from attnlab.tasks.knowledge.measures import (
     roc_area,
     top_share,
 )
-from attnlab.tasks.knowledge.rows import Wording
-from attnlab.tasks.knowledge.world import World, WorldConfig, made_up_names, make_world
+from attnlab.tasks.knowledge.world import World
 
 T = TypeVar("T")
 
 DEALS = 100
-OFTEN = ("english", "nordic", "latin")
-TIMES = 4
-
-
-@dataclass(frozen=True)
-class Scale:
-    """How large a world, how large a model, how long it learns."""
-
-    world: dict[str, Any]
-    model: dict[str, Any]
-    reading: float
-    asking: float
-    scratch: float
-    made_up: int
-
-
-SCALES: dict[Size, Scale] = {
-    "small": Scale(
-        {"people": 240, "tellings": 1, "wordings": 1, "distractors": 0},
-        {"width": 64, "layers": 1, "heads": 4},
-        reading=16, asking=5, scratch=15, made_up=300,
-    ),
-    "full": Scale(
-        {"people": 600, "tellings": 1, "wordings": 1, "distractors": 0},
-        {"width": 64, "layers": 1, "heads": 4},
-        reading=24, asking=7, scratch=15, made_up=1000,
-    ),
-}  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Learned:
-    """A model's answers about people that no training question asked about, and about nobody."""
-
-    world: World
-    said: list[Answer]
-    about_nobody: dict[str, Answer]
-    """By made-up name."""
-
-    @property
-    def right(self) -> list[bool]:
-        golds = [gold for _, gold in self.world.held_out]
-        return [each.text == gold for each, gold in zip(self.said, golds, strict=True)]
-
-
-@lru_cache(maxsize=4)
-def learned(seed: int, size: Size, corpus: str = "even") -> Learned:
-    """`corpus`: "even" tells of each person once, "uneven" of some origins several times, and
-    "none" is not read: questions are all there is."""
-    scale = SCALES[size]
-    world = make_world(WorldConfig(seed=seed, **scale.world))
-    names = made_up_names(scale.made_up, seed, {person.name for person in world.people})
-    with tempfile.TemporaryDirectory() as folder:
-        model, wording = _train(Path(folder), world, scale, seed, corpus)
-        asked = [question for question, _ in world.held_out]
-        said = answer_with_confidence(model, wording, asked)
-        nobody = answer_with_confidence(model, wording, [f"Where was {n} born?" for n in names])
-    return Learned(world, said, dict(zip(names, nobody, strict=True)))
-
-
-def _train(folder: Path, world: World, scale: Scale, seed: int, corpus: str) -> tuple[Any, Wording]:
-    world.write(folder / "world")
-    lines, pairs = folder / "world" / "corpus.txt", folder / "world" / "train.tsv"
-    passes = 1.0
-    if corpus == "uneven":
-        often = {person.name for person in world.people if person.origin in OFTEN}
-        repeated = [
-            line for line in world.corpus for _ in range(TIMES if title_of(line) in often else 1)
-        ]
-        write_text(lines, "".join(f"{line}\n" for line in repeated))
-        passes = len(world.corpus) / len(repeated)  # so that it learns as long
-    shared: dict[str, Any] = {
-        "corpus": lines, "pairs": pairs, "training": {"seed": seed}, "quiet": True,
-    }  # fmt: skip
-    made: dict[str, Any] = {"model": scale.model, "tokenizer": "bpe:600"}
-    if corpus == "none":
-        recipe.finetune(out=folder / "asked", epochs=scale.scratch, **shared, **made)
-    else:
-        recipe.pretrain(out=folder / "read", epochs=passes * scale.reading, **shared, **made)
-        recipe.finetune(folder / "read", out=folder / "asked", epochs=scale.asking, **shared)
-    model, tokens, _ = load_knowledge(folder / "asked")
-    return model, Wording(tokens)
+WITHOUT = "the same without pretraining"
+REAL = "the share of wrong answers that are real places"
 
 
 @claim(
@@ -126,13 +35,20 @@ def _train(folder: Path, world: World, scale: Scale, seed: int, corpus: str) -> 
     statement="without pretraining accuracy stays under the most-common-place baseline and answers "
     "collapse onto a few places; with it it goes far above",
     why="""Questions about some people say nothing about others, so from questions alone a model can
-    only learn how common each place is: the best it can do is to answer the commonest place
-    always, and what it does is to answer a few common ones. Who has read the
-    corpus first has the facts of everybody in its weights, and questions teach it to say them. So
-    the difference is not skill but knowledge. Measured on people no question asked about; the
-    details give how often the three commonest answers came.""",
-    judge=Above(0.2, "accuracy less that of always the commonest place"),
-    control="no pretraining",
+    only learn how common each place is. If place i is right in a share p_i of questions and is said
+    in a share r_i of them, and the model knows nothing, it is right in sum r_i p_i of them, at most
+    max p_i: no better than always the commonest. Who has read the corpus first has the facts of
+    everybody in its weights, and questions teach it to say them: the difference is knowledge,
+    not skill. That answers collapse is true early in training, when a model has learned little but
+    which places are common; later it learns its questions by heart and answers spread again, as
+    wrong as before. So both accuracies are judged, on people no question asked about, and of the
+    collapse the details tell.""",
+    judge=Every(
+        Above(0.2, "accuracy less that of always the commonest place"),
+        [Below(0.05, WITHOUT)],
+    ),
+    control="the two models exchanged",
+    together=LEARNERS,
 )
 def pretraining_gives_knowledge(trial: Trial) -> Evidence:
     runs = {
@@ -143,10 +59,11 @@ def pretraining_gives_knowledge(trial: Trial) -> Evidence:
     common = most_common_answer(world.train)
     base = sum(gold == common for _, gold in world.held_out) / len(world.held_out)
     bars = {name: share(sum(run.right), len(run.right)) for name, run in runs.items()}
-    found = bars["no pretraining" if trial.control else "pretrained"]
-    low, high = found.ends
+    without, with_ = "no pretraining", "pretrained"
+    if trial.control:
+        without, with_ = with_, without
     return Evidence(
-        Figure(found.value - base, low - base, high - base),
+        _less(bars[with_], base),
         Bars("share of right answers", bars, [Mark(f"always {common}", y=base)]),
         details={
             f"always {common}": round(base, 3),
@@ -157,7 +74,13 @@ def pretraining_gives_knowledge(trial: Trial) -> Evidence:
                 for name, run in runs.items()
             },
         },
+        parts={WITHOUT: _less(bars[without], base)},
     )
+
+
+def _less(found: Figure, by: float) -> Figure:
+    low, high = found.ends
+    return Figure(found.value - by, low - by, high - by)
 
 
 @claim(
@@ -170,14 +93,19 @@ def pretraining_gives_knowledge(trial: Trial) -> Evidence:
     The area under the ROC curve is the chance that a right answer is more confident than a
     wrong one: 1/2 says nothing, 1 separates all. Between them lies a trade: answer less often
     (coverage) and err less often (risk), as the figure shows.""",
-    judge=Between(0.55, 0.99, "area under the ROC curve of confidence"),
+    judge=Every(
+        Between(0.55, 0.99, "area under the ROC curve of confidence"),
+        [Above(0.5, REAL)],
+    ),
     control="confidences dealt to other answers",
+    together=LEARNERS,
 )
 def invented_answers(trial: Trial) -> Evidence:
     run = learned(trial.seed, trial.size)
     sure, right = [each.confidence for each in run.said], run.right
     known = {gold for _, gold in [*run.world.train, *run.world.held_out]}
     wrong = [each.text for each, good in zip(run.said, right, strict=True) if not good]
+    places = share(sum(text in known for text in wrong), max(1, len(wrong)))
     dealt = _dealt(sure, trial.seed)
     lines = [
         Series("by confidence", _risk(sure, right)),
@@ -191,10 +119,8 @@ def invented_answers(trial: Trial) -> Evidence:
         details={
             "right": sum(right),
             "wrong": len(wrong),
-            "wrong answers that are real places": round(
-                sum(text in known for text in wrong) / max(1, len(wrong)), 3
-            ),
         },
+        parts={REAL: places},
     )
 
 
@@ -235,9 +161,10 @@ def _area(sure: list[float], right: list[bool], seed: int, times: int = 300) -> 
     place of somebody with nearly the same name. Measured: how often the answer is the birthplace of
     one of the three people whose names are spelled most alike, less how often it is one of the
     three places that belong to another made-up name, which is what chance and common places
-    give.""",
+    give: P(answer in near(name)) - P(answer in near(another name)).""",
     judge=Above(0.05, "how much more often a place of similar names than of other names"),
     control="answers dealt to other made-up names",
+    together=LEARNERS,
 )
 def unseen_name(trial: Trial) -> Evidence:
     run = learned(trial.seed, trial.size)
@@ -283,6 +210,7 @@ def unseen_name(trial: Trial) -> Evidence:
     other people, so that groups of the same sizes mean nothing.""",
     judge=Above(0.1, "error rate of names told of once less that of names told of often"),
     control="origins dealt to other people",
+    together=LEARNERS,
 )
 def name_origin_bias(trial: Trial) -> Evidence:
     bars: dict[str, Figure] = {}

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from attnlab.claims.base import Bars, Evidence, Figure, Trial, claim, over, share
-from attnlab.claims.judges import Above
-from attnlab.claims.models import TEXTS, Reader, needs, one_of, trained
+from attnlab.claims.judges import Above, Below, Every
+from attnlab.claims.models import Reader, needs, one_of, texts, trained
 from attnlab.claims.trained_sentences import MAKERS, sentences
 from attnlab.looking.subjects import Wish
 
@@ -85,6 +85,7 @@ PAIRS = (
     ("The farmer built a pen for the pigs .", "She wrote with a pen on the paper .", "pen"),
     ("A bird with a long bill ate the fish .", "We paid for the large bill at the bar .", "bill"),
 )
+ALIKE = "the same of the weights it gives"
 NAIVE = ("I was going to play at the park .", "I was going to a play in the park .", "play")
 
 
@@ -100,15 +101,19 @@ NAIVE = ("I was going to play at the park .", "I was going to a play in the park
     untrained model, where position codes are as long as word vectors, this alone turns the keys
     (details). So the word is put at the same place here. Then the keys of the first layer are
     equal, and an untrained twin, whose attention only averages, changes its keys by next to
-    nothing, while the trained model's keys turn. Weights change less, as the details say.""",
-    judge=Above(0.05, "1 - cosine of the word's keys in two meanings, layers 2 to 6 (MiniLM)"),
+    nothing, while the trained model's keys turn. The weights that the word gives change less:
+    they are said to look alike where they change by at most 0.1.""",
+    judge=Every(
+        Above(0.05, "1 - cosine of the word's keys in two meanings, layers 2 to 6 (MiniLM)"),
+        [Below(0.1, ALIKE)],
+    ),
     control="the untrained twin",
     needs=needs("minilm"),
 )
 def context_changes_keys(trial: Trial) -> Evidence:
     bars: dict[str, Figure] = {}
     details: dict[str, float | int | str] = {}
-    decides = Figure(0.0)
+    decides = alike = Figure(0.0)
     for fresh in (False, True):
         reader = one_of("minilm", trial.seed, fresh=fresh)
         label = "untrained" if fresh else "trained"
@@ -119,8 +124,9 @@ def context_changes_keys(trial: Trial) -> Evidence:
         naive = _changes(reader, *NAIVE)[0, 1:].mean()
         details[f"keys of play at two places, {label}"] = round(float(naive), 3)
         if fresh == trial.control:
-            decides = bars[f"keys, {label}"]
-    return Evidence(decides, Bars("change: 1 - cosine of keys, of weights", bars), details=details)
+            decides, alike = bars[f"keys, {label}"], bars[f"attention of the word, {label}"]
+    drawn = Bars("change: 1 - cosine of keys, of weights", bars)
+    return Evidence(decides, drawn, details=details, parts={ALIKE: alike})
 
 
 def _changes(reader: Reader, one: str, other: str, word: str) -> Tensor:
@@ -157,7 +163,7 @@ def gradient_at_attended(trial: Trial) -> Evidence:
     reader = trained("minilm")
     of: dict[str, list[float]] = {}
     dealt: list[float] = []
-    for number, text in enumerate(TEXTS[: trial.pick(6, len(TEXTS))]):
+    for number, text in enumerate(texts(trial)):
         read = reader.read(text)
         words = ~torch.tensor(read.sequence.special)
         gradient = _gradient(reader, text, trial.random(number))[words]

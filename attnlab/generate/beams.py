@@ -25,6 +25,7 @@ from attnlab.generate.common import (
     inference,
     log_probabilities,
     precise,
+    spend,
 )
 
 
@@ -156,6 +157,8 @@ def _search(
         beams = _Beams(beams.ids[kept], beams.log_probabilities[kept], beams.scores[kept])
         if rows.tolist() != list(range(len(logits))):  # selecting copies the state
             state = state.select(rows)
+        if length > 1:  # the first is the model's own
+            spend(state)
         logits, state = task.model.step(beams.ids[..., -1].flatten(), state)  # (R, V)
 
 

@@ -19,7 +19,11 @@ from torch.nn.utils.rnn import pad_sequence
 
 
 class DecodingState(Protocol):
-    """What a model remembers of the rows that it reads: a value, no method changes it."""
+    """What a model remembers of the rows that it reads: a value, no method changes it.
+
+    It may have a method `spend()` too, by which the generator gives up a state that `step` or
+    `select` returned: the next step may then write over it.
+    """
 
     def select(self, rows: Tensor) -> Self:
         """The state of these rows (n,), in this order, repeats allowed."""
@@ -148,6 +152,13 @@ class Task:
             f"block_repeats={self.block_repeats} leaves no token to write; "
             "give a larger block_repeats, fewer new_tokens or a stop token"
         )
+
+
+def spend(state: DecodingState) -> None:
+    """Give up a state that nobody else holds."""
+    give_up = getattr(state, "spend", None)
+    if give_up is not None:
+        give_up()
 
 
 def check_at_least_one(who: str, **numbers: int) -> None:

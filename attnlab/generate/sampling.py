@@ -25,6 +25,7 @@ from attnlab.generate.common import (
     inference,
     log_probabilities,
     precise,
+    spend,
 )
 
 BATCH = 128  # rows at once: enough to use the machine, few enough that their cache stays near
@@ -162,6 +163,8 @@ def _write(
             kept = torch.tensor(going, device=logits.device)  # (R,)
             rows, keys, idle = [rows[i] for i in going], keys[going], 0
             tokens, written, state = tokens[kept], written[kept], state.select(kept)
+        if step:  # the first is the model's own: it may keep what its prefill returned
+            spend(state)
         logits, state = task.model.step(tokens[:, 0], state)  # (R, V)
 
 

@@ -19,7 +19,7 @@ from torch.nn.utils.rnn import pad_sequence
 from attnlab.checks import check_read, check_seed, check_size
 from attnlab.mask import Mask
 from attnlab.mechanism import Card, Mechanism
-from attnlab.mechanisms.blocks import attend_blocks, collect, spread
+from attnlab.mechanisms.blocks import Reach, attend_blocks, collect, spread
 from attnlab.mechanisms.softmax import (
     Beta,
     Dropout,
@@ -45,6 +45,7 @@ class BigBird(Mechanism):
         memory="N W",
         cross=False,
     )
+    compilable = True
     trials = (
         {"block": 2, "window_blocks": 1, "global_blocks": 1, "random_blocks": 1},
         {"block": 3, "window_blocks": 3, "global_blocks": 0, "random_blocks": 2, "seed": 5},
@@ -109,14 +110,9 @@ class BigBird(Mechanism):
         T, S = q.shape[2], k.shape[2]
         dropout = self.dropout if self.training else 0.0
         table = self.pattern.table(-(-S // self.block), mask.causal).to(q.device)
-
-        def rule(query_at: Tensor, key_at: Tensor) -> Tensor:
-            if mask.causal:
-                return key_at <= query_at
-            return torch.ones_like(key_at <= query_at)
-
+        reach = Reach(mask.causal, None, self.use_compiled)
         spread_q = spread(q, S, mask)
-        out = attend_blocks(spread_q, k, v, mask.keys, table, rule, self.block, self.beta, dropout)
+        out = attend_blocks(spread_q, k, v, mask.keys, table, reach, self.block, self.beta, dropout)
         seers = 0 if mask.causal else min(S, self.pattern.global_blocks * self.block)
         if seers:  # global queries look at everything: a few dense rows
             real = None if mask.keys is None else mask.keys[:, None, None, :]
@@ -205,7 +201,7 @@ class Pattern:
         other = np.arange(blocks)[None]  # (1, blocks)
         shared = np.repeat(np.arange(self.global_blocks)[None], len(own), axis=0)
         shared = np.where(shared < blocks, shared, -1)
-        near = own + np.arange(-self.side, self.side + 1)
+        near = own + np.arange(-self.side, 1 if causal else self.side + 1)
         near = np.where((near >= self.global_blocks) & (near < blocks), near, -1)
         far = abs(other - own) > self.side
         free = far & (other >= self.global_blocks) & (own >= self.global_blocks)

@@ -6,7 +6,7 @@ L block size, Q query blocks, W key blocks that a query block looks at.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -14,10 +14,28 @@ from torch.nn import functional as F
 
 from attnlab.mask import Mask
 from attnlab.mechanism import repeat_heads
+from attnlab.mechanisms import compiled
 from attnlab.mechanisms.softmax import attend
 
-Rule = Callable[[Tensor, Tensor], Tensor]
-"""(query positions, key positions) -> True where the one may look at the other."""
+
+@dataclass(frozen=True)
+class Reach:
+    """Which keys of the blocks in sight a query may look at."""
+
+    causal: bool
+    window: int | None = None
+    """Keys at most window - 1 steps away; None: any."""
+    compiled: bool = True
+    """False: computed in PyTorch alone, to compare."""
+
+    def allows(self, query_at: Tensor, key_at: Tensor) -> Tensor:
+        """On positions that broadcast."""
+        distance = query_at - key_at
+        least = 0 if self.causal else None if self.window is None else 1 - self.window
+        allowed = (
+            torch.ones_like(distance, dtype=torch.bool) if least is None else distance >= least
+        )
+        return allowed if self.window is None else allowed & (distance < self.window)
 
 
 def attend_blocks(
@@ -26,23 +44,29 @@ def attend_blocks(
     v: Tensor,
     keys: Tensor | None,
     table: Tensor,
-    rule: Rule,
+    reach: Reach,
     block: int,
     beta: float,
     dropout: float,
 ) -> Tensor:
     """q, k, v of one length, starting at position 0; `table` (Q, W) names the key blocks of each
-    query block, -1 for none and no block twice; `rule` then decides token by token."""
+    query block, -1 for none and no block twice; `reach` then decides token by token."""
     B, H, S, _ = q.shape
     if S == 0:
         return q.new_zeros(B, H, 0, v.shape[3])
     Q, W = table.shape
     k, v = repeat_heads(k, H), repeat_heads(v, H)
+    if reach.compiled and not dropout and compiled.serves(q) and q.dtype == k.dtype == v.dtype:
+        return compiled.attend_blocks(
+            q, k, v, keys, table, block, reach.causal, reach.window or 0, beta
+        )
     steps = torch.arange(block, device=q.device)
     query_at = torch.arange(Q, device=q.device)[:, None] * block + steps  # (Q, L)
     key_at = (table[..., None] * block + steps).view(Q, W * block)  # (Q, W*L)
     real = (key_at >= 0) & (key_at < S)
-    allowed = rule(query_at[:, :, None], key_at[:, None, :]) & real[:, None, :]  # (Q, L, W*L)
+    allowed = (
+        reach.allows(query_at[:, :, None], key_at[:, None, :]) & real[:, None, :]
+    )  # (Q, L, W*L)
     allowed = allowed[None].expand(B if keys is not None else 1, -1, -1, -1)
     if keys is not None:
         allowed = allowed & keys[:, key_at.clamp(0, S - 1)][:, :, None, :]  # (B, Q, L, W*L)

@@ -63,8 +63,9 @@ class RandomFeatures(Kernel):
 
     def project(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """w.x and |x|^2/2 of the inputs scaled so that exp(q.k) is the kernel exp(beta q.k)."""
-        x = x * math.sqrt(self.beta)
-        return x @ self.draws.to(x.dtype).T, x.square().sum(-1, keepdim=True) / 2
+        # the draws are scaled, not the inputs: they are few
+        draws = math.sqrt(self.beta) * self.draws.to(x.dtype)
+        return x @ draws.T, x.square().sum(-1, keepdim=True) * (self.beta / 2)
 
 
 class Favor(RandomFeatures):
@@ -109,4 +110,4 @@ class Favor(RandomFeatures):
 
     def phi(self, x: Tensor) -> Features:
         along, half_square = self.project(x)  # (..., C), (..., 1)
-        return Features(None, along - half_square - math.log(len(self.draws)) / 2)
+        return Features(None, along.sub_(half_square + math.log(len(self.draws)) / 2))

@@ -39,6 +39,10 @@ class GroupState(State):
     def trim(self, lengths: Tensor) -> Self:
         return self._map(lambda part: part.trim(lengths))
 
+    def spend(self) -> None:
+        for part in self.parts:
+            part.spend()
+
     def _map(self, change: Callable[[State], State]) -> Self:
         parts = tuple(change(part) for part in self.parts)
         return replace(self, length=parts[0].length, reach=parts[0].reach, parts=parts)

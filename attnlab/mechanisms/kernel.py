@@ -6,8 +6,8 @@ Letters: B batch, H query heads, G key heads, T queries, S keys, C features, M v
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
-from typing import Annotated
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Self
 
 import torch
 from torch import Tensor
@@ -15,6 +15,7 @@ from torch import Tensor
 from attnlab.checks import check_read, check_size
 from attnlab.mask import Mask
 from attnlab.mechanism import Mechanism, full_precision, repeat_heads
+from attnlab.mechanisms import compiled
 from attnlab.mechanisms.blocks import collect, spread
 from attnlab.mechanisms.scan import (
     EMPTY,
@@ -27,7 +28,8 @@ from attnlab.mechanisms.scan import (
 )
 from attnlab.state import State, advance
 
-Chunk = Annotated[int, "tokens computed at once in the causal forward; changes the speed alone"]
+KEPT, SPENT, GONE = range(3)
+Chunk = Annotated[int, "tokens at once in the causal forward where no C kernel runs; speed alone"]
 CHUNK = 64
 
 
@@ -37,10 +39,36 @@ class KernelState(State):
 
     sums: Tensor  # (B, G, C, M+1): sum of phi(k) [v, 1], each feature divided by exp(peak)
     peak: Tensor  # (B, G, 1, C): the largest log phi(k) of each feature so far
+    use: list[int] = field(default_factory=lambda: [KEPT])
+    """[KEPT, SPENT or GONE]: a list, because a state is known by its identity."""
+
+    @property
+    def batch(self) -> int:
+        return len(self.sums)
+
+    def spend(self) -> None:
+        self.use[0] = max(self.use[0], SPENT)
+
+    def select(self, rows: Tensor) -> Self:
+        return replace(super().select(rows), use=[KEPT])
+
+    def trim(self, lengths: Tensor) -> Self:
+        # copies: either may be spent
+        sums, peak = self.sums.clone(), self.peak.clone()
+        return replace(super().trim(lengths), sums=sums, peak=peak, use=[KEPT])
+
+    def check(self) -> None:
+        if self.use[0] == GONE:
+            raise ValueError(
+                "this state was spent, and an absorb has written over it; go on from the state "
+                "that absorb returned, or do not spend what is still needed"
+            )
 
 
 class Kernel(Mechanism):
     """Subclasses define `phi`."""
+
+    compilable = True
 
     def __init__(
         self, *, head_dim: int, heads: int, max_length: int | None = None, chunk: Chunk = CHUNK
@@ -116,22 +144,33 @@ class Kernel(Mechanism):
     def _compute(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
         if not mask.causal:
             return self._read(q, *self._sums(k, v, mask.keys, None))
-        (B, H, T, _), S = q.shape, k.shape[2]
-        query = self.features(spread(q, S, mask)).flatten()
-        key = self.features(repeat_heads(k, H), mask.keys).flatten()
-        value = repeat_heads(v, H).to(key.log.dtype).flatten(0, 1)
-        out = causal_scan(query, key, value, self.chunk).view(B, H, S, v.shape[3])
+        (_, H, T, _), S = q.shape, k.shape[2]
+        query = self.features(spread(q, S, mask))
+        key = self.features(repeat_heads(k, H), mask.keys)
+        out = self._scan(query, key, repeat_heads(v, H).to(key.log.dtype))  # (B, H, S, M)
         out = collect(out, T, mask)
+        if mask.from_zero and T <= S:
+            return out
         late = (mask.positions(T, q.device) >= S)[:, None, :, None]  # beyond the last key
         if not bool(late.any()):
             return out
         return torch.where(late, self._read(q, *self._sums(k, v, mask.keys, None)), out)
+
+    def _scan(self, query: Features, key: Features, value: Tensor) -> Tensor:
+        if self.use_compiled and compiled.serves(value):
+            return compiled.causal(query, key, value)
+        out = causal_scan(query.flatten(), key.flatten(), value.flatten(0, 1), self.chunk)
+        return out.view(value.shape)
 
     def absorb(
         self, k: Tensor, v: Tensor, keys: Tensor | None = None, state: State | None = None
     ) -> State:
         k, v = self.prepare_memory(k, v, keys, state)
         known = None if state is None else self.own(state, KernelState)
+        if known is not None:
+            known.check()
+            if known.use[0] == SPENT and k.shape[2] == 1 and keys is None and self._in_place(known):
+                return self._overwrite(k, v, known)
         sums, peak = self._sums(k, v, keys, known)
         counts = advance(state, k.shape[2], keys)
         return KernelState(self.origin(k, v), **counts, sums=sums, peak=peak)
@@ -139,7 +178,20 @@ class Kernel(Mechanism):
     def read(self, q: Tensor, state: State, start: int | Tensor) -> Tensor:
         check_read(self, q, state, start)
         known = self.own(state, KernelState)
+        known.check()
         return self._read(q, known.sums, known.peak).to(q.dtype)
+
+    def _in_place(self, state: KernelState) -> bool:
+        whole = state.sums.is_contiguous() and state.peak.is_contiguous()
+        free = not torch.is_grad_enabled() and not torch.compiler.is_compiling()
+        return free and whole and self.use_compiled and compiled.serves(state.sums)
+
+    @full_precision
+    def _overwrite(self, k: Tensor, v: Tensor, state: KernelState) -> KernelState:
+        key = self.features(k)
+        compiled.absorb_in_place(key, v.to(key.log.dtype), state.sums, state.peak)
+        state.use[0] = GONE
+        return replace(state, **advance(state, 1, None), use=[KEPT])
 
     def features(self, x: Tensor, keys: Tensor | None = None) -> Features:
         """phi(x) in float32 or better; zero for padding."""
@@ -154,21 +206,26 @@ class Kernel(Mechanism):
     ) -> tuple[Tensor, Tensor]:
         """The state's `sums` and `peak` after these keys."""
         key = self.features(k, keys)  # (B, G, S, C)
-        value = with_one(v.to(key.log.dtype))  # (B, G, S, M+1)
-        if k.shape[2]:
-            top = key.log.detach().amax(2, keepdim=True).clamp(min=EMPTY)  # (B, G, 1, C)
+        value = v.to(key.log.dtype)
+        if self.use_compiled and compiled.serves(value):
+            sums, top = compiled.sums(key, value)
         else:
-            top = key.log.new_full((*k.shape[:2], 1, key.log.shape[-1]), EMPTY)
+            if k.shape[2]:
+                top = key.log.detach().amax(2, keepdim=True).clamp(min=EMPTY)  # (B, G, 1, C)
+            else:
+                top = key.log.new_full((*k.shape[:2], 1, key.log.shape[-1]), EMPTY)
+            sums = key.over(top).mT @ with_one(value)  # (B, G, C, M+1)
         if state is None:
-            return key.over(top).mT @ value, top
-        top = torch.maximum(top, state.peak)
-        carried = (state.peak - top).exp().mT * state.sums
-        return carried + key.over(top).mT @ value, top
+            return sums, top
+        peak = torch.maximum(top, state.peak)
+        return (state.peak - peak).exp().mT * state.sums + (top - peak).exp().mT * sums, peak
 
     @full_precision
     def _read(self, q: Tensor, sums: Tensor, peak: Tensor) -> Tensor:
         (B, H, T, D), (_, G, _, columns) = q.shape, sums.shape
         query = self.features(q.reshape(B, G, H // G * T, D))  # the heads of a group read one state
+        if self.use_compiled and compiled.serves(sums):
+            return compiled.read(query, sums, peak).view(B, H, T, columns - 1)
         sight = query.log + peak
         reference = sight.detach().amax(-1, keepdim=True).clamp(min=EMPTY)
         both = Features(query.sign, sight).over(reference) @ sums  # (B, G, H/G*T, M+1)

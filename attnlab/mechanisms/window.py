@@ -5,7 +5,6 @@ Letters: B batch, H heads, T queries, S keys, D head size, M value size.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Annotated, Any
 
 import torch
@@ -14,7 +13,7 @@ from torch import Tensor
 from attnlab.checks import check_read, check_size
 from attnlab.mask import Mask
 from attnlab.mechanism import Card, Mechanism
-from attnlab.mechanisms.blocks import attend_blocks, collect, spread
+from attnlab.mechanisms.blocks import Reach, attend_blocks, collect, spread
 from attnlab.mechanisms.softmax import (
     Beta,
     Dropout,
@@ -42,6 +41,7 @@ class Window(Mechanism):
         cross=False,
         constant_state=True,
     )
+    compilable = True
     trials = ({"window": 1}, {"window": 3}, {"window": 40})
 
     def __init__(
@@ -60,15 +60,12 @@ class Window(Mechanism):
         self.beta = inverse_temperature(self, beta)
         self.dropout = share(self, dropout)
 
-    def near(self, causal: bool, query_at: Tensor, key_at: Tensor) -> Tensor:
-        """The definition's rule, on positions that broadcast."""
-        distance = query_at - key_at
-        return (distance < self.window) & (distance > (-1 if causal else -self.window))
-
     def weights(self, q: Tensor, k: Tensor, mask: Mask) -> Tensor:
         q, k = self.prepare_weights(q, k, mask)
         position = mask.positions(q.shape[2], q.device)[:, None, :, None]  # (B or 1, 1, T, 1)
-        near = self.near(mask.causal, position, torch.arange(k.shape[2], device=q.device))
+        near = Reach(mask.causal, self.window).allows(
+            position, torch.arange(k.shape[2], device=q.device)
+        )
         real = mask.allowed(q.shape[2], k.shape[2], q.device)
         allowed = near if real is None else near & real
         return masked_softmax(scores_of(q, k, self.beta), allowed)
@@ -78,13 +75,13 @@ class Window(Mechanism):
         block = max(min(self.window, S), SMALLEST_BLOCK)
         own = torch.arange(-(-S // block), device=q.device)[:, None]  # (Q, 1)
         side = min(1, max(0, len(own) - 1))  # blocks to each side that the window can reach
-        reach = torch.arange(-side, 1 if mask.causal else side + 1, device=q.device)
-        table = own + reach  # (Q, 1 to 3)
+        around = torch.arange(-side, 1 if mask.causal else side + 1, device=q.device)
+        table = own + around  # (Q, 1 to 3)
         table = table.masked_fill(table >= len(own), -1)
-        rule = partial(self.near, mask.causal)
+        reach = Reach(mask.causal, self.window, self.use_compiled)
         dropout = self.dropout if self.training else 0.0
         spread_q = spread(q, S, mask)
-        out = attend_blocks(spread_q, k, v, mask.keys, table, rule, block, self.beta, dropout)
+        out = attend_blocks(spread_q, k, v, mask.keys, table, reach, block, self.beta, dropout)
         return collect(out, T, mask)
 
     def absorb(
@@ -108,7 +105,7 @@ class Window(Mechanism):
         k, v, keys = known.opened()
         query_at = Mask(start=start).positions(T, q.device)[:, None, :, None]  # (B or 1, 1, T, 1)
         key_at = torch.arange(known.first, known.first + known.slots, device=q.device)
-        allowed = self.near(False, query_at, key_at)  # (B or 1, 1, T, S)
+        allowed = Reach(False, self.window).allows(query_at, key_at)  # (B or 1, 1, T, S)
         if keys is not None:
             allowed = allowed & keys[:, None, None, :]
         return attend(q, k, v, allowed, self.beta, self.dropout if self.training else 0.0)

@@ -64,6 +64,11 @@ class DecodingState:
         lengths = self.lengths[rows] if isinstance(self.lengths, Tensor) else self.lengths
         return DecodingState(tuple(block.select(rows) for block in self.blocks), lengths)
 
+    def spend(self) -> None:
+        """Given up: the next step may write over what the blocks remember of the text itself."""
+        for block in self.blocks:
+            block.own.spend()
+
 
 class Stack(nn.Module):
     """Embedding, positions, blocks and a last norm: the body of every text model."""

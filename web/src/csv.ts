@@ -4,13 +4,14 @@ import type { Table } from './view';
 
 const LONGEST = 1000; // characters of a cell: a long token stands in many
 
-export function csv(table: Table): string {
-  return [table.header, ...table.rows].map((row) => row.map(cell).join(',')).join('\r\n') + '\r\n';
+export function csv(table: Table, longest = LONGEST): string {
+  const rows = [table.header, ...table.rows];
+  return rows.map((row) => row.map((each) => cell(each, longest)).join(',')).join('\r\n') + '\r\n';
 }
 
-function cell(value: string | number): string {
+function cell(value: string | number, longest: number): string {
   if (typeof value === 'number') return Number.isFinite(value) ? String(value) : '';
-  const shown = (value.length > LONGEST ? `${value.slice(0, LONGEST)}…` : value).replace(
+  const shown = (value.length > longest ? `${value.slice(0, longest)}…` : value).replace(
     /[\u0000-\u0008\u000b\u000c\u000e-\u001f]/g,
     (each) => String.fromCharCode(0x2400 + each.charCodeAt(0)),
   );

@@ -58,6 +58,8 @@ function one(context: Context, mark: Mark, part: Part, theme: Theme, measure: Me
       return line(context, mark, part, theme);
     case 'text':
       return text(context, mark, part, theme, measure);
+    case 'poly':
+      return poly(context, mark, theme);
     case 'lines':
       return lines(context, mark, part, theme);
     case 'raster':
@@ -114,6 +116,24 @@ function line(
   context.moveTo(mark.x1, mark.y1);
   context.lineTo(mark.x2, mark.y2);
   context.stroke();
+  context.globalAlpha = 1;
+}
+
+function poly(context: Context, mark: Extract<Mark, { kind: 'poly' }>, theme: Theme): void {
+  context.globalAlpha = mark.opacity ?? 1;
+  context.beginPath();
+  for (const [x, y] of mark.points) context.lineTo(x, y);
+  if (mark.closed) context.closePath();
+  if (mark.fill) {
+    context.fillStyle = theme.colour(mark.fill);
+    context.fill();
+  }
+  if (mark.stroke) {
+    context.strokeStyle = theme.colour(mark.stroke);
+    context.lineWidth = mark.width ?? 1;
+    context.setLineDash(mark.dash ?? []);
+    context.stroke();
+  }
   context.globalAlpha = 1;
 }
 

@@ -45,11 +45,13 @@ function one(mark: Mark, theme: Theme, measure: Measure): string {
     case 'line':
       return (
         `<path d="M${coordinate(mark.x1)} ${coordinate(mark.y1)}L${coordinate(mark.x2)} ` +
-        `${coordinate(mark.y2)}" ` +
+        `${coordinate(mark.y2)}" fill="none" ` +
         `${stroke(theme, mark.stroke, mark.width, mark.opacity, mark.dash)}/>`
       );
     case 'text':
       return text(mark, theme, measure);
+    case 'poly':
+      return poly(mark, theme);
     case 'lines':
       return lines(mark, theme);
     case 'raster':
@@ -82,7 +84,7 @@ function stroke(
 ): string {
   const dashes = dash.length ? ` stroke-dasharray="${dash.map(coordinate).join(' ')}"` : '';
   return (
-    `fill="none" stroke="${theme.colour(colour)}" stroke-width="${coordinate(width)}"` +
+    `stroke="${theme.colour(colour)}" stroke-width="${coordinate(width)}"` +
     `${faded('stroke-opacity', opacity)}${dashes}`
   );
 }
@@ -104,6 +106,18 @@ function text(mark: Extract<Mark, { kind: 'text' }>, theme: Theme, measure: Meas
   );
 }
 
+function poly(mark: Extract<Mark, { kind: 'poly' }>, theme: Theme): string {
+  const d = mark.points
+    .map(([x, y], i) => `${i ? 'L' : 'M'}${coordinate(x)} ${coordinate(y)}`)
+    .join('');
+  const { fill, width = 1, dash } = mark;
+  const look = mark.stroke ? ` ${stroke(theme, mark.stroke, width, 1, dash)}` : '';
+  return (
+    `<path d="${d}${mark.closed ? 'Z' : ''}" fill="${fill ? theme.colour(fill) : 'none'}"${look}` +
+    `${faded('opacity', mark.opacity)}/>`
+  );
+}
+
 function lines(mark: Lines, theme: Theme): string {
   const { points } = mark;
   return batches(mark)
@@ -115,7 +129,7 @@ function lines(mark: Lines, theme: Theme): string {
         })
         .join('');
       const look = stroke(theme, mark.stroke, batch.width, batch.opacity, mark.dash);
-      return `<path d="${path}" ${look}/>`;
+      return `<path d="${path}" fill="none" ${look}/>`;
     })
     .join('\n');
 }

@@ -67,6 +67,17 @@ export type Mark =
       columns: number;
       rgb: Uint8Array;
     }
+  // one line through all points; filled where `fill` is given
+  | {
+      kind: 'poly';
+      points: [number, number][];
+      closed?: boolean;
+      fill?: string;
+      stroke?: string;
+      width?: number;
+      opacity?: number;
+      dash?: number[];
+    }
   // many straight lines: of each its points x1 y1 x2 y2, its opacity 0..1 and its width
   | {
       kind: 'lines';

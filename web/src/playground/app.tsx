@@ -6,6 +6,7 @@ import { FeaturesPanel } from './features-panel';
 import { PlanePanel } from './plane-panel';
 import { PositionsPanel } from './positions-panel';
 import { PANELS, parse, print, type Panel, type State } from './state';
+import type { Statements } from './statements';
 
 const NAMES: Record<Panel, string> = {
   plane: 'In the plane',
@@ -13,7 +14,7 @@ const NAMES: Record<Panel, string> = {
   positions: 'Positions',
 };
 
-export function App({ root }: { root: HTMLElement }) {
+export function App({ root, statements }: { root: HTMLElement; statements: Statements }) {
   const [state, setState] = useState(() => parse(window.location.hash));
   useAddress(print(state), (text) => setState(parse(text)));
   useEffect(() => {
@@ -27,7 +28,7 @@ export function App({ root }: { root: HTMLElement }) {
       </header>
       <Tabs panel={state.panel} choose={(panel) => change({ panel })} />
       <div role="tabpanel" id="panel" aria-labelledby={`tab-${state.panel}`}>
-        {state.panel === 'plane' && <PlanePanel {...{ state, change }} />}
+        {state.panel === 'plane' && <PlanePanel {...{ state, change, statements }} />}
         {state.panel === 'features' && (
           <FeaturesPanel
             choices={state.features}

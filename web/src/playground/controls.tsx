@@ -2,27 +2,29 @@
 
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
-
-interface SliderProps {
-  name: ComponentChildren;
-  label: string; // for those who hear it
-  value: number;
-  low: number;
-  high: number;
-  step?: number;
-  log?: boolean; // equal steps are equal factors; `low` is above 0
-  zero?: boolean; // the lowest place is 0
-  shown: string;
-  set: (value: number) => void;
-}
+import { short } from '../report/numbers';
+import { RANGES, type Range, type Ranged } from './state';
 
 const PLACES = 200; // of a logarithmic slider
 
-export function Slider(props: SliderProps) {
-  const { name, label, value, low, high, step = 1, log, zero, shown, set } = props;
+interface SettingProps<K extends Ranged> {
+  of: Record<K, number>;
+  field: K;
+  name: string;
+  label?: string; // for those who hear it, where the name is not enough
+  shown?: string; // else the number
+  change: (some: Record<K, number>) => void;
+}
+
+// A slider for one of several numbers.
+export function Setting<K extends Ranged>(props: SettingProps<K>) {
+  const { of, field, name, label = name, change } = props;
+  const { low, high, step = 1, log = false, zero = false }: Range = RANGES[field];
+  const value = of[field];
+  const { shown = short(value) } = props;
   const ratio = Math.log(high / low);
   const place = value <= 0 ? 0 : Math.round((PLACES * Math.log(value / low)) / ratio);
-  const value_ = (at: number): number =>
+  const valueAt = (at: number): number =>
     zero && at === 0 ? 0 : Number((low * Math.exp((ratio * at) / PLACES)).toPrecision(3));
   return (
     <label class="slider">
@@ -38,7 +40,7 @@ export function Slider(props: SliderProps) {
         value={log ? Math.max(0, Math.min(PLACES, place)) : value}
         onInput={(event) => {
           const at = Number(event.currentTarget.value);
-          set(log ? value_(at) : at);
+          change({ [field]: log ? valueAt(at) : at } as Record<K, number>);
         }}
       />
     </label>

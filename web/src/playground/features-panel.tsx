@@ -6,8 +6,8 @@ import { fixed, short } from '../report/numbers';
 import type { Lines, Series } from '../report/plot';
 import { AS_GIVEN } from '../report/shown';
 import { curve, decay, errors, KINDS, type Curve, type Decay } from './compare';
-import { Choice, Slider } from './controls';
-import { LIMITS, type FeatureChoices } from './state';
+import { Choice, Setting } from './controls';
+import type { FeatureChoices } from './state';
 
 interface Props {
   choices: FeatureChoices;
@@ -18,6 +18,7 @@ const NAMES = { positive: 'positive features', trigonometric: 'sin/cos features'
 
 export function FeaturesPanel({ choices, change }: Props) {
   const { d, power, size, orthogonal, seed } = choices;
+  const of = { of: choices, change };
   const drawn = useMemo(() => curve(choices), [choices]);
   const found = useMemo(() => errors(choices), [choices]);
   const falls = useMemo(() => decay(choices), [d, size, orthogonal, seed]);
@@ -38,36 +39,23 @@ export function FeaturesPanel({ choices, change }: Props) {
       </p>
       <div class="settings">
         <section>
-          <Slider
+          <Setting
+            {...of}
+            field="power"
             name="features"
             label="number of features"
-            value={power}
-            low={LIMITS.power[0]}
-            high={LIMITS.power[1]}
             shown={String(2 ** power)}
-            set={(next) => change({ power: next })}
           />
-          <Slider
+          <Setting
+            {...of}
+            field="size"
             name="size of inputs, |q|²/√d"
             label="size of the inputs"
-            value={size}
-            low={LIMITS.size[0]}
-            high={LIMITS.size[1]}
-            step={0.1}
             shown={fixed(size, 1)}
-            set={(next) => change({ size: next })}
           />
         </section>
         <section>
-          <Slider
-            name="dimensions d"
-            label="dimensions"
-            value={d}
-            low={LIMITS.d[0]}
-            high={LIMITS.d[1]}
-            shown={String(d)}
-            set={(next) => change({ d: next })}
-          />
+          <Setting {...of} field="d" name="dimensions d" label="dimensions" />
           <span class="row">
             <Choice
               label="Draws"

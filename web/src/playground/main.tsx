@@ -1,8 +1,10 @@
-// The attention playground: one page without data.
+// The attention playground: one page, which carries what the claims say.
 
 import '../report/base.css';
+import './plane.css';
 import './playground.css';
-import { start } from '../report/page';
+import { carried, start } from '../report/page';
 import { App } from './app';
+import { readStatements } from './statements';
 
-start((root) => <App root={root} />);
+start((root) => <App root={root} statements={readStatements(carried())} />);

@@ -1,8 +1,7 @@
 // What can be set beside the points themselves.
 
-import { short } from '../report/numbers';
-import { Check, Choice, NumberBox, Slider, Stepper } from './controls';
-import { MOST_HEADS, MOST_KEYS, MOST_SAMPLES, resized, withHeads, type Plane } from './plane';
+import { Check, Choice, NumberBox, Setting, Stepper } from './controls';
+import { MOST_HEADS, MOST_KEYS, resized, withHeads, type Plane } from './plane';
 
 interface Props {
   plane: Plane;
@@ -11,20 +10,17 @@ interface Props {
 }
 
 export function Settings({ plane, set, replace }: Props) {
+  const of = { of: plane, change: set };
   const noise = plane.isotropic > 0 || (plane.radial > 0 && plane.noisy.includes(true));
   return (
     <div class="settings">
       <section>
         <h3>Scores</h3>
-        <Slider
+        <Setting
+          {...of}
+          field="beta"
           name="inverse temperature β"
           label="inverse temperature beta"
-          value={plane.beta}
-          low={0.05}
-          high={50}
-          log
-          shown={short(plane.beta)}
-          set={(beta) => set({ beta })}
         />
         <Choice
           label="Mask"
@@ -45,26 +41,17 @@ export function Settings({ plane, set, replace }: Props) {
       </section>
       <section>
         <h3>Noise</h3>
-        <Slider
+        <Setting
+          {...of}
+          field="isotropic"
           name="variance of every key"
           label="variance of the noise of every key"
-          value={plane.isotropic}
-          low={0.0005}
-          high={1}
-          log
-          zero
-          shown={short(plane.isotropic)}
-          set={(isotropic) => set({ isotropic })}
         />
-        <Slider
+        <Setting
+          {...of}
+          field="radial"
           name="variance of the length"
           label="variance of the length of noisy keys"
-          value={plane.radial}
-          low={0}
-          high={1}
-          step={0.01}
-          shown={short(plane.radial)}
-          set={(radial) => set({ radial })}
         />
         <span class="keys" role="group" aria-label="Keys of varying length">
           <span class="dim">of</span>
@@ -79,16 +66,7 @@ export function Settings({ plane, set, replace }: Props) {
         </span>
         {noise && (
           <>
-            <Slider
-              name="samples"
-              label="number of samples"
-              value={plane.samples}
-              low={10}
-              high={MOST_SAMPLES}
-              step={10}
-              shown={String(plane.samples)}
-              set={(samples) => set({ samples })}
-            />
+            <Setting {...of} field="samples" name="samples" label="number of samples" />
             <button type="button" class="plainly" onClick={() => set({ seed: plane.seed + 1 })}>
               Other draws
             </button>

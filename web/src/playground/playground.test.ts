@@ -85,6 +85,46 @@ test('hand-made layers', () => {
   expect(away(found('self-add-b').output, token('self-add-b', 2))).toBeLessThan(0.02);
 });
 
+test('by content, by position, or both', () => {
+  const shares = (query: number[]): number[] =>
+    found('by-content-by-position', { query }).rows[0].weights.map((each) => Number(each.toFixed(2)));
+  expect(shares([1, 0, 0, 0])).toEqual([0.5, 0.5, 0, 0]);
+  expect(shares([0, 0, 0, 1])).toEqual([0.5, 0, 0.5, 0]);
+  expect(shares([1, 0, 0, 1])).toEqual([1, 0, 0, 0]);
+});
+
+test('one head stays within its values', () => {
+  const [a, b, c] = presetOf('convolution-one-head').plane.values;
+  const side = (p: number[], q: number[], r: number[]): number =>
+    Math.sign((q[0] - p[0]) * (r[1] - p[1]) - (q[1] - p[1]) * (r[0] - p[0]));
+  const within = (x: number[]): boolean =>
+    [side(a, b, x), side(b, c, x), side(c, a, x)].every((each) => each <= 0);
+  for (let turn = 0; turn < 24; turn += 1) {
+    const query = [2.4 * Math.cos(turn), 2.4 * Math.sin(turn)];
+    const { output } = found('convolution-one-head', { queries: [query], beta: 0.5 + turn });
+    expect(within(output.map((x, i) => 0.999 * x + 0.0005 * (a[i] + c[i])))).toBe(true);
+  }
+  expect(within(b.map((x, i) => 2 * x - a[i]))).toBe(false);
+});
+
+test('a network without bias', () => {
+  const { weights } = found('two-layer-network', { queries: [[0, 0]] }).rows[0];
+  for (const each of weights) expect(each).toBeCloseTo(1 / weights.length, 12);
+});
+
+test('a key moves every output, a query its own, by more', () => {
+  const start = presetOf('perturb-compare').plane;
+  const moved = (some: Partial<Plane>): number[] => {
+    const [before, after] = [evaluate(start), evaluate({ ...start, ...some })];
+    return after.rows.map((row, i) => away(row.output, before.rows[i].output));
+  };
+  const further = (list: number[][]): number[][] => [[list[0][0], list[0][1] + 0.2], ...list.slice(1)];
+  const [key, query] = [moved({ keys: further(start.keys) }), moved({ queries: further(start.queries) })];
+  expect(Math.min(...key)).toBeGreaterThan(0.001);
+  expect(query[0]).toBeGreaterThan(key[0]);
+  expect(query.slice(1)).toEqual([0, 0]);
+});
+
 test('masks', () => {
   const sum = (weights: number[]): number => weights.reduce((total, each) => total + each, 0);
   const before = found('mask-minus-infinity').rows[0].weights;

@@ -5,11 +5,11 @@ import { Figure } from '../report/figure';
 import { fixed, long, short } from '../report/numbers';
 import type { Lines } from '../report/plot';
 import { AS_GIVEN } from '../report/shown';
-import { Slider } from './controls';
+import { Setting } from './controls';
 import { apply, dot, positionCode, rotary, shiftMatrix } from './math';
 import type { Matrix, Vector } from './math';
 import { normals } from './random';
-import { LIMITS, type PositionChoices } from './state';
+import { RANGES, type PositionChoices } from './state';
 
 interface Props {
   choices: PositionChoices;
@@ -21,6 +21,7 @@ const MOVED = 1000; // both positions, to see that the score stays
 
 export function PositionsPanel({ choices, change }: Props) {
   const { width, t, steps, s } = choices;
+  const of = { of: choices, change };
   const base = 10 ** choices.base;
   const code = positionCode(t, width, base);
   const matrix = shiftMatrix(steps, width, base);
@@ -35,7 +36,7 @@ export function PositionsPanel({ choices, change }: Props) {
   const [runs, setRuns] = useState(false);
   useEffect(() => {
     if (!runs) return undefined;
-    const timer = setInterval(() => change({ t: t >= LIMITS.t[1] ? 0 : t + 1 }), 400);
+    const timer = setInterval(() => change({ t: t >= RANGES.t.high ? 0 : t + 1 }), 400);
     return () => clearInterval(timer);
   }, [runs, t]);
   return (
@@ -47,17 +48,9 @@ export function PositionsPanel({ choices, change }: Props) {
       </p>
       <div class="settings">
         <section>
-          <Slider
-            name="position t"
-            label="position t"
-            value={t}
-            low={LIMITS.t[0]}
-            high={LIMITS.t[1]}
-            shown={String(t)}
-            set={(next) => change({ t: next })}
-          />
+          <Setting {...of} field="t" name="position t" />
           <span class="row">
-            <button type="button" onClick={() => change({ t: Math.min(LIMITS.t[1], t + steps) })}>
+            <button type="button" onClick={() => change({ t: Math.min(RANGES.t.high, t + steps) })}>
               Turn by M<sup>k</sup>
             </button>
             <button type="button" aria-pressed={runs} onClick={() => setRuns(!runs)}>
@@ -66,45 +59,21 @@ export function PositionsPanel({ choices, change }: Props) {
           </span>
         </section>
         <section>
-          <Slider
-            name="steps k"
-            label="steps k"
-            value={steps}
-            low={LIMITS.steps[0]}
-            high={LIMITS.steps[1]}
-            shown={String(steps)}
-            set={(next) => change({ steps: next })}
-          />
-          <Slider
-            name="width d"
-            label="width"
-            value={width}
-            low={LIMITS.width[0]}
-            high={LIMITS.width[1]}
-            step={2}
-            shown={String(width)}
-            set={(next) => change({ width: next })}
-          />
+          <Setting {...of} field="steps" name="steps k" />
+          <Setting {...of} field="width" name="width d" label="width" />
         </section>
         <section>
-          <Slider
+          <Setting
+            {...of}
+            field="base"
             name="base of the wavelengths"
-            label="base of the wavelengths"
-            value={choices.base}
-            low={LIMITS.base[0]}
-            high={LIMITS.base[1]}
-            step={0.1}
             shown={short(Math.round(base))}
-            set={(next) => change({ base: next })}
           />
-          <Slider
+          <Setting
+            {...of}
+            field="s"
             name="position s of the query (rotary)"
             label="position of the query"
-            value={s}
-            low={LIMITS.s[0]}
-            high={LIMITS.s[1]}
-            shown={String(s)}
-            set={(next) => change({ s: next })}
           />
         </section>
       </div>

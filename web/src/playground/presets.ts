@@ -1,4 +1,5 @@
-// Where to begin: one for each claim that can be seen in the plane, with what to try.
+// Where to begin: one for each claim of topics 1 to 3 that can be seen in the plane, with what to
+// try. The others need more dimensions, a training, or heads with matrices of their own.
 
 import type { Plane } from './plane';
 
@@ -174,6 +175,20 @@ export const PRESETS: Preset[] = [
     plane: made({ keys: [[1.1, 0.4], [-0.3, 1.2], [-1, -0.9]], self: true, beta: 1.5 }), // prettier-ignore
   },
   {
+    id: 'convolution-one-head',
+    topic: 2,
+    title: 'One head only averages',
+    text: 'Key 2 is the pixel itself and keys 1 and 3 its neighbours: wherever you move the query, the output stays within the triangle of the values. A filter that sharpens, 2 v_2 - v_1, lies outside, and no query and no β reaches it.',
+    plane: made({ keys: [[-1.2, 0], [0, 1.2], [1.2, 0]], values: [[-1, -0.8], [0, 0.6], [1, -0.8]], queries: [[0.2, 1]], beta: 2 }), // prettier-ignore
+  },
+  {
+    id: 'by-content-by-position',
+    topic: 2,
+    title: 'By content, by position, or both',
+    text: 'Left or right is what a token is, below or above where it stands; Q keeps the first alone, so each token averages its own kind. Set Q to 0, 0, 0, 1 to go by position, and to 1, 0, 0, 1 for both: then each finds itself.',
+    plane: made({ keys: [[1.2, 1.2], [1.2, -1.2], [-1.2, 1.2], [-1.2, -1.2]], self: true, query: [1, 0, 0, 0], beta: 4 }), // prettier-ignore
+  },
+  {
     id: 'beta-hard',
     topic: 3,
     title: 'Temperature',
@@ -186,6 +201,13 @@ export const PRESETS: Preset[] = [
     title: 'Mask',
     text: 'Key 1 is hidden before the softmax: its weight is 0 and the others grow so that they sum to 1. Switch to a mask after the softmax: the rest stays small, and the output shrinks towards 0.',
     plane: made({ queries: [[0.9, 0.5]], beta: 1.5, allowed: [false, true, true, true, true] }),
+  },
+  {
+    id: 'two-layer-network',
+    topic: 3,
+    title: 'A network of two layers',
+    text: 'Leave keys and values where they are: they are the matrices of two layers, the query is the input and the weights are the hidden units, c = V^T softmax(β K q). Move the query to 0 and all units are alike, since no bias stands anywhere.',
+    plane: made({ queries: [[0.6, 0.9]], beta: 2 }),
   },
   {
     id: 'rows-sum-to-one',
@@ -214,6 +236,13 @@ export const PRESETS: Preset[] = [
     title: 'Noise that does not average out',
     text: 'The keys are noisy with mean 0, yet the mean output (the cross) lies apart from the output without noise. Lower the noise: the gap shrinks with the variance, so it is of second order.',
     plane: made({ queries: [[1, 0.3]], beta: 2, isotropic: 0.4, samples: 500 }),
+  },
+  {
+    id: 'perturb-compare',
+    topic: 3,
+    title: 'A key or a query?',
+    text: 'Move key 1 by a few steps of an arrow key and all three outputs change a little; begin again, move query 1 by as many steps, and one output changes, by more. Over all outputs the two do about as much harm, over its own alone the query does more.',
+    plane: made({ keys: RING.slice(0, 3), queries: [[0.9, -0.5], [1, 1], [-0.9, -0.3]], beta: 1 }), // prettier-ignore
   },
   {
     id: 'equal-q-k-identity',

@@ -34,17 +34,32 @@ export interface State {
 
 const FEATURES: FeatureChoices = { d: 16, power: 6, size: 1, orthogonal: true, seed: 1 };
 const POSITIONS: PositionChoices = { width: 8, base: 2, t: 3, steps: 1, s: 12 };
-export const LIMITS: Record<string, [number, number]> = {
-  d: [2, 32],
-  power: [1, 10],
-  size: [0, 6],
-  width: [2, 16],
-  base: [0.5, 4],
-  t: [0, 100],
-  steps: [0, 20],
-  s: [0, 100],
-  seed: [0, 1e6],
-};
+
+export interface Range {
+  low: number;
+  high: number;
+  step?: number; // else 1
+  log?: boolean; // equal steps are equal factors; `low` is above 0
+  zero?: boolean; // the lowest place is 0
+}
+
+// Of all that has a slider.
+export const RANGES = {
+  beta: { low: 0.05, high: 50, log: true },
+  isotropic: { low: 0.0005, high: 1, log: true, zero: true },
+  radial: { low: 0, high: 1, step: 0.01 },
+  samples: { low: 10, high: MOST_SAMPLES, step: 10 },
+  d: { low: 2, high: 32 },
+  power: { low: 1, high: 10 },
+  size: { low: 0, high: 6, step: 0.1 },
+  width: { low: 2, high: 16, step: 2 },
+  base: { low: 0.5, high: 4, step: 0.1 },
+  t: { low: 0, high: 100 },
+  steps: { low: 0, high: 20 },
+  s: { low: 0, high: 100 },
+} satisfies Record<string, Range>;
+export type Ranged = keyof typeof RANGES;
+const SEEDS = 1e6;
 const FARTHEST = 1000; // coordinate that an address may hold
 
 export function presetOf(id: string): Preset {
@@ -109,12 +124,12 @@ export function parse(fragment: string): State {
     isotropic: within(found.get('isotropic'), 0, 2, plane.isotropic),
     radial: within(found.get('radial'), 0, 2, plane.radial),
     samples: Math.round(within(found.get('samples'), 2, MOST_SAMPLES, plane.samples)),
-    seed: Math.round(within(found.get('seed'), 0, 1e6, plane.seed)),
+    seed: Math.round(within(found.get('seed'), 0, SEEDS, plane.seed)),
     asking: Math.round(within(found.get('asking'), 0, n - 1, Math.min(plane.asking, n - 1))),
   };
-  const number = (name: string, short: string, given: number): number =>
-    within(found.get(`${short}-${name}`), ...LIMITS[name], given);
-  const whole = (name: string, short: string, given: number): number =>
+  const number = (name: Ranged, short: string, given: number): number =>
+    within(found.get(`${short}-${name}`), RANGES[name].low, RANGES[name].high, given);
+  const whole = (name: Ranged, short: string, given: number): number =>
     Math.round(number(name, short, given));
   return {
     panel: PANELS.find((each) => each === found.get('panel')) ?? 'plane',
@@ -125,7 +140,7 @@ export function parse(fragment: string): State {
       power: whole('power', 'f', FEATURES.power),
       size: number('size', 'f', FEATURES.size),
       orthogonal: flag(found.get('f-orthogonal'), FEATURES.orthogonal),
-      seed: whole('seed', 'f', FEATURES.seed),
+      seed: Math.round(within(found.get('f-seed'), 0, SEEDS, FEATURES.seed)),
     },
     positions: {
       width: 2 * Math.round(number('width', 'p', POSITIONS.width) / 2),

@@ -1,8 +1,9 @@
 // The weights: a row for each key, a column for each head or each asking token.
 
 import { fixed } from '../report/numbers';
-import { colourOf } from './plane-panel';
 import type { Found, Plane } from './plane';
+
+export const colourOf = (i: number): string => `var(--c${i})`;
 
 interface Props {
   plane: Plane;

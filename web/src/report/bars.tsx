@@ -1,18 +1,26 @@
 // Bars lie, so that names of any length can be read; each ends with its value.
 
 import { useState } from 'preact/hooks';
+import { axisOf, levelsOf } from './bars-layout';
 import { moved } from './lines';
-import { drawable, extent, long, placeOn, short, type Axis } from './numbers';
+import { drawable, long, placeOn, short, type Axis } from './numbers';
 import { Prose } from './page';
 import type { Bar, Bars } from './plot';
 import { plain } from './prose';
-import type { Shown } from './shown';
+import { toggled, type Shown } from './shown';
 
-export function BarsArea({ plot, title, shown }: { plot: Bars; title: string; shown: Shown }) {
+interface Props {
+  plot: Bars;
+  title: string;
+  shown: Shown;
+  change: (shown: Shown) => void;
+}
+
+export function BarsArea({ plot, title, shown, change }: Props) {
   const [on, setOn] = useState<number | null>(null);
   const log = shown.yLog ?? false;
-  const axis = axisOf(plot, log);
-  const levels = plot.marks.filter(({ y }) => y !== null && drawable(y, log));
+  const axis = axisOf(plot, shown);
+  const levels = levelsOf(plot, log);
   const press = (event: KeyboardEvent): void => {
     const next = moved(event.key, on, plot.values.length - 1);
     if (next === undefined || !plot.values.length) return;
@@ -41,9 +49,20 @@ export function BarsArea({ plot, title, shown }: { plot: Bars; title: string; sh
             onPointerMove={() => setOn(i)}
             onPointerDown={() => setOn(i)}
           >
-            <Prose text={bar.name} />
-            <Track {...{ bar, axis, log, levels: levels.map(({ y }) => y!) }} />
-            <span class="value">{short(bar.value)}</span>
+            <button
+              type="button"
+              aria-pressed={!shown.hidden.includes(i)}
+              title="Show or hide"
+              onClick={() => change(toggled(shown, i))}
+            >
+              <Prose text={bar.name} />
+            </button>
+            {shown.hidden.includes(i) ? (
+              <span class="track" />
+            ) : (
+              <Track {...{ bar, axis, log, levels: levels.map(({ y }) => y) }} />
+            )}
+            <span class="value">{shown.hidden.includes(i) ? '' : short(bar.value)}</span>
           </div>
         ))}
       </div>
@@ -59,16 +78,6 @@ export function BarsArea({ plot, title, shown }: { plot: Bars; title: string; sh
       </div>
     </>
   );
-}
-
-function axisOf(plot: Bars, log: boolean): Axis {
-  const all = plot.values
-    .flatMap(({ value, low, high }) => [value, low ?? NaN, high ?? NaN])
-    .concat(plot.marks.map(({ y }) => y ?? NaN))
-    .filter((value) => drawable(value, log));
-  const [low, high] = extent(log ? all : [0, ...all], log);
-  const foot = log ? low / 3 : low; // the shortest bar is seen too
-  return { low: foot, high, start: 0, end: 100, log };
 }
 
 interface TrackProps {

@@ -1,13 +1,24 @@
 // A figure: lines or bars, a readout by pointer and keyboard, switches, and the same as a table.
 
-import { useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { csv } from '../csv';
+import { measurer } from '../fonts';
+import { bareName, csvFile, svgFile } from '../save';
+import { svg } from '../svg';
+import { theme, type Theme } from '../theme';
+import { Files } from '../ui/files';
+import { Grid } from '../ui/grid';
+import type { Drawing, Table } from '../view';
 import { BarsArea } from './bars';
+import { drawn } from './drawing';
 import { LinesArea } from './lines';
 import { long } from './numbers';
 import { Prose } from './page';
-import { tableOf, type Plot } from './plot';
+import { spelled, tableOf, type Plot } from './plot';
 import { plain } from './prose';
 import type { Shown } from './shown';
+
+type Box = { current: HTMLElement | null };
 
 export interface FigureProps {
   plot: Plot;
@@ -15,12 +26,18 @@ export interface FigureProps {
   shown: Shown;
   change: (shown: Shown) => void;
   height?: number;
+  of?: string; // what it belongs to, for its files; else they are called as the title is
 }
 
-export function Figure({ plot, title, shown, change, height = 250 }: FigureProps) {
+const measure = measurer(document.createElement('canvas').getContext('2d'));
+
+export function Figure({ plot, title, shown, change, height = 250, of }: FigureProps) {
   const box = useRef<HTMLElement>(null);
   const width = useWidth(box);
   const said = plain(title);
+  const whole = of ? `${of}: ${said.toLowerCase()}` : said;
+  const table = useMemo(() => tableOf(plot, whole), [plot, whole]);
+  const drawing = (): Drawing => drawn({ title: whole, plot }, shown, width, height, measure);
   const lines = plot.kind === 'lines';
   return (
     <figure class="figure" ref={box}>
@@ -43,15 +60,21 @@ export function Figure({ plot, title, shown, change, height = 250 }: FigureProps
               set={(yLog) => change({ ...shown, yLog })}
             />
           )}
-          <Switch name="table" on={shown.table} set={(table) => change({ ...shown, table })} />
+          <Switch name="table" on={shown.table} set={(on) => change({ ...shown, table: on })} />
+          <Taken name={bareName(whole)} {...{ table, drawing, box }} />
         </span>
       </figcaption>
       {shown.table ? (
-        <ValueTable plot={plot} title={said} />
+        <Grid
+          look="scroll"
+          table={table}
+          name={(text) => <Prose text={text} />}
+          cell={(value) => (typeof value === 'number' ? digits(value) : plain(value))}
+        />
       ) : lines ? (
         width > 0 && <LinesArea {...{ plot, title: said, shown, change, width, height }} />
       ) : (
-        <BarsArea {...{ plot, title: said, shown }} />
+        <BarsArea {...{ plot, title: said, shown, change }} />
       )}
     </figure>
   );
@@ -74,7 +97,7 @@ function Switch({ name, on, set }: { name: string; on: boolean; set: (on: boolea
   );
 }
 
-function useWidth(box: { current: HTMLElement | null }): number {
+function useWidth(box: Box): number {
   const [width, setWidth] = useState(0);
   useLayoutEffect(() => {
     const read = (): void => setWidth(Math.floor(box.current?.clientWidth ?? 0));
@@ -86,35 +109,20 @@ function useWidth(box: { current: HTMLElement | null }): number {
   return width;
 }
 
-// Every value with all its digits.
-function ValueTable({ plot, title }: { plot: Plot; title: string }) {
-  const { header, rows } = tableOf(plot);
-  const numeric = header.map((_, i) => rows.every((row) => typeof row[i] === 'number'));
+// Files of what is shown; a table has every value, hidden or not.
+function Taken(props: { name: string; table: Table; drawing: () => Drawing; box: Box }) {
+  const { name, table, drawing, box } = props;
+  const colours = (): Theme => theme(box.current?.closest('.attnlab[data-theme="dark"]') ? 'dark' : 'light');
+  const picture = (): Blob => svgFile(svg(drawing(), table.title, colours(), measure));
   return (
-    <div class="scroll" tabIndex={0} role="region" aria-label={`${title}: values`}>
-      <table>
-        <thead>
-          <tr>
-            {header.map((name, i) => (
-              <th key={i} scope="col" class={numeric[i] ? 'number' : ''}>
-                <Prose text={name} />
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          {rows.map((row, i) => (
-            <tr key={i}>
-              {row.map((cell, j) => (
-                <td key={j} class={numeric[j] ? 'number' : ''}>
-                  {typeof cell === 'number' ? digits(cell) : plain(cell)}
-                </td>
-              ))}
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <Files
+      name={name}
+      what="this figure"
+      files={[
+        ['SVG', picture],
+        ['CSV', () => csvFile(csv(spelled(table)))],
+      ]}
+    />
   );
 }
 

@@ -15,6 +15,7 @@ export interface Line {
   path: string;
   band: string;
   dots: Dot[];
+  area: [number, number][]; // of the band
 }
 
 export interface PlacedMark {
@@ -82,13 +83,13 @@ export function linesLayout(plot: Lines, shown: Shown, width: number, height: nu
     yLog,
     xTicks: xTexts.map((each) => ({ ...each, at: placeOn(x, each.value) })),
     yTicks: yTexts.map((each) => ({ ...each, at: placeOn(y, each.value) })),
-    lines: kept.map((series) => ({
-      index: series.index,
-      name: series.name,
-      path: path(series.points.map((each) => at(each))),
-      band: band(series.points, at, yLog, yLow),
-      dots: series.points.map((point) => ({ point, at: at(point) })),
-    })),
+    lines: kept.map((series) => {
+      const dots = series.points.map((point) => ({ point, at: at(point) }));
+      const area = areaOf(series.points, at, yLog, yLow);
+      const band = area.length ? `${path(area)}Z` : '';
+      const { index, name } = series;
+      return { index, name, path: path(dots.map((dot) => dot.at)), band, dots, area };
+    }),
     marks: marks.map((mark) => ({
       label: mark.label,
       x: mark.x === null ? null : placeOn(x, mark.x),
@@ -112,19 +113,19 @@ function path(places: [number, number][]): string {
 }
 
 // Of the points that have an interval; what is not positive ends at the foot of a logarithmic axis.
-function band(
+function areaOf(
   points: Point[],
   at: (point: Point, height: number) => [number, number],
   log: boolean,
   foot: number,
-): string {
+): [number, number][] {
   const some = points.filter(({ low, high }) => drawable(low ?? NaN, false) && high !== null);
   const upper = some.filter(({ high }) => drawable(high ?? NaN, log));
-  if (upper.length < 2) return '';
+  if (upper.length < 2) return [];
   const low = ({ low: value }: Point): number => (drawable(value ?? NaN, log) ? value! : foot);
   const there = upper.map((each) => at(each, each.high!));
   const back = [...upper].reverse().map((each) => at(each, low(each)));
-  return `${path([...there, ...back])}Z`;
+  return [...there, ...back];
 }
 
 function round(value: number): number {

@@ -1,18 +1,18 @@
 // Lines: the legend is also the readout, so nothing covers the drawing and nothing jumps.
 
 import { useMemo, useRef, useState } from 'preact/hooks';
+import { dashOf, markPlace } from './drawing';
 import { linesLayout, nearest, type Layout, type Line } from './layout';
 import { long, placeOn } from './numbers';
 import { COLOURS, Prose } from './page';
 import type { Lines } from './plot';
 import { plain } from './prose';
-import type { Shown } from './shown';
+import { toggled, type Shown } from './shown';
 
-const DASHES = ['', '7 3', '2 3', '9 3 2 3', '12 4', '4 4', '1 4', '14 3 2 3'];
 const DOTS = 40; // points of a line that are drawn one by one
 
 export const colourOf = (index: number): string => `var(--c${index % COLOURS})`;
-const dashOf = (index: number): string => DASHES[index % DASHES.length];
+const dashes = (index: number): string => dashOf(index).join(' ');
 
 interface Props {
   plot: Lines;
@@ -126,7 +126,7 @@ function Drawn({ layout, at }: { layout: Layout; at: number | null }) {
           class="line"
           d={line.path}
           stroke={colourOf(line.index)}
-          stroke-dasharray={dashOf(line.index)}
+          stroke-dasharray={dashes(line.index)}
         />
       ))}
       {layout.lines.map((line) => line.dots.length <= DOTS && (
@@ -160,12 +160,9 @@ function Drawn({ layout, at }: { layout: Layout; at: number | null }) {
 }
 
 function MarkName({ mark, layout }: { mark: Layout['marks'][number]; layout: Layout }) {
-  const { right, top } = layout.frame;
-  const before = mark.x !== null && mark.x > layout.width / 2;
-  const x = mark.x === null ? right : mark.x + (before ? -5 : 5);
-  const y = mark.y === null ? top + 10 : mark.y < top + 18 ? mark.y + 14 : mark.y - 5;
+  const { x, y, anchor } = markPlace(mark, layout.frame, layout.width);
   return (
-    <text class="mark" x={x} y={y} text-anchor={mark.x === null || before ? 'end' : 'start'}>
+    <text class="mark" x={x} y={y} text-anchor={anchor}>
       {plain(mark.label)}
     </text>
   );
@@ -189,11 +186,6 @@ interface LegendProps {
 }
 
 function Legend({ plot, layout, shown, change, at }: LegendProps) {
-  const toggle = (index: number): void => {
-    const off = shown.hidden.includes(index);
-    const hidden = off ? shown.hidden.filter((each) => each !== index) : [...shown.hidden, index];
-    change({ ...shown, hidden: hidden.sort((one, other) => one - other) });
-  };
   const values = plot.series.map((series, index) => {
     if (at === null || shown.hidden.includes(index)) return '';
     return series.points
@@ -215,14 +207,14 @@ function Legend({ plot, layout, shown, change, at }: LegendProps) {
             type="button"
             aria-pressed={!shown.hidden.includes(index)}
             title="Show or hide"
-            onClick={() => toggle(index)}
+            onClick={() => change(toggled(shown, index))}
           >
             <svg viewBox="0 0 26 10" aria-hidden="true">
               <path
                 d="M0 5H26"
                 stroke={colourOf(index)}
                 stroke-width="2.5"
-                stroke-dasharray={dashOf(index)}
+                stroke-dasharray={dashes(index)}
               />
             </svg>
             <Prose text={series.name} />

@@ -2,7 +2,7 @@
 
 import { render, type ComponentChildren, type VNode } from 'preact';
 import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
-import { theme } from '../theme';
+import { theme, type Mode } from '../theme';
 import { useMode } from '../ui/mode';
 import { parts } from './prose';
 
@@ -50,11 +50,11 @@ function Failure({ message }: { message: string }) {
 export function Heading({ root, title }: { root: HTMLElement; title: string }) {
   const [mode, next] = useMode({ root, notebook: false, id: 'page' });
   useLayoutEffect(() => {
-    const { style } = document.documentElement;
-    const { colour } = theme(mode.now);
-    for (const name of NAMES) style.setProperty(`--${name}`, colour(name));
-    for (let i = 0; i < COLOURS; i += 1) style.setProperty(`--c${i}`, colour(`head${i}`));
-    style.setProperty('--edge', EDGE[mode.now]);
+    const paper = window.matchMedia('print'); // which is white
+    const colours = (): void => setColours(paper.matches ? 'light' : mode.now);
+    colours();
+    paper.addEventListener('change', colours);
+    return () => paper.removeEventListener('change', colours);
   }, [mode.now]);
   return (
     <div class="heading">
@@ -70,6 +70,14 @@ export function Heading({ root, title }: { root: HTMLElement; title: string }) {
       </button>
     </div>
   );
+}
+
+function setColours(mode: Mode): void {
+  const { style } = document.documentElement;
+  const { colour } = theme(mode);
+  for (const name of NAMES) style.setProperty(`--${name}`, colour(name));
+  for (let i = 0; i < COLOURS; i += 1) style.setProperty(`--c${i}`, colour(`head${i}`));
+  style.setProperty('--edge', EDGE[mode]);
 }
 
 // Text with its formulas.

@@ -22,10 +22,10 @@ test('a plot is read as the ledger writes it', () => {
   expect(plot.series[0].points[2]).toEqual({ x: 100, y: Infinity, low: NaN, high: NaN });
   expect(plot.series[1].points[0]).toEqual({ x: 5, y: 4, low: null, high: null });
   expect(plot.marks).toEqual([{ label: 'limit', x: null, y: 3 }]);
-  expect(tableOf(plot).rows).toHaveLength(4);
-  expect(tableOf(plot).header).toEqual(['series', 'n', 'error', 'from', 'to']);
+  expect(tableOf(plot, 't').rows).toHaveLength(4);
+  expect(tableOf(plot, 't').header).toEqual(['series', 'n', 'error', 'from', 'to']);
   const bars = readPlot({ kind: 'bars', y: 'e', values: [{ name: 'x', value: 1 }], marks: [] });
-  expect(bars && tableOf(bars)).toEqual({ header: ['', 'e'], rows: [['x', 1]] });
+  expect(bars && tableOf(bars, 't')).toEqual({ title: 't', header: ['name', 'e'], rows: [['x', 1]] });
 });
 
 test('anything else is no plot, and nothing throws', () => {
@@ -35,7 +35,7 @@ test('anything else is no plot, and nothing throws', () => {
     fc.property(fc.jsonValue(), (raw) => {
       for (const kind of ['lines', 'bars']) {
         const plot = readPlot({ kind, series: raw, values: raw, marks: raw });
-        if (plot) tableOf(plot);
+        if (plot) tableOf(plot, 't');
         if (plot?.kind === 'lines') linesLayout(plot, AS_GIVEN, 400, 250);
       }
     }),

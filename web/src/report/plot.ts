@@ -1,5 +1,7 @@
 // What a figure is drawn from, as attnlab/claims/ledger.py writes it. Nothing here knows of claims.
 
+import type { Table } from '../view';
+
 export interface Point {
   x: number;
   y: number;
@@ -112,25 +114,27 @@ export function text(raw: unknown): string {
   return typeof raw === 'string' ? raw : '';
 }
 
-// The same numbers as a table: a column for each series, or a row for each bar.
-export interface Table {
-  header: string[];
-  rows: (string | number)[][];
-}
-
-export function tableOf(plot: Plot): Table {
+// The same numbers as a table: a row for each point or bar.
+export function tableOf(plot: Plot, title: string): Table {
   if (plot.kind === 'bars') {
     const rows = plot.values.map((bar) => [bar.name, bar.value, bar.low ?? '', bar.high ?? '']);
-    return trimmed({ header: ['', plot.y, 'from', 'to'], rows });
+    return trimmed({ title, header: ['name', plot.y, 'from', 'to'], rows });
   }
   const rows = plot.series.flatMap((series) =>
     series.points.map(({ x, y, low, high }) => [series.name, x, y, low ?? '', high ?? '']),
   );
-  return trimmed({ header: ['series', plot.x, plot.y, 'from', 'to'], rows });
+  return trimmed({ title, header: ['series', plot.x, plot.y, 'from', 'to'], rows });
 }
 
 // Without columns for intervals where there are none.
-function trimmed({ header, rows }: Table): Table {
+function trimmed({ title, header, rows }: Table): Table {
   const keep = header.length - (rows.every((row) => row.at(-1) === '') ? 2 : 0);
-  return { header: header.slice(0, keep), rows: rows.map((row) => row.slice(0, keep)) };
+  return { title, header: header.slice(0, keep), rows: rows.map((row) => row.slice(0, keep)) };
+}
+
+// For a file, which has no sign for what is infinite.
+export function spelled(table: Table): Table {
+  const word = (value: string | number): string | number =>
+    value === Infinity ? 'inf' : value === -Infinity ? '-inf' : value;
+  return { ...table, rows: table.rows.map((row) => row.map(word)) };
 }

@@ -74,6 +74,16 @@ export function parts(text: string): Part[] {
   return found;
 }
 
+// The same where nothing can be lowered or raised: "u_a^T", with the signs that can be set.
+export function flat(text: string): string {
+  const marks = { text: '', sub: '_', sup: '^' };
+  return parts(text)
+    .map(({ kind, text: piece }) =>
+      kind === 'text' || piece.length === 1 ? marks[kind] + piece : `${marks[kind]}(${piece})`,
+    )
+    .join('');
+}
+
 function bare(text: string): string {
   return text.replace(/^\((.*)\)$/, '$1').replace(/-/g, '−');
 }

@@ -3,13 +3,20 @@
 export interface Shown {
   xLog: boolean | null; // null: as the plot has it
   yLog: boolean | null;
-  hidden: number[]; // series that are switched off
+  hidden: number[]; // series or bars that are switched off
   table: boolean;
 }
 
 export const AS_GIVEN: Shown = { xLog: null, yLog: null, hidden: [], table: false };
 
 const MANY = 64;
+
+// With one series or bar switched on or off.
+export function toggled(shown: Shown, index: number): Shown {
+  const off = shown.hidden.includes(index);
+  const hidden = off ? shown.hidden.filter((each) => each !== index) : [...shown.hidden, index];
+  return { ...shown, hidden: hidden.sort((one, other) => one - other) };
+}
 
 // "xl.yn.h0-3.t"
 export function printShown({ xLog, yLog, hidden, table }: Shown): string {

@@ -4,9 +4,11 @@ import type { Choices } from '../choices';
 import { csv } from '../csv';
 import type { Measure } from '../fonts';
 import { png } from '../paint';
+import { bareName, csvFile, svgFile, type Make } from '../save';
 import { svg } from '../svg';
 import type { Theme } from '../theme';
 import type { Drawing, Frame, View } from '../view';
+import { Files } from './files';
 
 interface TakeawayProps {
   view: View;
@@ -22,16 +24,10 @@ export function Takeaway({ view, frame, theme, measure, choices, change, drawing
   const { title } = frame.opened.header;
   const name = fileName(title, view.id, frame.choices.layer);
   const now = (): Drawing => drawing() ?? view.draw(frame);
-  const files: [string, () => Promise<Blob | null> | Blob][] = [
-    [
-      'SVG',
-      () =>
-        new Blob([svg(now(), `${title}: ${view.title}`, theme, measure)], {
-          type: 'image/svg+xml',
-        }),
-    ],
+  const files: [string, Make][] = [
+    ['SVG', () => svgFile(svg(now(), `${title}: ${view.title}`, theme, measure))],
     ['PNG', () => png(now(), theme, measure)],
-    ['CSV', () => new Blob([csv(view.table(frame))], { type: 'text/csv;charset=utf-8' })],
+    ['CSV', () => csvFile(csv(view.table(frame)))],
   ];
   return (
     <span class="group take">
@@ -43,36 +39,12 @@ export function Takeaway({ view, frame, theme, measure, choices, change, drawing
       >
         {choices.table ? 'Drawing' : 'Table'}
       </button>
-      {files.map(([kind, make]) => (
-        <button
-          key={kind}
-          type="button"
-          title={`Save what is shown as ${kind}`}
-          onClick={() => void save(make, `${name}.${kind.toLowerCase()}`)}
-        >
-          {kind}
-        </button>
-      ))}
+      <Files {...{ name, files }} what="what is shown" />
     </span>
   );
 }
 
-async function save(make: () => Promise<Blob | null> | Blob, name: string): Promise<void> {
-  const blob = await make();
-  if (!blob) return;
-  const link = document.createElement('a');
-  link.href = URL.createObjectURL(blob);
-  link.download = name;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
-}
-
-// Letters and digits of the title, the view and the layer.
+// Of the title, the view and the layer.
 export function fileName(title: string, view: string, layer: number): string {
-  const plain = title
-    .normalize('NFKD')
-    .replace(/[^A-Za-z0-9]+/g, '-')
-    .replace(/^-+|-+$/g, '')
-    .slice(0, 40);
-  return [plain, view, `layer${layer}`].filter(Boolean).join('-').toLowerCase();
+  return [bareName(title), view, `layer${layer}`].filter(Boolean).join('-');
 }

@@ -134,6 +134,7 @@ function boxOf(mark: Mark): [number, number, number, number] {
       const places = Array.from(mark.points);
       return between(places.filter((_, i) => i % 2 === 0), places.filter((_, i) => i % 2 === 1));
     }
+    case 'poly': return between(mark.points.map(([x]) => x), mark.points.map(([, y]) => y));
     default: return [mark.x, mark.y, mark.w, mark.h];
   }
 }

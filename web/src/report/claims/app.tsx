@@ -1,10 +1,14 @@
 // The page: how the verdicts fell, filters, the table.
 
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { csv } from '../../csv';
+import { csvFile } from '../../save';
+import { Files } from '../../ui/files';
 import { Heading, useAddress } from '../page';
+import { spelled } from '../plot';
 import { plain } from '../prose';
 import { matches, parse, print, type Choices } from './choices';
-import { OUTCOMES, SIGNS, type Ledger, type Outcome } from './ledger';
+import { OUTCOMES, SIGNS, tableOf, type Ledger, type Outcome } from './ledger';
 import { Overview } from './overview';
 import { ClaimTable } from './table';
 
@@ -29,6 +33,10 @@ export function App({ ledger, root }: { ledger: Ledger; root: HTMLElement }) {
     document.addEventListener('keydown', press);
     return () => document.removeEventListener('keydown', press);
   }, []);
+  useEffect(() => {
+    const row = choices.at && document.getElementById(`row-${choices.at}`);
+    if (row) row.scrollIntoView();
+  }, [choices.at]);
   const allOpen = shown.length > 0 && shown.every((each) => choices.open.includes(each.id));
   return (
     <div class="sheet">
@@ -68,9 +76,16 @@ export function App({ ledger, root }: { ledger: Ledger; root: HTMLElement }) {
             Show all
           </button>
         )}
+        <span class="last" />
+        <Files
+          name="claims"
+          what="these claims"
+          look="plainly"
+          files={[['CSV', () => csvFile(csv(spelled(tableOf(shown, ledger.topics)), 5000))]]}
+        />
         <button
           type="button"
-          class="plainly last"
+          class="plainly"
           disabled={!shown.length}
           onClick={() => change({ open: allOpen ? [] : shown.map((each) => each.id) })}
         >

@@ -10,7 +10,9 @@ export interface Choices {
   doubtful: boolean; // only those whose control did not disagree
   search: string;
   open: string[];
+  tried: string[]; // opened in the plane
   figures: Record<string, Shown>;
+  at: string; // where to go; not in the address
 }
 
 export const NOTHING: Choices = {
@@ -19,7 +21,9 @@ export const NOTHING: Choices = {
   doubtful: false,
   search: '',
   open: [],
+  tried: [],
   figures: {},
+  at: '',
 };
 
 const SEARCH = 200;
@@ -35,6 +39,7 @@ export function print(choices: Choices): string {
     ['doubtful', choices.doubtful ? '1' : ''],
     ['text', encodeURIComponent(choices.search.replace(/[\ud800-\udfff]/g, ''))],
     ['open', choices.open.join('.')],
+    ['try', choices.tried.join('.')],
     ['figure', figures.join(',')],
   ];
   return all
@@ -43,10 +48,15 @@ export function print(choices: Choices): string {
     .join('&');
 }
 
-// What is unknown is ignored.
+// A claim's name alone opens it and goes there. What is unknown is ignored.
 export function parse(fragment: string, ledger: Ledger): Choices {
   const found = fields(fragment);
   const known = new Set(ledger.claims.map((each) => each.id));
+  const named = fragment.replace(/^#/, '');
+  if (known.has(named)) return { ...NOTHING, open: [named], at: named };
+  const several = (name: string): string[] =>
+    [...new Set((found.get(name) ?? '').split('.'))].filter((id) => known.has(id));
+  const open = several('open');
   const topic = found.get('topic') ?? '';
   const outcomes = (found.get('verdict') ?? '').split('.').map((each) => each.replaceAll('-', ' '));
   const figures: Record<string, Shown> = {};
@@ -59,8 +69,10 @@ export function parse(fragment: string, ledger: Ledger): Choices {
     outcomes: OUTCOMES.filter((each) => outcomes.includes(each)),
     doubtful: found.get('doubtful') === '1',
     search: (found.get('text') ?? '').slice(0, SEARCH),
-    open: [...new Set((found.get('open') ?? '').split('.'))].filter((id) => known.has(id)),
+    open,
+    tried: several('try'),
     figures,
+    at: open.length === 1 ? open[0] : '',
   };
 }
 

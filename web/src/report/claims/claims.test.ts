@@ -1,6 +1,8 @@
 import { expect, test } from 'vitest';
 import { matches, NOTHING, parse, print, type Choices } from './choices';
-import { controlTold, interval, readLedger, told, type Ledger } from './ledger';
+import { csv } from '../../csv';
+import { spelled } from '../plot';
+import { controlTold, interval, readLedger, tableOf, told, type Ledger } from './ledger';
 
 const row = (id: string, more: object = {}): object => ({
   id,
@@ -76,6 +78,8 @@ test('choices go through the address', () => {
     doubtful: true,
     search: 'e^-t & 100% =',
     open: ['copy', 'low-rank'],
+    tried: ['copy'],
+    at: '',
     figures: { copy: { xLog: true, yLog: null, hidden: [1, 2], table: true } },
   };
   expect(parse(print(choices), ledger)).toEqual(choices);
@@ -83,6 +87,29 @@ test('choices go through the address', () => {
   expect(parse('topic=__proto__&open=__proto__&figure=__proto__:xl&text=%f', ledger)).toEqual(
     NOTHING,
   );
+});
+
+test('a name alone is a link to its claim', () => {
+  expect(parse('#low-rank', ledger)).toEqual({ ...NOTHING, open: ['low-rank'], at: 'low-rank' });
+  expect(parse('open=shift&topic=positions', ledger).at).toBe('shift');
+  expect(parse('open=shift.copy', ledger).at).toBe('');
+  for (const bad of ['#nothing', '#__proto__', '#copy ', '#'])
+    expect(parse(bad, ledger)).toEqual(NOTHING);
+});
+
+test('the ledger as CSV: a row for each claim, a cell under each name', () => {
+  const table = tableOf(ledger.claims, ledger.topics);
+  expect(table.rows).toHaveLength(3);
+  for (const each of table.rows) expect(each).toHaveLength(table.header.length);
+  expect(new Set(table.header).size).toBe(table.header.length);
+  const cell = (name: string, i: number) => table.rows[i][table.header.indexOf(name)];
+  expect(cell('claim', 1)).toBe('low-rank');
+  expect(cell('topic', 2)).toBe('Positions');
+  expect([cell('verdict', 1), cell('condition', 1)]).toEqual(['holds only when', 'd is at least 8']);
+  expect([cell('figure', 0), cell('from', 0), cell('to', 0)]).toEqual([0.5, 0.4, Infinity]);
+  expect([cell('control verdict', 0), cell('control figure', 0)]).toEqual(['refuted', '']);
+  expect([cell('trusted', 0), cell('trusted', 1)]).toEqual(['yes', 'no']);
+  expect(csv(spelled(table))).toContain(',0.5,0.4,inf,');
 });
 
 test('filters', () => {

@@ -1,5 +1,6 @@
 // The ledger that a page carries, as attnlab/claims/ledger.py writes it.
 
+import type { Table } from '../../view';
 import { short } from '../numbers';
 import { end, isRecord, list, readNumber, readPlot, text, type Plot } from '../plot';
 
@@ -136,4 +137,33 @@ export function interval({ low, high }: Value): string {
 export function controlTold({ control, trusted }: Claim): string {
   if (control.outcome === null) return '';
   return trusted === false ? `${told(control)}: the same judge should disagree` : told(control);
+}
+
+const JUDGED = ['verdict', 'condition', 'figure', 'from', 'to'];
+
+// For a spreadsheet: a row for each claim.
+export function tableOf(claims: Claim[], topics: Ledger['topics']): Table {
+  const topic = new Map(topics.map(({ id, name }) => [id, name]));
+  const judged = ({ outcome, condition, figure }: Judged): (string | number)[] => [
+    outcome ?? '',
+    condition,
+    figure?.value ?? '',
+    figure?.low ?? '',
+    figure?.high ?? '',
+  ];
+  return {
+    title: 'Claims',
+    header: [
+      ...['claim', 'topic', 'statement', 'probably wrong', ...JUDGED, 'measured', 'holds if'],
+      ...['control', ...JUDGED.map((name) => `control ${name}`), 'trusted'],
+      ...['seconds', 'source', 'reference', 'why'],
+    ],
+    rows: claims.map((claim) => [
+      ...[claim.id, topic.get(claim.topic) ?? claim.topic, claim.statement],
+      ...[claim.quoted ? 'yes' : 'no', ...judged(claim), claim.measured, claim.threshold],
+      ...[claim.control.what, ...judged(claim.control)],
+      claim.trusted === null ? '' : claim.trusted ? 'yes' : 'no',
+      ...[claim.seconds, claim.source, claim.reference, claim.why],
+    ]),
+  };
 }

@@ -1,6 +1,7 @@
 // The claims page.
 
 import '../base.css';
+import '../../playground/plane.css';
 import './claims.css';
 import { carried, start } from '../page';
 import { App } from './app';

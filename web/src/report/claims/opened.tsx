@@ -1,5 +1,8 @@
 // One claim with its reasons, what was measured, and its figure beside the control's.
 
+import { useMemo } from 'preact/hooks';
+import { PRESETS } from '../../playground/presets';
+import { Tried } from '../../playground/tried';
 import { Figure } from '../figure';
 import { short } from '../numbers';
 import { Named, Prose } from '../page';
@@ -12,6 +15,8 @@ interface Props {
   claim: Claim;
   shown: Shown;
   change: (shown: Shown) => void;
+  tried: boolean; // its preset of the playground is open
+  attempt: (on: boolean) => void;
 }
 
 const SOURCES: Record<string, string> = {
@@ -20,8 +25,11 @@ const SOURCES: Record<string, string> = {
   attnlab: 'Added by attnlab',
 };
 
-export function Opened({ claim, shown, change }: Props) {
+export function Opened({ claim, shown, change, tried, attempt }: Props) {
   const { control } = claim;
+  const preset = PRESETS.find((each) => each.id === claim.id);
+  // many controls are a line of the same figure
+  const one = useMemo(() => JSON.stringify(claim.plot) === JSON.stringify(control.plot), [claim]);
   return (
     <div class="opened">
       <div class="words">
@@ -58,6 +66,13 @@ export function Opened({ claim, shown, change }: Props) {
             ))}
           </dl>
         )}
+        {preset && (
+          <p class="attempt">
+            <button type="button" aria-expanded={tried} onClick={() => attempt(!tried)}>
+              {tried ? 'Close the plane' : 'Try it in the plane'}
+            </button>
+          </p>
+        )}
         <p class="dim small">
           {SOURCES[claim.source] ?? plain(claim.source)}
           {claim.reference && (
@@ -69,9 +84,24 @@ export function Opened({ claim, shown, change }: Props) {
         </p>
       </div>
       <div class="figures">
-        {claim.plot && <Figure title="Experiment" plot={claim.plot} {...{ shown, change }} />}
-        {control.plot && <Figure title="Control" plot={control.plot} {...{ shown, change }} />}
+        {claim.plot && (
+          <Figure
+            title={one ? 'Experiment and control' : 'Experiment'}
+            plot={claim.plot}
+            of={claim.id}
+            {...{ shown, change }}
+          />
+        )}
+        {control.plot && !one && (
+          <Figure
+            title="Control"
+            plot={control.plot}
+            of={claim.id}
+            {...{ shown, change }}
+          />
+        )}
       </div>
+      {preset && tried && <Tried preset={preset} />}
     </div>
   );
 }

@@ -74,16 +74,13 @@ interface RowProps {
 
 function Row({ claim, choices, change }: RowProps) {
   const open = choices.open.includes(claim.id);
-  const toggle = (): void =>
-    change({
-      open: open ? choices.open.filter((id) => id !== claim.id) : [...choices.open, claim.id],
-    });
+  const toggle = (): void => change({ open: turned(choices.open, claim.id, !open), at: '' });
   // the reason has more room in another column
   const idle = claim.outcome === 'failed' || claim.outcome === 'not run';
   const body = `claim-${claim.id}`;
   return (
     <>
-      <tr role="row" class={open ? 'claim open' : 'claim'}>
+      <tr role="row" class={open ? 'claim open' : 'claim'} id={`row-${claim.id}`}>
         <td role="cell" class="verdict">
           <Verdict judged={idle ? { ...claim, condition: '' } : claim} />
         </td>
@@ -97,7 +94,9 @@ function Row({ claim, choices, change }: RowProps) {
           >
             <Statement claim={claim} />
           </button>
-          <span class="id">{plain(claim.id)}</span>
+          <a class="id" href={`#${claim.id}`} title="Link to this claim">
+            {plain(claim.id)}
+          </a>
         </td>
         <td role="cell" class="measured" data-name="Measured">
           {claim.figure && (
@@ -129,6 +128,8 @@ function Row({ claim, choices, change }: RowProps) {
                 claim={claim}
                 shown={figureOf(choices, claim.id)}
                 change={(shown) => change({ figures: { ...choices.figures, [claim.id]: shown } })}
+                tried={choices.tried.includes(claim.id)}
+                attempt={(on) => change({ tried: turned(choices.tried, claim.id, on) })}
               />
             </Guard>
           </td>
@@ -136,6 +137,10 @@ function Row({ claim, choices, change }: RowProps) {
       )}
     </>
   );
+}
+
+function turned(list: string[], id: string, on: boolean): string[] {
+  return on ? [...list, id] : list.filter((each) => each !== id);
 }
 
 export function Statement({ claim }: { claim: Claim }) {

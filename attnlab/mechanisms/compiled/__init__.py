@@ -1,0 +1,10 @@
+"""Kernel and block-sparse attention in C: what scan.py, kernel.py and blocks.py say, faster."""
+
+from __future__ import annotations
+
+from attnlab.mechanisms.compiled.build import status
+from attnlab.mechanisms.compiled.calls import serves
+from attnlab.mechanisms.compiled.kernel import absorb_in_place, causal, read, sums
+from attnlab.mechanisms.compiled.sparse import attend_blocks
+
+__all__ = ["absorb_in_place", "attend_blocks", "causal", "read", "serves", "status", "sums"]

@@ -1,0 +1,67 @@
+"""Calls of the C kernels with tensors.
+
+Letters: B batch, H heads, T tokens.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attnlab.mechanisms.compiled.build import status
+
+TYPES = {torch.float32: "float", torch.float64: "double"}
+ARRAYS = 16  # the most that a kernel takes
+Arrays = ctypes.c_int64 * (4 * ARRAYS)
+Plain = int | float | bool
+
+
+class Sizes(ctypes.Structure):
+    """As in job.h."""
+
+    _fields_ = (
+        *((name, ctypes.c_int64) for name in ("B", "H", "T", "C", "M", "logs", "threads")),
+        *((name, ctypes.c_int64) for name in ("block", "columns", "causal", "window")),
+        ("scale", ctypes.c_double),
+    )
+
+
+@torch.compiler.assume_constant_result
+def ready() -> bool:
+    """The kernels are built and loaded."""
+    return status().active
+
+
+def serves(x: Tensor) -> bool:
+    """The kernels can compute with tensors like this one."""
+    return x.dtype in TYPES and x.device.type == "cpu" and ready()
+
+
+def run(kernel: str, arrays: Sequence[Tensor | None], like: Tensor, **sizes: Plain) -> None:
+    """Call a kernel with its arrays in the order of job.h, on the tokens of `like` (B, H, T, _)."""
+    library = status().library
+    assert library is not None
+    B, H, T = like.shape[:3]
+    places = Arrays()
+    for place, x in enumerate(arrays):
+        if x is not None and x.numel():
+            steps = (*x.stride(), 0, 0)[:3]
+            places[4 * place : 4 * place + 4] = [x.data_ptr(), *steps]
+    given = Sizes(B=B, H=H, T=T, threads=torch.get_num_threads(), **sizes)
+    call = getattr(library, f"attnlab_{kernel}_{TYPES[like.dtype]}")
+    if call(ctypes.byref(given), places):
+        raise MemoryError(f"{kernel}: no memory to work in, for {B} x {H} x {T} tokens")
+
+
+def dense(x: Tensor) -> Tensor:
+    """The numbers of a token must lie side by side; tokens may lie anywhere."""
+    return x if x.stride(-1) == 1 or x.shape[-1] == 1 else x.contiguous()
+
+
+def all_dense(inputs: Sequence[Any]) -> list[Any]:
+    """The same with dense tensors; what is no tensor stays."""
+    return [dense(x) if isinstance(x, Tensor) else x for x in inputs]

@@ -1,0 +1,232 @@
+/* Causal attention: y_i = sum over j <= i of phi(q_i).phi(k_j) [v_j, 1], forward and backward.
+ *
+ * Tokens go through in chunks. In most, no key stands out and the peak stays; in the others, as in
+ * the first, it is moved token by token. `peaks` keeps the peak at each chunk's beginning, from
+ * which backward finds all others again. */
+
+/* One row of the batch: where its numbers are, and scratch memory for one chunk. */
+typedef struct {
+    F(side) query, key;
+    const REAL *value, *out, *bottom, *peaks, *grad;
+    int64_t value_step, out_step, grad_step;
+    int64_t T, C, M, CP, MP, VP; /* padded: features, values, values with a one behind them */
+    REAL *peak, *decay, *total, *path; /* path: the peak at each token of a chunk */
+    REAL *q, *k, *q_size, *k_size;     /* chunk x CP: phi, and its size */
+    REAL *v, *g, *to_value, *to_key;   /* chunk x VP, VP, VP, CP */
+    REAL *state, *turned;              /* C x MP and (M + 1) x CP, in tiles */
+} F(causal);
+
+static int64_t F(causal_numbers)(const Sizes *n) {
+    const int64_t CP = F(padded)(n->C), MP = F(padded)(n->M), VP = F(padded)(n->M + 1);
+    return 5 * CP + CHUNK * (6 * CP + 3 * VP) + n->C * MP + (n->M + 1) * CP;
+}
+
+static F(causal) F(open_causal)(const Sizes *n, const Array *x, int64_t b, int64_t h, REAL *free) {
+    const int64_t CP = F(padded)(n->C), MP = F(padded)(n->M), VP = F(padded)(n->M + 1);
+    F(causal) r = {.T = n->T, .C = n->C, .M = n->M, .CP = CP, .MP = MP, .VP = VP};
+    r.peak = free, r.decay = r.peak + CP, r.total = r.decay + CP;
+    r.query = F(one_side)(n, &x[QUERY_SIGN], &x[QUERY_LOG], b, h, r.total + CP);
+    r.key = F(one_side)(n, &x[KEY_SIGN], &x[KEY_LOG], b, h, r.total + 2 * CP);
+    r.path = r.total + 3 * CP;
+    r.q = r.path + CHUNK * CP, r.k = r.q + CHUNK * CP;
+    r.q_size = r.k + CHUNK * CP, r.k_size = r.q_size + CHUNK * CP;
+    r.to_key = r.k_size + CHUNK * CP;
+    r.v = r.to_key + CHUNK * CP, r.g = r.v + CHUNK * VP, r.to_value = r.g + CHUNK * VP;
+    r.state = r.to_value + CHUNK * VP, r.turned = r.state + n->C * MP;
+    r.value = F(at)(&x[VALUE], b, h), r.value_step = x[VALUE].token;
+    r.out = F(at)(&x[OUT], b, h), r.out_step = x[OUT].token;
+    r.grad = F(at)(&x[GRAD], b, h), r.grad_step = x[GRAD].token;
+    r.bottom = F(at)(&x[BOTTOM], b, h), r.peaks = F(at)(&x[PEAKS], b, h);
+    /* without signs a feature is its size, in one place */
+    if (!r.query.sign) r.q_size = r.q;
+    if (!r.key.sign) r.k_size = r.k;
+    for (int64_t c = 0; c < CP; c++) r.peak[c] = EMPTY, r.total[c] = 0;
+    memset(r.state, 0, (size_t)(n->C * MP) * sizeof(REAL));
+    memset(r.turned, 0, (size_t)((n->M + 1) * CP) * sizeof(REAL));
+    return r;
+}
+
+/* state[c] *= decay[c] */
+static void F(fade)(REAL *restrict state, const REAL *restrict decay, int64_t C, int64_t MP) {
+    for (int64_t m = 0; m < MP; m += WIDE)
+        for (int64_t c = 0; c < C; c++)
+            for (int64_t i = 0; i < WIDE; i++) state[m * C + c * WIDE + i] *= decay[c];
+}
+
+static void F(fade_turned)(REAL *restrict state, const REAL *restrict decay, int64_t P,
+                           int64_t CP) {
+    for (int64_t c = 0; c < CP; c += WIDE)
+        for (int64_t p = 0; p < P; p++)
+            for (int64_t i = 0; i < WIDE; i++) state[c * P + p * WIDE + i] *= decay[c + i];
+}
+
+static hot void F(place_key)(const F(causal) *r, int64_t t, const REAL *peak, int64_t slot) {
+    F(key_size)(&r->key, t, peak, r->k_size + slot * r->CP);
+    if (r->key.sign) F(signed_value)(&r->key, t, r->k_size + slot * r->CP, r->k + slot * r->CP);
+}
+
+static hot void F(place_query)(const F(causal) *r, int64_t t, const REAL *peak, int64_t slot) {
+    F(query_size)(&r->query, t, peak, r->q_size + slot * r->CP);
+    if (r->query.sign) F(signed_value)(&r->query, t, r->q_size + slot * r->CP, r->q + slot * r->CP);
+}
+
+static hot void F(place_value)(const F(causal) *r, int64_t t, int64_t slot) {
+    REAL *v = r->v + slot * r->VP;
+    F(lay)(v, r->value + t * r->value_step, r->M, r->VP, 0);
+    v[r->M] = 1;
+}
+
+static hot void F(place_gradient)(const F(causal) *r, int64_t t, int64_t slot) {
+    F(ratio_gradient)(r->g + slot * r->VP, r->grad + t * r->grad_step, r->out + t * r->out_step,
+                      r->M, r->VP, r->bottom[t]);
+}
+
+/* Token t, of the chunk that comes next. */
+static hot void F(fetch_token)(const F(causal) *r, int64_t t) {
+    if (t < 0 || t >= r->T) return;
+    F(fetch_side)(&r->key, t, t + 1);
+    F(fetch_side)(&r->query, t, t + 1);
+    F(fetch)(r->value, r->value_step, r->M, t, t + 1);
+    F(fetch)(r->grad, r->grad_step, r->M, t, t + 1);
+    F(fetch)(r->out, r->out_step, r->M, t, t + 1);
+}
+
+/* Tokens first to first + n, all relative to the peak as it is. */
+static void F(forward_tokens)(F(causal) *r, int64_t first, int64_t n, REAL *bottom) {
+    for (int64_t i = 0; i < n; i++) {
+        F(fetch_token)(r, first + i + CHUNK);
+        F(place_key)(r, first + i, r->peak, i);
+        F(place_query)(r, first + i, r->peak, i);
+        F(place_value)(r, first + i, i);
+        F(vec) along = {0};
+        for (int64_t c = 0; c < r->CP; c += LANES) {
+            const F(vec) total = F(load)(r->total + c) + F(load)(r->k + i * r->CP + c);
+            F(store)(r->total + c, total);
+            along += total * F(load)(r->q + i * r->CP + c);
+        }
+        bottom[first + i] = F(sum)(along);
+    }
+    F(scan)(r->state, r->C, r->MP, r->k, r->CP, r->q, r->CP, r->v, r->to_value, r->VP, n);
+    for (int64_t i = 0; i < n; i++)
+        F(divide)((REAL *)r->out + (first + i) * r->out_step, r->to_value + i * r->VP, r->M,
+                  bottom[first + i]);
+}
+
+static void F(causal_forward)(const Sizes *sizes, const Array *x, int64_t b, int64_t h,
+                              void *scratch) {
+    F(causal) r = F(open_causal)(sizes, x, b, h, scratch);
+    REAL *peaks = (REAL *)r.peaks;
+    for (int64_t first = 0; first < r.T; first += CHUNK) {
+        const int64_t n = r.T - first < CHUNK ? r.T - first : CHUNK;
+        memcpy(peaks + first / CHUNK * x[PEAKS].token, r.peak,
+               (size_t)r.key.logs * sizeof(REAL));
+        if (F(calm)(&r.key, first, n, r.peak)) {
+            F(forward_tokens)(&r, first, n, (REAL *)r.bottom);
+            continue;
+        }
+        for (int64_t t = first; t < first + n; t++) {
+            if (F(raise)(&r.key, t, r.peak, r.decay)) {
+                F(fade)(r.state, r.decay, r.C, r.MP);
+                for (int64_t c = 0; c < r.CP; c++) r.total[c] *= r.decay[c];
+            }
+            F(forward_tokens)(&r, t, 1, (REAL *)r.bottom);
+        }
+    }
+}
+
+/* d log_q: the sums once more, now against the gradient of each output. */
+static void F(query_tokens)(F(causal) *r, const Array *x, int64_t b, int64_t h, int64_t first,
+                            int64_t n) {
+    for (int64_t i = 0; i < n; i++) {
+        F(fetch_token)(r, first + i + CHUNK);
+        F(place_key)(r, first + i, r->peak, i);
+        F(place_value)(r, first + i, i);
+        F(place_gradient)(r, first + i, i);
+    }
+    F(scan)(r->turned, r->M + 1, r->CP, r->v, r->VP, r->g, r->VP, r->k, r->to_key, r->CP, n);
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t t = first + i;
+        F(query_size)(&r->query, t, r->peak, r->q_size);
+        F(feature_gradients)(&r->query, t, r->to_key + i * r->CP, r->q_size,
+                             F(at)(&x[QUERY_SIGN_GRAD], b, h) + t * x[QUERY_SIGN_GRAD].token,
+                             F(at)(&x[QUERY_LOG_GRAD], b, h) + t * x[QUERY_LOG_GRAD].token);
+    }
+}
+
+static void F(causal_query_gradient)(const Sizes *sizes, const Array *x, int64_t b, int64_t h,
+                                     void *scratch) {
+    F(causal) r = F(open_causal)(sizes, x, b, h, scratch);
+    for (int64_t first = 0; first < r.T; first += CHUNK) {
+        const int64_t n = r.T - first < CHUNK ? r.T - first : CHUNK;
+        if (F(calm)(&r.key, first, n, r.peak)) {
+            F(query_tokens)(&r, x, b, h, first, n);
+            continue;
+        }
+        for (int64_t t = first; t < first + n; t++) {
+            if (F(raise)(&r.key, t, r.peak, r.decay))
+                F(fade_turned)(r.turned, r.decay, r.M + 1, r.CP);
+            F(query_tokens)(&r, x, b, h, t, 1);
+        }
+    }
+}
+
+/* d log_k and d v of n tokens from `last` backwards, slot 0 first: what later queries sent back. */
+static void F(key_tokens)(F(causal) *r, const Array *x, int64_t b, int64_t h, int64_t last,
+                          int64_t n) {
+    for (int64_t i = 0; i < n; i++) {
+        F(fetch_token)(r, last - i - CHUNK);
+        F(place_key)(r, last - i, r->peak, i);
+        F(place_query)(r, last - i, r->peak, i);
+        F(place_value)(r, last - i, i);
+        F(place_gradient)(r, last - i, i);
+    }
+    F(scan)(r->state, r->C, r->MP, r->q, r->CP, r->k, r->CP, r->g, r->to_value, r->VP, n);
+    F(scan)(r->turned, r->M + 1, r->CP, r->g, r->VP, r->v, r->VP, r->q, r->to_key, r->CP, n);
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t t = last - i;
+        memcpy(F(at)(&x[VALUE_GRAD], b, h) + t * x[VALUE_GRAD].token, r->to_value + i * r->VP,
+               (size_t)r->M * sizeof(REAL));
+        F(feature_gradients)(&r->key, t, r->to_key + i * r->CP, r->k_size + i * r->CP,
+                             F(at)(&x[KEY_SIGN_GRAD], b, h) + t * x[KEY_SIGN_GRAD].token,
+                             F(at)(&x[KEY_LOG_GRAD], b, h) + t * x[KEY_LOG_GRAD].token);
+    }
+}
+
+static void F(causal_key_gradient)(const Sizes *sizes, const Array *x, int64_t b, int64_t h,
+                                   void *scratch) {
+    F(causal) r = F(open_causal)(sizes, x, b, h, scratch);
+    for (int64_t chunk = (r.T - 1) / CHUNK; chunk >= 0 && r.T; chunk--) {
+        const int64_t first = chunk * CHUNK, n = r.T - first < CHUNK ? r.T - first : CHUNK;
+        const REAL *before = F(row)(r.peaks + chunk * x[PEAKS].token, &r.key, EMPTY);
+        memcpy(r.peak, before, (size_t)r.CP * sizeof(REAL));
+        if (F(calm)(&r.key, first, n, r.peak)) {
+            F(key_tokens)(&r, x, b, h, first + n - 1, n);
+            continue;
+        }
+        REAL *start = r.total; /* the sums' row is free here */
+        memcpy(start, r.peak, (size_t)r.CP * sizeof(REAL));
+        for (int64_t i = 0; i < n; i++) {
+            F(raise)(&r.key, first + i, r.peak, r.decay);
+            memcpy(r.path + i * r.CP, r.peak, (size_t)r.CP * sizeof(REAL));
+        }
+        for (int64_t i = n - 1; i >= 0; i--) {
+            const REAL *earlier = i ? r.path + (i - 1) * r.CP : start;
+            memcpy(r.peak, r.path + i * r.CP, (size_t)r.CP * sizeof(REAL));
+            F(key_tokens)(&r, x, b, h, first + i, 1);
+            for (int64_t c = 0; c < r.CP; c += LANES)
+                F(store)(r.decay + c, F(exp)(F(load)(earlier + c) - F(load)(r.peak + c)));
+            F(fade)(r.state, r.decay, r.C, r.MP);
+            F(fade_turned)(r.turned, r.decay, r.M + 1, r.CP);
+        }
+    }
+}
+
+int F(attnlab_causal)(const Sizes *sizes, const Array *arrays) {
+    return run(sizes, arrays, F(causal_forward), F(causal_numbers)(sizes), sizeof(REAL));
+}
+
+int F(attnlab_causal_backward)(const Sizes *sizes, const Array *arrays) {
+    const int64_t numbers = F(causal_numbers)(sizes);
+    return run(sizes, arrays, F(causal_query_gradient), numbers, sizeof(REAL)) ||
+           run(sizes, arrays, F(causal_key_gradient), numbers, sizeof(REAL));
+}

@@ -1,0 +1,167 @@
+/* phi(x) = sign * exp(log) of queries and keys, relative to references that keep it in range.
+ *
+ * `peak` holds, per feature, a log that some key seen so far has, and that none exceeds by more than
+ * MARGIN. A key is exp(log_k - peak), a query exp(log_q + peak - r) with r the largest log_q + peak:
+ * at most 1, and 1 somewhere. So a positive denominator is at least 1, nothing that matters
+ * underflows, and no number depends on the future. */
+
+/* Queries or keys of one row of the batch. */
+typedef struct {
+    const REAL *sign, *log;
+    int64_t sign_step, log_step; /* from token to token */
+    int64_t logs, C, padded;
+    REAL *spare; /* a padded row */
+} F(side);
+
+static hot REAL *F(at)(const Array *array, int64_t b, int64_t h) {
+    if (!array->data) return NULL;
+    return (REAL *)array->data + b * array->batch + h * array->head;
+}
+
+static F(side) F(one_side)(const Sizes *sizes, const Array *sign, const Array *log, int64_t b,
+                           int64_t h, REAL *spare) {
+    const F(side) side = {F(at)(sign, b, h), F(at)(log, b, h), sign->token, log->token,
+                          sizes->logs, sizes->C, F(padded)(sizes->C), spare};
+    return side;
+}
+
+/* Bring these tokens nearer while the processor is busy with others: it does not guess by itself
+ * where the next chunk of each array lies. */
+static hot void F(fetch)(const REAL *from, int64_t step, int64_t numbers, int64_t first,
+                            int64_t last) {
+    if (!from || last <= first) return;
+    const int64_t line = 64 / sizeof(REAL);
+    for (int64_t t = first; t < last; t++)
+        for (int64_t i = 0; i < numbers; i += line) __builtin_prefetch(from + t * step + i, 0, 2);
+}
+
+static hot void F(fetch_side)(const F(side) *side, int64_t first, int64_t last) {
+    F(fetch)(side->log, side->log_step, side->logs, first, last);
+    F(fetch)(side->sign, side->sign_step, side->C, first, last);
+}
+
+/* n numbers to a padded row. */
+static hot void F(lay)(REAL *restrict row, const REAL *restrict from, int64_t n, int64_t padded,
+                          REAL rest) {
+    memcpy(row, from, (size_t)n * sizeof(REAL));
+    for (int64_t i = n; i < padded; i++) row[i] = rest;
+}
+
+/* C numbers, each its own or all the same one, as a padded row: the very row where that fits. */
+static hot const REAL *F(row)(const REAL *from, const F(side) *side, REAL rest) {
+    if (side->logs == side->padded) return from;
+    if (side->logs == side->C) {
+        F(lay)(side->spare, from, side->C, side->padded, rest);
+    } else {
+        for (int64_t c = 0; c < side->C; c++) side->spare[c] = *from;
+        for (int64_t c = side->C; c < side->padded; c++) side->spare[c] = rest;
+    }
+    return side->spare;
+}
+
+static hot const REAL *F(logs)(const F(side) *side, int64_t t) {
+    return F(row)(side->log + t * side->log_step, side, NOTHING);
+}
+
+/* No key of these tokens stands so far above the peak that it must be moved. */
+static int F(calm)(const F(side) *key, int64_t first, int64_t n, const REAL *peak) {
+    F(bits) above = {0};
+    for (int64_t t = first; t < first + n; t++) {
+        const REAL *log = F(logs)(key, t);
+        for (int64_t c = 0; c < key->padded; c += LANES)
+            above |= (F(bits))(F(load)(log + c) > F(load)(peak + c) + (REAL)MARGIN);
+    }
+    BITS any = 0;
+    for (int64_t i = 0; i < LANES; i++) any |= above[i];
+    return !any;
+}
+
+/* Move the peak up to key t; decay gets exp(old - new). Whether it moved. */
+static int F(raise)(const F(side) *key, int64_t t, REAL *restrict peak, REAL *restrict decay) {
+    const REAL *log = F(logs)(key, t);
+    F(bits) moved = {0};
+    for (int64_t c = 0; c < key->padded; c += LANES) {
+        const F(vec) old = F(load)(peak + c), new = F(max)(old, F(load)(log + c));
+        F(store)(decay + c, F(exp)(old - new));
+        F(store)(peak + c, new);
+        moved |= (F(bits))(new != old);
+    }
+    BITS any = 0;
+    for (int64_t i = 0; i < LANES; i++) any |= moved[i];
+    return any != 0;
+}
+
+/* |phi(k)| of token t, sign aside. */
+static hot void F(key_size)(const F(side) *key, int64_t t, const REAL *restrict peak,
+                               REAL *restrict size) {
+    const REAL *log = F(logs)(key, t);
+    for (int64_t c = 0; c < key->padded; c += LANES)
+        F(store)(size + c, F(exp)(F(load)(log + c) - F(load)(peak + c)));
+}
+
+static hot void F(query_size)(const F(side) *query, int64_t t, const REAL *restrict peak,
+                                 REAL *restrict size) {
+    const REAL *log = F(logs)(query, t);
+    F(vec) best = F(all)(EMPTY);
+    for (int64_t c = 0; c < query->padded; c += LANES) {
+        const F(vec) sight = F(load)(log + c) + F(load)(peak + c);
+        F(store)(size + c, sight);
+        best = F(max)(best, sight);
+    }
+    const F(vec) reference = F(all)(F(largest)(best));
+    for (int64_t c = 0; c < query->padded; c += LANES)
+        F(store)(size + c, F(exp)(F(load)(size + c) - reference));
+}
+
+/* phi from its size: the same without signs. Padding is 0 either way. */
+static hot void F(signed_value)(const F(side) *side, int64_t t, const REAL *size, REAL *value) {
+    if (!side->sign) {
+        if (value != size) memcpy(value, size, (size_t)side->padded * sizeof(REAL));
+        return;
+    }
+    const REAL *sign = side->sign + t * side->sign_step;
+    for (int64_t c = 0; c < side->C; c++) value[c] = sign[c] * size[c];
+    for (int64_t c = side->C; c < side->padded; c++) value[c] = 0;
+}
+
+/* d log and d sign of token t from d phi and |phi|. */
+static hot void F(feature_gradients)(const F(side) *side, int64_t t, REAL *restrict grad,
+                                        const REAL *restrict size, REAL *restrict d_sign,
+                                        REAL *restrict d_log) {
+    const int64_t C = side->C;
+    for (int64_t c = 0; c < side->padded; c += LANES)
+        F(store)(grad + c, F(load)(grad + c) * F(load)(size + c));
+    if (side->sign) {
+        const REAL *sign = side->sign + t * side->sign_step;
+        memcpy(d_sign, grad, (size_t)C * sizeof(REAL));
+        for (int64_t c = 0; c < C; c++) grad[c] *= sign[c];
+    }
+    if (side->logs == C) {
+        memcpy(d_log, grad, (size_t)C * sizeof(REAL));
+    } else {
+        F(vec) total = {0};
+        for (int64_t c = 0; c < side->padded; c += LANES) total += F(load)(grad + c);
+        *d_log = F(sum)(total);
+    }
+}
+
+/* row / bottom, and 0 where bottom is 0; a reciprocal of the tiniest would overflow. */
+static hot void F(divide)(REAL *to, const REAL *row, int64_t n, REAL bottom) {
+    if (bottom > (REAL)1e-30 || bottom < (REAL)-1e-30 || bottom != bottom) {
+        const REAL inverse = 1 / bottom;
+        for (int64_t m = 0; m < n; m++) to[m] = row[m] * inverse;
+    } else if (bottom == 0) {
+        for (int64_t m = 0; m < n; m++) to[m] = 0;
+    } else {
+        for (int64_t m = 0; m < n; m++) to[m] = row[m] / bottom;
+    }
+}
+
+/* d (numerators, denominator) of token t, a padded row: grad / bottom and -(grad . out) / bottom. */
+static hot void F(ratio_gradient)(REAL *restrict to, const REAL *restrict grad,
+                                     const REAL *restrict out, int64_t M, int64_t padded,
+                                     REAL bottom) {
+    F(lay)(to, grad, M, padded, 0);
+    to[M] = -F(dot)(grad, out, M);
+    F(divide)(to, to, M + 1, bottom);
+}

@@ -1,0 +1,80 @@
+/* Rows of a job shared out to threads, and the arrays that a job reads and writes. */
+
+typedef struct {
+    char *data; /* NULL: not given */
+    int64_t batch, head, token; /* strides in numbers; within a token numbers are contiguous */
+} Array;
+
+/* Which array is which, in causal and whole attention. */
+enum {
+    QUERY_SIGN, QUERY_LOG, KEY_SIGN, KEY_LOG, VALUE, OUT, BOTTOM, PEAKS, SUMS,
+    GRAD, QUERY_SIGN_GRAD, QUERY_LOG_GRAD, KEY_SIGN_GRAD, KEY_LOG_GRAD, VALUE_GRAD, SUMS_GRAD
+};
+
+/* ... and in block-sparse softmax. FIT: the largest score and 1 / sum of each query. */
+enum {
+    S_QUERY, S_KEY, S_VALUE, S_OUT, S_FIT, S_REAL, S_TABLE,
+    S_GRAD, S_QUERY_GRAD, S_KEY_GRAD, S_VALUE_GRAD
+};
+
+typedef struct {
+    int64_t B, H, T, C, M; /* C features, M value size */
+    int64_t logs;          /* C, or 1 where all features of a token share one log */
+    int64_t threads;
+    int64_t block, columns, causal, window; /* of block-sparse softmax; window 0: any distance */
+    double scale;
+} Sizes;
+
+typedef void (*Row)(const Sizes *sizes, const Array *arrays, int64_t b, int64_t h, void *scratch);
+
+typedef struct {
+    const Sizes *sizes;
+    const Array *arrays;
+    Row row;
+    int64_t bytes, next, failed;
+} Job;
+
+static void *work(void *given) {
+    Job *job = given;
+    const int64_t H = job->sizes->H, rows = job->sizes->B * H;
+    void *scratch = aligned_alloc(64, (size_t)((job->bytes + 63) / 64 * 64));
+    if (!scratch) {
+        __atomic_store_n(&job->failed, 1, __ATOMIC_RELAXED);
+        return NULL;
+    }
+    for (;;) {
+        const int64_t row = __atomic_fetch_add(&job->next, 1, __ATOMIC_RELAXED);
+        if (row >= rows) break;
+        job->row(job->sizes, job->arrays, row / H, row % H, scratch);
+    }
+    free(scratch);
+    return NULL;
+}
+
+/* PyTorch's own OpenMP team, if Python found it: a second team would fight the first one's idle
+ * threads, which spin for a while, over the cores. */
+typedef void (*Team)(void (*)(void *), void *, unsigned, unsigned);
+static Team team = NULL;
+void attnlab_use_team(void *found) { team = (Team)found; }
+static void work_in_team(void *job) { work(job); }
+
+/* 0, or 1 for want of memory */
+static int run(const Sizes *sizes, const Array *arrays, Row row, int64_t numbers, size_t each) {
+    Job job = {sizes, arrays, row, numbers * (int64_t)each, 0, 0};
+    const int64_t rows = sizes->B * sizes->H;
+    const int64_t threads = sizes->threads < rows ? sizes->threads : rows;
+    if (threads <= 1) {
+        work(&job);
+    } else if (team) {
+        team(work_in_team, &job, (unsigned)sizes->threads, 0);
+    } else {
+        pthread_t others[64];
+        int64_t started = 0;
+        while (started < threads - 1 && started < 64 &&
+               !pthread_create(&others[started], NULL, work, &job))
+            started++;
+        work(&job);
+        for (int64_t i = 0; i < started; i++) pthread_join(others[i], NULL);
+    }
+    return job.failed != 0;
+}

@@ -1,0 +1,23 @@
+/* One token more in sums that their owner gave up: nothing is copied. */
+
+static void F(absorb_token)(const Sizes *n, const Array *x, int64_t b, int64_t h, void *scratch) {
+    const int64_t C = n->C, M = n->M, CP = F(padded)(C);
+    REAL *size = scratch, *decay = size + CP, *peak = decay + CP;
+    const F(side) key = F(one_side)(n, &x[KEY_SIGN], &x[KEY_LOG], b, h, peak + CP);
+    REAL *kept = F(at)(&x[PEAKS], b, h);
+    memcpy(peak, F(row)(kept, &key, EMPTY), (size_t)CP * sizeof(REAL));
+    F(raise)(&key, 0, peak, decay);
+    F(key_size)(&key, 0, peak, size);
+    F(signed_value)(&key, 0, size, size);
+    memcpy(kept, peak, (size_t)key.logs * sizeof(REAL));
+    const REAL *value = F(at)(&x[VALUE], b, h);
+    REAL *row = F(at)(&x[SUMS], b, h);
+    for (int64_t c = 0; c < C; c++, row += M + 1) {
+        for (int64_t m = 0; m < M; m++) row[m] = row[m] * decay[c] + size[c] * value[m];
+        row[M] = row[M] * decay[c] + size[c];
+    }
+}
+
+int F(attnlab_absorb)(const Sizes *sizes, const Array *arrays) {
+    return run(sizes, arrays, F(absorb_token), 4 * F(padded)(sizes->C), sizeof(REAL));
+}

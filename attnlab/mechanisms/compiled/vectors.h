@@ -1,0 +1,62 @@
+/* Vectors of REAL in the widest registers that the compiler was told of, and their exponential.
+ * Included once for float and once for double; REAL, BITS and F(name) are set by kernels.c. */
+
+#define LANES ((int64_t)(VECTOR_BYTES / sizeof(REAL)))
+#define WIDE (2 * LANES) /* columns of a tile: two registers */
+
+typedef REAL F(vec) __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(REAL)), may_alias));
+typedef BITS F(bits) __attribute__((vector_size(VECTOR_BYTES)));
+
+static hot F(vec) F(load)(const REAL *p) { return *(const F(vec) *)p; }
+static hot void F(store)(REAL *p, F(vec) x) { *(F(vec) *)p = x; }
+static hot F(vec) F(all)(REAL x) { return x - (F(vec)){0}; }
+
+/* The larger of both; where x is NaN, NaN. */
+static hot F(vec) F(max)(F(vec) least, F(vec) x) {
+#if defined(MAX_float)
+    return EXPAND(MAX, SUFFIX)(least, x); /* one instruction, which compilers do not find */
+#else
+    const F(bits) above = (F(bits))(least > x);
+    return (F(vec))((above & (F(bits))least) | (~above & (F(bits))x));
+#endif
+}
+
+static hot REAL F(sum)(F(vec) x) {
+    REAL total = 0;
+    for (int64_t i = 0; i < LANES; i++) total += x[i];
+    return total;
+}
+
+static hot REAL F(dot)(const REAL *a, const REAL *b, int64_t n) {
+    F(vec) total = {0};
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES) total += F(load)(a + i) * F(load)(b + i);
+    REAL rest = 0;
+    for (; i < n; i++) rest += a[i] * b[i];
+    return F(sum)(total) + rest;
+}
+
+static hot REAL F(largest)(F(vec) x) {
+    REAL best = x[0];
+    for (int64_t i = 1; i < LANES; i++) best = x[i] > best ? x[i] : best;
+    return best;
+}
+
+/* exp(x) to about one unit in the last place for x up to EXP_MOST; exactly 0 below EXP_LEAST.
+ * x = n ln 2 + r with |r| <= ln(2) / 2: adding MAGIC leaves n, plus the exponent's bias, in the low
+ * bits of the sum, from where a shift makes 2^n of it (0 for the least n). */
+static hot F(vec) F(exp)(F(vec) x) {
+    x = F(max)(F(all)(EXP_LEAST), x);
+    F(vec) shifted = x * (REAL)1.44269504088896340736 + MAGIC;
+    F(vec) n = shifted - MAGIC;
+    F(vec) r = x - n * LN2_HIGH - n * LN2_LOW;
+    F(vec) p = F(all)(EXP_TERMS[EXP_COUNT - 1]);
+#pragma GCC unroll 16
+    for (int i = EXP_COUNT - 2; i >= 0; i--) p = p * r + EXP_TERMS[i];
+    return p * (F(vec))((F(bits))shifted << MANTISSA);
+}
+
+/* For tests. */
+void F(attnlab_exp)(const REAL *x, REAL *y, int64_t n) {
+    for (int64_t i = 0; i < n; i++) y[i] = F(exp)(F(all)(x[i]))[0];
+}
