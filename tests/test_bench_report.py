@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from attnlab.bench import bench
-from attnlab.bench.markdown import as_table, markdown
+from attnlab.bench.markdown import as_table, report_markdown
 from attnlab.bench.reading import read_report, report_of
 from attnlab.bench.results import Drawn, Report, Section, Table, report_json
 from attnlab.bench.running import KINDS
@@ -89,7 +89,7 @@ def test_no_strange_value_anywhere_is_more_than_a_line(place: tuple[Any, ...], v
         return
     report = report_of(raw)
     print_report(report, Console(file=io.StringIO(), width=80))
-    assert markdown(report)
+    assert report_markdown(report)
     json.dumps(report_json(report), allow_nan=False)
 
 
@@ -187,14 +187,14 @@ def test_a_map_has_its_numbers_and_colours() -> None:
 
 
 def test_short_numbers() -> None:
-    numbers = (0.0, 0.01234, 1.2345, 99.94, 1234.5, 123456.0, 1e-7, math.inf)
+    numbers = (0.0, 0.01234, 1.2345, 99.94, 1234.5, 1234567.0, 1e-7, math.inf)
     assert [short(each) for each in numbers] == [
-        "0", "0.0123", "1.23", "99.9", "1,234", "1e5", "1e-7", "inf"
+        "0", "0.0123", "1.23", "99.9", "1,234", "1e6", "1e-7", "inf"
     ]  # fmt: skip
 
 
 def test_markdown_has_every_table_and_map_once() -> None:
-    text = markdown(made_up(), level=3)
+    text = report_markdown(made_up(), level=3)
     assert text.count("\n### ") + text.startswith("### ") == 3
     assert "| 16 | 0.01 | 0.04 | 0.16 | 0.64 | 2.56 |" in text
     assert "| favor | 5.25 | 40 | 0.97 (0.90 to 1.04) | 1,500 | 8% |" in text
@@ -231,6 +231,8 @@ def test_bench_from_python() -> None:
 def test_bench_all_kinds_are_known() -> None:
     with pytest.raises(ValueError, match="no bench 'taste'"):
         bench(["taste"])  # type: ignore[list-item]
+    with pytest.raises(ValueError, match="no setting 'sedds'; did you mean 'seeds'"):
+        bench(["error"], sedds=3)
     assert KINDS == ("error", "speed", "memory", "decode")
 
 

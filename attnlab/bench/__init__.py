@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from attnlab.bench.markdown import markdown as markdown
+    from attnlab.bench.markdown import report_markdown as report_markdown
     from attnlab.bench.page import save_page as save_page
     from attnlab.bench.reading import read_report as read_report
     from attnlab.bench.results import Report as Report
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _PUBLIC = {
     "Report": "results",
     "bench": "running",
-    "markdown": "markdown",
+    "report_markdown": "markdown",
     "print_report": "terminal",
     "read_report": "reading",
     "report_json": "results",
@@ -27,10 +27,10 @@ _PUBLIC = {
 __all__ = [
     "Report",
     "bench",
-    "markdown",
     "print_report",
     "read_report",
     "report_json",
+    "report_markdown",
     "save_page",
 ]
 

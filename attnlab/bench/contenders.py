@@ -26,7 +26,7 @@ from attnlab.mechanisms import MECHANISMS
 Attend = Callable[[Tensor, Tensor, Tensor, bool], Tensor]
 """q, k, v (1, H, N, D), causal -> (1, H, N, D)"""
 
-ROOM = 1.5e9  # bytes that one call may take, as estimated
+ROOM = 8e8  # bytes that one call may take, as estimated
 COPIES = 6  # of what a card says, in forward and backward together
 
 
@@ -40,6 +40,11 @@ class Sizes:
         random = torch.Generator().manual_seed(seed)
         shape = (1, self.heads, tokens, self.head_dim)
         return [torch.randn(shape, generator=random) for _ in "qkvg"]
+
+
+def too_large(where: str) -> str:
+    """Why something was left out."""
+    return f"from {where} on, where it would take more than {ROOM / 1e9:g} GB"
 
 
 class Contender(ABC):

@@ -101,9 +101,8 @@ def cost_section(found: Costs, kind: Kind, settings: CostSettings) -> Section:
         for backward in (False, True)
         if any(way[1:] == (causal, backward) for way in found.values)
     ]
-    parts: list[Table | Drawn] = []
-    for panel in panels:
-        parts += [_drawn(found, kind, settings, *panel), _table(found, kind, settings, *panel)]
+    parts: list[Table | Drawn] = [_drawn(found, kind, settings, *panel) for panel in panels]
+    parts += [_table(found, kind, settings, *panel) for panel in panels]
     return Section(
         kind.name,
         kind.title,
@@ -214,16 +213,14 @@ def _advice(found: Costs, kind: Kind) -> list[str]:
             if exact is None:
                 continue
             meets = sorted(
-                (each.tokens, way[0])
+                (max(each.tokens, min(exact)), way[0])
                 for way in ways_of(found, causal, backward)
                 for each in [crossover(found.values[way], exact)]
                 if way[0] != EXACT and each.sure
             )
             title = panel_name(causal, backward).capitalize()
             if meets:
-                since = [
-                    f"{name} from {max(tokens, min(exact)):,.0f} tokens" for tokens, name in meets
-                ]
+                since = [f"{name} from {Crossover(at, True)} tokens" for at, name in meets]
                 said.append(f"{title}, this machine: softmax is beaten by {joined(since)}.")
             else:
                 said.append(

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from attnlab.bench.contenders import Ours, Sizes
+from attnlab.bench.contenders import Ours, Sizes, too_large
 from attnlab.bench.costs import threads
 from attnlab.bench.progress import SILENT, Progress
 from attnlab.bench.settings import DecodeSettings
@@ -71,7 +71,7 @@ def measure_decoding(
             for position in settings.positions:
                 progress.step(f"{party.name}, position {position:,}")
                 if party.kind.card.needs_length and not party.fits(sizes, position + room):
-                    reason = f"from position {position:,} on, where a table would take gigabytes"
+                    reason = too_large(f"position {position:,}")
                     found.left_out.setdefault(party.name, reason)
                     continue
                 made = Decoder.after(party, sizes, position, room)

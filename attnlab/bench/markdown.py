@@ -13,7 +13,7 @@ from attnlab.charts.terminal_heatmap import short
 from attnlab.intervals import Figure
 
 
-def markdown(report: Report, level: int = 2) -> str:
+def report_markdown(report: Report, level: int = 2) -> str:
     """Sections have headings of this level, so that they can stand within another page."""
     machine = ", ".join(f"{name} {value}" for name, value in report.machine.items() if value)
     versions = ", ".join(f"{name} {value}" for name, value in report.versions.items())

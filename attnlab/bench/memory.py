@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import multiprocessing
+import signal
 import sys
+import threading
 from collections.abc import Sequence
+from contextlib import suppress
+from multiprocessing import forkserver
 from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerContext
 
 import torch
 
-from attnlab.bench.contenders import Contender, Sizes
+from attnlab.bench.contenders import Contender, Sizes, too_large
 from attnlab.bench.progress import SILENT, Progress
 from attnlab.bench.settings import CostSettings
 from attnlab.bench.speed import Costs, Way, pass_of
@@ -35,8 +40,7 @@ def measure_memory(
                 for tokens in settings.lengths:
                     progress.step(f"{party.name}, {tokens:,} tokens")
                     if not party.fits(sizes, tokens):
-                        reason = f"from {tokens:,} tokens on, where it would take gigabytes"
-                        found.left_out.setdefault(way, reason)
+                        found.left_out.setdefault(way, too_large(f"{tokens:,} tokens"))
                         continue
                     taken = peak_bytes(party, way, sizes, tokens, settings.threads)
                     found.values.setdefault(way, {})[tokens] = Figure(float(taken))
@@ -46,7 +50,7 @@ def measure_memory(
 def peak_bytes(party: Contender, way: Way, sizes: Sizes, tokens: int, threads: int) -> int:
     """In a process that was forked from a clean one: what others left behind does not count."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__])
+    _ready(context)
     ours, theirs = context.Pipe(duplex=False)
     child = context.Process(target=_child, args=(theirs, party, way, sizes, tokens, threads))
     child.start()
@@ -65,9 +69,23 @@ def peak_bytes(party: Contender, way: Way, sizes: Sizes, tokens: int, threads: i
     return taken
 
 
+def _ready(context: ForkServerContext) -> None:
+    """The clean process, which imports what all need. It takes no interrupt: the one who waits
+    for it does, and tells of it in no words."""
+    context.set_forkserver_preload([__name__])
+    if threading.current_thread() is not threading.main_thread():
+        return  # only the main thread may say what a signal does
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        forkserver.ensure_running()
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def _child(
     pipe: Connection, party: Contender, way: Way, sizes: Sizes, tokens: int, threads: int
 ) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # when interrupted it ends without a word
     torch.set_num_threads(threads)
     _, causal, backward = way
     for length in (min(WARM, tokens), tokens):
@@ -77,7 +95,8 @@ def _child(
         call = pass_of(attend, inputs, leaves, causal, backward)
         before = _most_so_far()
         call()
-    pipe.send(_most_so_far() - before)
+    with suppress(BrokenPipeError):  # whoever asked is gone
+        pipe.send(_most_so_far() - before)
 
 
 def _most_so_far() -> int:

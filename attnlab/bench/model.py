@@ -9,7 +9,8 @@ import torch
 
 from attnlab.bench.activations import candidates, measure_heads
 from attnlab.bench.assigning import check_exchange, check_plans
-from attnlab.bench.model_report import Found, model_section
+from attnlab.bench.model_report import model_section
+from attnlab.bench.model_words import Found
 from attnlab.bench.progress import SILENT, Progress
 from attnlab.bench.readers import Reader, open_reader, read_text
 from attnlab.bench.results import Section

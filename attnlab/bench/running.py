@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import fields
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
 
@@ -46,6 +48,14 @@ def bench(
             raise ValueError(f"no bench {kind!r} (there are: {', '.join(KINDS)})")
     for spec in mechanisms:
         find_mechanism(name_of(spec))
+    known = {
+        each.name for one in (ErrorSettings, CostSettings, DecodeSettings) for each in fields(one)
+    }
+    for name in settings:
+        if name not in known:
+            near = get_close_matches(name, known, n=1, cutoff=0.5)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise ValueError(f"bench: no setting {name!r}{hint} (there are: {_listed(known)})")
     begin = time.perf_counter()
     plan = {kind: suited(kind, mechanisms, alone=len(kinds) == 1) for kind in kinds}
     plan = {kind: specs for kind, specs in plan.items() if specs or not mechanisms}
@@ -56,6 +66,10 @@ def bench(
     ]
     threads = settings.get("threads") or 1
     return Report(sections, machine(threads), versions(), time.perf_counter() - begin)
+
+
+def _listed(names: set[str]) -> str:
+    return ", ".join(sorted(names))
 
 
 def bench_model_report(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from attnlab.bench.contenders import Attend, Contender, Sizes
+from attnlab.bench.contenders import Attend, Contender, Sizes, too_large
 from attnlab.bench.costs import threads
 from attnlab.bench.progress import SILENT, Progress
 from attnlab.bench.settings import CostSettings
@@ -95,9 +95,7 @@ def _jobs(parties: Sequence[Contender], sizes: Sizes, tokens: int, found: Costs)
         ways = [(party.name, c, backward) for c in party.causal for backward in (False, True)]
         if not party.fits(sizes, tokens):
             found.left_out |= {
-                way: f"from {tokens:,} tokens on, where it would take gigabytes"
-                for way in ways
-                if way not in found.left_out
+                way: too_large(f"{tokens:,} tokens") for way in ways if way not in found.left_out
             }
             continue
         module, attend = party.create(sizes, tokens)

@@ -19,7 +19,8 @@ from attnlab.charts.terminal_heatmap import heatmap, short
 from attnlab.intervals import Figure
 
 HEIGHT, WIDEST = 12, 110
-FOLDED = 16  # characters that a long name may be folded to
+BETWEEN = 2  # characters after each column
+FOLDED = 20  # characters that a long name may be folded to
 
 
 def print_report(report: Report, console: Console, charts: bool = True) -> None:
@@ -75,7 +76,7 @@ def _table(table: Table, console: Console) -> None:
 def _width(table: Table, columns: Sequence[int], intervals: bool) -> int:
     """The first column may be folded."""
     rows = [table.header, *([_cell(cell, intervals) for cell in row] for row in table.rows)]
-    widths = [max(len(clean(row[place])) for row in rows) + 1 for place in columns]
+    widths = [max(len(clean(row[place])) for row in rows) + BETWEEN for place in columns]
     return min(widths[0], FOLDED) + sum(widths[1:])
 
 

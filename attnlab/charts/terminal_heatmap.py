@@ -81,7 +81,7 @@ def short(value: float) -> str:
     if not math.isfinite(value):
         return "inf" if value > 0 else "-inf"
     size = abs(value)
-    if size >= 1e5 or 0 < size < 1e-3:
+    if size >= 1e6 or 0 < size < 1e-3:
         return f"{value:.0e}".replace("e-0", "e-").replace("e+0", "e").replace("e+", "e")
     return f"{value:,.0f}" if size >= 100 else f"{value:.3g}"
 

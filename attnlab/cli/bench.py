@@ -120,7 +120,7 @@ def tell(report: Report, outputs: Outputs, charts: bool) -> None:
     reader may leave early."""
     from rich.console import Console
 
-    from attnlab.bench.markdown import markdown
+    from attnlab.bench.markdown import report_markdown
     from attnlab.bench.page import save_page
     from attnlab.bench.results import report_json
     from attnlab.bench.terminal import print_report
@@ -130,7 +130,7 @@ def tell(report: Report, outputs: Outputs, charts: bool) -> None:
     if outputs.html is not None:
         save_page(outputs.html, report, outputs.overwrite)
     if outputs.markdown is not None:
-        write_text(outputs.markdown, markdown(report))
+        write_text(outputs.markdown, report_markdown(report))
     print_report(report, Console(), charts if outputs.charts is None else outputs.charts)
     for path in filter(None, (outputs.json, outputs.html, outputs.markdown)):
         print(path)

@@ -5,7 +5,6 @@ Letters: B batch, H heads, G key heads, T queries, S keys, D head size, M value 
 
 from __future__ import annotations
 
-import re
 import warnings
 from dataclasses import dataclass
 from typing import Any
@@ -15,10 +14,10 @@ from torch import Tensor, nn
 
 from attnlab.huggingface.building import Spec, mechanism_for
 from attnlab.huggingface.meaning import Meaning, read_meaning
-from attnlab.huggingface.places import CROSS_NAME
+from attnlab.huggingface.places import is_cross
 from attnlab.huggingface.rolling import Rolled
 from attnlab.mask import Mask
-from attnlab.mechanism import Mechanism, blank
+from attnlab.mechanism import Mechanism, blank, repeat_heads
 from attnlab.mechanisms.groups import members_of, name_of
 from attnlab.mechanisms.softmax import Softmax, attend
 from attnlab.mechanisms.window import Window
@@ -101,6 +100,8 @@ class Ready:
         keys = allowed.flatten(1, 2).any(1)  # (B, S)
         dropout = member.dropout if member.training and dropped else 0.0
         k, v = blank(self.k, keys), blank(self.v, keys)
+        if allowed.shape[1] > 1:  # heads that share keys do not share their mask
+            k, v = (repeat_heads(x, self.mechanism.heads) for x in (k, v))
         return attend(self.q, k, v, allowed, member.beta, dropout)
 
 
@@ -181,14 +182,3 @@ def _check_place(mechanism: Mechanism, module: nn.Module, meaning: Meaning) -> N
             f"{name}: this layer's cache has forgotten its first {meaning.first} tokens, and with "
             "them where its blocks begin; generate with use_cache=False, or use attnlab-window"
         )
-
-
-def is_cross(module: nn.Module) -> bool:
-    """As far as a module says it: by a word, its class's name, or as a decoder's layer that is
-    not causal. (Lengths that differ are refused by the mechanisms themselves.)"""
-    if getattr(module, "is_cross_attention", False):
-        return True
-    if CROSS_NAME.search(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(module).__name__)):
-        return True
-    decodes = getattr(module, "is_decoder", False) is True
-    return decodes and getattr(module, "is_causal", True) is False

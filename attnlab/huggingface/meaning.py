@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from attnlab.huggingface.masks import HIDDEN, is_causal
+from attnlab.huggingface.places import is_cross
 from attnlab.mask import Mask
 
 NOTE = "_attnlab_note"
@@ -35,8 +36,8 @@ class Note:
     """Position of the first key: a sliding cache forgets what nobody will see again."""
     plain: bool | None = None
     """Causal or not, beyond padding nothing else; None: who knows."""
-    read: tuple[bool, Meaning] | None = None
-    """For a module that is causal or not: the meaning, found before."""
+    read: tuple[tuple[bool, torch.Size, torch.Size], Meaning] | None = None
+    """For a module that is causal or not, with queries and keys of these sizes: the meaning."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ def read_meaning(
 ) -> Meaning:
     """Who may look at whom: queries (B, H, T, D), keys (B, G, S, D)."""
     T, S = query.shape[2], key.shape[2]
-    causal = is_causal(module, options)
+    causal = is_causal(module, options) and not is_cross(module)
     if mask is None:
         return _unmasked(T, S, causal)
     if not isinstance(mask, Tensor):
@@ -94,15 +95,15 @@ def read_meaning(
             f"a mask of type {type(mask).__name__} was made for another attention function; give "
             "None, (B, S) or (B, 1, T, S)"
         )
-    note = _note(mask)
-    if note is not None and note.read is not None and note.read[0] == causal:
+    note, case = _note(mask), (causal, query.shape, key.shape)
+    if note is not None and note.read is not None and note.read[0] == case:
         return note.read[1]
     seen = _clear(mask, len(query), T, S)
     start = _guess(seen, causal) if note is None else note.start
     meaning = _words(seen, start, causal, None if note is None else note.plain)
     if note is not None:
         meaning = replace(meaning, first=note.first)
-        _write(mask, replace(note, read=(causal, meaning)))
+        _write(mask, replace(note, read=(case, meaning)))
     return meaning
 
 

@@ -75,6 +75,17 @@ def kind_of(
     return "self" if T == S or goes_on else "cross"
 
 
+def is_cross(module: nn.Module) -> bool:
+    """As far as a module says it: by a word, its class's name, or as a decoder's layer that is
+    not causal. (Lengths that differ are refused by the mechanisms themselves.)"""
+    if getattr(module, "is_cross_attention", False):
+        return True
+    if CROSS_NAME.search(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(module).__name__)):
+        return True
+    decodes = getattr(module, "is_decoder", False) is True
+    return decodes and getattr(module, "is_causal", True) is False
+
+
 def stack_of(name: str, module: nn.Module, kind: Kind, causal: bool) -> StackName:
     """By the module's word, its name, and at last by what it may see."""
     config = getattr(module, "config", None)

@@ -6,7 +6,7 @@ import { svg } from '../svg';
 import { theme } from '../theme';
 import { problems } from '../views/fake';
 import { axisOf, barsOn } from './bars-layout';
-import { drawn } from './drawing';
+import { dashOf, drawn } from './drawing';
 import { placeOn } from './numbers';
 import { readPlot, spelled, tableOf, type Bars, type Plot } from './plot';
 import { flat } from './prose';
@@ -112,4 +112,9 @@ test('the same as CSV, with what is infinite', () => {
 
 test('formulas in a line of their own', () => {
   expect(flat('u_a^T <= sqrt(d), e^(-L^2), mu_a')).toBe('u_a^T ≤ √d, e^(−L^2), μ_a');
+});
+
+test('no two of many lines look alike', () => {
+  const looks = Array.from({ length: 24 }, (_, i) => `${i % 8} ${dashOf(i).join(' ')}`);
+  expect(new Set(looks).size).toBe(24);
 });

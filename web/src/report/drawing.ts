@@ -71,8 +71,9 @@ function pen(index: number): { stroke: string; width: number; dash: number[] } {
 
 const DASHES = [[], [7, 3], [2, 3], [9, 3, 2, 3], [12, 4], [4, 4], [1, 4], [14, 3, 2, 3]];
 
+// There are as many as colours: one that comes again has another dash.
 export function dashOf(index: number): number[] {
-  return DASHES[index % DASHES.length];
+  return DASHES[(index + Math.floor(index / DASHES.length)) % DASHES.length];
 }
 
 function axes({ frame, xTicks, yTicks }: Layout, from: number): Mark[] {

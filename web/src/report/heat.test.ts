@@ -5,6 +5,7 @@ import {
   cellAt,
   cellColour,
   colourAt,
+  inCell,
   inkOn,
   legendOf,
   readHeatmap,
@@ -96,6 +97,13 @@ test('names have colours of their own', () => {
   expect(cellColour(named, scale, null, theme('light'))).toBe(theme('light').colour('card'));
   expect(told(named, 1)).toBe('softmax');
   expect(told(named, 7)).toBe('–');
+  expect(inCell(named, 1, 7)).toBe('softmax');
+  expect(inCell(named, 1, 6)).toBe('s'); // no other name begins like it
+  expect(inCell(named, 1, 0)).toBe('');
+  const alike = map({ names: ['favor', 'fourier'], values: [[0, 1, 0], [1, 1, null]] });
+  expect(inCell(alike, 1, 4)).toBe('');
+  expect(inCell(map(), 0.123456, 4)).toBe(''); // a part of a number is another number
+  expect(inCell(map(), 0.123456, 5)).toBe('0.123');
 });
 
 test('keys move through the cells and stop at the edges', () => {

@@ -114,6 +114,15 @@ export function told(map: Heatmap, value: number | null, precise = false): strin
   return precise ? long(value) : brief(value);
 }
 
+// What has room in a cell of so many letters: a name, or its first letter where that is enough.
+export function inCell(map: Heatmap, value: number | null, room: number): string {
+  const whole = told(map, value);
+  if (whole.length <= room) return whole;
+  const firsts = map.names.map((name) => Array.from(name)[0] ?? '');
+  const apart = firsts.length > 0 && new Set(firsts).size === firsts.length;
+  return apart && room >= 1 ? (Array.from(whole)[0] ?? '') : '';
+}
+
 // Three digits: more do not fit in a cell.
 export function brief(value: number): string {
   return Number.isFinite(value) ? short(Number(value.toPrecision(3))) : short(value);

@@ -6,6 +6,7 @@ import {
   cellAt,
   cellColour,
   colourAt,
+  inCell,
   inkOn,
   legendOf,
   readout,
@@ -28,7 +29,6 @@ export interface MapProps {
 }
 
 const CELL = 30; // pixels high
-const ROOM = 34; // pixels of a cell that has room for a number
 const LETTER = 7;
 
 export function MapFigure({ map, title, mode, table, change }: MapProps) {
@@ -69,7 +69,7 @@ function MapArea({ map, title, mode }: { map: Heatmap; title: string; mode: Mode
   return (
     <>
       <div class="axis-name">
-        <Prose text={map.z} />
+        <Prose text={`${map.z}, by ${map.y}`} />
       </div>
       <div class="map-grid">
         <div class="map-rows" style={{ gridAutoRows: `${CELL}px` }} aria-hidden="true">
@@ -165,8 +165,8 @@ function paint(
       const ground = cellColour(map, scale, value, colours);
       context.fillStyle = ground;
       context.fillRect(j * w, i * h, w - gap, h - 1);
-      const shown = plain(told(map, value));
-      if (w < ROOM || shown.length * LETTER > w - 4) return;
+      const shown = plain(inCell(map, value, Math.floor((w - 4) / LETTER)));
+      if (!shown) return;
       context.fillStyle = inkOn(ground);
       context.fillText(shown, (j + 0.5) * w, (i + 0.5) * h);
     }),

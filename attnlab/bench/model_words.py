@@ -1,0 +1,166 @@
+"""What a model's heads could do with, in words; all that its report is made from."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+
+from attnlab.bench.activations import Head, Measured, cost
+from attnlab.bench.assigning import SOFTMAX, Outcome, choose, plan_cost
+from attnlab.bench.error import UNIFORM, name_of
+from attnlab.bench.settings import ModelSettings
+from attnlab.bench.words import joined
+from attnlab.charts import number
+from attnlab.intervals import Figure
+
+
+@dataclass(frozen=True)
+class Found:
+    """All that the report is made from."""
+
+    label: str
+    causal: bool
+    measure: str
+    measured: Measured
+    specs: Sequence[str]
+    outcomes: Sequence[Outcome]
+    settings: ModelSettings
+    notes: Sequence[str]
+
+    @cached_property
+    def plan(self) -> dict[str, list[str]]:
+        return choose(self.measured, self.settings.tolerance, self.causal)
+
+    @property
+    def heads(self) -> list[Head]:
+        return self.measured.heads
+
+    def chosen(self, head: Head) -> str:
+        return self.plan[head.name][head.head]
+
+    def cost(self, spec: str, head: Head) -> float:
+        """As a share of softmax's."""
+        exact = cost(SOFTMAX, head.size, self.measured.tokens, self.causal)
+        return cost(spec, head.size, self.measured.tokens, self.causal) / exact
+
+    def cheaper(self, head: Head) -> list[str]:
+        """The mechanisms that save something on this head."""
+        return [spec for spec in self.specs if self.cost(spec, head) < 1]
+
+    def outcome(self, name: str) -> Outcome:
+        return next(each for each in self.outcomes if each.name == name)
+
+
+def findings(found: Found) -> list[str]:
+    s, heads = found.settings, found.heads
+    kept = [head for head in heads if found.chosen(head) != SOFTMAX]
+    share = plan_cost(found.plan, found.measured, found.causal)
+    used = sorted({found.chosen(head) for head in kept})
+    even = sum(head.error(UNIFORM) <= s.tolerance for head in heads)
+    told = [
+        f"Within an error of {s.tolerance:.0%}, {len(kept)} of {len(heads)} heads can do with "
+        f"something cheaper than softmax at {found.measured.tokens} tokens"
+        + (f" ({joined(used)}); attention then takes {share:.0%} of its products." if kept else ".")
+    ]
+    told.append(
+        f"Uniform weights, the control, are within it on {even} heads: "
+        f"{'there nothing is looked for' if even else 'every head looks for something'}."
+    )
+    if not kept:
+        best = min(
+            ((head.error(spec), spec) for head in heads for spec in found.cheaper(head)),
+            default=None,
+        )
+        if best is not None:
+            told.append(f"The closest of all is {best[1]}, with an error of {number(best[0])}.")
+    told += [*_checked(found, bool(kept)), *_random_words(found)]
+    told += [_rank_words(found, rank) for rank in s.ranks if rank < found.measured.tokens]
+    return told
+
+
+def _checked(found: Found, replaced: bool) -> list[str]:
+    own = found.outcome("as it is")
+    after = found.outcome(f"within {found.settings.tolerance:g}")
+    others = [f"{each.name} {_signed(each.worse.value)}" for each in found.outcomes if each.control]
+    if not replaced:
+        return [f"What the {found.measure} would be with less: {'; '.join(others)}."]
+    return [
+        f"Checked on text that nothing was chosen on: the {found.measure} goes from "
+        f"{own.score.value:.4g} to {after.score.value:.4g} ({change(after.worse)}). "
+        f"Controls: {'; '.join(others)}."
+    ]
+
+
+def _random_words(found: Found) -> list[str]:
+    """Whether random features find more than doing nothing does."""
+    told = []
+    for family in ("favor", "fourier"):
+        specs = [spec for spec in found.specs if name_of(spec) == family]
+        if specs:
+            better = sum(
+                min(head.error(spec) for spec in specs) < head.error(UNIFORM)
+                for head in found.heads
+            )
+            told.append(f"{family} on {better}")
+    if not told:
+        return []
+    return [
+        f"Random features are nearer than uniform weights, of {len(found.heads)} heads: "
+        f"{joined(told)}."
+    ]
+
+
+def _rank_words(found: Found, rank: int) -> str:
+    ranked = [head.ranks[rank] for head in found.heads if rank in head.ranks]
+    weights, output = (statistics.median(each[i] for each in ranked) for i in (0, 1))
+    within = sum(each[1] <= found.settings.tolerance for each in ranked)
+    return (
+        f"The best projection of rank {rank} that is possible leaves, over all heads, a median "
+        f"of {weights:.0%} of the weights and {output:.0%} of the output, and is within the "
+        f"tolerance on {within} of them; a low-rank mechanism can come near it only if it learns it"
+        f"{', and none is causal' if found.causal else ''}."
+    )
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.3g}".replace("-", "−")
+
+
+def change(figure: Figure) -> str:
+    """With half of its interval, in as many digits as tell."""
+    if figure.high is None:
+        return _signed(figure.value)
+    return f"{_signed(figure.value)} ± {figure.high - figure.value:.2g}".replace("-", "−")
+
+
+def advice(found: Found) -> list[str]:
+    """Layer by layer; layers in which all heads need softmax together."""
+    lines, whole = [], []
+    for layer in found.measured.layers:
+        heads = found.measured.of(layer)
+        groups = {spec: [h.head for h in heads if found.chosen(h) == spec] for spec in found.specs}
+        exact = [h.head for h in heads if found.chosen(h) == SOFTMAX]
+        if len(exact) == len(heads):
+            whole.append(heads[0].layer)
+            continue
+        told = [f"{_places('head', at)}: {spec}" for spec, at in groups.items() if at]
+        if exact:
+            needs = "need" if len(exact) > 1 else "needs"
+            told.append(f"{_places('head', exact)} {needs} softmax")
+        lines.append(f"Layer {heads[0].layer}: {'; '.join(told)}.")
+    if whole:
+        at = f"within {found.settings.tolerance:g}, at {found.measured.tokens} tokens"
+        lines.append(f"{_places('Layer', whole)}: all heads need softmax ({at}).")
+    return lines
+
+
+def _places(what: str, places: Sequence[int]) -> str:
+    """heads 0, 2-4"""
+    runs = []
+    for _, group in groupby(enumerate(places), key=lambda pair: pair[1] - pair[0]):
+        at = [place for _, place in group]
+        runs.append(f"{at[0]}" if len(at) == 1 else f"{at[0]}-{at[-1]}")
+    return f"{what}{'s' * (len(places) > 1)} {', '.join(runs)}"
