@@ -234,8 +234,8 @@ def test_torch_compile_goes_through_without_a_break(causal: bool) -> None:
 @pytest.mark.parametrize("causal", [False, True])
 def test_threads_and_layout_change_nothing(name: str, causal: bool) -> None:
     """To the bit: a row is computed by one thread; heads may lie behind tokens in memory."""
-    mechanism = create_mechanism(name, head_dim=16, heads=5)
-    inputs = [draw(n, 2, 150, 5, 16, dtype=torch.float32).transpose(1, 2) for n in range(3)]
+    mechanism = create_mechanism(name, head_dim=16, heads=5)  # and enough work to be shared out
+    inputs = [draw(n, 2, 400, 5, 16, dtype=torch.float32).transpose(1, 2) for n in range(3)]
     before = torch.get_num_threads()
     found = []
     try:
@@ -250,6 +250,23 @@ def test_threads_and_layout_change_nothing(name: str, causal: bool) -> None:
         for x, y in zip(found[0][:1], other[:1], strict=True):
             assert torch.equal(x, y)
         close(other[1:], [x.double() for x in found[0][1:]], 1e-5)
+
+
+@needs_compiler
+def test_own_threads_where_pytorchs_cannot_be_found() -> None:
+    library = compiled.status().library
+    assert library is not None
+    inputs = [draw(n, 2, 3, 400, 32) for n in range(3)]  # enough work to be shared out
+    query, key, value = rebuilt(inputs)
+    wanted = compiled.causal(query, key, value)
+    before = torch.get_num_threads()
+    library.attnlab_use_team(None)
+    try:
+        torch.set_num_threads(3)
+        assert torch.equal(compiled.causal(query, key, value), wanted)
+    finally:
+        torch.set_num_threads(before)
+        build._join_team(library)
 
 
 @needs_compiler

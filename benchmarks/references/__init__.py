@@ -51,7 +51,7 @@ class _Recurrence(torch.autograd.Function):
         return out
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, ...]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, ...]:
         q, k, v = ctx.saved_tensors
         grads = [torch.empty_like(x) for x in (q, k, v)]
         _call("backward", [q, k, v, grad.contiguous(), *grads])
@@ -84,7 +84,7 @@ def chunks(q: Tensor, k: Tensor, v: Tensor, L: int = 64) -> Tensor:
 
 def cumulated(q: Tensor, k: Tensor, v: Tensor, L: int = 128) -> Tensor:
     """As performer-pytorch without CUDA: all outer products k v^T of a chunk, then their cumsum."""
-    outs, total, state = [], 0.0, 0.0
+    outs, total, state = [], torch.zeros(()), torch.zeros(())
     for start in range(0, q.shape[2], L):
         here = (slice(None), slice(None), slice(start, start + L))
         sums = total + k[here].cumsum(2)  # (B, H, L, C)

@@ -107,7 +107,8 @@ def _processor() -> str:
 
 def _compile(compiler: Path, to: Path) -> None:
     for target in TARGETS:
-        command = [compiler, *FLAGS, *target, "-o", to, SOURCES / "kernels.c", "-lpthread"]
+        paths = (str(path) for path in (to, SOURCES / "kernels.c"))
+        command = [str(compiler), *FLAGS, *target, "-o", *paths, "-lpthread"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
         if done.returncode == 0:
             return

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -41,19 +42,22 @@ def serves(x: Tensor) -> bool:
     return x.dtype in TYPES and x.device.type == "cpu" and ready()
 
 
+@lru_cache(maxsize=64)
+def _kernel(name: str, dtype: torch.dtype) -> Any:
+    return getattr(status().library, f"attnlab_{name}_{TYPES[dtype]}")
+
+
 def run(kernel: str, arrays: Sequence[Tensor | None], like: Tensor, **sizes: Plain) -> None:
     """Call a kernel with its arrays in the order of job.h, on the tokens of `like` (B, H, T, _)."""
-    library = status().library
-    assert library is not None
     B, H, T = like.shape[:3]
-    places = Arrays()
-    for place, x in enumerate(arrays):
-        if x is not None and x.numel():
-            steps = (*x.stride(), 0, 0)[:3]
-            places[4 * place : 4 * place + 4] = [x.data_ptr(), *steps]
+    places: list[int] = []
+    for x in arrays:
+        if x is None or not x.numel():
+            places += (0, 0, 0, 0)
+        else:
+            places += (x.data_ptr(), *(*x.stride(), 0, 0)[:3])
     given = Sizes(B=B, H=H, T=T, threads=torch.get_num_threads(), **sizes)
-    call = getattr(library, f"attnlab_{kernel}_{TYPES[like.dtype]}")
-    if call(ctypes.byref(given), places):
+    if _kernel(kernel, like.dtype)(ctypes.byref(given), Arrays(*places)):
         raise MemoryError(f"{kernel}: no memory to work in, for {B} x {H} x {T} tokens")
 
 

@@ -58,12 +58,21 @@ static Team team = NULL;
 void attnlab_use_team(void *found) { team = (Team)found; }
 static void work_in_team(void *job) { work(job); }
 
+/* Below so many products it takes longer to wake other threads than to be done without them. All of
+ * them or none: a team that shrinks and grows again starts its threads anew. */
+#define WORTH_THREADS 2000000
+
+static int64_t products(const Sizes *n) {
+    const int64_t keys = n->block ? n->block * n->columns : n->M + 1;
+    return n->B * n->H * n->T * n->C * keys;
+}
+
 /* 0, or 1 for want of memory */
 static int run(const Sizes *sizes, const Array *arrays, Row row, int64_t numbers, size_t each) {
     Job job = {sizes, arrays, row, numbers * (int64_t)each, 0, 0};
     const int64_t rows = sizes->B * sizes->H;
     const int64_t threads = sizes->threads < rows ? sizes->threads : rows;
-    if (threads <= 1) {
+    if (threads <= 1 || products(sizes) < WORTH_THREADS) {
         work(&job);
     } else if (team) {
         team(work_in_team, &job, (unsigned)sizes->threads, 0);

@@ -148,8 +148,7 @@ static void F(sums_backward)(const Sizes *sizes, const Array *x, int64_t b, int6
 }
 
 /* One query straight from memory: laying the sums in tiles would cost more than it saves. */
-static void F(read_one)(F(whole) *r, int64_t t, const REAL *restrict sums, REAL *restrict out,
-                        REAL *restrict bottom) {
+static REAL F(read_one)(F(whole) *r, int64_t t, const REAL *restrict sums, REAL *restrict out) {
     const int64_t M = r->M;
     REAL *restrict total = r->to_v;
     F(place_whole)(r, t, 0, 1);
@@ -159,18 +158,21 @@ static void F(read_one)(F(whole) *r, int64_t t, const REAL *restrict sums, REAL 
         for (int64_t m = 0; m < M; m++) total[m] += each * sums[m];
         total[M] += each * sums[M];
     }
-    *bottom = total[M];
-    F(divide)(out, total, M, *bottom);
+    F(divide)(out, total, M, total[M]);
+    return total[M];
 }
 
 static void F(read_forward)(const Sizes *sizes, const Array *x, int64_t b, int64_t h,
                             void *scratch) {
     F(whole) r = F(open_whole)(sizes, x, QUERY_SIGN, QUERY_LOG, b, h, scratch);
-    REAL *bottom = F(at)(&x[BOTTOM], b, h), *out = F(at)(&x[OUT], b, h);
+    REAL *bottom = F(at)(&x[BOTTOM], b, h), *out = F(at)(&x[OUT], b, h); /* bottom may be NULL */
+    REAL bottoms[BLOCK];
     memcpy(r.peak, F(row)(F(at)(&x[PEAKS], b, h), &r.side, EMPTY), (size_t)r.CP * sizeof(REAL));
     if (r.T < FEW) {
-        for (int64_t t = 0; t < r.T; t++)
-            F(read_one)(&r, t, F(at)(&x[SUMS], b, h), out + t * x[OUT].token, bottom + t);
+        for (int64_t t = 0; t < r.T; t++) {
+            const REAL found = F(read_one)(&r, t, F(at)(&x[SUMS], b, h), out + t * x[OUT].token);
+            if (bottom) bottom[t] = found;
+        }
         return;
     }
     F(lay_sums)(&r, F(at)(&x[SUMS], b, h), 0);
@@ -181,11 +183,12 @@ static void F(read_forward)(const Sizes *sizes, const Array *x, int64_t b, int64
             F(fetch_side)(&r.side, later, later + 1);
             F(fetch)(out, x[OUT].token, r.M, later, later + 1);
             F(place_whole)(&r, t, i, 1);
-            bottom[t] = F(dot)(r.x + i * r.CP, r.total, r.CP);
+            bottoms[i] = F(dot)(r.x + i * r.CP, r.total, r.CP);
+            if (bottom) bottom[t] = bottoms[i];
         }
         F(through)(r.to_v, r.VP, r.x, r.CP, r.state, r.C, r.MP, n);
         for (int64_t i = 0; i < n; i++)
-            F(divide)(out + (first + i) * x[OUT].token, r.to_v + i * r.VP, r.M, bottom[first + i]);
+            F(divide)(out + (first + i) * x[OUT].token, r.to_v + i * r.VP, r.M, bottoms[i]);
     }
 }
 
