@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from attnlab.looking.api import look
-from attnlab.looking.pictures import open_picture
+from attnlab.pictures import open_picture
 from attnlab.models import ViT, ViTConfig
 from tests.commands import run
 from tests.small_transformers import transformers

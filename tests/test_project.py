@@ -22,7 +22,7 @@ PACKAGE = ROOT / "attnlab"
 # DESIGN.md's rooms from the ground up: a room imports from its own floor's file or from below.
 FLOORS = [
     {"charts", "files"},
-    {"mask", "page", "state", "tokens"},
+    {"mask", "page", "pictures", "state", "tokens"},
     {"checks"},
     {"mechanism"},
     {"mechanisms"},

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnlab.looking.pictures import open_picture
+from attnlab.pictures import open_picture
 from attnlab.looking.records import Picture
 from attnlab.looking.subjects import Prepared, at_home, patches
 

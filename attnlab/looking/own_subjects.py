@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from attnlab.generate import generate
-from attnlab.looking.pictures import middle_square, open_picture, to_channels
+from attnlab.pictures import middle_square, open_picture, to_channels
 from attnlab.looking.records import Picture, Sequence
 from attnlab.looking.subjects import (
     Prepared,
