@@ -88,9 +88,20 @@ class ViT(Model):
         )
         self.norm = NORMS[config.norm](width)
         self.head = nn.Linear(width, config.classes)
+        self._start()
+
+    def _start(self) -> None:
+        """Patches, positions and class token begin equally long: with N(0, 0.02) for all, as in
+        models of text, patches of a few pixels drown in their positions, and training is slow."""
         self.apply(initialise)
+        nn.init.normal_(self.patches.weight, std=self.patches.weight[0].numel() ** -0.5)
+        if isinstance(self.position, _Table):
+            nn.init.normal_(self.position.table)
         if self.class_token is not None:
-            nn.init.normal_(self.class_token, std=0.02)
+            nn.init.normal_(self.class_token)
+        for layer in self.blocks.modules():
+            if isinstance(layer, nn.Linear):
+                nn.init.normal_(layer.weight, std=0.5 * layer.in_features**-0.5)
 
     def encode(self, images: Tensor) -> Tensor:
         """(B, C, height, width) -> (B, N or N+1, W), the class token first."""

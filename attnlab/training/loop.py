@@ -117,9 +117,7 @@ def _train(
                 f"{run.folder}: has done {progress.step} steps; "
                 f"give --steps {progress.step} or more"
             )
-        reporter = Reporter(
-            settings.steps, progress.step, reporter.peak, reporter.quiet, task.unit
-        )
+        reporter = Reporter(settings.steps, progress.step, reporter.peak, reporter.quiet, task.unit)
     unfinished = Clock(settings, progress, group).done < 1
     if group.first:
         run.go_on_from(progress.step, unfinished, describe(task, model, settings))

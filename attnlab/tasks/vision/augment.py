@@ -22,7 +22,7 @@ class Augmentation:
     flip: Annotated[bool, "mirrored, every other time"] = False
     turn: Annotated[float, "turned by up to so many degrees"] = 0.0
     zoom: Annotated[float, "larger or smaller by up to this share"] = 0.0
-    colour: Annotated[float, "brightness, contrast and saturation changed by up to this share"] = 0.0
+    colour: Annotated[float, "brightness, contrast, saturation changed by up to this share"] = 0.0
     cutout: Annotated[float, "a square of this share of its side is hidden"] = 0.0
     mixup: Annotated[float, "mixed with another image: alpha of the Beta distribution"] = 0.0
 
@@ -62,14 +62,13 @@ def augment(images: Tensor, how: Augmentation, random: torch.Generator) -> Tenso
 def mixed(images: Tensor, alpha: float, random: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
     """Each image mixed with another: the images, which other one (B,), the first's share (B,).
 
-    The share is drawn from Beta(alpha, alpha) by two gamma variables, of which torch has no
-    seeded ones: a Beta of equal small parameters is a power of a uniform number near both ends.
+    The share is drawn from Beta(alpha, alpha), by two gamma variables.
     """
     order = torch.randperm(len(images), generator=random)
-    uniform = torch.rand(len(images), generator=random)
-    side = torch.rand(len(images), generator=random)
-    small = 0.5 * uniform ** (1 / alpha)  # density alpha (2 x)^(alpha - 1), x from 0 to 1/2
-    share = torch.where(side < 0.5, small, 1 - small)
+    wanted = torch.full((2, len(images)), alpha)
+    # what torch.distributions draws with, which takes no generator itself
+    drawn = torch._standard_gamma(wanted, generator=random).clamp(min=1e-30)
+    share = drawn[0] / drawn.sum(0)
     share = torch.maximum(share, 1 - share)  # the image itself is the larger part
     s = share[:, None, None, None]
     return s * images + (1 - s) * images[order], order, share

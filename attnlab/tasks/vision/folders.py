@@ -53,9 +53,7 @@ def read_folders(folder: Path, size: int | None = None, channels: int = 3) -> Da
     return checked(dataset, folder)
 
 
-def _read(
-    part: Path, classes: list[str], size: int, channels: int, skipped: list[str]
-) -> Images:
+def _read(part: Path, classes: list[str], size: int, channels: int, skipped: list[str]) -> Images:
     pixels: list[Tensor] = []
     labels: list[int] = []
     for number, name in enumerate(classes):

@@ -35,9 +35,7 @@ def read_npz(path: Path, mirrored: bool = False) -> Dataset:
     if train is None:
         wanted = ", or ".join(" and ".join(pair) for pair in NAMES["train"])
         raise ValueError(f"{path}: has {', '.join(arrays) or 'nothing'}; give {wanted}")
-    dataset = Dataset(
-        path.stem, [], train, parts["test"], parts["validation"], mirrored=mirrored
-    )
+    dataset = Dataset(path.stem, [], train, parts["test"], parts["validation"], mirrored=mirrored)
     if CLASSES not in arrays:
         return checked(numbered(dataset, path), path)
     names = arrays[CLASSES]

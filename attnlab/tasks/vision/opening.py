@@ -25,18 +25,17 @@ def open_data(source: str | Path | None = None, image_size: int | None = None) -
     `image_size`: what images of a folder are resized to; other sources have a size of their own.
     """
     source = DIGITS if source is None else source
-    resized = image_size is not None
     if source == DIGITS:
         dataset = replace(read_npz(SHIPPED), name=DIGITS)
     elif source == FASHION:
         dataset = replace(read_idx_folder(fashion_folder()), name=FASHION)
     else:
         path = Path(source)
-        if path.is_dir() and not (is_idx_folder(path) or is_cifar_folder(path)):
-            if not is_sheet_folder(path):
-                return _images(path, image_size)
+        kinds = (is_idx_folder, is_cifar_folder, is_sheet_folder)
+        if path.is_dir() and not any(kind(path) for kind in kinds):
+            return _images(path, image_size)
         dataset = _other(path)
-    if resized and dataset.train.size != image_size:
+    if image_size is not None and dataset.train.size != image_size:
         raise ValueError(
             f"{source}: images of {dataset.train.size} pixels; --image-size is for folders of "
             "images"
@@ -58,8 +57,8 @@ def _other(path: Path) -> Dataset:
     if path.is_file():
         if path.suffix == ".npz":
             return read_npz(path)
-        hint = "unpack it first" if path.suffix in (".gz", ".tgz", ".zip", ".tar") else "give "
-        raise ValueError(f"{path}: {hint if hint != 'give ' else hint + KINDS}")
+        packed = path.suffix in (".gz", ".tgz", ".zip", ".tar")
+        raise ValueError(f"{path}: {'unpack it first' if packed else f'give {KINDS}'}")
     if is_idx_folder(path):
         return read_idx_folder(path)
     return read_cifar(path) if is_cifar_folder(path) else read_sheets(path)

@@ -84,7 +84,7 @@ class VisionTask(Task):
         """Counted once by torch on one image; backward costs twice as much as forward."""
         if self._flops is None:
             counter = FlopCounterMode(display=False)
-            with torch.no_grad(), counter:
+            with counter:
                 model(batch["images"][:1].to(next(model.parameters()).device))
             self._flops = 3.0 * counter.get_total_flops()
         return self._flops * len(batch["target"])
