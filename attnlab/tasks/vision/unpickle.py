@@ -1,7 +1,7 @@
 """CIFAR's python batches are pickles; this reads them without running anything that they say.
 
 A pickle is a program: it may name any function and call it, so `pickle.load` of a stranger's file
-is running a stranger's code. Here nothing is imported. The four names that a pickled numpy array
+is running a stranger's code. Here nothing is imported. The few names that a pickled numpy array
 needs are stand-ins that keep what they are given; every other name is refused. An array is then
 made from the kept bytes after its shape, its type and their number were checked, so numpy's own
 unpickling takes no part either. The machine is the one that `pickle` has in Python: the one
@@ -56,7 +56,7 @@ class _Array:
         if not isinstance(kind, _Type) or kind.big or kind.code not in TYPES:
             raise ValueError("an array that is not of bytes or whole numbers")
         numbers = isinstance(shape, tuple) and all(isinstance(n, int) and n >= 0 for n in shape)
-        if not numbers or not isinstance(content, bytes) or len(shape) > 4:
+        if not numbers or not isinstance(content, bytes | bytearray) or len(shape) > 4:
             raise ValueError("an array without shape or content")
         made = np.frombuffer(content, TYPES[kind.code])
         if math.prod(shape) != len(made):
@@ -71,11 +71,20 @@ def _encode(text: Any, code: Any = "latin1") -> bytes:
     return text.encode("latin1")
 
 
+def _frombuffer(content: Any, kind: Any, shape: Any, order: Any) -> _Array:
+    """How newer versions of numpy write an array."""
+    array = _Array()
+    array.state = (1, shape, kind, order in ("F", b"F"), content)
+    return array
+
+
 ALLOWED: dict[tuple[str, str], Any] = {
     ("numpy", "dtype"): _Type,
     ("numpy", "ndarray"): _Kind,
     ("numpy.core.multiarray", "_reconstruct"): _Array,
     ("numpy._core.multiarray", "_reconstruct"): _Array,
+    ("numpy.core.numeric", "_frombuffer"): _frombuffer,
+    ("numpy._core.numeric", "_frombuffer"): _frombuffer,
     ("_codecs", "encode"): _encode,
 }
 
