@@ -46,13 +46,13 @@ HOSTILE = [
 ALLOWED = {
     *("html", "head", "meta", "title", "style", "body", "h1", "h2", "main", "section", "div", "p"),
     *("dl", "dt", "dd", "figure", "figcaption", "strong", "span", "details", "summary"),
-    *("table", "caption", "thead", "tbody", "tr", "th", "td"),
+    *("table", "caption", "thead", "tbody", "tr", "th", "td", "ul", "li", "img"),
     *("svg", "desc", "text", "line", "rect", "path", "circle"),
 }
 ATTRIBUTES = {
     *("lang", "charset", "http-equiv", "content", "name", "class", "scope", "tabindex", "role"),
     *("aria-label", "xmlns", "viewbox", "x", "y", "x1", "x2", "y1", "y2", "width", "height"),
-    *("cx", "cy", "r", "d", "text-anchor"),
+    *("cx", "cy", "r", "d", "text-anchor", "transform", "fill-opacity", "src", "alt"),
 }
 
 
@@ -72,7 +72,7 @@ class Reader(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
         self.attributes += attrs
-        if tag != "meta":
+        if tag not in ("meta", "img"):
             self._open.append(tag)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -92,7 +92,8 @@ def check_inert(text: str) -> Reader:
     assert set(read.tags) <= ALLOWED
     assert {name for name, _ in read.attributes} <= ATTRIBUTES
     for name, value in read.attributes:
-        assert "//" not in (value or "") or name in ("xmlns", "aria-label")
+        assert "//" not in (value or "") or name in ("xmlns", "aria-label", "src")
+        assert name != "src" or (value or "").startswith("data:image/png;base64,")
     assert all(c.isprintable() or c in "\n\u200c\u200d" for c in text)
     text.encode("utf-8")
     return read

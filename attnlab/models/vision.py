@@ -244,12 +244,10 @@ def matched_convnet(
     """The configuration whose size is nearest to this many parameters, at most 5% away.
 
     The width is found for these blocks of a stage; where no whole width comes near enough, as in
-    very small networks, for one block more or less.
+    very small networks, for the next number of blocks that has one.
     """
     nearest = None
-    for count in (blocks, blocks + 1, blocks - 1, blocks + 2):
-        if count < 1:
-            continue
+    for count in sorted(range(1, blocks + 7), key=lambda each: abs(each - blocks)):
         config = _nearest(parameters, ConvNetConfig(classes, channels, 1, stages, count))
         off = abs(_size(config) / parameters - 1)
         if off <= MATCHED:

@@ -38,6 +38,7 @@ from attnlab.training import Run, speaks, train
 
 Report = dict[str, Any]
 FRACTIONS = (0.01, 0.03, 0.1, 0.3, 1.0)
+CONVNET = ("width", "stages", "blocks")
 NAMES = {"vit": "ViT", "convnet": "ConvNet"}
 
 
@@ -86,13 +87,10 @@ def compare(
     elif epochs is not None:
         raise ValueError("epochs, steps and minutes; give one of them")
     budget.setdefault("evaluate_every", budget.get("steps", 10**9))
-    given = {"vit": sizes or {}, "convnet": {}}
-    counts = {
-        model: make_model(
-            model, dataset, parts.train, attention if model == "vit" else "softmax", given[model]
-        ).parameter_count()
-        for model in MODELS
-    }
+    vit = make_model("vit", dataset, parts.train, attention, sizes or {})
+    net = make_model("convnet", dataset, parts.train, "softmax", {}, vit.parameter_count())
+    given = {"vit": sizes or {}, "convnet": {n: getattr(net.config, n) for n in CONVNET}}
+    counts = {"vit": vit.parameter_count(), "convnet": net.parameter_count()}
     rows: list[Report] = []
     for number, (model, share, seed) in enumerate(plan, 1):
         folder = out / _folder(model, share, seed)

@@ -140,8 +140,12 @@ def make_model(
     learned: Images,
     attention: str | list[str],
     sizes: dict[str, Any],
+    parameters: int | None = None,
 ) -> Model:
-    """Pixels are scaled by what those to be learned from are like."""
+    """Pixels are scaled by what those to be learned from are like.
+
+    A ConvNet without a width gets as many parameters as the usual ViT has, or `parameters`.
+    """
     kinds: dict[str, type[Any]] = {"vit": ViTConfig, "convnet": ConvNetConfig}
     named = {field.name for field in dataclasses.fields(kinds[model])}
     strange = [name for name in sizes if name not in named]
@@ -163,9 +167,10 @@ def make_model(
     if "width" in sizes:
         config = ConvNetConfig(classes, **{**shared, **sizes, "stages": stages})
     else:
-        with torch.device("meta"):
-            count = ViT(vit).parameter_count()
-        config = matched_convnet(count, classes, channels, stages, sizes.get("blocks", 2))
+        if parameters is None:
+            with torch.device("meta"):
+                parameters = ViT(vit).parameter_count()
+        config = matched_convnet(parameters, classes, channels, stages, sizes.get("blocks", 2))
         config = replace(config, **shared, dropout=sizes.get("dropout", 0.0))
     if size < 2 ** (stages - 1):
         raise ValueError(f"images of {size} pixels cannot be halved {stages - 1} times")
