@@ -154,7 +154,8 @@ def _positions(kind: str, side: int, width: int, first: int) -> nn.Module:
         return _Fixed(Sinusoidal(width)(torch.arange(side * side + first)[None]))
     if width % 4:
         raise ValueError(f"sinusoidal-2d positions: width is {width}; give a multiple of 4")
-    half = Sinusoidal(width // 2)(torch.arange(side)[None])[0]  # (side, W/2)
+    # rows and columns are few: with 10,000 most of the slow waves would hardly move over them
+    half = Sinusoidal(width // 2, base=100.0)(torch.arange(side)[None])[0]  # (side, W/2)
     rows = half[:, None].expand(side, side, -1)
     columns = half[None].expand(side, side, -1)
     code = torch.cat([rows, columns], dim=-1).flatten(0, 1)  # (side^2, W): row, then column
