@@ -89,7 +89,7 @@ def test_pixels_stand_where_they_stood(tmp_path: Path) -> None:
     for shape in ("n h w", "n h w c", "n c h w"):
         x = pixels(40, 1 if shape == "n h w" else 3, 6)
         stored = x[:, 0] if shape == "n h w" else x.permute(0, 2, 3, 1) if shape[-1] == "c" else x
-        test = {"x_test": stored[:10].numpy(), "x_train": stored.numpy()}
+        test: dict[str, Any] = {"x_test": stored[:10].numpy(), "x_train": stored.numpy()}
         path = write_npz(tmp_path / f"{shape[-1]}{len(shape)}.npz", **test)
         assert torch.equal(open_data(path).train.pixels, x), shape
 

@@ -29,12 +29,15 @@ def matrix_chart(
         raise ValueError(f"{title}: {size} names for a table of {len(counts)} rows")
     shown = [fitted(name, LONGEST) for name in names]
     longest = max(map(width_of, shown), default=0.0)
-    left, top = longest + 10, 0.85 * longest + LINE + 16
-    edge = (WIDTH - left - 0.5 * longest) / max(1, size)  # slanted names need room at the right
+    left, top = longest + 10, 0.85 * longest + LINE + 16  # slanted names need room
+    edge = (WIDTH - left - 0.5 * longest) / max(1, size)
     parts = [_text(2, LINE - 4, f"down: {rows}; across: {columns}", kind="dim small")]
     for i, name in enumerate(shown):
         x, y = left + (i + 0.5) * edge, top + (i + 0.5) * edge
         parts.append(_text(left - 6, y + 4, name, "end", "small"))
+        if longest < 0.8 * edge:  # short names need no slant
+            parts.append(_text(x, top - 6, name, "middle", "small"))
+            continue
         parts.append(
             f'<text x="0.0" y="0.0" text-anchor="start" class="small" '
             f'transform="translate({x:.1f} {top - 6:.1f}) rotate(-58)">'

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 import torch
 from torch import nn
@@ -19,7 +20,11 @@ from attnlab.tasks.vision.task import VisionTask, logits_of
 from attnlab.training import Loader
 from attnlab.training.optimisers import make_optimisers, rate_at, set_rate
 
-BATCH = 32
+BATCH = 64
+QUICK: dict[str, dict[str, Any]] = {
+    "vit": {"rate": 4e-3, "muon_rate": 0.04},
+    "convnet": {},
+}  # found by trial: steps are few
 
 
 @dataclass(frozen=True)
@@ -31,7 +36,7 @@ class Lesson:
     steps: int
 
 
-LESSONS: dict[Size, Lesson] = {"small": Lesson(32, 1, 120), "full": Lesson(48, 2, 300)}
+LESSONS: dict[Size, Lesson] = {"small": Lesson(32, 2, 80), "full": Lesson(32, 2, 250)}
 
 
 @lru_cache(maxsize=1)
@@ -89,7 +94,7 @@ def _pointwise(net: ConvNet) -> ConvNet:
 
 def _taught(model: Model, train: Images, steps: int, seed: int) -> nn.Module:
     """The usual settings, without a run folder."""
-    usual = TRAINING[model.kind]
+    usual = replace(TRAINING[model.kind], **QUICK[model.kind])
     settings = replace(usual, steps=steps, batch_rows=BATCH, warmup=steps // 10, seed=seed)
     task = VisionTask(train, train, augmentation=Augmentation(), seed=seed)
     loader, optimisers = Loader(task, settings), make_optimisers(model, settings)

@@ -107,7 +107,7 @@ def _flattened(images: Tensor, patch: int, *, channel_last: bool) -> Tensor:
     control="the ConvNet's kernels are 1 x 1",
 )
 def convnet_small_data(trial: Trial) -> Evidence:
-    seeds = [7 * trial.seed + number for number in range(trial.pick(3, 5))]
+    seeds = [7 * trial.seed + number for number in range(trial.pick(4, 5))]
     sizes = trial.pick((FEW, everything()), (FEW, 300, everything()))
     net = "pointwise" if trial.control else "convnet"
     found = {

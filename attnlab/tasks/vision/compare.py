@@ -33,13 +33,13 @@ from attnlab.tasks.vision.recipe import (
     prepared,
     settled,
 )
+from attnlab.tasks.vision.score_page import NAMES
 from attnlab.tasks.vision.task import logits_of
 from attnlab.training import Run, speaks, train
 
 Report = dict[str, Any]
 FRACTIONS = (0.01, 0.03, 0.1, 0.3, 1.0)
 CONVNET = ("width", "stages", "blocks")
-NAMES = {"vit": "ViT", "convnet": "ConvNet"}
 
 
 def compare(

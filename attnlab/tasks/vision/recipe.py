@@ -208,14 +208,16 @@ def settled(model: str, images: int, epochs: float | None, changes: dict[str, An
     if epochs is not None and not 0 < epochs < math.inf:
         raise ValueError(f"epochs is {epochs}; give a number above 0")
     assert settings.batch_rows is not None
+    each = math.ceil(images / settings.batch_rows)
     if not {"steps", "minutes"} & changes.keys():
         passes = usual_epochs(images) if epochs is None else epochs
-        each = math.ceil(images / settings.batch_rows)
         settings = replace(settings, steps=max(1, round(passes * each)))
     if "warmup" not in changes:
         settings = replace(settings, warmup=min(settings.warmup, max(1, settings.steps // 5)))
     if "evaluate_every" not in changes:
-        settings = replace(settings, evaluate_every=max(1, -(-settings.steps // STOPS)))
+        # by the clock nobody knows how many steps there will be: after each epoch
+        stops = settings.steps / STOPS if settings.minutes is None else max(50, each)
+        settings = replace(settings, evaluate_every=max(1, math.ceil(stops)))
     return settings
 
 

@@ -17,6 +17,7 @@ from attnlab.tasks.vision.scoring import Report, confusions
 
 SHOWN = 12  # rows of a table
 DRAWN = 24  # classes of a matrix: of more only those with most mistakes
+NAMES = {"vit": "ViT", "convnet": "ConvNet"}
 WORDS = {"test": "test images", "validation": "validation images", "train": "training images"}
 
 
@@ -39,13 +40,13 @@ def summary(report: Report) -> list[str]:
         f"{report['right']:,} of {report['images']:,} {WORDS[report['part']]} were named rightly: "
         f"{percent(report['accuracy'])} (95% interval {percent(low)} to {percent(high)}). Saying "
         f"“{base['class']}” every time would be right in {percent(base['accuracy'])}.",
-        f"The model is a {report['model']} of {report['parameters']:,} parameters, trained on "
-        f"{report['trained_on']:,} images of {report['data']}.",
+        f"The model is a {NAMES[report['model']]} of {report['parameters']:,} parameters, trained "
+        f"on {report['trained_on']:,} images of {report['data']}.",
     ]
     worst = confusions(report)[:1]
     if worst:
         label, said, count, total = worst[0]
-        words.append(f"Most often a {label} was taken for a {said}: {count:,} times of {total:,}.")
+        words.append(f"Taken for another most often: {label} for {said}, {count:,} of {total:,}.")
     else:
         words.append("There is no mistake to show.")
     if report["part"] != "test":
@@ -62,7 +63,7 @@ def _tiles(report: Report) -> list[Tile]:
         Tile("Images", number(report["images"]), WORDS[report["part"]]),
         Tile("Hardest class", hardest["name"], f"{percent(hardest['accuracy'])} right"),
         Tile("Calibration error", percent(report["calibration_error"]), "confidence and accuracy"),
-        Tile("Parameters", number(report["parameters"]), report["model"]),
+        Tile("Parameters", number(report["parameters"]), NAMES[report["model"]]),
     ]
 
 
