@@ -65,6 +65,8 @@ svg .small { font-size: 12px; }
 .thick { stroke: var(--c); stroke-width: 9; }
 .band { fill: var(--c); opacity: 0.18; }
 .bar, .dot { fill: var(--c); }
+.error { stroke: var(--c); stroke-width: 1.5; }
+.cell { fill: var(--card); }
 .grid { stroke: var(--rule); } .axis { stroke: var(--dim); }
 .mark { stroke: var(--ink); stroke-dasharray: 4 3; }
 .whisker { stroke: var(--ink); stroke-width: 1.5; }
@@ -84,12 +86,19 @@ th { color: var(--dim); font-weight: 500; font-size: 0.85rem; vertical-align: bo
 td { border-bottom: 1px solid var(--rule); max-width: 24rem; white-space: nowrap; }
 td.wide { min-width: 11rem; white-space: normal; overflow-wrap: anywhere; }
 .number { text-align: right; font-variant-numeric: tabular-nums; }
+.pictures { display: grid; grid-template-columns: repeat(auto-fill, minmax(7.5rem, 1fr));
+  gap: 1.2rem 1rem; margin: 1.2rem 0 0; padding: 0; list-style: none; }
+.pictures img { display: block; width: 6rem; height: 6rem; image-rendering: pixelated;
+  border: 1px solid var(--rule); border-radius: 4px; margin-bottom: 0.35rem; }
+.pictures strong, .pictures span { display: block; font-size: 0.88rem; line-height: 1.35; }
+.pictures strong { font-weight: 600; }
+.pictures span { color: var(--dim); }
 details { margin-top: 0.6rem; font-size: 0.9rem; }
 details .scroll { max-height: 22rem; overflow-y: auto; margin-top: 0.4rem; }
 summary { color: var(--dim); cursor: pointer; width: fit-content; }
 @media print { :root { --page: #fff; --card: #f4f4f4; --ink: #000; --dim: #444; --rule: #ccc; }
   body { max-width: none; padding: 0; font-size: 10pt; } details { display: none; }
-  figure, tr, .tiles div { break-inside: avoid; } h2 { break-after: avoid; }
+  figure, tr, .tiles div, .pictures li { break-inside: avoid; } h2 { break-after: avoid; }
   .scroll { overflow: visible; } * { print-color-adjust: exact; } }
 """
 
@@ -110,6 +119,15 @@ class Figure:
 
 
 @dataclass(frozen=True)
+class Picture:
+    """A small image with a line and a note below it."""
+
+    png: bytes
+    text: str
+    note: str = ""
+
+
+@dataclass(frozen=True)
 class Table:
     header: Sequence[str]
     rows: Sequence[Sequence[Cell]]
@@ -126,11 +144,14 @@ class Section:
     tiles: Sequence[Tile] = ()
     figures: Sequence[Figure] = ()
     tables: Sequence[Table] = ()
+    pictures: Sequence[Picture] = ()
 
 
 def page(title: str, sections: Iterable[Section]) -> str:
     """The whole file; the first section is the summary and set larger. All texts are plain text."""
-    policy = _policy(f"style-src {_hash(STYLE)}")
+    sections = list(sections)
+    images = ["img-src data:"] if any(each.pictures for each in sections) else []
+    policy = _policy(f"style-src {_hash(STYLE)}", *images)
     body = "\n".join(_section(each, i == 0) for i, each in enumerate(sections))
     return f"""<!doctype html>
 <html lang="en">
@@ -241,7 +262,18 @@ def _section(section: Section, first: bool) -> str:
         text = f'<div class="split">{text}<div>{"".join(beside)}</div></div>'
     tiles = "".join(map(_tile, section.tiles))
     tiles = f'<dl class="tiles">{tiles}</dl>' if tiles else ""
-    return f"<section>{text}{tiles}{''.join(map(_table, wide))}</section>"
+    pictures = "".join(map(_picture, section.pictures))
+    pictures = f'<ul class="pictures">{pictures}</ul>' if pictures else ""
+    return f"<section>{text}{tiles}{pictures}{''.join(map(_table, wide))}</section>"
+
+
+def _picture(picture: Picture) -> str:
+    content = base64.b64encode(picture.png).decode("ascii")
+    note = f"<span>{escape(picture.note)}</span>" if picture.note else ""
+    return (
+        f'<li><img src="data:image/png;base64,{content}" alt="">'
+        f"<strong>{escape(picture.text)}</strong>{note}</li>"
+    )
 
 
 def _tile(tile: Tile) -> str:

@@ -25,6 +25,7 @@ from attnlab.charts import (
     clean,
     escape,
     line_chart,
+    matrix_chart,
     number,
     reliability_chart,
 )
@@ -46,13 +47,13 @@ HOSTILE = [
 ALLOWED = {
     *("html", "head", "meta", "title", "style", "body", "h1", "h2", "main", "section", "div", "p"),
     *("dl", "dt", "dd", "figure", "figcaption", "strong", "span", "details", "summary"),
-    *("table", "caption", "thead", "tbody", "tr", "th", "td"),
+    *("table", "caption", "thead", "tbody", "tr", "th", "td", "ul", "li", "img"),
     *("svg", "desc", "text", "line", "rect", "path", "circle"),
 }
 ATTRIBUTES = {
     *("lang", "charset", "http-equiv", "content", "name", "class", "scope", "tabindex", "role"),
     *("aria-label", "xmlns", "viewbox", "x", "y", "x1", "x2", "y1", "y2", "width", "height"),
-    *("cx", "cy", "r", "d", "text-anchor"),
+    *("cx", "cy", "r", "d", "text-anchor", "transform", "fill-opacity", "src", "alt"),
 }
 
 
@@ -72,7 +73,7 @@ class Reader(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
         self.attributes += attrs
-        if tag != "meta":
+        if tag not in ("meta", "img"):
             self._open.append(tag)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -92,7 +93,8 @@ def check_inert(text: str) -> Reader:
     assert set(read.tags) <= ALLOWED
     assert {name for name, _ in read.attributes} <= ATTRIBUTES
     for name, value in read.attributes:
-        assert "//" not in (value or "") or name in ("xmlns", "aria-label")
+        assert "//" not in (value or "") or name in ("xmlns", "aria-label", "src")
+        assert name != "src" or (value or "").startswith("data:image/png;base64,")
     assert all(c.isprintable() or c in "\n\u200c\u200d" for c in text)
     text.encode("utf-8")
     return read
@@ -496,3 +498,40 @@ def test_a_picture_stands_by_itself() -> None:
     assert root.tag == f"{NAMESPACE}svg"
     assert "--s0" in (root[0].text or "")
     assert "http" not in text.replace(NAMESPACE.strip("{}"), "")
+
+
+# The matrix
+
+
+def test_a_matrix_says_every_count() -> None:
+    chart = matrix_chart(
+        ["cat", "dog", "a very long name of a bird"],
+        [[5, 2, 0], [0, 7, 1], [3, 0, 0]],
+        title="t",
+        rows="is",
+        columns="said",
+    )
+    assert [text for text in texts_of(chart) if text.isdigit()] == ["5", "2", "7", "1", "3"]
+    assert ("cat", "dog", 2) in chart.rows
+    assert len(chart.rows) == 5
+    strengths = re.findall(r'bar (s\d)" [^>]*fill-opacity="([\d.]+)"', chart.svg)
+    assert len(strengths) == 9
+    kinds = [kind for kind, _ in strengths]
+    assert kinds == ["s0", "s1", "s1", "s1", "s0", "s1", "s1", "s1", "s0"]
+    assert float(strengths[6][1]) == pytest.approx(0.6)  # all three birds were called cats
+    assert float(strengths[2][1]) == 0
+    many = matrix_chart(
+        [str(k) for k in range(20)], [[1] * 20] * 20, title="t", rows="is", columns="said"
+    )
+    assert not [text for text in texts_of(many) if text == "1"][2:]  # only the names
+    with pytest.raises(ValueError, match="2 names for a table of 1 rows"):
+        matrix_chart(["a", "b"], [[1, 2]], title="t", rows="", columns="")
+
+
+def test_error_bars() -> None:
+    points, band = [(1.0, 0.4), (2.0, 0.6)], [(0.3, 0.5), (0.5, 0.7)]
+    chart = lines(Series("a", points, band, bars=True), Series("b", points, band))
+    check_svg(chart.svg)
+    assert chart.svg.count('class="error s0"') == 6  # a line and two ends each
+    assert chart.svg.count('class="band s1"') == 1
+    assert 'class="band s0"' not in chart.svg

@@ -6,9 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnlab.claims import CLAIMS, run_one
-from attnlab.claims.base import Unjudged
-from attnlab.claims.ledger import ledger
+from attnlab.claims import CLAIMS, positions, run_one
 from attnlab.position import Rotary, Sinusoidal
 
 HOLD = ["shift-matrix", "attend-relative", "positions-unique", "rope-relative"]
@@ -32,14 +30,20 @@ def test_all_of_the_topic_are_here() -> None:
     assert names == [*HOLD, "positions-two-d"]
 
 
-def test_what_is_entered_but_not_run() -> None:
+def test_images_do_not_need_two_dimensional_codes() -> None:
     result = run_one(CLAIMS["positions-two-d"], 0, "small")
-    assert result.verdict.outcome == "not run"
-    assert "vision task" in result.verdict.condition
-    assert result.trusted is None
-    row = ledger([result], seed=0, size="small")["claims"][0]
-    assert (row["outcome"], row["measured"], row["figure"]) == ("not run", "", None)
-    assert isinstance(CLAIMS["positions-two-d"].judge, Unjudged)
+    assert (result.verdict.outcome, result.trusted) == ("refuted", True), result
+
+
+def test_a_gain_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    gains = {"sinusoidal-2d": 0.9, "learned": 0.8, "none": 0.5}
+
+    def accuracy(model: str, size: str, seed: int, images: int, kind: str) -> float:
+        del model, size, images
+        return gains[kind] + seed * 1e-4
+
+    monkeypatch.setattr(positions, "accuracy", accuracy)
+    assert outcome("positions-two-d") == "holds"
 
 
 # Wrong implementations

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from attnlab.looking.api import look
-from attnlab.looking.pictures import open_picture
 from attnlab.models import ViT, ViTConfig
+from attnlab.pictures import open_picture
 from tests.commands import run
 from tests.small_transformers import transformers
 

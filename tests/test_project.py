@@ -23,7 +23,7 @@ PACKAGE = ROOT / "attnlab"
 FLOORS = [
     {"intervals"},
     {"charts", "files"},
-    {"mask", "page", "state", "tokens"},
+    {"mask", "page", "pictures", "state", "tokens"},
     {"checks"},
     {"mechanism"},
     {"mechanisms"},

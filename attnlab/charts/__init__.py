@@ -12,6 +12,7 @@ from attnlab.charts.drawing import (
     line_chart,
     reliability_chart,
 )
+from attnlab.charts.matrix import matrix_chart
 from attnlab.charts.scales import clean, escape
 from attnlab.intervals import number
 
@@ -25,6 +26,7 @@ __all__ = [
     "clean",
     "escape",
     "line_chart",
+    "matrix_chart",
     "number",
     "reliability_chart",
 ]

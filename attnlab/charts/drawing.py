@@ -43,6 +43,7 @@ class Series:
     name: str
     points: Sequence[tuple[float, float]]
     band: Sequence[tuple[float, float]] = ()  # low and high around each point
+    bars: bool = False  # the band as error bars at the points
 
 
 @dataclass(frozen=True)
@@ -207,7 +208,14 @@ def _drawn_series(
         banded = [i for i in run if series.band and _finite(series.band[i])]
         edge = [f"{at[i]:.1f} {y(series.band[i][0]):.1f}" for i in banded]
         edge += [f"{at[i]:.1f} {y(series.band[i][1]):.1f}" for i in reversed(banded)]
-        if edge:
+        if series.bars:
+            for i in banded:
+                low, high = (y(end) for end in series.band[i])
+                ends = [
+                    _line(at[i] - 4, each, at[i] + 4, each, f"error {kind}") for each in (low, high)
+                ]
+                parts += [_line(at[i], low, at[i], high, f"error {kind}"), *ends]
+        elif edge:
             parts.append(f'<path class="band {kind}" d="M{"L".join(edge)}Z"/>')
         line = "L".join(f"{at[i]:.1f} {y(series.points[i][1]):.1f}" for i in run)
         parts.append(f'<path class="line {kind}" d="M{line}"/>')

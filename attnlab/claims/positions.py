@@ -14,13 +14,15 @@ import torch
 from torch import Tensor
 
 from attnlab.charts import Series
-from attnlab.claims.base import Evidence, Figure, Plot, Trial, claim, unrun
+from attnlab.claims.base import Bars, Evidence, Figure, Plot, Trial, claim, over
+from attnlab.claims.images import BATCH, LESSONS, accuracy, everything
 from attnlab.claims.judges import Above, exact
 from attnlab.mask import Mask
 from attnlab.mechanisms.softmax import Softmax
 from attnlab.position import Rotary, Sinusoidal
 
 LONGEST = 10_000
+CODES = ("sinusoidal", "learned", "sinusoidal-2d", "none")  # of a ViT
 
 
 @contextmanager
@@ -222,9 +224,8 @@ def _added(q: Tensor, k: Tensor, s: Tensor, t: Tensor) -> Tensor:
     return ((q + codes(width, s[0])) * (k + codes(width, t[0]))).sum(-1)
 
 
-unrun(
+@claim(
     "positions-two-d",
-    reason="needs the vision task, which attnlab does not have yet",
     topic="positions",
     source="course",
     reference="Dosovitskiy et al. 2021, An Image is Worth 16x16 Words (arXiv 2010.11929)",
@@ -233,6 +234,27 @@ unrun(
     why="""Patches of an image are read row by row, so a one-dimensional code of n = rows x columns
     positions says where a patch is just as well: row and column are t // columns and t mod columns.
     A learned table can find that out, since patches above each other are alike; a two-dimensional
-    code, one part for the row and one for the column, is given it. What may differ is how many
-    images are needed to learn it, so the two are to be compared at equal training.""",
+    code, one part for the row and one for the column, is given it. If images needed it, a ViT that
+    has it would name more of them rightly than one with a learned table, of equal size and equal
+    training. A ViT without any code must lose, whatever the code: that is the control.""",
+    judge=Above(0.01, "accuracy gained by two-dimensional codes over learned ones (digits)"),
+    control="no position codes in place of the learned ones",
 )
+def positions_two_d(trial: Trial) -> Evidence:
+    seeds = [7 * trial.seed + number for number in range(trial.pick(3, 5))]
+    kinds = trial.pick(CODES[1:], CODES)
+    found = {
+        kind: [accuracy("vit", trial.size, seed, everything(), kind) for seed in seeds]
+        for kind in kinds
+    }
+    against = "none" if trial.control else "learned"
+    gains = [a - b for a, b in zip(found["sinusoidal-2d"], found[against], strict=True)]
+    named = {"sinusoidal-2d": "two-dimensional", "sinusoidal": "one-dimensional sines"}
+    return Evidence(
+        over(gains),
+        Bars(
+            "test digits named rightly",
+            {named.get(kind, kind): over(values) for kind, values in found.items()},
+        ),
+        details={"seeds": len(seeds), f"steps of {BATCH} images": LESSONS[trial.size].steps},
+    )

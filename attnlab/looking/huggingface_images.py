@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnlab.looking.pictures import open_picture
 from attnlab.looking.records import Picture
 from attnlab.looking.subjects import Prepared, at_home, patches
+from attnlab.pictures import open_picture
 
 CLASS = re.compile(r"(^|\.)(cls_token|class_token|class_embedding)$")
 

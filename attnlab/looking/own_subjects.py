@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence as Sequenced
 from pathlib import Path
 
 import torch
 
 from attnlab.generate import generate
-from attnlab.looking.pictures import middle_square, open_picture, to_channels
 from attnlab.looking.records import Picture, Sequence
 from attnlab.looking.subjects import (
     Prepared,
@@ -20,6 +20,7 @@ from attnlab.looking.subjects import (
 )
 from attnlab.looking.words import encoded, readable, words_of
 from attnlab.models import Decoder, Encoder, Model, Seq2Seq, ViT, create, load
+from attnlab.pictures import middle_square, open_picture, to_channels
 from attnlab.tasks.knowledge.rows import Wording
 from attnlab.tasks.knowledge.task import KnowledgeTask
 from attnlab.tokens import (
@@ -41,8 +42,16 @@ class OwnSubject(Subject):
     source = "attnlab"
     model: Model
 
-    def __init__(self, model: Model, tokens: Tokenizer | None, label: str, asked: bool) -> None:
+    def __init__(
+        self,
+        model: Model,
+        tokens: Tokenizer | None,
+        label: str,
+        asked: bool,
+        classes: Sequenced[str] = (),
+    ) -> None:
         self.model, self.tokens, self.label, self.asked = model, tokens, label, asked
+        self.classes = classes
         kinds = {Decoder: "decoder", Encoder: "encoder", Seq2Seq: "encoder-decoder", ViT: "vision"}
         if type(model) not in kinds:
             raise ValueError(f"{label}: a {model.kind} model has no attention to look at")
@@ -98,7 +107,8 @@ class OwnSubject(Subject):
             torch.manual_seed(seed)
             fresh = create(self.model.description()).eval()
         fresh.to(next(self.model.parameters()))  # its device and precision
-        return OwnSubject(fresh, self.tokens, f"{self.label}, untrained", self.asked)
+        label = f"{self.label}, untrained"
+        return OwnSubject(fresh, self.tokens, label, self.asked, self.classes)
 
     def _content(self, index: int) -> bytes:
         if index == self.tokenizer.mask:
@@ -177,7 +187,8 @@ def open_own(folder: Path) -> OwnSubject:
     tokens = load_tokenizer(folder) if (folder / FILE_NAME).exists() else None
     task = Run(folder).config()["task"] if config_is_run else {}
     asked = task.get("name") == KnowledgeTask.name and task.get("stage") != "pretrain"
-    return OwnSubject(model, tokens, shown_name(folder), asked)
+    classes = [str(each) for each in task.get("classes", [])]
+    return OwnSubject(model, tokens, shown_name(folder), asked, classes)
 
 
 def _is_run(folder: Path) -> bool:

@@ -20,7 +20,7 @@ from attnlab.looking.memory import GIBIBYTES
 from attnlab.looking.patterns import head_patterns
 from attnlab.looking.recorder import Seen, Wanted
 from attnlab.looking.records import Layer, NextTokens, Pattern, Sequence, Side, plain
-from attnlab.looking.subjects import Prepared, Said, Subject, target_of
+from attnlab.looking.subjects import Prepared, Said, Subject, prediction, target_of
 
 LIKELIEST = 10  # next tokens that are kept for each position
 
@@ -46,7 +46,7 @@ def side_of(
     _check_size(prepared, limits)
     seen, said, target = _watched(subject, prepared, limits, taken)
     layers = [layer for layer in seen.layers if fits(layer, prepared.sequences)]
-    notes = [*subject.notes, *prepared.notes, *seen.notes]
+    notes = [*prediction(said, subject), *subject.notes, *prepared.notes, *seen.notes]
     notes += _left_out(subject.label, len(layers), len(seen.layers))
     places = [place(layer, prepared.sequences) for layer in layers]
     flow = attention_flow(layers, places, prepared.sequences)
@@ -107,7 +107,7 @@ def _watched(
     ):
         said = subject.run(prepared)
         if limits.gradients:
-            value, meaning = target_of(said, subject.token)
+            value, meaning = target_of(said, subject.token, subject.classes)
             if value.requires_grad:  # else nothing was captured that it could depend on
                 value.backward()
     return seen, replace(said, values=plain(said.values)), meaning

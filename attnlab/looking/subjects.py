@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from attnlab.looking.records import Picture, Sequence
 
+LIKELIEST = 3  # classes of a prediction
 WRITTEN = 20  # tokens that an encoder-decoder writes where no second text is given
 
 
@@ -62,6 +63,8 @@ class Subject(ABC):
     model: nn.Module
     notes: Sequenced[str] = ()
     """What a person must know of this model."""
+    classes: Sequenced[str] = ()
+    """Of a vision model, where their names are known."""
 
     @abstractmethod
     def prepare(self, wish: Wish) -> Prepared: ...
@@ -157,7 +160,20 @@ def patches(picture: Picture, before: Sequenced[str]) -> Sequence:
     return Sequence("patches", texts, list(range(len(texts))), special, picture=picture)
 
 
-def target_of(said: Said, token: Callable[[int], str]) -> tuple[Tensor, str]:
+def prediction(said: Said, subject: Subject) -> list[str]:
+    """A note of the likeliest classes, where they have names."""
+    classes = subject.classes
+    if said.meaning != "classes" or len(classes) != len(said.values):
+        return []
+    chances = said.values.detach().float().softmax(-1)
+    best = chances.argsort(descending=True)[:LIKELIEST].tolist()
+    listed = ", ".join(f"{classes[k]} {float(chances[k]):.1%}" for k in best)
+    return [f"{subject.label} says: {listed}."]
+
+
+def target_of(
+    said: Said, token: Callable[[int], str], classes: Sequenced[str] = ()
+) -> tuple[Tensor, str]:
     """What gradients are taken of, and how to say it."""
     if said.meaning in ("next", "masked"):
         logits = said.values[said.place]
@@ -166,5 +182,6 @@ def target_of(said: Said, token: Callable[[int], str]) -> tuple[Tensor, str]:
         return logits[best], f"the logit of {token(best)!r} {where}"
     if said.meaning == "classes":
         best = int(said.values.argmax())
-        return said.values[best], f"the logit of class {best}"
+        name = f"{classes[best]!r}" if best < len(classes) else str(best)
+        return said.values[best], f"the logit of class {name}"
     return said.values.mean(0).norm(), "the length of the mean of all output vectors"

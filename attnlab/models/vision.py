@@ -5,7 +5,8 @@ Letters: B batch, C channels, N patches, W width, K classes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import torch
@@ -16,6 +17,13 @@ from attnlab.layers import NORMS, Block, Dropout, every_layer, initialise
 from attnlab.mask import Mask
 from attnlab.models.base import Model
 from attnlab.position import Learned, Sinusoidal
+
+POSITIONS = ("learned", "sinusoidal", "sinusoidal-2d", "none")
+
+
+def _check_scale(mean: float, deviation: float) -> None:
+    if not (math.isfinite(mean) and 0 < deviation < math.inf):
+        raise ValueError(f"mean {mean}, deviation {deviation}; give numbers, the second above 0")
 
 
 @dataclass(frozen=True)
@@ -28,21 +36,22 @@ class ViTConfig:
     layers: Annotated[int, "number of blocks"] = 6
     heads: Annotated[int, "attention heads of a block"] = 4
     attention: Annotated[str | list[str], "mechanism of all layers, or one for each"] = "softmax"
-    position: Annotated[str, "learned, sinusoidal (along rows) or sinusoidal-2d"] = "learned"
+    position: Annotated[str, "learned, sinusoidal (along rows), sinusoidal-2d or none"] = "learned"
     pooling: Annotated[str, "class (a token of its own) or mean"] = "class"
     feed_forward: Annotated[str, "gelu, relu2 or swiglu"] = "gelu"
     norm: Annotated[str, "layer or rms"] = "layer"
     dropout: Annotated[float, "on embeddings, residual paths and attention weights"] = 0.0
+    mean: Annotated[float, "of pixels from 0 to 1: taken off them first"] = 0.0
+    deviation: Annotated[float, "of pixels: they are divided by it"] = 1.0
 
     def __post_init__(self) -> None:
-        if self.image_size % self.patch:
+        _check_scale(self.mean, self.deviation)
+        if self.patch < 1 or self.image_size % self.patch:
             raise ValueError(
                 f"patches of {self.patch} do not tile an image of {self.image_size} pixels"
             )
-        if self.position not in ("learned", "sinusoidal", "sinusoidal-2d"):
-            raise ValueError(
-                f"position {self.position!r}; there are learned, sinusoidal, sinusoidal-2d"
-            )
+        if self.position not in POSITIONS:
+            raise ValueError(f"position {self.position!r}; there are {', '.join(POSITIONS)}")
         if self.pooling not in ("class", "mean"):
             raise ValueError(f"pooling {self.pooling!r}; there are class, mean")
 
@@ -79,9 +88,20 @@ class ViT(Model):
         )
         self.norm = NORMS[config.norm](width)
         self.head = nn.Linear(width, config.classes)
+        self._start()
+
+    def _start(self) -> None:
+        """Patches, positions and class token begin equally long: with N(0, 0.02) for all, as in
+        models of text, patches of a few pixels drown in their positions, and training is slow."""
         self.apply(initialise)
+        nn.init.normal_(self.patches.weight, std=self.patches.weight[0].numel() ** -0.5)
+        if isinstance(self.position, _Table):
+            nn.init.normal_(self.position.table)
         if self.class_token is not None:
-            nn.init.normal_(self.class_token, std=0.02)
+            nn.init.normal_(self.class_token)
+        for layer in self.blocks.modules():
+            if isinstance(layer, nn.Linear):
+                nn.init.normal_(layer.weight, std=0.5 * layer.in_features**-0.5)
 
     def encode(self, images: Tensor) -> Tensor:
         """(B, C, height, width) -> (B, N or N+1, W), the class token first."""
@@ -91,6 +111,7 @@ class ViT(Model):
                 f"images {tuple(images.shape)}; this model takes (batch, {wanted[0]}, "
                 f"{wanted[1]}, {wanted[2]})"
             )
+        images = (images - self.config.mean) / self.config.deviation
         x = self.patches(images).flatten(2).transpose(1, 2)  # (B, N, W)
         if self.class_token is not None:
             x = torch.cat([self.class_token.expand(len(x), -1, -1), x], dim=1)
@@ -127,11 +148,14 @@ class _Table(Learned):
 def _positions(kind: str, side: int, width: int, first: int) -> nn.Module:
     if kind == "learned":
         return _Table(side * side + first, width)
+    if kind == "none":
+        return _Fixed(torch.zeros(1, 1, width))
     if kind == "sinusoidal":
         return _Fixed(Sinusoidal(width)(torch.arange(side * side + first)[None]))
     if width % 4:
         raise ValueError(f"sinusoidal-2d positions: width is {width}; give a multiple of 4")
-    half = Sinusoidal(width // 2)(torch.arange(side)[None])[0]  # (side, W/2)
+    # rows and columns are few: with 10,000 most of the slow waves would hardly move over them
+    half = Sinusoidal(width // 2, base=100.0)(torch.arange(side)[None])[0]  # (side, W/2)
     rows = half[:, None].expand(side, side, -1)
     columns = half[None].expand(side, side, -1)
     code = torch.cat([rows, columns], dim=-1).flatten(0, 1)  # (side^2, W): row, then column
@@ -146,6 +170,14 @@ class ConvNetConfig:
     stages: Annotated[int, "each halves the image"] = 3
     blocks: Annotated[int, "residual blocks of a stage"] = 2
     dropout: Annotated[float, "before the classifier"] = 0.0
+    mean: Annotated[float, "of pixels from 0 to 1: taken off them first"] = 0.0
+    deviation: Annotated[float, "of pixels: they are divided by it"] = 1.0
+
+    def __post_init__(self) -> None:
+        _check_scale(self.mean, self.deviation)
+        for name in ("width", "stages", "blocks"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; give 1 or more")
 
 
 class ConvNet(Model):
@@ -172,6 +204,18 @@ class ConvNet(Model):
 
     def forward(self, images: Tensor) -> Tensor:
         """(B, C, height, width) -> logits (B, K)"""
+        smallest = 2 ** (self.config.stages - 1)
+        if images.dim() != 4 or images.shape[1] != self.config.channels:
+            raise ValueError(
+                f"images {tuple(images.shape)}; this model takes (batch, {self.config.channels}, "
+                "height, width)"
+            )
+        if min(images.shape[2:]) < smallest:
+            raise ValueError(
+                f"images of {images.shape[3]} x {images.shape[2]} pixels cannot be halved "
+                f"{self.config.stages - 1} times; give fewer stages"
+            )
+        images = (images - self.config.mean) / self.config.deviation
         x = F.gelu(self.norm(self.body(images))).mean((2, 3))
         return self.head(self.dropout(x))
 
@@ -198,13 +242,40 @@ def _group_norm(width: int) -> nn.GroupNorm:
 def matched_convnet(
     parameters: int, classes: int, channels: int, stages: int = 3, blocks: int = 2
 ) -> ConvNetConfig:
-    """The configuration whose size is nearest to this many parameters."""
+    """The configuration whose size is nearest to this many parameters, at most 5% away.
 
-    def size(width: int) -> int:
-        with torch.device("meta"):
-            return ConvNet(
-                ConvNetConfig(classes, channels, width, stages, blocks)
-            ).parameter_count()
+    The width is found for these blocks of a stage; where no whole width comes near enough, as in
+    very small networks, for the next number of blocks that has one.
+    """
+    nearest = None
+    for count in sorted(range(1, blocks + 7), key=lambda each: abs(each - blocks)):
+        config = _nearest(parameters, ConvNetConfig(classes, channels, 1, stages, count))
+        off = abs(_size(config) / parameters - 1)
+        if off <= MATCHED:
+            return config
+        nearest = config if nearest is None else nearest
+    assert nearest is not None
+    raise ValueError(
+        f"no ConvNet of {stages} stages has about {parameters:,} parameters "
+        f"({_size(nearest):,} is nearest); give fewer stages or another size"
+    )
 
-    width = min(range(4, 512), key=lambda w: abs(size(w) - parameters))
-    return ConvNetConfig(classes, channels, width, stages, blocks)
+
+MATCHED = 0.05  # of the parameters
+
+
+def _nearest(parameters: int, config: ConvNetConfig) -> ConvNetConfig:
+    low, high = 1, 2
+    while _size(replace(config, width=high)) < parameters:
+        low, high = high, 2 * high
+    while high - low > 1:  # low is too small, high is large enough
+        middle = (low + high) // 2
+        enough = _size(replace(config, width=middle)) >= parameters
+        low, high = (low, middle) if enough else (middle, high)
+    both = (replace(config, width=low), replace(config, width=high))
+    return min(both, key=lambda each: abs(_size(each) - parameters))
+
+
+def _size(config: ConvNetConfig) -> int:
+    with torch.device("meta"):
+        return ConvNet(config).parameter_count()

@@ -23,7 +23,7 @@ from attnlab.models.base import WEIGHTS
 from attnlab.training.distributed import Group, shards_like, whole
 from attnlab.training.optimisers import Average
 
-OPTIMISER, STATE = "optimiser.safetensors", "state.json"
+OPTIMISER, STATE, BEST = "optimiser.safetensors", "state.json", "best.safetensors"
 
 
 @dataclass
@@ -63,8 +63,12 @@ def save_checkpoint(
     progress: Progress,
     group: Group,
     keep: int,
+    best: dict[str, Tensor] | None = None,
 ) -> Path:
-    """Write checkpoints/step-N; older ones beyond `keep` go. All processes call it."""
+    """Write checkpoints/step-N; older ones beyond `keep` go. All processes call it.
+
+    `best`: the weights that validated best so far, where a run keeps them.
+    """
     path = folder / f"step-{progress.step:09d}"
     weights, moments = model_tensors(model), _optimiser_tensors(model, optimisers)
     if average is not None:
@@ -75,7 +79,9 @@ def save_checkpoint(
             part.mkdir(parents=True)
             save_file(weights, part / WEIGHTS)
             save_file(moments, part / OPTIMISER)
-            sums = {name: _digest(part / name) for name in (WEIGHTS, OPTIMISER)}
+            if best is not None:
+                save_file(best, part / BEST)
+            sums = {path.name: _digest(path) for path in sorted(part.iterdir())}
             state = {**asdict(progress), "sha256": sums}
             (part / STATE).write_text(json.dumps(state, indent=2) + "\n", encoding="utf-8")
 
@@ -131,6 +137,10 @@ def load_checkpoint(
             owner[id(parameter)].state[parameter][kind] = tensor
     state = json.loads((path / STATE).read_text(encoding="utf-8"))
     return Progress(**{name: state[name] for name in asdict(Progress())})
+
+
+def load_best(path: Path) -> dict[str, Tensor] | None:
+    return load_file(path / BEST) if (path / BEST).exists() else None
 
 
 def _optimiser_tensors(model: nn.Module, optimisers: Sequence[Optimizer]) -> dict[str, Tensor]:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from attnlab.models import Model
 from attnlab.training.settings import Settings
 
 Batch = dict[str, Tensor]
@@ -25,6 +26,8 @@ class Task(ABC):
     """Whether a lower or a higher `headline` is better."""
     headline: str = "loss"
     """The metric of `evaluate` that counts."""
+    unit: str = "tok"
+    """What the places of "keys" are, as the progress line calls them."""
 
     @abstractmethod
     def lengths(self, epoch: int) -> Sequence[int]:
@@ -45,6 +48,10 @@ class Task(ABC):
     @abstractmethod
     def evaluate(self, model: nn.Module) -> dict[str, float]:
         """Metrics on the validation data."""
+
+    def flops(self, model: Model, batch: Batch) -> float:
+        """Of a step, forward and backward, about."""
+        return int(batch["keys"].sum()) * model.flops_per_token(batch["keys"].shape[1])
 
     def describe(self) -> dict[str, Any]:
         """The task's own settings, for config.json."""

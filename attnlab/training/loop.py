@@ -17,7 +17,9 @@ from torch import nn
 from attnlab.models import Model
 from attnlab.training.checkpoint import (
     Progress,
+    load_best,
     load_checkpoint,
+    load_model_tensors,
     model_tensors,
     newest_good,
     save_checkpoint,
@@ -98,14 +100,16 @@ def _train(
     called = wrap(model, group, settings.shard, device)
     optimisers = make_optimisers(model, settings)
     average = None if settings.ema is None else Average(model, settings.ema)
+    best: dict[str, torch.Tensor] | None = None  # weights, where the best ones are to be kept
     progress = Progress()
-    reporter = Reporter(settings.steps, 0, matmul_peak(device), quiet or not group.first)
+    reporter = Reporter(settings.steps, 0, matmul_peak(device), quiet or not group.first, task.unit)
     if resume:
         newest, problems = newest_good(run.checkpoints)
         for problem in problems:
             reporter.say(problem)
         if newest is not None:
             progress = load_checkpoint(newest, model, optimisers, average)
+            best = load_best(newest)
         elif problems:
             raise ValueError(f"{run.folder}: has no whole checkpoint to resume from")
         if progress.step > settings.steps and settings.minutes is None:
@@ -113,7 +117,7 @@ def _train(
                 f"{run.folder}: has done {progress.step} steps; "
                 f"give --steps {progress.step} or more"
             )
-        reporter = Reporter(settings.steps, progress.step, reporter.peak, reporter.quiet)
+        reporter = Reporter(settings.steps, progress.step, reporter.peak, reporter.quiet, task.unit)
     unfinished = Clock(settings, progress, group).done < 1
     if group.first:
         run.go_on_from(progress.step, unfinished, describe(task, model, settings))
@@ -127,7 +131,9 @@ def _train(
     def save() -> None:
         nonlocal last_saved
         progress.epoch, progress.position = loader.epoch, loader.position
-        save_checkpoint(run.checkpoints, model, optimisers, average, progress, group, settings.keep)
+        save_checkpoint(
+            run.checkpoints, model, optimisers, average, progress, group, settings.keep, best
+        )
         last_saved = progress.step
 
     log_file = run.append() if group.first else nullcontext()
@@ -185,12 +191,15 @@ def _train(
             }
             if last or due(progress.step, settings.evaluate_every):
                 metrics = evaluate(task, model, average)
-                progress.best = better(task, metrics[task.headline], progress.best)
+                value = metrics[task.headline]
+                progress.best = better(task, value, progress.best)
+                if settings.best and progress.best == value:
+                    best = averaged_tensors(model, average)
                 row["validation"] = metrics
                 reporter.say(_validation(progress.step, metrics))
             if log is not None:
                 log.write(json.dumps(row) + "\n")
-            flops = tokens * model.flops_per_token(batch["keys"].shape[1]) / seconds
+            flops = task.flops(model, batch) / seconds
             reporter.steps = round(clock.steps)
             reporter.update(progress.step, loss, tokens / seconds, flops)
             stop = group.any(bool(interrupted))
@@ -206,6 +215,9 @@ def _train(
         metrics = evaluate(task, model, average)
     if average is not None:
         average.swap(model)
+    if best is not None:
+        load_model_tensors(model, best)
+        metrics = evaluate(task, model, None)
     tensors = model_tensors(model)
     if group.first:
         run.finish(tensors)
@@ -265,6 +277,16 @@ def evaluate(task: Task, model: nn.Module, average: Average | None) -> dict[str,
         average.swap(model)
     model.train(training)
     return metrics
+
+
+def averaged_tensors(model: nn.Module, average: Average | None) -> dict[str, torch.Tensor]:
+    """A copy of what is measured: the averaged weights, where there are any."""
+    if average is not None:
+        average.swap(model)
+    found = {name: tensor.clone() for name, tensor in model_tensors(model).items()}
+    if average is not None:
+        average.swap(model)
+    return found
 
 
 def better(task: Task, value: float, best: float | None) -> float:

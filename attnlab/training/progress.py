@@ -16,8 +16,10 @@ PLAIN_SECONDS = 10.0  # between two plain lines
 class Reporter:
     """Loss, tokens per second, share of the machine's matmul peak, time left."""
 
-    def __init__(self, steps: int, done: int, peak: float, quiet: bool = False) -> None:
-        self.steps, self.peak, self.quiet = steps, peak, quiet
+    def __init__(
+        self, steps: int, done: int, peak: float, quiet: bool = False, unit: str = "tok"
+    ) -> None:
+        self.steps, self.peak, self.quiet, self.unit = steps, peak, quiet, unit
         self.console = Console(file=sys.stderr)
         self.bar: Progress | None = None
         self.begin, self.first = time.perf_counter(), done
@@ -48,9 +50,9 @@ class Reporter:
             self.bar.stop()
 
     def update(self, step: int, loss: float, rate: float, flops: float) -> None:
-        """After each step: `rate` tokens per second, `flops` operations per second."""
+        """After each step: `rate` units per second, `flops` operations per second."""
         share = flops / self.peak if self.peak else 0.0
-        facts = f"loss {loss:.3f}  {rate:,.0f} tok/s  {share:.0%} of peak"
+        facts = f"loss {loss:.3f}  {rate:,.0f} {self.unit}/s  {share:.0%} of peak"
         now = time.perf_counter()
         if self.bar is not None:
             self.bar.update(self.line, completed=step, total=self.steps, facts=facts)

@@ -39,6 +39,7 @@ class Settings:
     shard: Annotated[bool, "split parameters over the processes (FSDP2), not copies of all"] = False
     seed: Annotated[int, "of weights, data order and dropout"] = 0
     evaluate_every: Annotated[int | None, "steps between validations; none: at the end only"] = None
+    best: Annotated[bool, "keep the weights that validated best, not the last ones"] = False
     save_every: Annotated[int, "steps between checkpoints"] = 500
     keep: Annotated[int, "checkpoints to keep"] = 2
 

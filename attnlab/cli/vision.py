@@ -1,0 +1,258 @@
+"""attnlab vision train | evaluate | classify | compare"""
+
+from __future__ import annotations
+
+import json as json_format
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import App, Parameter
+
+from attnlab.cli.options import given, options_of
+from attnlab.models import ConvNetConfig, ViTConfig
+from attnlab.tasks.vision import recipe
+from attnlab.tasks.vision.recipe import VisionSettings
+from attnlab.training import Settings, speaks
+
+app = App(
+    name="vision",
+    help="Images: train a ViT or a ConvNet, evaluate, classify, compare.",
+    help_format="plaintext",
+)
+
+Data = Annotated[
+    str | None,
+    Parameter(
+        help="digits (they come along), fashion (Debian's package), an .npz file, or a folder: "
+        "idx files, CIFAR batches, PNG sheets with labels, images in a folder for each class."
+    ),
+]
+Attention = Annotated[
+    list[str] | None,
+    Parameter(help="vit: mechanism of all layers, or one for each.", consume_multiple=True),
+]
+Epochs = Annotated[float | None, Parameter(help="Passes over the training images.")]
+RunFolder = Annotated[Path, Parameter(help="A run folder.")]
+Resume = Annotated[bool, Parameter(negative="", help="Go on with what is in --out.")]
+Overwrite = Annotated[bool, Parameter(negative="", help="Begin --out anew.")]
+Json = Annotated[bool, Parameter(negative="", help="Print JSON.")]
+
+SET = ("classes", "image_size", "channels", "attention", "mean", "deviation")  # by the data
+ViTOptions: Any = options_of(ViTConfig, without=SET, unset=True)
+ConvNetOptions: Any = options_of(ConvNetConfig, without=(*SET, "width", "dropout"), unset=True)
+VisionOptions: Any = options_of(VisionSettings)
+TrainingOptions: Any = options_of(Settings, without=("batch_tokens",), unset=True)
+
+
+def _attention(names: list[str] | None) -> str | list[str]:
+    return (names or ["softmax"])[0] if len(names or []) < 2 else list(names or [])
+
+
+def train(
+    data: Data = None,
+    /,
+    *,
+    model: Annotated[str, Parameter(help="vit, or convnet: as many parameters.")] = "vit",
+    attention: Attention = None,
+    epochs: Epochs = None,
+    out: Annotated[Path, Parameter(help="The run folder.")] = Path("runs/vision"),
+    resume: Resume = False,
+    overwrite: Overwrite = False,
+    vision: Any = VisionOptions(),  # noqa: B008 (a frozen value)
+    sizes: Any = ViTOptions(),  # noqa: B008
+    stages: Any = ConvNetOptions(),  # noqa: B008
+    training: Any = TrainingOptions(),  # noqa: B008
+) -> None:
+    """Train a classifier of images; without data on 1,797 handwritten digits."""
+    metrics = recipe.train_vision(
+        data,
+        out=out,
+        model=model,
+        attention=_attention(attention),
+        vision=VisionSettings(**given(vision)),
+        epochs=epochs,
+        sizes={**given(sizes, unset=True), **given(stages, unset=True)},
+        training=given(training, unset=True),
+        resume=resume,
+        overwrite=overwrite,
+    )
+    if speaks():
+        facts = ", ".join(f"{name} {value:.4g}" for name, value in metrics.items())
+        print(f"{out}: trained; validation {facts}")
+
+
+@app.command
+def evaluate(
+    run: RunFolder,
+    /,
+    *,
+    data: Annotated[
+        str | None, Parameter(help="Other images of the same classes and size.")
+    ] = None,
+    part: Annotated[str, Parameter(help="test, validation or train.")] = "test",
+    out: Annotated[
+        Path | None, Parameter(help="The page; default RUN/PART.html, and .json beside it.")
+    ] = None,
+    overwrite: Annotated[bool, Parameter(negative="", help="Replace the page.")] = False,
+    json: Json = False,
+) -> None:
+    """Measure a run: accuracy, a confusion matrix and the worst mistakes, as a page of pictures."""
+    from rich.console import Console
+
+    from attnlab.files import write_json
+    from attnlab.page import check_page, write_page
+    from attnlab.tasks.vision.score_page import print_score, score_page
+    from attnlab.tasks.vision.scoring import PARTS
+    from attnlab.tasks.vision.scoring import evaluate as measure
+
+    if part not in PARTS:
+        raise ValueError(f"part {part!r}; there are {', '.join(PARTS)}")
+    recipe.load_vision(run)
+    out = out or run / f"{part}.html"
+    check_page(out, overwrite)
+    report, pixels = measure(run, data, part)
+    write_page(out, score_page(report, pixels), overwrite)
+    write_json(out.with_suffix(".json"), report)
+    if json:
+        print(json_format.dumps(report, indent=2))
+        return
+    print_score(report, Console())
+    print(f"{out}\n{out.with_suffix('.json')}")
+
+
+@app.command
+def classify(
+    run: RunFolder,
+    /,
+    *images: Annotated[Path, Parameter(help="Files that Pillow reads.")],
+    test: Annotated[
+        list[int] | None,
+        Parameter(help="Test images of the run's data, by number.", consume_multiple=True),
+    ] = None,
+    top: Annotated[int, Parameter(help="So many classes of each.")] = 3,
+    explain: Annotated[
+        Path | None,
+        Parameter(
+            help="Write what each patch attends to there, as NAME.html; NAME-1.html, NAME-2.html "
+            "for several images."
+        ),
+    ] = None,
+    overwrite: Annotated[bool, Parameter(negative="", help="Replace --explain.")] = False,
+    json: Json = False,
+) -> None:
+    """Say what images show; --explain: per layer and head which patches are looked at."""
+    from attnlab.page import check_page
+    from attnlab.pictures import png
+    from attnlab.tasks.vision.classify import classify as read
+    from attnlab.tasks.vision.classify import classify_test
+
+    if top < 1:
+        raise ValueError(f"--top {top}; give 1 or more")
+    count = len(images) + len(test or [])
+    if not count:
+        raise ValueError("give images, or --test and numbers of test images")
+    pages = _pages(explain, count)
+    for page in pages:
+        check_page(page, overwrite)
+    found = read(run, images) if images else []
+    files = list(images)
+    with tempfile.TemporaryDirectory() as folder:
+        if test:
+            told, pixels = classify_test(run, test)
+            found += told
+            for number, image in zip(test, pixels, strict=True):
+                files.append(Path(folder) / f"test-{number}.png")
+                files[-1].write_bytes(png(image))
+        if json:
+            rows = [
+                {"image": f.image, "label": f.label, "chances": dict(f.chances[:top])}
+                for f in found
+            ]
+            print(json_format.dumps(rows, indent=2))
+        else:
+            for each in found:
+                said = ", ".join(f"{name} {chance:.1%}" for name, chance in each.chances[:top])
+                label = "" if each.label is None else f" (it is {each.label})"
+                print(f"{each.image}: {said}{label}")
+        for file, page in zip(files if pages else [], pages, strict=True):
+            _explain(run, file, page, overwrite, quiet=json)
+
+
+def _pages(explain: Path | None, count: int) -> list[Path]:
+    if explain is None:
+        return []
+    if count == 1:
+        return [explain]
+    return [explain.with_stem(f"{explain.stem}-{i + 1}") for i in range(count)]
+
+
+def _explain(run: Path, image: Path, page: Path, overwrite: bool, quiet: bool) -> None:
+    from attnlab.looking.api import look
+
+    look(str(run), image=image).save(page, overwrite=overwrite)
+    if not quiet:
+        print(page)
+
+
+def compare(
+    data: Data = None,
+    /,
+    *,
+    fractions: Annotated[
+        list[float] | None,
+        Parameter(
+            help="Shares of the training images; default 0.01 0.03 0.1 0.3 1.",
+            consume_multiple=True,
+        ),
+    ] = None,
+    seeds: Annotated[int, Parameter(help="So many repeats of each.")] = 3,
+    attention: Attention = None,
+    epochs: Annotated[
+        float | None, Parameter(help="Passes over the whole set; all parts take as many steps.")
+    ] = None,
+    out: Annotated[Path, Parameter(help="Folder of all runs and figures.")] = Path("runs/images"),
+    resume: Resume = False,
+    overwrite: Overwrite = False,
+    vision: Any = VisionOptions(),  # noqa: B008
+    sizes: Any = ViTOptions(),  # noqa: B008
+    training: Any = TrainingOptions(),  # noqa: B008
+) -> None:
+    """Train a ViT and a ConvNet of equal size on growing parts of the data; a table and a plot."""
+    from rich.console import Console
+
+    from attnlab.files import write_json, write_text
+    from attnlab.page import picture, write_page
+    from attnlab.tasks.vision import compare as comparing
+
+    report = comparing.compare(
+        data,
+        out=out,
+        fractions=fractions or comparing.FRACTIONS,
+        seeds=seeds,
+        attention=_attention(attention),
+        vision=VisionSettings(**given(vision)),
+        epochs=epochs,
+        sizes=given(sizes, unset=True),
+        training=given(training, unset=True),
+        resume=resume,
+        overwrite=overwrite,
+    )
+    write_json(out / "compare.json", report)
+    write_page(out / "compare.html", comparing.comparison_page(report), overwrite=True)
+    write_text(out / "compare.svg", picture(comparing.comparison_chart(report)))
+    comparing.print_comparison(report, Console())
+    print("\n".join(str(out / f"compare.{kind}") for kind in ("json", "html", "svg")))
+
+
+# The option groups are made above, so their types are set here rather than written in place.
+_GROUPS = {
+    "vision": VisionOptions,
+    "sizes": ViTOptions,
+    "stages": ConvNetOptions,
+    "training": TrainingOptions,
+}
+for _command in (train, compare):
+    for _name in _GROUPS.keys() & _command.__annotations__.keys():
+        _command.__annotations__[_name] = Annotated[_GROUPS[_name], Parameter(name="*")]
+    app.command(_command)

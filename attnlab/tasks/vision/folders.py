@@ -1,0 +1,99 @@
+"""A folder of images for each class, read by Pillow. What cannot be read is named and left out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from attnlab.pictures import SUFFIXES, middle_square, open_picture, to_channels
+from attnlab.tasks.vision.images import MOST_BYTES, Dataset, Images, checked
+
+TRAIN, TEST = ("train", "training"), ("test", "testing")
+VALIDATION = ("val", "valid", "validation")
+USUAL_SIZE = 32
+
+
+def is_image_folder(folder: Path) -> bool:
+    return bool(_classes(_first(folder, TRAIN) or folder))
+
+
+def read_folders(folder: Path, size: int | None = None, channels: int = 3) -> Dataset:
+    """FOLDER/class/image, or FOLDER/train/class/image with test and validation beside train.
+
+    Every image is cut to its middle square and resized to `size` pixels.
+    """
+    size = size or USUAL_SIZE
+    train = _first(folder, TRAIN) or folder
+    classes = [path.name for path in _classes(train)]
+    if len(classes) < 2:
+        raise ValueError(
+            f"{train}: {'only one class, ' + classes[0] if classes else 'no class'}; give a folder "
+            "of images for each of two classes or more"
+        )
+    skipped: list[str] = []
+    parts: list[Images | None] = []
+    for part in (train, _first(folder, TEST), _first(folder, VALIDATION)):
+        if part is None or (part is not train and train is folder):
+            parts.append(None)
+            continue
+        strange = [path for path in _classes(part) if path.name not in classes]
+        if strange:
+            raise ValueError(f"{strange[0]}: no class of this name in {train}")
+        parts.append(_read(part, classes, size, channels, skipped))
+    assert parts[0] is not None
+    for number, name in enumerate(classes):
+        if not bool((parts[0].labels == number).any()):
+            raise ValueError(
+                f"{train / name}: no image that can be read ({_first_of(skipped, train / name)})"
+            )
+    name = folder.resolve().name
+    dataset = Dataset(name, classes, parts[0], parts[1], parts[2], mirrored=True, skipped=skipped)
+    return checked(dataset, folder)
+
+
+def _read(part: Path, classes: list[str], size: int, channels: int, skipped: list[str]) -> Images:
+    pixels: list[Tensor] = []
+    labels: list[int] = []
+    for number, name in enumerate(classes):
+        for path in _images(part / name):
+            if (len(pixels) + 1) * channels * size * size > MOST_BYTES:
+                raise ValueError(f"{part}: more images than fit into {MOST_BYTES:,} bytes")
+            try:
+                square = middle_square(open_picture(path), size)  # (size, size, 3)
+            except ValueError as error:
+                if "Pillow" in str(error):
+                    raise
+                skipped.append(str(error))
+                continue
+            values = to_channels(square, channels) * 255
+            pixels.append(values.round().to(torch.uint8))
+            labels.append(number)
+    if not pixels:
+        raise ValueError(f"{part}: no image that can be read ({_first_of(skipped, part)})")
+    return Images(torch.stack(pixels), torch.tensor(labels))
+
+
+def _first_of(skipped: list[str], folder: Path) -> str:
+    return next((each for each in skipped if each.startswith(str(folder))), "there is none")
+
+
+def _first(folder: Path, names: tuple[str, ...]) -> Path | None:
+    return next((folder / name for name in names if (folder / name).is_dir()), None)
+
+
+def _classes(folder: Path) -> list[Path]:
+    """Folders that hold an image, in the order of their names."""
+    found = (path for path in folder.iterdir() if path.is_dir() and path.name[0] != ".")
+    return sorted(path for path in found if any(True for _ in _images(path)))
+
+
+def _images(folder: Path) -> list[Path]:
+    if not folder.is_dir():
+        return []
+    return sorted(
+        path
+        for path in folder.iterdir()
+        if path.suffix.lower() in SUFFIXES and path.name[0] != "." and path.is_file()
+    )

@@ -1,0 +1,114 @@
+"""MNIST's format: idx files, plain or gzipped. Bounded: what a header promises is not believed."""
+
+from __future__ import annotations
+
+import gzip
+import math
+import struct
+import zlib
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from attnlab.tasks.vision.images import MOST_BYTES, Dataset, Images, checked, numbered
+
+# Debian's package dataset-fashion-mnist
+FASHION = Path("/usr/share/datasets/fashion-mnist")
+FASHION_CLASSES = [
+    "T-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag",
+    "ankle boot",
+]  # fmt: skip
+BYTES = 0x08  # the only kind of number that images come in
+NAMES = "classes.txt"  # one name in each line, beside the files
+
+
+def read_idx(path: Path) -> Tensor:
+    """A tensor of bytes, of the shape that its header says."""
+    opened = gzip.open if path.suffix == ".gz" else open
+    try:
+        with opened(path, "rb") as file:
+            start = file.read(4)
+            if len(start) < 4 or start[:2] != b"\0\0" or not 1 <= start[3] <= 4:
+                raise ValueError(f"{path}: not an idx file (it begins with {start.hex() or '-'})")
+            if start[2] != BYTES:
+                raise ValueError(f"{path}: numbers of kind 0x{start[2]:02x}; only bytes are read")
+            axes = file.read(4 * start[3])
+            if len(axes) < 4 * start[3]:
+                raise ValueError(f"{path}: ends within its header")
+            shape = struct.unpack(f">{start[3]}I", axes)
+            size = math.prod(shape)
+            if size > MOST_BYTES:
+                raise ValueError(f"{path}: says it holds {size:,} bytes; {MOST_BYTES:,} at most")
+            content = file.read(size + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise ValueError(f"{path}: cannot be read ({error})") from None
+    if len(content) != size:
+        have = "more" if len(content) > size else f"{len(content):,}"
+        raise ValueError(f"{path}: its header says {size:,} bytes; it has {have}")
+    return torch.frombuffer(bytearray(content or b"\0"), dtype=torch.uint8)[:size].view(shape)
+
+
+def read_idx_folder(folder: Path) -> Dataset:
+    """train-images-idx3-ubyte and its like; the t10k pair is the test set."""
+    train = _pair(folder, "train")
+    test = _pair(folder, "t10k")
+    if train is None:
+        raise ValueError(f"{folder}: has no train-images-idx3-ubyte, plain or .gz")
+    fashion = "fashion" in folder.resolve().name.lower()
+    dataset = Dataset(folder.resolve().name, [], train, test, mirrored=fashion)
+    names = folder / NAMES
+    if names.exists() or fashion:
+        classes = read_names(names) if names.exists() else FASHION_CLASSES
+        return checked(Dataset(dataset.name, classes, train, test, mirrored=fashion), folder)
+    return checked(numbered(dataset, folder), folder)
+
+
+def _pair(folder: Path, start: str) -> Images | None:
+    paths = [_found(folder, f"{start}-{kind}") for kind in ("images-idx3", "labels-idx1")]
+    images, labels = paths
+    if images is None or labels is None:
+        if images is not labels:
+            raise ValueError(f"{folder}: has {start} images or labels, and not the other")
+        return None
+    pixels, numbers = read_idx(images), read_idx(labels)
+    if pixels.dim() != 3:
+        raise ValueError(f"{images}: {pixels.dim()} axes; images have 3")
+    if numbers.dim() != 1:
+        raise ValueError(f"{labels}: {numbers.dim()} axes; labels have 1")
+    if len(pixels) != len(numbers):
+        raise ValueError(f"{labels}: {len(numbers)} labels for {len(pixels)} images")
+    if not len(pixels):
+        raise ValueError(f"{images}: there are no images")
+    return Images(pixels[:, None], numbers.long())
+
+
+def _found(folder: Path, stem: str) -> Path | None:
+    """Some write a full stop where others write a hyphen."""
+    names = [f"{stem}-ubyte", f"{stem}-ubyte.gz"]
+    names += [name.replace("-idx", ".idx") for name in names]
+    return next((folder / name for name in names if (folder / name).exists()), None)
+
+
+def is_idx_folder(folder: Path) -> bool:
+    return any(_found(folder, f"{start}-images-idx3") for start in ("train", "t10k"))
+
+
+def read_names(path: Path) -> list[str]:
+    try:
+        found = path.read_text(encoding="utf-8").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: cannot be read ({error})") from None
+    names = [line.strip() for line in found if line.strip()]
+    if len(set(names)) < len(names):
+        raise ValueError(f"{path}: names a class twice")
+    return names
+
+
+def fashion_folder() -> Path:
+    if not FASHION.is_dir():
+        raise ValueError(
+            "Fashion-MNIST is not installed: apt install dataset-fashion-mnist, or give a folder "
+            "that holds its four files"
+        )
+    return FASHION

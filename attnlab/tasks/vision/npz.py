@@ -1,0 +1,134 @@
+"""Images and labels in an .npz file, without pickle and without believing its headers."""
+
+from __future__ import annotations
+
+import math
+import zipfile
+import zlib
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attnlab.tasks.vision.images import MOST_BYTES, Dataset, Images, checked, numbered
+
+Array = np.ndarray[Any, Any]
+# how others call them: Keras, MedMNIST, attnlab
+NAMES = {
+    "train": (("x_train", "y_train"), ("train_images", "train_labels"), ("images", "labels")),
+    "validation": (("x_val", "y_val"), ("val_images", "val_labels")),
+    "test": (("x_test", "y_test"), ("test_images", "test_labels")),
+}
+CLASSES = "classes"
+
+
+def read_npz(path: Path, mirrored: bool = False) -> Dataset:
+    """x_train and y_train, train_images and train_labels, or images and labels; tests likewise.
+
+    Optional: `classes`, their names.
+    """
+    arrays = _arrays(path)
+    parts = {name: _part(arrays, pairs, path) for name, pairs in NAMES.items()}
+    train = parts["train"]
+    if train is None:
+        wanted = ", or ".join(" and ".join(pair) for pair in NAMES["train"])
+        raise ValueError(f"{path}: has {', '.join(arrays) or 'nothing'}; give {wanted}")
+    dataset = Dataset(path.stem, [], train, parts["test"], parts["validation"], mirrored=mirrored)
+    if CLASSES not in arrays:
+        return checked(numbered(dataset, path), path)
+    names = arrays[CLASSES]
+    if names.ndim != 1 or names.dtype.kind != "U" or len(set(names.tolist())) < len(names):
+        raise ValueError(f"{path}: {CLASSES} must be different names in one row")
+    dataset = Dataset(
+        path.stem, names.tolist(), train, parts["test"], parts["validation"], mirrored=mirrored
+    )
+    return checked(dataset, path)
+
+
+def _arrays(path: Path) -> dict[str, Array]:
+    wanted = {name for pairs in NAMES.values() for pair in pairs for name in pair} | {CLASSES}
+    found: dict[str, Array] = {}
+    try:
+        with zipfile.ZipFile(path) as archive:
+            listed = [
+                each for each in archive.infolist() if each.filename.removesuffix(".npy") in wanted
+            ]
+            total = sum(each.file_size for each in listed)
+            if total > MOST_BYTES:
+                raise ValueError(f"opens to {total:,} bytes; {MOST_BYTES:,} at most")
+            for each in listed:
+                with archive.open(each) as file:
+                    name = each.filename.removesuffix(".npy")
+                    found[name] = _array(file, each.file_size, name)
+    except (OSError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
+        raise ValueError(f"{path}: cannot be read ({error})") from None
+    except (ValueError, RuntimeError) as error:
+        raise ValueError(f"{path}: {error}") from None
+    return found
+
+
+def _array(file: IO[bytes], size: int, name: str) -> Array:
+    """numpy's own reader reserves what the header asks for; this one looks at the size first."""
+    version = np.lib.format.read_magic(file)
+    if version not in ((1, 0), (2, 0)):
+        raise ValueError(f"{name}: an array of version {version}; 1.0 and 2.0 are read")
+    if version == (1, 0):
+        shape, by_columns, kind = np.lib.format.read_array_header_1_0(file)
+    else:
+        shape, by_columns, kind = np.lib.format.read_array_header_2_0(file)
+    if kind.hasobject or kind.kind not in "uifbU":
+        raise ValueError(f"{name}: an array of {kind}; give numbers (nothing is unpickled)")
+    count = math.prod(shape)
+    if count * kind.itemsize != size - file.tell():
+        raise ValueError(f"{name}: its header says {shape} of {kind}, and the file is not as long")
+    content = file.read()
+    return np.frombuffer(content, kind, count).reshape(shape, order="F" if by_columns else "C")
+
+
+def _part(
+    arrays: dict[str, Array], pairs: tuple[tuple[str, str], ...], path: Path
+) -> Images | None:
+    for images, labels in pairs:
+        if (images in arrays) != (labels in arrays):
+            missing = labels if images in arrays else images
+            raise ValueError(f"{path}: has {images if images in arrays else labels}, no {missing}")
+        if images in arrays:
+            return Images(
+                _pixels(arrays[images], f"{path}: {images}"),
+                _labels(arrays[labels], len(arrays[images]), f"{path}: {labels}"),
+            )
+    return None
+
+
+def _pixels(array: Array, where: str) -> Tensor:
+    """(N, C, height, width) uint8"""
+    if array.dtype.kind == "f":
+        if not np.isfinite(array).all() or (array.size and (array.min() < 0 or array.max() > 1)):
+            raise ValueError(f"{where}: numbers beyond 0 to 1; give bytes, or shares from 0 to 1")
+        array = np.round(array * 255).astype(np.uint8)
+    if array.dtype != np.uint8:
+        raise ValueError(f"{where}: of {array.dtype}; give uint8, or floats from 0 to 1")
+    pixels = torch.from_numpy(np.array(array))
+    if pixels.dim() == 3:
+        return pixels[:, None]
+    if pixels.dim() == 4 and pixels.shape[-1] in (1, 3):
+        return pixels.permute(0, 3, 1, 2).contiguous()
+    if pixels.dim() == 4 and pixels.shape[1] in (1, 3):
+        return pixels
+    raise ValueError(f"{where}: of shape {tuple(array.shape)}; give (N, height, width [, 1 or 3])")
+
+
+def _labels(array: Array, count: int, where: str) -> Tensor:
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1 or array.dtype.kind not in "ui":
+        raise ValueError(f"{where}: {array.dtype} of shape {array.shape}; give one whole number "
+                         "for each image")  # fmt: skip
+    if len(array) != count:
+        raise ValueError(f"{where}: {len(array)} labels for {count} images")
+    if len(array) and (int(array.min()) < 0 or int(array.max()) >= 2**31):
+        wrong = int(array.min()) if int(array.min()) < 0 else int(array.max())
+        raise ValueError(f"{where}: label {wrong} is out of range; give numbers from 0 on")
+    return torch.from_numpy(array.astype(np.int64))

@@ -1,0 +1,66 @@
+"""Any of the sources that attnlab reads, told apart by what a file or folder holds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from attnlab.tasks.vision.cifar import is_cifar_folder, is_sheet_folder, read_cifar, read_sheets
+from attnlab.tasks.vision.folders import is_image_folder, read_folders
+from attnlab.tasks.vision.idx import fashion_folder, is_idx_folder, read_idx_folder
+from attnlab.tasks.vision.images import Dataset
+from attnlab.tasks.vision.npz import read_npz
+
+DIGITS, FASHION = "digits", "fashion"
+# E. Alpaydin and C. Kaynak, Optical Recognition of Handwritten Digits, UCI 1998 (CC BY 4.0): the
+# 1,797 of its test set as scikit-learn has them, counts from 0 to 16 here from 0 to 255
+SHIPPED = Path(__file__).parent / "digits.npz"
+KINDS = (
+    "an .npz file, idx files, CIFAR batches, PNG sheets with labels, or a folder of images for "
+    "each class"
+)
+
+
+def open_data(source: str | Path | None = None, image_size: int | None = None) -> Dataset:
+    """By name (digits, which come with attnlab, or fashion), or a file or folder.
+
+    `image_size`: what images of a folder are resized to; other sources have a size of their own.
+    """
+    source = DIGITS if source is None else source
+    if source == DIGITS:
+        dataset = replace(read_npz(SHIPPED), name=DIGITS)
+    elif source == FASHION:
+        dataset = replace(read_idx_folder(fashion_folder()), name=FASHION)
+    else:
+        path = Path(source)
+        kinds = (is_idx_folder, is_cifar_folder, is_sheet_folder)
+        if path.is_dir() and not any(kind(path) for kind in kinds):
+            return _images(path, image_size)
+        dataset = _other(path)
+    if image_size is not None and dataset.train.size != image_size:
+        raise ValueError(
+            f"{source}: images of {dataset.train.size} pixels; --image-size is for folders of "
+            "images"
+        )
+    return dataset
+
+
+def _images(path: Path, size: int | None) -> Dataset:
+    if not is_image_folder(path):
+        raise ValueError(f"{path}: no images here that attnlab reads; give {KINDS}")
+    if size is not None and not 4 <= size <= 1024:
+        raise ValueError(f"--image-size {size}; give from 4 to 1,024 pixels")
+    return read_folders(path, size)
+
+
+def _other(path: Path) -> Dataset:
+    if not path.exists():
+        raise ValueError(f"{path}: is not there; give digits, fashion, {KINDS}")
+    if path.is_file():
+        if path.suffix == ".npz":
+            return read_npz(path)
+        packed = path.suffix in (".gz", ".tgz", ".zip", ".tar")
+        raise ValueError(f"{path}: {'unpack it first' if packed else f'give {KINDS}'}")
+    if is_idx_folder(path):
+        return read_idx_folder(path)
+    return read_cifar(path) if is_cifar_folder(path) else read_sheets(path)

