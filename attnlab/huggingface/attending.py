@@ -18,6 +18,7 @@ from attnlab.huggingface.places import is_cross
 from attnlab.huggingface.rolling import Rolled
 from attnlab.mask import Mask
 from attnlab.mechanism import Mechanism, blank, repeat_heads
+from attnlab.mechanisms.blocks import Reach
 from attnlab.mechanisms.groups import members_of, name_of
 from attnlab.mechanisms.softmax import Softmax, attend
 from attnlab.mechanisms.window import Window
@@ -94,9 +95,8 @@ class Ready:
         assert isinstance(member, Softmax | Window)
         if isinstance(member, Window):
             at = self.meaning.mask.positions(self.q.shape[2], self.q.device)[0, :, None]
-            allowed = allowed & member.near(
-                False, at, torch.arange(self.k.shape[2], device=self.q.device)
-            )
+            key_at = torch.arange(self.k.shape[2], device=self.q.device)
+            allowed = allowed & Reach(False, member.window).allows(at, key_at)
         keys = allowed.flatten(1, 2).any(1)  # (B, S)
         dropout = member.dropout if member.training and dropped else 0.0
         k, v = blank(self.k, keys), blank(self.v, keys)
