@@ -54,6 +54,11 @@ app.command(
     help="Learn facts from a corpus, answer questions, and know what is known.",
 )
 app.command(
+    "attnlab.cli.summary:app",
+    name="summary",
+    help="Summaries: train, evaluate, write, compare.",
+)
+app.command(
     "attnlab.cli.look:look",
     name="look",
     help="See what a model attends to: one page that works offline.",
