@@ -16,11 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnlab.claims import CLAIMS, Evidence, Figure, Result, Trial, Verdict, run, run_one, running
-from attnlab.claims.base import Bars, Claim, Plot, Size, exponent, over, share, student
+from attnlab.claims.base import Bars, Claim, Plot, Size, exponent, over, share
 from attnlab.claims.judges import Above, Below, Between, OnlyWhen, exact
 from attnlab.claims.ledger import ledger
 from attnlab.claims.markdown import markdown
 from attnlab.claims.registry import chosen
+from attnlab.intervals import student
 from tests.commands import run as run_command
 
 NUMBERS = st.floats(-1e6, 1e6)

@@ -21,7 +21,7 @@ PACKAGE = ROOT / "attnlab"
 
 # DESIGN.md's rooms from the ground up: a room imports from its own floor's file or from below.
 FLOORS = [
-    {"charts", "files"},
+    {"charts", "files", "intervals"},
     {"mask", "page", "state", "tokens"},
     {"checks"},
     {"mechanism"},

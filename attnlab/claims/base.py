@@ -29,6 +29,7 @@ from typing import Literal, Protocol, TypeVar
 import torch
 
 from attnlab.charts import Mark, Series
+from attnlab.intervals import mean_interval, student
 
 T = TypeVar("T")
 
@@ -235,8 +236,7 @@ def over(values: Sequence[float]) -> Figure:
     mean = statistics.fmean(values)
     if len(values) < 2:
         return Figure(mean)
-    half = student(len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
-    return Figure(mean, mean - half, mean + half)
+    return Figure(mean, *mean_interval(values))
 
 
 def share(hits: int, of: int) -> Figure:
@@ -259,15 +259,3 @@ def exponent(points: Sequence[tuple[float, float]]) -> Figure:
     spread = sum((a - statistics.fmean(x)) ** 2 for a in x)
     half = student(len(points) - 2) * math.sqrt(left / (len(points) - 2) / spread)
     return Figure(slope, slope - half, slope + half)
-
-
-def student(freedom: int) -> float:
-    """The 97.5% quantile of Student's t: a table, then the Cornish-Fisher expansion."""
-    exact = {1: 12.7062, 2: 4.3027, 3: 3.1824, 4: 2.7764, 5: 2.5706, 6: 2.4469, 7: 2.3646}
-    if freedom in exact:
-        return exact[freedom]
-    z = 1.959964
-    g1 = (z**3 + z) / 4
-    g2 = (5 * z**5 + 16 * z**3 + 3 * z) / 96
-    g3 = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
-    return z + g1 / freedom + g2 / freedom**2 + g3 / freedom**3

@@ -39,6 +39,9 @@ Overwrite = Annotated[bool, Parameter(negative="", help="Begin --out anew.")]
 ModelOptions: Any = options_of(SummaryModel)
 TrainingOptions: Any = options_of(Settings, unset=True)
 WayOptions: Any = options_of(Way)
+ComparedOptions: Any = options_of(
+    SummaryModel, without=("attention", "decoder_attention", "cross_attention")
+)
 
 
 def train(
@@ -225,3 +228,65 @@ def masks(
     if out is not None:
         write_text(out, drawing.as_picture(found))
         print(out)
+
+
+def compare(
+    *,
+    attention: Annotated[
+        list[str] | None,
+        Parameter(
+            help="Default: softmax favor. The first is compared with.", consume_multiple=True
+        ),
+    ] = None,
+    budget: Annotated[float, Parameter(help="Minutes of training for each run.")] = 5.0,
+    data: Data = "docstrings",
+    text_column: TextColumn = "text",
+    summary_column: SummaryColumn = "summary",
+    group_column: GroupColumn = None,
+    where: Annotated[str, Parameter(help="The mechanism stands in: encoder or all.")] = "encoder",
+    features: Annotated[
+        list[int] | None,
+        Parameter(help="Try mechanisms that take features with each.", consume_multiple=True),
+    ] = None,
+    rates: Annotated[
+        list[float] | None,
+        Parameter(help="Try each times the usual learning rates.", consume_multiple=True),
+    ] = None,
+    seeds: Annotated[int, Parameter(help="Runs of each setting.")] = 2,
+    limit: Annotated[int | None, Parameter(help="Take only so many pairs.")] = None,
+    out: Annotated[Path, Parameter(help="Folder of all runs and figures.")] = Path(
+        "runs/summaries-compared"
+    ),
+    overwrite: Overwrite = False,
+    model: Any = ComparedOptions(),  # noqa: B008
+) -> None:
+    """Train mechanisms with the same budget: does a Performer match softmax? A table and a page."""
+    from rich.console import Console
+
+    from attnlab.files import write_json
+    from attnlab.page import write_page
+    from attnlab.tasks.summary import compare as comparing
+    from attnlab.tasks.summary.compare_page import comparison_page, print_comparison
+
+    report = comparing.compare(
+        attention or ["softmax", "favor"],
+        budget=budget,
+        out=out,
+        data=data,
+        columns=Columns(text_column, summary_column, group_column),
+        where=where,
+        features=features or (),
+        rates=rates or (1.0,),
+        seeds=seeds,
+        limit=limit,
+        model=SummaryModel(**given(model)),
+        overwrite=overwrite,
+    )
+    write_json(out / "compare.json", report)
+    write_page(out / "compare.html", comparison_page(report), overwrite=True)
+    print_comparison(report, Console())
+    print(f"{out / 'compare.json'}\n{out / 'compare.html'}")
+
+
+compare.__annotations__["model"] = Annotated[ComparedOptions, Parameter(name="*")]
+app.command(compare)
