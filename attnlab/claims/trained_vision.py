@@ -100,16 +100,3 @@ unrun(
     reference="Dosovitskiy et al. 2020, An image is worth 16x16 words, arXiv 2010.11929",
     reason="needs attnlab's vision task, which is not there yet",
 )
-unrun(
-    "performer-matches",
-    topic="trained",
-    source="paper",
-    statement="a Performer trains to about the same loss as softmax attention, over several "
-    "settings",
-    why="""FAVOR+ estimates exp(q.k) by positive random features, so a Performer approximates
-    softmax attention; trained from the start it need not approximate anything, it only must
-    learn. But a state of m features cannot hold more than about m pairs, so tasks that look things
-    up should show a gap. To be measured: the loss of both over mechanisms, features and seeds.""",
-    reference="Choromanski et al. 2020, Rethinking attention with Performers, arXiv 2009.14794",
-    reason="needs attnlab's summary task, which is not there yet",
-)
