@@ -43,6 +43,9 @@ def slowly(model: Seq2Seq, source: list[int], target: list[int]) -> Tensor:
     assert copy is not None
     memory = model.encoder(torch.tensor([source]))
     x = model.decoder(torch.tensor([target]), None, memory)
+    keys = [copy.key.here(memory[0, 0])]
+    for s in range(1, len(source)):
+        keys.append(copy.key.here(memory[0, s]) + copy.key.before(memory[0, s - 1]))
     rows = []
     for t in range(len(target)):
         gate = torch.sigmoid(x[0, t] @ copy.gate.weight[0] + copy.gate.bias[0])
@@ -50,7 +53,7 @@ def slowly(model: Seq2Seq, source: list[int], target: list[int]) -> Tensor:
         D = copy.head_dim
         for h in range(copy.heads):
             q = copy.query(x[0, t])[h * D : (h + 1) * D]
-            k = copy.key(memory[0])[:, h * D : (h + 1) * D]
+            k = torch.stack(keys)[:, h * D : (h + 1) * D]
             spread = copy.mechanism.weights(
                 q.view(1, 1, 1, D).expand(1, copy.heads, 1, D),
                 k[None, None].expand(1, copy.heads, -1, D),
@@ -106,7 +109,11 @@ def test_gradients_by_differences() -> None:
     source, target = torch.tensor([[3, 5, 3, 7]]), torch.tensor([[END, 4]])
     labels = torch.tensor([[3, 8]])  # one stands in the source, one does not
     assert model.copy is not None
-    for parameter in (model.copy.query.weight, model.copy.key.weight, model.copy.gate.weight):
+    for parameter in (
+        model.copy.query.weight,
+        model.copy.key.before.weight,
+        model.copy.gate.weight,
+    ):
 
         def loss(value: Tensor, at: Any = parameter) -> Tensor:
             kept = at.data

@@ -2,8 +2,9 @@
 
     p(w) = g softmax(logits)(w) + (1 - g) (sum of the weights on source tokens that are w)
 
-The weights are those of a cross-attention of its own, the mean over its heads; the gate g is
-learned. A mechanism whose weights can be negative makes no probabilities, so it is refused.
+The weights are those of a cross-attention of its own, the mean over its heads, whose keys see the
+token before too; the gate g is learned. A mechanism whose weights can be negative makes no
+probabilities, so it is refused.
 
 Letters: B batch, S source tokens, T target tokens, W width, H heads, D head size, V vocabulary,
 n targets.
@@ -47,6 +48,23 @@ class CopyingState:
         return CopyingState(self.decoder.select(rows), self.memory.select(rows))
 
 
+class CopyKeys(nn.Module):
+    """Each source token together with the one before it.
+
+    After a part of a word was copied, its next part is then found by what stands before it; that
+    would else take layers to learn.
+    """
+
+    def __init__(self, memory_width: int, width: int) -> None:
+        super().__init__()
+        self.here = nn.Linear(memory_width, width, bias=False)
+        self.before = nn.Linear(memory_width, width, bias=False)
+
+    def forward(self, memory: Tensor) -> Tensor:
+        """(B, S, memory width) -> (B, S, W)"""
+        return self.here(memory) + F.pad(self.before(memory[:, :-1]), (0, 0, 1, 0))
+
+
 class CopyHead(nn.Module):
     """Where to copy from, and whether to."""
 
@@ -65,7 +83,7 @@ class CopyHead(nn.Module):
                 "no probabilities; use cross-attention softmax, favor, elu or relu, or no copy head"
             )
         self.query = nn.Linear(width, width, bias=False)
-        self.key = nn.Linear(memory_width, width, bias=False)
+        self.key = CopyKeys(memory_width, width)
         self.gate = nn.Linear(width, 1)
 
     def absorb(self, memory: Tensor, source: Tensor, keys: Tensor | None) -> CopyMemory:

@@ -112,11 +112,13 @@ def _json_rows(text: str) -> Iterator[tuple[int, dict[str, Any] | str]]:
 def _table_rows(
     path: Path, text: str, kind: str, columns: Columns
 ) -> Iterator[tuple[int, dict[str, Any] | str]]:
-    quoting = csv.QUOTE_MINIMAL if kind == ".csv" else csv.QUOTE_NONE
     before = csv.field_size_limit(LONGEST_FIELD)
     try:
-        delimiter = "," if kind == ".csv" else "\t"
-        reader = csv.reader(StringIO(text, newline=""), delimiter=delimiter, quoting=quoting)
+        stream = StringIO(text, newline="")
+        if kind == ".csv":
+            reader = csv.reader(stream)
+        else:
+            reader = csv.reader(stream, delimiter="\t", quoting=csv.QUOTE_NONE)
         header = [name.strip() for name in next(reader, [])]
         _check_header(path, header, columns)
         last = reader.line_num
