@@ -12,6 +12,7 @@ from torch import Tensor
 
 from attnlab.claims import CLAIMS, Result, Trial, run_one, trained, trained_words
 from attnlab.claims import trained_knowledge as knowledge
+from attnlab.claims import trained_summary as summary
 from attnlab.claims import trained_vision as vision
 from attnlab.claims.base import Plot
 from attnlab.claims.models import PLACES, Read, needs
@@ -67,7 +68,24 @@ def test_a_missing_model_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "no-such-model" in found.verdict.condition
 
 
-@pytest.mark.parametrize("name", ["convnet-small-data", "performer-matches"])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_performer_matches_if_it_has_features(seed: int) -> None:
+    found = result("performer-matches", seed)
+    assert found.trusted
+    assert found.verdict.outcome in ("holds", "holds only when")
+    if found.verdict.condition:
+        assert "at least 64" in found.verdict.condition
+
+
+def test_texts_to_summarise_hold_their_words_once() -> None:
+    for pair in summary.texts(40, 3):
+        words, (kind, _, field) = pair.text.split(), pair.summary.split()
+        assert words.count(kind) == words.count(field) == 1
+        assert words.index(field) == words.index(kind) + 2
+    assert summary.texts(5, 3) == summary.texts(5, 3) != summary.texts(5, 4)
+
+
+@pytest.mark.parametrize("name", ["convnet-small-data"])
 def test_what_waits_for_a_task_says_so(name: str) -> None:
     found = run_one(CLAIMS[name], 0, "small")
     assert found.verdict.outcome == "not run"

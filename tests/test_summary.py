@@ -15,7 +15,7 @@ import torch
 from attnlab.generate import generate
 from attnlab.models import Seq2Seq
 from attnlab.tasks.summary import compare as comparing
-from attnlab.tasks.summary import docstrings, masks, recipe
+from attnlab.tasks.summary import masks, recipe
 from attnlab.tasks.summary.compare_page import comparison_page, sentences
 from attnlab.tasks.summary.pairs import Columns, Pair
 from attnlab.tasks.summary.presets import SummaryModel
@@ -154,17 +154,9 @@ def test_a_run_goes_on(tmp_path: Path) -> None:
         recipe.train(changed, out=tmp_path / "b", **settings)
 
 
-def test_docstrings_end_to_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The default source, of the standard library's email and json alone."""
-    roots = docstrings.roots()
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(
-        docstrings, "roots", lambda: {"email": roots[docstrings.STANDARD] / "email",
-                                      "logging": roots[docstrings.STANDARD] / "logging",
-                                      "json": roots[docstrings.STANDARD] / "json"},
-    )  # fmt: skip
+@pytest.mark.usefixtures("few_docstrings")
+def test_docstrings_end_to_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The default source."""
     tiny = "--steps 3 --batch-tokens 512 --width 32 --vocabulary 500 --text-tokens 32 "
     code, out, err = run(f"summary train {tiny} --held-out 0.1 --out {tmp_path}/run", capsys)
     assert code == 0, err
