@@ -68,13 +68,8 @@ def test_a_missing_model_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "no-such-model" in found.verdict.condition
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-def test_a_performer_matches_if_it_has_features(seed: int) -> None:
-    found = result("performer-matches", seed)
-    assert found.trusted
-    assert found.verdict.outcome in ("holds", "holds only when")
-    if found.verdict.condition:
-        assert "at least 64" in found.verdict.condition
+def test_a_performer_matches() -> None:
+    check("performer-matches", 0)
 
 
 def test_texts_to_summarise_hold_their_words_once() -> None:
