@@ -96,8 +96,9 @@ def test_labels_alone_equal_the_whole_table(lengths: list[int], T: int, seed: in
     by_table = whole[counted].gather(1, labels[counted][:, None])[:, 0]
     found = model(source, target, keys, labels=labels)
     assert torch.allclose(found[:, 0], by_table, atol=1e-10)
-    parameters = list(model.copy.parameters()) if model.copy else []  # the head's own, and below
-    parameters += [model.encoder.embedding.weight, model.head.weight]
+    assert model.copy is not None
+    below = [model.encoder.embedding.weight, model.head.weight]
+    parameters = [*model.copy.parameters(), *below]
     one = torch.autograd.grad(by_table.sum(), parameters, retain_graph=True)
     other = torch.autograd.grad(found[:, 0].sum(), parameters)
     for a, b in zip(one, other, strict=True):

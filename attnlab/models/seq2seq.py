@@ -94,15 +94,17 @@ class Seq2Seq(Model):
         """
         memory = self.encoder(source, source_keys)  # (B, S, W)
         x = self.decoder(target, target_keys, memory, source_keys)  # (B, T, W)
-        copying = None if self.copy is None else self.copy.absorb(memory, source, source_keys)
+        copy = self.copy
         if labels is None:
             logits = self.head(x)
-            return logits if copying is None else self.copy.mixed(x, logits, copying)
+            if copy is None:
+                return logits
+            return copy.mixed(x, logits, copy.absorb(memory, source, source_keys))
         logits = self.head(x[labels >= 0])  # (n, V)
         total = logits.logsumexp(1)  # (n,)
         chosen = logits.gather(1, labels[labels >= 0][:, None])[:, 0] - total  # (n,)
-        if copying is not None:
-            chosen = self.copy.mixed_at(x, chosen, copying, labels)
+        if copy is not None:
+            chosen = copy.mixed_at(x, chosen, copy.absorb(memory, source, source_keys), labels)
         return torch.stack([chosen, logits.mean(1) - total], dim=1)
 
     def prefill(
