@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from attnlab.tasks.knowledge.world import World, WorldConfig, make_world
+from attnlab.tasks.summary import docstrings
 from tests.course_files import write_files
 from tests.knowledge_runs import make_runs
 
@@ -45,6 +46,15 @@ def course_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of one's own with files like the course's."""
     monkeypatch.chdir(tmp_path)
     return write_files(tmp_path)
+
+
+@pytest.fixture
+def few_docstrings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three packages of the standard library: all docstrings would take a minute to parse."""
+    library = docstrings.roots()[docstrings.STANDARD]
+    few = {name: library / name for name in ("email", "json", "logging")}
+    monkeypatch.setattr(docstrings, "roots", lambda: few)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
 @pytest.fixture(scope="session")

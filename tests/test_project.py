@@ -187,6 +187,7 @@ def documents() -> list[str]:
     return ["README.md", *(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))]
 
 
+@pytest.mark.usefixtures("few_docstrings")
 @pytest.mark.parametrize("path", documents())
 def test_python_blocks_run(path: str, capsys: pytest.CaptureFixture[str]) -> None:
     for block in blocks("python", path):
@@ -196,6 +197,7 @@ def test_python_blocks_run(path: str, capsys: pytest.CaptureFixture[str]) -> Non
     assert "Traceback" not in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("few_docstrings")
 @pytest.mark.parametrize("path", documents())
 def test_commands_run(
     path: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

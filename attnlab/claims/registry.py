@@ -19,6 +19,7 @@ FILES = (
     *("efficient", "efficient_linformer", "efficient_bigbird"),
     *("efficient_synthesizer", "efficient_sequence", "efficient_distance"),
     *("trained", "trained_heads", "trained_words", "trained_knowledge", "trained_vision"),
+    *("trained_summary",),
     *("own",),
 )
 for _file in FILES:

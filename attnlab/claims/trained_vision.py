@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from attnlab.charts import Series
-from attnlab.claims.base import Evidence, Figure, Plot, Trial, claim, over, unrun
+from attnlab.claims.base import Evidence, Figure, Plot, Trial, claim, over
 from attnlab.claims.images import LESSONS, accuracy, digits, everything, make
 from attnlab.claims.judges import Above, exact
 from attnlab.models import ViT, ViTConfig
@@ -135,18 +135,3 @@ def convnet_small_data(trial: Trial) -> Evidence:
             "seeds": len(seeds),
         },
     )
-
-
-unrun(
-    "performer-matches",
-    topic="trained",
-    source="paper",
-    statement="a Performer trains to about the same loss as softmax attention, over several "
-    "settings",
-    why="""FAVOR+ estimates exp(q.k) by positive random features, so a Performer approximates
-    softmax attention; trained from the start it need not approximate anything, it only must
-    learn. But a state of m features cannot hold more than about m pairs, so tasks that look things
-    up should show a gap. To be measured: the loss of both over mechanisms, features and seeds.""",
-    reference="Choromanski et al. 2020, Rethinking attention with Performers, arXiv 2009.14794",
-    reason="needs attnlab's summary task, which is not there yet",
-)

@@ -59,6 +59,11 @@ app.command(
     help="Images: train a ViT or a ConvNet, evaluate, classify, compare.",
 )
 app.command(
+    "attnlab.cli.summary:app",
+    name="summary",
+    help="Summaries: train, evaluate, write, compare.",
+)
+app.command(
     "attnlab.cli.look:look",
     name="look",
     help="See what a model attends to: one page that works offline.",

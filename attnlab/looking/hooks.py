@@ -23,6 +23,7 @@ from attnlab.looking.pasts import Memory, Past, follow_states, past_of, remember
 from attnlab.mask import Mask
 from attnlab.mechanism import Mechanism, blank
 from attnlab.mechanisms.groups import HeadGroups, members_of, name_of, scale_of
+from attnlab.models.copying import CopyHead
 from attnlab.models.stack import Stack
 from attnlab.state import State
 
@@ -55,7 +56,7 @@ def places_of(model: nn.Module) -> dict[Mechanism, Place]:
         module.cross.mechanism
         for module in model.modules()
         if isinstance(module, Block) and module.cross is not None
-    }
+    } | {module.mechanism for module in model.modules() if isinstance(module, CopyHead)}
     return {
         module: Place(
             name.removesuffix("mechanism").removesuffix(".") or module.name,

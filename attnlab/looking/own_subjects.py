@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from collections.abc import Sequence as Sequenced
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -19,10 +22,13 @@ from attnlab.looking.subjects import (
     shown_name,
 )
 from attnlab.looking.words import encoded, readable, words_of
+from attnlab.mask import Mask
 from attnlab.models import Decoder, Encoder, Model, Seq2Seq, ViT, create, load
 from attnlab.pictures import middle_square, open_picture, to_channels
 from attnlab.tasks.knowledge.rows import Wording
 from attnlab.tasks.knowledge.task import KnowledgeTask
+from attnlab.tasks.summary.task import SummaryTask
+from attnlab.tasks.summary.wording import Wording as SummaryWording
 from attnlab.tokens import (
     FILE_NAME,
     MASK_SYMBOL,
@@ -96,7 +102,8 @@ class OwnSubject(Subject):
         if isinstance(model, ViT):
             return Said(model(inputs["images"])[0], "classes")
         if isinstance(model, Seq2Seq):
-            return Said(model(inputs["source"], inputs["target"])[0], "next")
+            with shown_copying(model):
+                return Said(model(inputs["source"], inputs["target"])[0], "next")
         return Said(model(inputs["ids"])[0], "next")
 
     def token(self, index: int) -> str:
@@ -146,7 +153,7 @@ class OwnSubject(Subject):
         end = self.tokenizer.end
         self.check_length(ids, model.encoder.max_length)
         if wish.pair is not None:
-            target = [end, *self.tokenizer.encode(wish.pair)]
+            target = [end, *self._summary(wish.pair)]
         else:
             count = self.count_to_write(wish, 1, model.max_length)
             context = at_home(model, {"source": torch.tensor([ids])})
@@ -159,6 +166,9 @@ class OwnSubject(Subject):
         ]
         inputs = {"source": torch.tensor([ids]), "target": torch.tensor([target])}
         return Prepared(inputs, sequences, 1, tuple(target), self._unknown(wish))
+
+    def _summary(self, text: str) -> list[int]:
+        return self.tokenizer.encode(text)
 
     def _sequence(
         self, name: str, ids: list[int], segments: list[int] | None, prompt: int | None
@@ -180,6 +190,71 @@ class OwnSubject(Subject):
         return Prepared({"images": images}, [patches(picture, ["class"] * model.first)])
 
 
+class SummarySubject(OwnSubject):
+    """A summary run: it reads a text as in training, cut where it is too long."""
+
+    def __init__(self, model: Model, wording: SummaryWording, label: str) -> None:
+        super().__init__(model, wording.tokenizer, label, asked=False)
+        self.wording = wording
+        self.written: list[int] | None = None
+        """The ids of a summary that was written already; else the second text's."""
+
+    def prepare(self, wish: Wish) -> Prepared:
+        prepared = super().prepare(wish)
+        cut = self.wording.source(wish.text or "")[1]
+        if cut:
+            prepared.notes.append(f"{self.label}: the last {cut} tokens of the text were cut off.")
+        return prepared
+
+    def untrained(self, seed: int) -> OwnSubject:
+        fresh = super().untrained(seed)
+        return SummarySubject(fresh.model, self.wording, fresh.label)
+
+    def _encode(self, text: str) -> list[int]:
+        ids = self.wording.source(text)[0]
+        self.check_length(ids, None)
+        return ids
+
+    def _summary(self, text: str) -> list[int]:
+        return self.wording.summary(text)[:-1] if self.written is None else self.written
+
+
+@contextmanager
+def shown_copying(model: Seq2Seq) -> Iterator[None]:
+    """Where a model copies from is heard like any cross-attention, as the layer `copy`.
+
+    The copy head asks its mechanism for weights alone, which nobody hears; here it is run too.
+    """
+    copy = model.copy
+    if copy is None:
+        yield
+        return
+    found: dict[str, torch.Tensor] = {}
+
+    def keep(name: str) -> Any:
+        def hook(_: Any, __: Any, out: torch.Tensor) -> None:
+            found[name] = copy.split(out)
+
+        return hook
+
+    handles = [getattr(copy, name).register_forward_hook(keep(name)) for name in ("query", "key")]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+    copy.mechanism(found["query"], found["key"], found["key"], Mask())
+
+
+def explained(folder: str | Path, summary: list[int]) -> SummarySubject:
+    """A summary run that wrote these ids, to be looked at: where each word came from."""
+    subject = open_own(Path(folder))
+    if not isinstance(subject, SummarySubject):
+        raise ValueError(f"{folder}: not a summary run; look at it with attnlab look")
+    subject.written = summary
+    return subject
+
+
 def open_own(folder: Path) -> OwnSubject:
     """A run folder, or one that `save_pretrained` wrote."""
     config_is_run = _is_run(folder)
@@ -187,6 +262,9 @@ def open_own(folder: Path) -> OwnSubject:
     tokens = load_tokenizer(folder) if (folder / FILE_NAME).exists() else None
     task = Run(folder).config()["task"] if config_is_run else {}
     asked = task.get("name") == KnowledgeTask.name and task.get("stage") != "pretrain"
+    if task.get("name") == SummaryTask.name and tokens is not None:
+        wording = SummaryWording(tokens, task["text_tokens"], task["summary_tokens"])
+        return SummarySubject(model, wording, shown_name(folder))
     classes = [str(each) for each in task.get("classes", [])]
     return OwnSubject(model, tokens, shown_name(folder), asked, classes)
 

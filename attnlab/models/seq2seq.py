@@ -1,6 +1,6 @@
 """An encoder-decoder: reads one text, writes another.
 
-Letters: B batch, S source tokens, T target tokens, W width, V vocabulary.
+Letters: B batch, S source tokens, T target tokens, W width, V vocabulary, n targets.
 """
 
 from __future__ import annotations
@@ -8,10 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
+import torch
 from torch import Tensor, nn
 
 from attnlab.layers import initialise
 from attnlab.models.base import Model
+from attnlab.models.copying import CopyHead, CopyingState
 from attnlab.models.stack import DecodingState, Stack, StackConfig
 
 
@@ -21,6 +23,7 @@ class Seq2SeqConfig:
     decoder: Annotated[StackConfig, "the writer"]
     cross_attention: Annotated[str, "mechanism by which the writer reads the source"] = "softmax"
     share: Annotated[bool, "reader and writer share one embedding"] = False
+    copy: Annotated[bool, "the writer may copy source tokens (a pointer-generator)"] = False
 
     nested: ClassVar[dict[str, type[Any]]] = {"encoder": StackConfig, "decoder": StackConfig}
 
@@ -30,6 +33,11 @@ class Seq2SeqConfig:
             raise ValueError(
                 f"share: the encoder has vocabulary {one.vocabulary} and width {one.width}, the "
                 f"decoder {other.vocabulary} and {other.width}; a shared embedding needs them equal"
+            )
+        if self.copy and one.vocabulary != other.vocabulary:
+            raise ValueError(
+                f"copy: the encoder has vocabulary {one.vocabulary}, the decoder "
+                f"{other.vocabulary}; what is copied must mean the same, so they must be equal"
             )
 
 
@@ -50,6 +58,15 @@ class Seq2Seq(Model):
             memory_length=config.encoder.context,
         )
         self.head = nn.Linear(config.decoder.width, config.decoder.vocabulary, bias=False)
+        self.copy: CopyHead | None = None
+        if config.copy:
+            self.copy = CopyHead(
+                config.decoder.width,
+                config.encoder.width,
+                config.decoder.heads,
+                config.cross_attention,
+                config.encoder.context,
+            )
         self.apply(initialise)
         if config.share:
             self.decoder.embedding.weight = self.encoder.embedding.weight
@@ -67,19 +84,52 @@ class Seq2Seq(Model):
         target: Tensor,
         source_keys: Tensor | None = None,
         target_keys: Tensor | None = None,
+        labels: Tensor | None = None,
     ) -> Tensor:
-        """source (B, S), target (B, T) -> logits (B, T, V) of the token after each target token."""
+        """source (B, S), target (B, T) -> logits (B, T, V) of the token after each target token.
+
+        With a copy head these are log-probabilities. With `labels` (B, T), of which n are not
+        negative, only what a loss needs is computed, (n, 2): the log-probability of each label,
+        and the mean log-probability of all tokens (of what is not copied), for smoothing.
+        """
         memory = self.encoder(source, source_keys)  # (B, S, W)
-        return self.head(self.decoder(target, target_keys, memory, source_keys))
+        x = self.decoder(target, target_keys, memory, source_keys)  # (B, T, W)
+        copy = self.copy
+        if labels is None:
+            logits = self.head(x)
+            if copy is None:
+                return logits
+            return copy.mixed(x, logits, copy.absorb(memory, source, source_keys))
+        logits = self.head(x[labels >= 0])  # (n, V)
+        total = logits.logsumexp(1)  # (n,)
+        chosen = logits.gather(1, labels[labels >= 0][:, None])[:, 0] - total  # (n,)
+        if copy is not None:
+            chosen = copy.mixed_at(x, chosen, copy.absorb(memory, source, source_keys), labels)
+        return torch.stack([chosen, logits.mean(1) - total], dim=1)
 
     def prefill(
         self, ids: Tensor, lengths: Tensor, source: Tensor, source_keys: Tensor | None = None
-    ) -> tuple[Tensor, DecodingState]:
+    ) -> tuple[Tensor, DecodingState | CopyingState]:
         """Read the source, then the first target tokens (B, T) -> logits (B, V), and a state."""
         memory = self.encoder(source, source_keys)
         x, state = self.decoder.prefill(ids, lengths, memory, source_keys)
-        return self.head(x), state
+        if self.copy is None:
+            return self.head(x), state
+        copying = CopyingState(state, self.copy.absorb(memory, source, source_keys))
+        return self._next(x, copying), copying
 
-    def step(self, ids: Tensor, state: DecodingState) -> tuple[Tensor, DecodingState]:
-        x, state = self.decoder.step(ids, state)
-        return self.head(x), state
+    def step(
+        self, ids: Tensor, state: DecodingState | CopyingState
+    ) -> tuple[Tensor, DecodingState | CopyingState]:
+        if isinstance(state, DecodingState):
+            x, state = self.decoder.step(ids, state)
+            return self.head(x), state
+        x, inner = self.decoder.step(ids, state.decoder)
+        copying = CopyingState(inner, state.memory)
+        return self._next(x, copying), copying
+
+    def _next(self, x: Tensor, state: CopyingState) -> Tensor:
+        """(B, W) -> log-probabilities (B, V)"""
+        assert self.copy is not None
+        x = x[:, None]  # (B, 1, W)
+        return self.copy.mixed(x, self.head(x), state.memory)[:, 0]

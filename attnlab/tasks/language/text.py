@@ -38,7 +38,7 @@ def documentation_text(
     documents: dict[str, None] = {}  # in the order found, each once
     gathered = 0
     for source in _sources():
-        for docstring in _docstrings(source):
+        for docstring in docstrings_of(source):
             if docstring in documents:
                 continue
             document = docstring[: limit - gathered]
@@ -59,7 +59,7 @@ def read_documents(paths: Sequence[str | Path]) -> list[str]:
         raise ValueError("no files given to read documents from")
     documents: list[str] = []
     for path in map(Path, paths):
-        text = _file_text(path)
+        text = file_text(path)
         if path.suffix.lower() == ".jsonl":
             documents += _json_lines(path, text)
         else:
@@ -82,7 +82,7 @@ def split_documents(
         raise ValueError("no documents to split")
     if len(documents) == 1:
         return _cut(documents[0], share)
-    places = {document: _place(document, seed) for document in documents}
+    places = {document: place_of(document, seed) for document in documents}
     distinct = sorted(places, key=lambda document: (places[document], document))
     if len(distinct) == 1:  # copies of one document can only part from each other
         return list(documents[:-1]), list(documents[-1:])
@@ -99,10 +99,10 @@ def _sources() -> Iterator[Path]:
     locations = sysconfig.get_paths()
     roots = dict.fromkeys(locations[name] for name in ("stdlib", "purelib", "platlib"))
     for root in map(Path, roots):
-        yield from _below(root)
+        yield from sources_below(root)
 
 
-def _below(folder: Path) -> Iterator[Path]:
+def sources_below(folder: Path) -> Iterator[Path]:
     try:
         with os.scandir(folder) as entries:
             found = sorted(entries, key=lambda entry: entry.name)
@@ -111,12 +111,12 @@ def _below(folder: Path) -> Iterator[Path]:
     for entry in found:
         # A link may lead back up, around and around.
         if entry.is_dir(follow_symlinks=False) and entry.name not in SKIPPED:
-            yield from _below(Path(entry.path))
+            yield from sources_below(Path(entry.path))
         elif entry.name.endswith(".py") and entry.is_file():
             yield Path(entry.path)
 
 
-def _docstrings(source: Path) -> Iterator[str]:
+def docstrings_of(source: Path) -> Iterator[str]:
     try:
         if source.stat().st_size > LARGEST_SOURCE:
             return
@@ -149,7 +149,7 @@ def _shuffled(documents: list[str], seed: int) -> list[str]:
     return documents
 
 
-def _file_text(path: Path) -> str:
+def file_text(path: Path) -> str:
     try:
         content = path.read_bytes()
     except FileNotFoundError:
@@ -189,7 +189,7 @@ def _json_lines(path: Path, text: str) -> Iterator[str]:
         yield document
 
 
-def _place(document: str, seed: int) -> float:
+def place_of(document: str, seed: int) -> float:
     """Where the document stands between 0 and 1, as if drawn at random."""
     content = f"{seed}:{document}".encode("utf-8", "surrogatepass")
     digest = hashlib.blake2b(content, digest_size=6).digest()  # 48 bits: exact in a float

@@ -1,0 +1,292 @@
+"""attnlab summary train | evaluate | write | masks | compare"""
+
+from __future__ import annotations
+
+import json as json_format
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import App, Parameter
+
+from attnlab.cli.options import given, options_of
+from attnlab.tasks.summary import recipe, scoring
+from attnlab.tasks.summary.pairs import Columns
+from attnlab.tasks.summary.presets import SummaryModel
+from attnlab.tasks.summary.sources import BUILT_IN
+from attnlab.tasks.summary.writing import Way, Written, check_texts, write_all
+from attnlab.training import Settings, speaks
+
+app = App(
+    name="summary",
+    help="Summaries: train an encoder-decoder, write several, see where each word came from.",
+    help_format="plaintext",
+)
+
+Data = Annotated[
+    str,
+    Parameter(help=f"{' or '.join(BUILT_IN)}, or a .jsonl, .csv or .tsv file of texts."),
+]
+TextColumn = Annotated[str, Parameter(help="Column of a file that holds the text.")]
+SummaryColumn = Annotated[str, Parameter(help="Column of a file that holds the summary.")]
+GroupColumn = Annotated[
+    str | None, Parameter(help="Column of what must not be parted by the split.")
+]
+RunFolder = Annotated[Path, Parameter(help="A run folder.")]
+Json = Annotated[bool, Parameter(negative="", help="Print JSON.")]
+Overwrite = Annotated[bool, Parameter(negative="", help="Begin --out anew.")]
+
+ModelOptions: Any = options_of(SummaryModel)
+TrainingOptions: Any = options_of(Settings, unset=True)
+WayOptions: Any = options_of(Way)
+ComparedOptions: Any = options_of(
+    SummaryModel, without=("attention", "decoder_attention", "cross_attention")
+)
+
+
+def train(
+    *,
+    data: Data = "docstrings",
+    text_column: TextColumn = "text",
+    summary_column: SummaryColumn = "summary",
+    group_column: GroupColumn = None,
+    held_out: Annotated[
+        float, Parameter(help="Share for validation, and as much for the test.")
+    ] = recipe.SHARE,
+    limit: Annotated[int | None, Parameter(help="Take only so many pairs.")] = None,
+    out: Annotated[Path, Parameter(help="The run folder.")] = Path("runs/summary"),
+    resume: Annotated[bool, Parameter(negative="", help="Go on with the run in --out.")] = False,
+    overwrite: Overwrite = False,
+    model: Any = ModelOptions(),  # noqa: B008 (a frozen value)
+    training: Any = TrainingOptions(),  # noqa: B008
+) -> None:
+    """Train an encoder-decoder on texts with summaries."""
+    metrics = recipe.train(
+        data,
+        out=out,
+        columns=Columns(text_column, summary_column, group_column),
+        held_out=held_out,
+        limit=limit,
+        model=SummaryModel(**given(model)),
+        training=given(training, unset=True),
+        resume=resume,
+        overwrite=overwrite,
+    )
+    if speaks():
+        facts = ", ".join(f"{name} {value:.4g}" for name, value in metrics.items())
+        print(f"{out}: trained; validation {facts}")
+
+
+def evaluate(
+    run: RunFolder,
+    /,
+    *,
+    data: Annotated[
+        str | None, Parameter(help="Another file; default: what the run held out.")
+    ] = None,
+    text_column: TextColumn = "text",
+    summary_column: SummaryColumn = "summary",
+    part: Annotated[str, Parameter(help="Of the run's own: test or validation.")] = "test",
+    limit: Annotated[int | None, Parameter(help="Only the first so many.")] = None,
+    predictions: Annotated[
+        Path | None, Parameter(help="Write the summaries there, one per line.")
+    ] = None,
+    overwrite: Annotated[
+        bool, Parameter(negative="", help="Replace the file of predictions.")
+    ] = False,
+    json: Json = False,
+    way: Any = WayOptions(),  # noqa: B008
+) -> None:
+    """ROUGE on held-out texts, beside the first words and the best words in order."""
+    from rich.console import Console
+
+    if predictions is not None and predictions.exists() and not overwrite:
+        raise ValueError(f"{predictions}: is there already; give --overwrite or another name")
+    found = scoring.evaluate(
+        run,
+        data,
+        Columns(text_column, summary_column),
+        part=part,
+        limit=limit,
+        way=Way(**given(way)),
+        quiet=json,
+    )
+    if predictions is not None:
+        scoring.write_predictions(predictions, found.written)
+    if json:
+        print(json_format.dumps({"run": str(run), **found.as_dict()}, indent=2))
+    else:
+        scoring.print_evaluation(found, Console())
+
+
+def write(
+    run: RunFolder,
+    files: Annotated[
+        list[Path] | None, Parameter(help="Each is one text; none: standard input.")
+    ] = None,
+    /,
+    *,
+    lines: Annotated[
+        bool, Parameter(negative="", help="Each line is a text, not each file.")
+    ] = False,
+    explain: Annotated[
+        Path | None, Parameter(help="A page of where each word of the first text's came from.")
+    ] = None,
+    overwrite: Annotated[bool, Parameter(negative="", help="Replace the page.")] = False,
+    json: Json = False,
+    way: Any = WayOptions(),  # noqa: B008
+) -> None:
+    """Summarise texts: one each, or several with their log-probabilities."""
+    from attnlab.page import check_page
+    from attnlab.tasks.summary.reading import read_texts
+
+    chosen = Way(**given(way))
+    if explain is not None:
+        check_page(explain, overwrite)
+    model, wording, _ = recipe.load_summary(run)
+    texts = read_texts(files or [], lines)
+    for note in check_texts(texts, wording):
+        print(note, file=sys.stderr)
+    found = write_all(model, wording, texts, chosen)
+    _print_written(found, chosen, json)
+    few = sum(len(each) < chosen.count for each in found)
+    if few:
+        print(
+            f"{few} of {len(found)} texts have fewer than {chosen.count} different summaries; "
+            "more beams or a higher temperature may find more",
+            file=sys.stderr,
+        )
+    if explain is not None:
+        from attnlab.looking.api import look
+        from attnlab.looking.own_subjects import explained
+
+        best = found[0][0]
+        subject = explained(run, best.ids)
+        title = f"Where each word came from: {best.text}"
+        look(subject, texts[0], pair=best.text, title=title).save(explain, overwrite=overwrite)
+        print(f"{explain}: open it in a browser", file=sys.stderr)
+
+
+def _print_written(found: list[list[Written]], way: Way, as_json: bool) -> None:
+    if as_json:
+        rows = [
+            [
+                {
+                    "summary": each.text,
+                    "log_probability": each.log_probability,
+                    "finished": each.finished,
+                }
+                for each in several
+            ]
+            for several in found
+        ]
+        print(json_format.dumps(rows, indent=2))
+        return
+    for number, several in enumerate(found):
+        if way.count == 1:
+            print(several[0].text)
+            continue
+        if number:
+            print()
+        for each in several:
+            print(f"{each.log_probability:8.2f}  {each.text}")
+
+
+# The option groups are made above, so their types are set here rather than written in place.
+_GROUPS = {"model": ModelOptions, "training": TrainingOptions, "way": WayOptions}
+for _command in (train, evaluate, write):
+    for _name in _GROUPS.keys() & _command.__annotations__.keys():
+        _command.__annotations__[_name] = Annotated[_GROUPS[_name], Parameter(name="*")]
+    app.command(_command)
+
+
+@app.command
+def masks(
+    *,
+    data: Data = "docstrings",
+    text_column: TextColumn = "text",
+    summary_column: SummaryColumn = "summary",
+    run: Annotated[Path | None, Parameter(help="Take its tokens; default: words.")] = None,
+    texts: Annotated[int, Parameter(help="Of the batch.")] = 3,
+    tokens: Annotated[int, Parameter(help="Longest text that is drawn.")] = 24,
+    out: Annotated[Path | None, Parameter(help="A picture too, NAME.svg.")] = None,
+    seed: Annotated[int, Parameter(help="Of which texts are drawn.")] = 0,
+    overwrite: Annotated[bool, Parameter(negative="", help="Replace the picture.")] = False,
+) -> None:
+    """Draw the four masks of a batch: encoder padding, decoder padding, cross, decoder self."""
+    from attnlab.files import write_text
+    from attnlab.tasks.summary import masks as drawing
+
+    if out is not None:
+        if out.suffix != ".svg":
+            raise ValueError(f"{out}: the picture is an SVG; name it NAME.svg")
+        if out.exists() and not overwrite:
+            raise ValueError(f"{out}: is there already; give --overwrite or another name")
+    columns = Columns(text_column, summary_column)
+    found = drawing.example(data, columns, run=run, texts=texts, tokens=tokens, seed=seed)
+    print(drawing.in_terminal(found))
+    if out is not None:
+        write_text(out, drawing.as_picture(found))
+        print(out)
+
+
+def compare(
+    *,
+    attention: Annotated[
+        list[str] | None,
+        Parameter(
+            help="Default: softmax favor. The first is compared with.", consume_multiple=True
+        ),
+    ] = None,
+    budget: Annotated[float, Parameter(help="Minutes of training for each run.")] = 5.0,
+    data: Data = "docstrings",
+    text_column: TextColumn = "text",
+    summary_column: SummaryColumn = "summary",
+    group_column: GroupColumn = None,
+    where: Annotated[str, Parameter(help="The mechanism stands in: encoder or all.")] = "encoder",
+    features: Annotated[
+        list[int] | None,
+        Parameter(help="Try mechanisms that take features with each.", consume_multiple=True),
+    ] = None,
+    rates: Annotated[
+        list[float] | None,
+        Parameter(help="Try each times the usual learning rates.", consume_multiple=True),
+    ] = None,
+    seeds: Annotated[int, Parameter(help="Runs of each setting.")] = 2,
+    limit: Annotated[int | None, Parameter(help="Take only so many pairs.")] = None,
+    out: Annotated[Path, Parameter(help="Folder of all runs and figures.")] = Path(
+        "runs/summaries-compared"
+    ),
+    overwrite: Overwrite = False,
+    model: Any = ComparedOptions(),  # noqa: B008
+) -> None:
+    """Train mechanisms with the same budget: does a Performer match softmax? A table and a page."""
+    from rich.console import Console
+
+    from attnlab.files import write_json
+    from attnlab.page import write_page
+    from attnlab.tasks.summary import compare as comparing
+    from attnlab.tasks.summary.compare_page import comparison_page, print_comparison
+
+    report = comparing.compare(
+        attention or ["softmax", "favor"],
+        budget=budget,
+        out=out,
+        data=data,
+        columns=Columns(text_column, summary_column, group_column),
+        where=where,
+        features=features or (),
+        rates=rates or (1.0,),
+        seeds=seeds,
+        limit=limit,
+        model=SummaryModel(**given(model)),
+        overwrite=overwrite,
+    )
+    write_json(out / "compare.json", report)
+    write_page(out / "compare.html", comparison_page(report), overwrite=True)
+    print_comparison(report, Console())
+    print(f"{out / 'compare.json'}\n{out / 'compare.html'}")
+
+
+compare.__annotations__["model"] = Annotated[ComparedOptions, Parameter(name="*")]
+app.command(compare)

@@ -1,0 +1,147 @@
+"""A comparison of mechanisms as a table and as a page with curves over time."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from attnlab.charts import Mark, Series, line_chart
+from attnlab.page import Figure, Section, page
+from attnlab.page import Table as PageTable
+from attnlab.tasks.summary.compare import Report
+
+WORDS = {
+    "matches": "{attention} matches {against}",
+    "worse": "{attention} is worse than {against}",
+    "better": "{attention} is better than {against}",
+    "undecided": "Whether {attention} matches {against} is undecided",
+}
+HEADER = ("mechanism", "rate", "steps", "test loss", "token right", "ROUGE-L")
+
+
+def cells(report: Report) -> list[list[str]]:
+    """Each mechanism at its best setting, then the first words."""
+    rows = [
+        [
+            each["spec"],
+            f"{each['rate']:g}",
+            f"{each['steps']:.0f}",
+            f"{each['loss']:.3f}",
+            f"{each['accuracy']:.1%}",
+            f"{each['rougeL']:.1f}",
+        ]
+        for each in report["best"]
+    ]
+    return [*rows, ["first words", "", "", "", "", f"{report['first_words']:.1f}"]]
+
+
+def sentences(report: Report) -> list[str]:
+    """One for each comparison: does it match?"""
+    return [
+        f"{WORDS[each['verdict']].format(**each)}: test loss "
+        f"{_difference(each['loss'], 3)} nats per token, ROUGE-L "
+        f"{_difference(each['rougeL'], 1)}, over {each['seeds']} seeds "
+        f"(a match: within {report['margin']:g} nats)."
+        for each in report["comparisons"]
+    ]
+
+
+def _difference(figure: Report, digits: int) -> str:
+    text = f"{figure['mean']:+.{digits}f}"
+    if figure["interval"] is None:
+        return text
+    low, high = figure["interval"]
+    return f"{text} (95% interval {low:+.{digits}f} to {high:+.{digits}f})"
+
+
+def print_comparison(report: Report, console: Console) -> None:
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
+    for heading in HEADER:
+        table.add_column(heading, justify="left" if heading == "mechanism" else "right")
+    for row in cells(report):
+        table.add_row(*row)
+    console.print(table)
+    for line in sentences(report):
+        console.print(line, highlight=False, soft_wrap=True)
+
+
+def comparison_page(report: Report) -> str:
+    """One offline page: verdicts, table, loss and ROUGE over minutes."""
+    loss = line_chart(
+        _series(report, "loss_curve"),
+        title="Training loss over minutes of training",
+        x_label="minutes",
+        y_label="loss, smoothed targets",
+    )
+    quality = line_chart(
+        _series(report, "rouge_curve"),
+        title="ROUGE-L of validation summaries over minutes of training",
+        x_label="minutes",
+        y_label="ROUGE-L",
+        marks=[Mark("first words", y=report["first_words"])],
+    )
+    all_runs = PageTable(
+        ("mechanism", "rate", "seed", "steps", "validation loss", "test loss", "ROUGE-L"),
+        [
+            [
+                row["spec"],
+                f"{row['rate']:g}",
+                str(row["seed"]),
+                str(row["steps"]),
+                f"{row['validation_loss']:.3f}",
+                f"{row['loss']:.3f}",
+                f"{row['rougeL']:.1f}",
+            ]
+            for row in report["runs"]
+        ],
+        title="All runs",
+    )
+    words = (
+        f"Each run had {report['budget']:g} minutes on {report['texts']:,} texts of "
+        f"{report['data']}; the mechanism stood in "
+        f"{'all layers' if report['where'] == 'all' else 'the encoder'}. The setting of each was "
+        f"chosen on validation texts, the figures are of {report['test_texts']} others."
+    )
+    return page(
+        "Attention mechanisms compared: summaries",
+        [
+            Section(
+                "Does it match?",
+                prose=[*sentences(report), words],
+                tables=[PageTable(HEADER, cells(report))],
+            ),
+            Section("On the way", figures=[Figure(loss), Figure(quality)]),
+            Section("Runs", tables=[all_runs]),
+        ],
+    )
+
+
+def _series(report: Report, curve: str) -> list[Series]:
+    """Of each mechanism's best setting the mean over seeds, between its extremes."""
+    found = []
+    for best in report["best"]:
+        curves = [
+            row[curve]
+            for row in report["runs"]
+            if (row["attention"], row["spec"], row["rate"])
+            == (best["attention"], best["spec"], best["rate"])
+        ]
+        points, band = _joined(curves)
+        found.append(Series(best["spec"], points, band if len(curves) > 1 else ()))
+    return found
+
+
+def _joined(
+    curves: Sequence[Sequence[Sequence[float]]],
+) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
+    """Point by point, as far as the shortest goes: seeds stop at about the same minutes."""
+    points, band = [], []
+    for at in zip(*curves, strict=False):
+        ys = [y for _, y in at]
+        points.append((statistics.fmean(x for x, _ in at), statistics.fmean(ys)))
+        band.append((min(ys), max(ys)))
+    return points, band

@@ -1,0 +1,37 @@
+"""Texts to summarise: files, lines of files, or standard input."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from attnlab.tasks.language.text import file_text
+
+LARGEST = 2**24  # characters of standard input
+
+
+def read_texts(files: Sequence[Path], lines: bool) -> list[str]:
+    """Each file, or each line that is not empty, is one text."""
+    found = [file_text(path) for path in files] if files else [_standard_input()]
+    if not lines:
+        return found
+    return [line for text in found for line in text.split("\n") if line.strip()]
+
+
+def _standard_input() -> str:
+    content = sys.stdin.buffer.read(LARGEST + 1)
+    if len(content) > LARGEST:
+        raise ValueError(f"standard input: more than {LARGEST // 2**20} MB; give files")
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"standard input: is not UTF-8 text (byte {error.start} is "
+            f"0x{content[error.start]:02x}); convert it first"
+        ) from None
+    if "\0" in text:
+        raise ValueError("standard input: is binary, not text")
+    if not text.strip():
+        raise ValueError("standard input: is empty; give a text, or name files")
+    return text.replace("\r\n", "\n").replace("\r", "\n")

@@ -1,0 +1,200 @@
+"""From texts with summaries to a model that writes its own."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from attnlab.models import Seq2Seq
+from attnlab.tasks.summary.baselines import best_count
+from attnlab.tasks.summary.pairs import USUAL, Columns, Pair, Split, digest, split_pairs
+from attnlab.tasks.summary.presets import MODEL, TRAINING, SummaryModel
+from attnlab.tasks.summary.rouge import score
+from attnlab.tasks.summary.sources import BUILT_IN, load_pairs
+from attnlab.tasks.summary.task import SummaryTask
+from attnlab.tasks.summary.wording import Wording, spaced
+from attnlab.tasks.summary.writing import write_all
+from attnlab.tokens import BPE, Tokenizer, load_tokenizer
+from attnlab.training import Run, Settings, speaks
+from attnlab.training import train as train_task
+
+SHARE = 0.03
+MEASURED = 200  # validation texts that are summarised at each validation
+
+
+@dataclass(frozen=True)
+class Material:
+    """What a run learns from and is measured on."""
+
+    split: Split
+    about: dict[str, Any]
+    """Enough to find the same split again."""
+
+
+def material(
+    data: str | Path,
+    columns: Columns = USUAL,
+    *,
+    held_out: float = SHARE,
+    seed: int = 0,
+    limit: int | None = None,
+    quiet: bool = False,
+) -> Material:
+    """The pairs, split by group; `limit` takes only so many, chosen by their place in the split."""
+    pairs = load_pairs(data, columns, quiet=quiet)
+    if limit is not None:
+        if limit < 3:
+            raise ValueError(f"limit is {limit}; give 3 pairs or more")
+        pairs = pairs[:: max(1, len(pairs) // limit)][:limit]
+    split = split_pairs(pairs, held_out, seed)
+    name = str(data) if str(data) in BUILT_IN else str(Path(data).resolve())
+    about = {
+        "data": name,
+        "columns": asdict(columns),
+        "held_out": held_out,
+        "split_seed": seed,
+        "limit": limit,
+        "pairs": digest(pairs),
+        "groups": len({pair.group or pair.text for pair in pairs}),
+        "first_words": best_count(split.validation[:1000]),
+    }
+    return Material(split, about)
+
+
+def train(
+    data: str | Path = "docstrings",
+    *,
+    out: str | Path,
+    columns: Columns = USUAL,
+    held_out: float = SHARE,
+    limit: int | None = None,
+    model: SummaryModel = MODEL,
+    training: dict[str, Any] | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    quiet: bool = False,
+) -> dict[str, float]:
+    """Train on a built-in source or a file; returns the last metrics."""
+    check_folder(out, resume, overwrite)
+    settings = settled(training)
+    source = material(data, columns, held_out=held_out, limit=limit, quiet=quiet)
+    return train_on(
+        source, out=out, model=model, settings=settings,
+        resume=resume, overwrite=overwrite, quiet=quiet,
+    )  # fmt: skip
+
+
+def train_on(
+    source: Material,
+    *,
+    out: str | Path,
+    model: SummaryModel,
+    settings: Settings,
+    tokens: Tokenizer | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    quiet: bool = False,
+) -> dict[str, float]:
+    """`train`, with the pairs at hand."""
+    folder = Path(out)
+    if tokens is None:
+        kept = folder / "tokenizer.json"
+        again = resume and kept.exists()
+        tokens = load_tokenizer(kept) if again else learned(source.split.train, model.vocabulary)
+    known = tokens
+    wording = Wording(tokens, model.text_tokens, model.summary_tokens)
+    made = model.build(tokens.vocabulary, settings.seed)
+    task = SummaryTask(
+        source.split.train,
+        source.split.validation,
+        wording,
+        smoothing=model.smoothing,
+        about={**source.about, "text_tokens": model.text_tokens,
+               "summary_tokens": model.summary_tokens},
+        measure=rouge_of(source.split.validation[:MEASURED], wording),
+    )  # fmt: skip
+    if not task.rows:
+        raise ValueError(
+            f"no summary has at most {model.summary_tokens} tokens; give more --summary-tokens"
+        )
+    if speaks() and not quiet:
+        print(_about(task, made, settings, source), file=sys.stderr)
+    return train_task(
+        task, made, settings, Run(folder), resume=resume, overwrite=overwrite, quiet=quiet,
+        on_begin=None if resume else lambda: known.save(folder / "tokenizer.json"),
+    )  # fmt: skip
+
+
+def learned(pairs: Sequence[Pair], vocabulary: int) -> BPE:
+    """Byte pairs of the training texts and summaries."""
+    texts = (spaced(text) for pair in pairs for text in (pair.text, pair.summary))
+    return BPE.train(texts, vocabulary)
+
+
+def rouge_of(pairs: Sequence[Pair], wording: Wording) -> Any:
+    """What a validation measures: greedy summaries of these texts."""
+
+    def measure(model: nn.Module) -> dict[str, float]:
+        assert isinstance(model, Seq2Seq)
+        found = write_all(model, wording, [pair.text for pair in pairs])
+        texts = [rows[0].text for rows in found]
+        return {"rougeL": score(texts, [pair.summary for pair in pairs]).mean["rougeL"]}
+
+    return measure
+
+
+def settled(changes: dict[str, Any] | None, base: Settings = TRAINING) -> Settings:
+    """The usual settings with the user's; steps, where given, end the run instead of minutes."""
+    changes = {name: value for name, value in (changes or {}).items() if value is not None}
+    if "steps" in changes and "minutes" in changes:
+        raise ValueError("steps and minutes; give one of them")
+    if "steps" in changes:
+        changes = {"minutes": None, **changes}
+        changes.setdefault("warmup", min(base.warmup, max(1, changes["steps"] // 5)))
+    return replace(base, **changes)
+
+
+def check_folder(out: str | Path, resume: bool, overwrite: bool) -> None:
+    """Before anything is gathered or computed."""
+    if resume and overwrite:
+        raise ValueError("--resume and --overwrite; give one of them")
+    if Path(out).exists() and not Path(out).is_dir():
+        raise ValueError(f"{out}: is a file; name a folder")
+    if resume:
+        Run(out).config()  # says so if there is no run
+    elif (Path(out) / "config.json").exists() and not overwrite:
+        raise ValueError(
+            f"{out}: holds a run already; "
+            "give --resume to go on, --overwrite to begin anew, or another folder"
+        )
+
+
+def load_summary(folder: str | Path) -> tuple[Seq2Seq, Wording, dict[str, Any]]:
+    """Model, wording and configuration of a summary run."""
+    run = Run(folder)
+    config = run.config()
+    task = config["task"]
+    if task.get("name") != SummaryTask.name:
+        raise ValueError(f"{folder}: a run of task {task.get('name')!r}, not summary")
+    model = run.model()
+    if not isinstance(model, Seq2Seq):
+        raise ValueError(f"{folder}: its model is no encoder-decoder; train it anew")
+    tokens = load_tokenizer(Path(folder))
+    return model, Wording(tokens, task["text_tokens"], task["summary_tokens"]), config
+
+
+def _about(task: SummaryTask, model: Seq2Seq, settings: Settings, source: Material) -> str:
+    length = (
+        f"{settings.steps:,} steps" if settings.minutes is None else f"{settings.minutes:g} minutes"
+    )
+    left_out = f" ({task.too_long} summaries too long to learn)" if task.too_long else ""
+    return (
+        f"{len(task.rows):,} texts to learn{left_out}, {len(source.split.validation):,} for "
+        f"validation, {len(source.split.test):,} for the test; "
+        f"{sum(task.lengths(0)):,} tokens of text; {model.parameter_count():,} parameters; {length}"
+    )

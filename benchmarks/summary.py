@@ -1,0 +1,196 @@
+"""Summaries of Debian's packages: ROUGE after 40 minutes, copying or not, 1,000 texts at once.
+
+    python benchmarks/summary.py debian --seeds 0       a cold start of at most 40 minutes
+    python benchmarks/summary.py copying --minutes 5    with and without the copy head
+    python benchmarks/summary.py ways RUN               greedy and beams, on validation texts
+    python benchmarks/summary.py speed RUN              1,000 texts at once against one by one
+    python benchmarks/summary.py compare --minutes 10   softmax and Performers, two seeds
+
+Each training is a process of its own, everything included: pairs are gathered from apt's lists,
+the tokeniser is trained, the test texts are summarised. CACHE empty (the default) means a cold
+start: nothing gathered is found. With RUNS set to a folder the runs stay there; further options
+go to the training command. No choice looks at the test texts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+LIMIT = 40.0  # minutes
+TRAINING = 36.5  # of them; the rest is for gathering, the tokeniser and measuring
+WAYS: tuple[list[str], ...] = (
+    [],
+    ["--block-repeats", "0"],
+    ["--beams", "4"],
+    ["--beams", "4", "--length-penalty", "0.5"],
+    ["--beams", "4", "--length-penalty", "1"],
+)
+
+
+def attnlab(*arguments: object, cache: str | None = None) -> str:
+    """Run the command line in a process of its own; its progress stays visible."""
+    command = [sys.executable, "-m", "attnlab", "summary", *map(str, arguments)]
+    environment = os.environ | ({} if cache is None else {"XDG_CACHE_HOME": cache})
+    return subprocess.run(
+        command, check=True, stdout=subprocess.PIPE, text=True, env=environment
+    ).stdout
+
+
+def figures(found: dict[str, Any]) -> dict[str, Any]:
+    """What is told of an evaluation."""
+    scores = found["scores"]
+    return {
+        **{name: round(each["rougeL"], 2) for name, each in scores.items()},
+        "interval": [round(x, 2) for x in scores["model"]["interval"]["rougeL"]],
+        "ratio": round(found["ratio_to_first_words"], 3),
+        **{name: found[name] for name in ("texts", "unfinished", "looping", "first_words")},
+        "loss": round(found["loss"], 3),
+        "accuracy": round(found["accuracy"], 4),
+    }
+
+
+def debian(seed: int, options: Sequence[str]) -> dict[str, Any]:
+    """Train and measure, the clock running from the first process to the last."""
+    with tempfile.TemporaryDirectory() as temporary:
+        out = Path(os.environ.get("RUNS", temporary)) / f"debian-{seed}"
+        cache = os.environ.get("CACHE") or str(Path(temporary) / "cache")
+        begin = time.perf_counter()
+        given = ["--data", "debian", "--out", out, "--seed", seed]
+        minutes = [] if "--minutes" in options or "--steps" in options else ["--minutes", TRAINING]
+        attnlab("train", *given, *minutes, *options, cache=cache)
+        trained = (time.perf_counter() - begin) / 60
+        found = json.loads(attnlab("evaluate", out, "--json", cache=cache))
+        total = (time.perf_counter() - begin) / 60
+    for each in found["examples"]:
+        text = " ".join(each["text"].split())[:160]
+        print(f"{text}\n  right   {each['right']}\n  written {each['written']}\n", file=sys.stderr)
+    return {
+        "what": "debian",
+        "seed": seed,
+        "minutes": round(total, 2),
+        "training": round(trained, 2),
+        "within": total <= LIMIT,
+        **figures(found),
+    }
+
+
+def copying(seed: int, options: Sequence[str]) -> dict[str, Any]:
+    """On validation texts: this is what the default was chosen by."""
+    row: dict[str, Any] = {"what": "copying, validation ROUGE-L and loss", "seed": seed}
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(os.environ.get("RUNS", temporary))
+        for choice in ("--copy", "--no-copy"):
+            out = folder / f"copying{choice}-{seed}"
+            attnlab(
+                "train", "--data", "debian", "--out", out, "--seed", seed, choice, *options,
+                cache=os.environ.get("CACHE"),
+            )  # fmt: skip
+            found = json.loads(
+                attnlab("evaluate", out, "--part", "validation", "--json",
+                        cache=os.environ.get("CACHE"))
+            )  # fmt: skip
+            row[choice.removeprefix("--")] = figures(found)
+    return row
+
+
+def ways(run: Path) -> dict[str, Any]:
+    row: dict[str, Any] = {"what": "ways of writing, validation ROUGE-L"}
+    for way in WAYS:
+        found = json.loads(
+            attnlab("evaluate", run, "--part", "validation", "--limit", 500, *way, "--json",
+                    cache=os.environ.get("CACHE"))
+        )  # fmt: skip
+        row[" ".join(way) or "greedy"] = figures(found)
+    return row
+
+
+def speed(run: Path, count: int = 1000, subset: int = 20) -> dict[str, Any]:
+    """All texts in one call, against whole passes for every token of every text, one by one.
+
+    The reference writes for every so many of the texts sorted by length; its time for all is that
+    times their ratio. What both write must be equal.
+    """
+    import torch
+
+    from attnlab.tasks.summary.recipe import load_summary
+    from attnlab.tasks.summary.scoring import own_pairs
+    from attnlab.tasks.summary.writing import Way, write_all
+
+    model, wording, config = load_summary(run)
+    pairs = own_pairs(run, config["task"], "test", quiet=True)
+    texts = sorted((pair.text for pair in (pairs * 10)[:count]), key=len)
+    way, end = Way(block_repeats=0), wording.tokenizer.end
+
+    def slowly(text: str) -> list[int]:
+        source, ids = torch.tensor([wording.source(text)[0]]), [end]
+        with torch.no_grad():
+            for _ in range(wording.longest_summary):
+                token = int(model(source, torch.tensor([ids]))[0, -1].argmax())
+                if token == end:
+                    break
+                ids.append(token)
+        return ids[1:]
+
+    write_all(model, wording, texts[:8], way)  # warm
+    begin = time.perf_counter()
+    found = write_all(model, wording, texts, way)
+    ours = time.perf_counter() - begin
+    step = max(1, len(texts) // subset)
+    begin = time.perf_counter()
+    reference = [slowly(text) for text in texts[::step]]
+    theirs = (time.perf_counter() - begin) * len(texts) / len(reference)
+    same = sum(a == b[0].ids for a, b in zip(reference, found[::step], strict=True))
+    return {
+        "what": "speed",
+        "texts": len(texts),
+        "ours, s": round(ours, 2),
+        "one by one, s": round(theirs, 1),
+        "ratio": round(theirs / ours, 1),
+        "equal": f"{same} of {len(reference)}",
+    }
+
+
+def compare(options: Sequence[str], minutes: float) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as temporary:
+        out = Path(os.environ.get("RUNS", temporary)) / "compared"
+        told = attnlab(
+            "compare", "--data", "debian", "--attention", "softmax", "favor", "--features", 32, 128,
+            "--budget", minutes, "--out", out, *options, cache=os.environ.get("CACHE"),
+        )  # fmt: skip
+        print(told, file=sys.stderr)
+        report = json.loads((out / "compare.json").read_text(encoding="utf-8"))
+    return {"what": "compare", "best": report["best"], "comparisons": report["comparisons"]}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
+    parser.add_argument("what", choices=["debian", "copying", "ways", "speed", "compare"])
+    parser.add_argument("run", nargs="?", type=Path, help="a run folder, for ways and speed")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0])
+    parser.add_argument("--minutes", type=float)
+    given, options = parser.parse_known_args()
+    if given.what in ("ways", "speed"):
+        if given.run is None:
+            parser.error(f"{given.what} needs a run folder")
+        print(json.dumps(ways(given.run) if given.what == "ways" else speed(given.run)))
+        return
+    if given.what == "compare":
+        print(json.dumps(compare(options, given.minutes or 10.0)))
+        return
+    if given.minutes is not None:
+        options = ["--minutes", str(given.minutes), *options]
+    for seed in given.seeds:
+        print(json.dumps((debian if given.what == "debian" else copying)(seed, options)))
+
+
+if __name__ == "__main__":
+    main()

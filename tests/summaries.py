@@ -1,0 +1,50 @@
+"""Small texts with summaries, and a run that learned them."""
+
+from __future__ import annotations
+
+import json
+import random
+from functools import lru_cache
+from pathlib import Path
+from tempfile import mkdtemp
+
+from attnlab.tasks.summary import recipe
+from attnlab.tasks.summary.pairs import Columns
+from attnlab.tasks.summary.presets import SummaryModel
+
+KINDS = ["library", "tool", "game", "editor", "server", "client", "driver", "parser"]
+FIELDS = ["images", "audio", "networks", "kernels", "chess", "maps", "mail", "music"]
+TINY = SummaryModel(
+    vocabulary=400, text_tokens=48, summary_tokens=12, width=48, encoder_layers=1, decoder_layers=1
+)
+
+
+def rows(count: int = 240, seed: int = 0) -> list[dict[str, str]]:
+    draw = random.Random(seed)
+    found = []
+    for i in range(count):
+        kind, field = draw.choice(KINDS), draw.choice(FIELDS)
+        text = f"Package {i % 60} is a {kind} for {field} and more.\nIt has {i % 7} parts."
+        found.append({"text": text, "summary": f"{kind} for {field}", "group": f"source{i % 60}"})
+    return found
+
+
+def write_rows(path: Path, count: int = 240) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows(count)), encoding="utf-8")
+    return path
+
+
+@lru_cache
+def trained() -> Path:
+    """One run for all tests of a process."""
+    folder = Path(mkdtemp())
+    recipe.train(
+        write_rows(folder / "rows.jsonl"),
+        out=folder / "run",
+        columns=Columns(group="group"),
+        held_out=0.1,
+        model=TINY,
+        training={"steps": 60, "batch_tokens": 1024},
+        quiet=True,
+    )
+    return folder / "run"

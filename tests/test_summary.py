@@ -1,0 +1,513 @@
+"""Summaries from end to end: train, go on, write, measure, look, compare; and mistakes."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from attnlab.generate import generate
+from attnlab.models import Seq2Seq
+from attnlab.tasks.summary import compare as comparing
+from attnlab.tasks.summary import masks, recipe
+from attnlab.tasks.summary.compare_page import comparison_page, sentences
+from attnlab.tasks.summary.pairs import Columns, Pair
+from attnlab.tasks.summary.presets import SummaryModel
+from attnlab.tasks.summary.scoring import evaluate, loops
+from attnlab.tasks.summary.task import SummaryTask, collate, rows_of
+from attnlab.tasks.summary.wording import Wording, spaced
+from attnlab.tasks.summary.writing import Way, check_texts, write_all
+from attnlab.tokens import BPE
+from attnlab.training import Run
+from tests.commands import run
+from tests.summaries import TINY, rows, trained, write_rows
+
+TEXT = "Package 3 is a tool for maps and more.\nIt has 2 parts."
+
+
+def give(monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
+    class Stdin:
+        buffer = io.BytesIO(content)
+
+    monkeypatch.setattr(sys, "stdin", Stdin())
+
+
+# Words and rows
+
+
+def wording(longest: int = 48, summary: int = 12) -> Wording:
+    texts = [spaced(text) for row in rows(60) for text in (row["text"], row["summary"])]
+    return Wording(BPE.train(texts, 400), longest, summary)
+
+
+def test_a_word_is_the_same_token_in_text_and_summary() -> None:
+    words = wording()
+    source, cut = words.source("library here\nlibrary there")
+    summary = words.summary("library")
+    assert cut == 0
+    assert summary[-1] == words.tokenizer.end
+    assert source.count(summary[0]) == 2
+    assert words.read(summary[:-1]) == "library"
+
+
+def test_a_long_text_is_cut_at_its_end() -> None:
+    whole, cut = wording().source(TEXT)
+    short, lost = wording(7).source(TEXT)
+    assert cut == 0
+    assert short == whole[:7]
+    assert lost == len(whole) - 7
+    notes = check_texts([TEXT], wording(7))
+    assert notes == [
+        f"text 1 has {len(whole)} tokens; this model reads 7: the last {lost} were cut off"
+    ]
+
+
+def test_a_batch_by_hand() -> None:
+    pairs = [
+        (torch.tensor([5, 6, 7]), torch.tensor([8, 2])),
+        (torch.tensor([9]), torch.tensor([2])),
+    ]
+    batch = collate(pairs, pad=0, begin=2)
+    assert batch["source"].tolist() == [[5, 6, 7], [9, 0, 0]]
+    assert batch["keys"].tolist() == [[True] * 3, [True, False, False]]
+    assert batch["target"].tolist() == [[2, 8], [2, 2]]
+    assert batch["labels"].tolist() == [[8, 2], [2, -100]]
+
+
+def task_of(**changes: Any) -> tuple[SummaryTask, Seq2Seq]:
+    pairs, words = [Pair(row["text"], row["summary"]) for row in rows(24)], wording()
+    task = SummaryTask(pairs, pairs, words, smoothing=0.1, about={}, **changes)
+    return task, TINY.build(words.tokenizer.vocabulary, 0)
+
+
+def test_the_loss_is_that_of_smoothed_targets() -> None:
+    task, model = task_of()
+    model = model.double()
+    batch = task.collate([0, 5, 11], 0)
+    logits = model(batch["source"], batch["target"], batch["keys"])
+    counted = batch["labels"] >= 0
+    own = logits[counted].gather(1, batch["labels"][counted][:, None]).sum()
+    assert model.copy is not None
+    memory = model.encoder(batch["source"], batch["keys"])
+    x = model.decoder(batch["target"], None, memory, batch["keys"])
+    spread = model.head(x[counted]).log_softmax(1).mean(1).sum()
+    wanted = -(0.9 * own + 0.1 * spread).item()
+    assert task.loss(model, batch).item() == pytest.approx(wanted, rel=1e-5)
+    assert task.targets(batch) == int(counted.sum())
+
+
+def test_padding_changes_no_loss() -> None:
+    task, model = task_of()
+    together = task.loss(model, task.collate([0, 7, 19], 0)).item()
+    alone = sum(task.loss(model, task.collate([row], 0)).item() for row in (0, 7, 19))
+    assert together == pytest.approx(alone, rel=1e-4)
+
+
+def test_summaries_too_long_to_learn_are_counted() -> None:
+    pairs = [Pair("some text", "short"), Pair("some text", "word " * 30)]
+    found, left_out = rows_of(pairs, wording())
+    assert (len(found), left_out) == (1, 1)
+
+
+# A run
+
+
+def test_what_was_learned() -> None:
+    found = evaluate(trained(), quiet=True)
+    assert found.scores["model"].mean["rougeL"] > 90
+    assert found.scores["best words in order"].mean["rougeL"] == 100
+    assert 20 < found.scores["first words"].mean["rougeL"] < 90
+    assert found.ratio > 1.2
+    assert (found.unfinished, found.looping, found.cut) == (0, 0, 0)
+    assert found.accuracy > 0.9
+    config = Run(trained()).config()
+    assert config["task"]["first_words"] == found.first_words
+    assert {"loss", "accuracy", "rougeL"} <= Run(trained()).metrics()[-1]["validation"].keys()
+
+
+def test_a_run_goes_on(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {
+        "columns": Columns(group="group"), "held_out": 0.1, "model": TINY, "quiet": True,
+    }  # fmt: skip
+    data = write_rows(tmp_path / "rows.jsonl", 90)
+    training = {"batch_tokens": 512, "schedule": "constant", "warmup": 2}
+    recipe.train(data, out=tmp_path / "a", training={**training, "steps": 6}, **settings)
+    recipe.train(data, out=tmp_path / "b", training={**training, "steps": 3}, **settings)
+    recipe.train(
+        data, out=tmp_path / "b", training={**training, "steps": 6}, resume=True, **settings
+    )
+    one, other = (Run(tmp_path / name).model().state_dict() for name in "ab")
+    assert all(torch.equal(one[name], other[name]) for name in one)
+    changed = write_rows(tmp_path / "rows.jsonl", 91)
+    with pytest.raises(ValueError, match="resume with the same"):
+        recipe.train(changed, out=tmp_path / "b", training={**training, "steps": 9},
+                     resume=True, **settings)  # fmt: skip
+    with pytest.raises(ValueError, match="another version"):
+        evaluate(tmp_path / "b", quiet=True)
+    with pytest.raises(ValueError, match="holds a run already"):
+        recipe.train(changed, out=tmp_path / "b", **settings)
+
+
+@pytest.mark.usefixtures("few_docstrings")
+def test_docstrings_end_to_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The default source."""
+    tiny = "--steps 3 --batch-tokens 512 --width 32 --vocabulary 500 --text-tokens 32 "
+    code, out, err = run(f"summary train {tiny} --held-out 0.1 --out {tmp_path}/run", capsys)
+    assert code == 0, err
+    assert "trained; validation loss" in out
+    code, out, err = run(f"summary evaluate {tmp_path}/run --json", capsys)
+    assert code == 0, err
+    found = json.loads(out)
+    assert found["measured_on"] == "test pairs of docstrings"
+    assert set(found["scores"]) == {"model", "first words", "best words in order"}
+
+
+@pytest.mark.parametrize("encoder", ["favor:features=16", "linformer", "bigbird"])
+def test_any_mechanism_reads(encoder: str, tmp_path: Path) -> None:
+    model = SummaryModel(
+        vocabulary=400, text_tokens=48, summary_tokens=12, width=32, encoder_layers=1,
+        decoder_layers=1, attention=encoder, decoder_attention="elu", cross_attention="favor",
+    )  # fmt: skip
+    found = recipe.train(
+        write_rows(tmp_path / "rows.jsonl", 40), out=tmp_path / "run", model=model, held_out=0.2,
+        training={"steps": 2, "batch_tokens": 512}, quiet=True,
+    )  # fmt: skip
+    assert found["loss"] > 0
+    if encoder != "bigbird":
+        return
+    loaded, words, _ = recipe.load_summary(tmp_path / "run")
+    assert write_all(loaded, words, [TEXT])[0][0].ids is not None
+
+
+# Writing
+
+
+def written(texts: list[str], **way: Any) -> Any:
+    model, words, _ = recipe.load_summary(trained())
+    return write_all(model, words, texts, Way(**way))
+
+
+def test_a_summary() -> None:
+    ((found,),) = written([TEXT])
+    assert found.text == "tool for maps"
+    assert found.finished
+    assert found.log_probability < 0
+
+
+def test_many_texts_are_written_as_one_by_one() -> None:
+    texts = [row["text"] for row in rows(9)] + ["A game for mail and more, and more, and more."]
+    for way in ({}, {"beams": 3}):
+        together = written(texts, **way)
+        for text, each in zip(texts, together, strict=True):
+            ((alone,),) = written([text], **way)
+            assert (each[0].text, each[0].finished) == (alone.text, alone.finished)
+            assert each[0].log_probability == pytest.approx(alone.log_probability, abs=1e-4)
+
+
+def test_one_beam_is_greedy() -> None:
+    texts = [row["text"] for row in rows(8)]
+    one, other = written(texts), written(texts, beams=1)
+    assert [row[0].ids for row in one] == [row[0].ids for row in other]
+
+
+def test_several_different_summaries_with_their_likelihood() -> None:
+    for way in ({"beams": 6}, {"temperature": 1.5}):
+        (found,) = written([TEXT], count=3, **way)
+        assert len({each.text for each in found}) == len(found) == 3
+        assert found == sorted(found, key=lambda each: -each.log_probability)
+        model, words, _ = recipe.load_summary(trained())
+        for each in found:
+            target = torch.tensor([[words.tokenizer.end, *each.ids]])
+            labels = torch.tensor([[*each.ids, words.tokenizer.end]])
+            with torch.no_grad():
+                known = model(torch.tensor([words.source(TEXT)[0]]), target, labels=labels)
+            if each.finished:
+                assert each.log_probability == pytest.approx(float(known[:, 0].sum()), abs=1e-3)
+
+
+def test_draws_follow_their_seed() -> None:
+    texts = [row["text"] for row in rows(5)]
+    way: dict[str, Any] = {"temperature": 2.0, "top_k": 50, "top_p": 0.95}
+    one, same = (written(texts, seed=3, **way) for _ in range(2))
+    assert one == same
+    assert one != written(texts, seed=4, **way)
+
+
+def test_repeats_can_be_blocked() -> None:
+    model, words, _ = recipe.load_summary(trained())
+    context = {"source": torch.tensor([words.source(TEXT)[0]])}
+    free, stopped = (
+        generate(model, [[words.tokenizer.end]], new_tokens=40, block_repeats=n, context=context)
+        for n in (None, 2)
+    )
+    pairs = [list(zip(row[0][0].ids, row[0][0].ids[1:], strict=False)) for row in (free, stopped)]
+    assert len(set(pairs[0])) < len(pairs[0])
+    assert len(set(pairs[1])) == len(pairs[1])
+
+
+@pytest.mark.parametrize(
+    ("way", "words"),
+    [
+        ({"count": 0}, "count is 0"),
+        ({"beams": 2, "temperature": 1.0}, "give one of them"),
+        ({"top_k": 3}, "temperature"),
+        ({"tokens": 0}, "tokens is 0"),
+        ({"temperature": -1.0}, "temperature is -1"),
+    ],
+)
+def test_ways_that_cannot_be(way: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        Way(**way)
+
+
+def test_loops() -> None:
+    assert loops("a a a library")
+    assert loops("tool for the maps tool for the maps")
+    assert not loops("tool for maps and a tool for mail")
+
+
+# The command line
+
+
+def test_write_from_standard_input(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    give(monkeypatch, TEXT.encode())
+    code, out, err = run(f"summary write {trained()}", capsys)
+    assert (code, out, err) == (0, "tool for maps\n", "")
+
+
+def test_write_files_and_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "texts.txt"
+    path.write_text(f"{TEXT.splitlines()[0]}\n\nPackage 4 is a game for mail and more.\n")
+    code, out, _ = run(f"summary write {trained()} {path} --lines", capsys)
+    assert (code, out) == (0, "tool for maps\ngame for mail\n")
+    code, out, _ = run(f"summary write {trained()} {path} --lines --count 2 --json", capsys)
+    found = json.loads(out)
+    assert [len(each) for each in found] == [2, 2]
+    assert found[1][0]["summary"] == "game for mail"
+    code, out, err = run(f"summary write {trained()} {path} {path}", capsys)
+    assert code == 0
+    assert out.count("\n") == 2
+    assert err == ""
+
+
+def test_a_text_too_long_says_how_it_was_cut(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    give(monkeypatch, (TEXT + " and so on" * 40).encode())
+    code, _, err = run(f"summary write {trained()}", capsys)
+    assert code == 0
+    assert "this model reads 48" in err
+    assert "cut off" in err
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [(b"", "empty"), (b" \n ", "empty"), (b"\xff\xfe", "not UTF-8"), (b"a\0b", "binary")],
+)
+def test_what_is_no_text(
+    content: bytes,
+    words: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    give(monkeypatch, content)
+    code, out, err = run(f"summary write {trained()}", capsys)
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1
+    assert words in err
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("evaluate none", ["none: not a run folder"]),
+        ("write {run} none.txt", ["none.txt", "no such file"]),
+        ("evaluate {run} --data {rows} --text-column body", ["no 'body'"]),
+        ("evaluate {run} --part train", ["test and validation"]),
+        ("train --data nothing", ["docstrings, debian"]),
+        ("train --data {rows} --steps 1 --minutes 1 --out x", ["give one of them"]),
+        ("train --data {rows} --smoothing 1 --out x", ["smoothing is 1"]),
+        ("train --data {rows} --attention softmx --out x", ["softmx", "softmax"]),
+        ("train --data {rows} --cross-attention fourier --out x", ["negative"]),
+        ("write {run} {rows} --explain page.txt", ["NAME.html"]),
+        ("masks --data {rows} --out x.png", ["NAME.svg"]),
+        ("compare --data {rows} --budget 0 --out x", ["budget is 0"]),
+        ("compare --data {rows} --attention softmax softmax --out x", ["each once"]),
+        ("compare --data {rows} --where decoder --out x", ["encoder, all"]),
+    ],
+)
+def test_mistakes_are_one_line(
+    command: str,
+    words: list[str],
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    places = {"run": trained(), "rows": trained().parent / "rows.jsonl"}
+    code, _, err = run(f"summary {command.format(**places)}", capsys)
+    assert code == 2, err
+    assert err.splitlines()[-1].startswith("attnlab: ")
+    assert "Traceback" not in err
+    for word in words:
+        assert word in err.splitlines()[-1]
+
+
+def test_a_run_of_another_task_is_refused(tmp_path: Path) -> None:
+    config = {"task": {"name": "language"}, "model": {}, "training": {}}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ValueError, match="'language', not summary"):
+        recipe.load_summary(tmp_path)
+
+
+# Looking
+
+
+def test_explain_shows_cross_attention_and_copying(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "text.txt"
+    path.write_text(TEXT)
+    code, _, err = run(f"summary write {trained()} {path} --explain {tmp_path}/page.html", capsys)
+    assert code == 0, err
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    for name in ('"decoder.blocks.0.cross"', '"copy"'):
+        assert name in page
+
+
+def test_the_copy_layer_is_what_the_model_copies_by() -> None:
+    from attnlab.looking.api import look
+    from attnlab.looking.own_subjects import explained
+
+    ((best,),) = written([TEXT])
+    seen = look(explained(trained(), best.ids), TEXT, pair=best.text)
+    layer = next(each for each in seen.sides[0].layers if each.name == "copy")
+    source, target = seen.sides[0].sequences
+    assert layer.kind == "cross"
+    assert "".join(target.texts[1:]).strip() == best.text
+    model, words, _ = recipe.load_summary(trained())
+    ids, wrote = torch.tensor([source.ids]), torch.tensor([target.ids])
+    assert model.copy is not None
+    with torch.no_grad():
+        memory = model.encoder(ids)
+        wanted = model.copy.weights(
+            model.decoder(wrote, None, memory), model.copy.absorb(memory, ids, None)
+        )[0]
+    assert layer.weights is not None
+    assert torch.allclose(layer.weights.mean(0), wanted, atol=1e-3)
+    first = int(wanted[0].argmax())  # the first word is copied from where it stands
+    assert source.texts[first].strip() == "tool"
+    assert words.longest_text == 48
+
+
+# Masks
+
+
+def test_masks_by_hand() -> None:
+    words = wording()
+    pairs = [Pair("one two three", "one"), Pair("one", "one two")]
+    drawn = {each.name: each.allowed for each in masks.masks_of(pairs, words)}
+    found, _ = rows_of(pairs, words)
+    (S, T), (s, t) = ((len(source), len(target)) for source, target in found)
+    assert list(drawn) == ["encoder padding", "decoder padding", "cross", "decoder self"]
+    assert drawn["encoder padding"].shape == (2, S, S)
+    assert drawn["cross"].shape == (2, max(T, t), S)
+    assert drawn["encoder padding"][1].sum() == S * s
+    assert drawn["cross"][0].all()
+    assert drawn["decoder self"][1].sum() == t * (t + 1) // 2
+    assert not drawn["decoder self"].triu(1).any()
+
+
+def test_masks_in_the_terminal_and_as_a_picture(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "masks.svg"
+    data = trained().parent / "rows.jsonl"
+    code, text, err = run(f"summary masks --data {data} --texts 2 --out {out}", capsys)
+    assert code == 0, err
+    for name in ("encoder padding", "decoder padding", "cross", "decoder self"):
+        assert f"{name}:" in text
+        assert name in out.read_text()
+    assert "█" in text
+    assert "·" in text
+    code, _, err = run(f"summary masks --data {data} --texts 99", capsys)
+    assert code == 2
+    assert "1 to 8" in err
+
+
+# Comparing
+
+
+def test_entries_cross_all_settings() -> None:
+    found = comparing.entries_of(["softmax", "favor"], [8, 16], [1.0, 0.5], 2)
+    assert len(found) == 2 * (2 + 4)
+    assert {each.spec for each in found} == {"softmax", "favor:features=8", "favor:features=16"}
+    assert len({each.folder for each in found}) == len(found)
+
+
+def made_up(losses: dict[tuple[str, float], list[float]]) -> list[dict[str, Any]]:
+    return [
+        {"attention": spec.split(":")[0], "spec": spec, "rate": rate, "seed": seed, "loss": loss,
+         "validation_loss": loss, "accuracy": 0.5, "rougeL": 30.0, "steps": 9}
+        for (spec, rate), values in losses.items()
+        for seed, loss in enumerate(values)
+    ]  # fmt: skip
+
+
+def test_the_best_settings_are_compared_seed_by_seed() -> None:
+    rows = made_up({
+        ("softmax", 1.0): [2.0, 2.4], ("softmax", 0.5): [3.0, 3.0],
+        ("favor:features=8", 1.0): [9.0, 9.0], ("favor:features=16", 1.0): [2.05, 2.44],
+    })  # fmt: skip
+    assert comparing.best_setting(rows, "favor")["spec"] == "favor:features=16"
+    found = comparing.against(rows, "favor", "softmax")
+    assert found["loss"]["mean"] == pytest.approx(0.045)
+    assert found["loss"]["interval"][0] < 0.045 < found["loss"]["interval"][1]
+
+
+@pytest.mark.parametrize(
+    ("interval", "wanted"),
+    [
+        ((-0.05, 0.09), "matches"),
+        ((0.2, 0.3), "worse"),
+        ((-0.3, -0.2), "better"),
+        ((-0.3, 0.2), "undecided"),
+        (None, "undecided"),
+    ],
+)
+def test_verdicts(interval: tuple[float, float] | None, wanted: str) -> None:
+    assert comparing.verdict(interval) == wanted
+
+
+def test_a_comparison_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = trained().parent / "rows.jsonl"
+    small = "--vocabulary 400 --width 16 --heads 2 --encoder-layers 1 --decoder-layers 1"
+    code, out, err = run(
+        f"summary compare --data {data} --attention softmax elu --budget 0.005 --seeds 2 "
+        f"{small} --text-tokens 32 --summary-tokens 12 --out {tmp_path}/all",
+        capsys,
+    )
+    assert code == 0, err
+    report = json.loads((tmp_path / "all" / "compare.json").read_text())
+    assert len(report["runs"]) == 4
+    assert report["comparisons"][0]["seeds"] == 2
+    assert sentences(report)[0] in out
+    page = (tmp_path / "all" / "compare.html").read_text()
+    assert "ROUGE-L of validation summaries" in page
+    assert comparison_page(report) == page
+
+
+def test_help_tells_every_setting(capsys: pytest.CaptureFixture[str]) -> None:
+    told: Callable[[str], str] = lambda name: run(f"summary {name} --help", capsys)[1]  # noqa: E731
+    assert "--copy" in told("train")
+    assert "--no-copy" in told("train")
+    assert "--block-repeats" in told("write")
+    assert "--budget" in told("compare")

@@ -1,0 +1,330 @@
+"""Texts with summaries: files, bad rows, splits, the built-in sources."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attnlab.tasks.summary import debian, docstrings, sources
+from attnlab.tasks.summary.pairs import Columns, Pair, digest, read_pairs, split_pairs
+from attnlab.tasks.summary.sources import load_pairs
+
+
+def file(folder: Path, name: str, content: str | bytes) -> Path:
+    path = folder / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+ROWS = [("one two", "one"), ('a "quoted", text', "quoted"), ("three\nlines\nhere", "three")]
+
+
+def test_three_formats_hold_the_same(tmp_path: Path) -> None:
+    lines = file(
+        tmp_path, "a.jsonl", "".join(json.dumps({"text": t, "summary": s}) + "\n" for t, s in ROWS)
+    )
+    table = "text,summary\r\none two,one\r\n" + '"a ""quoted"", text",quoted\r\n'
+    table += '"three\nlines\nhere",three\r\n'
+    expected = [Pair(*row) for row in ROWS]
+    assert read_pairs(lines).pairs == expected
+    assert read_pairs(file(tmp_path, "a.csv", table)).pairs == expected
+    tabs = 'summary\tother\ttext\none\tx\tone two\nquoted\ty\ta "quoted", text\n'
+    assert read_pairs(file(tmp_path, "a.tsv", tabs)).pairs == expected[:2]
+
+
+def test_columns_have_any_name(tmp_path: Path) -> None:
+    path = file(tmp_path, "a.csv", "body,title,id\nlong text,short,7\n")
+    found = read_pairs(path, Columns("body", "title", "id"))
+    assert found.pairs == [Pair("long text", "short", "7")]
+
+
+def test_bad_rows_are_counted_and_named_by_line(tmp_path: Path) -> None:
+    rows = ['{"text": "a b", "summary": "a"}', "", "{broken", '{"text": "a"}', "[1]",
+            '{"text": "", "summary": "x"}', '{"text": 5, "summary": "x"}',
+            '{"text": "c d", "summary": "c"}']  # fmt: skip
+    found = read_pairs(file(tmp_path, "a.jsonl", "\n".join(rows)))
+    assert len(found.pairs) == 2
+    assert found.bad == [
+        (3, "not JSON"),
+        (4, "no 'summary'"),
+        (5, "not a JSON object"),
+        (6, "'text' is empty"),
+        (7, "'text' is not text"),
+    ]
+    assert "5 of 7 rows left out" in found.complaint("a.jsonl")
+    assert "not JSON in 1 (line 3)" in found.complaint("a.jsonl")
+
+
+def test_a_table_counts_lines_through_quoted_newlines(tmp_path: Path) -> None:
+    found = read_pairs(file(tmp_path, "a.csv", 'text,summary\n"a\nb",x\nonly one\nc,y\n,z\n'))
+    assert [pair.summary for pair in found.pairs] == ["x", "y"]
+    assert found.bad == [(4, "1 fields, not 2"), (6, "'text' is empty")]
+
+
+def test_bad_rows_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = file(tmp_path, "a.jsonl", '{"text": "a b", "summary": "a"}\nnonsense\n')
+    assert len(load_pairs(path)) == 1
+    assert "1 of 2 rows left out: not JSON in 1 (line 2)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("a.csv", "text,title\na,b\n", ["no column 'summary'", "'title'", "--summary-column"]),
+        ("a.csv", "text,summary,text\na,b,c\n", ["'text' twice"]),
+        ("a.jsonl", '{"text": "a"}\n', ["holds no text with a summary", "no 'summary'"]),
+        ("a.csv", "text,summary\n", ["has no rows"]),
+        ("a.jsonl", b"\xff\xfe\x00", ["not UTF-8"]),
+        ("a.jsonl", b"a\x00b", ["binary"]),
+        ("a.jsonl", "  \n", ["is empty"]),
+        ("a.txt", "text", [".jsonl, .csv or .tsv"]),
+    ],
+)
+def test_mistakes_in_files(
+    tmp_path: Path, name: str, content: str | bytes, words: list[str]
+) -> None:
+    with pytest.raises(ValueError, match=r"a\.") as told:
+        read_pairs(file(tmp_path, name, content))
+    assert "\n" not in str(told.value)
+    for word in words:
+        assert word in str(told.value)
+
+
+def test_one_column_for_both_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="both"):
+        read_pairs(file(tmp_path, "a.csv", "x\na\n"), Columns("x", "x"))
+
+
+def test_unknown_sources_are_named() -> None:
+    with pytest.raises(ValueError, match="docstrings, debian"):
+        load_pairs("docstring")
+    with pytest.raises(ValueError, match="no such file"):
+        load_pairs("none.jsonl")
+
+
+@given(
+    groups=st.lists(st.integers(0, 30), min_size=40, max_size=90),
+    share=st.floats(0.02, 0.4),
+    seed=st.integers(0, 9),
+)
+def test_a_split_parts_no_group(groups: list[int], share: float, seed: int) -> None:
+    pairs = [Pair(f"text {i}", "s", f"g{group}") for i, group in enumerate(groups)]
+    if len(set(groups)) < 3:
+        return
+    split = split_pairs(pairs, share, seed)
+    parts = [split.train, split.validation, split.test]
+    assert sorted(p.text for part in parts for p in part) == sorted(p.text for p in pairs)
+    assert all(parts)
+    names = [{pair.group for pair in part} for part in parts]
+    assert not names[0] & names[1]
+    assert not names[0] & names[2]
+    assert not names[1] & names[2]
+    assert split == split_pairs(pairs, share, seed)
+
+
+def test_the_share_is_kept_where_groups_are_small() -> None:
+    pairs = [Pair(f"text {i}", "s", f"g{i // 2}") for i in range(1000)]
+    split = split_pairs(pairs, 0.1, 0)
+    assert 100 <= len(split.validation) <= 101
+    assert 100 <= len(split.test) <= 101
+    assert split_pairs(pairs, 0.1, 1) != split
+
+
+def test_copies_of_a_text_stay_together() -> None:
+    pairs = [Pair(f"text {i % 5}", f"s{i}") for i in range(50)]
+    split = split_pairs(pairs, 0.2)
+    assert not {p.text for p in split.train} & {p.text for p in split.test + split.validation}
+
+
+def test_too_few_groups_and_wrong_shares() -> None:
+    with pytest.raises(ValueError, match="2 groups"):
+        split_pairs([Pair("a", "b", "x"), Pair("c", "d", "y")])
+    with pytest.raises(ValueError, match=r"0\.9"):
+        split_pairs([Pair("a", "b")], 0.9)
+
+
+def test_a_digest_sees_every_field() -> None:
+    pairs = [Pair("a", "b", "c"), Pair("a", "b", "d"), Pair("a", "c", "c"), Pair("b", "b", "c")]
+    assert len({digest([pair]) for pair in pairs}) == 4
+
+
+# Docstrings
+
+SOURCE = '''
+"""Tools for the small things of every day.
+
+They are here so that nobody has to write them again and again, and all are tested well.
+"""
+raise SystemExit("never imported")
+def good():
+    """Return the first line of it.
+
+    This body is long enough to be a text: it has a dozen words and some more of them.
+    """
+def goes_on():
+    """This first line is not whole, because it
+    goes on in the next one, and on, and on, and on, and on, and on, and on, and on.
+    """
+def signature():
+    """foo(x, y) -> z
+
+    This body is long enough to be a text: it has a dozen words and some more of them.
+    """
+def short():
+    """Return the first line.
+
+    Too short.
+    """
+'''
+
+
+def test_docstrings_are_parsed_and_cleaned(tmp_path: Path) -> None:
+    found = docstrings.pairs_in("some.module", file(tmp_path, "a.py", SOURCE))
+    assert {pair.summary for pair in found} == {
+        "Tools for the small things of every day.",
+        "Return the first line of it.",
+    }
+    assert {pair.group for pair in found} == {"some.module"}
+    assert all("first line" not in pair.text for pair in found)
+
+
+def test_sources_have_their_modules_names() -> None:
+    names = dict(docstrings.sources())
+    assert names["json.decoder"].name == "decoder.py"
+    assert names["numpy.linalg"].name == "__init__.py"
+    assert {"torch.nn.functional", "sympy.core.expr"} <= names.keys()
+
+
+@pytest.fixture
+def few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two modules alone, and a cache of our own."""
+    folder = tmp_path / "lib"
+    folder.mkdir()
+    file(folder, "a.py", SOURCE)
+    file(folder, "b.py", SOURCE.replace("first line of", "second line of"))
+    monkeypatch.setattr(docstrings, "roots", lambda: {docstrings.STANDARD: folder})
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return folder
+
+
+def test_what_was_gathered_is_kept_by_content(few: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pairs = load_pairs("docstrings", quiet=True)
+    assert len(pairs) == 2  # equal bodies count once
+    kept = list(sources.cache_folder().iterdir())
+    assert len(kept) == 1
+    with monkeypatch.context() as patch:
+        patch.setattr(docstrings, "pairs_in", lambda *_: pytest.fail("parsed again"))
+        assert load_pairs("docstrings", quiet=True) == pairs
+    file(few, "a.py", SOURCE.replace("small", "large"))
+    load_pairs("docstrings", quiet=True)
+    assert len(list(sources.cache_folder().iterdir())) == 2
+    for path in sources.cache_folder().iterdir():
+        path.write_bytes(b"\xff")
+    assert len(load_pairs("docstrings", quiet=True)) == 2  # what was broken is made anew
+
+
+def test_gathering_tells(few: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert few.exists()
+    load_pairs("docstrings")
+    assert "2 pairs kept in" in capsys.readouterr().err
+
+
+def test_progress_in_plain_lines(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sources, "PLAIN_SECONDS", -1.0)
+    assert list(sources.told([5, 6], "reading", quiet=False)) == [5, 6]
+    assert "reading: 1 of 2" in capsys.readouterr().err
+
+
+# Debian
+
+PACKAGES = """Package: vim
+Version: 2
+
+Package: vim-tiny
+Source: vim (2.1)
+
+Package: old
+Version: 1
+"""
+LONG = (
+    "Vim is an almost compatible version of the editor vi.\n Many new features were added, among\n"
+    " them multi level undo, syntax highlighting and a history of the command line.\n"
+)
+DESCRIPTIONS = f"""Package: vim
+Description-md5: aa
+Description-en: Vi IMproved - enhanced vi editor
+ {LONG} .
+ This one is compiled with a standard set of features.
+
+Package: vim-tiny
+Description-md5: bb
+Description-en: Vi IMproved - compact version
+ {LONG}
+Package: old
+Description-md5: cc
+Description-en: transitional package
+ {LONG.replace("Vim", "Old")}
+Package: tiny
+Description-md5: dd
+Description-en: too short a text
+ It has few words.
+"""
+
+
+def test_descriptions_become_pairs() -> None:
+    found = debian.pairs_of([PACKAGES, DESCRIPTIONS])
+    assert found == [
+        Pair(" ".join(LONG.split()), "Vi IMproved - compact version", "vim")
+    ]  # the shortest of those that begin alike
+
+
+def test_lists_in_texts_keep_their_lines() -> None:
+    rest = " Some words\n go on.\n .\n Features:\n  * one\n  * two\n and an end."
+    assert debian._flowing(rest) == "Some words go on.\nFeatures:\n* one\n* two\nand an end."
+
+
+def test_without_apt_it_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    with pytest.raises(ValueError, match=r"no apt.*docstrings"):
+        debian.lists(tmp_path, print)
+
+
+def test_lists_are_fetched_aside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Only if the system has none; all that apt writes goes into our folder."""
+    monkeypatch.setattr(shutil, "which", lambda _: "apt-get")
+    monkeypatch.setattr(debian, "HELPER", Path(sys.executable))
+    calls: list[list[str]] = []
+
+    def apt(command: list[str]) -> bytes:
+        calls.append(list(command))
+        own = f"Dir::State::lists={tmp_path / 'lists'}" in command
+        if command[1] == "update":
+            assert own
+            for name in ("x_Packages", "x_Translation-en"):
+                file(tmp_path / "lists", name, "")
+        found = f"Packages\t$(LANGUAGE)\t{tmp_path}/lists/x_Packages\n"
+        found += f"Translations\ten\t{tmp_path}/lists/x_Translation-en\n"
+        return found.encode() if own else b"Packages\t$(LANGUAGE)\t/nowhere\n"
+
+    monkeypatch.setattr(debian, "_run", apt)
+    said: list[str] = []
+    found = debian.lists(tmp_path, said.append)
+    assert [path.name for path in found] == ["x_Packages", "x_Translation-en"]
+    assert [call[1] for call in calls] == ["indextargets", "indextargets", "update", "indextargets"]
+    assert "fetching" in said[0]
+    assert debian.lists(tmp_path, said.append) == found
+    assert len(said) == 1  # they are there now
+
+
+def test_apt_that_fails_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="apt could not do it"):
+        debian._run([sys.executable, "-c", "raise SystemExit(3)"])
+    del tmp_path

@@ -1,0 +1,119 @@
+"""ROUGE as Google counts it, and the two lines that need no training."""
+
+from __future__ import annotations
+
+import importlib
+from itertools import combinations
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from attnlab.tasks.summary.baselines import best_count, best_words, first_words
+from attnlab.tasks.summary.pairs import Pair
+from attnlab.tasks.summary.rouge import (
+    KINDS,
+    bootstrap,
+    common_length,
+    common_words,
+    rouge,
+    score,
+    words_of,
+)
+
+WORDS = st.lists(
+    st.sampled_from(["a", "b", "c", "dd", "GNU", "C++", "Python3", "über", "x-y"]), max_size=9
+)
+TEXTS = WORDS.map(" ".join) | st.text(max_size=20)
+
+
+def google() -> Any:
+    try:
+        module = importlib.import_module("rouge_score.rouge_scorer")
+    except ImportError:
+        pytest.skip("rouge-score is not installed; make test installs it")
+    return module.RougeScorer(list(KINDS), use_stemmer=False)
+
+
+@settings(max_examples=300)
+@given(written=TEXTS, right=TEXTS)
+def test_agrees_with_google(written: str, right: str) -> None:
+    wanted, found = google().score(right, written), rouge(written, right)
+    for kind in KINDS:
+        assert found[kind].precision == pytest.approx(wanted[kind].precision)
+        assert found[kind].recall == pytest.approx(wanted[kind].recall)
+        assert found[kind].f == pytest.approx(wanted[kind].fmeasure)
+
+
+def test_by_hand() -> None:
+    found = rouge("the cat sat on the mat", "the cat is on a mat")
+    assert (found["rouge1"].precision, found["rouge1"].recall) == (4 / 6, 4 / 6)
+    assert found["rouge2"].f == pytest.approx(1 / 5)  # "the cat" of five pairs each
+    assert found["rougeL"].f == pytest.approx(4 / 6)  # the cat on mat
+    assert rouge("", "a")["rougeL"].f == 0
+    assert rouge("...", "a")["rouge1"].f == 0
+
+
+def slow_length(one: list[str], other: list[str]) -> int:
+    for size in range(min(len(one), len(other)), 0, -1):
+        these = set(combinations(one, size))
+        if these & set(combinations(other, size)):
+            return size
+    return 0
+
+
+@given(
+    one=st.lists(st.sampled_from("abc"), max_size=7),
+    other=st.lists(st.sampled_from("abc"), max_size=7),
+)
+def test_common_subsequences(one: list[str], other: list[str]) -> None:
+    assert common_length(one, other) == slow_length(one, other)
+    places = common_words(one, other)
+    assert places == sorted(set(places))
+    assert len(places) == common_length(one, other)
+    assert common_length([one[i] for i in places], other) == len(places)
+
+
+@settings(max_examples=60)
+@given(
+    text=st.lists(st.sampled_from(["a", "b", "c", "d"]), min_size=1, max_size=7),
+    right=st.lists(st.sampled_from(["a", "b", "c", "e"]), min_size=1, max_size=5),
+)
+def test_no_choice_of_words_in_order_is_better(text: list[str], right: list[str]) -> None:
+    best = rouge(best_words(" ".join(text), " ".join(right)), " ".join(right))["rougeL"].f
+    for size in range(len(text) + 1):
+        for chosen in combinations(text, size):
+            assert rouge(" ".join(chosen), " ".join(right))["rougeL"].f <= best + 1e-12
+
+
+def test_best_words_are_shown_as_they_stand() -> None:
+    assert best_words("The GNU C++ Library, for you", "gnu library") == "GNU Library"
+    assert best_words("İstanbul is a city", "city is istanbul") != ""
+
+
+def test_the_best_number_of_first_words() -> None:
+    pairs = [Pair("a b c d e f", "a b c"), Pair("g h i j k l", "g h i")]
+    assert first_words("a  b\nc d", 3) == "a b c"
+    assert best_count(pairs) == 3
+
+
+def test_scores_of_many() -> None:
+    found = score(["a b", "c"], ["a b", "d"])
+    assert found.mean["rougeL"] == 50
+    assert found.each["rouge1"] == [100, 0]
+    low, high = found.interval["rougeL"]
+    assert 0 <= low < 50 < high <= 100
+    with pytest.raises(ValueError, match="2 summaries for 1"):
+        score(["a", "b"], ["a"])
+
+
+def test_the_bootstrap_covers_as_often_as_it_says() -> None:
+    import random
+
+    draw, inside = random.Random(0), 0
+    for seed in range(60):
+        low, high = bootstrap([draw.gauss(5, 2) for _ in range(40)], seed, draws=300)
+        inside += low <= 5 <= high
+    assert inside >= 50
+    assert words_of("A-b c9!") == ["a", "b", "c9"]
