@@ -288,7 +288,7 @@ def test_a_section_of_known_costs() -> None:
         "Grows about linearly with the number of tokens: linear.",
         "Grows faster than that, in one form at least: softmax and slow.",
     ]
-    assert "Causal, forward, this machine: softmax is beaten by linear from 200 tokens." in (
+    assert "Causal, forward, this machine: softmax is beaten by linear from 200 tokens on." in (
         section.advice
     )
     tables = [part for part in section.parts if isinstance(part, Table)]

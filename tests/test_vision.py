@@ -240,6 +240,20 @@ def test_digits_are_never_mirrored() -> None:
 # Training
 
 
+@pytest.mark.parametrize("count", [5, 16, 40])
+def test_every_step_has_as_many_images(count: int) -> None:
+    images = Images(pixels(count, 1, 4), torch.arange(count))
+    task = VisionTask(images, images, augmentation=Augmentation(), batch=16)
+    assert len(task.lengths(0)) % 16 == 0
+    left_out = set()
+    for epoch in range(8):
+        seen = task.collate(range(len(task.lengths(epoch))), epoch)["target"].tolist()
+        assert len(set(seen)) == min(count, len(seen))
+        assert torch.equal(torch.tensor(seen), task.collate(range(len(seen)), epoch)["target"])
+        left_out |= set(range(count)) - set(seen)
+    assert (len(left_out) > 8) == (count == 40)  # others each time
+
+
 def test_the_run_explains_itself(runs: Path) -> None:
     config = Run(runs / "vit").config()
     task = config["task"]
@@ -434,7 +448,9 @@ def test_explaining(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "test image 3: 1 " in out
     assert "(it is 1)" in out
     for number in (1, 2):
-        assert "data-block" in (tmp_path / f"page-{number}.html").read_text()
+        text = (tmp_path / f"page-{number}.html").read_text()
+        assert "data-block" in text
+        assert f"<title>vit: test-{number + 2}.png is {number % 2} (" in text
     found, pictures = classify_test(runs / "vit", [3])
     (tmp_path / "a.png").write_bytes(png(pictures[0]))
     seen = look(str(runs / "vit"), image=tmp_path / "a.png")
@@ -516,6 +532,8 @@ def test_comparing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sizes = report["parameters"]
     assert abs(sizes["convnet"] / sizes["vit"] - 1) <= 0.05
     check_page((out / "compare.html").read_text())
+    seen = {Run(path.parent).metrics()[-1]["tokens"] for path in out.glob("*/config.json")}
+    assert seen == {6 * report["batch"]}  # 10 images or 54: as many were seen
     assert (out / "compare.svg").read_text().startswith("<svg")
     for model in ("vit", "convnet"):
         rights = [
@@ -540,6 +558,12 @@ def test_the_convnet_is_matched_to_the_vit_of_the_comparison(tmp_path: Path) -> 
         path, out=tmp_path / "o", fractions=[1.0], seeds=1, sizes={"width": 32, "layers": 2},
         training={"steps": 1, "device": "cpu"}, quiet=True,
     )  # fmt: skip
+    clock = comparing.compare(
+        path, out=tmp_path / "m", fractions=[1.0], seeds=1, sizes={"width": 32, "layers": 2},
+        training={"minutes": 0.005, "device": "cpu"}, quiet=True,
+    )  # fmt: skip
+    assert all(each["steps"] >= 1 for each in clock["runs"])
+    comparing.comparison_page(clock)
     assert report["parameters"]["vit"] > 20_000
     assert abs(report["parameters"]["convnet"] / report["parameters"]["vit"] - 1) <= 0.05
 

@@ -213,14 +213,14 @@ def _advice(found: Costs, kind: Kind) -> list[str]:
             if exact is None:
                 continue
             meets = sorted(
-                (max(each.tokens, min(exact)), way[0])
+                (each.tokens, way[0])
                 for way in ways_of(found, causal, backward)
                 for each in [crossover(found.values[way], exact)]
                 if way[0] != EXACT and each.sure
             )
             title = panel_name(causal, backward).capitalize()
             if meets:
-                since = [f"{name} from {Crossover(at, True)} tokens" for at, name in meets]
+                since = [beaten(at, name, "{} tokens") for at, name in meets]
                 said.append(f"{title}, this machine: softmax is beaten by {joined(since)}.")
             else:
                 said.append(
@@ -228,6 +228,12 @@ def _advice(found: Costs, kind: Kind) -> list[str]:
                     "use it."
                 )
     return said
+
+
+def beaten(at: float, name: str, places: str) -> str:
+    """From where on; 0 stands for everywhere."""
+    where = f"from {places.format(Crossover(at, True))} on" if at else "everywhere"
+    return f"{name} {where}"
 
 
 # Drawings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from attnlab.bench.cost_report import EXACT, Crossover, crossover, fitted, left_out
+from attnlab.bench.cost_report import EXACT, beaten, crossover, fitted, left_out
 from attnlab.bench.decode import Steps
 from attnlab.bench.results import Cell, Drawn, Section, Table
 from attnlab.bench.settings import DecodeSettings
@@ -100,14 +100,14 @@ def _advice(found: Steps) -> list[str]:
     if exact is None:
         return []
     meets = sorted(
-        (max(each.tokens, min(exact)), name)
+        (each.tokens, name)
         for name, points in found.seconds.items()
         for each in [crossover(points, exact)]
         if name != EXACT and each.sure
     )
     if not meets:
         return [f"Up to position {max(exact):,} no step is faster than softmax's: use softmax."]
-    since = [f"{name} from position {Crossover(at, True)}" for at, name in meets]
+    since = [beaten(at, name, "position {}") for at, name in meets]
     return [f"Steps are faster than softmax's on this machine: {joined(since)}."]
 
 

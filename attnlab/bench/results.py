@@ -110,7 +110,7 @@ def report_json(report: Report) -> dict[str, Any]:
         "format": FORMAT,
         "version": VERSION,
         "versions": dict(report.versions),
-        "machine": dict(report.machine),
+        "machine": {name: _value(value) for name, value in report.machine.items()},
         "seconds": round(report.seconds, 1),
         "sections": [_section(each) for each in report.sections],
     }

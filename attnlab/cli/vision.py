@@ -175,8 +175,12 @@ def classify(
                 said = ", ".join(f"{name} {chance:.1%}" for name, chance in each.chances[:top])
                 label = "" if each.label is None else f" (it is {each.label})"
                 print(f"{each.image}: {said}{label}")
-        for file, page in zip(files if pages else [], pages, strict=True):
-            _explain(run, file, page, overwrite, quiet=json)
+        for file, page, each in zip(files, pages, found, strict=False):
+            name, chance = each.chances[0]
+            title = f"{run.resolve().name}: {file.name} is {name} ({chance:.0%})"
+            _explain(run, file, page, title, overwrite)
+            if not json:
+                print(f"{page} (#view=image shows the image)")
 
 
 def _pages(explain: Path | None, count: int) -> list[Path]:
@@ -187,12 +191,10 @@ def _pages(explain: Path | None, count: int) -> list[Path]:
     return [explain.with_stem(f"{explain.stem}-{i + 1}") for i in range(count)]
 
 
-def _explain(run: Path, image: Path, page: Path, overwrite: bool, quiet: bool) -> None:
+def _explain(run: Path, image: Path, page: Path, title: str, overwrite: bool) -> None:
     from attnlab.looking.api import look
 
-    look(str(run), image=image).save(page, overwrite=overwrite)
-    if not quiet:
-        print(page)
+    look(str(run), image=image, title=title).save(page, overwrite=overwrite)
 
 
 def compare(

@@ -31,10 +31,11 @@ class CopyMemory:
     k: Tensor  # (B, H, S, D)
     source: Tensor  # (B, S)
     keys: Tensor | None  # (B, S)
+    times: Tensor  # (B, S) how often each token stands in its row
 
     def select(self, rows: Tensor) -> CopyMemory:
         keys = None if self.keys is None else self.keys[rows]
-        return CopyMemory(self.k[rows], self.source[rows], keys)
+        return CopyMemory(self.k[rows], self.source[rows], keys, self.times[rows])
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +89,8 @@ class CopyHead(nn.Module):
 
     def absorb(self, memory: Tensor, source: Tensor, keys: Tensor | None) -> CopyMemory:
         """The encoder's output (B, S, memory width) and its ids (B, S)."""
-        return CopyMemory(self.split(self.key(memory)), source, keys)
+        times = (source[:, None] == source[:, :, None]).sum(-1)  # (B, S)
+        return CopyMemory(self.split(self.key(memory)), source, keys, times)
 
     def weights(self, x: Tensor, memory: CopyMemory) -> Tensor:
         """Where each of (B, T, W) would copy from: (B, T, S), zero for padding."""
@@ -110,12 +112,19 @@ class CopyHead(nn.Module):
         return written.masked_fill(~some, 0), copied.masked_fill(~some, -math.inf)
 
     def mixed(self, x: Tensor, logits: Tensor, memory: CopyMemory) -> Tensor:
-        """Log-probabilities of all tokens (B, T, V), after x (B, T, W) and its logits."""
+        """Log-probabilities of all tokens (B, T, V), after x (B, T, W) and its logits.
+
+        Only those of source tokens are worked on; the others are written or not at all. A token
+        that stands there n times is changed n times, each by an n-th.
+        """
         weights = self.weights(x, memory)  # (B, T, S)
         written, copied = self.shares(x, weights)  # (B, T)
         places = memory.source[:, None].expand_as(weights)  # (B, T, S)
-        sums = torch.zeros_like(logits).scatter_add(2, places, weights.to(logits.dtype))
-        return _add(logits.log_softmax(-1) + written[..., None], _log(sums) + copied[..., None])
+        own = logits.log_softmax(-1) + written[..., None]  # (B, T, V)
+        sums = torch.zeros_like(own).scatter_add(2, places, weights.to(own.dtype)).gather(2, places)
+        alone = own.gather(2, places)  # (B, T, S)
+        both = _add(alone, _log(sums) + copied[..., None])  # (B, T, S)
+        return own.scatter_add(2, places, (both - alone) / memory.times[:, None])
 
     def mixed_at(self, x: Tensor, own: Tensor, memory: CopyMemory, labels: Tensor) -> Tensor:
         """Log-probabilities (n,) of the labels (B, T) that are not negative alone.

@@ -80,13 +80,11 @@ def compare(
     source = DIGITS if data is None else str(data)
     dataset = open_data(data, vision.image_size)
     parts = divided(dataset)
-    budget = {"best": False, "save_every": 10**9, "keep": 1, **training}
-    if not {"steps", "minutes"} & training.keys():
-        # as many steps for all as the whole set takes
-        budget["steps"] = settled("vit", len(parts.train), epochs, training).steps
-    elif epochs is not None:
-        raise ValueError("epochs, steps and minutes; give one of them")
-    budget.setdefault("evaluate_every", budget.get("steps", 10**9))
+    usual = settled("vit", len(parts.train), epochs, training)  # of the whole set: so for all
+    budget: dict[str, Any] = {
+        "best": False, "save_every": 10**9, "keep": 1, "batch_rows": usual.batch_rows,
+        "evaluate_every": 10**9, **({} if usual.minutes else {"steps": usual.steps}), **training,
+    }  # fmt: skip
     vit = make_model("vit", dataset, parts.train, attention, sizes or {})
     net = make_model("convnet", dataset, parts.train, "softmax", {}, vit.parameter_count())
     given = {"vit": sizes or {}, "convnet": {n: getattr(net.config, n) for n in CONVNET}}

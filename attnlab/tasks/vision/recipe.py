@@ -115,6 +115,7 @@ def prepared(
         augmentation=how,
         smoothing=vision.smoothing,
         seed=settings.seed,
+        batch=settings.batch_rows or 1,
         about={
             "data": source,
             "classes": dataset.classes,
@@ -208,7 +209,7 @@ def settled(model: str, images: int, epochs: float | None, changes: dict[str, An
     if epochs is not None and not 0 < epochs < math.inf:
         raise ValueError(f"epochs is {epochs}; give a number above 0")
     assert settings.batch_rows is not None
-    each = math.ceil(images / settings.batch_rows)
+    each = max(1, images // settings.batch_rows)
     if not {"steps", "minutes"} & changes.keys():
         passes = usual_epochs(images) if epochs is None else epochs
         settings = replace(settings, steps=max(1, round(passes * each)))

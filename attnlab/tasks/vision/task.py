@@ -23,7 +23,12 @@ AT_ONCE = 500  # images that are measured together
 
 
 class VisionTask(Task):
-    """Rows are images; each epoch sees them changed in its own way."""
+    """Rows are images; each epoch sees them changed in its own way.
+
+    Given the `batch` that training takes, every step has that many: an epoch leaves out the few
+    that would make a last smaller one, others each time, and fewer than a batch are repeated. So
+    equal steps are equal numbers of images, whatever the size of the set.
+    """
 
     name, headline, better, unit = "vision", "accuracy", "higher", "images"
 
@@ -35,6 +40,7 @@ class VisionTask(Task):
         augmentation: Augmentation,
         smoothing: float = 0.0,
         seed: int = 0,
+        batch: int = 1,
         about: dict[str, Any] | None = None,
     ) -> None:
         if not 0 <= smoothing < 1:
@@ -42,21 +48,31 @@ class VisionTask(Task):
         self.train, self.validation = train, validation
         self.augmentation, self.smoothing, self.seed = augmentation, smoothing, seed
         self.about = about or {}
+        self.rows = batch * max(1, len(train) // batch)
         self._flops: float | None = None
+        self._order: tuple[int, Tensor] | None = None
 
     def describe(self) -> dict[str, Any]:
         return self.about
 
     @cached_property
     def _lengths(self) -> list[int]:
-        return [1] * len(self.train)
+        return [1] * self.rows
 
     def lengths(self, epoch: int) -> list[int]:
         del epoch
         return self._lengths
 
+    def order(self, epoch: int) -> Tensor:
+        """Which image is at each row of this epoch."""
+        if self._order is None or self._order[0] != epoch:
+            random = torch.Generator().manual_seed(mix(self.seed, epoch, -1))
+            shuffled = torch.randperm(len(self.train), generator=random)
+            self._order = epoch, shuffled[torch.arange(self.rows) % len(self.train)]
+        return self._order[1]
+
     def collate(self, rows: Sequence[int], epoch: int) -> Batch:
-        chosen = torch.tensor(rows)
+        chosen = self.order(epoch)[list(rows)]
         images, target = as_floats(self.train.pixels[chosen]), self.train.labels[chosen]
         random = torch.Generator().manual_seed(mix(self.seed, epoch, rows[0]))
         images = augment(images, self.augmentation, random)
