@@ -25,9 +25,10 @@ SUFFIXES = (
 
 def open_picture(path: Path, most: int = MOST_PIXELS) -> Image:
     """In red, green and blue, and upright: cameras turn a picture by a note in its file."""
+    plain = open_plain(path, most)  # says so where there is no Pillow
     from PIL import ImageOps
 
-    return ImageOps.exif_transpose(open_plain(path, most)).convert("RGB")
+    return ImageOps.exif_transpose(plain).convert("RGB")
 
 
 def open_plain(path: Path, most: int = MOST_PIXELS) -> Image:
