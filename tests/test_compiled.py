@@ -6,6 +6,7 @@ That all laws hold on both paths is tested where the laws are (tests/laws.py yie
 from __future__ import annotations
 
 import ctypes
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from attnlab import MECHANISMS, Mask, create_mechanism
 from attnlab.mechanisms import compiled, scan
 from attnlab.mechanisms.compiled import build
 from attnlab.mechanisms.scan import NOTHING, Features
+from tests.commands import run
 
 needs_compiler = pytest.mark.skipif(
     not compiled.status().active, reason=f"no C kernels: {compiled.status().reason}"
@@ -358,3 +360,16 @@ def test_the_wheel_takes_the_sources_along() -> None:
         "bigbird",
         "window",
     }
+
+
+def test_the_list_of_mechanisms_says_which_path_is_active(
+    capsys: pytest.CaptureFixture[str], unbuilt: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del unbuilt
+    monkeypatch.setenv(build.SWITCH, "0")
+    _, out, _ = run("mechanisms", capsys)
+    said = " ".join(out.split())  # lines are broken anywhere
+    assert "in PyTorch alone" in said
+    assert build.SWITCH in said
+    _, raw, _ = run("mechanisms favor --json", capsys)
+    assert json.loads(raw)["path"] == "PyTorch"
