@@ -144,7 +144,7 @@ def main() -> None:
     if data == "cifar":
         sys.exit("cifar: give --data FOLDER with its batches or sheets")
     if known.what == "compare":
-        print(json.dumps(compare(data, max(1, known.seeds[-1]), options)))
+        print(json.dumps(compare(data, known.seeds[0] or 3, options)))
         return
     if known.what == "speed":
         print(json.dumps(speed(data)))

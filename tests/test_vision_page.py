@@ -38,7 +38,7 @@ def compared() -> str:
                     "right": right + seed, "steps": 50, "seconds": 3.0,
                 })  # fmt: skip
     counts = {"vit": 1000, "convnet": 1010}
-    report = report_of(rows, "clothes", counts, 100, 32, 0, 3)
+    report = report_of(rows, "clothes", counts, 100, 32)
     assert report["meeting"]["images"] is not None
     return comparison_page(report)
 

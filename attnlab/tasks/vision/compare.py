@@ -8,9 +8,8 @@ images many more labels than it may have. Each run is measured on the test image
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +21,9 @@ from attnlab.charts import Chart, Series, line_chart
 from attnlab.intervals import over
 from attnlab.page import Figure, Section, Table, page
 from attnlab.tasks.knowledge.measures import interval
-from attnlab.tasks.vision.images import divided
+from attnlab.tasks.vision.images import Dataset, Parts, divided
 from attnlab.tasks.vision.meeting import in_words, meeting
-from attnlab.tasks.vision.opening import DIGITS, open_data
+from attnlab.tasks.vision.opening import open_data, source_of
 from attnlab.tasks.vision.recipe import (
     MODELS,
     VisionSettings,
@@ -59,64 +58,104 @@ def compare(
 ) -> Report:
     """Train both on each part with each seed; `epochs` are passes over the whole training set."""
     vision, training = vision or VisionSettings(), dict(training or {})
-    fractions = sorted(set(fractions))
-    if not fractions or fractions[0] <= 0 or fractions[-1] > 1:
-        raise ValueError("--fractions: give shares of the training images, above 0, at most 1")
-    if seeds < 1:
-        raise ValueError(f"--seeds {seeds}; give 1 or more")
+    first = int(training.pop("seed", 0))
+    plan = planned(fractions, range(first, first + seeds))
     if vision.fraction != 1:
         raise ValueError("--fraction is for one run; give --fractions")
-    out = Path(out)
-    first = int(training.pop("seed", 0))
-    plan = [
-        (model, share, first + number)
-        for share in fractions
-        for number in range(seeds)
-        for model in MODELS
-    ]
-    for each in plan:
-        folder = out / _folder(*each)
-        check_folder(folder, resume and (folder / "config.json").exists(), overwrite)
-    source = DIGITS if data is None else str(data)
-    dataset = open_data(data, vision.image_size)
-    parts = divided(dataset)
-    usual = settled("vit", len(parts.train), epochs, training)  # of the whole set: so for all
-    budget: dict[str, Any] = {
-        "best": False, "save_every": 10**9, "keep": 1, "batch_rows": usual.batch_rows,
-        "evaluate_every": 10**9, **({} if usual.minutes else {"steps": usual.steps}), **training,
-    }  # fmt: skip
-    vit = make_model("vit", dataset, parts.train, attention, sizes or {})
-    net = make_model("convnet", dataset, parts.train, "softmax", {}, vit.parameter_count())
-    given = {"vit": sizes or {}, "convnet": {n: getattr(net.config, n) for n in CONVNET}}
-    counts = {"vit": vit.parameter_count(), "convnet": net.parameter_count()}
+    folders = [Path(out) / _folder(*each) for each in plan]
+    going_on = [resume and (folder / "config.json").exists() for folder in folders]
+    for folder, again in zip(folders, going_on, strict=True):
+        check_folder(folder, again, overwrite)
+    contest = _Contest.of(data, attention, vision, epochs, sizes or {}, training)
     rows: list[Report] = []
-    for number, (model, share, seed) in enumerate(plan, 1):
-        folder = out / _folder(model, share, seed)
-        task, made, settings = prepared(
-            dataset, parts, source, model, attention if model == "vit" else "softmax",
-            replace(vision, fraction=share), None, given[model], {**budget, "seed": seed},
-        )  # fmt: skip
-        _say(f"{number} of {len(plan)}: {model}, {len(task.train):,} images, seed {seed}", quiet)
-        begun = time.perf_counter()
-        again = resume and (folder / "config.json").exists()
-        train(task, made, settings, Run(folder), resume=again, overwrite=overwrite, quiet=True)
-        made.eval()
-        said = logits_of(made, parts.test.pixels).argmax(-1)
-        last = Run(folder).metrics()[-1]
-        rows.append(
-            {
-                "model": model,
-                "fraction": share,
-                "images": len(task.train),
-                "seed": seed,
-                "right": int((said == parts.test.labels).sum()),
-                "steps": int(last["step"]),
-                "seconds": float(last["seconds"]),
-            }
+    for each, folder, again in zip(plan, folders, going_on, strict=True):
+        _say(f"{len(rows) + 1} of {len(plan)}: {folder.name}", quiet)
+        rows.append(contest.run(*each, folder, resume=again, overwrite=overwrite))
+        last = rows[-1]
+        right = last["right"] / len(contest.parts.test)
+        _say(f"    {last['images']:,} images: {right:.1%} right, {last['seconds']:.0f} s", quiet)
+    return report_of(
+        rows,
+        contest.source,
+        contest.parameters,
+        len(contest.parts.test),
+        contest.budget["batch_rows"],
+    )
+
+
+def planned(fractions: Sequence[float], seeds: Sequence[int]) -> list[tuple[str, float, int]]:
+    """Model, share and seed of each run, the small ones first."""
+    shares = sorted(set(fractions))
+    if not shares or shares[0] <= 0 or shares[-1] > 1:
+        raise ValueError("--fractions: give shares of the training images, above 0, at most 1")
+    if not len(seeds):
+        raise ValueError("--seeds: give 1 or more")
+    return [(model, share, seed) for share in shares for seed in seeds for model in MODELS]
+
+
+@dataclass(frozen=True)
+class _Contest:
+    """What all runs of a comparison share."""
+
+    dataset: Dataset
+    parts: Parts
+    source: str
+    vision: VisionSettings
+    attention: dict[str, str | list[str]]
+    sizes: dict[str, dict[str, Any]]
+    parameters: dict[str, int]
+    """Of each model; of the ConvNet as many as of the ViT."""
+    budget: dict[str, Any]
+    """The same for all: what the whole training set would usually have."""
+
+    @staticmethod
+    def of(
+        data: str | Path | None,
+        attention: str | list[str],
+        vision: VisionSettings,
+        epochs: float | None,
+        sizes: dict[str, Any],
+        training: dict[str, Any],
+    ) -> _Contest:
+        dataset = open_data(data, vision.image_size)
+        parts = divided(dataset)
+        usual = settled("vit", len(parts.train), epochs, training)
+        length = {} if usual.minutes else {"steps": usual.steps}
+        saving = {"best": False, "evaluate_every": 10**9, "save_every": 10**9, "keep": 1}
+        vit = make_model("vit", dataset, parts.train, attention, sizes)
+        net = make_model("convnet", dataset, parts.train, "softmax", {}, vit.parameter_count())
+        return _Contest(
+            dataset,
+            parts,
+            source_of(data),
+            vision,
+            {"vit": attention, "convnet": "softmax"},
+            {"vit": sizes, "convnet": {name: getattr(net.config, name) for name in CONVNET}},
+            {"vit": vit.parameter_count(), "convnet": net.parameter_count()},
+            {**saving, "batch_rows": usual.batch_rows, **length, **training},
         )
-        right = rows[-1]["right"] / len(parts.test)
-        _say(f"    {right:.1%} of the test images, {time.perf_counter() - begun:.0f} s", quiet)
-    return report_of(rows, source, counts, len(parts.test), settings.batch_rows or 0, first, seeds)
+
+    def run(
+        self, model: str, share: float, seed: int, folder: Path, *, resume: bool, overwrite: bool
+    ) -> Report:
+        """Train one, and measure it on the test images."""
+        task, made, settings = prepared(
+            self.dataset, self.parts, self.source, model, self.attention[model],
+            replace(self.vision, fraction=share), None, self.sizes[model],
+            {**self.budget, "seed": seed},
+        )  # fmt: skip
+        train(task, made, settings, Run(folder), resume=resume, overwrite=overwrite, quiet=True)
+        said = logits_of(made.eval(), self.parts.test.pixels).argmax(-1)
+        last = Run(folder).metrics()[-1]
+        return {
+            "model": model,
+            "fraction": share,
+            "images": len(task.train),
+            "seed": seed,
+            "right": int((said == self.parts.test.labels).sum()),
+            "steps": int(last["step"]),
+            "seconds": float(last["seconds"]),
+        }
 
 
 def _folder(model: str, share: float, seed: int) -> str:
@@ -134,8 +173,6 @@ def report_of(
     counts: dict[str, int],
     tested: int,
     batch: int,
-    first: int,
-    seeds: int,
 ) -> Report:
     """What was measured, the mean at each size, and what it says."""
     sizes = sorted({row["images"] for row in rows})
@@ -166,7 +203,7 @@ def report_of(
     steps = sorted({row["steps"] for row in rows})
     return {
         "data": source,
-        "seeds": list(range(first, first + seeds)),
+        "seeds": sorted({row["seed"] for row in rows}),
         "tested": tested,
         "steps": steps,
         "batch": batch,

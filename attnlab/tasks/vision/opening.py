@@ -45,6 +45,12 @@ def open_data(source: str | Path | None = None, image_size: int | None = None) -
     return dataset
 
 
+def source_of(data: str | Path | None) -> str:
+    """How a run remembers its data: by name, or by a path that holds wherever one stands."""
+    name = DIGITS if data is None else str(data)
+    return name if name in (DIGITS, FASHION) else str(Path(name).resolve())
+
+
 def _images(path: Path, size: int | None) -> Dataset:
     if not is_image_folder(path):
         raise ValueError(f"{path}: no images here that attnlab reads; give {KINDS}")

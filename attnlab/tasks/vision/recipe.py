@@ -14,9 +14,9 @@ import torch
 
 from attnlab.models import ConvNet, ConvNetConfig, Model, ViT, ViTConfig
 from attnlab.models.vision import matched_convnet
-from attnlab.tasks.vision.augment import recipe_named
+from attnlab.tasks.vision.augment import Augmentation, recipe_named
 from attnlab.tasks.vision.images import Dataset, Images, Parts, digest, divided, fraction
-from attnlab.tasks.vision.opening import DIGITS, open_data
+from attnlab.tasks.vision.opening import open_data, source_of
 from attnlab.tasks.vision.task import VisionTask
 from attnlab.training import Run, Settings, speaks, train
 
@@ -77,10 +77,10 @@ def train_vision(
     check_folder(out, resume, overwrite)
     dataset = open_data(data, vision.image_size)
     parts = divided(dataset)
-    source = DIGITS if data is None else str(data)
     task, made, settings = prepared(
-        dataset, parts, source, model, attention, vision, epochs, sizes or {}, training or {}
-    )
+        dataset, parts, source_of(data), model, attention, vision, epochs, sizes or {},
+        training or {},
+    )  # fmt: skip
     if speaks() and not quiet:
         tell(dataset, task, made, settings)
     return train(task, made, settings, Run(out), resume=resume, overwrite=overwrite, quiet=quiet)
@@ -105,10 +105,7 @@ def prepared(
     settings = settled(model, len(learned), epochs, training)
     torch.manual_seed(settings.seed)
     made = make_model(model, dataset, learned, attention, sizes)
-    flip = dataset.mirrored if vision.flip is None else vision.flip
-    # where a pixel is a large part of the image, moving by one costs more than it teaches
-    usual = "none" if dataset.train.size < TINY else "light"
-    how = recipe_named(vision.augmentation or usual, flip)
+    how = augmentation_of(vision, dataset)
     task = VisionTask(
         learned,
         parts.validation,
@@ -131,8 +128,14 @@ def prepared(
             "content": digest(parts.train, parts.validation, parts.test),
         },
     )
-    task.collate(range(min(2, len(learned))), 0)
     return task, made, settings
+
+
+def augmentation_of(vision: VisionSettings, dataset: Dataset) -> Augmentation:
+    """Where a pixel is a large part of the image, moving by one costs more than it teaches."""
+    usual = "none" if dataset.train.size < TINY else "light"
+    flip = dataset.mirrored if vision.flip is None else vision.flip
+    return recipe_named(vision.augmentation or usual, flip)
 
 
 def make_model(
