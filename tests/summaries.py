@@ -15,7 +15,13 @@ from attnlab.tasks.summary.presets import SummaryModel
 KINDS = ["library", "tool", "game", "editor", "server", "client", "driver", "parser"]
 FIELDS = ["images", "audio", "networks", "kernels", "chess", "maps", "mail", "music"]
 TINY = SummaryModel(
-    vocabulary=400, text_tokens=48, summary_tokens=12, width=48, encoder_layers=1, decoder_layers=1
+    vocabulary=400,
+    text_tokens=48,
+    summary_tokens=12,
+    width=48,
+    encoder_layers=1,
+    decoder_layers=1,
+    dropout=0.0,
 )
 
 

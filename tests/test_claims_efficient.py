@@ -11,12 +11,12 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from attnlab.bench import costs
 from attnlab.claims import (
     CLAIMS,
     Result,
     Trial,
     chosen,
-    costs,
     efficient_bigbird,
     efficient_distance,
     efficient_linformer,

@@ -30,7 +30,7 @@ WORDS = ["".join(each) for each in product("bdgklmnprt", "aeiou", "dklmnrst")]
 LIMIT = 0.1  # nats per token
 MODEL = SummaryModel(
     vocabulary=1000, text_tokens=32, summary_tokens=8, width=32, encoder_layers=1,
-    decoder_layers=1, heads=4, smoothing=0.0,
+    decoder_layers=1, heads=4, dropout=0.0, smoothing=0.0,
 )  # fmt: skip
 BLIND = "favor:features=1"
 

@@ -34,7 +34,7 @@ class SummaryModel:
     position: Annotated[str, "learned, sinusoidal, rotary or none"] = "sinusoidal"
     feed_forward: Annotated[str, "gelu, relu2 or swiglu"] = "relu2"
     norm: Annotated[str, "layer or rms"] = "rms"
-    dropout: Annotated[float, "on embeddings, residual paths and attention weights"] = 0.0
+    dropout: Annotated[float, "on embeddings, residual paths and attention weights"] = 0.1
     smoothing: Annotated[float, "share of each target that is spread over all tokens"] = 0.1
 
     def __post_init__(self) -> None:

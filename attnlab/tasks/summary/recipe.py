@@ -45,7 +45,7 @@ def material(
     limit: int | None = None,
     quiet: bool = False,
 ) -> Material:
-    """The pairs, split by group; `limit` takes only so many, chosen by their place in the split."""
+    """The pairs, split by group; `limit` takes only so many, evenly from all."""
     pairs = load_pairs(data, columns, quiet=quiet)
     if limit is not None:
         if limit < 3:
