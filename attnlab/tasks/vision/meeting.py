@@ -106,7 +106,7 @@ def _lead(size: int, differences: Sequence[float], names: tuple[str, str]) -> st
     mean, (low, high) = found.value, found.ends
     leader, other = names if mean > 0 else names[::-1]
     points = 100 * abs(mean)
-    if not mean:
+    if not mean and len(differences) < 2:
         return f"With {size:,} images the two are level."
     if len(differences) < 2:
         return f"With {size:,} images {leader} is {points:.1f} points ahead of {other}."
