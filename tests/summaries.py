@@ -7,11 +7,16 @@ import random
 from functools import lru_cache
 from pathlib import Path
 from tempfile import mkdtemp
+from typing import Any
 
 from attnlab.tasks.summary import recipe
 from attnlab.tasks.summary.pairs import Columns
 from attnlab.tasks.summary.presets import SummaryModel
+from attnlab.tasks.summary.wording import Wording, spaced
+from attnlab.tasks.summary.writing import Way, write_all
+from attnlab.tokens import BPE
 
+TEXT = "Package 3 is a tool for maps and more.\nIt has 2 parts."
 KINDS = ["library", "tool", "game", "editor", "server", "client", "driver", "parser"]
 FIELDS = ["images", "audio", "networks", "kernels", "chess", "maps", "mail", "music"]
 TINY = SummaryModel(
@@ -54,3 +59,13 @@ def trained() -> Path:
         quiet=True,
     )
     return folder / "run"
+
+
+def wording(longest: int = 48, summary: int = 12) -> Wording:
+    texts = [spaced(text) for row in rows(60) for text in (row["text"], row["summary"])]
+    return Wording(BPE.train(texts, 400), longest, summary)
+
+
+def written(texts: list[str], **way: Any) -> Any:
+    model, words, _ = recipe.load_summary(trained())
+    return write_all(model, words, texts, Way(**way))

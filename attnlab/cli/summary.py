@@ -206,9 +206,7 @@ def masks(
     data: Data = "docstrings",
     text_column: TextColumn = "text",
     summary_column: SummaryColumn = "summary",
-    run: Annotated[
-        Path | None, Parameter(help="Take its tokens; default: learned from these.")
-    ] = None,
+    run: Annotated[Path | None, Parameter(help="Take its tokens; else learned here.")] = None,
     texts: Annotated[int, Parameter(help="Of the batch.")] = 3,
     tokens: Annotated[int, Parameter(help="Longest text that is drawn.")] = 24,
     out: Annotated[Path | None, Parameter(help="A picture too, NAME.svg.")] = None,

@@ -1,0 +1,269 @@
+"""The command line of summaries: writing, mistakes, looking, masks, comparing."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from attnlab.tasks.summary import compare as comparing
+from attnlab.tasks.summary import masks, recipe
+from attnlab.tasks.summary.compare_page import comparison_page, sentences
+from attnlab.tasks.summary.pairs import Pair
+from attnlab.tasks.summary.task import rows_of
+from tests.commands import run
+from tests.summaries import TEXT, trained, wording, written
+
+
+def give(monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
+    class Stdin:
+        buffer = io.BytesIO(content)
+
+    monkeypatch.setattr(sys, "stdin", Stdin())
+
+
+# The command line
+
+
+def test_write_from_standard_input(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    give(monkeypatch, TEXT.encode())
+    code, out, err = run(f"summary write {trained()}", capsys)
+    assert (code, out, err) == (0, "tool for maps\n", "")
+
+
+def test_write_files_and_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "texts.txt"
+    path.write_text(f"{TEXT.splitlines()[0]}\n\nPackage 4 is a game for mail and more.\n")
+    code, out, _ = run(f"summary write {trained()} {path} --lines", capsys)
+    assert (code, out) == (0, "tool for maps\ngame for mail\n")
+    code, out, _ = run(f"summary write {trained()} {path} --lines --count 2 --json", capsys)
+    found = json.loads(out)
+    assert [len(each) for each in found] == [2, 2]
+    assert found[1][0]["summary"] == "game for mail"
+    code, out, err = run(f"summary write {trained()} {path} {path}", capsys)
+    assert code == 0
+    assert out.count("\n") == 2
+    assert err == ""
+
+
+def test_a_text_too_long_says_how_it_was_cut(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    give(monkeypatch, (TEXT + " and so on" * 40).encode())
+    code, _, err = run(f"summary write {trained()}", capsys)
+    assert code == 0
+    assert "this model reads 48" in err
+    assert "cut off" in err
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [(b"", "empty"), (b" \n ", "empty"), (b"\xff\xfe", "not UTF-8"), (b"a\0b", "binary")],
+)
+def test_what_is_no_text(
+    content: bytes,
+    words: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    give(monkeypatch, content)
+    code, out, err = run(f"summary write {trained()}", capsys)
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1
+    assert words in err
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("evaluate none", ["none: not a run folder"]),
+        ("write {run} none.txt", ["none.txt", "no such file"]),
+        ("evaluate {run} --data {rows} --text-column body", ["no 'body'"]),
+        ("evaluate {run} --part train", ["test and validation"]),
+        ("train --data nothing", ["docstrings, debian"]),
+        ("train --data {rows} --steps 1 --minutes 1 --out x", ["give one of them"]),
+        ("train --data {rows} --smoothing 1 --out x", ["smoothing is 1"]),
+        ("train --data {rows} --attention softmx --out x", ["softmx", "softmax"]),
+        ("train --data {rows} --cross-attention fourier --out x", ["negative"]),
+        ("write {run} {rows} --explain page.txt", ["NAME.html"]),
+        ("masks --data {rows} --out x.png", ["NAME.svg"]),
+        ("compare --data {rows} --budget 0 --out x", ["budget is 0"]),
+        ("compare --data {rows} --attention softmax softmax --out x", ["each once"]),
+        ("compare --data {rows} --where decoder --out x", ["encoder, all"]),
+    ],
+)
+def test_mistakes_are_one_line(
+    command: str,
+    words: list[str],
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    places = {"run": trained(), "rows": trained().parent / "rows.jsonl"}
+    code, _, err = run(f"summary {command.format(**places)}", capsys)
+    assert code == 2, err
+    assert err.splitlines()[-1].startswith("attnlab: ")
+    assert "Traceback" not in err
+    for word in words:
+        assert word in err.splitlines()[-1]
+
+
+def test_a_run_of_another_task_is_refused(tmp_path: Path) -> None:
+    config = {"task": {"name": "language"}, "model": {}, "training": {}}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ValueError, match="'language', not summary"):
+        recipe.load_summary(tmp_path)
+
+
+# Looking
+
+
+def test_explain_shows_cross_attention_and_copying(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "text.txt"
+    path.write_text(TEXT)
+    code, _, err = run(f"summary write {trained()} {path} --explain {tmp_path}/page.html", capsys)
+    assert code == 0, err
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    for name in ('"decoder.blocks.0.cross"', '"copy"'):
+        assert name in page
+
+
+def test_the_copy_layer_is_what_the_model_copies_by() -> None:
+    from attnlab.looking.api import look
+    from attnlab.looking.own_subjects import explained
+
+    ((best,),) = written([TEXT])
+    seen = look(explained(trained(), best.ids), TEXT, pair=best.text)
+    layer = next(each for each in seen.sides[0].layers if each.name == "copy")
+    source, target = seen.sides[0].sequences
+    assert layer.kind == "cross"
+    assert "".join(target.texts[1:]).strip() == best.text
+    model, words, _ = recipe.load_summary(trained())
+    ids, wrote = torch.tensor([source.ids]), torch.tensor([target.ids])
+    assert model.copy is not None
+    with torch.no_grad():
+        memory = model.encoder(ids)
+        wanted = model.copy.weights(
+            model.decoder(wrote, None, memory), model.copy.absorb(memory, ids, None)
+        )[0]
+    assert layer.weights is not None
+    assert torch.allclose(layer.weights.mean(0), wanted, atol=1e-3)
+    first = int(wanted[0].argmax())  # the first word is copied from where it stands
+    assert source.texts[first].strip() == "tool"
+    assert words.longest_text == 48
+
+
+# Masks
+
+
+def test_masks_by_hand() -> None:
+    words = wording()
+    pairs = [Pair("one two three", "one"), Pair("one", "one two")]
+    drawn = {each.name: each.allowed for each in masks.masks_of(pairs, words)}
+    found, _ = rows_of(pairs, words)
+    (S, T), (s, t) = ((len(source), len(target)) for source, target in found)
+    assert list(drawn) == ["encoder padding", "decoder padding", "cross", "decoder self"]
+    assert drawn["encoder padding"].shape == (2, S, S)
+    assert drawn["cross"].shape == (2, max(T, t), S)
+    assert drawn["encoder padding"][1].sum() == S * s
+    assert drawn["cross"][0].all()
+    assert drawn["decoder self"][1].sum() == t * (t + 1) // 2
+    assert not drawn["decoder self"].triu(1).any()
+
+
+def test_masks_in_the_terminal_and_as_a_picture(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "masks.svg"
+    data = trained().parent / "rows.jsonl"
+    code, text, err = run(f"summary masks --data {data} --texts 2 --out {out}", capsys)
+    assert code == 0, err
+    for name in ("encoder padding", "decoder padding", "cross", "decoder self"):
+        assert f"{name}:" in text
+        assert name in out.read_text()
+    assert "█" in text
+    assert "·" in text
+    code, _, err = run(f"summary masks --data {data} --texts 99", capsys)
+    assert code == 2
+    assert "1 to 8" in err
+
+
+# Comparing
+
+
+def test_entries_cross_all_settings() -> None:
+    found = comparing.entries_of(["softmax", "favor"], [8, 16], [1.0, 0.5], 2)
+    assert len(found) == 2 * (2 + 4)
+    assert {each.spec for each in found} == {"softmax", "favor:features=8", "favor:features=16"}
+    assert len({each.folder for each in found}) == len(found)
+
+
+def made_up(losses: dict[tuple[str, float], list[float]]) -> list[dict[str, Any]]:
+    return [
+        {"attention": spec.split(":")[0], "spec": spec, "rate": rate, "seed": seed, "loss": loss,
+         "validation_loss": loss, "accuracy": 0.5, "rougeL": 30.0, "steps": 9}
+        for (spec, rate), values in losses.items()
+        for seed, loss in enumerate(values)
+    ]  # fmt: skip
+
+
+def test_the_best_settings_are_compared_seed_by_seed() -> None:
+    rows = made_up({
+        ("softmax", 1.0): [2.0, 2.4], ("softmax", 0.5): [3.0, 3.0],
+        ("favor:features=8", 1.0): [9.0, 9.0], ("favor:features=16", 1.0): [2.05, 2.44],
+    })  # fmt: skip
+    assert comparing.best_setting(rows, "favor")["spec"] == "favor:features=16"
+    found = comparing.against(rows, "favor", "softmax")
+    assert found["loss"]["mean"] == pytest.approx(0.045)
+    assert found["loss"]["interval"][0] < 0.045 < found["loss"]["interval"][1]
+
+
+@pytest.mark.parametrize(
+    ("interval", "wanted"),
+    [
+        ((-0.05, 0.09), "matches"),
+        ((0.2, 0.3), "worse"),
+        ((-0.3, -0.2), "better"),
+        ((-0.3, 0.2), "undecided"),
+        (None, "undecided"),
+    ],
+)
+def test_verdicts(interval: tuple[float, float] | None, wanted: str) -> None:
+    assert comparing.verdict(interval) == wanted
+
+
+def test_a_comparison_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = trained().parent / "rows.jsonl"
+    small = "--vocabulary 400 --width 16 --heads 2 --encoder-layers 1 --decoder-layers 1"
+    code, out, err = run(
+        f"summary compare --data {data} --attention softmax elu --budget 0.005 --seeds 2 "
+        f"{small} --text-tokens 32 --summary-tokens 12 --out {tmp_path}/all",
+        capsys,
+    )
+    assert code == 0, err
+    report = json.loads((tmp_path / "all" / "compare.json").read_text())
+    assert len(report["runs"]) == 4
+    assert report["comparisons"][0]["seeds"] == 2
+    assert sentences(report)[0] in out
+    page = (tmp_path / "all" / "compare.html").read_text()
+    assert "ROUGE-L of validation summaries" in page
+    assert comparison_page(report) == page
+
+
+def test_help_tells_every_setting(capsys: pytest.CaptureFixture[str]) -> None:
+    told: Callable[[str], str] = lambda name: run(f"summary {name} --help", capsys)[1]  # noqa: E731
+    assert "--copy" in told("train")
+    assert "--no-copy" in told("train")
+    assert "--block-repeats" in told("write")
+    assert "--budget" in told("compare")
