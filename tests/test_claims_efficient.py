@@ -26,6 +26,7 @@ from attnlab.claims import (
 )
 from attnlab.claims import efficient as low
 from attnlab.mask import Mask
+from attnlab.mechanisms import compiled
 from attnlab.mechanisms.bigbird import BigBird
 from attnlab.mechanisms.linformer import Linformer
 from attnlab.mechanisms.softmax import Softmax
@@ -38,7 +39,8 @@ EXPECTED = {
     "linformer-not-causal": "holds",
     "bigbird-linear": "holds",
     "bigbird-shared-random": "refuted",
-    "bigbird-longer": "holds only when",
+    # the path in PyTorch gathers keys, and pays off for long sequences alone
+    "bigbird-longer": "holds" if compiled.status().active else "holds only when",
     "synthesizer-blind": "holds",
     "synthesizer-compare": "holds",
     "synthesizer-faster": "refuted",
