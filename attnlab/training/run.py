@@ -155,3 +155,18 @@ def _same(old: dict[str, Any], new: dict[str, Any], path: Path) -> None:
             raise ValueError(
                 f"{path}: the run has {name} {was!r}, not {now!r}; resume with the same settings"
             )
+
+
+def check_folder(out: str | Path, resume: bool, overwrite: bool) -> None:
+    """Before anything is read or computed."""
+    if resume and overwrite:
+        raise ValueError("--resume and --overwrite; give one of them")
+    if Path(out).exists() and not Path(out).is_dir():
+        raise ValueError(f"{out}: is a file; name a folder")
+    if resume:
+        Run(out).config()  # says so if there is no run
+    elif (Path(out) / "config.json").exists() and not overwrite:
+        raise ValueError(
+            f"{out}: holds a run already; "
+            "give --resume to go on, --overwrite to begin anew, or another folder"
+        )

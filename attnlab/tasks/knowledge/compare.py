@@ -18,10 +18,11 @@ from attnlab.page import Table as PageTable
 from attnlab.tasks.knowledge.material import make_model, material, preset_named
 from attnlab.tasks.knowledge.measures import interval
 from attnlab.tasks.knowledge.objectives import create_objectives
-from attnlab.tasks.knowledge.recipe import SCRATCH, check_folder, finetune, pretrain
+from attnlab.tasks.knowledge.recipe import SCRATCH, finetune, pretrain
 from attnlab.tasks.knowledge.scoring import baseline, evaluate
 from attnlab.tokens import Bytes
 from attnlab.training import Run, speaks
+from attnlab.training.run import check_folder
 
 PRETRAINING = 0.75  # of the minutes
 STOPS = 6  # measurements on the way

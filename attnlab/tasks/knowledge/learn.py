@@ -40,7 +40,6 @@ from attnlab.tasks.knowledge.material import (
 )
 from attnlab.tasks.knowledge.reading import OpenBook, find_readings, prompt, unlabelled
 from attnlab.tasks.knowledge.recipe import (
-    check_folder,
     check_pairs,
     in_steps,
     keep_certainty,
@@ -61,6 +60,7 @@ from attnlab.tasks.knowledge.voting import (
 )
 from attnlab.training import Run, Settings, speaks
 from attnlab.training.loop import describe
+from attnlab.training.run import check_folder
 
 SELF_MADE = "self_made.jsonl"
 LONGEST_CONTEXT = 1024

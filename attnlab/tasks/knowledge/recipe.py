@@ -40,6 +40,7 @@ from attnlab.tasks.knowledge.task import Documents, KnowledgeTask, Questions, So
 from attnlab.tasks.knowledge.world import WorldConfig, make_world
 from attnlab.tokens import Tokenizer
 from attnlab.training import Run, Settings, bucket, speaks, train
+from attnlab.training.run import check_folder
 
 SCRATCH = "scratch"
 QUESTIONS_MIXED = 3  # times that a question comes for each time that the documents do
@@ -309,21 +310,6 @@ def in_steps(task: KnowledgeTask, settings: Settings, epochs: float | None) -> S
     )
     steps = max(1, round(epochs * len(batches)))
     return replace(settings, steps=steps, warmup=min(settings.warmup, max(1, steps // 5)))
-
-
-def check_folder(out: str | Path, resume: bool, overwrite: bool) -> None:
-    """Before anything is read or computed."""
-    if resume and overwrite:
-        raise ValueError("--resume and --overwrite; give one of them")
-    if Path(out).exists() and not Path(out).is_dir():
-        raise ValueError(f"{out}: is a file; name a folder")
-    if resume:
-        Run(out).config()  # says so if there is no run
-    elif (Path(out) / "config.json").exists() and not overwrite:
-        raise ValueError(
-            f"{out}: holds a run already; "
-            "give --resume to go on, --overwrite to begin anew, or another folder"
-        )
 
 
 def tell(

@@ -24,7 +24,6 @@ from attnlab.tasks.summary.presets import MODEL, SummaryModel
 from attnlab.tasks.summary.recipe import (
     SHARE,
     Material,
-    check_folder,
     learned,
     load_summary,
     material,
@@ -35,6 +34,7 @@ from attnlab.tasks.summary.rouge import score
 from attnlab.tasks.summary.task import SummaryTask, rows_of
 from attnlab.tasks.summary.writing import write_all
 from attnlab.training import Run, Settings, speaks
+from attnlab.training.run import check_folder
 
 STOPS = 6  # validations on the way
 MARGIN = 0.1  # nats per token: closer than this is a match

@@ -22,6 +22,7 @@ from attnlab.tasks.summary.writing import write_all
 from attnlab.tokens import BPE, Tokenizer, load_tokenizer
 from attnlab.training import Run, Settings, speaks
 from attnlab.training import train as train_task
+from attnlab.training.run import check_folder
 
 SHARE = 0.03
 MEASURED = 200  # validation texts that are summarised at each validation
@@ -157,21 +158,6 @@ def settled(changes: dict[str, Any] | None, base: Settings = TRAINING) -> Settin
         changes = {"minutes": None, **changes}
         changes.setdefault("warmup", min(base.warmup, max(1, changes["steps"] // 5)))
     return replace(base, **changes)
-
-
-def check_folder(out: str | Path, resume: bool, overwrite: bool) -> None:
-    """Before anything is gathered or computed."""
-    if resume and overwrite:
-        raise ValueError("--resume and --overwrite; give one of them")
-    if Path(out).exists() and not Path(out).is_dir():
-        raise ValueError(f"{out}: is a file; name a folder")
-    if resume:
-        Run(out).config()  # says so if there is no run
-    elif (Path(out) / "config.json").exists() and not overwrite:
-        raise ValueError(
-            f"{out}: holds a run already; "
-            "give --resume to go on, --overwrite to begin anew, or another folder"
-        )
 
 
 def load_summary(folder: str | Path) -> tuple[Seq2Seq, Wording, dict[str, Any]]:

@@ -27,7 +27,6 @@ from attnlab.tasks.vision.opening import open_data, source_of
 from attnlab.tasks.vision.recipe import (
     MODELS,
     VisionSettings,
-    check_folder,
     make_model,
     prepared,
     settled,
@@ -35,6 +34,7 @@ from attnlab.tasks.vision.recipe import (
 from attnlab.tasks.vision.score_page import NAMES
 from attnlab.tasks.vision.task import logits_of
 from attnlab.training import Run, speaks, train
+from attnlab.training.run import check_folder
 
 Report = dict[str, Any]
 FRACTIONS = (0.01, 0.03, 0.1, 0.3, 1.0)

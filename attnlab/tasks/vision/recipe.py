@@ -19,6 +19,7 @@ from attnlab.tasks.vision.images import Dataset, Images, Parts, digest, divided,
 from attnlab.tasks.vision.opening import open_data, source_of
 from attnlab.tasks.vision.task import VisionTask
 from attnlab.training import Run, Settings, speaks, train
+from attnlab.training.run import check_folder
 
 MODELS = ("vit", "convnet")
 SHOWN = 3  # images that could not be read, by name
@@ -228,21 +229,6 @@ def settled(model: str, images: int, epochs: float | None, changes: dict[str, An
 def usual_epochs(images: int) -> float:
     """Ten, and more of a small set, up to 30."""
     return min(30.0, max(10.0, 10.0 * FEW / images))
-
-
-def check_folder(out: str | Path, resume: bool, overwrite: bool) -> None:
-    """Before anything is read or computed."""
-    if resume and overwrite:
-        raise ValueError("--resume and --overwrite; give one of them")
-    if Path(out).exists() and not Path(out).is_dir():
-        raise ValueError(f"{out}: is a file; name a folder")
-    if resume:
-        Run(out).config()  # says so if there is no run
-    elif (Path(out) / "config.json").exists() and not overwrite:
-        raise ValueError(
-            f"{out}: holds a run already; "
-            "give --resume to go on, --overwrite to begin anew, or another folder"
-        )
 
 
 def tell(dataset: Dataset, task: VisionTask, model: Model, settings: Settings) -> None:
