@@ -133,7 +133,7 @@ def check_text_fits(element: ElementTree.Element, width: float) -> None:
     wide = width_of(element.text or "")
     left = float(element.attrib["x"])
     left -= {"start": 0, "middle": wide / 2, "end": wide}[element.attrib["text-anchor"]]
-    assert left > -4.001, element.text
+    assert left > -5, element.text  # widths of letters are estimates
     assert left + wide <= width + 4, element.text
 
 
