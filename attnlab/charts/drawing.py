@@ -108,7 +108,7 @@ def _grid(
     every = max(1, math.ceil(room / (x.end - x.start)))
     for value, text in list(zip(x.ticks(), texts, strict=True))[::every]:
         parts.append(_line(x(value), y.start, x(value), y.start + 4, "axis"))
-        middle = min(x(value), WIDTH - width_of(text) / 2)
+        middle = max(min(x(value), WIDTH - width_of(text) / 2), width_of(text) / 2)
         parts.append(_text(middle, y.start + LINE, text, "middle", "dim"))
     parts.append(_line(x.start, y.start, x.end, y.start, "axis"))
     middle = (x.start + x.end) / 2
