@@ -61,6 +61,15 @@ def run(kernel: str, arrays: Sequence[Tensor | None], like: Tensor, **sizes: Pla
         raise MemoryError(f"{kernel}: no memory to work in, for {B} x {H} x {T} tokens")
 
 
+def most_scratch() -> int:
+    """Bytes that kernels worked in at once, at most, since this was last asked."""
+    library = status().library
+    if library is None:
+        return 0
+    library.attnlab_most_scratch.restype = ctypes.c_int64
+    return int(library.attnlab_most_scratch())
+
+
 def dense(x: Tensor) -> Tensor:
     """The numbers of a token must lie side by side; tokens may lie anywhere."""
     return x if x.stride(-1) == 1 or x.shape[-1] == 1 else x.contiguous()
