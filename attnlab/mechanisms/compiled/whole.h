@@ -147,16 +147,32 @@ static void F(sums_backward)(const Sizes *sizes, const Array *x, int64_t b, int6
     }
 }
 
+/* to = sum over c of x[c] * sums[c], n registers of columns. */
+static hot void F(read_columns)(REAL *restrict to, const REAL *restrict x, int64_t C,
+                                const REAL *restrict sums, int64_t step, const int n) {
+    F(vec) total[ABREAST] = {{0}};
+    for (int64_t c = 0; c < C; c++, sums += step) {
+        const F(vec) each = F(all)(x[c]);
+#pragma GCC unroll 4
+        for (int i = 0; i < n; i++) total[i] += each * F(load)(sums + i * LANES);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < n; i++) F(store)(to + i * LANES, total[i]);
+}
+
 /* One query straight from memory: laying the sums in tiles would cost more than it saves. */
 static REAL F(read_one)(F(whole) *r, int64_t t, const REAL *restrict sums, REAL *restrict out) {
-    const int64_t M = r->M;
+    const int64_t M = r->M, step = M + 1;
     REAL *restrict total = r->to_v;
+    int64_t m = 0;
     F(place_whole)(r, t, 0, 1);
-    memset(total, 0, (size_t)(M + 1) * sizeof(REAL));
-    for (int64_t c = 0; c < r->C; c++, sums += M + 1) {
-        const REAL each = r->x[c];
-        for (int64_t m = 0; m < M; m++) total[m] += each * sums[m];
-        total[M] += each * sums[M];
+    for (; m + ABREAST * LANES <= M; m += ABREAST * LANES)
+        F(read_columns)(total + m, r->x, r->C, sums + m, step, ABREAST);
+    for (; m + LANES <= M; m += LANES)
+        F(read_columns)(total + m, r->x, r->C, sums + m, step, 1);
+    for (; m <= M; m++) {
+        total[m] = 0;
+        for (int64_t c = 0; c < r->C; c++) total[m] += r->x[c] * sums[c * step + m];
     }
     F(divide)(out, total, M, total[M]);
     return total[M];
