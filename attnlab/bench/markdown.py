@@ -12,7 +12,6 @@ from attnlab.charts.scales import clean
 from attnlab.charts.terminal_heatmap import short
 from attnlab.intervals import Figure
 
-
 BEGIN, END = "<!-- attnlab bench -->", "<!-- /attnlab bench -->"
 
 

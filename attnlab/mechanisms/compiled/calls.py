@@ -17,7 +17,7 @@ from torch import Tensor
 from attnlab.mechanisms.compiled.build import status
 
 TYPES = {torch.float32: "float", torch.float64: "double"}
-# As in job.h. Packed bytes: a ctypes.Structure takes longer to fill than a decoding step to compute.
+# As in job.h. Packed bytes: a ctypes.Structure takes longer to fill than a step to compute.
 SIZES = struct.Struct("11qd")
 ARRAYS = struct.Struct("64q")  # 16, the most that a kernel takes: address and three strides
 NOWHERE = (0,) * 64

@@ -71,14 +71,19 @@ static hot void F(place_gradient)(const F(causal) *r, int64_t t, int64_t slot) {
                       r->M, r->VP, r->bottom[t]);
 }
 
-/* Token t, of the chunk that comes next. */
-static hot void F(fetch_token)(const F(causal) *r, int64_t t) {
+/* Token t of the chunk that comes next: what is read of it with its key, and with its query. A few
+ * lines at a time, since the processor stands still where it is asked to wait for many. */
+static hot void F(fetch_key)(const F(causal) *r, int64_t t) {
     if (t < 0 || t >= r->T) return;
-    F(fetch_side)(&r->key, t, t + 1);
-    F(fetch_side)(&r->query, t, t + 1);
-    F(fetch)(r->value, r->value_step, r->M, t, t + 1);
-    F(fetch)(r->grad, r->grad_step, r->M, t, t + 1);
-    F(fetch)(r->out, r->out_step, r->M, t, t + 1);
+    F(fetch_side)(&r->key, t);
+    F(fetch)(r->value + t * r->value_step, r->M);
+}
+
+static hot void F(fetch_query)(const F(causal) *r, int64_t t) {
+    if (t < 0 || t >= r->T) return;
+    F(fetch_side)(&r->query, t);
+    F(fetch)(r->out + t * r->out_step, r->M);
+    if (r->grad) F(fetch)(r->grad + t * r->grad_step, r->M);
 }
 
 /* n keys from token `first` on, or backwards where step is -1, relative to the peak as it is.
@@ -87,9 +92,10 @@ static int F(place_keys)(const F(causal) *r, int64_t first, int64_t step, int64_
     const F(side) key = r->key; /* copies, which no store can change */
     REAL *const sizes = r->k_size, *const k = r->k, *const peak = r->peak;
     F(bits) above = {0};
-    for (int64_t i = 0; i < n; i++) F(fetch_token)(r, first + (i + CHUNK) * step);
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < n; i++) {
+        F(fetch_key)(r, first + (i + CHUNK) * step);
         above |= F(key_size)(&key, first + i * step, peak, sizes + i * key.padded);
+    }
     if (key.sign)
         for (int64_t i = 0; i < n; i++)
             F(signed_value)(&key, first + i * step, sizes + i * key.padded, k + i * key.padded);
@@ -102,8 +108,10 @@ static int F(place_keys)(const F(causal) *r, int64_t first, int64_t step, int64_
 static void F(place_queries)(const F(causal) *r, int64_t first, int64_t step, int64_t n) {
     const F(side) query = r->query;
     REAL *const sizes = r->q_size, *const q = r->q, *const peak = r->peak;
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < n; i++) {
+        F(fetch_query)(r, first + (i + CHUNK) * step);
         F(query_size)(&query, first + i * step, peak, sizes + i * query.padded);
+    }
     if (query.sign)
         for (int64_t i = 0; i < n; i++)
             F(signed_value)(&query, first + i * step, sizes + i * query.padded,
@@ -166,6 +174,7 @@ static void F(causal_forward)(const Sizes *sizes, const Array *x, int64_t b, int
 static void F(query_tokens)(F(causal) *r, const Array *x, int64_t b, int64_t h, int64_t first,
                             int64_t n) {
     for (int64_t i = 0; i < n; i++) {
+        F(fetch_query)(r, first + i + CHUNK);
         F(place_value)(r, first + i, i);
         F(place_gradient)(r, first + i, i);
     }

@@ -25,19 +25,9 @@ static F(side) F(one_side)(const Sizes *sizes, const Array *sign, const Array *l
     return side;
 }
 
-/* Bring these tokens nearer while the processor is busy with others: it does not guess by itself
- * where the next chunk of each array lies. */
-static hot void F(fetch)(const REAL *from, int64_t step, int64_t numbers, int64_t first,
-                            int64_t last) {
-    if (!from || last <= first) return;
-    const int64_t line = 64 / sizeof(REAL);
-    for (int64_t t = first; t < last; t++)
-        for (int64_t i = 0; i < numbers; i += line) __builtin_prefetch(from + t * step + i, 0, 2);
-}
-
-static hot void F(fetch_side)(const F(side) *side, int64_t first, int64_t last) {
-    F(fetch)(side->log, side->log_step, side->logs, first, last);
-    F(fetch)(side->sign, side->sign_step, side->C, first, last);
+static hot void F(fetch_side)(const F(side) *side, int64_t t) {
+    F(fetch)(side->log + t * side->log_step, side->logs);
+    if (side->sign) F(fetch)(side->sign + t * side->sign_step, side->C);
 }
 
 /* n numbers to a padded row. */
@@ -95,11 +85,14 @@ static hot void F(query_size)(const F(side) *query, int64_t t, const REAL *restr
                               REAL *restrict size) {
     const REAL *log = F(logs)(query, t);
     F(vec) best = F(all)(EMPTY);
-    for (int64_t c = 0; c < query->padded; c += LANES)
-        best = F(max)(best, F(load)(log + c) + F(load)(peak + c));
+    for (int64_t c = 0; c < query->padded; c += LANES) {
+        const F(vec) sight = F(load)(log + c) + F(load)(peak + c);
+        F(store)(size + c, sight);
+        best = F(max)(best, sight);
+    }
     const F(vec) reference = F(largest)(best);
     for (int64_t c = 0; c < query->padded; c += LANES)
-        F(store)(size + c, F(exp)(F(load)(log + c) + F(load)(peak + c) - reference));
+        F(store)(size + c, F(exp)(F(load)(size + c) - reference));
 }
 
 /* phi from its size: the same without signs. Padding is 0 either way. */

@@ -3,6 +3,7 @@
 
 #define LANES ((int64_t)(VECTOR_BYTES / sizeof(REAL)))
 #define WIDE (2 * LANES) /* columns of a tile: two registers */
+#define LINE ((int64_t)(64 / sizeof(REAL))) /* of the cache */
 
 typedef REAL F(vec) __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(REAL)), may_alias));
 typedef BITS F(bits) __attribute__((vector_size(VECTOR_BYTES)));
@@ -60,18 +61,16 @@ static hot REAL F(dot)(const REAL *a, const REAL *b, int64_t n) {
 /* exp(x), exactly 0 below EXP_LEAST; wrong by about a unit in its last place, and by less than a
  * rounding of x makes it. x = n ln 2 + r with |r| <= ln(2) / 2: adding MAGIC leaves n, plus the
  * exponent's bias, in the low bits of the sum, from where a shift makes 2^n of it (0 for the least
- * n). Two short chains of terms, not one: what bounds it is how long each waits for the last. */
+ * n). Terms are taken in pairs, since one behind the other they would wait for each other. */
 static hot F(vec) F(exp)(F(vec) x) {
     x = F(max)(F(all)(EXP_LEAST), x);
     F(vec) shifted = x * (REAL)1.44269504088896340736 + MAGIC;
     const F(vec) r = x - (shifted - MAGIC) * (REAL)0.69314718055994530942, square = r * r;
-    F(vec) even = F(all)(EXP_TERMS[EXP_COUNT - 2]), odd = F(all)(EXP_TERMS[EXP_COUNT - 1]);
+    F(vec) p = r * EXP_TERMS[EXP_COUNT - 1] + EXP_TERMS[EXP_COUNT - 2];
 #pragma GCC unroll 16
-    for (int i = EXP_COUNT - 4; i >= 0; i -= 2) {
-        even = even * square + EXP_TERMS[i];
-        odd = odd * square + EXP_TERMS[i + 1];
-    }
-    return (odd * r + even) * (F(vec))((F(bits))shifted << MANTISSA);
+    for (int i = EXP_COUNT - 4; i >= 0; i -= 2)
+        p = p * square + (r * EXP_TERMS[i + 1] + EXP_TERMS[i]);
+    return p * (F(vec))((F(bits))shifted << MANTISSA);
 }
 
 /* For tests. */

@@ -108,8 +108,8 @@ static void F(sums_forward)(const Sizes *sizes, const Array *x, int64_t b, int64
         F(raise_whole)(&r, first, n);
         for (int64_t i = 0; i < n; i++) {
             const int64_t t = first + i, later = t + BLOCK < r.T ? t + BLOCK : r.T - 1;
-            F(fetch_side)(&r.side, later, later + 1);
-            F(fetch)(value, x[VALUE].token, r.M, later, later + 1);
+            F(fetch_side)(&r.side, later);
+            F(fetch)(value + later * x[VALUE].token, r.M);
             F(place_whole)(&r, t, i, 0);
             F(lay)(r.v + i * r.VP, value + t * x[VALUE].token, r.M, r.VP, 0);
             for (int64_t c = 0; c < r.CP; c += LANES)
@@ -196,8 +196,8 @@ static void F(read_forward)(const Sizes *sizes, const Array *x, int64_t b, int64
         const int64_t n = r.T - first < BLOCK ? r.T - first : BLOCK;
         for (int64_t i = 0; i < n; i++) {
             const int64_t t = first + i, later = t + BLOCK < r.T ? t + BLOCK : r.T - 1;
-            F(fetch_side)(&r.side, later, later + 1);
-            F(fetch)(out, x[OUT].token, r.M, later, later + 1);
+            F(fetch_side)(&r.side, later);
+            F(fetch)(out + later * x[OUT].token, r.M);
             F(place_whole)(&r, t, i, 1);
             bottoms[i] = F(dot)(r.x + i * r.CP, r.total, r.CP);
             if (bottom) bottom[t] = bottoms[i];
