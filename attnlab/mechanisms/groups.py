@@ -78,7 +78,7 @@ class HeadGroups(Mechanism):
         self.back = None if joined == sorted(joined) else torch.tensor(joined).argsort().tolist()
 
     @property
-    def use_compiled(self) -> bool:  # type: ignore[override]
+    def use_compiled(self) -> bool:
         return any(member.use_compiled for member in members_of(self))
 
     @use_compiled.setter

@@ -50,7 +50,7 @@ def run(
     logs: int = 0,
     block: int = 0,
     columns: int = 0,
-    causal: bool = False,
+    causal: int = 0,
     window: int = 0,
     scale: float = 0.0,
 ) -> None:
