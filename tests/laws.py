@@ -18,6 +18,7 @@ from torch import Tensor
 from attnlab import MECHANISMS, Mask, Mechanism, create_mechanism
 from attnlab.create import create_attention, create_heads
 from attnlab.mechanism import repeat_heads
+from attnlab.mechanisms.groups import members_of
 
 TOLERANCE = 1e-10
 HEAD_DIM, HEADS, VALUE_DIM, MAX_LENGTH = 5, 6, 7, 40
@@ -40,6 +41,8 @@ def all_trials() -> Iterator[tuple[str, dict[str, Any]]]:
                 yield name, {**options, "torch": True}
     for groups in GROUPS:
         yield groups, {}
+        if any(member.compilable for member in members_of(build(groups, {}))):
+            yield groups, {"torch": True}
 
 
 def build(name: str, options: dict[str, Any], seed: int = 0) -> Mechanism:

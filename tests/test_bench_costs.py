@@ -27,6 +27,7 @@ from attnlab.bench.speed import Costs, measure_speed, pass_of
 from attnlab.intervals import Figure
 from attnlab.mask import Mask
 from attnlab.mechanisms import MECHANISMS, compiled
+from attnlab.mechanisms.kernel import KEPT, KernelState
 
 SIZES = Sizes(heads=3, head_dim=8)
 SMALL = CostSettings(lengths=(16, 32, 48), heads=1, head_dim=8, rounds=1)
@@ -247,6 +248,19 @@ def test_a_step_is_the_last_row_of_a_forward(spec: str) -> None:
         queries = torch.cat([torch.zeros_like(k), q_new], 2)
         whole = mechanism(queries, keys, values, Mask(causal=True))
     torch.testing.assert_close(found, whole[:, :, -1:], atol=1e-5, rtol=1e-5)
+
+
+def test_a_step_gives_up_the_state_before_it() -> None:
+    """What is measured is what the generator does: sums are updated in place."""
+    decoder = Decoder.after(Ours("elu"), SIZES, tokens=9, room=3)
+    before = decoder.state
+    assert isinstance(before, KernelState)
+    with torch.no_grad():
+        decoder.step()
+        if compiled.status().active:
+            assert isinstance(decoder.state, KernelState)
+            assert decoder.state.sums.data_ptr() == before.sums.data_ptr()
+    assert before.use != [KEPT]
 
 
 def test_states_are_as_large_as_they_must_be() -> None:
