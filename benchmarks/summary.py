@@ -5,6 +5,7 @@
     python benchmarks/summary.py ways RUN               greedy and beams, on validation texts
     python benchmarks/summary.py speed RUN              1,000 texts at once against one by one
     python benchmarks/summary.py compare --minutes 10   softmax and Performers, two seeds
+    python benchmarks/summary.py curves RUN             docs/pictures/summary-loss.svg, -rouge.svg
 
 Each training is a process of its own, everything included: pairs are gathered from apt's lists,
 the tokeniser is trained, the test texts are summarised. CACHE empty (the default) means a cold
@@ -21,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -172,17 +173,56 @@ def compare(options: Sequence[str], minutes: float) -> dict[str, Any]:
     return {"what": "compare", "best": report["best"], "comparisons": report["comparisons"]}
 
 
+def curves(run: Path) -> dict[str, Any]:
+    """Pictures of a training, for docs/summary.md."""
+    from attnlab.charts import Series, line_chart
+    from attnlab.page import picture
+    from attnlab.training import Run
+
+    rows = Run(run).metrics()
+    size = max(1, len(rows) // 60)
+    parts = [rows[i : i + size] for i in range(0, len(rows) - size + 1, size)]
+    minutes = [part[-1]["seconds"] / 60 for part in parts]
+    losses = [sum(row["loss"] for row in part) / size for part in parts]
+    checks = [(row["seconds"] / 60, row["validation"]) for row in rows if "validation" in row]
+    drawn = {
+        "loss": [
+            Series("training", list(zip(minutes, losses, strict=True))),
+            Series("validation", [(at, found["loss"]) for at, found in checks]),
+        ],
+        "rouge": [Series("ROUGE-L", [(at, found["rougeL"]) for at, found in checks])],
+    }
+    labels = {"loss": "loss, nats per token", "rouge": "ROUGE-L on validation texts, greedy"}
+    folder = Path(__file__).parent.parent / "docs" / "pictures"
+    folder.mkdir(exist_ok=True)
+    written = []
+    for name, series in drawn.items():
+        chart = line_chart(series, title=labels[name], x_label="minutes", y_label=labels[name])
+        written.append(folder / f"summary-{name}.svg")
+        written[-1].write_text(picture(chart), encoding="utf-8")
+    return {"what": "curves", "written": list(map(str, written))}
+
+
+OF_A_RUN: dict[str, Callable[[Path], dict[str, Any]]] = {
+    "ways": ways,
+    "speed": speed,
+    "curves": curves,
+}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
-    parser.add_argument("what", choices=["debian", "copying", "ways", "speed", "compare"])
-    parser.add_argument("run", nargs="?", type=Path, help="a run folder, for ways and speed")
+    parser.add_argument("what", choices=["debian", "copying", "compare", *OF_A_RUN])
+    parser.add_argument(
+        "run", nargs="?", type=Path, help="a run folder, for ways, speed and curves"
+    )
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--minutes", type=float)
     given, options = parser.parse_known_args()
-    if given.what in ("ways", "speed"):
+    if given.what in OF_A_RUN:
         if given.run is None:
             parser.error(f"{given.what} needs a run folder")
-        print(json.dumps(ways(given.run) if given.what == "ways" else speed(given.run)))
+        print(json.dumps(OF_A_RUN[given.what](given.run)))
         return
     if given.what == "compare":
         print(json.dumps(compare(options, given.minutes or 10.0)))
