@@ -40,19 +40,19 @@ class Panel:
 
 
 def sentence(seed: int = 0, norm: float = 5.0) -> tuple[Tensor, Tensor]:
-    """q and k (1, 1, T, D) of a hand-made head that looks for its own word and one place back.
+    """q and k (1, 1, T, D) of a hand-made head that looks for its own word, and near by.
 
-    Equal words have equal codes, and a query asks for the position before its own: the matrix has
-    a diagonal just below the middle, and a dot wherever a word comes again.
+    Equal words have equal codes, and every token its position: the matrix has a diagonal, and a
+    dot wherever a word comes again.
     """
     generator = torch.Generator().manual_seed(seed)
     tokens = TEXT.split()
     words = sorted(set(tokens))
     codes = torch.randn(len(words), HEAD_DIM, generator=generator)
     said = torch.stack([codes[words.index(word)] for word in tokens])  # (T, D)
-    places = Sinusoidal(HEAD_DIM, base=100.0)(torch.arange(-1, len(tokens)))  # (T+1, D)
-    q, k = (_unit(_unit(said) + _unit(place)) * norm for place in (places[:-1], places[1:]))
-    return q[None, None], k[None, None]
+    places = Sinusoidal(HEAD_DIM, base=100.0)(torch.arange(len(tokens)))  # (T, D)
+    x = norm * _unit(_unit(said) + _unit(places))  # (T, D)
+    return x[None, None], x[None, None]
 
 
 def _unit(x: Tensor) -> Tensor:
@@ -76,8 +76,9 @@ def panels_of(name: str) -> list[Panel]:
         made = create_mechanism(
             name, head_dim=HEAD_DIM, heads=1, max_length=length, **drawn_options(name)
         )
-        for parameter in made.parameters():  # as if trained: they begin as good as zero
-            torch.nn.init.normal_(parameter)
+        for parameter in made.parameters():
+            if float(parameter.std()) < 0.01:  # a table that begins as good as zero
+                torch.nn.init.normal_(parameter)
         found = [] if name == "softmax" else [Panel("softmax", softmax.weights(q, k, Mask())[0, 0])]
         found.append(Panel(name, made.weights(q, k, Mask())[0, 0]))
         if card.causal:
@@ -99,8 +100,8 @@ def matrices(name: str) -> Chart:
     card = find_mechanism(name).card
     scale = float(panels[0].weights.max())  # softmax's: one scale for all
     notes = [
-        f"{len(panels[0].weights)} tokens; queries down, keys across; colour: root of the weight, darkest from "
-        f"{scale:.2f} on"
+        f"{len(panels[0].weights)} tokens; queries down, keys across; colour: root of the weight, "
+        f"darkest from {scale:.2f} on"
     ]
     notes += [f"with {options}"] if options else []
     notes += ["parameters drawn at random"] if card.learned else []

@@ -1,0 +1,125 @@
+"""The Python reference, from signatures and docstrings."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+from importlib import import_module
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+NOTE = "Made by `make docs` from signatures and docstrings; do not edit."
+# what a person calls; the rest of a module is the house's own
+MODULES: dict[str, tuple[str, ...]] = {
+    "attnlab": (),
+    "attnlab.laws": (),
+    "attnlab.models": (),
+    "attnlab.generate": (),
+    "attnlab.tokens": ("Tokenizer", "Characters", "Bytes", "BPE"),
+    "attnlab.training": (),
+    "attnlab.tasks.language.recipe": ("train_language", "load_language", "write", "evaluate"),
+    "attnlab.tasks.knowledge.recipe": ("pretrain", "finetune"),
+    "attnlab.tasks.knowledge.learn": ("learn",),
+    "attnlab.tasks.knowledge.scoring": ("baseline", "evaluate"),
+    "attnlab.tasks.knowledge.audit": ("ask", "audit"),
+    "attnlab.tasks.knowledge.compare": ("compare",),
+    "attnlab.tasks.knowledge.world": ("make_world",),
+    "attnlab.tasks.summary.recipe": ("train", "load_summary"),
+    "attnlab.tasks.summary.scoring": ("evaluate",),
+    "attnlab.tasks.summary.writing": ("Way", "write_all"),
+    "attnlab.tasks.summary.compare": ("compare",),
+    "attnlab.tasks.vision.recipe": ("train_vision", "load_vision"),
+    "attnlab.tasks.vision.scoring": ("evaluate",),
+    "attnlab.tasks.vision.classify": ("classify", "classify_test"),
+    "attnlab.tasks.vision.compare": ("compare",),
+    "attnlab.tasks.vision.opening": ("open_data",),
+    "attnlab.huggingface": (),
+    "attnlab.claims": (),
+    "attnlab.bench": (),
+    "attnlab.matrices": ("matrices", "save_matrices"),
+}
+
+
+def made(docs: Path) -> dict[Path, str]:
+    links = [f"[{name}](#{name.replace('.', '')})" for name in MODULES]
+    text = "\n\n".join(
+        ["# Python reference", NOTE, " · ".join(links), *(module(name) for name in MODULES)]
+    )
+    return {docs / "reference" / "python.md": text + "\n"}
+
+
+def module(name: str) -> str:
+    found = import_module(name)
+    names = MODULES[name] or found.__all__
+    parts = [f"## {name}", doc(found), *(described(each, getattr(found, each)) for each in names)]
+    return "\n\n".join(filter(None, parts))
+
+
+def described(name: str, value: Any) -> str:
+    if not (inspect.isclass(value) or inspect.isfunction(value)):
+        return f"### {name}\n\n{constant(value)}"
+    parts = [f"### {name}", f"```text\n{name}{signature(value)}\n```", doc(value)]
+    if inspect.isclass(value):
+        parts += [fields(value), methods(value)]
+    return "\n\n".join(filter(None, parts))
+
+
+def constant(value: Any) -> str:
+    if isinstance(value, dict):
+        return f"A dict of {len(value)}: {', '.join(f'`{key}`' for key in value)}."
+    return f"A {type(value).__name__} of {len(value)}."
+
+
+def signature(value: Any) -> str:
+    try:
+        found = inspect.signature(value)
+    except ValueError:  # a class that takes what its ground takes
+        return ""
+    text = str(found)
+    text = re.sub(r"(?:[a-z_]+\.)+([A-Z])", r"\1", text).replace("'", "")
+    if len(text) < 90:
+        return text
+    inner = [str(each) for each in found.parameters.values()]
+    stars = [i for i, p in enumerate(found.parameters.values()) if p.kind is p.KEYWORD_ONLY]
+    if stars and not any(p.kind is p.VAR_POSITIONAL for p in found.parameters.values()):
+        inner.insert(stars[0], "*")
+    ending = text.rsplit(" -> ", 1)[1] if " -> " in text else ""
+    lines = ",\n    ".join(inner)
+    lines = re.sub(r"(?:[a-z_]+\.)+([A-Z])", r"\1", lines).replace("'", "")
+    return f"(\n    {lines},\n)" + (f" -> {ending}" if ending else "")
+
+
+def doc(value: Any) -> str:
+    return inspect.cleandoc(own_doc(value)) if own_doc(value) else ""
+
+
+def own_doc(value: Any) -> str:
+    text = value.__doc__ or ""
+    # what a dataclass writes of itself says no more than its signature
+    return "" if inspect.isclass(value) and text.startswith(f"{value.__name__}(") else text
+
+
+def fields(kind: Any) -> str:
+    """A dataclass's settings, where they are documented as they are declared."""
+    if not dataclasses.is_dataclass(kind):
+        return ""
+    hints = get_type_hints(kind, include_extras=True)
+    rows = []
+    for each in dataclasses.fields(kind):
+        told = get_args(hints[each.name])
+        if len(told) == 2 and isinstance(told[1], str):
+            default = "" if each.default is dataclasses.MISSING else f"`{each.default}`"
+            rows.append(f"| `{each.name}` | {default} | {told[1].replace('|', chr(92) + '|')} |")
+    return "\n".join(["| setting | default | |", "| --- | --- | --- |", *rows]) if rows else ""
+
+
+def methods(kind: Any) -> str:
+    lines = []
+    for name, value in vars(kind).items():
+        inner = value.__func__ if isinstance(value, classmethod | staticmethod) else value
+        if name.startswith("_") or not inspect.isfunction(inner) or not inner.__doc__:
+            continue
+        first = " ".join(inspect.cleandoc(inner.__doc__).split("\n\n")[0].split())
+        lines.append(f"- `{name}`: {first}")
+    return "\n".join(lines)
