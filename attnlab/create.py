@@ -171,7 +171,8 @@ def attention(
     given = tuple(sorted(options.items()))
     if not all(isinstance(value, Hashable) for _, value in given):
         given = tuple((name, repr(value)) for name, value in given)  # refused with its own words
-    made = _made(find_mechanism(mechanism), q.shape[3], q.shape[1], q.device, given)
+    kind: Any = find_mechanism(mechanism)  # a class, hashable whatever mypy says
+    made = _made(kind, q.shape[3], q.shape[1], q.device, given)
     return made(q, k, v, Mask(causal=causal, keys=key_mask))
 
 

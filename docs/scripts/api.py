@@ -68,7 +68,10 @@ def described(name: str, value: Any) -> str:
 def constant(value: Any) -> str:
     if isinstance(value, dict):
         return f"A dict of {len(value)}: {', '.join(f'`{key}`' for key in value)}."
-    return f"A {type(value).__name__} of {len(value)}."
+    if isinstance(value, tuple):
+        return f"A tuple of {len(value)}."
+    shown = re.sub(r"(?:[a-z_]+\.)+([A-Z])", r"\1", str(value))
+    return f"Stands for `{shown}`."
 
 
 def signature(value: Any) -> str:
@@ -76,18 +79,31 @@ def signature(value: Any) -> str:
         found = inspect.signature(value)
     except ValueError:  # a class that takes what its ground takes
         return ""
-    text = str(found)
-    text = re.sub(r"(?:[a-z_]+\.)+([A-Z])", r"\1", text).replace("'", "")
-    if len(text) < 90:
-        return text
-    inner = [str(each) for each in found.parameters.values()]
-    stars = [i for i, p in enumerate(found.parameters.values()) if p.kind is p.KEYWORD_ONLY]
-    if stars and not any(p.kind is p.VAR_POSITIONAL for p in found.parameters.values()):
-        inner.insert(stars[0], "*")
-    ending = text.rsplit(" -> ", 1)[1] if " -> " in text else ""
-    lines = ",\n    ".join(inner)
-    lines = re.sub(r"(?:[a-z_]+\.)+([A-Z])", r"\1", lines).replace("'", "")
-    return f"(\n    {lines},\n)" + (f" -> {ending}" if ending else "")
+    inner = [parameter(each) for each in found.parameters.values()]
+    kinds = [each.kind for each in found.parameters.values()]
+    if inspect.Parameter.KEYWORD_ONLY in kinds and inspect.Parameter.VAR_POSITIONAL not in kinds:
+        inner.insert(kinds.index(inspect.Parameter.KEYWORD_ONLY), "*")
+    ending = "" if inspect.isclass(value) else f" -> {short(found.return_annotation)}"
+    line = f"({', '.join(inner)}){ending}"
+    if len(line) < 80:
+        return line
+    lines = "".join(f"    {each},\n" for each in inner)
+    return f"(\n{lines}){ending}"
+
+
+def parameter(given: inspect.Parameter) -> str:
+    stars = {given.VAR_POSITIONAL: "*", given.VAR_KEYWORD: "**"}.get(given.kind, "")
+    told = "" if given.annotation is given.empty else f": {short(given.annotation)}"
+    default = "" if given.default is given.empty else f" = {short(repr(given.default))}"
+    default = " = ..." if "<" in default else default  # an object that has no words for itself
+    return f"{stars}{given.name}{told}{default}"
+
+
+def short(annotation: Any) -> str:
+    """Without the modules in front of names, and without what is said of each in Annotated."""
+    text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+    text = re.sub(r"Annotated\[(.*), (?:'[^']*'|\"[^\"]*\")\]", r"\1", text)
+    return re.sub(r"(?:[a-zA-Z_]+\.)+([A-Z])", r"\1", text)
 
 
 def doc(value: Any) -> str:
