@@ -147,9 +147,9 @@ def test_what_is_not_run_exists_too() -> None:
         text = (ROOT / path).read_text(encoding="utf-8")
         for line in re.findall(r"attnlab claims ([a-z -]*?)(?:\s{2,}|`|$)", text, re.MULTILINE):
             words |= set(line.split()) - {"show", "playground"}
-        for line in re.findall(r"run\.py .*(?:\\\n.*)*", text):
-            arguments = shlex.split(re.split(r"\s{3,}(?!-)", line.replace("\\\n", " "))[0])
-            run_py().parse_args(arguments[1:])
+        for line in re.findall(r"run\.py .*", text.replace("\\\n", " ")):
+            command = re.split(r"\s{3,}(?=[^\s-])", line)[0]  # a remark may stand behind it
+            run_py().parse_args(shlex.split(command)[1:])
     assert {word for word in words if not word.startswith("-")} <= set(CLAIMS)
 
 

@@ -37,7 +37,7 @@ FLOORS = [
     {"tasks"},
     {"huggingface"},
     {"looking"},
-    {"bench", "demo", "listing", "runs"},
+    {"bench", "demo", "listing", "matrices", "runs"},
     {"claims"},
     {"studio"},
     {"cli"},
