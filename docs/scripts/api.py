@@ -92,7 +92,8 @@ def signature(value: Any) -> str:
 
 
 def parameter(given: inspect.Parameter) -> str:
-    stars = {given.VAR_POSITIONAL: "*", given.VAR_KEYWORD: "**"}.get(given.kind, "")
+    marks: dict[Any, str] = {given.VAR_POSITIONAL: "*", given.VAR_KEYWORD: "**"}
+    stars = marks.get(given.kind, "")
     told = "" if given.annotation is given.empty else f": {short(given.annotation)}"
     default = "" if given.default is given.empty else f" = {short(repr(given.default))}"
     default = " = ..." if "<" in default else default  # an object that has no words for itself
