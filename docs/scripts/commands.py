@@ -46,6 +46,8 @@ def page_of(name: str) -> str:
     # the list of commands comes again below it, in order and with a sentence each
     text = re.sub(r"## Table of Contents\n\n(?:- .*\n)+\n", "", text)
     text = re.sub(rf"```console\n{name}\b", f"```console\nattnlab {name}", text)
+    # whoever is run as `python -m NAME` is taken for the program
+    text = re.sub(r"^(attnlab [a-z ]+) -m [\w.]+", r"\1", text, flags=re.MULTILINE)
     text = re.sub(r"^(#+) (.*)$", r"\1 attnlab \2", text, flags=re.MULTILINE)
     text = text.replace(f"(#{name}-", f"(#attnlab-{name}-")
     text = text.replace(" *[default: False]*", "").replace("```console", "```text")
