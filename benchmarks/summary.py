@@ -28,11 +28,12 @@ from typing import Any
 LIMIT = 40.0  # minutes
 TRAINING = 36.0  # of them; the rest is for gathering, the tokeniser and measuring
 WAYS: tuple[list[str], ...] = (
-    [],
-    ["--block-repeats", "0"],
-    ["--beams", "4"],
+    ["--beams", "1"],
+    ["--beams", "1", "--block-repeats", "0"],
+    ["--beams", "4", "--length-penalty", "0"],
     ["--beams", "4", "--length-penalty", "0.5"],
     ["--beams", "4", "--length-penalty", "1"],
+    ["--beams", "8", "--length-penalty", "1"],
 )
 
 
@@ -109,7 +110,7 @@ def ways(run: Path) -> dict[str, Any]:
             attnlab("evaluate", run, "--part", "validation", "--limit", 500, *way, "--json",
                     cache=os.environ.get("CACHE"))
         )  # fmt: skip
-        row[" ".join(way) or "greedy"] = figures(found)
+        row[" ".join(way)] = figures(found)
     return row
 
 
@@ -128,7 +129,7 @@ def speed(run: Path, count: int = 1000, subset: int = 20) -> dict[str, Any]:
     model, wording, config = load_summary(run)
     pairs = own_pairs(run, config["task"], "test", quiet=True)
     texts = sorted((pair.text for pair in (pairs * 10)[:count]), key=len)
-    way, end = Way(block_repeats=0), wording.tokenizer.end
+    way, end = Way(beams=1, block_repeats=0), wording.tokenizer.end
 
     def slowly(text: str) -> list[int]:
         source, ids = torch.tensor([wording.source(text)[0]]), [end]

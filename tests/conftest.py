@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -10,6 +12,7 @@ import torch
 
 from attnlab.tasks.knowledge.world import World, WorldConfig, make_world
 from attnlab.tasks.summary import docstrings
+from tests.browser import Watched, chromium
 from tests.course_files import write_files
 from tests.knowledge_runs import make_runs
 
@@ -65,3 +68,17 @@ def course_data() -> Path:
     if "ATTNLAB_DATA" not in os.environ or not all((folder / name).exists() for name in names):
         pytest.skip("the course's files are not here: ATTNLAB_DATA names no folder with them")
     return folder
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """For one file: while it runs, nobody else in this thread may have an event loop."""
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture
+def watched(browser: Any) -> Iterator[Watched]:
+    made = Watched(browser)
+    yield made
+    made.close()

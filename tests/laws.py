@@ -21,6 +21,7 @@ from attnlab.laws.trial import PADDINGS
 from attnlab.laws.trial import VALUE_DIM as VALUE_DIM
 from attnlab.laws.trial import Inputs as Inputs
 from attnlab.laws.trial import make_inputs as make_inputs
+from attnlab.mechanisms.groups import members_of
 
 GROUPS = (
     "2*softmax+4*favor:features=7,chunk=3",
@@ -38,6 +39,8 @@ def all_trials() -> Iterator[tuple[str, dict[str, Any]]]:
             yield name, options
     for groups in GROUPS:
         yield groups, {}
+        if any(member.compilable for member in members_of(build(groups, {}))):
+            yield groups, {"torch": True}
 
 
 def build(name: str, options: dict[str, Any], seed: int = 0) -> Mechanism:
@@ -52,6 +55,7 @@ def build(name: str, options: dict[str, Any], seed: int = 0) -> Mechanism:
             sizes: dict[str, Any] = {"head_dim": HEAD_DIM, "heads": HEADS}
             mechanism = create_attention(name, **sizes, max_length=MAX_LENGTH).double()
         trial.scatter(mechanism)
+    mechanism.use_compiled = not options.get("torch", False)
     return mechanism
 
 

@@ -6,13 +6,16 @@ import math
 import os
 import sys
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor, nn
 
+import attnlab
 from attnlab.bench import contenders as parties
+from attnlab.bench import costs
 from attnlab.bench.contenders import Attend, Contender, Matrix, Ours, Performer, Sizes, counted
 from attnlab.bench.cost_report import MEMORY, SPEED, Crossover, cost_section, crossover, fitted
 from attnlab.bench.decode import Decoder, measure_decoding
@@ -23,7 +26,8 @@ from attnlab.bench.settings import CostSettings, DecodeSettings
 from attnlab.bench.speed import Costs, measure_speed, pass_of
 from attnlab.intervals import Figure
 from attnlab.mask import Mask
-from attnlab.mechanisms import MECHANISMS
+from attnlab.mechanisms import MECHANISMS, compiled
+from attnlab.mechanisms.kernel import KEPT, KernelState
 
 SIZES = Sizes(heads=3, head_dim=8)
 SMALL = CostSettings(lengths=(16, 32, 48), heads=1, head_dim=8, rounds=1)
@@ -200,6 +204,35 @@ def test_a_process_that_dies_is_one_line() -> None:
         peak_bytes(Crash(1), ("hog", False, False), Sizes(1, 8), 128, 1)
 
 
+@pytest.mark.skipif(not compiled.status().active, reason=compiled.status().reason)
+@pytest.mark.parametrize("name", ["bigbird", "favor"])
+def test_memory_that_kernels_in_c_work_in(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    q, k, v = torch.randn(3, 1, 2, 300, 16)
+    call = partial(attnlab.attention, q, k, v, name, causal=True)
+    with costs.one_thread():
+        call()
+        compiled.most_scratch()
+        call()
+        scratch, again = compiled.most_scratch(), compiled.most_scratch()
+        found = costs.peak_bytes(call)
+        monkeypatch.setattr(costs, "most_scratch", int)
+        without = costs.peak_bytes(call)
+    assert scratch > 4 * 16 * 16
+    assert again == 0  # nothing is held between calls
+    assert without < found <= without + scratch
+
+
+@pytest.mark.parametrize("name", ["bigbird", "favor"])
+def test_memory_agrees_with_what_a_process_had_resident(name: str) -> None:
+    sizes, tokens = Sizes(4, 64), 16_384
+    party = next(each for each in parties.contenders([name]) if each.name == name)
+    resident = peak_bytes(party, (name, False, False), sizes, tokens, 1)
+    q, k, v, _ = sizes.inputs(tokens)
+    _, attend = party.create(sizes, tokens)
+    counted = costs.peak_bytes(lambda: attend(q, k, v, False))
+    assert counted == pytest.approx(resident, rel=0.25)
+
+
 # Decoding
 
 
@@ -215,6 +248,19 @@ def test_a_step_is_the_last_row_of_a_forward(spec: str) -> None:
         queries = torch.cat([torch.zeros_like(k), q_new], 2)
         whole = mechanism(queries, keys, values, Mask(causal=True))
     torch.testing.assert_close(found, whole[:, :, -1:], atol=1e-5, rtol=1e-5)
+
+
+def test_a_step_gives_up_the_state_before_it() -> None:
+    """What is measured is what the generator does: sums are updated in place."""
+    decoder = Decoder.after(Ours("elu"), SIZES, tokens=9, room=3)
+    before = decoder.state
+    assert isinstance(before, KernelState)
+    with torch.no_grad():
+        decoder.step()
+        if compiled.status().active:
+            assert isinstance(decoder.state, KernelState)
+            assert decoder.state.sums.data_ptr() == before.sums.data_ptr()
+    assert before.use != [KEPT]
 
 
 def test_states_are_as_large_as_they_must_be() -> None:

@@ -11,28 +11,15 @@ import pytest
 
 from attnlab.bench.page import bench_page
 from tests.bench_reports import made_up, speed_table, write
-from tests.browser import Watched, chromium
+from tests.browser import Watched
 from tests.widths import check_width, every_width
 
 SECTIONS = ("error", "speed", "model")
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return write(tmp_path_factory.mktemp("pages"))
-
-
-@pytest.fixture
-def watched(browser: Any) -> Iterator[Watched]:
-    made = Watched(browser)
-    yield made
-    made.close()
 
 
 def test_sections_are_tabs(pages: dict[str, Path], watched: Watched) -> None:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from attnlab.bench import bench
-from attnlab.bench.markdown import as_table, report_markdown
+from attnlab.bench.markdown import BEGIN, END, as_table, placed, report_markdown
 from attnlab.bench.reading import read_report, report_of
 from attnlab.bench.results import Drawn, Report, Section, Table, report_json
 from attnlab.bench.running import KINDS
@@ -263,6 +263,41 @@ def test_the_error_command_writes_everything(
     assert again.splitlines()[:5] == out.splitlines()[:5]
 
 
+def test_a_report_goes_into_the_marked_place_of_a_page(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing else of the page changes, and a second report takes the first one's place."""
+    report, page = tmp_path / "a.json", tmp_path / "page.md"
+    report.write_text(json.dumps(report_json(made_up())))
+    page.write_text(f"# Costs\n\nBy hand.\n\n{BEGIN}\nan old report\n{END}\n\n## More\u2028\n")
+    for _ in range(2):
+        code, out, err = run(f"bench show {report} --into {page}", capsys)
+        assert (code, err) == (0, "")
+        assert out.splitlines()[-1] == str(page)
+        text = page.read_text()
+        inside = report_markdown(made_up(), level=3).strip()
+        assert text == f"# Costs\n\nBy hand.\n\n{BEGIN}\n\n{inside}\n\n{END}\n\n## More\u2028\n"
+    assert placed(placed(text, "once"), "twice") == placed(text, "twice")
+
+
+def test_the_page_of_measured_costs_has_its_place() -> None:
+    page = Path(__file__).parents[1] / "docs" / "benchmarks.md"
+    assert "\n\nhere it is\n\n" in placed(page.read_text(encoding="utf-8"), "here it is")
+
+
+@pytest.mark.parametrize("page", ["", BEGIN, f"{END}\n{BEGIN}", f"{BEGIN}\n{END}\n{BEGIN}\n{END}"])
+def test_a_page_without_its_two_marks_is_left_alone(
+    page: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "page.md"
+    path.write_text(page)
+    code, out, err = run(f"bench error --quick --into {path}", capsys)
+    assert (code, out) == (2, "")
+    assert f"--into {path}: a report goes between a line {BEGIN} and a line {END}" in err
+    assert err.count("\n") == 1
+    assert path.read_text() == page
+
+
 @pytest.mark.parametrize("kind", ["speed", "memory", "decode"])
 def test_the_cost_commands(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     sizes = "--positions 8 16" if kind == "decode" else "--lengths 64 128"
@@ -297,6 +332,7 @@ def test_the_cost_commands(kind: str, capsys: pytest.CaptureFixture[str]) -> Non
         ("error --quick --json {folder}", "is a folder"),
         ("error --quick --json {folder}/no/a.json", "there is no folder"),
         ("error --quick --html {folder}/a.txt", "NAME.html"),
+        ("error --quick --into {folder}/no.md", "there is no such page"),
         ("taste", "taste"),
         ("show", "REPORT"),
     ],

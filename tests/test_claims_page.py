@@ -14,28 +14,15 @@ from typing import Any
 import pytest
 
 from attnlab.claims.page import claims_page
-from tests.browser import Watched, chromium
+from tests.browser import Watched
 from tests.commands import run
 from tests.ledgers import HOSTILE, STATEMENTS, ledger, made_up, row, write
 from tests.widths import check_width, every_width
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return write(tmp_path_factory.mktemp("pages"))
-
-
-@pytest.fixture
-def watched(browser: Any) -> Iterator[Watched]:
-    made = Watched(browser)
-    yield made
-    made.close()
 
 
 def shown(page: Any) -> list[str]:

@@ -18,6 +18,7 @@ from attnlab.mechanisms.kernel import Kernel
 from tests.laws import HEAD_DIM, HEADS, all_trials, build
 
 trials = pytest.mark.parametrize(("name", "options"), list(all_trials()), ids=str)
+both_paths = pytest.mark.parametrize("in_torch", [False, True], ids=["C", "torch"])
 
 
 def check_stress(name: str, options: Any, q: Tensor, k: Tensor, causal: bool, limit: float) -> None:
@@ -44,11 +45,12 @@ def test_each_key_far_above_those_before(name: str, options: Any) -> None:
     extremes.check_growing_keys(build(name, options).float(), build(name, options))
 
 
+@both_paths
 @pytest.mark.parametrize("name", ["elu", "favor"])
 @pytest.mark.parametrize("causal", [False, True])
-def test_features_too_small_for_float32(name: str, causal: bool) -> None:
+def test_features_too_small_for_float32(name: str, causal: bool, in_torch: bool) -> None:
     """phi(k) is below e^-1000 for every key and feature, yet the weights are ordinary numbers."""
-    options: dict[str, Any] = {"features": 8} if name == "favor" else {}
+    options: dict[str, Any] = {"torch": in_torch, **({"features": 8} if name == "favor" else {})}
     k = -1000 - 3 * draw(2, 2, 3, T, HEAD_DIM).abs()
     mechanism = build(name, options)
     q = draw(1, 2, HEADS, T, HEAD_DIM)
@@ -56,23 +58,27 @@ def test_features_too_small_for_float32(name: str, causal: bool) -> None:
     check_stress(name, options, q, k, causal, limit=1e-2)
 
 
+@both_paths
 @pytest.mark.parametrize("name", [n for n, kind in MECHANISMS.items() if issubclass(kind, Kernel)])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_kernel_states_are_at_least_float32(name: str, dtype: torch.dtype) -> None:
+def test_kernel_states_are_at_least_float32(name: str, dtype: torch.dtype, in_torch: bool) -> None:
     mechanism = create_mechanism(name, head_dim=HEAD_DIM, heads=HEADS)
+    mechanism.use_compiled = not in_torch
     q, k, v = (draw(seed, 1, HEADS, T, HEAD_DIM).to(dtype) for seed in (1, 2, 3))
     state: Any = mechanism.absorb(k, v)
-    assert state.sums.dtype == torch.float32
+    assert state.sums.dtype == (torch.float64 if name == "polynomial" else torch.float32)
     assert mechanism.read(q, state, 0).dtype == dtype
     out = mechanism(q, k, v, Mask(causal=True))
     assert out.dtype == dtype
     assert bool(out.isfinite().all())
 
 
-def test_a_zero_denominator_gives_zeros_and_finite_gradients() -> None:
+@both_paths
+def test_a_zero_denominator_gives_zeros_and_finite_gradients(in_torch: bool) -> None:
     """relu features that do not overlap, and polynomial features of orthogonal vectors."""
     for name in ("relu", "polynomial"):
         mechanism: Mechanism = create_mechanism(name, head_dim=2, heads=1)
+        mechanism.use_compiled = not in_torch
         q = torch.tensor([[[[1.0, 0.0], [1.0, 0.0], [1.0, 0.0]]]], requires_grad=True)
         k = torch.tensor([[[[0.0, 1.0], [0.0, 2.0], [3.0, 0.0]]]], requires_grad=True)
         v = torch.tensor([[[[1.0], [2.0], [3.0]]]], requires_grad=True)
@@ -82,6 +88,28 @@ def test_a_zero_denominator_gives_zeros_and_finite_gradients() -> None:
         for x in (q, k, v):
             assert x.grad is not None
             assert bool(x.grad.isfinite().all())
+
+
+@both_paths
+@pytest.mark.parametrize(("head_dim", "T"), [(4, 7), (32, 40)])
+def test_a_polynomial_in_float32_is_as_exact_as_float32(
+    head_dim: int, T: int, in_torch: bool
+) -> None:
+    """A first token sees itself alone: its output is its value, even where its query and its key
+    are nearly orthogonal and the products that make up (q.k)^2 cancel."""
+    mechanism = create_mechanism("polynomial", head_dim=head_dim, heads=6)
+    mechanism.use_compiled = not in_torch
+    for seed in range(0, 90, 3):
+        q, k, v = (draw(seed + n, 1, 6, T, head_dim) for n in range(3))
+        wanted = mechanism.weights(q.double(), k.double(), Mask(True)) @ v.double()
+        state, read = None, []
+        for t in range(T):
+            here = slice(t, t + 1)
+            state = mechanism.absorb(k[:, :, here], v[:, :, here], None, state)
+            read.append(mechanism.read(q[:, :, here], state, t))
+        for out in (mechanism(q, k, v, Mask(True)), torch.cat(read, 2)):
+            assert out.dtype == torch.float32
+            assert float((out - wanted).abs().max()) < 1e-6
 
 
 @trials

@@ -219,9 +219,8 @@ def test_what_is_captured_is_the_mechanisms_own(spec: str) -> None:
             assert torch.allclose(layer.weights.float()[:, real, real], wanted, atol=2e-3)
             assert bool((layer.weights[:, real, : real.start] == 0).all())
         assert not any(layer.doubtful for layer in seen.layers)
-        if spec != "polynomial":  # whose sums of signed products cancel in float32
-            assert seen.difference is not None
-            assert seen.difference < 1e-5
+        assert seen.difference is not None
+        assert seen.difference < 1e-5
 
 
 def _built(spec: str, seed: int) -> Any:

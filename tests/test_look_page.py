@@ -16,7 +16,7 @@ import torch
 
 from attnlab.looking.api import Looked, look
 from attnlab.models import ViT, ViTConfig
-from tests.browser import Watched, chromium
+from tests.browser import Watched
 from tests.test_look import TOKENS, both_stacks, decoder, encoder, write_image
 from tests.widths import check_width, every_width
 
@@ -50,12 +50,6 @@ HOSTILE = [
     "\"'`",
     "\n\t ",
 ]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as started:
-        yield started
 
 
 @pytest.fixture(scope="module")
@@ -93,13 +87,6 @@ def hostile() -> Looked:
     found.capture.title = HOSTILE[0]
     found.capture.notes = [HOSTILE[1]]
     return found
-
-
-@pytest.fixture
-def watched(browser: Any) -> Iterator[Watched]:
-    made = Watched(browser)
-    yield made
-    made.close()
 
 
 def shown_view(page: Any) -> str:

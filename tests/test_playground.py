@@ -14,17 +14,11 @@ import pytest
 from attnlab.claims import CLAIMS
 from attnlab.claims.base import TOPICS
 from attnlab.claims.page import save_playground
-from tests.browser import Watched, chromium
+from tests.browser import Watched
 from tests.commands import run
 from tests.widths import check_width, every_width
 
 WEB = Path(__file__).parent.parent / "web"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as started:
-        yield started
 
 
 @pytest.fixture(scope="module")

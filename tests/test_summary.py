@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 import torch
 
-from attnlab.generate import generate
+from attnlab.generate import beam_search, generate
 from attnlab.models import Seq2Seq
-from attnlab.tasks.summary import recipe
+from attnlab.tasks.summary import recipe, writing
 from attnlab.tasks.summary.pairs import Columns, Pair
 from attnlab.tasks.summary.presets import SummaryModel
-from attnlab.tasks.summary.scoring import evaluate, loops
+from attnlab.tasks.summary.scoring import evaluate
 from attnlab.tasks.summary.task import SummaryTask, collate, rows_of
-from attnlab.tasks.summary.writing import Way, check_texts, write_all
+from attnlab.tasks.summary.writing import Way, check_texts, loops, write_all
 from attnlab.training import Run
 from tests.commands import run
 from tests.summaries import TEXT, TINY, rows, trained, wording, write_rows, written
@@ -175,7 +175,7 @@ def test_a_summary() -> None:
 
 def test_many_texts_are_written_as_one_by_one() -> None:
     texts = [row["text"] for row in rows(9)] + ["A game for mail and more, and more, and more."]
-    for way in ({}, {"beams": 3}):
+    for way in ({}, {"beams": 1}, {"beams": 3}):
         together = written(texts, **way)
         for text, each in zip(texts, together, strict=True):
             ((alone,),) = written([text], **way)
@@ -184,13 +184,18 @@ def test_many_texts_are_written_as_one_by_one() -> None:
 
 
 def test_one_beam_is_greedy() -> None:
-    texts = [row["text"] for row in rows(8)]
-    one, other = written(texts), written(texts, beams=1)
-    assert [row[0].ids for row in one] == [row[0].ids for row in other]
+    texts, (model, words, _) = [row["text"] for row in rows(8)], recipe.load_summary(trained())
+    for text, (one,) in zip(texts, written(texts, beams=1, block_repeats=0), strict=True):
+        context = {"source": torch.tensor([words.source(text)[0]])}
+        ((other,),) = beam_search(
+            model, [[words.tokenizer.end]], new_tokens=words.longest_summary, width=1,
+            stop=words.tokenizer.end, context=context,
+        )  # fmt: skip
+        assert one.ids == other.ids
 
 
 def test_several_different_summaries_with_their_likelihood() -> None:
-    for way in ({"beams": 6}, {"temperature": 1.5}):
+    for way in ({"beams": 6, "length_penalty": 0.0}, {"temperature": 1.5}):
         (found,) = written([TEXT], count=3, **way)
         assert len({each.text for each in found}) == len(found) == 3
         assert found == sorted(found, key=lambda each: -each.log_probability)
@@ -243,3 +248,12 @@ def test_loops() -> None:
     assert loops("a a a library")
     assert loops("tool for the maps tool for the maps")
     assert not loops("tool for maps and a tool for mail")
+
+
+def test_what_loops_comes_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    (plain,) = written([TEXT], beams=6, count=3)
+    worst = plain[0].text
+    monkeypatch.setattr(writing, "loops", lambda text: text == worst)
+    (found,) = written([TEXT], beams=6, count=3)
+    assert worst not in {each.text for each in found[:-1]}
+    assert found[0].text == plain[1].text

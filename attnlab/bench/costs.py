@@ -15,6 +15,8 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from attnlab.mechanisms.compiled import most_scratch
+
 Call = Callable[[], object]
 
 
@@ -53,9 +55,12 @@ def least_seconds(calls: Sequence[Call], rounds: int = 3) -> list[float]:
 
 @torch.no_grad()
 def peak_bytes(call: Call) -> int:
-    """The most that tensors made inside held at once; what one operator uses inside is not seen."""
+    """The most that tensors made inside held at once, with what attnlab's kernels in C work in.
+    What PyTorch's own operators use inside is not seen; `bench.memory` sees all, in a process of
+    its own, but nothing below a megabyte or so."""
     with _Alive() as alive:
         call()
+        alive.count_scratch()
     return alive.most
 
 
@@ -67,15 +72,22 @@ class _Alive(TorchDispatchMode):
         super().__init__()
         self.now = self.most = 0
         self.users: dict[int, int] = {}
+        most_scratch()  # of earlier calls
+
+    def count_scratch(self) -> None:
+        """Kernels that were called since the last count worked beside the tensors alive now."""
+        self.most = max(self.most, self.now + most_scratch())
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         given = {_storage(each) for each in tree_leaves((args, kwargs)) if isinstance(each, Tensor)}
+        self.count_scratch()  # of kernels called without the dispatcher
         out = func(*args, **(kwargs or {}))
         for each in tree_leaves(out):
             if isinstance(each, Tensor):
                 self._enter(each, given)
+        self.count_scratch()
         return out
 
     def _enter(self, tensor: Tensor, given: set[int]) -> None:

@@ -51,8 +51,10 @@ class Decoder:
         return Decoder(mechanism, state, sizes.inputs(1, seed=1)[:3])
 
     def step(self) -> Tensor:
+        """As the generator does: the old state is given up, so that it may be written over."""
         q, k, v = self.token
         position = self.state.longest
+        self.state.spend()
         self.state = self.mechanism.absorb(k, v, state=self.state)
         return self.mechanism.read(q, self.state, position)
 
@@ -61,7 +63,7 @@ class Decoder:
 def measure_decoding(
     parties: Sequence[Ours], settings: DecodeSettings, progress: Progress = SILENT
 ) -> Steps:
-    """Absorb one token, read for one. All in turn; medians of the rounds."""
+    """Absorb one token, read for one, as the generator does. All in turn; medians of the rounds."""
     sizes, clock = Sizes(settings.heads, settings.head_dim), clock_of(settings.threads)
     room = (settings.rounds + 1) * STEPS
     progress.begin("decode", len(parties) * len(settings.positions) * (settings.rounds + 2))

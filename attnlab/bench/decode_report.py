@@ -31,8 +31,9 @@ def decode_section(found: Steps, settings: DecodeSettings) -> Section:
             Drawn(
                 "One step by position",
                 Plot("tokens so far", f"microseconds, {heads}", _lines(found), True, True),
-                "Absorb one token and read for it; medians, bands from the fastest round to the "
-                "slowest.",
+                "Absorb one token and read for it as the generator does, which gives up the old "
+                "state so that sums are updated in place; medians, bands from the fastest round to "
+                "the slowest.",
                 tabled=True,
             ),
             Drawn(

@@ -12,6 +12,8 @@ from attnlab.charts.scales import clean
 from attnlab.charts.terminal_heatmap import short
 from attnlab.intervals import Figure
 
+BEGIN, END = "<!-- attnlab bench -->", "<!-- /attnlab bench -->"
+
 
 def report_markdown(report: Report, level: int = 2) -> str:
     """Sections have headings of this level, so that they can stand within another page."""
@@ -20,6 +22,18 @@ def report_markdown(report: Report, level: int = 2) -> str:
     parts = [part for section in report.sections for part in _section(section, level)]
     made = f"Made by `attnlab bench` in {report.seconds:,.0f} s: {machine}; {versions}."
     return "\n\n".join([*parts, _plain(made)]) + "\n"
+
+
+def placed(page: str, text: str) -> str:
+    """A page with this text between its two marks, and all else as it was."""
+    lines = page.split("\n")
+    found = [n for n, line in enumerate(lines) if line.strip() in (BEGIN, END)]
+    if [lines[n].strip() for n in found] != [BEGIN, END]:
+        raise ValueError(
+            f"a report goes between a line {BEGIN} and a line {END} below it; write each once"
+        )
+    begin, end = found
+    return "\n".join([*lines[: begin + 1], "", text.strip(), "", *lines[end:]])
 
 
 def _section(section: Section, level: int) -> list[str]:

@@ -29,7 +29,7 @@ from attnlab.state import KeyValues, State
 Points = list[tuple[float, float]]
 
 # of linear-cost: the shortest, and how many that are longer by a factor of sqrt(2) each
-LENGTHS = {"kernel": (512, 7), "matrix": (256, 6), "fused": (512, 7)}
+LENGTHS = {"kernel": (2048, 7), "matrix": (256, 6), "fused": (512, 7)}
 KERNELS = ("elu", "relu", "polynomial", "fourier", "favor")
 
 

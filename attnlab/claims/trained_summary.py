@@ -56,7 +56,7 @@ BLIND = "favor:features=1"
     control="one feature instead, whatever the setting says",
 )
 def performer_matches(trial: Trial) -> Evidence:
-    counts, seeds = trial.pick((32,), (4, 16, 64, 256)), trial.pick(3, 4)
+    counts, seeds = trial.pick((32,), (4, 16, 64, 256)), trial.pick(3, 8)
     exact = [_loss("softmax", trial.seed * 100 + s, trial.size) for s in range(seeds)]
     gaps: dict[int, list[float]] = {}
     for count in counts:

@@ -81,6 +81,9 @@ class Outputs:
     json: Annotated[Path | None, Parameter(help="Write all that was measured here.")] = None
     html: Annotated[Path | None, Parameter(help="Write a page of it here, to look at.")] = None
     markdown: Annotated[Path | None, Parameter(help="Write it here for people to read.")] = None
+    into: Annotated[
+        Path | None, Parameter(help="Write it into this Markdown page, between its two marks.")
+    ] = None
     overwrite: Annotated[bool, Parameter(negative="", help="Replace --html.")] = False
     charts: Annotated[bool | None, Parameter(help="Draw curves in the terminal too.")] = None
 
@@ -93,6 +96,20 @@ class Outputs:
                 raise ValueError(f"{path}: there is no folder {path.parent}; make it first")
         if self.html is not None:
             check_page(self.html, self.overwrite)
+        if self.into is not None:
+            self.page_with("")
+
+    def page_with(self, text: str) -> str:
+        """The page of --into with this text in its place."""
+        from attnlab.bench.markdown import placed
+
+        assert self.into is not None
+        if not self.into.is_file():
+            raise ValueError(f"--into {self.into}: there is no such page; --markdown writes one")
+        try:
+            return placed(self.into.read_text(encoding="utf-8"), text)
+        except ValueError as problem:  # what is not UTF-8 too
+            raise ValueError(f"--into {self.into}: {problem}") from None
 
 
 COMMON, OUTPUTS = Common(), Outputs()
@@ -131,8 +148,10 @@ def tell(report: Report, outputs: Outputs, charts: bool) -> None:
         save_page(outputs.html, report, outputs.overwrite)
     if outputs.markdown is not None:
         write_text(outputs.markdown, report_markdown(report))
+    if outputs.into is not None:
+        write_text(outputs.into, outputs.page_with(report_markdown(report, level=3)))
     print_report(report, Console(), charts if outputs.charts is None else outputs.charts)
-    for path in filter(None, (outputs.json, outputs.html, outputs.markdown)):
+    for path in filter(None, (outputs.json, outputs.html, outputs.markdown, outputs.into)):
         print(path)
 
 

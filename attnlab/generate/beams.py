@@ -23,7 +23,7 @@ from attnlab.generate.common import (
     blocked,
     check_at_least_one,
     inference,
-    log_probabilities,
+    log_total,
     precise,
     spend,
 )
@@ -165,7 +165,7 @@ def _search(
 def _expand(task: Task, beams: _Beams, width: int, logits: Tensor) -> tuple[_Beams, Tensor]:
     """The best continuations by one token (K of each prompt), and the beams (B, K) they extend."""
     (B, W), V = beams.scores.shape, logits.shape[1]
-    likely = log_probabilities(task.who, logits)  # (R, V)
+    likely = precise(logits) - log_total(task.who, logits)  # (R, V)
     allowed = blocked(likely, beams.ids.flatten(0, 1), task.block_repeats)  # (R, V)
     sums = (beams.scores[..., None] + allowed.view(B, W, V)).flatten(1)  # (B, W * V)
     # Each beam can end in as many ways as there are stops, and as many again must go on.

@@ -192,18 +192,28 @@ def inference(model: Decodable) -> Iterator[None]:
 
 def precise(x: Tensor) -> Tensor:
     """In float64: sums over a vocabulary round visibly in less. Apple's GPU has no float64."""
-    return x.to(torch.float32 if x.device.type == "mps" else torch.float64)
+    return x.to(_wide(x))
 
 
-def log_probabilities(who: str, logits: Tensor) -> Tensor:
-    """(R, V), of the model's own distribution."""
-    known = precise(logits).log_softmax(1)  # (R, V)
-    if bool(known[:, 0].isnan().any()):  # one NaN or +inf makes its whole row NaN
+def _wide(x: Tensor) -> torch.dtype:
+    return torch.float32 if x.device.type == "mps" else torch.float64
+
+
+def log_total(who: str, logits: Tensor) -> Tensor:
+    """The logarithm of the sum over the vocabulary (R, 1): a logit less it is a log-probability.
+
+    Terms of float32 are made in float32 and summed in float64: a table (R, V) in float64 would
+    take longer than all else of a step.
+    """
+    logits = logits if logits.dtype == torch.float32 else precise(logits)
+    most = logits.amax(1, keepdim=True)  # (R, 1)
+    total = (logits - most).exp_().sum(1, keepdim=True, dtype=_wide(logits))  # (R, 1)
+    if bool(total.isnan().any()):  # one NaN or +inf is enough
         raise ValueError(
             f"{who}: the model's logits hold NaN, +inf or -inf alone; give a model whose training "
             "did not diverge, or compute in float32"
         )
-    return known
+    return total.log() + most
 
 
 def best_of(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:

@@ -23,7 +23,7 @@ from attnlab.generate.common import (
     blocked,
     check_at_least_one,
     inference,
-    log_probabilities,
+    log_total,
     precise,
     spend,
 )
@@ -140,13 +140,15 @@ def _write(
     written = torch.zeros(len(rows), 0, dtype=torch.int64, device=logits.device)  # (R, N)
     idle = 0  # steps for which the batch has held a finished row
     for step in range(task.new_tokens):
-        known = log_probabilities(task.who, logits)  # (R, V)
+        total = log_total(task.who, logits)  # (R, 1)
         allowed = blocked(logits, written, task.block_repeats)  # (R, V)
-        possible = (allowed > -math.inf).any(1, keepdim=True)  # (R, 1)
-        # A finished row that waits to be dropped may have nothing left; it must not disturb.
-        allowed = torch.where(possible, allowed, logits)  # (R, V)
+        possible = torch.ones_like(logits[:, :1], dtype=torch.bool)  # (R, 1)
+        if allowed is not logits:
+            possible = (allowed > -math.inf).any(1, keepdim=True)  # (R, 1)
+            # A finished row that waits to be dropped may have nothing left; it must not disturb.
+            allowed = torch.where(possible, allowed, logits)  # (R, V)
         tokens = _choose(allowed, sampling, _uniforms(keys, step))[:, None]  # (R, 1)
-        likely = known.gather(1, tokens)  # (R, 1)
+        likely = precise(logits.gather(1, tokens)) - total  # (R, 1)
         columns = torch.cat([tokens, likely, possible], dim=1).tolist()
         for row, (token, log_probability, choice) in zip(rows, columns, strict=True):
             if not row.finished:

@@ -77,6 +77,15 @@ class HeadGroups(Mechanism):
         joined = [head for each in self.places for head in each]
         self.back = None if joined == sorted(joined) else torch.tensor(joined).argsort().tolist()
 
+    @property
+    def use_compiled(self) -> bool:
+        return any(member.use_compiled for member in members_of(self))
+
+    @use_compiled.setter
+    def use_compiled(self, value: bool) -> None:
+        for member in members_of(self):
+            member.use_compiled = value
+
     def weights(self, q: Tensor, k: Tensor, mask: Mask) -> Tensor:
         q, k = self.prepare_weights(q, k, mask)
         split = self._split(q, k)

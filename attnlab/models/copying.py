@@ -31,11 +31,11 @@ class CopyMemory:
     k: Tensor  # (B, H, S, D)
     source: Tensor  # (B, S)
     keys: Tensor | None  # (B, S)
-    times: Tensor  # (B, S) how often each token stands in its row
+    first: Tensor  # (B, S) where each token stands first in its row
 
     def select(self, rows: Tensor) -> CopyMemory:
         keys = None if self.keys is None else self.keys[rows]
-        return CopyMemory(self.k[rows], self.source[rows], keys, self.times[rows])
+        return CopyMemory(self.k[rows], self.source[rows], keys, self.first[rows])
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +47,10 @@ class CopyingState:
 
     def select(self, rows: Tensor) -> CopyingState:
         return CopyingState(self.decoder.select(rows), self.memory.select(rows))
+
+    def spend(self) -> None:
+        """The next step may write over what grows; the source stays as it is."""
+        self.decoder.spend()
 
 
 class CopyKeys(nn.Module):
@@ -89,8 +93,8 @@ class CopyHead(nn.Module):
 
     def absorb(self, memory: Tensor, source: Tensor, keys: Tensor | None) -> CopyMemory:
         """The encoder's output (B, S, memory width) and its ids (B, S)."""
-        times = (source[:, None] == source[:, :, None]).sum(-1)  # (B, S)
-        return CopyMemory(self.split(self.key(memory)), source, keys, times)
+        same = source[:, None] == source[:, :, None]  # (B, S, S)
+        return CopyMemory(self.split(self.key(memory)), source, keys, same.int().argmax(-1))
 
     def weights(self, x: Tensor, memory: CopyMemory) -> Tensor:
         """Where each of (B, T, W) would copy from: (B, T, S), zero for padding."""
@@ -114,17 +118,18 @@ class CopyHead(nn.Module):
     def mixed(self, x: Tensor, logits: Tensor, memory: CopyMemory) -> Tensor:
         """Log-probabilities of all tokens (B, T, V), after x (B, T, W) and its logits.
 
-        Only those of source tokens are worked on; the others are written or not at all. A token
-        that stands there n times is changed n times, each by an n-th.
+        Only those of source tokens are worked on, each where it stands first; the others are
+        written or not at all.
         """
         weights = self.weights(x, memory)  # (B, T, S)
         written, copied = self.shares(x, weights)  # (B, T)
-        places = memory.source[:, None].expand_as(weights)  # (B, T, S)
+        first = memory.first[:, None].expand_as(weights)  # (B, T, S)
+        sums = torch.zeros_like(weights).scatter_add(2, first, weights)  # (B, T, S) else 0
         own = logits.log_softmax(-1) + written[..., None]  # (B, T, V)
-        sums = torch.zeros_like(own).scatter_add(2, places, weights.to(own.dtype)).gather(2, places)
+        places = memory.source[:, None].expand_as(weights)  # (B, T, S)
         alone = own.gather(2, places)  # (B, T, S)
-        both = _add(alone, _log(sums) + copied[..., None])  # (B, T, S)
-        return own.scatter_add(2, places, (both - alone) / memory.times[:, None])
+        both = _add(alone, _log(sums.to(own.dtype)) + copied[..., None])  # (B, T, S)
+        return own.scatter_add(2, places, both - alone)
 
     def mixed_at(self, x: Tensor, own: Tensor, memory: CopyMemory, labels: Tensor) -> Tensor:
         """Log-probabilities (n,) of the labels (B, T) that are not negative alone.

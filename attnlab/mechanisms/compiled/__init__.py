@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 from attnlab.mechanisms.compiled.build import status
-from attnlab.mechanisms.compiled.calls import serves
+from attnlab.mechanisms.compiled.calls import most_scratch, serves
 from attnlab.mechanisms.compiled.kernel import absorb_in_place, causal, read, sums
 from attnlab.mechanisms.compiled.sparse import attend_blocks
 
-__all__ = ["absorb_in_place", "attend_blocks", "causal", "read", "serves", "status", "sums"]
+__all__ = [
+    "absorb_in_place",
+    "attend_blocks",
+    "causal",
+    "most_scratch",
+    "read",
+    "serves",
+    "status",
+    "sums",
+]

@@ -125,7 +125,7 @@ static hot void F(exponentials)(REAL *row, int64_t columns, REAL most) {
 static void F(soften)(REAL *row, int64_t columns, REAL *most, REAL *inverse) {
     F(vec) best = F(all)(NOTHING), total = {0};
     for (int64_t j = 0; j < columns; j += LANES) best = F(max)(best, F(load)(row + j));
-    *most = F(largest)(best);
+    *most = F(largest)(best)[0];
     if (*most <= (REAL)EMPTY) {
         memset(row, 0, (size_t)columns * sizeof(REAL));
         *inverse = 0;

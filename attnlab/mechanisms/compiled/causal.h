@@ -60,16 +60,6 @@ static void F(fade_turned)(REAL *restrict state, const REAL *restrict decay, int
             for (int64_t i = 0; i < WIDE; i++) state[c * P + p * WIDE + i] *= decay[c + i];
 }
 
-static hot void F(place_key)(const F(causal) *r, int64_t t, const REAL *peak, int64_t slot) {
-    F(key_size)(&r->key, t, peak, r->k_size + slot * r->CP);
-    if (r->key.sign) F(signed_value)(&r->key, t, r->k_size + slot * r->CP, r->k + slot * r->CP);
-}
-
-static hot void F(place_query)(const F(causal) *r, int64_t t, const REAL *peak, int64_t slot) {
-    F(query_size)(&r->query, t, peak, r->q_size + slot * r->CP);
-    if (r->query.sign) F(signed_value)(&r->query, t, r->q_size + slot * r->CP, r->q + slot * r->CP);
-}
-
 static hot void F(place_value)(const F(causal) *r, int64_t t, int64_t slot) {
     REAL *v = r->v + slot * r->VP;
     F(lay)(v, r->value + t * r->value_step, r->M, r->VP, 0);
@@ -81,35 +71,80 @@ static hot void F(place_gradient)(const F(causal) *r, int64_t t, int64_t slot) {
                       r->M, r->VP, r->bottom[t]);
 }
 
-/* Token t, of the chunk that comes next. */
-static hot void F(fetch_token)(const F(causal) *r, int64_t t) {
+/* Token t of the chunk that comes next: what is read of it with its key, and with its query. A few
+ * lines at a time, since the processor stands still where it is asked to wait for many. */
+static hot void F(fetch_key)(const F(causal) *r, int64_t t) {
     if (t < 0 || t >= r->T) return;
-    F(fetch_side)(&r->key, t, t + 1);
-    F(fetch_side)(&r->query, t, t + 1);
-    F(fetch)(r->value, r->value_step, r->M, t, t + 1);
-    F(fetch)(r->grad, r->grad_step, r->M, t, t + 1);
-    F(fetch)(r->out, r->out_step, r->M, t, t + 1);
+    F(fetch_side)(&r->key, t);
+    F(fetch)(r->value + t * r->value_step, r->M);
 }
 
-/* Tokens first to first + n, all relative to the peak as it is. */
-static void F(forward_tokens)(F(causal) *r, int64_t first, int64_t n, REAL *bottom) {
+static hot void F(fetch_query)(const F(causal) *r, int64_t t) {
+    if (t < 0 || t >= r->T) return;
+    F(fetch_side)(&r->query, t);
+    F(fetch)(r->out + t * r->out_step, r->M);
+    if (r->grad) F(fetch)(r->grad + t * r->grad_step, r->M);
+}
+
+/* n keys from token `first` on, or backwards where step is -1, relative to the peak as it is.
+ * Whether that serves: 0 where one stands so far above the peak that it must be moved. */
+static int F(place_keys)(const F(causal) *r, int64_t first, int64_t step, int64_t n) {
+    const F(side) key = r->key; /* copies, which no store can change */
+    REAL *const sizes = r->k_size, *const k = r->k, *const peak = r->peak;
+    F(bits) above = {0};
     for (int64_t i = 0; i < n; i++) {
-        F(fetch_token)(r, first + i + CHUNK);
-        F(place_key)(r, first + i, r->peak, i);
-        F(place_query)(r, first + i, r->peak, i);
-        F(place_value)(r, first + i, i);
-        F(vec) along = {0};
-        for (int64_t c = 0; c < r->CP; c += LANES) {
-            const F(vec) total = F(load)(r->total + c) + F(load)(r->k + i * r->CP + c);
-            F(store)(r->total + c, total);
-            along += total * F(load)(r->q + i * r->CP + c);
-        }
-        bottom[first + i] = F(sum)(along);
+        F(fetch_key)(r, first + (i + CHUNK) * step);
+        above |= F(key_size)(&key, first + i * step, peak, sizes + i * key.padded);
     }
-    F(scan)(r->state, r->C, r->MP, r->k, r->CP, r->q, r->CP, r->v, r->to_value, r->VP, n);
+    if (key.sign)
+        for (int64_t i = 0; i < n; i++)
+            F(signed_value)(&key, first + i * step, sizes + i * key.padded, k + i * key.padded);
+    BITS any = 0;
+    for (int64_t i = 0; i < LANES; i++) any |= above[i];
+    return !any;
+}
+
+/* The same of queries. */
+static void F(place_queries)(const F(causal) *r, int64_t first, int64_t step, int64_t n) {
+    const F(side) query = r->query;
+    REAL *const sizes = r->q_size, *const q = r->q, *const peak = r->peak;
+    for (int64_t i = 0; i < n; i++) {
+        F(fetch_query)(r, first + (i + CHUNK) * step);
+        F(query_size)(&query, first + i * step, peak, sizes + i * query.padded);
+    }
+    if (query.sign)
+        for (int64_t i = 0; i < n; i++)
+            F(signed_value)(&query, first + i * step, sizes + i * query.padded,
+                            q + i * query.padded);
+}
+
+/* bottom[i] = q_i . total, which holds all keys up to i */
+static void F(denominators)(REAL *restrict total, const REAL *restrict k, const REAL *restrict q,
+                            int64_t CP, int64_t n, REAL *restrict bottom) {
+    for (int64_t i = 0; i < n; i++, k += CP, q += CP) {
+        F(vec) along = {0};
+        for (int64_t c = 0; c < CP; c += LANES) {
+            const F(vec) now = F(load)(total + c) + F(load)(k + c);
+            F(store)(total + c, now);
+            along += now * F(load)(q + c);
+        }
+        bottom[i] = F(sum)(along);
+    }
+}
+
+/* Tokens first to first + n, whose keys are in place. */
+static void F(forward_tokens)(F(causal) *r, int64_t first, int64_t n) {
+    REAL *bottom = (REAL *)r->bottom + first, *out = (REAL *)r->out + first * r->out_step;
+    const int whole = r->M == r->MP; /* then values need no padding and are read where they lie */
+    F(place_queries)(r, first, 1, n);
+    if (!whole)
+        for (int64_t i = 0; i < n; i++) F(place_value)(r, first + i, i);
+    F(denominators)(r->total, r->k, r->q, r->CP, n, bottom);
+    F(scan)(r->state, r->C, r->MP, r->k, r->CP, r->q, r->CP,
+            whole ? r->value + first * r->value_step : r->v, whole ? r->value_step : r->VP,
+            r->to_value, r->VP, n);
     for (int64_t i = 0; i < n; i++)
-        F(divide)((REAL *)r->out + (first + i) * r->out_step, r->to_value + i * r->VP, r->M,
-                  bottom[first + i]);
+        F(divide)(out + i * r->out_step, r->to_value + i * r->VP, r->M, bottom[i]);
 }
 
 static void F(causal_forward)(const Sizes *sizes, const Array *x, int64_t b, int64_t h,
@@ -120,8 +155,8 @@ static void F(causal_forward)(const Sizes *sizes, const Array *x, int64_t b, int
         const int64_t n = r.T - first < CHUNK ? r.T - first : CHUNK;
         memcpy(peaks + first / CHUNK * x[PEAKS].token, r.peak,
                (size_t)r.key.logs * sizeof(REAL));
-        if (F(calm)(&r.key, first, n, r.peak)) {
-            F(forward_tokens)(&r, first, n, (REAL *)r.bottom);
+        if (F(place_keys)(&r, first, 1, n)) {
+            F(forward_tokens)(&r, first, n);
             continue;
         }
         for (int64_t t = first; t < first + n; t++) {
@@ -129,21 +164,22 @@ static void F(causal_forward)(const Sizes *sizes, const Array *x, int64_t b, int
                 F(fade)(r.state, r.decay, r.C, r.MP);
                 for (int64_t c = 0; c < r.CP; c++) r.total[c] *= r.decay[c];
             }
-            F(forward_tokens)(&r, t, 1, (REAL *)r.bottom);
+            F(place_keys)(&r, t, 1, 1);
+            F(forward_tokens)(&r, t, 1);
         }
     }
 }
 
-/* d log_q: the sums once more, now against the gradient of each output. */
+/* d log_q, keys in place: the sums once more, now against the gradient of each output. */
 static void F(query_tokens)(F(causal) *r, const Array *x, int64_t b, int64_t h, int64_t first,
                             int64_t n) {
     for (int64_t i = 0; i < n; i++) {
-        F(fetch_token)(r, first + i + CHUNK);
-        F(place_key)(r, first + i, r->peak, i);
+        F(fetch_query)(r, first + i + CHUNK);
         F(place_value)(r, first + i, i);
         F(place_gradient)(r, first + i, i);
     }
-    F(scan)(r->turned, r->M + 1, r->CP, r->v, r->VP, r->g, r->VP, r->k, r->to_key, r->CP, n);
+    F(scan)(r->turned, r->M + 1, r->CP, r->v, r->VP, r->g, r->VP, r->k, r->CP, r->to_key, r->CP,
+            n);
     for (int64_t i = 0; i < n; i++) {
         const int64_t t = first + i;
         F(query_size)(&r->query, t, r->peak, r->q_size);
@@ -158,30 +194,31 @@ static void F(causal_query_gradient)(const Sizes *sizes, const Array *x, int64_t
     F(causal) r = F(open_causal)(sizes, x, b, h, scratch);
     for (int64_t first = 0; first < r.T; first += CHUNK) {
         const int64_t n = r.T - first < CHUNK ? r.T - first : CHUNK;
-        if (F(calm)(&r.key, first, n, r.peak)) {
+        if (F(place_keys)(&r, first, 1, n)) {
             F(query_tokens)(&r, x, b, h, first, n);
             continue;
         }
         for (int64_t t = first; t < first + n; t++) {
             if (F(raise)(&r.key, t, r.peak, r.decay))
                 F(fade_turned)(r.turned, r.decay, r.M + 1, r.CP);
+            F(place_keys)(&r, t, 1, 1);
             F(query_tokens)(&r, x, b, h, t, 1);
         }
     }
 }
 
-/* d log_k and d v of n tokens from `last` backwards, slot 0 first: what later queries sent back. */
+/* d log_k and d v of n tokens from `last` backwards, slot 0 first, keys in place: what later
+ * queries sent back. */
 static void F(key_tokens)(F(causal) *r, const Array *x, int64_t b, int64_t h, int64_t last,
                           int64_t n) {
+    F(place_queries)(r, last, -1, n);
     for (int64_t i = 0; i < n; i++) {
-        F(fetch_token)(r, last - i - CHUNK);
-        F(place_key)(r, last - i, r->peak, i);
-        F(place_query)(r, last - i, r->peak, i);
         F(place_value)(r, last - i, i);
         F(place_gradient)(r, last - i, i);
     }
-    F(scan)(r->state, r->C, r->MP, r->q, r->CP, r->k, r->CP, r->g, r->to_value, r->VP, n);
-    F(scan)(r->turned, r->M + 1, r->CP, r->g, r->VP, r->v, r->VP, r->q, r->to_key, r->CP, n);
+    F(scan)(r->state, r->C, r->MP, r->q, r->CP, r->k, r->CP, r->g, r->VP, r->to_value, r->VP, n);
+    F(scan)(r->turned, r->M + 1, r->CP, r->g, r->VP, r->v, r->VP, r->q, r->CP, r->to_key, r->CP,
+            n);
     for (int64_t i = 0; i < n; i++) {
         const int64_t t = last - i;
         memcpy(F(at)(&x[VALUE_GRAD], b, h) + t * x[VALUE_GRAD].token, r->to_value + i * r->VP,
@@ -199,7 +236,7 @@ static void F(causal_key_gradient)(const Sizes *sizes, const Array *x, int64_t b
         const int64_t first = chunk * CHUNK, n = r.T - first < CHUNK ? r.T - first : CHUNK;
         const REAL *before = F(row)(r.peaks + chunk * x[PEAKS].token, &r.key, EMPTY);
         memcpy(r.peak, before, (size_t)r.CP * sizeof(REAL));
-        if (F(calm)(&r.key, first, n, r.peak)) {
+        if (F(place_keys)(&r, first + n - 1, -1, n)) {
             F(key_tokens)(&r, x, b, h, first + n - 1, n);
             continue;
         }
@@ -212,6 +249,7 @@ static void F(causal_key_gradient)(const Sizes *sizes, const Array *x, int64_t b
         for (int64_t i = n - 1; i >= 0; i--) {
             const REAL *earlier = i ? r.path + (i - 1) * r.CP : start;
             memcpy(r.peak, r.path + i * r.CP, (size_t)r.CP * sizeof(REAL));
+            F(place_keys)(&r, first + i, -1, 1);
             F(key_tokens)(&r, x, b, h, first + i, 1);
             for (int64_t c = 0; c < r.CP; c += LANES)
                 F(store)(r.decay + c, F(exp)(F(load)(earlier + c) - F(load)(r.peak + c)));

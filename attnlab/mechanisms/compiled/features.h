@@ -25,19 +25,9 @@ static F(side) F(one_side)(const Sizes *sizes, const Array *sign, const Array *l
     return side;
 }
 
-/* Bring these tokens nearer while the processor is busy with others: it does not guess by itself
- * where the next chunk of each array lies. */
-static hot void F(fetch)(const REAL *from, int64_t step, int64_t numbers, int64_t first,
-                            int64_t last) {
-    if (!from || last <= first) return;
-    const int64_t line = 64 / sizeof(REAL);
-    for (int64_t t = first; t < last; t++)
-        for (int64_t i = 0; i < numbers; i += line) __builtin_prefetch(from + t * step + i, 0, 2);
-}
-
-static hot void F(fetch_side)(const F(side) *side, int64_t first, int64_t last) {
-    F(fetch)(side->log, side->log_step, side->logs, first, last);
-    F(fetch)(side->sign, side->sign_step, side->C, first, last);
+static hot void F(fetch_side)(const F(side) *side, int64_t t) {
+    F(fetch)(side->log + t * side->log_step, side->logs);
+    if (side->sign) F(fetch)(side->sign + t * side->sign_step, side->C);
 }
 
 /* n numbers to a padded row. */
@@ -63,19 +53,6 @@ static hot const REAL *F(logs)(const F(side) *side, int64_t t) {
     return F(row)(side->log + t * side->log_step, side, NOTHING);
 }
 
-/* No key of these tokens stands so far above the peak that it must be moved. */
-static int F(calm)(const F(side) *key, int64_t first, int64_t n, const REAL *peak) {
-    F(bits) above = {0};
-    for (int64_t t = first; t < first + n; t++) {
-        const REAL *log = F(logs)(key, t);
-        for (int64_t c = 0; c < key->padded; c += LANES)
-            above |= (F(bits))(F(load)(log + c) > F(load)(peak + c) + (REAL)MARGIN);
-    }
-    BITS any = 0;
-    for (int64_t i = 0; i < LANES; i++) any |= above[i];
-    return !any;
-}
-
 /* Move the peak up to key t; decay gets exp(old - new). Whether it moved. */
 static int F(raise)(const F(side) *key, int64_t t, REAL *restrict peak, REAL *restrict decay) {
     const REAL *log = F(logs)(key, t);
@@ -91,16 +68,21 @@ static int F(raise)(const F(side) *key, int64_t t, REAL *restrict peak, REAL *re
     return any != 0;
 }
 
-/* |phi(k)| of token t, sign aside. */
-static hot void F(key_size)(const F(side) *key, int64_t t, const REAL *restrict peak,
+/* |phi(k)| of token t, sign aside. Where it stands more than MARGIN above the peak. */
+static hot F(bits) F(key_size)(const F(side) *key, int64_t t, const REAL *restrict peak,
                                REAL *restrict size) {
     const REAL *log = F(logs)(key, t);
-    for (int64_t c = 0; c < key->padded; c += LANES)
-        F(store)(size + c, F(exp)(F(load)(log + c) - F(load)(peak + c)));
+    F(bits) above = {0};
+    for (int64_t c = 0; c < key->padded; c += LANES) {
+        const F(vec) over = F(load)(log + c) - F(load)(peak + c);
+        above |= (F(bits))(over > F(all)(MARGIN));
+        F(store)(size + c, F(exp)(over));
+    }
+    return above;
 }
 
 static hot void F(query_size)(const F(side) *query, int64_t t, const REAL *restrict peak,
-                                 REAL *restrict size) {
+                              REAL *restrict size) {
     const REAL *log = F(logs)(query, t);
     F(vec) best = F(all)(EMPTY);
     for (int64_t c = 0; c < query->padded; c += LANES) {
@@ -108,7 +90,7 @@ static hot void F(query_size)(const F(side) *query, int64_t t, const REAL *restr
         F(store)(size + c, sight);
         best = F(max)(best, sight);
     }
-    const F(vec) reference = F(all)(F(largest)(best));
+    const F(vec) reference = F(largest)(best);
     for (int64_t c = 0; c < query->padded; c += LANES)
         F(store)(size + c, F(exp)(F(load)(size + c) - reference));
 }

@@ -34,20 +34,37 @@ typedef struct {
     int64_t bytes, next, failed;
 } Job;
 
+/* Bytes of scratch that all threads hold, and the most since it was last asked for: PyTorch knows
+ * nothing of them. */
+static int64_t held = 0, most = 0;
+static void hold(int64_t bytes) {
+    const int64_t now = __atomic_add_fetch(&held, bytes, __ATOMIC_RELAXED);
+    int64_t before = __atomic_load_n(&most, __ATOMIC_RELAXED);
+    while (now > before && !__atomic_compare_exchange_n(&most, &before, now, 1, __ATOMIC_RELAXED,
+                                                        __ATOMIC_RELAXED)) {
+    }
+}
+int64_t attnlab_most_scratch(void) {
+    return __atomic_exchange_n(&most, __atomic_load_n(&held, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
+}
+
 static void *work(void *given) {
     Job *job = given;
     const int64_t H = job->sizes->H, rows = job->sizes->B * H;
-    void *scratch = aligned_alloc(64, (size_t)((job->bytes + 63) / 64 * 64));
+    const int64_t bytes = (job->bytes + 63) / 64 * 64;
+    void *scratch = aligned_alloc(64, (size_t)bytes);
     if (!scratch) {
         __atomic_store_n(&job->failed, 1, __ATOMIC_RELAXED);
         return NULL;
     }
+    hold(bytes);
     for (;;) {
         const int64_t row = __atomic_fetch_add(&job->next, 1, __ATOMIC_RELAXED);
         if (row >= rows) break;
         job->row(job->sizes, job->arrays, row / H, row % H, scratch);
     }
     free(scratch);
+    hold(-bytes);
     return NULL;
 }
 

@@ -18,15 +18,21 @@
 #if defined(__AVX512F__)
 #include <immintrin.h>
 #define VECTOR_BYTES 64
+#define COUNT_float 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
+#define COUNT_double 0, 1, 2, 3, 4, 5, 6, 7
 #define MAX_float(a, b) (vec_float)_mm512_max_ps((__m512)(a), (__m512)(b))
 #define MAX_double(a, b) (vec_double)_mm512_max_pd((__m512d)(a), (__m512d)(b))
 #elif defined(__AVX__)
 #include <immintrin.h>
 #define VECTOR_BYTES 32
+#define COUNT_float 0, 1, 2, 3, 4, 5, 6, 7
+#define COUNT_double 0, 1, 2, 3
 #define MAX_float(a, b) (vec_float)_mm256_max_ps((__m256)(a), (__m256)(b))
 #define MAX_double(a, b) (vec_double)_mm256_max_pd((__m256d)(a), (__m256d)(b))
 #else
 #define VECTOR_BYTES 16
+#define COUNT_float 0, 1, 2, 3
+#define COUNT_double 0, 1
 #endif
 
 /* Tokens whose vectors stay in registers together: 32 registers hold six, 16 hold three. */
@@ -39,6 +45,7 @@
 #define CHUNK 24 /* tokens prepared at once: they and a tile of the sums fit the first cache */
 #define BLOCK 48 /* the same without a causal mask */
 #define FEW 4 /* queries that are not worth rearranging the sums for */
+#define ABREAST 4 /* registers of columns that such a query reads at once */
 #define NOTHING (-1e30) /* the log of a feature that is zero */
 #define EMPTY (-0.5e30) /* the lowest reference: exp(NOTHING - EMPTY) is 0, exp(0) is 1 */
 /* By so much a key may stand above the peak before the peak is moved: a factor of e^10, which costs
@@ -48,6 +55,7 @@
 #define hot inline __attribute__((always_inline))
 
 #include "job.h"
+#include "pages.h"
 
 #define JOIN(a, b) a##_##b
 #define EXPAND(a, b) JOIN(a, b)
@@ -58,8 +66,6 @@
 #define SUFFIX float
 #define MANTISSA 23
 #define MAGIC 12583039.0f /* 1.5 * 2^23 + 127 */
-#define LN2_HIGH 0.693359375f
-#define LN2_LOW (-2.12194440e-4f)
 #define EXP_LEAST (-88.1f)
 #define EXP_COUNT 6
 #define EXP_TERMS TERMS_FLOAT
@@ -73,8 +79,6 @@ static const float TERMS_FLOAT[] = {1.0f, 0.999999707014f, 0.49999149193f,
 #undef SUFFIX
 #undef MANTISSA
 #undef MAGIC
-#undef LN2_HIGH
-#undef LN2_LOW
 #undef EXP_LEAST
 #undef EXP_COUNT
 #undef EXP_TERMS
@@ -86,8 +90,6 @@ static const float TERMS_FLOAT[] = {1.0f, 0.999999707014f, 0.49999149193f,
 #define SUFFIX double
 #define MANTISSA 52
 #define MAGIC 6755399441056767.0 /* 1.5 * 2^52 + 1023 */
-#define LN2_HIGH 6.93147180369123816490e-01
-#define LN2_LOW 1.90821492927058770002e-10
 #define EXP_LEAST (-709.2)
 #define EXP_COUNT 14
 #define EXP_TERMS TERMS_DOUBLE

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnlab.mechanisms.compiled.calls import all_dense, dense
+from attnlab.mechanisms.compiled.calls import all_dense, dense, in_large_pages
 
 _library = torch.library.Library("attnlab", "DEF")
 
@@ -28,6 +28,7 @@ def operator(
         inputs = tuple(all_dense(inputs))
         results = room(*inputs)
         if any(x.numel() for x in results):
+            in_large_pages(results)
             compute(*inputs, *results)
         return results
 

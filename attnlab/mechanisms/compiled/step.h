@@ -10,11 +10,15 @@ static void F(absorb_token)(const Sizes *n, const Array *x, int64_t b, int64_t h
     F(key_size)(&key, 0, peak, size);
     F(signed_value)(&key, 0, size, size);
     memcpy(kept, peak, (size_t)key.logs * sizeof(REAL));
-    const REAL *value = F(at)(&x[VALUE], b, h);
-    REAL *row = F(at)(&x[SUMS], b, h);
+    const REAL *restrict value = F(at)(&x[VALUE], b, h);
+    REAL *restrict row = F(at)(&x[SUMS], b, h);
     for (int64_t c = 0; c < C; c++, row += M + 1) {
-        for (int64_t m = 0; m < M; m++) row[m] = row[m] * decay[c] + size[c] * value[m];
-        row[M] = row[M] * decay[c] + size[c];
+        const REAL fade = decay[c], each = size[c];
+        int64_t m = 0;
+        for (; m + LANES <= M; m += LANES)
+            F(store)(row + m, F(load)(row + m) * fade + each * F(load)(value + m));
+        for (; m < M; m++) row[m] = row[m] * fade + each * value[m];
+        row[M] = row[M] * fade + each;
     }
 }
 

@@ -4,13 +4,19 @@
 
 static int64_t F(padded)(int64_t n) { return (n + WIDE - 1) / WIDE * WIDE; }
 
+/* Bring this token's numbers nearer while the processor is busy with others: it does not guess by
+ * itself where the next chunk of each array lies. */
+static hot void F(fetch)(const REAL *token, int64_t numbers) {
+    for (int64_t i = 0; i < numbers; i += LINE) __builtin_prefetch(token + i, 0, 2);
+}
+
 /* n tokens through one tile of the state (P x WIDE), in order:
  *     state[p] += a[t][p] * x[t];  y[t] = sum over p of b[t][p] * state[p]
- * Rows of a and b are lda and ldb apart, rows of x and y ldx. */
+ * Rows of a and b are lda and ldb apart, rows of x and y ldx and ldy. */
 static hot void F(scan_tile)(REAL *restrict state, int64_t P, const REAL *restrict a,
-                                int64_t lda, const REAL *restrict b, int64_t ldb,
-                                const REAL *restrict x, REAL *restrict y, int64_t ldx,
-                                const int n) {
+                             int64_t lda, const REAL *restrict b, int64_t ldb,
+                             const REAL *restrict x, int64_t ldx, REAL *restrict y, int64_t ldy,
+                             const int n) {
     F(vec) xs[GROUP][2], ys[GROUP][2];
 #pragma GCC unroll 8
     for (int t = 0; t < n; t++) {
@@ -34,24 +40,24 @@ static hot void F(scan_tile)(REAL *restrict state, int64_t P, const REAL *restri
     }
 #pragma GCC unroll 8
     for (int t = 0; t < n; t++) {
-        F(store)(y + t * ldx, ys[t][0]);
-        F(store)(y + t * ldx + LANES, ys[t][1]);
+        F(store)(y + t * ldy, ys[t][0]);
+        F(store)(y + t * ldy + LANES, ys[t][1]);
     }
 }
 
 /* `tokens` tokens through the whole state (P x Q, Q padded). */
 static void F(scan)(REAL *restrict state, int64_t P, int64_t Q, const REAL *restrict a,
                     int64_t lda, const REAL *restrict b, int64_t ldb, const REAL *restrict x,
-                    REAL *restrict y, int64_t ldx, int64_t tokens) {
+                    int64_t ldx, REAL *restrict y, int64_t ldy, int64_t tokens) {
     for (int64_t q = 0; q < Q; q += WIDE) {
         REAL *tile = state + q * P;
         int64_t t = 0;
         for (; t + GROUP <= tokens; t += GROUP)
-            F(scan_tile)(tile, P, a + t * lda, lda, b + t * ldb, ldb, x + t * ldx + q,
-                         y + t * ldx + q, ldx, GROUP);
+            F(scan_tile)(tile, P, a + t * lda, lda, b + t * ldb, ldb, x + t * ldx + q, ldx,
+                         y + t * ldy + q, ldy, GROUP);
         for (; t < tokens; t++)
-            F(scan_tile)(tile, P, a + t * lda, lda, b + t * ldb, ldb, x + t * ldx + q,
-                         y + t * ldx + q, ldx, 1);
+            F(scan_tile)(tile, P, a + t * lda, lda, b + t * ldb, ldb, x + t * ldx + q, ldx,
+                         y + t * ldy + q, ldy, 1);
     }
 }
 

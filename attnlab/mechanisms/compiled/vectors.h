@@ -3,6 +3,7 @@
 
 #define LANES ((int64_t)(VECTOR_BYTES / sizeof(REAL)))
 #define WIDE (2 * LANES) /* columns of a tile: two registers */
+#define LINE ((int64_t)(64 / sizeof(REAL))) /* of the cache */
 
 typedef REAL F(vec) __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(REAL)), may_alias));
 typedef BITS F(bits) __attribute__((vector_size(VECTOR_BYTES)));
@@ -21,11 +22,32 @@ static hot F(vec) F(max)(F(vec) least, F(vec) x) {
 #endif
 }
 
-static hot REAL F(sum)(F(vec) x) {
-    REAL total = 0;
-    for (int64_t i = 0; i < LANES; i++) total += x[i];
-    return total;
+/* Lane i of it is lane i ^ by of x. */
+static hot F(vec) F(swap)(F(vec) x, const BITS by) {
+#if defined(__clang__)
+    F(vec) y = x;
+#pragma GCC unroll 16
+    for (int64_t i = 0; i < LANES; i++) y[i] = x[i ^ by];
+    return y;
+#else
+    return __builtin_shuffle(x, (F(bits)){EXPAND(COUNT, SUFFIX)} ^ by);
+#endif
 }
+
+/* The sum of all lanes, in every lane. */
+static hot F(vec) F(sums_of)(F(vec) x) {
+#pragma GCC unroll 4
+    for (BITS by = LANES / 2; by; by /= 2) x += F(swap)(x, by);
+    return x;
+}
+
+static hot F(vec) F(largest)(F(vec) x) {
+#pragma GCC unroll 4
+    for (BITS by = LANES / 2; by; by /= 2) x = F(max)(x, F(swap)(x, by));
+    return x;
+}
+
+static hot REAL F(sum)(F(vec) x) { return F(sums_of)(x)[0]; }
 
 static hot REAL F(dot)(const REAL *a, const REAL *b, int64_t n) {
     F(vec) total = {0};
@@ -36,23 +58,18 @@ static hot REAL F(dot)(const REAL *a, const REAL *b, int64_t n) {
     return F(sum)(total) + rest;
 }
 
-static hot REAL F(largest)(F(vec) x) {
-    REAL best = x[0];
-    for (int64_t i = 1; i < LANES; i++) best = x[i] > best ? x[i] : best;
-    return best;
-}
-
-/* exp(x) to about one unit in the last place for x up to EXP_MOST; exactly 0 below EXP_LEAST.
- * x = n ln 2 + r with |r| <= ln(2) / 2: adding MAGIC leaves n, plus the exponent's bias, in the low
- * bits of the sum, from where a shift makes 2^n of it (0 for the least n). */
+/* exp(x), exactly 0 below EXP_LEAST; wrong by about a unit in its last place, and by less than a
+ * rounding of x makes it. x = n ln 2 + r with |r| <= ln(2) / 2: adding MAGIC leaves n, plus the
+ * exponent's bias, in the low bits of the sum, from where a shift makes 2^n of it (0 for the least
+ * n). Terms are taken in pairs, since one behind the other they would wait for each other. */
 static hot F(vec) F(exp)(F(vec) x) {
     x = F(max)(F(all)(EXP_LEAST), x);
     F(vec) shifted = x * (REAL)1.44269504088896340736 + MAGIC;
-    F(vec) n = shifted - MAGIC;
-    F(vec) r = x - n * LN2_HIGH - n * LN2_LOW;
-    F(vec) p = F(all)(EXP_TERMS[EXP_COUNT - 1]);
+    const F(vec) r = x - (shifted - MAGIC) * (REAL)0.69314718055994530942, square = r * r;
+    F(vec) p = r * EXP_TERMS[EXP_COUNT - 1] + EXP_TERMS[EXP_COUNT - 2];
 #pragma GCC unroll 16
-    for (int i = EXP_COUNT - 2; i >= 0; i--) p = p * r + EXP_TERMS[i];
+    for (int i = EXP_COUNT - 4; i >= 0; i -= 2)
+        p = p * square + (r * EXP_TERMS[i + 1] + EXP_TERMS[i]);
     return p * (F(vec))((F(bits))shifted << MANTISSA);
 }
 

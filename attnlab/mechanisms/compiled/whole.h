@@ -108,8 +108,8 @@ static void F(sums_forward)(const Sizes *sizes, const Array *x, int64_t b, int64
         F(raise_whole)(&r, first, n);
         for (int64_t i = 0; i < n; i++) {
             const int64_t t = first + i, later = t + BLOCK < r.T ? t + BLOCK : r.T - 1;
-            F(fetch_side)(&r.side, later, later + 1);
-            F(fetch)(value, x[VALUE].token, r.M, later, later + 1);
+            F(fetch_side)(&r.side, later);
+            F(fetch)(value + later * x[VALUE].token, r.M);
             F(place_whole)(&r, t, i, 0);
             F(lay)(r.v + i * r.VP, value + t * x[VALUE].token, r.M, r.VP, 0);
             for (int64_t c = 0; c < r.CP; c += LANES)
@@ -147,16 +147,32 @@ static void F(sums_backward)(const Sizes *sizes, const Array *x, int64_t b, int6
     }
 }
 
+/* to = sum over c of x[c] * sums[c], n registers of columns. */
+static hot void F(read_columns)(REAL *restrict to, const REAL *restrict x, int64_t C,
+                                const REAL *restrict sums, int64_t step, const int n) {
+    F(vec) total[ABREAST] = {{0}};
+    for (int64_t c = 0; c < C; c++, sums += step) {
+        const F(vec) each = F(all)(x[c]);
+#pragma GCC unroll 4
+        for (int i = 0; i < n; i++) total[i] += each * F(load)(sums + i * LANES);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < n; i++) F(store)(to + i * LANES, total[i]);
+}
+
 /* One query straight from memory: laying the sums in tiles would cost more than it saves. */
 static REAL F(read_one)(F(whole) *r, int64_t t, const REAL *restrict sums, REAL *restrict out) {
-    const int64_t M = r->M;
+    const int64_t M = r->M, step = M + 1;
     REAL *restrict total = r->to_v;
+    int64_t m = 0;
     F(place_whole)(r, t, 0, 1);
-    memset(total, 0, (size_t)(M + 1) * sizeof(REAL));
-    for (int64_t c = 0; c < r->C; c++, sums += M + 1) {
-        const REAL each = r->x[c];
-        for (int64_t m = 0; m < M; m++) total[m] += each * sums[m];
-        total[M] += each * sums[M];
+    for (; m + ABREAST * LANES <= M; m += ABREAST * LANES)
+        F(read_columns)(total + m, r->x, r->C, sums + m, step, ABREAST);
+    for (; m + LANES <= M; m += LANES)
+        F(read_columns)(total + m, r->x, r->C, sums + m, step, 1);
+    for (; m <= M; m++) {
+        total[m] = 0;
+        for (int64_t c = 0; c < r->C; c++) total[m] += r->x[c] * sums[c * step + m];
     }
     F(divide)(out, total, M, total[M]);
     return total[M];
@@ -180,8 +196,8 @@ static void F(read_forward)(const Sizes *sizes, const Array *x, int64_t b, int64
         const int64_t n = r.T - first < BLOCK ? r.T - first : BLOCK;
         for (int64_t i = 0; i < n; i++) {
             const int64_t t = first + i, later = t + BLOCK < r.T ? t + BLOCK : r.T - 1;
-            F(fetch_side)(&r.side, later, later + 1);
-            F(fetch)(out, x[OUT].token, r.M, later, later + 1);
+            F(fetch_side)(&r.side, later);
+            F(fetch)(out + later * x[OUT].token, r.M);
             F(place_whole)(&r, t, i, 1);
             bottoms[i] = F(dot)(r.x + i * r.CP, r.total, r.CP);
             if (bottom) bottom[t] = bottoms[i];

@@ -32,7 +32,7 @@ from attnlab.tasks.summary.recipe import (
 )
 from attnlab.tasks.summary.rouge import score
 from attnlab.tasks.summary.task import SummaryTask, rows_of
-from attnlab.tasks.summary.writing import write_all
+from attnlab.tasks.summary.writing import GREEDY, write_all
 from attnlab.training import Run, Settings, speaks
 from attnlab.training.run import check_folder
 
@@ -171,8 +171,8 @@ def measured(entry: Entry, folder: Path, pairs: Sequence[Pair]) -> Report:
     task = SummaryTask([], [], wording, smoothing=0.0, about={})
     with torch.no_grad():
         found = task.measure(model, rows_of(pairs, wording)[0])
-    written = [rows[0].text for rows in write_all(model, wording, [p.text for p in pairs])]
-    scores = score(written, [pair.summary for pair in pairs])
+    written = write_all(model, wording, [pair.text for pair in pairs], GREEDY)
+    scores = score([rows[0].text for rows in written], [pair.summary for pair in pairs])
     rows = Run(folder).metrics()
     checks = [row for row in rows if "validation" in row]
     return {

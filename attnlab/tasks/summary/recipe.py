@@ -18,7 +18,7 @@ from attnlab.tasks.summary.rouge import score
 from attnlab.tasks.summary.sources import BUILT_IN, load_pairs
 from attnlab.tasks.summary.task import SummaryTask
 from attnlab.tasks.summary.wording import Wording, spaced
-from attnlab.tasks.summary.writing import write_all
+from attnlab.tasks.summary.writing import GREEDY, write_all
 from attnlab.tokens import BPE, Tokenizer, load_tokenizer
 from attnlab.training import Run, Settings, speaks
 from attnlab.training import train as train_task
@@ -142,7 +142,7 @@ def rouge_of(pairs: Sequence[Pair], wording: Wording) -> Any:
 
     def measure(model: nn.Module) -> dict[str, float]:
         assert isinstance(model, Seq2Seq)
-        found = write_all(model, wording, [pair.text for pair in pairs])
+        found = write_all(model, wording, [pair.text for pair in pairs], GREEDY)
         texts = [rows[0].text for rows in found]
         return {"rougeL": score(texts, [pair.summary for pair in pairs]).mean["rougeL"]}
 

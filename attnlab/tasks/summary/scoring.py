@@ -21,11 +21,10 @@ from attnlab.tasks.summary.recipe import load_summary, material
 from attnlab.tasks.summary.rouge import KINDS, Scores, score
 from attnlab.tasks.summary.sources import load_pairs
 from attnlab.tasks.summary.task import SummaryTask, rows_of
-from attnlab.tasks.summary.writing import GREEDY, Way, Written, write_all
+from attnlab.tasks.summary.writing import SEARCH, Way, Written, loops, write_all
 from attnlab.training import speaks
 
 EXAMPLES = 10
-LOOP = 3  # a word so often in a row, or three words so often in all, is a loop
 
 
 @dataclass(frozen=True)
@@ -85,7 +84,7 @@ def evaluate(
     *,
     part: str = "test",
     limit: int | None = None,
-    way: Way = GREEDY,
+    way: Way = SEARCH,
     quiet: bool = False,
 ) -> Evaluation:
     """On the run's own held-out pairs, `part` of them, or on all pairs of another file."""
@@ -143,14 +142,6 @@ def own_pairs(folder: str | Path, about: dict[str, Any], part: str, quiet: bool)
             "cannot be told; give --data with texts that it has not seen"
         )
     return source.split.test if part == "test" else source.split.validation
-
-
-def loops(text: str) -> bool:
-    """Whether a text goes round: one word again and again, or the same three words."""
-    words = text.lower().split()
-    again = any(len({*words[i : i + LOOP]}) == 1 for i in range(len(words) - LOOP + 1))
-    spans = [tuple(words[i : i + 3]) for i in range(len(words) - 2)]
-    return again or any(spans.count(span) >= 2 for span in set(spans))
 
 
 HEADER = ("", "ROUGE-1", "ROUGE-2", "ROUGE-L", "95% interval")

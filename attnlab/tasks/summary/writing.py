@@ -13,7 +13,9 @@ from attnlab.models import Seq2Seq
 from attnlab.tasks.summary.wording import Wording
 from attnlab.training.data import mix, pad_rows
 
+BEAMS = 4  # with these and the length penalty ROUGE-L on validation texts is best (docs/summary.md)
 ROWS = 128  # summaries that are written at once
+LOOP = 3  # times that a word may not stand in a row
 DRAWS = 4  # times as many are drawn as are wanted, because some will be alike
 
 
@@ -21,9 +23,11 @@ DRAWS = 4  # times as many are drawn as are wanted, because some will be alike
 class Way:
     """How summaries are written. The command line's help is made from this."""
 
-    count: Annotated[int, "different summaries of each text, the likeliest first"] = 1
-    beams: Annotated[int | None, "search the likeliest with so many beams; none: greedy"] = None
-    length_penalty: Annotated[float, "beams: compare by score / length ** this"] = 0.0
+    count: Annotated[int, "different summaries of each text, the best first"] = 1
+    beams: Annotated[
+        int | None, "search the likeliest with so many beams; 1: greedy; default 4, unless drawn"
+    ] = None
+    length_penalty: Annotated[float, "beams: compare by score / length ** this"] = 1.0
     temperature: Annotated[float, "draw; 1: as likely as the model says; 0: the likeliest"] = 0.0
     top_k: Annotated[int | None, "draw among the k likeliest tokens"] = None
     top_p: Annotated[float | None, "draw among the likeliest tokens that have p together"] = None
@@ -48,13 +52,13 @@ class Way:
 
     @property
     def width(self) -> int | None:
-        """Of the search: several different summaries need several beams."""
-        if self.temperature > 0 or (self.beams is None and self.count == 1):
+        """Of the search, if there is one: several different summaries need several beams."""
+        if self.temperature > 0 or (self.beams == 1 and self.count == 1):
             return None
-        return max(self.beams or 4, 2 * self.count if self.count > 1 else 1)
+        return max(self.beams or BEAMS, 2 * self.count if self.count > 1 else 1)
 
 
-GREEDY = Way()
+SEARCH, GREEDY = Way(), Way(beams=1)
 
 
 @dataclass(frozen=True)
@@ -88,9 +92,9 @@ def write_all(
     model: Seq2Seq,
     wording: Wording,
     texts: Sequence[str],
-    way: Way = GREEDY,
+    way: Way = SEARCH,
 ) -> list[list[Written]]:
-    """For each text up to `count` different summaries, the likeliest first.
+    """For each text up to `count` different summaries, the best first.
 
     There are fewer only where the search or the draws found no more.
     """
@@ -138,12 +142,22 @@ def _write(
 
 
 def _different(rows: Sequence[Generated], wording: Wording, way: Way) -> list[Written]:
-    """What reads alike comes once; beams keep their order, draws come by their likelihood."""
+    """What reads alike comes once; beams keep their order, draws come by their likelihood. What
+    loops or came to no end comes after all others."""
     made = [Written(wording.read(row.ids), row.score, row.finished, row.ids) for row in rows]
     made = [row for row in made if row.text] or made[:1]
     if way.temperature > 0:
         made.sort(key=lambda row: -row.log_probability)
+    made.sort(key=lambda row: loops(row.text) or not row.finished)
     found: dict[str, Written] = {}
     for row in made:
         found.setdefault(row.text, row)
     return list(found.values())[: way.count]
+
+
+def loops(text: str) -> bool:
+    """Whether a text goes round: one word again and again, or the same three words."""
+    words = text.lower().split()
+    again = any(len({*words[i : i + LOOP]}) == 1 for i in range(len(words) - LOOP + 1))
+    spans = [tuple(words[i : i + 3]) for i in range(len(words) - 2)]
+    return again or any(spans.count(span) >= 2 for span in set(spans))

@@ -14,6 +14,7 @@ test.each([
   ['e^(1/2)/(2e^(1/2) + n - 2)', 'e<sup 1/2>/(2e<sup 1/2> + n − 2)'],
   ['names_like_this and random_features', 'names_like_this and random_features'],
   ['synthesizer_random', 'synthesizer_random'],
+  ['smollm-135m-Q4_1 and Q4_K_M', 'smollm-135m-Q4_1 and Q4_K_M'],
   ['sqrt(d) >> ln n', '√d ≫ ln n'],
   ['|q|^2/sqrt(d)', '|q|<sup 2>/√d'],
   ['10^-9', '10<sup −9>'],

@@ -44,9 +44,10 @@ const GREEK: Record<string, string> = {
 };
 const LETTERS = new RegExp(`(?<![\\p{L}_-])(${Object.keys(GREEK).join('|')})(?![\\p{L}-])`, 'gu');
 
-// A letter or number of its own, or a closing bracket, and what is set lower or higher behind it.
+// A letter of its own, a closing bracket or a number, and what is set lower or higher behind it;
+// nothing is lowered behind a number: Q4_1 is a name.
 const SCRIPT =
-  /(?<=(?<![\p{L}_^])[\p{L}]|\d|\)|\|)([_^])(\((?:[^()]|\([^()]{1,16}\)){1,24}\)|[-−+]?(?:\d+(?:\.\d+)?|\p{L}[\p{L}\p{N}]*))/gu;
+  /(?<=(?<![\p{L}_^])[\p{L}]|\d(?!_)|\)|\|)([_^])(\((?:[^()]|\([^()]{1,16}\)){1,24}\)|[-−+]?(?:\d+(?:\.\d+)?|\p{L}[\p{L}\p{N}]*))/gu;
 
 // "u_a^T" becomes u with a lower a and a raised T; names_like_this stay as they are.
 export function parts(text: string): Part[] {

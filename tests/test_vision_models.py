@@ -1,0 +1,195 @@
+"""Models of images, and how images are changed while a model learns."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from attnlab import MECHANISMS
+from attnlab.models import ConvNet, ConvNetConfig, ViT, ViTConfig
+from attnlab.models.vision import matched_convnet
+from attnlab.tasks.vision.augment import RECIPES, Augmentation, augment, mixed, recipe_named
+from attnlab.tasks.vision.images import Images
+from attnlab.tasks.vision.recipe import (
+    scale_of,
+    usual_sizes,
+)
+from attnlab.tasks.vision.task import VisionTask, as_floats
+from tests.vision_files import pixels
+from tests.vision_runs import QUICK, trained
+
+# Models
+
+
+def test_pixels_are_scaled_inside_the_model() -> None:
+    images = torch.rand(5, 1, 6, 6)
+    vit: dict[str, Any] = {"image_size": 6, "patch": 3, "width": 8, "heads": 2, "layers": 1}
+    kinds: list[tuple[Any, dict[str, Any]]] = [(ViT, vit), (ConvNet, {"width": 4})]
+    for kind, config in kinds:
+        settings = {"classes": 3, "channels": 1, **config}
+        torch.manual_seed(0)
+        plain = kind(kind.config_class(**settings))
+        torch.manual_seed(0)
+        scaled = kind(kind.config_class(**settings, mean=0.3, deviation=0.5))
+        assert torch.allclose(scaled(images), plain((images - 0.3) / 0.5), atol=1e-6)
+        assert not torch.allclose(scaled(images), plain(images), atol=1e-4)
+    with pytest.raises(ValueError, match="deviation 0"):
+        ViTConfig(classes=3, deviation=0.0)
+
+
+def test_scale_is_that_of_all_pixels() -> None:
+    images = Images(pixels(7, 3, 5), torch.zeros(7, dtype=torch.int64))
+    mean, deviation = scale_of(images)
+    values = as_floats(images.pixels).double()
+    assert mean == pytest.approx(float(values.mean()), abs=1e-5)
+    assert deviation == pytest.approx(float(values.std(correction=0)), abs=1e-5)
+
+
+def test_without_positions_the_order_of_patches_is_nothing() -> None:
+    for position, same in (("none", True), ("learned", False), ("sinusoidal-2d", False)):
+        torch.manual_seed(0)
+        model = ViT(ViTConfig(3, 6, 1, 3, 8, 2, 2, position=position)).eval()
+        image = torch.rand(1, 1, 6, 6)
+        moved = torch.cat([image[:, :, 3:], image[:, :, :3]], 2)  # the two rows of patches swapped
+        assert torch.allclose(model(image), model(moved), atol=1e-5) == same, position
+
+
+@pytest.mark.parametrize("parameters", [18_000, 27_000, 200_000, 5_000_000])
+@pytest.mark.parametrize("stages", [2, 3])
+def test_a_convnet_of_any_size_is_found(parameters: int, stages: int) -> None:
+    config = matched_convnet(parameters, classes=10, channels=3, stages=stages)
+    assert abs(ConvNet(config).parameter_count() / parameters - 1) <= 0.05
+
+
+def test_a_size_that_no_convnet_has() -> None:
+    with pytest.raises(ValueError, match="is nearest"):
+        matched_convnet(150, classes=10, channels=3)
+    with pytest.raises(ValueError, match="cannot be halved 2 times"):
+        ConvNet(ConvNetConfig(3, 1, 4))(torch.rand(1, 1, 3, 3))
+    with pytest.raises(ValueError, match=r"takes \(batch, 1, height"):
+        ConvNet(ConvNetConfig(3, 1, 4))(torch.rand(1, 3, 8, 8))
+
+
+@pytest.mark.parametrize("size", [8, 10, 28, 32, 64, 96, 224])
+def test_usual_patches_tile_the_image(size: int) -> None:
+    patch = usual_sizes(size)["patch"]
+    assert size % patch == 0
+    assert 4 <= size // patch <= 16
+
+
+def test_every_mechanism_learns_images(tmp_path: Path) -> None:
+    """On another machine's budget: one step of each is enough to see that it can."""
+    for name in MECHANISMS:
+        text = {"bigbird": "bigbird:block=2", "linformer": "linformer:rank=3"}.get(name, name)
+        found = trained(tmp_path, attention=text, training={**QUICK, "steps": 1}, overwrite=True)
+        assert math.isfinite(found["loss"])
+
+
+# Augmentation
+
+
+def images_of(count: int = 64, side: int = 9) -> torch.Tensor:
+    return torch.rand(count, 3, side, side, generator=torch.Generator().manual_seed(1))
+
+
+def changed(how: Augmentation, seed: int = 0, images: torch.Tensor | None = None) -> torch.Tensor:
+    images = images_of() if images is None else images
+    return augment(images, how, torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.parametrize("name", list(RECIPES))
+def test_a_seed_repeats_a_change(name: str) -> None:
+    how = RECIPES[name]
+    one = changed(how)
+    assert torch.equal(one, changed(how))
+    assert one.shape == images_of().shape
+    assert 0 <= float(one.min()) <= float(one.max()) <= 1
+    assert torch.equal(one, images_of()) == (name == "none")
+    assert torch.equal(one, changed(how, seed=1)) == (name == "none")
+
+
+def test_moved_images_are_the_same_pixels() -> None:
+    """Each by its own way: every result is the padded image seen through one of 5 x 5 windows."""
+    images = images_of(20)
+    found = changed(Augmentation(crop=2 / 9), images=images)
+    padded = F.pad(images, (2,) * 4)
+    ways = set()
+    for image, result in zip(padded, found, strict=True):
+        at = [
+            (r, c)
+            for r in range(5)
+            for c in range(5)
+            if torch.equal(image[:, r : r + 9, c : c + 9], result)
+        ]
+        assert len(at) == 1
+        ways.update(at)
+    assert len(ways) > 8
+
+
+def test_mirrored_half_of_the_time() -> None:
+    images = images_of(200)
+    found = changed(Augmentation(flip=True), images=images)
+    same = [torch.equal(a, b) for a, b in zip(images, found, strict=True)]
+    mirrored = [torch.equal(a.flip(-1), b) for a, b in zip(images, found, strict=True)]
+    assert all(a != b for a, b in zip(same, mirrored, strict=True))
+    assert 70 < sum(same) < 130
+
+
+def test_turned_by_nothing_is_the_image() -> None:
+    assert torch.allclose(changed(Augmentation(turn=1e-6)), images_of(), atol=1e-4)
+    square = torch.zeros(50, 1, 9, 9)
+    square[:, :, 4, 4] = 1.0  # the middle stays the brightest
+    found = changed(Augmentation(turn=45, zoom=0.2), images=square)
+    assert (found.flatten(1).argmax(1) == 40).all()
+
+
+def test_cutout_hides_one_square() -> None:
+    images = images_of()
+    found = changed(Augmentation(cutout=1 / 3), images=images)
+    for before, after in zip(images, found, strict=True):
+        hidden = (before != after).any(0)
+        rows, columns = hidden.any(1).nonzero()[:, 0], hidden.any(0).nonzero()[:, 0]
+        assert 1 <= len(rows) <= 3
+        assert 1 <= len(columns) <= 3
+        assert hidden[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1].all()
+        assert torch.allclose(after[:, hidden], before.mean())
+
+
+def test_colour_leaves_grey_grey() -> None:
+    grey = images_of()[:, :1].expand(-1, 3, -1, -1)
+    found = changed(Augmentation(colour=0.5), images=grey)
+    assert torch.allclose(found[:, 0], found[:, 2], atol=1e-6)
+
+
+def test_mixup_mixes_images_and_targets_alike() -> None:
+    images = images_of(500, 4)
+    found, order, share = mixed(images, 0.2, torch.Generator().manual_seed(0))
+    s = share[:, None, None, None]
+    assert torch.allclose(found, s * images + (1 - s) * images[order])
+    assert float(share.min()) >= 0.5
+    # the larger of b and 1 - b of Beta(0.2, 0.2): mean 1/2 + E|b - 1/2| = 0.8842
+    assert float(share.mean()) == pytest.approx(0.884, abs=0.02)
+    task = VisionTask(
+        Images(pixels(8, 1, 4), torch.arange(8) % 2),
+        Images(pixels(8, 1, 4), torch.arange(8) % 2),
+        augmentation=Augmentation(mixup=0.2),
+    )
+    batch = task.collate(range(8), 0)
+    logits = torch.randn(8, 2)
+    loss = task.loss(lambda _: logits, batch)
+    one = F.one_hot(batch["target"], 2) * batch["share"][:, None]
+    one = one + F.one_hot(batch["other"], 2) * (1 - batch["share"])[:, None]
+    assert torch.allclose(loss, -(one * logits.log_softmax(-1)).sum(), atol=1e-5)
+
+
+def test_digits_are_never_mirrored() -> None:
+    assert recipe_named("light", flip=True).flip
+    assert not recipe_named("strong", flip=False).flip
+    assert not recipe_named("none", flip=True).flip
+    with pytest.raises(ValueError, match="there are none, light, strong"):
+        recipe_named("heavy", flip=True)

@@ -1,0 +1,244 @@
+"""The vision task: evaluation, classification, comparison."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from pathlib import Path
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from attnlab.looking.api import look
+from attnlab.pictures import open_picture, pixels_of, png
+from attnlab.tasks.vision import compare as comparing
+from attnlab.tasks.vision.classify import classify, classify_test
+from attnlab.tasks.vision.meeting import crossing, in_words, meeting
+from attnlab.tasks.vision.score_page import score_page
+from attnlab.tasks.vision.scoring import confusions, score
+from attnlab.training import Run
+from tests.commands import run
+from tests.test_charts import check_page
+from tests.vision_files import pixels, write_npz
+from tests.vision_runs import trained
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("vision")
+    for model in ("vit", "convnet"):
+        assert trained(folder, model)["accuracy"] == 1.0
+    return folder
+
+
+# Evaluation
+
+
+def test_scores_by_hand() -> None:
+    logits = torch.tensor([[2.0, 0, 0], [0, 3, 0], [0, 1, 0], [5, 0, 0], [0, 0, 1]])
+    report = score(logits, torch.tensor([0, 1, 0, 1, 2]), ["a", "b", "c"])
+    assert report["right"] == 3
+    assert report["accuracy"] == pytest.approx(0.6)
+    assert report["interval"] == pytest.approx([0.2307, 0.8824], abs=1e-3)
+    assert report["confusion"] == [[1, 1, 0], [1, 1, 0], [0, 0, 1]]
+    assert [each["number"] for each in report["mistakes"]] == [3, 2]  # the surest first
+    worst = report["mistakes"][0]
+    assert (worst["label"], worst["said"]) == ("b", "a")
+    assert worst["confidence"] == pytest.approx(math.exp(5) / (math.exp(5) + 2))
+    assert report["classes"][0]["precision"] == pytest.approx(0.5)
+    assert confusions(report) == [("a", "b", 1, 2), ("b", "a", 1, 2)]
+    wanted = statistics.fmean(
+        -float(F.log_softmax(row, -1)[k]) for row, k in zip(logits, [0, 1, 0, 1, 2], strict=True)
+    )
+    assert report["loss"] == pytest.approx(wanted, rel=1e-6)
+    json.dumps(report)
+
+
+def test_a_page_of_pictures() -> None:
+    torch.manual_seed(0)
+    names = [f"<b>{k}" for k in range(30)]
+    logits, labels = torch.randn(400, 30), torch.arange(400) % 30
+    report = score(logits, labels, names)
+    report |= {"run": "a", "model": "vit", "parameters": 5, "data": "d", "part": "validation"}
+    report |= {"trained_on": 7}
+    images = [pixels(1, 3, 6, k)[0] for k in range(len(report["mistakes"]))]
+    text = score_page(report, images)
+    read = check_page(text)
+    assert read.tags.count("img") == 48
+    assert "img-src data:" in text
+    assert "Only the 24 classes with most mistakes of 30 are drawn" in text
+    assert "not the test images" in text
+    perfect = score(F.one_hot(labels, 30) * 9.0, labels, names)
+    check_page(score_page({**report, **perfect}, []))
+
+
+def test_evaluating_a_run(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(f"vision evaluate {runs / 'vit'} --overwrite", capsys)
+    assert code == 0
+    assert "10 of 10 test images were named rightly: 100.0%" in out
+    check_page((runs / "vit" / "test.html").read_text())
+    report = json.loads((runs / "vit" / "test.json").read_text())
+    assert report["confusion"] == [[5, 0], [0, 5]]
+    code, _, error = run(f"vision evaluate {runs / 'vit'}", capsys)
+    assert code == 2
+    assert "is there already" in error
+    code, _, error = run(f"vision evaluate {runs / 'vit'} --part all", capsys)
+    assert "there are test, validation, train" in error
+    code, _, error = run(f"vision evaluate {runs}", capsys)
+    assert "not a run folder" in error
+
+
+# Classification
+
+
+def test_classify_files(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, shade in (("dark", 30), ("light", 200)):
+        image = torch.full((3, 20, 30), shade, dtype=torch.uint8)
+        (tmp_path / f"{name}.png").write_bytes(png(image))
+    paths = [tmp_path / "dark.png", tmp_path / "light.png"]
+    found = classify(runs / "vit", paths)
+    assert [each.chances[0][0] for each in found] == ["0", "1"]
+    assert all(sum(c for _, c in each.chances) == pytest.approx(1, abs=1e-5) for each in found)
+    listed = " ".join(map(str, paths))
+    code, out, _ = run(f"vision classify {runs / 'convnet'} {listed} --json", capsys)
+    assert code == 0
+    assert [next(iter(each["chances"])) for each in json.loads(out)] == ["0", "1"]
+    (tmp_path / "none.png").write_text("no image")
+    for what, said in (
+        (f"{tmp_path / 'none.png'}", "none.png: no image that can be read"),
+        (f"{tmp_path / 'nowhere.png'}", "nowhere.png: is not there"),
+        ("", "give images"),
+        ("--test 10", "there are 0 to 9"),
+    ):
+        code, _, error = run(f"vision classify {runs / 'vit'} {what}", capsys)
+        assert code == 2, what
+        assert said in error
+
+
+def test_explaining(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = tmp_path / "page.html"
+    code, out, _ = run(f"vision classify {runs / 'vit'} --test 3 4 --explain {page}", capsys)
+    assert code == 0
+    assert "test image 3: 1 " in out
+    assert "(it is 1)" in out
+    for number in (1, 2):
+        text = (tmp_path / f"page-{number}.html").read_text()
+        assert "data-block" in text
+        assert f"<title>vit: test-{number + 2}.png is {number % 2} (" in text
+    found, pictures = classify_test(runs / "vit", [3])
+    (tmp_path / "a.png").write_bytes(png(pictures[0]))
+    seen = look(str(runs / "vit"), image=tmp_path / "a.png")
+    name, chance = found[0].chances[0]
+    assert any(f"says: {name} {chance:.1%}" in note for note in seen.capture.notes)
+    assert seen.sides[0].flow.target == f"the logit of class {name!r}"
+    assert seen.sides[0].flow.rollout is not None
+    code, _, error = run(f"vision classify {runs / 'convnet'} --test 3 --explain {page}", capsys)
+    assert code == 2
+    assert "no attention to look at" in error
+
+
+def test_a_picture_is_written_as_it_is() -> None:
+    import tempfile
+
+    for channels in (1, 3):
+        image = pixels(1, channels, 7)[0]
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "a.png"
+            path.write_bytes(png(image))
+            read = pixels_of(open_picture(path)).permute(2, 0, 1)
+        assert torch.equal(read, image.expand(3, -1, -1))
+    with pytest.raises(ValueError, match="1 or 3"):
+        png(torch.zeros(2, 4, 4, dtype=torch.uint8))
+
+
+# Comparison
+
+
+def test_where_lines_cross() -> None:
+    assert crossing([10, 1000], [1.0, -1.0]) == pytest.approx(100)
+    assert crossing([10, 100, 1000], [1.0, -1.0, 1.0]) == pytest.approx(1000**0.5 * 10)
+    assert crossing([10, 1000], [1.0, 2.0]) is None
+    assert crossing([10, 1000], [1.0, 0.0]) == 1000
+
+
+def test_how_sure_a_meeting_is() -> None:
+    sizes = [10, 100, 1000]
+    clear = meeting(sizes, [[0.2, 0.21, 0.19], [0.1, 0.11, 0.09], [-0.1, -0.11, -0.09]])
+    assert clear.at == pytest.approx(100 * 10**0.5)
+    assert clear.share == pytest.approx(1, abs=0.01)
+    low, high = clear.low or 0.0, clear.high or 0.0
+    assert 200 < low < 100 * 10**0.5 < high < 500
+    never = meeting(sizes, [[0.3, 0.31], [0.3, 0.31], [0.3, 0.31]])
+    assert never.at is None
+    vague = meeting(sizes, [[0.2, -0.2], [0.1, -0.2], [-0.2, 0.1]])
+    assert vague.low is not None
+    assert vague.low < 50
+    one = meeting([10, 1000], [[0.1], [-0.1]])
+    assert one.at == pytest.approx(100)
+    assert one.share is None
+
+
+def test_the_meeting_in_words() -> None:
+    said = " ".join(in_words([10, 1000], [[0.11, 0.11], [-0.11, -0.11]], ("A", "B")))
+    assert "With 10 images A is 11.0 points ahead of B" in said
+    assert "With 1,000 images B is 11.0 points ahead of A" in said
+    assert "meet at about 100 training images" in said
+    alone = " ".join(in_words([10, 1000], [[0.1], [0.2]], ("A", "B")))
+    assert "do not meet: A is ahead" in alone
+    assert "With one seed nothing" in alone
+    unclear = in_words([10], [[0.1, -0.1]], ("A", "B"))[0]
+    assert "cannot be told apart" in unclear
+
+
+def test_comparing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_npz(tmp_path / "set.npz", 60)
+    out = tmp_path / "out"
+    command = (
+        f"vision compare {tmp_path / 'set.npz'} --fractions 0.2 1 --seeds 2 --steps 6 "
+        f"--width 24 --layers 1 --out {out}"
+    )
+    code, text, error = run(command, capsys)
+    assert code == 0, error
+    assert "Each run had 6 steps of" in text
+    report = json.loads((out / "compare.json").read_text())
+    assert [each["images"] for each in report["curves"]["vit"]] == [10, 54]
+    assert len(report["runs"]) == 8
+    sizes = report["parameters"]
+    assert abs(sizes["convnet"] / sizes["vit"] - 1) <= 0.05
+    check_page((out / "compare.html").read_text())
+    seen = {Run(path.parent).metrics()[-1]["tokens"] for path in out.glob("*/config.json")}
+    assert seen == {6 * report["batch"]}  # 10 images or 54: as many were seen
+    assert (out / "compare.svg").read_text().startswith("<svg")
+    for model in ("vit", "convnet"):
+        rights = [
+            r["right"] / 10 for r in report["runs"] if (r["model"], r["images"]) == (model, 54)
+        ]
+        assert report["curves"][model][1]["accuracy"] == pytest.approx(statistics.fmean(rights))
+    code, _, error = run(command, capsys)
+    assert (code, "holds a run already" in error) == (2, True)
+    code, _, error = run(f"{command} --resume", capsys)
+    assert code == 0, error
+    again = json.loads((out / "compare.json").read_text())
+    assert [r["right"] for r in again["runs"]] == [r["right"] for r in report["runs"]]
+    for wrong, said in (("--fractions 2", "above 0, at most 1"), ("--seeds 0", "give 1 or more")):
+        code, _, error = run(f"vision compare {wrong} --out {tmp_path / 'b'}", capsys)
+        assert code == 2
+        assert said in error
+
+
+def test_the_convnet_is_matched_to_the_vit_of_the_comparison(tmp_path: Path) -> None:
+    path = write_npz(tmp_path / "set.npz", 60)
+    report = comparing.compare(
+        path, out=tmp_path / "o", fractions=[1.0], seeds=1, sizes={"width": 32, "layers": 2},
+        training={"steps": 1, "device": "cpu"}, quiet=True,
+    )  # fmt: skip
+    clock = comparing.compare(
+        path, out=tmp_path / "m", fractions=[1.0], seeds=1, sizes={"width": 32, "layers": 2},
+        training={"minutes": 0.005, "device": "cpu"}, quiet=True,
+    )  # fmt: skip
+    assert all(each["steps"] >= 1 for each in clock["runs"])
+    comparing.comparison_page(clock)
+    assert report["parameters"]["vit"] > 20_000
+    assert abs(report["parameters"]["convnet"] / report["parameters"]["vit"] - 1) <= 0.05
