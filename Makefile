@@ -1,7 +1,7 @@
 # make demo   set up and teach a model facts    make test   set up and run the tests
 # make lint   style and types               make test-slow   what takes minutes
 # make bench   error, speed, memory, decoding   make web   build the pages' scripts anew
-# make clean
+# make docs   what the documentation takes from the code   make clean
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -9,7 +9,7 @@ INSTALLED := $(VENV)/.installed
 # also reaches the isolated environment in which pip builds the package
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 
-.PHONY: demo test test-slow lint bench web clean
+.PHONY: demo test test-slow lint bench web docs clean
 
 demo: $(INSTALLED)
 	$(BIN)/attnlab demo --overwrite
@@ -37,6 +37,10 @@ web: web/node_modules
 web/node_modules: web/package.json web/package-lock.json
 	cd web && npm install --silent --no-audit --no-fund
 	touch $@
+
+# the pictures too: make docs DOCS=--pictures
+docs: $(INSTALLED)
+	$(BIN)/python -m docs.scripts.make $(DOCS)
 
 # torch goes first and alone: pip then keeps the pinned build instead of choosing one for a package that wants "torch"
 $(INSTALLED): pyproject.toml constraints.txt

@@ -8,25 +8,42 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from attnlab.create import attention as attention
     from attnlab.create import create_mechanism as create_mechanism
+    from attnlab.laws import check_laws as check_laws
     from attnlab.looking.api import look as look
     from attnlab.looking.capture import capture as capture
     from attnlab.mask import Mask as Mask
+    from attnlab.mechanism import Card as Card
     from attnlab.mechanism import Mechanism as Mechanism
     from attnlab.mechanisms import MECHANISMS as MECHANISMS
+    from attnlab.register import register_mechanism as register_mechanism
 
 __version__ = "0.1.0"
 
 # Resolved on first use: torch takes seconds to import, and `attnlab --help` must not wait for it.
 _PUBLIC = {
     "MECHANISMS": "attnlab.mechanisms",
+    "Card": "attnlab.mechanism",
     "Mask": "attnlab.mask",
     "Mechanism": "attnlab.mechanism",
     "attention": "attnlab.create",
     "capture": "attnlab.looking.capture",
+    "check_laws": "attnlab.laws",
     "create_mechanism": "attnlab.create",
     "look": "attnlab.looking.api",
+    "register_mechanism": "attnlab.register",
 }
-__all__ = ["MECHANISMS", "Mask", "Mechanism", "attention", "capture", "create_mechanism", "look"]
+__all__ = [
+    "MECHANISMS",
+    "Card",
+    "Mask",
+    "Mechanism",
+    "attention",
+    "capture",
+    "check_laws",
+    "create_mechanism",
+    "look",
+    "register_mechanism",
+]
 
 
 def __getattr__(name: str) -> Any:

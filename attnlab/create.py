@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
-from typing import Any, NamedTuple, get_args, get_type_hints
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -17,18 +15,7 @@ from attnlab.mask import Mask
 from attnlab.mechanism import Mechanism
 from attnlab.mechanisms import MECHANISMS
 from attnlab.mechanisms.groups import HeadGroups
-
-COMMON = ("head_dim", "heads", "max_length")
-
-
-@dataclass(frozen=True)
-class Option:
-    """One setting of a mechanism, read off its constructor."""
-
-    name: str
-    default: Any
-    type: str
-    help: str
+from attnlab.register import VARIABLE, Option, load_named, options_of
 
 
 def create_mechanism(
@@ -142,24 +129,20 @@ def _parse_value(text: str) -> Any:
 
 def find_mechanism(name: str) -> type[Mechanism]:
     if name not in MECHANISMS:
+        load_named()
+    if name not in MECHANISMS:
         near = get_close_matches(str(name).lower(), MECHANISMS, n=3, cutoff=0.5)
         hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
-        raise ValueError(f"no mechanism {name!r}{hint} (there are: {', '.join(MECHANISMS)})")
+        raise ValueError(
+            f"no mechanism {name!r}{hint} (there are: {', '.join(MECHANISMS)}; "
+            f"one of your own: {VARIABLE}=FILE.py)"
+        )
     return MECHANISMS[name]
 
 
 def mechanism_options(name: str) -> list[Option]:
     """The options that `create_mechanism` takes for this name, documented where declared."""
-    constructor = find_mechanism(name).__init__
-    hints = get_type_hints(constructor, include_extras=True)
-    options = []
-    for parameter in inspect.signature(constructor).parameters.values():
-        if parameter.name in ("self", *COMMON):
-            continue
-        kind, help_text = get_args(hints[parameter.name])  # Annotated[type, "help"]
-        shown = kind.__name__ if isinstance(kind, type) else str(kind)
-        options.append(Option(parameter.name, parameter.default, shown, help_text))
-    return options
+    return options_of(find_mechanism(name))
 
 
 def attention(
@@ -188,14 +171,21 @@ def attention(
     given = tuple(sorted(options.items()))
     if not all(isinstance(value, Hashable) for _, value in given):
         given = tuple((name, repr(value)) for name, value in given)  # refused with its own words
-    made = _made(mechanism, q.shape[3], q.shape[1], q.device, given)
+    kind: Any = find_mechanism(mechanism)  # a class, hashable whatever mypy says
+    made = _made(kind, q.shape[3], q.shape[1], q.device, given)
     return made(q, k, v, Mask(causal=causal, keys=key_mask))
 
 
 @lru_cache(maxsize=64)
 def _made(
-    name: str, head_dim: int, heads: int, device: torch.device, options: tuple[tuple[str, Any], ...]
+    kind: type[Mechanism],
+    head_dim: int,
+    heads: int,
+    device: torch.device,
+    options: tuple[tuple[str, Any], ...],
 ) -> Mechanism:
-    """Kept between calls, since random directions take longer to draw than to use."""
+    """Kept between calls, since random directions take longer to draw than to use. By class: a
+    name may be registered anew."""
+    sizes = {"head_dim": head_dim, "heads": heads}
     with torch.inference_mode(False):  # a later call may want gradients
-        return create_mechanism(name, head_dim=head_dim, heads=heads, **dict(options)).to(device)
+        return create_mechanism(kind.name, **sizes, **dict(options)).to(device)

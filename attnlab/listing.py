@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from attnlab.create import find_mechanism, mechanism_options
+from attnlab.laws import check_laws
 from attnlab.mechanisms import MECHANISMS
 from attnlab.mechanisms.compiled import status
 
@@ -99,6 +100,22 @@ def print_one(name: str, console: Console | None = None) -> None:
         options.add_row(option.name, str(option.default), option.type, option.help)
     console.print()
     console.print(options if options.row_count else "no options")
+
+
+def print_findings(name: str, examples: int, seed: int, console: Console | None = None) -> bool:
+    """A line for each law, at all options that the mechanism wants tried; whether all hold."""
+    console = console or Console()
+    found = check_laws(name, examples=examples, seed=seed)
+    console.print(f"[bold]{name}[/bold]: {len(find_mechanism(name).trials)} sets of options")
+    for law in dict.fromkeys(each.law for each in found):
+        of = [each for each in found if each.law == law]
+        tried, broken = sum(each.tried for each in of), [each for each in of if not each.holds]
+        said = f"holds on {tried} inputs" if tried else "nothing to try: its card says it cannot"
+        mark = "[red]broken[/red]" if broken else "ok    "
+        console.print(f"  {mark} {law}: ", end="", highlight=False)
+        told = f"{broken[0].problem} (options {dict(broken[0].options)})" if broken else said
+        console.print(told, highlight=False, markup=False, soft_wrap=True)
+    return all(each.holds for each in found)
 
 
 def yes_no(value: bool) -> str:

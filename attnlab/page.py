@@ -17,6 +17,7 @@ from attnlab.files import write_text
 
 ROWS = 200  # of a chart's values; more are thinned out
 NARROW = 4  # columns
+EDGE = 8  # around a picture
 
 # --s0 to --s5 are told apart by colour-blind eyes too (after Okabe and Ito), and lines by dashes.
 STYLE = """
@@ -224,10 +225,19 @@ def _hash(text: str) -> str:
 
 
 def picture(chart: Chart) -> str:
-    """The drawing alone, as a file of its own: an SVG with the page's style."""
+    """The drawing alone, as a file of its own: an SVG with the page's style.
+
+    Its edge is part of the drawing: what a picture shows beyond its own box is cut off.
+    """
     start, rest = chart.svg.split(">", 1)
-    ground = "svg { background: var(--page); padding: 8px; font-family: system-ui, sans-serif; }"
+    start = re.sub(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', _with_edge, start)
+    ground = "svg { background: var(--page); font-family: system-ui, sans-serif; }"
     return f"{start}><style>{STYLE}{ground}</style>{rest}"
+
+
+def _with_edge(box: re.Match[str]) -> str:
+    width, height = (float(size) + 2 * EDGE for size in box.groups())
+    return f'viewBox="-{EDGE} -{EDGE} {width:g} {height:g}"'
 
 
 def check_page(path: Path, overwrite: bool) -> None:

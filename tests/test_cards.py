@@ -11,10 +11,12 @@ from torch import Tensor
 import attnlab
 from attnlab import MECHANISMS, Mask, create_mechanism
 from attnlab.create import mechanism_options
+from attnlab.laws import cards
 from attnlab.state import KeyValues
-from tests.laws import HEAD_DIM, HEADS, MAX_LENGTH, all_trials, build, make_inputs
+from tests.laws import HEAD_DIM, HEADS, MAX_LENGTH, all_trials, build
 
 trials = pytest.mark.parametrize(("name", "options"), list(all_trials()), ids=str)
+SIZES: dict[str, Any] = {"head_dim": HEAD_DIM, "heads": HEADS}
 every = pytest.mark.parametrize("name", list(MECHANISMS))
 
 
@@ -30,59 +32,17 @@ def make(name: str, **changes: Any) -> Any:
 
 
 @trials
-def test_rows_and_signs(name: str, options: Any) -> None:
-    mechanism = build(name, options)
-    lowest, sums = [], []
-    for seed in range(20):
-        x = make_inputs(mechanism, B=2, G=2, T=11, S=11, seed=seed)
-        weights = mechanism.weights(x.q, x.k, Mask())
-        lowest.append(float(weights.detach().min()))
-        sums.append(weights.detach().sum(-1))
-    assert (min(lowest) < 0) == mechanism.card.signed
-    total = torch.stack(sums)
-    ones = bool((((total - 1).abs() < 1e-6) | (total == 0)).all())
-    assert ones == mechanism.card.rows_sum_to_one
-
-
-@trials
-def test_what_is_used_and_learned(name: str, options: Any) -> None:
-    mechanism = build(name, options)
-    card = mechanism.card
-    assert bool(list(mechanism.parameters())) == card.learned
-    x = make_inputs(mechanism, B=1, G=2, T=5, S=5)
-    assert (x.q.shape[3] > 0, x.k.shape[3] > 0) == (card.uses_query, card.uses_key)
-    wide = torch.randn(1, HEADS, 5, HEAD_DIM, dtype=torch.float64)
-    if not card.uses_key:  # a key of full width is accepted, and ignored
-        out = mechanism(x.q, x.k, x.v, Mask())
-        assert torch.equal(mechanism(x.q, wide[:, :2], x.v, Mask()), out)
-    if not card.uses_query:
-        out = mechanism(x.q, x.k, x.v, Mask())
-        assert torch.equal(mechanism(wide, x.k, x.v, Mask()), out)
-
-
-def held(state: Any) -> int:
-    """Bytes held, spare capacity and all."""
-    return sum(t.numel() * t.element_size() for t in vars(state).values() if isinstance(t, Tensor))
+def test_the_card_is_true(name: str, options: Any) -> None:
+    cards.check_rows_and_signs(build(name, options))
+    cards.check_what_is_used(build(name, options))
 
 
 @every
 def test_state_size(name: str) -> None:
-    options = dict(MECHANISMS[name].trials[-1])
-    mechanism = create_mechanism(
-        name,
-        head_dim=2,
-        heads=1,
-        max_length=1000 if MECHANISMS[name].card.needs_length else None,
-        **options,
-    )
-    state, sizes = None, []
-    with torch.no_grad():
-        for _ in range(900):
-            k, v = torch.randn(1, 1, 1, 2), torch.randn(1, 1, 1, 3)
-            state = mechanism.absorb(k, v, None, state)
-            sizes.append(held(state))
-    constant = max(sizes[300:600]) == max(sizes[600:])
-    assert constant == mechanism.card.constant_state
+    kind = MECHANISMS[name]
+    length = 1000 if kind.card.needs_length else None
+    options = dict(kind.trials[-1])
+    cards.check_state_size(create_mechanism(name, **SIZES, max_length=length, **options).double())
 
 
 def test_appending_in_place_moves_the_buffer_rarely() -> None:

@@ -494,9 +494,14 @@ def test_a_logarithmic_height() -> None:
 
 
 def test_a_picture_stands_by_itself() -> None:
-    text = picture(lines(Series("a", [(1, 1), (2, 2)])))
+    chart = lines(Series("a", [(1, 1), (2, 2)]))
+    text = picture(chart)
     root = ElementTree.fromstring(text)
     assert root.tag == f"{NAMESPACE}svg"
+    inner = ElementTree.fromstring(chart.svg).attrib["viewBox"].split()
+    outer = root.attrib["viewBox"].split()  # an edge of 8 on every side, in the drawing's own units
+    assert [float(x) for x in outer] == [-8, -8, float(inner[2]) + 16, float(inner[3]) + 16]
+    assert "padding: 8px" not in text
     assert "--s0" in (root[0].text or "")
     assert "http" not in text.replace(NAMESPACE.strip("{}"), "")
 

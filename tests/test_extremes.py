@@ -12,52 +12,19 @@ import torch
 from torch import Tensor
 
 from attnlab import MECHANISMS, Mask, Mechanism, create_mechanism
-from attnlab.mechanism import repeat_heads
+from attnlab.laws import extremes
+from attnlab.laws.extremes import T, draw
 from attnlab.mechanisms.kernel import Kernel
-from tests.laws import HEAD_DIM, HEADS, VALUE_DIM, all_trials, build
+from tests.laws import HEAD_DIM, HEADS, all_trials, build
 
 trials = pytest.mark.parametrize(("name", "options"), list(all_trials()), ids=str)
 both_paths = pytest.mark.parametrize("in_torch", [False, True], ids=["C", "torch"])
-T = 23
-
-
-def draw(seed: int, *shape: int) -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
 
 
 def check_stress(name: str, options: Any, q: Tensor, k: Tensor, causal: bool, limit: float) -> None:
     """float32 forward, backward and decoding against the float64 definition."""
-    exact_mechanism = build(name, options)
-    mechanism = build(name, options).float()
-    v = draw(3, *k.shape[:3], VALUE_DIM)
-    mask = Mask(causal=causal)
-    q64, k64, v64 = q.double(), k.double(), repeat_heads(v, HEADS).double()
-    weights = exact_mechanism.weights(q64, k64, mask)
-    condition = exact_mechanism.condition(q64, k64, mask)
-    usable = condition < 30  # beyond that a cancelling sum has no float32 answer
-    assert float(usable.double().mean()) > 0.2
-    wanted = (weights @ v64).detach()
-    q, k, v = (x.clone().requires_grad_() for x in (q, k, v))
-    out = mechanism(q, k, v, mask)
-    out.square().masked_select(usable).sum().backward()
-    if mechanism.card.rows_sum_to_one:
-        assert not bool((out == 0).all(-1).logical_and((wanted != 0).any(-1)).any()), "zeros"
-    close(out, wanted, condition, usable, limit)
-    for x in (q, k, v):
-        assert x.grad is None or bool(x.grad.isfinite().all())
-    if causal:
-        state, read = None, []
-        for t in range(k.shape[2]):
-            here = slice(t, t + 1)
-            state = mechanism.absorb(k[:, :, here], v[:, :, here], None, state)
-            read.append(mechanism.read(q[:, :, here], state, t))
-        close(torch.cat(read, 2), wanted, condition, usable, limit)
-
-
-def close(out: Tensor, wanted: Tensor, condition: Tensor, usable: Tensor, limit: float) -> None:
-    assert bool(out.isfinite().all())
-    error = (out.detach().double() - wanted).abs() / (condition**2 * (1 + wanted.abs()))
-    assert float(error.masked_select(usable).max()) < limit
+    single = build(name, options).float()
+    extremes.check_stress(single, build(name, options), q, k, causal, limit)
 
 
 @trials
@@ -66,11 +33,8 @@ def close(out: Tensor, wanted: Tensor, condition: Tensor, usable: Tensor, limit:
 def test_large_scores(name: str, options: Any, causal: bool, largest: float) -> None:
     if causal and not build(name, options).card.causal:
         pytest.skip(f"{name}: has no causal form")
-    q, k = draw(1, 2, HEADS, T, HEAD_DIM), draw(2, 2, 3, T, HEAD_DIM)
-    scores = (q @ repeat_heads(k, HEADS).mT).abs().max() * HEAD_DIM**-0.5
-    grow = (largest / scores).sqrt()
-    # a score of 1e4 has a rounding error of about 1e-3 in float32, and so have its weights
-    check_stress(name, options, q * grow, k * grow, causal, limit=1e-6 * largest)
+    single = build(name, options).float()
+    extremes.check_large_scores(single, build(name, options), largest, causal)
 
 
 @trials
@@ -78,10 +42,7 @@ def test_each_key_far_above_those_before(name: str, options: Any) -> None:
     """Inside one chunk the last key is e^1000 times the first: a shared maximum would underflow."""
     if not build(name, options).card.causal:
         pytest.skip(f"{name}: has no causal form")
-    growth = torch.linspace(1, 60, T)[:, None]
-    q, k = draw(1, 2, HEADS, T, HEAD_DIM), draw(2, 2, 3, T, HEAD_DIM) * growth
-    check_stress(name, options, q, k, True, limit=1e-3)
-    check_stress(name, options, q, k.flip(2), True, limit=1e-3)
+    extremes.check_growing_keys(build(name, options).float(), build(name, options))
 
 
 @both_paths

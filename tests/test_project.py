@@ -1,4 +1,4 @@
-"""The house: import direction, command line, README and docs."""
+"""The house: import direction, command line, requirements; test_docs.py has the documentation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import pytest
 
 import attnlab
 from attnlab import MECHANISMS
-from attnlab.cli import app
 from tests.commands import run
 
 ROOT = Path(__file__).parent.parent
@@ -27,7 +26,9 @@ FLOORS = [
     {"checks"},
     {"mechanism"},
     {"mechanisms"},
+    {"register"},
     {"create"},
+    {"laws"},
     {"position"},
     {"layers"},
     {"models"},
@@ -36,7 +37,7 @@ FLOORS = [
     {"tasks"},
     {"huggingface"},
     {"looking"},
-    {"bench", "demo", "listing", "runs"},
+    {"bench", "demo", "listing", "matrices", "runs"},
     {"claims"},
     {"studio"},
     {"cli"},
@@ -175,75 +176,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert f'version = "{attnlab.__version__}"' in (ROOT / "pyproject.toml").read_text()
 
 
-# README and docs
-
-
-def blocks(language: str, path: str = "README.md") -> list[str]:
-    text = (ROOT / path).read_text(encoding="utf-8")
-    return re.findall(rf"```{language}\n(.*?)```", text, flags=re.DOTALL)
-
-
-def documents() -> list[str]:
-    return ["README.md", *(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))]
-
-
-@pytest.mark.usefixtures("few_docstrings")
-@pytest.mark.parametrize("path", documents())
-def test_python_blocks_run(path: str, capsys: pytest.CaptureFixture[str]) -> None:
-    for block in blocks("python", path):
-        if "from transformers import" in block:
-            pytest.importorskip("transformers", reason="transformers is not installed")
-        exec(compile(block, path, "exec"), {})
-    assert "Traceback" not in capsys.readouterr().err
-
-
-@pytest.mark.usefixtures("few_docstrings")
-@pytest.mark.parametrize("path", documents())
-def test_commands_run(
-    path: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    makefile = (ROOT / "Makefile").read_text()
-    for block in blocks("sh", path):
-        for line in block.splitlines():
-            command = line.split("#")[0].strip()
-            if not command:
-                continue
-            if command.startswith("make "):
-                assert re.search(rf"^{command.split()[1]}:", makefile, re.MULTILINE), line
-            elif command.startswith("attnlab "):
-                code, _, err = run(command.removeprefix("attnlab "), capsys)
-                assert code == 0, err
-            elif command.startswith("torchrun "):  # as tests/test_processes.py runs it
-                assert "-m attnlab language train" in command
-            else:
-                assert command.startswith(("python benchmarks/", "python examples/")), line
-                assert (ROOT / command.split()[1]).exists(), line
-
-
-def test_readme_begins_with_the_two_commands_and_an_example() -> None:
-    screen = "\n".join((ROOT / "README.md").read_text().splitlines()[:24])
-    assert "make demo" in screen
-    assert "make test" in screen
-    assert "attnlab.attention(" in screen
-
-
-def test_docs_name_every_mechanism_and_command() -> None:
-    readme = (ROOT / "README.md").read_text()
-    page = (ROOT / "docs" / "mechanisms.md").read_text()
-    for name in MECHANISMS:
-        assert f"`{name}`" in readme
-        assert f"## {name}\n" in page
-    for command in app:
-        if not command.startswith("-"):
-            assert f"attnlab {command}" in readme or f"make {command}" in readme
-
-
-def test_links_in_documents_lead_somewhere() -> None:
-    for name in documents():
-        path = ROOT / name
-        for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", path.read_text()):
-            assert (path.parent / target).exists(), f"{name}: {target}"
+# Requirements
 
 
 def test_every_installed_requirement_is_pinned() -> None:

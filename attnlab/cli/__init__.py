@@ -24,25 +24,12 @@ app = App(
 )
 
 
-@app.command
-def mechanisms(
-    name: Annotated[str | None, Parameter(help="One mechanism: its card and its options.")] = None,
-    /,
-    *,
-    json: Annotated[bool, Parameter(negative="", help="Print JSON instead of a table.")] = False,
-) -> None:
-    """List what each attention mechanism can do, or the options of one."""
-    from attnlab.listing import as_json, print_all, print_one
-
-    if json:
-        print(as_json(name))
-    elif name is None:
-        print_all()
-    else:
-        print_one(name)
-
-
 # Commands with many settings are read only when they are called, or their own help is.
+app.command(
+    "attnlab.cli.mechanisms:app",
+    name="mechanisms",
+    help="List what each attention mechanism can do, or the options of one.",
+)
 app.command(
     "attnlab.cli.language:app",
     name="language",
@@ -109,6 +96,10 @@ def tour(
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command. A user's mistake is one line on standard error and exit code 2."""
     try:
+        if os.environ.get("ATTNLAB_MECHANISMS"):  # lists show them too
+            from attnlab.register import load_named
+
+            load_named()
         app(arguments, exit_on_error=False, print_error=False)
     except CycloptsError as error:
         _fail(" ".join(str(error).split()), 2)

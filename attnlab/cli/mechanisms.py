@@ -1,0 +1,66 @@
+"""attnlab mechanisms [NAME] | check NAME or FILE"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+app = App(
+    name="mechanisms",
+    help="List what each attention mechanism can do, or the options of one.",
+    help_format="plaintext",
+)
+
+
+@app.default
+def mechanisms(
+    name: Annotated[str | None, Parameter(help="One mechanism: its card and its options.")] = None,
+    /,
+    *,
+    json: Annotated[bool, Parameter(negative="", help="Print JSON instead of a table.")] = False,
+    picture: Annotated[
+        Path | None, Parameter(help="Draw its matrix here, beside softmax's, as NAME.svg.")
+    ] = None,
+    overwrite: Annotated[bool, Parameter(negative="", help="Replace --picture.")] = False,
+) -> None:
+    """List what each attention mechanism can do, or the options of one."""
+    from attnlab.listing import as_json, print_all, print_one
+
+    if picture is not None:
+        from attnlab.matrices import save_matrices
+
+        if name is None:
+            raise ValueError("--picture draws one mechanism; name it, as in mechanisms favor")
+        save_matrices(name, picture, overwrite)
+        print(picture)
+    elif json:
+        print(as_json(name))
+    elif name is None:
+        print_all()
+    else:
+        print_one(name)
+
+
+@app.command
+def check(
+    mechanism: Annotated[str, Parameter(help="A name, or a file NAME.py with one of your own.")],
+    /,
+    *,
+    examples: Annotated[int, Parameter(help="Inputs drawn for each law.")] = 20,
+    seed: Annotated[int, Parameter(help="Of these inputs.")] = 0,
+) -> None:
+    """Try every law on a mechanism; exit code 1 if one is broken."""
+    from attnlab.listing import print_findings
+    from attnlab.mechanisms import MECHANISMS
+    from attnlab.register import load_mechanisms
+
+    if mechanism in MECHANISMS or not mechanism.endswith(".py"):
+        names = [mechanism]
+    else:
+        names = [kind.name for kind in load_mechanisms(mechanism)]
+    fine = [print_findings(name, examples, seed) for name in names]
+    if not all(fine):
+        sys.exit(1)

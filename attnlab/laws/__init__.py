@@ -1,0 +1,8 @@
+"""The laws that every mechanism obeys, to be tried on any: docs/laws.md."""
+
+from __future__ import annotations
+
+from attnlab.laws.comparing import LawError
+from attnlab.laws.running import LAWS, Finding, check_laws
+
+__all__ = ["LAWS", "Finding", "LawError", "check_laws"]

@@ -1,0 +1,1 @@
+"""Documentation, and the scripts that write what it takes from the code."""

@@ -1,0 +1,53 @@
+"""A mechanism of one's own, complete: sigmoid attention (Ramapuram et al. 2024, arXiv 2409.04431).
+
+Each key is weighed by itself, 1 / (1 + exp(-score)): weights do not compete, so they need not sum
+to 1 and nobody must park weight on a token that has nothing to say.
+
+    attnlab mechanisms check examples/sigmoid_attention.py
+    ATTNLAB_MECHANISMS=examples/sigmoid_attention.py attnlab tour
+
+Letters: B batch, H heads, T queries, S keys.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from torch import Tensor
+
+from attnlab import Card, Mask, Mechanism, register_mechanism
+from attnlab.mechanism import repeat_heads
+
+
+@register_mechanism
+class Sigmoid(Mechanism):
+    name = "sigmoid"
+    card = Card(
+        summary="each key weighed by itself: sigmoid(q.k/sqrt(D) + bias)",
+        paper="Ramapuram et al. 2024",
+        arxiv="2409.04431",
+        time="N^2 D",
+        memory="N^2",
+        rows_sum_to_one=False,
+    )
+    trials = ({}, {"bias": 1.5})
+
+    def __init__(
+        self,
+        *,
+        head_dim: int,
+        heads: int,
+        max_length: int | None = None,
+        bias: Annotated[float, "added to every score; about -ln(N) keeps outputs small"] = 0.0,
+    ) -> None:
+        super().__init__(head_dim=head_dim, heads=heads, max_length=max_length)
+        self.bias = bias
+
+    def weights(self, q: Tensor, k: Tensor, mask: Mask) -> Tensor:
+        q, k = self.prepare_weights(q, k, mask)  # checks sizes, blanks padding
+        scores = (
+            q @ repeat_heads(k, self.heads).mT * self.head_dim**-0.5 + self.bias
+        )  # (B, H, T, S)
+        allowed = mask.allowed(q.shape[2], k.shape[2], q.device)
+        weights = (scores + self.bias).sigmoid()
+        return weights if allowed is None else weights.masked_fill(~allowed, 0)
