@@ -165,7 +165,7 @@ def page(
     sections = list(sections)
     styles = [_hash(STYLE + style), *_allowed(framed, "style-src")]
     scripts = [*([_hash(script)] if script else []), *_allowed(framed, "script-src")]
-    images = {each: None for each in _allowed(framed, "img-src")}
+    images = dict.fromkeys(_allowed(framed, "img-src"))
     images |= {"data:": None} if any(each.pictures for each in sections) else {}
     policy = _policy(
         f"style-src {' '.join(styles)}",

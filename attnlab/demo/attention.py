@@ -118,9 +118,7 @@ class Reading:
     """Of the tokens, that are cities'."""
 
 
-def _read(
-    reader: OwnSubject, pair: Pair, library: Library, wording: Wording, seed: int
-) -> Reading:
+def _read(reader: OwnSubject, pair: Pair, library: Library, wording: Wording, seed: int) -> Reading:
     question, gold = pair
     document = library.by_title[library.title_in(question) or ""][0]
     glance = _glance(reader, document, question, seed)
@@ -167,4 +165,3 @@ def _chosen(side: Side) -> Tensor:
     assert prompt is not None
     found = [layer.weights for layer in side.layers]
     return torch.stack([each[:, prompt - 1] for each in found if each is not None])
-

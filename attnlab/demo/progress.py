@@ -58,7 +58,9 @@ class Bars:
             nonlocal stage, last
             stage += done < last  # counted from the beginning again
             last = done
-            share = sum(stages[:stage]) + (done / max(1, of)) * (*stages, 0.0)[min(stage, len(stages))]
+            share = (
+                sum(stages[:stage]) + (done / max(1, of)) * (*stages, 0.0)[min(stage, len(stages))]
+            )
             progress.update(whole, completed=UNIT * (before + size * min(1.0, share)) / self.whole)
             progress.update(mine, completed=done, total=of, facts=facts)
 
