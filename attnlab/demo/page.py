@@ -139,13 +139,9 @@ def _calibration(found: Found) -> Section:
     assert report is not None
     bins = report["reliability"]
     prose = [*summary(report), "Bars on the dashed line mean that it is as sure as it should be."]
-    figures = []
-    if bins:
-        figures.append(
-            Figure(reliability_chart(bins, title="Share of right answers by confidence"))
-        )
+    chart = reliability_chart(bins, title="Share of right answers by confidence")
     more = blocks.link(f"{LEARNED}/{AUDIT}", "The whole audit: every doubt, by name and by answer")
-    return Section("Does it know when it knows?", prose, figures=figures, html=more)
+    return Section("Does it know when it knows?", prose, figures=[Figure(chart)], html=more)
 
 
 def _attention(found: Found, seen: Seen) -> Section:

@@ -23,6 +23,10 @@ def getting_ready() -> AbstractContextManager[object]:
     return console.status("getting ready") if console.is_terminal else nullcontext()
 
 
+def _silent(*_: object) -> None:
+    """Elsewhere than in a terminal nobody is told."""
+
+
 class Clock(ProgressColumn):
     """Time since `begin`, which may lie before the bar was drawn."""
 
@@ -46,7 +50,7 @@ class Bars:
         """A part; each of its `stages` counts from the beginning and is that share of it."""
         before, self.done = self.done, self.done + size
         if not self.shown:
-            yield lambda done, of, facts: None
+            yield _silent
             return
         progress = self._progress()
         whole = progress.add_task("the whole story", total=UNIT, begin=self.begin, facts="")
@@ -58,9 +62,8 @@ class Bars:
             nonlocal stage, last
             stage += done < last  # counted from the beginning again
             last = done
-            share = (
-                sum(stages[:stage]) + (done / max(1, of)) * (*stages, 0.0)[min(stage, len(stages))]
-            )
+            now = stages[stage] if stage < len(stages) else 0.0
+            share = sum(stages[:stage]) + now * done / max(1, of)
             progress.update(whole, completed=UNIT * (before + size * min(1.0, share)) / self.whole)
             progress.update(mine, completed=done, total=of, facts=facts)
 

@@ -82,10 +82,12 @@ def _attempt(story: Story, part: Part, bars: Bars) -> None:
     begin = time.perf_counter()
     sys.stdout.flush()
     try:
-        with bars.part(part.title, part.seconds, part.stages) as tick:
+        with (
+            bars.part(part.title, part.seconds, part.stages) as tick,
             # elsewhere than in a terminal training prints its own lines
-            with heard_by(tick) if bars.shown else nullcontext():
-                story.part(part.name)(tick)
+            heard_by(tick) if bars.shown else nullcontext(),
+        ):
+            story.part(part.name)(tick)
         found.seconds[part.name] = time.perf_counter() - begin
     except InterruptedTraining:
         raise
