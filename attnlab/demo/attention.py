@@ -22,8 +22,10 @@ from attnlab.tasks.knowledge.reading import standing
 from attnlab.tasks.knowledge.rows import Wording
 from attnlab.tasks.knowledge.world import World
 from attnlab.tasks.knowledge.world_words import CITIES
+from attnlab.tokens import MASK_SYMBOL
 
 WRITTEN = 8  # tokens at most
+BOX = "▢"  # for a mask: where an answer is due
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,11 @@ class Glance:
             text, weight = words.get(self.tokens.words[place], ("", 0.0))
             text += self.tokens.texts[place]
             words[self.tokens.words[place]] = (text, weight + float(weights[place]))
-        shown = [(text.strip(), weight) for text, weight in words.values() if text.strip()]
+        shown = [
+            (text.strip().replace(MASK_SYMBOL, BOX), weight)
+            for text, weight in words.values()
+            if text.strip()
+        ]
         return Strip(shown, "".join(self.tokens.texts[self.prompt :]).strip())
 
 

@@ -24,7 +24,12 @@ def commands(found: Found, out: Path) -> list[Command]:
     made = []
     activate = Path(sys.prefix) / "bin" / "activate"
     if shutil.which("attnlab") is None and activate.exists():
-        made.append(Command(f". {shlex.quote(_short(activate))}", "once: attnlab is known then"))
+        made.append(
+            Command(
+                f". {shlex.quote(_short(activate))}",
+                "once in each terminal, so that attnlab is found",
+            )
+        )
     if "learned" in found.seconds:
         question = shlex.quote(found.world.held_out[2][0])
         made.append(Command(f"attnlab knowledge ask {learned} {question}", "ask it yourself"))

@@ -9,6 +9,7 @@ import torch
 import attnlab
 from attnlab.charts import Bar, bar_chart, reliability_chart
 from attnlab.demo import blocks
+from attnlab.demo.attention import BOX
 from attnlab.demo.commands import commands
 from attnlab.demo.found import Found, Seen, Way
 from attnlab.demo.parts import AUDIT, CLAIMS_PAGE, LEARNED, LOOK, READING
@@ -113,7 +114,8 @@ def _ways(found: Found) -> Section:
     prose = [f"{_capital(way.name)}: {way.about}." for way in ways]
     prose.append("The thin lines are 95% intervals.")
     table = Table(("way", "minutes", "right"), rows)
-    return Section("Four ways to answer", prose, figures=[Figure(chart)], tables=[table])
+    heading = "Four ways to answer" if len(ways) == 4 else "Ways to answer"
+    return Section(heading, prose, figures=[Figure(chart)], tables=[table])
 
 
 def _minutes(way: Way) -> str:
@@ -167,6 +169,8 @@ def _attention(found: Found, seen: Seen) -> Section:
         f"{percent(seen.untrained)}. Which of them is meant, later layers decide.",
         "Later the line is gone, and there is nothing to find. What it looks at then is the name: "
         "the answer must come from what the weights make of it.",
+        f"Below, the stronger a word's colour, the more weight is on it when the answer is due, "
+        f"which is at the last {BOX}.",
     ]
     inside = (
         "<h3>The reader, with the line before it</h3>"
