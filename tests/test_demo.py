@@ -11,14 +11,16 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from attnlab.claims import chosen, running
 from attnlab.demo import progress, telling
 from attnlab.demo.commands import commands
 from attnlab.demo.found import Found
 from attnlab.demo.parts import Story
-from attnlab.demo.settings import PARTS, DemoSettings
+from attnlab.demo.settings import CLAIMS, PARTS, DemoSettings
 from attnlab.demo.telling import demo
 from attnlab.tasks.knowledge.learn import LearnSettings
-from attnlab.training import InterruptedTraining
+from attnlab.training import InterruptedTraining, heard_by
+from attnlab.training.progress import Reporter
 from tests.commands import run
 
 QUICK = DemoSettings(
@@ -63,6 +65,12 @@ def test_the_whole_story(made: tuple[Path, Found, str]) -> None:
         assert each.why in text
     assert found.seen is not None
     assert found.seen.people == 2
+    for strip, text in (
+        (found.seen.reading, f"{found.seen.document} ▢ {found.seen.question} ▢"),
+        (found.seen.remembering, f"{found.seen.question} ▢"),
+    ):
+        assert " ".join(word for word, _ in strip.words).split() == text.split()
+        assert sum(weight for _, weight in strip.words) == pytest.approx(1, abs=0.02)
     for name in ("attention.html", "reading.html", "claims.html", "claims.json"):
         assert (out / name).stat().st_size > 10_000 or name == "claims.json"
     assert (out / "learned" / "audit.html").exists()
@@ -201,3 +209,29 @@ def test_elsewhere_nothing_is_drawn(capsys: pytest.CaptureFixture[str]) -> None:
         tick(1, 2, "half")
     assert not bars.shown
     assert capsys.readouterr() == ("", "")
+
+
+def test_an_interrupted_claim_says_nothing() -> None:
+    """Ctrl-C goes to the claims' processes too; a traceback of each would bury what is told."""
+    with running._pool(1) as pool:
+        assert pool.submit(signal.getsignal, signal.SIGINT).result() == signal.SIG_DFL
+
+
+def test_training_tells_who_listens(capsys: pytest.CaptureFixture[str]) -> None:
+    heard: list[tuple[int, int, str]] = []
+    with heard_by(lambda *told: heard.append(told)):
+        reporter = Reporter(steps=3, done=0, peak=2.0)
+        with reporter:
+            reporter.update(3, 0.5, 10.0, 1.0)
+    assert heard == [(3, 3, "loss 0.500  10 tok/s  50% of peak")]
+    assert capsys.readouterr().err == ""  # no line of its own
+    assert Reporter(steps=3, done=0, peak=2.0).listener is None
+
+
+def test_ten_claims_that_run_anywhere() -> None:
+    claims = chosen(CLAIMS)
+    assert len(claims) == len(set(CLAIMS)) == 10
+    for each in claims:
+        assert each.measure is not None
+        assert each.needs is None
+        assert not each.alone

@@ -13,11 +13,12 @@ from rich.console import Console
 
 from attnlab.demo.found import Found
 from attnlab.demo.page import demo_page
-from attnlab.demo.parts import INDEX, LEARNED, NONE, PAGES, PRETRAINED, Story
+from attnlab.demo.parts import FINETUNED, INDEX, LEARNED, NONE, PAGES, PRETRAINED, Story
 from attnlab.demo.progress import Bars
 from attnlab.demo.settings import PARTS, DemoSettings, Part
 from attnlab.demo.terminal import Teller
 from attnlab.page import write_page
+from attnlab.tasks.knowledge.learn import check_learn
 from attnlab.tasks.knowledge.world import WorldConfig, make_world
 from attnlab.training import InterruptedTraining, heard_by
 from attnlab.training.run import check_folder
@@ -67,8 +68,9 @@ def check_out(out: Path, overwrite: bool) -> None:
             f"{out}: holds a demo already ({there[0]}); "
             "give --overwrite to begin anew, or another folder"
         )
-    for name in (NONE, PRETRAINED, LEARNED):
+    for name in (NONE, PRETRAINED, FINETUNED):
         check_folder(out / name, False, overwrite)
+    check_learn(out / LEARNED, False, overwrite)
 
 
 def _attempt(story: Story, part: Part, bars: Bars) -> None:
