@@ -55,18 +55,19 @@ class Glance:
         return self.weights[..., places].sum(-1), self.blank[..., places].sum(-1)
 
     def strip(self, weights: Tensor) -> Strip:
-        """`weights` (S), summed over the tokens of each word."""
-        words: dict[int, tuple[str, float]] = {}
+        """`weights` (S), summed over the tokens of each word; a space belongs to the next word."""
+        shown: list[tuple[str, float]] = []
+        last = None
         for place in range(self.prompt):
-            text, weight = words.get(self.tokens.words[place], ("", 0.0))
-            text += self.tokens.texts[place]
-            words[self.tokens.words[place]] = (text, weight + float(weights[place]))
-        shown = [
-            (text.strip().replace(MASK_SYMBOL, BOX), weight)
-            for text, weight in words.values()
-            if text.strip()
-        ]
-        return Strip(shown, "".join(self.tokens.texts[self.prompt :]).strip())
+            word = self.tokens.words[place]
+            text, weight = self.tokens.texts[place], float(weights[place])
+            if shown and (word == last or not shown[-1][0].strip()):
+                before = shown.pop()
+                text, weight = before[0] + text, before[1] + weight
+            shown.append((text, weight))
+            last = word
+        words = [(text.strip().replace(MASK_SYMBOL, BOX), weight) for text, weight in shown]
+        return Strip(words, "".join(self.tokens.texts[self.prompt :]).strip())
 
 
 def see(learned: Path, world: World, people: int, seed: int) -> tuple[Seen, Looked, Looked]:

@@ -26,7 +26,7 @@ KINDS = {
 LEVELS = 10  # of a word's colour
 # without inline styles, which the page's policy forbids: a class for each level
 SHADES = "".join(
-    f".w{level} {{ background: color-mix(in srgb, var(--s0) {6 * level}%, transparent); }}\n"
+    f".w{level} {{ background: color-mix(in srgb, var(--s0) {5 * level}%, transparent); }}\n"
     for level in range(1, LEVELS + 1)
 )
 
