@@ -12,12 +12,13 @@ import pytest
 from rich.console import Console
 
 from attnlab.claims import chosen, running
-from attnlab.demo import progress, telling
+from attnlab.demo import progress
 from attnlab.demo.commands import commands
 from attnlab.demo.found import Found
 from attnlab.demo.parts import Story
 from attnlab.demo.settings import CLAIMS, PARTS, DemoSettings
 from attnlab.demo.telling import demo
+from attnlab.demo.terminal import Teller
 from attnlab.tasks.knowledge.learn import LearnSettings
 from attnlab.training import InterruptedTraining, heard_by
 from attnlab.training.progress import Reporter
@@ -118,7 +119,7 @@ def pretend(monkeypatch: pytest.MonkeyPatch, **works: Any) -> None:
     for part in PARTS:
         work = works.get(part.name, lambda *_: None)
         monkeypatch.setattr(Story, f"_{part.name}", work)
-    monkeypatch.setattr(telling.Teller, "result", lambda *_: None)
+    monkeypatch.setattr(Teller, "result", lambda *_: None)
 
 
 def broken(*_: object) -> None:
