@@ -58,10 +58,10 @@ class Part:
 
 
 PARTS = (
-    Part("none", "No reading: questions alone", 20),
-    Part("pretrained", "Reading, then questions", 55, (0.75, 0.25)),
-    Part("learned", "Read and remember", 70, (0.7, 0.3)),
-    Part("audit", "Known, unsure or a guess?", 8, needs=("learned",)),
+    Part("none", "No reading: questions alone", 10),
+    Part("pretrained", "Reading, then questions", 58, (0.75, 0.25)),
+    Part("learned", "Read and remember", 75, (0.8, 0.2)),
+    Part("audit", "Known, unsure or a guess?", 5, needs=("learned",)),
     Part("attention", "Where it looked", 5, needs=("learned",)),
-    Part("claims", "Ten statements about attention", 15),
+    Part("claims", "Ten statements about attention", 8),
 )
