@@ -58,9 +58,9 @@ class Part:
 
 
 PARTS = (
-    Part("none", "No reading: questions alone", 10),
-    Part("pretrained", "Reading, then questions", 58, (0.75, 0.25)),
-    Part("learned", "Read and remember", 75, (0.8, 0.2)),
+    Part("none", "No reading: questions alone", 8),
+    Part("pretrained", "Reading, then questions", 47, (0.75, 0.25)),
+    Part("learned", "Read and remember", 89, (0.8, 0.2)),
     Part("audit", "Known, unsure or a guess?", 5, needs=("learned",)),
     Part("attention", "Where it looked", 5, needs=("learned",)),
     Part("claims", "Ten statements about attention", 8),
