@@ -1,4 +1,4 @@
-# make demo   set up and teach a model facts    make test   set up and run the tests
+# make demo   set up and tell the story         make test   set up and run the tests
 # make lint   style and types               make test-slow   what takes minutes
 # make bench   error, speed, memory, decoding   make web   build the pages' scripts anew
 # make docs   what the documentation takes from the code   make clean

@@ -1,4 +1,4 @@
-"""One self-contained HTML file, nothing from elsewhere: `page` has figures and no script,
+"""One self-contained HTML file, nothing from elsewhere: `page` has figures and needs no script,
 `script_page` carries data and the built script that draws it."""
 
 from __future__ import annotations
@@ -146,13 +146,33 @@ class Section:
     figures: Sequence[Figure] = ()
     tables: Sequence[Table] = ()
     pictures: Sequence[Picture] = ()
+    html: str = ""
+    """Ready to stand below the rest: whoever made it has escaped every text in it."""
 
 
-def page(title: str, sections: Iterable[Section]) -> str:
-    """The whole file; the first section is the summary and set larger. All texts are plain text."""
+def page(
+    title: str,
+    sections: Iterable[Section],
+    *,
+    style: str = "",
+    script: str = "",
+    framed: Sequence[str] = (),
+) -> str:
+    """The whole file; the first section is the summary and set larger. All texts are plain text.
+
+    `style` joins the page's own, `script` is the only one that may run here. What the pages in
+    `framed` may do by their own policy this page must allow too: a frame inherits it.
+    """
     sections = list(sections)
-    images = ["img-src data:"] if any(each.pictures for each in sections) else []
-    policy = _policy(f"style-src {_hash(STYLE)}", *images)
+    styles = [_hash(STYLE + style), *_allowed(framed, "style-src")]
+    scripts = [*([_hash(script)] if script else []), *_allowed(framed, "script-src")]
+    images = dict.fromkeys(_allowed(framed, "img-src"))
+    images |= {"data:": None} if any(each.pictures for each in sections) else {}
+    policy = _policy(
+        f"style-src {' '.join(styles)}",
+        *([f"script-src {' '.join(scripts)}"] if scripts else []),
+        *([f"img-src {' '.join(images)}"] if images else []),
+    )
     body = "\n".join(_section(each, i == 0) for i, each in enumerate(sections))
     return f"""<!doctype html>
 <html lang="en">
@@ -162,14 +182,14 @@ def page(title: str, sections: Iterable[Section]) -> str:
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="referrer" content="no-referrer">
 <title>{escape(title)}</title>
-<style>{STYLE}</style>
+<style>{STYLE}{style}</style>
 </head>
 <body>
 <h1>{escape(title)}</h1>
 <main>
 {body}
 </main>
-</body>
+{f"<script>{script}</script>" if script else ""}</body>
 </html>
 """
 
@@ -212,6 +232,12 @@ def script_page(
 def _policy(*allowed: str) -> str:
     """Nothing but what is allowed here."""
     return "; ".join(["default-src 'none'", *allowed, "base-uri 'none'", "form-action 'none'"])
+
+
+def _allowed(framed: Sequence[str], what: str) -> list[str]:
+    """What the policies of these pages allow of a kind, each once."""
+    found = [re.search(rf'content="[^"]*{what} ([^;"]*)', page) for page in framed]
+    return list(dict.fromkeys(part for each in found if each for part in each[1].split()))
 
 
 def _inline(data: dict[str, Any]) -> str:
@@ -274,7 +300,7 @@ def _section(section: Section, first: bool) -> str:
     tiles = f'<dl class="tiles">{tiles}</dl>' if tiles else ""
     pictures = "".join(map(_picture, section.pictures))
     pictures = f'<ul class="pictures">{pictures}</ul>' if pictures else ""
-    return f"<section>{text}{tiles}{pictures}{''.join(map(_table, wide))}</section>"
+    return f"<section>{text}{tiles}{pictures}{''.join(map(_table, wide))}{section.html}</section>"
 
 
 def _picture(picture: Picture) -> str:

@@ -179,7 +179,9 @@ def bigbird_longer(trial: Trial) -> Evidence:
         exact = _fits(memory["fused"], size) if trial.control else n
         sweep.append((n, Figure(_fits(memory["bigbird"], size) / exact)))
     lines = [Series(name, [(n, size / 1e6) for n, size in row]) for name, row in memory.items()]
-    details = {f"factor at n = {n:.0f}": round(figure.value, 2) for n, figure in sweep}
+    details: dict[str, float | int | str] = {
+        f"factor at n = {n:.0f}": round(figure.value, 2) for n, figure in sweep
+    }
     details |= {f"exponent of memory, {name}": exponent(row).value for name, row in memory.items()}
     details["bigbird is computed"] = "by a kernel in C" if status().active else "with copies"
     return Evidence(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -141,9 +142,11 @@ def _pool(processes: int) -> ProcessPoolExecutor:
 
 
 def _one_thread() -> None:
-    """Two processes with two threads each would stand in each other's way."""
+    """Two processes with two threads each would stand in each other's way. And Ctrl-C, which goes
+    to all of them, ends them without a traceback: whoever started them tells what happened."""
     import torch
 
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     torch.set_num_threads(1)
 
 

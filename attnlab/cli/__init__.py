@@ -71,14 +71,17 @@ app.command("attnlab.cli.runs:app", name="runs", help="List training runs, or sh
 @app.command
 def demo(
     *,
-    out: Annotated[Path, Parameter(help="Folder for the runs.")] = Path("demo"),
+    out: Annotated[Path, Parameter(help="Folder for the page and the runs.")] = Path("demo"),
     seed: Annotated[int, Parameter(help="Of weights and data order.")] = 0,
     overwrite: Annotated[bool, Parameter(negative="", help="Begin --out anew.")] = False,
 ) -> None:
-    """Teach a small model facts about invented people: four ways, in about four minutes."""
-    from attnlab.demo import demo as tell
+    """Teach a small model facts, audit it, look inside, test claims: a page in four minutes."""
+    from attnlab.demo.progress import getting_ready
 
-    tell(out=out, seed=seed, overwrite=overwrite)
+    with getting_ready():
+        from attnlab.demo.telling import demo as tell
+    if tell(out=out, seed=seed, overwrite=overwrite).problems:
+        sys.exit(1)
 
 
 @app.command

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from collections.abc import Sequence as Sequenced
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,11 @@ from attnlab.looking.words import encoded, readable, words_of
 from attnlab.mask import Mask
 from attnlab.models import Decoder, Encoder, Model, Seq2Seq, ViT, create, load
 from attnlab.pictures import middle_square, open_picture, to_channels
+from attnlab.tasks.knowledge.answers import reach
+from attnlab.tasks.knowledge.reading import prompt
 from attnlab.tasks.knowledge.rows import Wording
 from attnlab.tasks.knowledge.task import KnowledgeTask
+from attnlab.tasks.knowledge.voting import ANSWER
 from attnlab.tasks.summary.task import SummaryTask
 from attnlab.tasks.summary.wording import Wording as SummaryWording
 from attnlab.tokens import (
@@ -190,6 +194,25 @@ class OwnSubject(Subject):
         return Prepared({"images": images}, [patches(picture, ["class"] * model.first)])
 
 
+class ReaderSubject(OwnSubject):
+    """A reader of `learn`: a second text is the question about the first, which is a document."""
+
+    question: str | None = None
+
+    def prepare(self, wish: Wish) -> Prepared:
+        self.question = wish.pair
+        return super().prepare(replace(wish, pair=None))
+
+    def _encode(self, text: str) -> list[int]:
+        if self.question is None:
+            return super()._encode(text)
+        assert isinstance(self.model, Decoder)
+        wording = Wording(self.tokenizer)
+        for each, what in ((text, "the document"), (self.question, "the question")):
+            wording.check(each, what)
+        return prompt(text, self.question, wording, reach(self.model) - ANSWER)
+
+
 class SummarySubject(OwnSubject):
     """A summary run: it reads a text as in training, cut where it is too long."""
 
@@ -265,6 +288,8 @@ def open_own(folder: Path) -> OwnSubject:
     if task.get("name") == SummaryTask.name and tokens is not None:
         wording = SummaryWording(tokens, task["text_tokens"], task["summary_tokens"])
         return SummarySubject(model, wording, shown_name(folder))
+    if asked and task.get("stage") == "reader":
+        return ReaderSubject(model, tokens, shown_name(folder), asked)
     classes = [str(each) for each in task.get("classes", [])]
     return OwnSubject(model, tokens, shown_name(folder), asked, classes)
 

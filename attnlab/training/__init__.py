@@ -5,6 +5,7 @@ from __future__ import annotations
 from attnlab.training.data import Batch, Loader, Task, bucket, mix, pad_rows
 from attnlab.training.distributed import speaks
 from attnlab.training.loop import InterruptedTraining, TrainingStoppedError, train
+from attnlab.training.progress import heard_by
 from attnlab.training.run import Run
 from attnlab.training.settings import Settings
 
@@ -17,6 +18,7 @@ __all__ = [
     "Task",
     "TrainingStoppedError",
     "bucket",
+    "heard_by",
     "mix",
     "pad_rows",
     "speaks",

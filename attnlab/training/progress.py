@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from types import TracebackType
 from typing import Self
 
@@ -11,6 +14,20 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 PLAIN_SECONDS = 10.0  # between two plain lines
+Listener = Callable[[int, int, str], None]
+"""Told after each step: steps done, of how many, loss and speed in words."""
+_listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
+
+
+@contextmanager
+def heard_by(listener: Listener) -> Iterator[None]:
+    """Whoever trains several models shows one bar for all: training here tells him, and draws
+    none of its own, for two would write over each other."""
+    before = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(before)
 
 
 class Reporter:
@@ -22,9 +39,10 @@ class Reporter:
         self.steps, self.peak, self.quiet, self.unit = steps, peak, quiet, unit
         self.console = Console(file=sys.stderr)
         self.bar: Progress | None = None
+        self.listener = _listener.get()
         self.begin, self.first = time.perf_counter(), done
         self.last_line, self.last_step = 0.0, done
-        if self.console.is_terminal and not quiet:
+        if self.console.is_terminal and not quiet and self.listener is None:
             self.bar = Progress(
                 TextColumn("{task.description}"),
                 BarColumn(),
@@ -54,7 +72,9 @@ class Reporter:
         share = flops / self.peak if self.peak else 0.0
         facts = f"loss {loss:.3f}  {rate:,.0f} {self.unit}/s  {share:.0%} of peak"
         now = time.perf_counter()
-        if self.bar is not None:
+        if self.listener is not None:
+            self.listener(step, self.steps, facts)
+        elif self.bar is not None:
             self.bar.update(self.line, completed=step, total=self.steps, facts=facts)
         elif not self.quiet and (now - self.last_line > PLAIN_SECONDS or step == self.steps):
             each = (now - self.begin) / max(1, step - self.first)
