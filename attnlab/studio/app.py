@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,12 +15,17 @@ from starlette.responses import FileResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.staticfiles import StaticFiles
 
-from attnlab.studio import api_runs
-from attnlab.studio.endpoint import Answer, Endpoint, unknown
+from attnlab.studio import api_models, api_results, api_runs
+from attnlab.studio.captures import Captures
+from attnlab.studio.endpoint import Answer, Endpoint, refusal, unknown
 from attnlab.studio.guard import Guard, Keys
 from attnlab.studio.hub import Hub
+from attnlab.studio.jobs import Jobs
 from attnlab.studio.openapi import openapi
 from attnlab.studio.places import Places
+from attnlab.studio.pool import Pool
+from attnlab.studio.results import Results, own_folder
+from attnlab.studio.schema import Refused
 from attnlab.studio.shapes import OBJECT
 from attnlab.studio.streams import Streams
 
@@ -37,13 +43,33 @@ class Studio:
         self.places = places
         self.hub = Hub(places)
         self.streams = Streams()
+        self.pool = Pool()
+        self.jobs = Jobs()
+        self.captures = Captures()
+        self.results = Results(places.runs, own_folder())
+        self.known: dict[str, Any] | None = None
+        self.page: bytes | None = None
+
+    async def registry(self) -> dict[str, Any]:
+        """Every claim, asked for once: their code imports torch, so a worker tells."""
+        if self.known is None:
+            self.known = (await self.pool.ask("registry", {}))[0]
+        return self.known
+
+    async def playground(self) -> bytes:
+        if self.page is None:
+            self.page = (await self.pool.ask("playground", {}))[1]
+        return self.page
 
     def leave(self) -> None:
         """Streams end now, so that nobody waits for their readers."""
         self.hub.close()
+        self.jobs.leave()
 
     async def close(self) -> None:
         self.leave()
+        await self.jobs.close()
+        await self.pool.close()
 
 
 async def describe(studio: Studio) -> Response:
@@ -53,6 +79,8 @@ async def describe(studio: Studio) -> Response:
 
 ENDPOINTS: list[Endpoint] = [
     *api_runs.ENDPOINTS,
+    *api_models.ENDPOINTS,
+    *api_results.ENDPOINTS,
     Endpoint("GET", "/api/openapi.json", "This description.", describe, OBJECT),
 ]
 
@@ -65,6 +93,7 @@ class App:
         self.studio: Studio | None = None
         routes = [
             Route("/", self.index, methods=["GET"]),
+            Route("/playground", self.playground, methods=["GET"]),
             Route("/static/{path:path}", self.static, methods=["GET"]),
             *(self.route(each) for each in ENDPOINTS),
         ]
@@ -103,6 +132,16 @@ class App:
             return PlainTextResponse(NOT_BUILT, 404)
         return FileResponse(page, headers={"cache-control": "no-store"})
 
+    async def playground(self, request: Request) -> Response:
+        """A page of its own, whose policy names the hashes of its one script and style."""
+        del request
+        assert self.studio is not None
+        try:
+            page = await self.studio.playground()
+        except Refused as refused:
+            return refusal(refused.status, refused.sentence)
+        return Response(page, media_type="text/html", headers=page_headers(page.decode("utf-8")))
+
     async def static(self, request: Request) -> Response:
         if not STATIC.is_dir():
             return PlainTextResponse(NOT_BUILT, 404)
@@ -110,3 +149,13 @@ class App:
         found = await files.get_response(request.path_params["path"], request.scope)
         found.headers["cache-control"] = "no-cache"  # asked each time: a new build shows at once
         return found
+
+
+def page_headers(page: str) -> dict[str, str]:
+    """The policy that an offline page carries, as a header too; our own pages may frame it."""
+    found = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page)
+    policy = found[1] if found else "default-src 'none'"
+    return {
+        "content-security-policy": f"{policy}; frame-ancestors 'self'",
+        "x-frame-options": "SAMEORIGIN",
+    }
