@@ -12,7 +12,7 @@ import sys
 import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -66,10 +66,8 @@ class Worker:
     def kill(self) -> None:
         """With the processes that it began: it leads a group of its own."""
         if self.alive:
-            try:
+            with suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
 
     async def frames(
         self,
