@@ -60,6 +60,19 @@ def rows(*steps: int) -> list[dict[str, Any]]:
     return [{"step": step, "loss": 1 / step, "seconds": 0.5 * step} for step in steps]
 
 
+@contextmanager
+def asked(
+    port: int, method: str, path: str, headers: dict[str, str], body: Any = None
+) -> Iterator[http.client.HTTPResponse]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
+    try:
+        connection.request(method, path, body, headers)
+        with connection.getresponse() as answer:
+            yield answer
+    finally:
+        connection.close()
+
+
 class Served:
     """A studio in a process of its own."""
 
@@ -69,18 +82,19 @@ class Served:
         assert found is not None, address
         self.port, self.token = int(found[1]), found[2]
         self.origin = f"http://127.0.0.1:{self.port}"
-        answer = self.ask("GET", f"/?token={self.token}", {"cookie": ""})
-        assert answer.status == 303
-        self.cookie = answer.headers["set-cookie"].split(";")[0]
+        self.cookie = ""
+        with self.ask("GET", f"/?token={self.token}") as answer:
+            assert answer.status == 303
+            self.cookie = answer.headers["set-cookie"].split(";")[0]
 
+    @contextmanager
     def ask(
         self, method: str, path: str, headers: dict[str, str] | None = None, body: Any = None
-    ) -> http.client.HTTPResponse:
+    ) -> Iterator[http.client.HTTPResponse]:
         """One request on a connection of its own."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=300)
-        given = {"origin": self.origin, "cookie": getattr(self, "cookie", "")}
-        connection.request(method, path, body, {**given, **(headers or {})})
-        return connection.getresponse()
+        given = {"origin": self.origin, "cookie": self.cookie, **(headers or {})}
+        with asked(self.port, method, path, given, body) as answer:
+            yield answer
 
     def json(self, path: str) -> Any:
         with self.ask("GET", path) as answer:
@@ -129,9 +143,7 @@ class Threaded:
         self.headers = {"origin": self.origin, "cookie": cookie}
 
     def json(self, path: str) -> Any:
-        connection = http.client.HTTPConnection("127.0.0.1", self.keys.port, timeout=300)
-        connection.request("GET", path, headers=self.headers)
-        with connection.getresponse() as answer:
+        with asked(self.keys.port, "GET", path, self.headers) as answer:
             assert answer.status == 200, answer.read()
             return json.loads(answer.read())
 

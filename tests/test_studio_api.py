@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -84,7 +84,7 @@ def test_no_request_is_an_accident(endpoint: Endpoint, wrong: bool, server: Thre
         more.status_code_conformance,
         more.content_type_conformance,
         more.response_schema_conformance,
-        *([more.negative_data_rejection] if endpoint.body is None or wrong else []),
+        *([more.negative_data_rejection] if wrong else []),
     ]
     schema = schemathesis.openapi.from_dict(described())
     operation = schema[endpoint.path][endpoint.method]
@@ -160,14 +160,17 @@ def test_a_request_is_taken_just_when_its_schema_takes_it(body: dict[str, Any]) 
     if half or "NaN" in text or "Infinity" in text:
         return  # no JSON, or no text
     validator = jsonschema.Draft202012Validator(schema_of(Everything))
+    refused = refusal_of(lambda: read(Everything, json.loads(text)))
+    assert validator.is_valid(json.loads(text)) == (refused is None), refused
+    assert refused is None or (refused.status == 400 and "\n" not in refused.sentence)
+
+
+def refusal_of(act: Callable[[], Any]) -> Refused | None:
     try:
-        read(Everything, json.loads(text))
+        act()
     except Refused as refused:
-        assert refused.status == 400
-        assert "\n" not in refused.sentence
-        assert not validator.is_valid(json.loads(text)), refused.sentence
-    else:
-        assert validator.is_valid(json.loads(text))
+        return refused
+    return None
 
 
 def test_requests_become_what_they_declare() -> None:
@@ -202,11 +205,11 @@ def test_a_wrong_address_is_told(query: list[tuple[str, str]], words: str) -> No
 
 @given(st.integers())
 def test_numbers_of_any_size_are_told(number: int) -> None:
-    kind = Whole(0, 3)
-    try:
-        assert kind.check(number, "n") == number
-        assert 0 <= number <= 3
-    except Refused as refused:
-        assert len(refused.sentence) < 80
+    refused = refusal_of(lambda: Whole(0, 3).check(number, "n"))
+    assert (refused is None) == (0 <= number <= 3)
+    assert refused is None or len(refused.sentence) < 80
+
+
+def test_a_number_that_is_too_long_to_tell() -> None:
     with pytest.raises(Refused, match="too large"):
-        kind.check(10**400, "n")
+        Whole(0, 3).check(10**400, "n")

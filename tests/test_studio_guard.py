@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import socket
 from collections.abc import Iterator
@@ -420,7 +419,8 @@ def test_a_body_without_end_is_cut_off_while_it_comes(runs: Path) -> None:
         raw.settimeout(120)
         head = (
             f"POST /api/ask HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n"
-            f"Origin: {server.origin}\r\nCookie: {server.cookie}\r\nContent-Type: application/json\r\n"
+            f"Origin: {server.origin}\r\nCookie: {server.cookie}\r\n"
+            "Content-Type: application/json\r\n"
         )
         raw.sendall((head + "Transfer-Encoding: chunked\r\n\r\n").encode())
         chunk = b"10000\r\n" + b" " * 0x10000 + b"\r\n"
@@ -539,8 +539,8 @@ def test_it_listens_to_this_machine_alone_and_ends_with_control_c(runs: Path) ->
         assert list(stream) is not None  # it was let go
         assert server.process.stderr is not None
         assert server.process.stderr.read() == ""
-        with pytest.raises(ConnectionError):
-            http.client.HTTPConnection("127.0.0.1", server.port).request("GET", "/")
+        with pytest.raises(ConnectionError), server.ask("GET", "/"):
+            pass
 
 
 def test_help_and_the_server_do_not_import_torch(runs: Path) -> None:

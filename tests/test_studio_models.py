@@ -501,9 +501,7 @@ def test_who_leaves_early_frees_the_worker(client: TestClient) -> None:
     client.portal.call(leave)
 
 
-def test_a_request_that_takes_too_long_is_ended(
-    client: TestClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_request_that_takes_too_long_is_ended(client: TestClient) -> None:
     from attnlab.studio.pool import Worker
 
     async def slow() -> None:
@@ -525,8 +523,9 @@ def test_workers_end_with_the_server(runs: Path) -> None:
 
     with served(runs) as server:
         body = json.dumps({"run": "learned", "questions": [QUESTION]})
-        answer = server.ask("POST", "/api/ask", {"content-type": "application/json"}, body)
-        assert answer.status == 200, answer.read()
+        kind = {"content-type": "application/json"}
+        with server.ask("POST", "/api/ask", kind, body) as answer:
+            assert answer.status == 200, answer.read()
         children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children")
         if not children.exists():
             pytest.skip("only Linux tells a process's children")
