@@ -56,6 +56,11 @@ def make_run(folder: Path, rows: Sequence[dict[str, Any]] = (), **changes: Any) 
     return folder
 
 
+def append(path: Path, text: str) -> None:
+    with path.open("a") as file:
+        file.write(text)
+
+
 def rows(*steps: int) -> list[dict[str, Any]]:
     return [{"step": step, "loss": 1 / step, "seconds": 0.5 * step} for step in steps]
 

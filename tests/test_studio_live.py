@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from attnlab.training import Run
-from tests.studios import Served, make_run, rows, served
+from tests.studios import Served, append, make_run, rows, served
 
 STEPS, READERS = 60, 50
 SIZES = ["--width", "16", "--layers", "1", "--heads", "2", "--context", "16"]
@@ -93,7 +93,7 @@ def test_a_reader_that_comes_back_goes_on_where_it_was(tmp_path: Path) -> None:
         stream = server.events("/api/events?run=one:0")
         last = next(event for event in stream if event.name == "metrics")
         stream.close()
-        path.open("a").write('{"step": 4}\n')
+        append(path, '{"step": 4}\n')
         header = {"last-event-id": last.id}  # as a browser sends it, to the old address
         stream = server.events("/api/events?run=one:0", header)
         event = next(event for event in stream if event.name == "metrics")

@@ -22,7 +22,7 @@ from attnlab.studio.hub import Hub
 from attnlab.studio.places import Places
 from attnlab.studio.tail import Tail, cleaned
 from attnlab.training import Run
-from tests.studios import make_run, rows, studio
+from tests.studios import append, make_run, rows, studio
 from tests.tiny import run_tiny
 
 
@@ -50,7 +50,7 @@ def listed(client: TestClient) -> dict[str, Any]:
 
 def test_the_list_tells_of_each_run(client: TestClient, folder: Path) -> None:
     made = make_run(folder / "a" / "one", [*rows(1, 2), {"step": 3, "validation": {"bits": 2.5}}])
-    (made / "metrics.jsonl").open("a").write('{"step": 4, "loss": 0.25, "seconds": 2}\n{"st')
+    append(made / "metrics.jsonl", '{"step": 4, "loss": 0.25, "seconds": 2}\n{"st')
     (folder / "broken").mkdir()
     (folder / "broken" / "config.json").write_text("{")
     found = listed(client)
@@ -127,7 +127,7 @@ def test_only_what_changed_is_read_again(folder: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(runs, "entry_of", lambda n, f: (read.append(n), entry_of(n, f))[1])
     kept = runs.RunList(Places.of(folder))
     assert len(kept.entries()) == 3
-    (folder / "b" / "metrics.jsonl").open("a").write('{"step": 2}\n')
+    append(folder / "b" / "metrics.jsonl", '{"step": 2}\n')
     assert kept.entries()[1]["step"] == 2
     assert read == ["a", "b", "c", "b"]
 
@@ -233,9 +233,9 @@ def test_only_whole_lines_count(tmp_path: Path) -> None:
     path.write_text('{"step": 1}\n{"step"')
     part = tail.read()
     assert (part.rows, part.next) == ([{"step": 1}], 1)
-    path.open("a").write(": 2}")
+    append(path, ": 2}")
     assert tail.read(part.mark).rows == []
-    path.open("a").write("\n")
+    append(path, "\n")
     again = tail.read(part.mark)
     assert (again.rows, again.after, again.next) == ([{"step": 2}], 1, 2)
 
@@ -417,15 +417,6 @@ def test_a_run_that_was_resumed_is_followed(tmp_path: Path) -> None:
     assert tail.read(cut.mark).rows == first.rows[4:]
 
 
-async def collect(hub: Hub, places: dict[str, str], count: int) -> list[bytes]:
-    found: list[bytes] = []
-    async for chunk in hub.follow(places):
-        found.append(chunk)
-        if len(found) == count:
-            return found
-    return found
-
-
 def test_events_begin_with_all_and_then_tell_changes(folder: Path) -> None:
     import asyncio
 
@@ -436,7 +427,7 @@ def test_events_begin_with_all_and_then_tell_changes(folder: Path) -> None:
         hub = Hub(Places.of(folder))
         stream = hub.follow({"a": "1"})
         found = [await anext(stream), await anext(stream)]
-        (folder / "a" / "metrics.jsonl").open("a").write('{"step": 3}\n')
+        append(folder / "a" / "metrics.jsonl", '{"step": 3}\n')
         found += [await anext(stream), await anext(stream)]
         for each in (folder / "b").iterdir():
             each.unlink()
