@@ -179,14 +179,10 @@ class Pool:
         return self.closed or bool(self.idle) or len(self.workers) < limits.WORKERS
 
     def _best(self, key: str) -> Worker | None:
-        """An idle worker: one that has the model, else a new one, else the one with the least."""
-        for worker in self.idle:
-            if key in worker.models:
-                self.idle.remove(worker)
-                return worker
-        if len(self.workers) < limits.WORKERS and all(each.models for each in self.idle):
+        """An idle worker that has the model, or has the fewest; None where all are busy."""
+        if not self.idle:
             return None
-        worker = min(self.idle, key=lambda each: len(each.models))
+        worker = min(self.idle, key=lambda each: (key not in each.models, len(each.models)))
         self.idle.remove(worker)
         return worker
 
@@ -211,10 +207,14 @@ class Pool:
             worker.kill()
         await self._give(worker)
 
-    async def close(self) -> None:
+    def leave(self) -> None:
+        """Nothing is answered any more."""
         self.closed = True
         for worker in self.workers:
             worker.kill()
+
+    async def close(self) -> None:
+        self.leave()
         await asyncio.gather(*(each.process.wait() for each in self.workers))
         async with self.changed:
             self.changed.notify_all()
