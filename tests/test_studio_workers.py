@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attnlab.studio import limits, pool
@@ -46,10 +46,12 @@ async def asked(made: Pool, *questions: str, key: str = "") -> Any:
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=5,
 )
 
 
-@given(st.dictionaries(st.text(), JSON), st.binary())
+@settings(max_examples=40)
+@given(st.dictionaries(st.text(), JSON, max_size=3), st.binary())
 def test_frames_come_as_they_went(message: dict[str, Any], content: bytes) -> None:
     raw = packed(message, content)
     assert read_frame(io.BytesIO(raw + raw)) == (message, content)
