@@ -548,6 +548,15 @@ def test_it_listens_to_this_machine_alone_and_ends_with_control_c(runs: Path) ->
             pass
 
 
+def test_the_longest_address_that_may_be_is_answered_by_us(runs: Path) -> None:
+    longest = quote("\U0001f600" * limits.NAME)
+    query = "&".join([f"run={longest}"] * limits.RUNS)
+    with served(runs) as server, server.ask("GET", f"/api/diff?{query}") as answer:
+        assert answer.status == 404
+        assert "There is no run" in json.loads(answer.read())["error"]
+        assert answer.headers["x-content-type-options"] == "nosniff"
+
+
 def test_help_and_the_server_do_not_import_torch(runs: Path) -> None:
     import subprocess
     import sys

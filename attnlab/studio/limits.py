@@ -9,6 +9,7 @@ SUMMARIES, BEAMS = 8, 16
 TOKENS = 256  # to write on
 IMAGE_BYTES = 8 * 2**20
 JSON_BYTES = 2**20
+HEAD_BYTES = 2**19  # of address and headers: as many runs as may be named, with the longest names
 NAME = 1024  # characters of a run's, model's or file's name
 RUNS = 32  # that one reader follows or compares
 ROWS = 5000  # of metrics in one answer

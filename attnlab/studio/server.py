@@ -51,6 +51,7 @@ def configured(app: App) -> uvicorn.Config:
         server_header=False,
         lifespan="on",
         http="h11",
+        h11_max_incomplete_event_size=limits.HEAD_BYTES,
         ws="none",
         timeout_graceful_shutdown=PATIENCE,
     )
