@@ -59,7 +59,11 @@ def test_frames_come_as_they_went(message: dict[str, Any], content: bytes) -> No
 
 
 def test_frames_are_received_as_they_went() -> None:
-    sent = [({"a": "\ud800\n"}, b""), ({}, bytes(300_000)), ({"b": [1, None]}, b"x")]
+    sent: list[tuple[dict[str, Any], bytes]] = [
+        ({"a": "\ud800\n"}, b""),
+        ({}, bytes(300_000)),
+        ({"b": [1, None]}, b"x"),
+    ]
 
     async def received() -> None:
         reader = asyncio.StreamReader()
