@@ -424,13 +424,10 @@ def test_a_model_that_changes_while_it_is_opened_is_tried_again(tmp_path: Path) 
     assert told.value.status == 409
 
 
-def test_a_model_that_breaks_is_a_sentence(
-    client: TestClient, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_model_that_breaks_is_a_sentence(client: TestClient) -> None:
     answer = client.post("/api/see?run=liar", content=png(pixels(1, 1, 6)[0]))
     assert answer.status_code == 500
     assert answer.json()["error"].startswith("The model broke: IndexError")
-    assert "Traceback" in capfd.readouterr().err  # for whoever looks at the terminal
     assert client.post("/api/see?run=vit", content=png(pixels(1, 1, 6)[0])).status_code == 200
 
 
