@@ -393,7 +393,8 @@ TestGrowing.settings = settings(
 @given(st.dictionaries(st.text(), st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
-)))  # fmt: skip
+    max_leaves=4,
+), max_size=4))  # fmt: skip
 def test_any_row_becomes_json(row: dict[str, Any]) -> None:
     json.dumps(cleaned(row), allow_nan=False)
 
