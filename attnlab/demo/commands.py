@@ -47,6 +47,7 @@ def commands(found: Found, out: Path) -> list[Command]:
             "attnlab knowledge compare --attention softmax favor synthesizer --minutes 2",
             "the same with other attention mechanisms, equal time for each",
         ),
+        Command(f"attnlab studio --runs {shlex.quote(str(out))}", "these runs in a browser"),
         Command("attnlab claims --html claims.html", "all statements, about two minutes"),
         Command("attnlab claims playground", "move keys, queries and values by hand"),
         Command("attnlab tour", "every mechanism on one input: error, time, state"),
