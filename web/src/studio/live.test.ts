@@ -7,12 +7,13 @@ import type { Heard } from './sse';
 type Piece = Heard | Error | 'wait' | 'awake';
 let opened: string[];
 let states: string[];
+let lists: boolean[];
 let metrics: Metrics;
 let script: Piece[][]; // what each connection says, one after the other
 
 beforeEach(() => {
   vi.useFakeTimers();
-  [opened, states, metrics, script] = [[], [], new Metrics(), []];
+  [opened, states, lists, metrics, script] = [[], [], [], new Metrics(), []];
 });
 afterEach(() => {
   vi.useRealTimers();
@@ -44,11 +45,10 @@ async function* open(
 }
 
 const hearer: Hearer = {
-  lines: (run) => metrics.lines(run),
+  place: (run) => metrics.place(run),
   arrived: (part) => void metrics.take(part),
-  runs: () => undefined,
+  runs: (_, all) => lists.push(all),
   state: (state) => states.push(state),
-  opened: () => undefined,
 };
 const steps = (): number[] => metrics.of('a')?.axes.step ?? [];
 
@@ -113,6 +113,14 @@ test('a window that nobody sees rests; one that is refused does not try again', 
   await vi.advanceTimersByTimeAsync(60000);
   expect(opened).toHaveLength(2);
   expect(states.at(-1)).toBe('lost');
+});
+
+test('the first list of a connection is whole, later ones are changes', async () => {
+  const runs: Heard = { name: 'runs', data: '{"runs": []}' };
+  script = [[runs, runs, new Silent('gone')], [runs, 'wait']];
+  new Live(hearer, open).watch([]);
+  await vi.advanceTimersByTimeAsync(1000);
+  expect(lists).toEqual([true, false, true]);
 });
 
 test('what is no JSON or no rows is passed over', async () => {

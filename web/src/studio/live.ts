@@ -8,11 +8,10 @@ import type { Heard } from './sse';
 export type State = 'begun' | 'live' | 'lost' | 'resting';
 
 export interface Hearer {
-  lines: (run: string) => number; // taken so far
+  place: (run: string) => string; // behind what was taken so far
   arrived: (part: Arrived) => void;
-  runs: (raw: unknown) => void;
+  runs: (raw: unknown, all: boolean) => void; // all of them, or those that changed
   state: (state: State, why: string) => void;
-  opened: () => void; // anew: what was missed meanwhile can be asked for
 }
 
 const FIRST = 500; // ms until the next try; each takes twice as long
@@ -68,7 +67,7 @@ export class Live {
     this.running = controller;
     const { signal } = controller;
     let quiet: ReturnType<typeof setTimeout> | undefined;
-    let first = true;
+    let [first, all] = [true, true];
     const alive = (): void => {
       clearTimeout(quiet);
       quiet = setTimeout(() => controller.abort(), SILENCE);
@@ -76,14 +75,14 @@ export class Live {
       first = false;
       this.pause = FIRST;
       this.hearer.state('live', '');
-      this.hearer.opened();
     };
     let why = 'The connection was closed.';
     try {
-      const run = this.runs.map((each) => `${each}:${this.hearer.lines(each)}`);
+      const run = this.runs.map((each) => `${each}:${this.hearer.place(each)}`);
       for await (const heard of this.open(query('/api/events', { run }), { signal }, alive)) {
         if (this.running !== controller) return;
-        this.hear(heard);
+        this.hear(heard, all);
+        if (heard.name === 'runs') all = false;
       }
     } catch (error) {
       why = told(error);
@@ -102,9 +101,9 @@ export class Live {
     this.pause = Math.min(LONGEST, 2 * this.pause);
   }
 
-  private hear({ name, data }: Heard): void {
+  private hear({ name, data }: Heard, all: boolean): void {
     const raw = parsed(data);
-    if (name === 'runs') this.hearer.runs(raw);
+    if (name === 'runs') this.hearer.runs(raw, all);
     if (name !== 'metrics') return;
     const part = readArrived(raw);
     if (part) this.hearer.arrived(part);

@@ -9,10 +9,22 @@ const part = (after: number, next: number, more: Partial<Arrived> = {}): Arrived
   rows: Array.from({ length: next - after }, (_, i) => row(after + i + 1)),
   next,
   again: false,
+  mark: '',
   ...more,
 });
 const steps = (metrics: Metrics): number[] => metrics.of('a')?.axes.step ?? [];
 const upTo = (count: number): number[] => Array.from({ length: count }, (_, i) => i + 1);
+
+test('it goes on behind what was taken, by the mark of the server where there is one', () => {
+  const metrics = new Metrics();
+  expect(metrics.place('a')).toBe('0');
+  metrics.take(part(0, 3));
+  expect(metrics.place('a')).toBe('3');
+  metrics.take(part(3, 4, { mark: '4-0a1b' }));
+  expect(metrics.place('a')).toBe('4-0a1b');
+  metrics.take(part(2, 3, { mark: '3-ffff' }));
+  expect(metrics.place('a')).toBe('4-0a1b');
+});
 
 test('rows in order are added, what is known is not added again', () => {
   const metrics = new Metrics();
@@ -73,7 +85,7 @@ test('validation is taken apart, what is not finite stays, what is no number is 
     'no row',
     { step: 2, __proto__: { loss: 3 } },
   ];
-  metrics.take({ run: 'a', after: 0, rows, next: 3, again: false });
+  metrics.take({ run: 'a', after: 0, rows, next: 3, again: false, mark: '' });
   const columns = metrics.of('a')!.columns;
   expect([...columns.keys()].sort()).toEqual(['loss', 'norm', 'validation accuracy', 'validation loss']);
   expect(columns.get('loss')!.values).toEqual([NaN]);
@@ -89,13 +101,13 @@ test('validation is taken apart, what is not finite stays, what is no number is 
 test('many names of a stranger do not grow without end', () => {
   const metrics = new Metrics();
   const rows = Array.from({ length: 1000 }, (_, i) => ({ step: i, [`m${i}`]: 1 }));
-  metrics.take({ run: 'a', after: 0, rows, next: 1000, again: false });
+  metrics.take({ run: 'a', after: 0, rows, next: 1000, again: false, mark: '' });
   expect(metrics.of('a')!.columns.size).toBe(64);
 });
 
 test('what the server sends is read, what is none is null', () => {
   expect(readArrived({ run: 'a', after: 1, rows: [{}], next: 2 })).toEqual({
-    run: 'a', after: 1, rows: [{}], next: 2, again: false,
+    run: 'a', after: 1, rows: [{}], next: 2, again: false, mark: '',
   }); // prettier-ignore
   expect(readArrived({ rows: [{}, {}], next: 7 }, 'b')).toMatchObject({ run: 'b', after: 5 });
   for (const bad of [null, 3, {}, { rows: [] }, { rows: [], next: -1 }, { rows: 3, next: 1 }])

@@ -9,6 +9,7 @@ export interface Arrived {
   rows: unknown[];
   next: number; // lines with these
   again: boolean; // the file was cut or replaced: what was known does not count
+  mark: string; // `next` with a checksum of the lines: the server then sees that a file was replaced
 }
 
 export const AXES = ['step', 'seconds', 'tokens'] as const;
@@ -21,6 +22,7 @@ export interface Column {
 
 export interface Curves {
   lines: number; // of the file, taken so far
+  mark: string;
   axes: Record<Axis, number[]>;
   columns: Map<string, Column>;
 }
@@ -39,12 +41,17 @@ export class Metrics {
     return this.runs.get(run)?.lines ?? 0;
   }
 
+  // From where to go on, as the server wants it.
+  place(run: string): string {
+    return this.runs.get(run)?.mark || String(this.lines(run));
+  }
+
   forget(run: string): void {
     this.runs.delete(run);
   }
 
   // 'gap': lines are missing between, ask for those after `lines(run)`.
-  take({ run, after, rows, next, again }: Arrived): 'added' | 'known' | 'gap' {
+  take({ run, after, rows, next, again, mark }: Arrived): 'added' | 'known' | 'gap' {
     if (again) this.forget(run);
     const have = this.lines(run);
     if (next <= have && !again) return 'known';
@@ -54,12 +61,13 @@ export class Metrics {
     this.runs.set(run, curves);
     for (const row of rows.slice(have - after)) add(curves, row);
     curves.lines = next;
+    curves.mark = mark;
     return 'added';
   }
 }
 
 function empty(): Curves {
-  return { lines: 0, axes: { step: [], seconds: [], tokens: [] }, columns: new Map() };
+  return { lines: 0, mark: '', axes: { step: [], seconds: [], tokens: [] }, columns: new Map() };
 }
 
 function add(curves: Curves, row: unknown): void {
@@ -99,5 +107,6 @@ export function readArrived(raw: unknown, run = ''): Arrived | null {
   if (typeof next !== 'number' || !Number.isInteger(next) || next < 0) return null;
   const after = typeof raw.after === 'number' ? raw.after : next - raw.rows.length;
   const named = typeof raw.run === 'string' ? raw.run : run;
-  return { run: named, after, rows: raw.rows, next, again: raw.again === true };
+  const mark = typeof raw.mark === 'string' ? raw.mark : '';
+  return { run: named, after, rows: raw.rows, next, again: raw.again === true, mark };
 }

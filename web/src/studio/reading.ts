@@ -21,6 +21,7 @@ export interface Run {
   parameters: number | null;
   attention: string;
   last: [string, number][];
+  headline: string; // the measure that counts
   can: string[];
 }
 
@@ -80,6 +81,7 @@ export function readRun(raw: Raw): Run {
     last: Object.entries(isRecord(raw.last) ? raw.last : {})
       .filter(([, value]) => typeof value === 'number' || typeof value === 'string')
       .map(([name, value]) => [name, readNumber(value)]),
+    headline: text(raw.headline),
     can: list(raw.can).map(text),
   };
 }

@@ -9,11 +9,17 @@ import { Heading } from '../page';
 import { spelled } from '../plot';
 import { plain } from '../prose';
 import { matches, parse, print, type Choices } from './choices';
-import { OUTCOMES, SIGNS, tableOf, type Ledger, type Outcome } from './ledger';
+import { OUTCOMES, SIGNS, tableOf, type Claim, type Ledger, type Outcome } from './ledger';
 import { Overview } from './overview';
 import { ClaimTable } from './table';
 
-export function App({ ledger, root }: { ledger: Ledger; root: HTMLElement }) {
+interface Props {
+  ledger: Ledger;
+  root: HTMLElement;
+  shows?: (claims: Claim[]) => void; // hears what the filters leave
+}
+
+export function App({ ledger, root, shows }: Props) {
   const { address } = useContext(Home);
   const [choices, setChoices] = useState(() => parse(address.read() ?? '', ledger));
   const change = (some: Partial<Choices>): void => setChoices((old) => ({ ...old, ...some }));
@@ -22,6 +28,7 @@ export function App({ ledger, root }: { ledger: Ledger; root: HTMLElement }) {
     () => ledger.claims.filter((each) => matches(each, choices)),
     [ledger, choices],
   );
+  useEffect(() => shows?.(shown), [shown]);
   const search = useRef<HTMLInputElement>(null);
   useEffect(() => {
     root.dataset.painted = 'claims';
