@@ -78,6 +78,11 @@ app.command(
     name="bench",
     help="How far mechanisms are from exact attention, and what they cost.",
 )
+app.command(
+    "attnlab.cli.studio:studio",
+    name="studio",
+    help="Watch runs train, ask, write, see and look in a browser.",
+)
 app.command("attnlab.cli.runs:app", name="runs", help="List training runs, or show one.")
 
 

@@ -277,10 +277,8 @@ def audit(
     """Is it knowledge or a guess? A table, a JSON file and an offline page."""
     from rich.console import Console
 
-    from attnlab.files import write_json
-    from attnlab.page import write_page
     from attnlab.tasks.knowledge import audit as auditing
-    from attnlab.tasks.knowledge.audit_page import audit_page, print_audit
+    from attnlab.tasks.knowledge.audit_page import print_audit, save_audit
 
     report = auditing.audit(
         run,
@@ -292,10 +290,7 @@ def audit(
         seed=seed,
     )
     json, html = json or run / "audit.json", html or run / "audit.html"
-    for path in (json, html):
-        path.parent.mkdir(parents=True, exist_ok=True)
-    write_json(json, report)
-    write_page(html, audit_page(report), overwrite=True)
+    save_audit(report, json, html)
     print_audit(report, Console())
     print(f"{json}\n{html}")
 

@@ -4,6 +4,15 @@ from __future__ import annotations
 
 from attnlab.generate.beams import beam_search
 from attnlab.generate.common import Decodable, DecodingState, Generated
+from attnlab.generate.pieces import Pieces
 from attnlab.generate.sampling import Sampling, generate
 
-__all__ = ["Decodable", "DecodingState", "Generated", "Sampling", "beam_search", "generate"]
+__all__ = [
+    "Decodable",
+    "DecodingState",
+    "Generated",
+    "Pieces",
+    "Sampling",
+    "beam_search",
+    "generate",
+]

@@ -7,7 +7,7 @@ V vocabulary, K kept candidates.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,6 +93,7 @@ def beam_search(
     length_penalty: float = 0.0,
     best: int = 1,
     block_repeats: int | None = None,
+    on_best: Callable[[int, list[int]], None] | None = None,
     context: Mapping[str, Any] = {},
     device: torch.device | str | None = None,
 ) -> list[list[Generated]]:
@@ -100,7 +101,9 @@ def beam_search(
 
     They are compared by score / length ** length_penalty, where the stop token counts for the
     length too. One without a stop token counts if it has `new_tokens` tokens. There are fewer than
-    `best` only if the search met no more. Width 1 without penalty is greedy.
+    `best` only if the search met no more. Width 1 without penalty is greedy. `on_best` gets, after
+    each step, the index of each prompt that is still searched and its likeliest live beam so far,
+    which a later step may take back.
     """
     check_at_least_one("beam_search", new_tokens=new_tokens, width=width, best=best)
     if best > width:
@@ -115,14 +118,20 @@ def beam_search(
     if pools:
         with inference(model):
             logits, state = task.prefill(context, device)  # (B, V)
-            _search(task, pools, width, logits, state)
+            _search(task, pools, width, logits, state, on_best)
     return [[hypothesis for _, hypothesis in pool.entries] for pool in pools]
 
 
 def _search(
-    task: Task, pools: list[_Pool], width: int, logits: Tensor, state: DecodingState
+    task: Task,
+    pools: list[_Pool],
+    width: int,
+    logits: Tensor,
+    state: DecodingState,
+    on_best: Callable[[int, list[int]], None] | None,
 ) -> None:
     """Fill the pools."""
+    prompts = list(range(len(pools)))
     (B, V), device = logits.shape, logits.device
     ids = torch.zeros(B, 1, 0, dtype=torch.int64, device=device)  # (B, 1, 0)
     scores = precise(logits).new_zeros(B, 1)  # (B, 1)
@@ -149,8 +158,12 @@ def _search(
             for b, (pool, score) in enumerate(zip(pools, highest, strict=True))
             if score > -math.inf and not pool.closed_to(score, length)
         ]
+        if on_best is not None:
+            for b in going:
+                on_best(prompts[b], beams.ids[b, 0].tolist())
         if not going or length == task.new_tokens:
             return
+        prompts = [prompts[b] for b in going]
         kept = torch.tensor(going, device=device)  # (B,)
         rows = (kept[:, None] * W + parents[kept]).flatten()  # (R,)
         pools = [pools[b] for b in going]

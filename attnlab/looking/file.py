@@ -44,14 +44,18 @@ def save(capture: Capture, path: str | Path, *, bits: int | None = None) -> None
 
 
 def write_packed(header: dict[str, Any], blocks: Iterable[bytes], path: str | Path) -> None:
-    data = header_text(header).encode("ascii")
-
     def write(part: Path) -> None:
         with part.open("wb") as file:
-            file.write(MAGIC + len(data).to_bytes(8, "little") + data)
-            file.writelines(blocks)
+            file.writelines(parts_of(header, blocks))
 
     write_whole(Path(path), write)
+
+
+def parts_of(header: dict[str, Any], blocks: Iterable[bytes]) -> Iterator[bytes]:
+    """The file, part by part."""
+    data = header_text(header).encode("ascii")
+    yield MAGIC + len(data).to_bytes(8, "little") + data
+    yield from blocks
 
 
 def header_text(header: dict[str, Any]) -> str:

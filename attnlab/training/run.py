@@ -6,6 +6,7 @@ import fcntl
 import json
 import platform
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +22,7 @@ from attnlab.models.base import CONFIG, WEIGHTS, load_weights
 from attnlab.training.checkpoint import newest_good
 
 METRICS, CHECKPOINTS, LOCK = "metrics.jsonl", "checkpoints", ".lock"
+TRIES = 10  # at a lock
 
 
 class Run:
@@ -95,12 +97,10 @@ class Run:
                 f"{self.folder}: cannot write there ({error.strerror}); choose another folder"
             ) from None
         with file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
+            if not _taken(file):
                 raise ValueError(
                     f"{self.folder}: another run is writing here; wait for it or choose another"
-                ) from None
+                )
             for left in self.folder.rglob(".*.part"):  # of a process that was killed
                 shutil.rmtree(left) if left.is_dir() else left.unlink()
             yield
@@ -125,6 +125,18 @@ class Run:
     def finish(self, tensors: dict[str, torch.Tensor]) -> None:
         """Write the trained weights."""
         write_whole(self.folder / WEIGHTS, lambda part: save_file(tensors, part))
+
+
+def _taken(file: IO[str]) -> bool:
+    """The lock, tried for a moment: who lists runs holds it for an instant to see who trains."""
+    for _ in range(TRIES):
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            time.sleep(0.02)
+        else:
+            return True
+    return False
 
 
 def versions() -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from rich import box
@@ -20,7 +21,8 @@ from attnlab.charts import (
     number,
     reliability_chart,
 )
-from attnlab.page import Figure, Section, Table, Tile, page
+from attnlab.files import write_json
+from attnlab.page import Figure, Section, Table, Tile, page, write_page
 from attnlab.tasks.knowledge.measures import top_share
 
 Report = dict[str, Any]
@@ -41,6 +43,14 @@ def audit_page(report: Report) -> str:
     if report["accuracy"] is not None:
         sections.append(_surprises(report))
     return page(f"Knowledge or a guess? {report['run']}", sections)
+
+
+def save_audit(report: Report, json: Path, html: Path) -> None:
+    """As a file for programs and a page for people."""
+    for path in (json, html):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    write_json(json, report)
+    write_page(html, audit_page(report), overwrite=True)
 
 
 def print_audit(report: Report, console: Console) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from attnlab.generate import Sampling, beam_search, generate
+from attnlab.generate import Pieces, Sampling, beam_search, generate
 from attnlab.models import Decoder, Encoder, EncoderConfig, Model, StackConfig
 from attnlab.tasks.language.task import OBJECTIVES, Corpus, LanguageTask
 from attnlab.tasks.language.text import documentation_text, read_documents, split_documents
@@ -168,24 +168,19 @@ class _Stream:
     def __init__(
         self, tokenizer: Tokenizer, end: int | None, on_text: Callable[[str], None] | None
     ) -> None:
-        self.tokenizer, self.end, self.on_text = tokenizer, end, on_text
-        self.ids: list[int] = []
-        self.told = 0
+        self.pieces, self.end, self.on_text = Pieces(tokenizer.decode), end, on_text
 
     def __call__(self, prompt: int, sample: int, token: int, log_probability: float) -> None:
         del log_probability
         if self.on_text is not None and not prompt and not sample and token != self.end:
-            self.ids.append(token)
-            # a replacement sign may be a character whose last bytes are still to come
-            self._tell(self.tokenizer.decode(self.ids).rstrip("\ufffd"))
+            self._tell(self.pieces.add(token))
 
     def finish(self) -> None:
-        self._tell(self.tokenizer.decode(self.ids))
+        self._tell(self.pieces.rest())
 
-    def _tell(self, text: str) -> None:
-        if self.on_text is not None and len(text) > self.told:
-            self.on_text(text[self.told :])
-            self.told = len(text)
+    def _tell(self, piece: str) -> None:
+        if self.on_text is not None and piece:
+            self.on_text(piece)
 
 
 def evaluate(folder: Path, files: Sequence[Path]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -89,10 +89,15 @@ def write_all(
     wording: Wording,
     texts: Sequence[str],
     way: Way = GREEDY,
+    *,
+    on_token: Callable[[int, int, int], None] | None = None,
+    on_best: Callable[[int, list[int]], None] | None = None,
 ) -> list[list[Written]]:
     """For each text up to `count` different summaries, the likeliest first.
 
-    There are fewer only where the search or the draws found no more.
+    There are fewer only where the search or the draws found no more. `on_token` gets the text's
+    index, the draw's and each token that is chosen, `on_best` the text's index and the likeliest
+    beam after each step of a search.
     """
     sources = [torch.tensor(wording.source(text)[0]) for text in texts]
     order = sorted(range(len(sources)), key=lambda i: len(sources[i]))
@@ -101,10 +106,29 @@ def write_all(
     found: list[list[Written]] = [[] for _ in texts]
     for number, start in enumerate(range(0, len(order), size)):
         part = order[start : start + size]
-        rows = _write(model, wording, [sources[i] for i in part], way, number)
+        hear = _Hear(part, on_token, on_best)
+        rows = _write(model, wording, [sources[i] for i in part], way, number, hear)
         for i, written in zip(part, rows, strict=True):
             found[i] = _different(written, wording, way)
     return found
+
+
+@dataclass(frozen=True)
+class _Hear:
+    """Who listens; numbers within a part become those of the texts."""
+
+    part: Sequence[int]
+    token: Callable[[int, int, int], None] | None
+    best: Callable[[int, list[int]], None] | None
+
+    def on_token(self, prompt: int, sample: int, token: int, log_probability: float) -> None:
+        del log_probability
+        if self.token is not None:
+            self.token(self.part[prompt], sample, token)
+
+    def on_best(self, prompt: int, ids: list[int]) -> None:
+        if self.best is not None:
+            self.best(self.part[prompt], ids)
 
 
 def _draws(way: Way) -> int:
@@ -112,7 +136,12 @@ def _draws(way: Way) -> int:
 
 
 def _write(
-    model: Seq2Seq, wording: Wording, sources: Sequence[torch.Tensor], way: Way, number: int
+    model: Seq2Seq,
+    wording: Wording,
+    sources: Sequence[torch.Tensor],
+    way: Way,
+    number: int,
+    hear: _Hear,
 ) -> list[list[Generated]]:
     """Texts of about one length."""
     tokens = wording.tokenizer
@@ -129,11 +158,12 @@ def _write(
         return beam_search(
             model, prompts, new_tokens=room, stop=tokens.end, width=way.width, best=way.width,
             length_penalty=way.length_penalty, block_repeats=block, context=context,
+            on_best=hear.on_best if hear.best else None,
         )  # fmt: skip
     return generate(
         model, prompts, new_tokens=room, stop=tokens.end, samples=_draws(way),
         sampling=way.sampling(mix(way.seed, number) if number else way.seed),
-        block_repeats=block, context=context,
+        block_repeats=block, context=context, on_token=hear.on_token if hear.token else None,
     )  # fmt: skip
 
 

@@ -28,7 +28,13 @@ def classify(run: str | Path, images: Sequence[str | Path]) -> list[Prediction]:
     """Each image is cut to its middle square and resized to what the run learned from."""
     if not images:
         raise ValueError("give an image, or more of them")
-    model, config = load_vision(run)
+    return classify_with(*load_vision(run), images)
+
+
+def classify_with(
+    model: nn.Module, config: dict[str, Any], images: Sequence[str | Path]
+) -> list[Prediction]:
+    """`classify` by a run that is open already."""
     task = config["task"]
     squares = [
         to_channels(middle_square(open_picture(Path(path)), task["image_size"]), task["channels"])

@@ -1,0 +1,24 @@
+"""attnlab studio: a local web application over run folders."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+
+def studio(
+    *,
+    runs: Annotated[Path | None, Parameter(help="Folder that holds runs. [runs]")] = None,
+    model: Annotated[
+        list[Path] | None,
+        Parameter(help="Model folders to look into, any kind.", consume_multiple=True),
+    ] = None,
+    port: Annotated[int, Parameter(help="On this machine alone; 0: any free.")] = 8642,
+    browser: Annotated[bool, Parameter(help="Open the page.")] = True,
+) -> None:
+    """Watch runs train, ask, write, see and look in a browser."""
+    from attnlab.studio.server import serve
+
+    serve(runs, model or (), port=port, browser=browser)

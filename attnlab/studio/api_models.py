@@ -1,0 +1,208 @@
+"""What models do: answer, write, see, and show what they attend to."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from starlette.responses import Response
+
+from attnlab.studio import limits
+from attnlab.studio.api_runs import RUN, OneRun
+from attnlab.studio.endpoint import Endpoint, Image
+from attnlab.studio.places import read_json, shown
+from attnlab.studio.runs import AUDIT, strict
+from attnlab.studio.schema import Either, Flag, Many, Real, Refused, Text, Whole
+from attnlab.studio.shapes import ANY, FLAG, NUMBER, OBJECT, TEXT, many, maybe, record
+from attnlab.studio.streams import EVENTS, event
+
+if TYPE_CHECKING:
+    from attnlab.studio.app import Studio
+
+MODEL_REFUSALS = (404, 409, 422, 429, 500)
+CAPTURE = "application/octet-stream"
+
+
+@dataclass(frozen=True)
+class Ask:
+    run: Annotated[str, RUN]
+    questions: Annotated[tuple[str, ...], Many(Text(limits.QUESTION), 1, limits.QUESTIONS)]
+
+
+@dataclass(frozen=True)
+class Write:
+    run: Annotated[str, RUN]
+    text: Annotated[str, Text(limits.TEXT, about="to summarise, or to go on from")]
+    count: Annotated[int, Whole(1, limits.SUMMARIES, "different ones")] = 1
+    temperature: Annotated[float, Real(0, 100, about="0: the likeliest token")] = 0.0
+    top_k: Annotated[int | None, Whole(1, 10**6, "draw among the k likeliest")] = None
+    top_p: Annotated[float | None, Real(0, 1, True, "draw among the likeliest that have p")] = None
+    beams: Annotated[int | None, Whole(1, limits.BEAMS, "search with so many")] = None
+    seed: Annotated[int, Whole(0, 2**53 - 1)] = 0
+    block: Annotated[int | None, Whole(0, 50, "no n tokens in a row twice; 0: any")] = None
+
+
+@dataclass(frozen=True)
+class ModelNamed:
+    model: Annotated[str, Text(limits.NAME, about="the id of a model given at start")]
+
+
+SUBJECT = Either(RUN, ModelNamed)
+
+
+@dataclass(frozen=True)
+class Look:
+    subject: Annotated[str | ModelNamed, SUBJECT]
+    text: Annotated[str, Text(limits.TEXT)]
+    second: Annotated[str | None, Text(limits.TEXT, about="a second text")] = None
+    generate: Annotated[int, Whole(0, limits.TOKENS, "tokens to write on first")] = 0
+    compare: Annotated[str | ModelNamed | None, SUBJECT] = None
+    untrained: Annotated[bool, Flag("compare with the same model, not trained")] = False
+    neurons: Annotated[bool, Flag("queries, keys and values too")] = True
+
+
+@dataclass(frozen=True)
+class CaptureNamed:
+    id: Annotated[str, Text(64, about="of a capture", pattern="[A-Za-z0-9_-]+")]
+
+
+def folder_of(studio: Studio, subject: str | ModelNamed) -> str:
+    if isinstance(subject, ModelNamed):
+        return str(studio.places.model(subject.model))
+    return str(studio.places.run_to_open(subject))
+
+
+async def ask(studio: Studio, asked: Ask) -> Any:
+    folder = folder_of(studio, asked.run)
+    given = {"folder": folder, "questions": list(asked.questions)}
+    return (await studio.pool.ask("ask", given, key=f"ask {folder}"))[0]
+
+
+async def write(studio: Studio, asked: Write) -> Response:
+    source = written(studio, asked, folder_of(studio, asked.run))
+    first = await anext(source)  # what is wrong with the request is told before a stream begins
+
+    async def chain() -> AsyncIterator[bytes]:
+        try:
+            yield first
+            async for chunk in source:
+                yield chunk
+        finally:
+            await source.aclose()
+
+    return studio.streams.answer(chain())
+
+
+async def written(studio: Studio, asked: Write, folder: str) -> Any:
+    """Events; only what goes wrong before the first is raised."""
+    given = {name: getattr(asked, name) for name in asked.__dataclass_fields__ if name != "run"}
+    begun = False
+    try:
+        async with studio.pool.call(
+            "write", {**given, "folder": folder}, key=f"write {folder}"
+        ) as frames:
+            async for message, _ in frames:
+                begun = True
+                if "done" in message:
+                    yield event("done", {})
+                else:
+                    yield event(message["tell"], message["data"])
+    except Refused as refused:
+        if not begun:
+            raise
+        yield event("error", {"error": refused.sentence})
+
+
+async def see(studio: Studio, asked: OneRun, image: Image) -> Any:
+    folder = folder_of(studio, asked.run)
+    key = f"see {folder}"
+    told, content = await studio.pool.ask("see", {"folder": folder}, image.content, key=key)
+    return {**told, "capture": studio.captures.add(content) if content else None}
+
+
+async def look(studio: Studio, asked: Look) -> Any:
+    folder = folder_of(studio, asked.subject)
+    compare = None if asked.compare is None else folder_of(studio, asked.compare)
+    if compare is not None and asked.untrained:
+        raise Refused(400, "compare and untrained; give one of them")
+    given = {
+        "folder": folder,
+        "compare": compare,
+        "text": asked.text,
+        "second": asked.second,
+        "generate": asked.generate,
+        "untrained": asked.untrained,
+        "neurons": asked.neurons,
+    }
+    told, content = await studio.pool.ask("look", given, key=f"look {folder}")
+    return {**told, "capture": studio.captures.add(content)}
+
+
+async def capture(studio: Studio, asked: CaptureNamed) -> Response:
+    return Response(studio.captures.get(asked.id), media_type=CAPTURE)
+
+
+async def audit(studio: Studio, asked: OneRun) -> Any:
+    path: Path = studio.places.run(asked.run) / AUDIT
+    if not path.is_file():
+        raise Refused(
+            404, f"{shown(asked.run)}: has no audit yet; attnlab knowledge audit RUN makes one."
+        )
+    try:
+        found = await asyncio.to_thread(read_json, path, limits.REPORT_BYTES)
+    except ValueError as error:
+        raise Refused(409, f"{shown(asked.run)}: its {AUDIT} {error}.") from None
+    if not isinstance(found, dict):
+        raise Refused(409, f"{shown(asked.run)}: its {AUDIT} is no report.")
+    return strict(found, depth=32)
+
+
+ANSWER = record(
+    question=TEXT,
+    answer=TEXT,
+    probability=NUMBER,
+    margin=NUMBER,
+    verdict={"enum": ["known", "unsure", "guess"]},
+    seen=FLAG,
+    alternatives=many(record(answer=TEXT, probability=NUMBER)),
+    nearest=many(many(ANY)),
+)
+ENDPOINTS = [
+    Endpoint(
+        "POST", "/api/ask", "Ask a knowledge run.", ask,
+        record(
+            answers=many(ANSWER),
+            threshold=record(known=maybe(NUMBER), guess=NUMBER, fitted_on=TEXT),
+        ),
+        body=Ask, refusals=MODEL_REFUSALS,
+    ),
+    Endpoint(
+        "GET", "/api/audit", "The audit of a knowledge run.", audit, OBJECT,
+        query=OneRun, refusals=(404, 409),
+    ),
+    Endpoint(
+        "POST", "/api/write",
+        "Summaries or continuations: events `cut`, `token`, `draft`, `summary`, `error`, `done`.",
+        write, TEXT, body=Write, media=EVENTS, refusals=MODEL_REFUSALS,
+    ),
+    Endpoint(
+        "POST", "/api/see", "What an image shows.", see,
+        record(
+            label=TEXT,
+            probabilities=many(record(label=TEXT, probability=NUMBER)),
+            capture=maybe(TEXT),
+        ),
+        query=OneRun, body=Image, refusals=MODEL_REFUSALS,
+    ),
+    Endpoint(
+        "POST", "/api/look", "What a model attends to.", look,
+        record(capture=TEXT, title=TEXT), body=Look, refusals=MODEL_REFUSALS,
+    ),
+    Endpoint(
+        "GET", "/api/captures/{id}", "A capture file.", capture, {},
+        named=CaptureNamed, media=CAPTURE, refusals=(404,),
+    ),
+]  # fmt: skip

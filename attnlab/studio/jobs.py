@@ -1,0 +1,141 @@
+"""What takes minutes: one job after the other, each in a process of its own that can be ended.
+
+One at a time, because benches and some claims measure time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from attnlab.studio import limits
+from attnlab.studio.pool import Worker
+from attnlab.studio.schema import Refused
+from attnlab.studio.streams import KEEP_ALIVE, event
+
+ALIVE = 15.0
+ENDED = ("done", "failed", "cancelled")
+
+
+@dataclass
+class Job:
+    kind: str
+    given: dict[str, Any]
+    finish: Callable[[Any], dict[str, Any]]
+    """From what the worker gave to what the page is told."""
+    id: str = field(default_factory=lambda: secrets.token_urlsafe(9))
+    state: str = "waiting"
+    done: int = 0
+    of: int = 0
+    message: str = "waits for its turn"
+    result: dict[str, Any] | None = None
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def json(self) -> dict[str, Any]:
+        found = {
+            "id": self.id,
+            "kind": self.kind,
+            "state": self.state,
+            "done": self.done,
+            "of": self.of,
+            "message": self.message,
+        }
+        return found if self.result is None else {**found, "result": self.result}
+
+    def update(self, **changes: Any) -> None:
+        for name, value in changes.items():
+            setattr(self, name, value)
+        changed, self.changed = self.changed, asyncio.Event()
+        changed.set()
+
+
+class Jobs:
+    def __init__(self) -> None:
+        self.jobs: OrderedDict[str, Job] = OrderedDict()
+        self.runner: asyncio.Task[None] | None = None
+        self.worker: Worker | None = None
+        self.closing = False
+
+    def add(self, kind: str, given: dict[str, Any], finish: Callable[[Any], dict[str, Any]]) -> Job:
+        waiting = sum(each.state not in ENDED for each in self.jobs.values())
+        if waiting >= limits.JOBS or self.closing:
+            raise Refused(429, f"{waiting} jobs wait or run, the most; cancel one or wait.")
+        job = Job(kind, given, finish)
+        self.jobs[job.id] = job
+        for old in [each for each in self.jobs.values() if each.state in ENDED]:
+            if len(self.jobs) > limits.KEPT_JOBS:
+                del self.jobs[old.id]
+        if self.runner is None or self.runner.done():
+            self.runner = asyncio.create_task(self._run())
+        return job
+
+    def get(self, name: str) -> Job:
+        if name not in self.jobs:
+            raise Refused(404, "There is no such job.")
+        return self.jobs[name]
+
+    def cancel(self, name: str) -> Job:
+        """One that has ended stays as it is."""
+        job = self.get(name)
+        if job.state == "running" and self.worker is not None:
+            self.worker.kill()
+        if job.state not in ENDED:
+            job.update(state="cancelled", message="cancelled")
+        return job
+
+    async def follow(self, job: Job) -> AsyncIterator[bytes]:
+        """Its state at each change, the last one too."""
+        while True:
+            changed = job.changed
+            yield event("job", job.json())
+            if job.state in ENDED or self.closing:
+                return
+            while not changed.is_set():
+                try:
+                    await asyncio.wait_for(changed.wait(), ALIVE)
+                except TimeoutError:
+                    yield KEEP_ALIVE
+
+    async def _run(self) -> None:
+        while job := next((j for j in self.jobs.values() if j.state == "waiting"), None):
+            job.update(state="running", message="starts")
+            try:
+                await self._work(job)
+            except Refused as refused:
+                if job.state != "cancelled":
+                    job.update(state="failed", message=refused.sentence)
+            finally:
+                if self.worker is not None:
+                    self.worker.kill()
+                    await self.worker.process.wait()
+                    self.worker = None
+
+    async def _work(self, job: Job) -> None:
+        self.worker = await Worker.start()
+        if job.state == "cancelled":
+            return
+        async for message, _ in self.worker.frames(job.kind, job.given, b"", seconds=None):
+            if job.state == "cancelled":
+                return
+            if "done" in message:
+                result = job.finish(message["done"])
+                job.update(state="done", message="", done=max(job.done, job.of), result=result)
+            else:
+                job.update(**message["data"])
+
+    def leave(self) -> None:
+        """Who follows is let go."""
+        self.closing = True
+        for job in self.jobs.values():
+            job.update()
+
+    async def close(self) -> None:
+        self.leave()
+        for name in list(self.jobs):
+            self.cancel(name)
+        if self.runner is not None:
+            await self.runner

@@ -1,0 +1,124 @@
+"""The folders that the studio may read: runs below one folder, and models given at start.
+
+A name that comes with a request is never trusted: it leads to a run only if each step of it is a
+plain folder below, and a link is no plain folder.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from attnlab.runs.reading import CONFIG, DEPTH
+from attnlab.studio.schema import Refused
+
+HERE = "."  # the run folder that --runs itself is
+FILES = (CONFIG, "model.safetensors", "tokenizer.json", "known.json", "checkpoints")
+
+
+@dataclass(frozen=True)
+class Places:
+    runs: Path
+    models: dict[str, Path] = field(default_factory=dict)
+    """Folders by id."""
+
+    @staticmethod
+    def of(runs: Path, models: Sequence[Path] = ()) -> Places:
+        """Resolved once, at start; models of one name are numbered."""
+        found: dict[str, Path] = {}
+        for folder in models:
+            if not (folder / CONFIG).is_file():
+                raise ValueError(f"{folder}: no model here; give a folder with a {CONFIG}")
+            folder = folder.resolve()
+            name, number = folder.name, 2
+            while name in found:
+                name, number = f"{folder.name}-{number}", number + 1
+            found[name] = folder
+        return Places(runs.resolve(), found)
+
+    def run(self, run: str) -> Path:
+        """The folder of a run id."""
+        folder = self.runs
+        parts = [] if run == HERE else run.split("/")
+        unfit = "\0" in run or len(parts) > DEPTH or any(not p or p.startswith(".") for p in parts)
+        if not unfit:
+            for part in parts:
+                folder = folder / part
+                if not _plain_folder(folder):
+                    unfit = True
+                    break
+        if unfit or not _regular(folder / CONFIG):
+            raise Refused(404, f"There is no run {shown(run)}.")
+        return folder
+
+    def run_to_open(self, run: str) -> Path:
+        """The same, once no file that a model is read from lies elsewhere."""
+        folder = self.run(run)
+        for name in FILES:
+            path = folder / name
+            if path.is_symlink() and not path.resolve().is_relative_to(self.runs):
+                raise Refused(409, f"{shown(run)}: its {name} is a link that leads elsewhere.")
+        return folder
+
+    def model(self, model: str) -> Path:
+        if model not in self.models:
+            known = ", ".join(self.models) or "none; give --model FOLDER at start"
+            raise Refused(404, f"There is no model {shown(model)} (there are: {known}).")
+        return self.models[model]
+
+
+def name_of(folder: Path, root: Path) -> str:
+    """The id of a run folder."""
+    return folder.relative_to(root).as_posix()
+
+
+def shown(name: str) -> str:
+    """A name of any kind in a sentence."""
+    text = "".join(c if c.isprintable() else "?" for c in name[:81])
+    return f"{text[:80]}…" if len(text) > 80 else text or "without a name"
+
+
+def open_plain(path: Path) -> IO[bytes]:
+    """Only a file, not a link, pipe or device."""
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise OSError(f"{path.name}: is not a file")
+        return os.fdopen(handle, "rb")
+    except BaseException:
+        os.close(handle)
+        raise
+
+
+def read_json(path: Path, most: int) -> Any:
+    """The JSON of a plain file; a ValueError of a few words where it is none."""
+    try:
+        with open_plain(path) as file:
+            content = file.read(most + 1)
+    except OSError:
+        raise ValueError("cannot be read") from None
+    if len(content) > most:
+        raise ValueError("is too large")
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError):
+        raise ValueError("is not JSON") from None
+
+
+def _plain_folder(path: Path) -> bool:
+    try:
+        return stat.S_ISDIR(path.lstat().st_mode)
+    except (OSError, ValueError):  # a name that is too long, or not one at all
+        return False
+
+
+def _regular(path: Path) -> bool:
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except (OSError, ValueError):
+        return False

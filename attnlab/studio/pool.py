@@ -1,0 +1,220 @@
+"""The workers: as many as are needed and no more than a few; a slow request holds up one of them.
+
+A worker that dies is one answer "the model broke"; the next request starts another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from collections import OrderedDict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import attnlab
+from attnlab.studio import limits
+from attnlab.studio.frames import Frame, packed, receive_frame
+from attnlab.studio.schema import Refused
+
+LEAVING = 30.0  # seconds that a worker has to stop when nobody waits any more
+
+
+class Worker:
+    """One process."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self.process = process
+        self.models: OrderedDict[str, None] = OrderedDict()
+        """What it was asked for last: it keeps these."""
+
+    @staticmethod
+    async def start() -> Worker:
+        package = str(Path(attnlab.__file__).parent.parent)
+        paths = os.pathsep.join(filter(None, (package, os.environ.get("PYTHONPATH", ""))))
+        threads = str(max(1, (os.cpu_count() or 1) // 2))
+        known = {"OMP_NUM_THREADS": threads, "HF_HUB_OFFLINE": "1", **os.environ}
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-P",  # what lies in the folder that one stands in is not imported
+            "-m",
+            "attnlab.studio.worker",
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            start_new_session=True,
+            env={**known, "PYTHONPATH": paths},
+        )
+        return Worker(process)
+
+    @property
+    def alive(self) -> bool:
+        return self.process.returncode is None
+
+    async def send(self, message: dict[str, Any], content: bytes = b"") -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(packed(message, content))
+        await self.process.stdin.drain()
+
+    async def receive(self) -> Frame:
+        assert self.process.stdout is not None
+        return await receive_frame(self.process.stdout)
+
+    def kill(self) -> None:
+        """With the processes that it began: it leads a group of its own."""
+        if self.alive:
+            with suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+
+    async def frames(
+        self,
+        name: str,
+        given: dict[str, Any],
+        content: bytes,
+        seconds: float | None = limits.WORK_SECONDS,
+    ) -> AsyncIterator[Frame]:
+        """All that comes, the end last. What is refused or breaks is a Refused."""
+        try:
+            await self.send({"call": name, "with": given}, content)
+            end = None if seconds is None else time.monotonic() + seconds
+            while True:
+                left = None if end is None else max(0.0, end - time.monotonic())
+                message, attached = await asyncio.wait_for(self.receive(), left)
+                if "wrong" in message:
+                    raise Refused(message["status"], message["wrong"])
+                if "broken" in message:
+                    raise Refused(500, f"The model broke: {message['broken']}")
+                yield message, attached
+                if "done" in message:
+                    return
+        except TimeoutError:
+            self.kill()
+            sentence = f"This took more than {seconds:g} seconds; ask for less."
+            raise Refused(422, sentence) from None
+        except (asyncio.IncompleteReadError, ConnectionError):
+            self.kill()
+            code = await self.process.wait()
+            how = f"signal {-code}" if code < 0 else f"code {code}"
+            raise Refused(
+                500,
+                f"The model broke: its process ended with {how}; there may be too little memory.",
+            ) from None
+
+
+class Pool:
+    def __init__(self) -> None:
+        self.workers: list[Worker] = []
+        self.idle: list[Worker] = []
+        self.waiting = 0
+        self.changed = asyncio.Condition()
+        self.leaving: set[asyncio.Task[None]] = set()
+        self.closed = False
+
+    async def ask(
+        self, name: str, given: dict[str, Any], content: bytes = b"", *, key: str = ""
+    ) -> tuple[Any, bytes]:
+        """The end alone."""
+        async with self.call(name, given, content, key=key) as frames:
+            async for message, attached in frames:
+                if "done" in message:
+                    return message["done"], attached
+        raise AssertionError("a call without an end")
+
+    @asynccontextmanager
+    async def call(
+        self, name: str, given: dict[str, Any], content: bytes = b"", *, key: str = ""
+    ) -> AsyncIterator[AsyncIterator[Frame]]:
+        """All frames of a call, as they come. `key`: a worker that has this model is preferred.
+
+        Whoever leaves early cancels it; the worker is free again once it has stopped.
+        """
+        worker = await self._take(key)
+        ended = False
+
+        async def frames() -> AsyncIterator[Frame]:
+            nonlocal ended
+            try:
+                async for frame in worker.frames(name, given, content):
+                    ended = "done" in frame[0]
+                    yield frame
+            except Refused:
+                ended = True
+                raise
+
+        try:
+            yield frames()
+        finally:
+            if ended or not worker.alive:
+                await self._give(worker)
+            else:
+                task = asyncio.create_task(self._stop(worker))
+                self.leaving.add(task)
+                task.add_done_callback(self.leaving.discard)
+
+    async def _take(self, key: str) -> Worker:
+        if self.waiting >= limits.WAITING:
+            raise Refused(429, f"{self.waiting} requests wait for a model; try again.")
+        self.waiting += 1
+        try:
+            async with self.changed:
+                await self.changed.wait_for(self._free)
+                if self.closed:
+                    raise Refused(409, "The studio is closing.")
+                worker = self._best(key)
+                if worker is None:
+                    worker = await Worker.start()
+                    self.workers.append(worker)
+        finally:
+            self.waiting -= 1
+        worker.models[key] = None
+        worker.models.move_to_end(key)
+        while len(worker.models) > limits.MODELS:
+            worker.models.popitem(last=False)
+        return worker
+
+    def _free(self) -> bool:
+        return self.closed or bool(self.idle) or len(self.workers) < limits.WORKERS
+
+    def _best(self, key: str) -> Worker | None:
+        """An idle worker: one that has the model, else a new one, else the one with the least."""
+        for worker in self.idle:
+            if key in worker.models:
+                self.idle.remove(worker)
+                return worker
+        if len(self.workers) < limits.WORKERS and all(each.models for each in self.idle):
+            return None
+        worker = min(self.idle, key=lambda each: len(each.models))
+        self.idle.remove(worker)
+        return worker
+
+    async def _give(self, worker: Worker) -> None:
+        async with self.changed:
+            if worker.alive and not self.closed:
+                self.idle.append(worker)
+            else:
+                worker.kill()
+                if worker in self.workers:
+                    self.workers.remove(worker)
+            self.changed.notify()
+
+    async def _stop(self, worker: Worker) -> None:
+        """What it still says is for nobody."""
+        try:
+            async with asyncio.timeout(LEAVING):
+                await worker.send({"cancel": True})
+                while not {"done", "wrong", "broken"} & (await worker.receive())[0].keys():
+                    pass
+        except (TimeoutError, asyncio.IncompleteReadError, ConnectionError):
+            worker.kill()
+        await self._give(worker)
+
+    async def close(self) -> None:
+        self.closed = True
+        for worker in self.workers:
+            worker.kill()
+        await asyncio.gather(*(each.process.wait() for each in self.workers))
+        async with self.changed:
+            self.changed.notify_all()

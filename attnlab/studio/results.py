@@ -1,0 +1,129 @@
+"""Files of results below the runs folder and in the studio's own: ledgers of claims, benches.
+
+A file is told by its first bytes and then read with nothing in it trusted. A request can only name
+a file that was found, so no name leads elsewhere.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from attnlab.bench.reading import report_of
+from attnlab.studio import limits
+from attnlab.studio.places import open_plain, read_json
+from attnlab.studio.runs import strict
+
+BENCH, CLAIMS = "attnlab-bench", "attnlab-claims"
+OWN = "studio:"  # before the name of a file that the studio wrote
+HEAD = 256  # bytes within which a file says what it is
+DEPTH = 2
+FOLDERS = 2000  # that are searched
+
+
+@dataclass(frozen=True)
+class Found:
+    name: str
+    path: Path
+    time: float
+    kind: str
+    content: dict[str, Any]
+
+
+def own_folder() -> Path:
+    """Where the studio keeps what it measured."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "attnlab" / "studio"
+
+
+class Results:
+    def __init__(self, runs: Path, own: Path) -> None:
+        self.runs, self.own = runs, own
+        self.lock = threading.Lock()
+        self.kept: dict[Path, tuple[Any, Found | None]] = {}
+
+    def of(self, kind: str) -> list[Found]:
+        """The newest first."""
+        with self.lock:
+            seen: dict[Path, tuple[Any, Found | None]] = {}
+            for name, path in self._files():
+                stamp = _stamp(path)
+                old = self.kept.get(path)
+                same = old is not None and old[0] == stamp
+                seen[path] = old if old and same else (stamp, _read(name, path))
+            self.kept = seen
+        found = [each for _, each in seen.values() if each is not None and each.kind == kind]
+        return sorted(found, key=lambda each: -each.time)[: limits.REPORTS]
+
+    def _files(self) -> Iterator[tuple[str, Path]]:
+        for root, before in ((self.runs, ""), (self.own, OWN)):
+            for path in _json_files(root):
+                yield before + path.relative_to(root).as_posix(), path
+
+
+def _json_files(root: Path) -> Iterator[Path]:
+    """No links, nothing hidden, not too deep."""
+    folders, count = [(root, 0)], 0
+    while folders and count < FOLDERS:
+        folder, depth = folders.pop(0)
+        count += 1
+        try:
+            with os.scandir(folder) as entries:
+                found = sorted(entries, key=lambda each: each.name)
+        except OSError:
+            continue
+        for each in found:
+            if each.name.startswith("."):
+                continue
+            if each.is_dir(follow_symlinks=False):
+                if depth < DEPTH and each.name != "checkpoints":
+                    folders.append((Path(each.path), depth + 1))
+            elif each.name.endswith(".json") and each.is_file(follow_symlinks=False):
+                yield Path(each.path)
+
+
+def _stamp(path: Path) -> Any:
+    try:
+        about = path.lstat()
+    except OSError:
+        return None
+    return about.st_ino, about.st_size, about.st_mtime_ns
+
+
+def _read(name: str, path: Path) -> Found | None:
+    """None: nothing of ours, or broken."""
+    try:
+        with open_plain(path) as file:
+            head = file.read(HEAD)
+        kind = next((each for each in CHECKS if f'"{each}"'.encode() in head), None)
+        if kind is None:
+            return None
+        content = strict(read_json(path, limits.REPORT_BYTES), depth=32)
+        return Found(name, path, path.lstat().st_mtime, kind, CHECKS[kind](content))
+    except (OSError, ValueError):
+        return None
+
+
+def bench(content: Any) -> dict[str, Any]:
+    """Without the single measurements, as the page has it."""
+    report_of(content)  # says what is wrong
+    sections = [
+        {key: value for key, value in each.items() if key != "measurements"}
+        for each in content["sections"]
+    ]
+    return {**content, "sections": sections}
+
+
+def claims(content: Any) -> dict[str, Any]:
+    rows = content.get("claims") if isinstance(content, dict) else None
+    fits = isinstance(rows, list) and content.get("format") == CLAIMS and content["version"] == 1
+    if not fits or not all(isinstance(r, dict) and isinstance(r.get("id"), str) for r in rows):
+        raise ValueError("no ledger")
+    return {**content}
+
+
+CHECKS: dict[str, Callable[[Any], dict[str, Any]]] = {BENCH: bench, CLAIMS: claims}

@@ -1,0 +1,297 @@
+"""What the studio tells of runs: the list, one of them, and how their settings differ."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from attnlab.runs.reading import (
+    CHECKPOINTS,
+    CONFIG,
+    METRICS,
+    WEIGHTS,
+    find_runs,
+    headline_of,
+    integer,
+    mapping,
+    mechanism_of,
+    modified,
+    one_text,
+    parse,
+    read_config,
+)
+from attnlab.studio.places import Places, name_of, open_plain, read_json, shown
+from attnlab.studio.schema import Refused
+from attnlab.studio.tail import cleaned, plain
+
+TOKENS, KNOWN, AUDIT, LOCK = "tokenizer.json", "known.json", "audit.json", ".lock"
+END_BYTES = 2**18  # of metrics that the list looks at: the last row, and the last validation
+SETTINGS, FILES, EXAMPLES = 500, 200, 8
+Entry = dict[str, Any]
+
+
+@dataclass
+class _Kept:
+    seen: tuple[Any, ...]
+    entry: Entry
+
+
+class RunList:
+    """The runs of a folder; what has not changed is not read again."""
+
+    def __init__(self, places: Places) -> None:
+        self.places = places
+        self.lock = threading.Lock()
+        self.kept: dict[str, _Kept] = {}
+
+    def entries(self) -> list[Entry]:
+        """By name."""
+        with self.lock:
+            folders = {name_of(f, self.places.runs): f for f in find_runs(self.places.runs)}
+            kept = {}
+            for name, folder in folders.items():
+                seen, old = _seen(folder), self.kept.get(name)
+                same = old is not None and old.seen == seen
+                kept[name] = old if old and same else _Kept(seen, entry_of(name, folder))
+            self.kept = kept
+            return [each.entry for each in kept.values()]
+
+
+def _seen(folder: Path) -> tuple[Any, ...]:
+    """Changes when anything that the list tells of does."""
+    found: list[Any] = [is_locked(folder)]
+    for name in (CONFIG, METRICS, WEIGHTS, TOKENS, KNOWN, CHECKPOINTS):
+        try:
+            about = (folder / name).lstat()
+            found.append((about.st_ino, about.st_size, about.st_mtime_ns))
+        except OSError:
+            found.append(None)
+    return tuple(found)
+
+
+def is_locked(folder: Path) -> bool:
+    """Whether a process trains there: `Run.locked` holds the lock as long as it lives."""
+    try:
+        with open_plain(folder / LOCK) as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def entry_of(name: str, folder: Path) -> Entry:
+    times = [modified(folder / each) for each in (CONFIG, METRICS, WEIGHTS, TOKENS)]
+    known = [time for time in times if time is not None]
+    base: Entry = {
+        "id": name,
+        "name": folder.name,
+        "created": min(known, default=None),
+        "updated": max(known, default=None),
+    }
+    try:
+        config = _config(folder)
+    except ValueError as error:
+        empty = dict.fromkeys(("task", "steps", "parameters", "attention"))
+        about = {"state": "broken", "problem": str(error), "step": 0, "last": {}, "can": []}
+        return {**base, **empty, **about}
+    last = last_row(folder / METRICS)
+    headline, better = headline_of(config)
+    return {
+        **base,
+        "task": one_text(mapping(config["task"]).get("name")) or None,
+        "state": state_of(folder),
+        "step": integer(last.get("step")) or 0,
+        "steps": integer(mapping(config["training"]).get("steps")),
+        "minutes": plain(mapping(config["training"]).get("minutes")),
+        "parameters": integer(config.get("parameters")),
+        "attention": mechanism_of(config["model"]),
+        "headline": headline,
+        "better": better,
+        "last": numbers_of(last),
+        "can": abilities(folder, config),
+    }
+
+
+def _config(folder: Path) -> dict[str, Any]:
+    if (folder / CONFIG).is_symlink():
+        raise ValueError("config.json is a link")
+    return read_config(folder)
+
+
+def state_of(folder: Path) -> str:
+    if is_locked(folder):
+        return "training"
+    return "finished" if (folder / WEIGHTS).exists() else "stopped"
+
+
+def last_row(path: Path) -> dict[str, Any]:
+    """The last row that is whole, with the last validation near the end."""
+    try:
+        with open_plain(path) as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - END_BYTES))
+            lines = file.read(END_BYTES).split(b"\n")[:-1]
+    except OSError:
+        return {}
+    found: dict[str, Any] = {}
+    for line in reversed(lines):
+        if found and b'"validation"' not in line:
+            continue
+        row = cleaned(parse(line) or {})
+        if not found:
+            found = row
+        if isinstance(row.get("validation"), dict):
+            return {**found, "validation": row["validation"]}
+    return found
+
+
+def numbers_of(row: dict[str, Any]) -> dict[str, Any]:
+    """Each metric by name; those of a validation by "validation NAME"."""
+    inner = row.get("validation")
+    flat = {key: value for key, value in row.items() if key not in ("step", "validation")}
+    if isinstance(inner, dict):
+        flat |= {f"validation {key}": value for key, value in inner.items()}
+    return {k: v for k, v in flat.items() if isinstance(v, int | float) or v in ("nan", "inf")}
+
+
+def abilities(folder: Path, config: dict[str, Any]) -> list[str]:
+    """What can be done with the run's model, as far as its settings tell."""
+    task, model = mapping(config["task"]), mapping(config["model"])
+    if not (folder / WEIGHTS).exists() and not any(checkpoint_folders(folder)):
+        return []
+    kind, name = model.get("model"), task.get("name")
+    reads = (folder / TOKENS).exists()
+    found = []
+    if name == "knowledge" and kind == "decoder" and (folder / KNOWN).exists():
+        found.append("ask")
+    if name == "summary" and kind == "seq2seq" and reads:
+        found.append("write")
+    if name == "vision":
+        found.append("see")
+    if kind in ("decoder", "encoder", "seq2seq") and reads:
+        found.append("look")
+    if kind == "decoder" and name == "language" and reads:
+        found.append("generate")
+    return found
+
+
+def checkpoint_folders(folder: Path) -> Iterator[Path]:
+    try:
+        yield from sorted(
+            path
+            for path in (folder / CHECKPOINTS).iterdir()
+            if path.name.startswith("step-") and path.is_dir() and not path.is_symlink()
+        )
+    except OSError:
+        return
+
+
+def one(places: Places, run: str, entry: Entry) -> dict[str, Any]:
+    """All that is known of a run but its metrics."""
+    folder = places.run(run)
+    try:
+        config = _config(folder)
+    except ValueError:
+        config = {}
+    found = {
+        **entry,
+        "config": strict(config),
+        "settings": flattened(config),
+        "files": list(files_of(folder)),
+        "checkpoints": [checkpoint(path) for path in checkpoint_folders(folder)],
+        "audited": (folder / AUDIT).is_file(),
+    }
+    examples = examples_of(folder) if "ask" in entry["can"] else []
+    return {**found, "examples": examples} if examples else found
+
+
+def strict(value: Any, depth: int = 8) -> Any:
+    """JSON that every reader accepts, and not too deep."""
+    if isinstance(value, dict):
+        return {str(k): strict(v, depth - 1) for k, v in value.items()} if depth else None
+    if isinstance(value, list):
+        return [strict(each, depth - 1) for each in value] if depth else None
+    return value if isinstance(value, str) else plain(value)
+
+
+def flattened(config: dict[str, Any]) -> dict[str, Any]:
+    """{"training.rate": 0.003}: every setting by its path; a list is one setting."""
+    found: dict[str, Any] = {}
+
+    def walk(value: dict[str, Any], path: str, depth: int) -> None:
+        for name, inner in value.items():
+            if isinstance(inner, dict) and inner and depth:
+                walk(inner, f"{path}{name}.", depth - 1)
+            elif len(found) < SETTINGS:
+                found[f"{path}{name}"] = strict(inner)
+
+    walk(config, "", 4)
+    return found
+
+
+def files_of(folder: Path) -> Iterator[dict[str, Any]]:
+    """Those in the folder itself, links and what is hidden left out."""
+    try:
+        with os.scandir(folder) as entries:
+            names = sorted(each.name for each in entries if each.is_file(follow_symlinks=False))
+    except OSError:
+        return
+    for name in [each for each in names if not each.startswith(".")][:FILES]:
+        try:
+            about = (folder / name).lstat()
+        except OSError:
+            continue
+        yield {"name": name, "bytes": about.st_size, "time": about.st_mtime}
+
+
+def checkpoint(path: Path) -> dict[str, Any]:
+    number = path.name.removeprefix("step-")
+    sizes = [each["bytes"] for each in files_of(path)]
+    step = int(number) if number.isascii() and number.isdecimal() and len(number) < 16 else None
+    return {"name": path.name, "step": step, "bytes": sum(sizes), "time": modified(path)}
+
+
+def examples_of(folder: Path) -> list[str]:
+    """Questions that one can try: its wordings with names that it learned about."""
+    try:
+        known = mapping(read_json(folder / KNOWN, 2**26))
+    except ValueError:
+        return []
+    names, wordings = known.get("names"), known.get("wordings")
+    if not (isinstance(names, list) and isinstance(wordings, list) and names and wordings):
+        return []
+    every = max(1, len(names) // EXAMPLES)
+    found = []
+    for number, name in enumerate(names[::every][:EXAMPLES]):
+        wording = wordings[number % len(wordings)]
+        if isinstance(name, str) and isinstance(wording, list) and len(wording) == 2:
+            found.append(f"{wording[0]}{name}{wording[1]}"[:500])
+    return found
+
+
+def diff(places: Places, runs: Sequence[str]) -> dict[str, Any]:
+    """Settings in which runs differ; what is not there is null."""
+    settings = []
+    for run in runs:
+        try:
+            settings.append(flattened(_config(places.run(run))))
+        except ValueError as error:
+            raise Refused(409, f"{shown(run)}: its settings cannot be read ({error}).") from None
+    names = list(dict.fromkeys(name for each in settings for name in each))
+    rows, same = [], 0
+    for name in names:
+        values = [each.get(name) for each in settings]
+        texts = {json.dumps(value, sort_keys=True) for value in values}
+        if len(texts) == 1:
+            same += 1
+        else:
+            rows.append({"setting": name, "values": values})
+    return {"rows": rows[:SETTINGS], "same": same}

@@ -1,0 +1,75 @@
+"""Server-sent events: the text, and an answer that ends when its reader goes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from typing import Any
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from attnlab.studio import limits
+from attnlab.studio.schema import Refused
+
+KEEP_ALIVE = b": still here\n\n"
+EVENTS = "text/event-stream"
+
+
+def event(name: str, data: Any, identity: str | None = None) -> bytes:
+    """JSON in ASCII holds no line end, so no text of a user can end an event."""
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
+    first = "" if identity is None else f"id: {identity}\n"
+    return f"{first}event: {name}\ndata: {text}\n\n".encode("ascii")
+
+
+class Streams:
+    """How many are open."""
+
+    def __init__(self) -> None:
+        self.open = 0
+
+    def answer(self, source: AsyncIterator[bytes]) -> EventStream:
+        if self.open >= limits.STREAMS:
+            raise Refused(429, f"{self.open} readers are connected, the most; close some pages.")
+        return EventStream(self, source)
+
+
+class EventStream(Response):
+    media_type = EVENTS
+
+    def __init__(self, streams: Streams, source: AsyncIterator[bytes]) -> None:
+        super().__init__(headers={"x-accel-buffering": "no"})
+        del self.headers["content-length"]
+        self.streams, self.source = streams, source
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        del scope
+        self.streams.open += 1
+        sending = asyncio.create_task(self._send(send))
+        leaving = asyncio.create_task(_gone(receive))
+        try:
+            await asyncio.wait((sending, leaving), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self.streams.open -= 1
+            leaving.cancel()
+            if not sending.done():
+                sending.cancel()
+            await asyncio.wait((sending, leaving))
+        if not sending.cancelled():
+            sending.result()
+
+    async def _send(self, send: Send) -> None:
+        start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
+        await send(start)
+        async with aclosing(self.source) as source:  # type: ignore[type-var]
+            async for chunk in source:
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,89 @@
+"""In a worker: what a model attends to, and what it sees in an image."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from attnlab.looking.api import Looked, open_subject
+from attnlab.looking.api import look as looking
+from attnlab.looking.file import parts_of
+from attnlab.looking.own_subjects import open_own
+from attnlab.looking.subjects import Subject
+from attnlab.models import Model, ViT
+from attnlab.studio import limits
+from attnlab.studio.models import MODELS
+from attnlab.studio.worker import Teller
+from attnlab.tasks.vision.classify import classify_with
+from attnlab.tasks.vision.recipe import load_vision
+
+MOST = limits.CAPTURE_BYTES // 4
+
+
+def look(given: dict[str, Any], content: bytes, tell: Teller) -> tuple[Any, bytes]:
+    del content, tell
+    compare = given["compare"]
+    found = looking(
+        subject_of(given["folder"]),
+        given["text"],
+        pair=given["second"],
+        generate=given["generate"],
+        compare=None if compare is None else subject_of(compare),
+        untrained=given["untrained"],
+        neurons=given["neurons"],
+        max_tokens=limits.LOOK_TOKENS,
+        memory=limits.LOOK_GIBIBYTES,
+    )
+    return {"title": found.capture.title}, packed(found)
+
+
+def subject_of(folder: str) -> Subject:
+    return MODELS.get("look", folder, open_subject)
+
+
+def packed(found: Looked) -> bytes:
+    """A capture file."""
+    content = b"".join(parts_of(*found.packed))
+    if len(content) > MOST:
+        raise ValueError(
+            f"the capture has {len(content) // 2**20} MB; {MOST // 2**20} are the most: give a "
+            "shorter text, or leave out neurons"
+        )
+    return content
+
+
+@dataclass(frozen=True)
+class Seer:
+    model: Model
+    config: dict[str, Any]
+    subject: Subject | None
+    """None: there is no attention to look at."""
+
+    @staticmethod
+    def open(folder: Path) -> Seer:
+        model, config = load_vision(folder)
+        return Seer(model, config, open_own(folder) if isinstance(model, ViT) else None)
+
+
+def see(given: dict[str, Any], content: bytes, tell: Teller) -> tuple[Any, bytes]:
+    """The image's bytes come behind the call."""
+    del tell
+    seer = MODELS.get("see", given["folder"], Seer.open)
+    with TemporaryDirectory(prefix="attnlab-studio-") as folder:
+        path = Path(folder) / "image"
+        path.write_bytes(content)
+        try:
+            said = classify_with(seer.model, seer.config, [path])[0]
+            looked = None
+            if seer.subject is not None:
+                title = f"{seer.subject.label}: {said.chances[0][0]}"
+                looked = looking(
+                    seer.subject, image=path, memory=limits.LOOK_GIBIBYTES, title=title
+                )
+        except ValueError as error:
+            raise ValueError(str(error).replace(str(path), "the image")) from None
+    probabilities = [{"label": label, "probability": p} for label, p in said.chances]
+    told = {"label": said.chances[0][0], "probabilities": probabilities}
+    return told, b"" if looked is None else packed(looked)

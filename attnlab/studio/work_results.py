@@ -1,0 +1,110 @@
+"""In a worker: claims and benches, which take minutes, and what the pages need of their code."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+from attnlab.bench.progress import Progress
+from attnlab.bench.results import report_json
+from attnlab.bench.running import bench as measure
+from attnlab.claims.base import CLAIMS, TOPICS
+from attnlab.claims.ledger import FORMAT, ledger
+from attnlab.claims.page import playground_page
+from attnlab.claims.registry import chosen
+from attnlab.claims.running import Result, run
+from attnlab.files import write_json
+from attnlab.studio.worker import Teller
+
+LEDGER = "claims-{size}.json"
+
+
+def registry(given: dict[str, Any], content: bytes, tell: Teller) -> tuple[Any, bytes]:
+    """Every claim, without a result."""
+    del given, content, tell
+    rows = [
+        {
+            "id": each.name,
+            "topic": each.topic,
+            "source": each.source,
+            "statement": each.statement,
+            "quoted": each.quoted,
+            "why": each.why,
+            "reference": each.reference,
+            "measured": each.judge.name,
+            "threshold": each.judge.threshold,
+            "control": {"what": each.control},
+            "alone": each.alone,
+        }
+        for each in CLAIMS.values()
+    ]
+    return {"registry": rows, "topics": TOPICS}, b""
+
+
+def playground(given: dict[str, Any], content: bytes, tell: Teller) -> tuple[Any, bytes]:
+    del given, content, tell
+    return {}, playground_page().encode("utf-8")
+
+
+def claims(given: dict[str, Any], content: bytes, tell: Teller) -> tuple[Any, bytes]:
+    """Run some; what was run before at this size stands beside them in the file."""
+    del content
+    wanted = chosen(given["ids"])
+    found: list[Result] = []
+    under_way: dict[str, None] = {}
+
+    def progress() -> None:
+        done = {"done": len(found), "of": len(wanted), "message": ", ".join(under_way)}
+        tell("progress", done)
+
+    def begun(name: str) -> None:
+        under_way[name] = None
+        progress()
+
+    progress()
+    for result in run(wanted, size=given["size"], begun=begun):
+        found.append(result)
+        under_way.pop(result.name, None)
+        progress()
+    path = Path(given["cache"]) / LEDGER.format(size=given["size"])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_json(path, joined(given["known"], ledger(found, seed=0, size=given["size"])))
+    return {}, b""
+
+
+def joined(old: Any, new: dict[str, Any]) -> dict[str, Any]:
+    """The rows of a ledger before, replaced by those of a new one; in the registry's order."""
+    rows = {each["id"]: each for each in new["claims"]}
+    alike = isinstance(old, dict) and old.get("format") == FORMAT
+    alike = alike and all(old.get(name) == new[name] for name in ("version", "seed", "size"))
+    for each in old["claims"] if alike else ():
+        rows.setdefault(each["id"], each)
+    return {**new, "claims": [rows[name] for name in CLAIMS if name in rows]}
+
+
+class Told(Progress):
+    """A bench's progress, sent to the server."""
+
+    def __init__(self, tell: Teller) -> None:
+        self.tell, self.what, self.done, self.of = tell, "", 0, 0
+
+    def begin(self, what: str, steps: int) -> None:
+        self.what, self.done, self.of = what, 0, steps
+        self.step(by=0)
+
+    def step(self, what: str = "", by: int = 1) -> None:
+        self.done += by
+        message = f"{self.what}: {what}" if what else self.what
+        self.tell("progress", {"done": self.done, "of": self.of, "message": message})
+
+
+def bench(given: dict[str, Any], content: bytes, tell: Teller) -> tuple[Any, bytes]:
+    """One part, measured now, in a file of its own."""
+    del content
+    report = measure([given["part"]], quick=given["quick"], progress=Told(tell))
+    folder = Path(given["cache"])
+    folder.mkdir(parents=True, exist_ok=True)
+    name = f"bench-{given['part']}-{time.strftime('%Y%m%d-%H%M%S')}.json"
+    write_json(folder / name, report_json(report))
+    return {"name": name}, b""
