@@ -7,7 +7,7 @@ import { theme, type Mode } from '../theme';
 import { useMode, type Chosen } from '../ui/mode';
 import { parts } from './prose';
 
-const NAMES = ['page', 'card', 'ink', 'dim', 'rule', 'accent', 'warn', 'good'];
+const NAMES = ['page', 'card', 'ink', 'dim', 'rule', 'accent', 'warn', 'good', 'found'];
 export const COLOURS = 8; // --c0 to --c7, those of heads
 const EDGE = { light: '#8a8d92', dark: '#74787f' };
 

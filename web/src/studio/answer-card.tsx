@@ -87,7 +87,7 @@ export function AnswerCard({ asked, open, toggle, router }: Props) {
 
 function marksOf({ known, guess }: Thresholds): [number, string][] {
   const marks: [number, string][] = [];
-  if (guess !== null) marks.push([guess, `guess below ${guess.toFixed(2)}`]);
+  if (guess) marks.push([guess, `guess below ${guess.toFixed(2)}`]);
   if (known !== null) marks.push([known, `known from ${known.toFixed(2)}`]);
   return marks;
 }
@@ -96,7 +96,7 @@ function Attention({ asked, router }: { asked: Asked; router: Router }) {
   const [capture, setCapture] = useState('');
   const work = useWork();
   useEffect(() => {
-    router.set({}, ''); // what was chosen in another viewer does not count here
+    router.set({}, 'view=generation'); // not what was chosen in another viewer
     work.run(async (signal) => {
       const json = { subject: asked.run, text: asked.answer.question, generate: WRITTEN };
       const raw = await ask('/api/look', { json, signal });

@@ -48,7 +48,7 @@ export function Audit({ run }: { run: string }) {
         </>
       )}
       {found && 'page' in found && <Results page={found.page} />}
-      {found && 'page' in found && <JobBar name={name} what="Audit it again" begin={begin} />}
+      {found && 'page' in found && <JobBar name={name} what="Audit it again" begin={begin} quiet />}
     </section>
   );
 }

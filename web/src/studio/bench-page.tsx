@@ -82,7 +82,7 @@ export function BenchPage({ router }: { router: Router }) {
             ))}
           </select>
         </label>
-        <JobBar name={JOB} what="Measure quickly" begin={begin} />
+        <JobBar name={JOB} what="Measure quickly" begin={begin} quiet={files.length > 0} />
       </div>
       {file ? <OneReport key={`${file} ${again}`} {...{ file, router }} /> : <NoReport />}
     </>

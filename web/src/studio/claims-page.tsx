@@ -53,6 +53,7 @@ export function ClaimsPage({ router }: { router: Router }) {
           what={wanted.length === 1 ? 'Run this claim' : `Run these ${wanted.length} claims`}
           begin={() => begin(wanted)}
           disabled={!wanted.length}
+          quiet
         />
         <label>
           <span>Size</span>{' '}

@@ -87,6 +87,7 @@ function Waiting({ chosen }: { chosen: Run[] }) {
     if (link.state === 'begun' || link.state === 'live') return <Busy text="Reading the curves…" />;
     return <p class="dim">The curves come with the connection.</p>;
   }
+  if (chosen.every((run) => run.state === 'broken')) return null;
   return <p class="dim none">No step was taken yet, so there is nothing to draw.</p>;
 }
 
@@ -143,13 +144,13 @@ function Metric({ name, chosen, columns, axis, smoothing, version, shown, change
   const plot = useMemo((): Lines => {
     const how = { axis, smoothing, columns: COLUMNS, xLog };
     const series = having.map((i) => ({
-      name: chosen[i].name,
+      name: chosen[i].id === '.' ? chosen[i].name : chosen[i].id,
       literal: true,
       pen: i,
       ...lineOf(columns[i], name, how),
     }));
     const x = AXIS_NAMES[axis];
-    return { kind: 'lines', x, y: titleOf(name), xLog: false, yLog: false, series, marks: [], nearest: true };
+    return { kind: 'lines', x, y: name.replace('validation ', ''), xLog: false, yLog: false, series, marks: [], nearest: true };
   }, [version, ids, name, axis, smoothing, xLog]);
   const own = having.flatMap((i, at) => (shown.hidden.includes(i) ? [at] : []));
   return (

@@ -9,9 +9,10 @@ interface Props {
   what: string; // on the button
   begin: () => void;
   disabled?: boolean;
+  quiet?: boolean; // not the main thing of the page
 }
 
-export function JobBar({ name, what, begin, disabled }: Props) {
+export function JobBar({ name, what, begin, disabled, quiet }: Props) {
   const { jobs } = useClient();
   const followed = jobs.of(name);
   const busy = jobs.busy(name);
@@ -19,7 +20,7 @@ export function JobBar({ name, what, begin, disabled }: Props) {
   return (
     <div class="job">
       {!busy && (
-        <button type="button" class="main" disabled={disabled} onClick={begin}>
+        <button type="button" class={quiet ? '' : 'main'} disabled={disabled} onClick={begin}>
           {what}
         </button>
       )}

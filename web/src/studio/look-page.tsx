@@ -96,10 +96,17 @@ function Form({ choices, router }: { choices: Choice[]; router: Router }) {
           value={other}
           change={(key) => router.set({ compare: [key] })}
         />
-        <label class="field wide-field">
+        <NumberField
+          name="Tokens to write on"
+          low={0}
+          high={most}
+          value={wish.generate}
+          change={(generate) => write({ generate })}
+        />
+        <label class="field wide-field text-field">
           <span>Text</span>
           <textarea
-            rows={3}
+            rows={2}
             value={wish.text}
             spellcheck={false}
             placeholder="What the model reads"
@@ -116,19 +123,12 @@ function Form({ choices, router }: { choices: Choice[]; router: Router }) {
             Second text <span class="dim">may stay empty</span>
           </span>
           <textarea
-            rows={1}
+            rows={2}
             value={wish.second}
             spellcheck={false}
             onInput={(event) => write({ second: event.currentTarget.value })}
           />
         </label>
-        <NumberField
-          name="Tokens to write on"
-          low={0}
-          high={most}
-          value={wish.generate}
-          change={(generate) => write({ generate })}
-        />
         <div class="row">
           <button type="submit" class="main" disabled={!wish.text.trim() || work.busy || Boolean(wrong)}>
             Look

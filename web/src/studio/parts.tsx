@@ -96,7 +96,7 @@ export function RunPicker({ label, can, value, change, none }: PickerProps) {
 
 export function runTitle(run: Run): string {
   const more = [run.attention, run.state === 'training' ? 'training' : ''].filter(Boolean);
-  return plain(`${run.name}${more.length ? ` (${more.join(', ')})` : ''}`);
+  return plain(`${run.id === '.' ? run.name : run.id}${more.length ? ` (${more.join(', ')})` : ''}`);
 }
 
 // A share as a bar with its number; marks are levels on it.

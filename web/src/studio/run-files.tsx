@@ -6,6 +6,7 @@ import { ask, query, told } from './api';
 import { ago, bytes, count } from './format';
 import { Busy, Failure } from './parts';
 import { readDetail, type Detail, type Run } from './reading';
+import { RunName } from './run-list';
 
 export function FileLists({ chosen }: { chosen: Run[] }) {
   return (
@@ -42,7 +43,7 @@ function Files({ run, several }: { run: Run; several: boolean }) {
     <section aria-label={plain(run.name)}>
       {several && (
         <h3>
-          <bdi>{plain(run.name)}</bdi>
+          <RunName run={run} />
         </h3>
       )}
       <Rows

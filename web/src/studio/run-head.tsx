@@ -3,10 +3,11 @@
 import { colourOf } from '../report/lines';
 import { short } from '../report/numbers';
 import { plain } from '../report/prose';
-import { count } from './format';
+import { ago, count } from './format';
+import { Failure } from './parts';
 import { linkTo, type Page } from './routes';
 import type { Run } from './reading';
-import { Progress, StateName } from './run-list';
+import { Progress, RunName, StateName } from './run-list';
 
 const WAYS: [string, Page, string][] = [
   ['ask', 'ask', 'Ask it'],
@@ -23,16 +24,17 @@ function One({ run }: { run: Run }) {
   return (
     <div class="run-head">
       <h2>
-        <bdi>{plain(run.name)}</bdi>
+        <RunName run={run} />
       </h2>
-      {run.problem && (
-        <p class="message warn" role="alert">
-          {plain(run.problem)}
-        </p>
-      )}
+      {run.problem && <Failure text={`This folder cannot be read as a run: ${run.problem}`} />}
       <p class="dim">
         {plain(
-          [run.task, run.attention, run.parameters !== null && `${count(run.parameters)} parameters`]
+          [
+            run.task,
+            run.attention,
+            run.parameters !== null && `${count(run.parameters)} parameters`,
+            run.updated !== null && `changed ${ago(run.updated)}`,
+          ]
             .filter(Boolean)
             .join(' · '),
         )}
@@ -54,7 +56,8 @@ function wanted(page: Page, run: Run): Record<string, string[]> {
 }
 
 function Several({ chosen }: { chosen: Run[] }) {
-  const measures = [...new Set(chosen.flatMap((run) => run.last.map(([name]) => name)))].slice(0, 6);
+  const all = new Set(chosen.flatMap((run) => run.last.map(([name]) => name)));
+  const measures = [...all].filter((name) => /^(loss$|validation )/.test(name)).slice(0, 6);
   return (
     <div class="run-head">
       <h2>{chosen.length} runs</h2>
@@ -82,7 +85,7 @@ function Several({ chosen }: { chosen: Run[] }) {
               <tr key={run.id}>
                 <th scope="row">
                   <i class="swatch" style={{ background: colourOf(i) }} aria-hidden="true" />
-                  <bdi>{plain(run.name)}</bdi>
+                  <RunName run={run} />
                 </th>
                 <td>
                   <StateName run={run} />

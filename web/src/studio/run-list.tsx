@@ -100,13 +100,16 @@ function Row({ run, ids, choose, keep }: RowProps) {
         onChange={toggle}
       />
       <div>
-        <a
-          class="name"
-          href={linkTo('runs', { ...keep, run: [run.id] })}
-          aria-current={on && ids.length === 1 ? 'true' : undefined}
-        >
-          <bdi>{plain(run.name)}</bdi>
-        </a>
+        <div class="first-line">
+          <a
+            class="name"
+            href={linkTo('runs', { ...keep, run: [run.id] })}
+            aria-current={on && ids.length === 1 ? 'true' : undefined}
+          >
+            <RunName run={run} />
+          </a>
+          <span class="dim small">{ago(run.updated)}</span>
+        </div>
         <p class="dim small">{facts(run)}</p>
         <Progress run={run} />
       </div>
@@ -114,8 +117,19 @@ function Row({ run, ids, choose, keep }: RowProps) {
   );
 }
 
+// The folders that it lies in are less important than its own name.
+export function RunName({ run }: { run: Run }) {
+  const at = run.id.lastIndexOf('/') + 1;
+  return (
+    <bdi>
+      {at > 0 && <span class="folder">{plain(run.id.slice(0, at))}</span>}
+      {plain(run.name)}
+    </bdi>
+  );
+}
+
 function facts(run: Run): string {
-  if (run.state === 'broken') return plain(run.problem || 'broken');
+  if (run.state === 'broken') return plain(`cannot be read: ${run.problem || 'broken'}`);
   const size = run.parameters === null ? '' : `${count(run.parameters)} parameters`;
   return plain([run.task, run.attention, size].filter(Boolean).join(' · '));
 }
@@ -149,7 +163,6 @@ export function Progress({ run }: { run: Run }) {
             {plain(main[0])} {short(main[1])}
           </span>
         )}
-        <span class="dim last">{ago(run.updated)}</span>
       </span>
     </div>
   );

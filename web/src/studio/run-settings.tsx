@@ -6,6 +6,7 @@ import { ask, query, told } from './api';
 import { grouped, type Group } from './diff';
 import { Busy, Failure } from './parts';
 import { readDetail, readDiff, type DiffRow, type Run } from './reading';
+import { RunName } from './run-list';
 
 interface Found {
   rows: DiffRow[];
@@ -58,7 +59,7 @@ function DiffTable({ chosen, groups }: { chosen: Run[]; groups: Group[] }) {
             <th scope="col">setting</th>
             {chosen.map((run) => (
               <th key={run.id} scope="col">
-                <bdi>{plain(run.name)}</bdi>
+                <RunName run={run} />
               </th>
             ))}
           </tr>

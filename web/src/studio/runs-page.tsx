@@ -46,7 +46,8 @@ export function RunsPage({ router }: { router: Router }) {
 }
 
 function newest(runs: Run[]): Run {
-  return runs.reduce((best, run) => ((run.updated ?? 0) > (best.updated ?? 0) ? run : best));
+  const time = (run: Run): number => (run.state === 'broken' ? -1 : (run.updated ?? 0));
+  return runs.reduce((best, run) => (time(run) > time(best) ? run : best));
 }
 
 // An address may name a run that is gone.

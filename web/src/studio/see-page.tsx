@@ -55,9 +55,9 @@ function Seeing({ run, router }: { run: string; router: Router }) {
   const { info } = useClient();
   const [image, setImage] = useKept<Blob | null>('image', null);
   const [shot, setShot] = useKept<Shot | null>('seen', null);
-  const [over, setOver] = useState(false);
   const [wrong, setWrong] = useState('');
   const work = useWork();
+  const found = shot?.run === run ? shot.seen : null;
   const limit = info?.limits.image_bytes ?? Infinity;
   const look = (file: Blob): void => {
     setWrong('');
@@ -90,42 +90,58 @@ function Seeing({ run, router }: { run: string; router: Router }) {
   }, [run]);
   return (
     <>
-      <div
-        class={over ? 'drop over' : 'drop'}
-        onDragOver={(event) => {
-          event.preventDefault();
-          setOver(true);
-        }}
-        onDragLeave={() => setOver(false)}
-        onDrop={(event) => {
-          event.preventDefault();
-          setOver(false);
-          const file = event.dataTransfer?.files[0];
-          if (file) look(file);
-        }}
-      >
-        {image && <Picture image={image} />}
+      <div class="seeing">
+        <DropZone image={image} take={look} />
         <div>
-          <p>Drop an image here, paste one, or</p>
-          <label class="button file">
-            choose a file
-            <input
-              type="file"
-              accept="image/*"
-              class="quiet"
-              onChange={(event) => {
-                const file = event.currentTarget.files?.[0];
-                if (file) look(file);
-                event.currentTarget.value = '';
-              }}
-            />
-          </label>
+          {work.busy && <Busy text="The model looks…" />}
+          <Failure text={wrong || work.failure} />
+          {found && <Predicted seen={found} />}
         </div>
       </div>
-      {work.busy && <Busy text="The model looks…" />}
-      <Failure text={wrong || work.failure} />
-      {shot && shot.run === run && <Result seen={shot.seen} router={router} />}
+      {found?.capture && (
+        <section class="attention" aria-label="Attention">
+          <Viewer capture={found.capture} router={router} />
+        </section>
+      )}
     </>
+  );
+}
+
+function DropZone({ image, take }: { image: Blob | null; take: (file: Blob) => void }) {
+  const [over, setOver] = useState(false);
+  return (
+    <div
+      class={over ? 'drop over' : 'drop'}
+      onDragOver={(event) => {
+        event.preventDefault();
+        setOver(true);
+      }}
+      onDragLeave={() => setOver(false)}
+      onDrop={(event) => {
+        event.preventDefault();
+        setOver(false);
+        const file = event.dataTransfer?.files[0];
+        if (file) take(file);
+      }}
+    >
+      {image && <Picture image={image} />}
+      <div>
+        <p>Drop an image here, paste one, or</p>
+        <label class="button file">
+          choose a file
+          <input
+            type="file"
+            accept="image/*"
+            class="quiet"
+            onChange={(event) => {
+              const file = event.currentTarget.files?.[0];
+              if (file) take(file);
+              event.currentTarget.value = '';
+            }}
+          />
+        </label>
+      </div>
+    </div>
   );
 }
 
@@ -139,7 +155,7 @@ function Picture({ image }: { image: Blob }) {
   return url ? <img class="picture" src={url} alt="The chosen image" /> : null;
 }
 
-function Result({ seen, router }: { seen: Seen; router: Router }) {
+function Predicted({ seen }: { seen: Seen }) {
   const [shown, setShown] = useState<Shown>(AS_GIVEN);
   const best = seen.probabilities.find((each) => each.label === seen.label) ?? seen.probabilities[0];
   const values = seen.probabilities
@@ -159,11 +175,6 @@ function Result({ seen, router }: { seen: Seen; router: Router }) {
           change={setShown}
         />
       </div>
-      {seen.capture && (
-        <section class="attention" aria-label="Attention">
-          <Viewer capture={seen.capture} router={router} />
-        </section>
-      )}
     </>
   );
 }

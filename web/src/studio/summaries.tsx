@@ -74,7 +74,7 @@ function One({ at, summary, source, busy, pointed, point }: OneProps) {
                 onPointerEnter={() => show(i)}
                 onPointerDown={() => show(i)}
               >
-                {plain(word.text)}
+                <Bare text={word.text} />
               </span>
             ))
           : plain(summary.text)}
@@ -86,6 +86,17 @@ function One({ at, summary, source, busy, pointed, point }: OneProps) {
           : summary.logProbability !== null && `log-probability ${short(summary.logProbability)}`}
       </p>
     </li>
+  );
+}
+
+// The mark lies on the letters, not on the space before them.
+function Bare({ text }: { text: string }) {
+  const body = text.trimStart();
+  return (
+    <>
+      {plain(text.slice(0, text.length - body.length))}
+      <b>{plain(body)}</b>
+    </>
   );
 }
 
