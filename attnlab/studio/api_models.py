@@ -186,7 +186,7 @@ ENDPOINTS = [
     Endpoint(
         "POST", "/api/write",
         "Summaries or continuations: events `cut`, `token`, `draft`, `summary`, `error`, `done`.",
-        write, TEXT, body=Write, media=EVENTS, refusals=MODEL_REFUSALS,
+        write, {}, body=Write, media=EVENTS, refusals=MODEL_REFUSALS,
     ),
     Endpoint(
         "POST", "/api/see", "What an image shows.", see,

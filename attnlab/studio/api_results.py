@@ -162,6 +162,6 @@ ENDPOINTS = [
     ),
     Endpoint(
         "GET", "/api/jobs/{id}/events", "A job's state at each change: events `job`.", job_events,
-        TEXT, named=JobNamed, media=EVENTS, refusals=(404, 429),
+        {}, named=JobNamed, media=EVENTS, refusals=(404, 429),
     ),
 ]  # fmt: skip

@@ -143,6 +143,6 @@ ENDPOINTS = [
     ),
     Endpoint(
         "GET", "/api/events", "What changes: events `runs` and `metrics`.", events,
-        TEXT, query=Followed, media=EVENTS, refusals=(404, 429), resumes=True,
+        {}, query=Followed, media=EVENTS, refusals=(404, 429), resumes=True,
     ),
 ]  # fmt: skip

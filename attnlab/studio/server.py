@@ -33,7 +33,18 @@ def serve(
     address = f"http://{HOST}:{keys.port}/?token={keys.token}"
     print(f"attnlab studio: {address}\n{places.runs}: Ctrl-C ends it", flush=True)
     app = App(places, keys)
-    config = uvicorn.Config(
+    if browser:
+        webbrowser.open(address)
+    try:
+        Server(configured(app), app).run(sockets=[bound])
+    except KeyboardInterrupt:  # uvicorn raises it again once all is closed
+        pass
+    finally:
+        bound.close()
+
+
+def configured(app: App) -> uvicorn.Config:
+    return uvicorn.Config(
         app,
         log_level="warning",
         access_log=False,
@@ -43,14 +54,6 @@ def serve(
         ws="none",
         timeout_graceful_shutdown=PATIENCE,
     )
-    if browser:
-        webbrowser.open(address)
-    try:
-        Server(config, app).run(sockets=[bound])
-    except KeyboardInterrupt:  # uvicorn raises it again once all is closed
-        pass
-    finally:
-        bound.close()
 
 
 class Server(uvicorn.Server):

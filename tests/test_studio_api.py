@@ -1,0 +1,215 @@
+"""The API against its own description: whatever is sent, no answer is an accident."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from attnlab.studio import limits
+from attnlab.studio.app import ENDPOINTS
+from attnlab.studio.endpoint import Endpoint
+from attnlab.studio.openapi import REASONS, openapi
+from attnlab.studio.schema import (
+    Choice,
+    Either,
+    Flag,
+    Many,
+    Real,
+    Refused,
+    Text,
+    Whole,
+    read,
+    read_query,
+    schema_of,
+)
+from tests import summaries
+from tests.studios import Threaded, make_run, rows, threaded
+
+ASKED = [each for each in ENDPOINTS if each.path != "/api/events"]  # it has no end
+SETTINGS = settings(max_examples=20, suppress_health_check=list(HealthCheck))
+
+
+@pytest.fixture(scope="module")
+def server(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Threaded]:
+    folder = tmp_path_factory.mktemp("studio") / "runs"
+    make_run(folder / "plain", rows(1, 2, 3))
+    for name in ("learned", "language"):
+        shutil.copytree(made / name, folder / name)
+    shutil.copytree(summaries.trained(), folder / "summary")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        patch.setattr(limits, "JOBS", 0)  # jobs take minutes; they have tests of their own
+        with threaded(folder) as found:
+            yield found
+
+
+def described() -> dict[str, Any]:
+    """With the names of runs that there are, so that not every request ends with a 404."""
+    found: dict[str, Any] = json.loads(json.dumps(openapi(ENDPOINTS)))
+    names = {"enum": ["plain", "learned", "language", "summary", "nobody", "../x"]}
+    for path in found["paths"].values():
+        for operation in path.values():
+            for each in operation["parameters"]:
+                if each["name"] == "run" and each["schema"]["type"] == "string":
+                    each["schema"] = {"anyOf": [names, each["schema"]]}
+            body = operation.get("requestBody", {}).get("content", {}).get("application/json")
+            for name in ("run", "subject"):
+                if body and name in body["schema"]["properties"]:
+                    kind = body["schema"]["properties"][name]
+                    body["schema"]["properties"][name] = {"anyOf": [names, kind]}
+    return found
+
+
+@pytest.mark.parametrize("wrong", [False, True], ids=["right", "wrong"])
+@pytest.mark.parametrize("endpoint", ASKED, ids=lambda each: f"{each.method} {each.path}")
+def test_no_request_is_an_accident(endpoint: Endpoint, wrong: bool, server: Threaded) -> None:
+    """Right or wrong by the description: the answer is one that the description names."""
+    schemathesis: Any = pytest.importorskip("schemathesis", reason="schemathesis is not installed")
+    from schemathesis import checks
+    from schemathesis.generation import GenerationMode
+    from schemathesis.specs.openapi import checks as more
+
+    if wrong and endpoint.named is endpoint.query is endpoint.body is None:
+        pytest.skip("it takes nothing, so nothing can be wrong")
+    wanted: list[Any] = [
+        checks.not_a_server_error,
+        more.status_code_conformance,
+        more.content_type_conformance,
+        more.response_schema_conformance,
+        *([more.negative_data_rejection] if wrong else []),
+    ]
+    schema = schemathesis.openapi.from_dict(described())
+    operation = schema[endpoint.path][endpoint.method]
+    mode = GenerationMode.NEGATIVE if wrong else GenerationMode.POSITIVE
+
+    @given(case=operation.as_strategy(generation_mode=mode))
+    @SETTINGS
+    def ask(case: Any) -> None:
+        answer = case.call(base_url=server.origin, headers=server.headers)
+        case.validate_response(answer, checks=wanted)
+
+    ask()
+    assert server.json("/api/runs")["runs"]
+
+
+def test_the_description_names_every_endpoint(server: Threaded) -> None:
+    found = server.json("/api/openapi.json")
+    assert found["openapi"] == "3.1.0"
+    assert found == openapi(ENDPOINTS)
+    for each in ENDPOINTS:
+        operation = found["paths"][each.path][each.method.lower()]
+        for status in each.statuses:
+            assert operation["responses"][str(status)]["description"] == REASONS[status]
+    names = [op["operationId"] for path in found["paths"].values() for op in path.values()]
+    assert len(set(names)) == len(names) == len(ENDPOINTS)
+
+
+# The declarations
+
+
+@dataclass(frozen=True)
+class Inner:
+    model: Annotated[str, Text(5)]
+
+
+@dataclass(frozen=True)
+class Everything:
+    text: Annotated[str, Text(5, least=2)]
+    several: Annotated[tuple[int, ...], Many(Whole(-3, 3), 1, 2)]
+    number: Annotated[float, Real(0, 1, above=True)] = 0.5
+    flag: Annotated[bool, Flag()] = False
+    choice: Annotated[str, Choice(("a", "b"))] = "a"
+    either: Annotated[str | Inner | None, Either(Text(3), Inner)] = None
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 5) | st.floats() | st.text(max_size=7),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner),
+    max_leaves=4,
+)
+NAMES = st.sampled_from(["text", "several", "number", "flag", "choice", "either", "more"])
+NEARLY = st.fixed_dictionaries(
+    {
+        "text": st.text(max_size=6) | VALUES,
+        "several": st.lists(st.integers(-4, 4) | VALUES, max_size=3),
+    },
+    optional={
+        "number": st.floats(0, 1.2) | VALUES,
+        "flag": st.booleans() | VALUES,
+        "choice": st.sampled_from("abc") | VALUES,
+        "either": st.text(max_size=4) | st.fixed_dictionaries({"model": st.text(max_size=6)}),
+    },
+)
+
+
+@settings(max_examples=300)
+@given(NEARLY | st.dictionaries(NAMES, VALUES))
+def test_a_request_is_taken_just_when_its_schema_takes_it(body: dict[str, Any]) -> None:
+    """By another implementation of JSON Schema."""
+    jsonschema: Any = pytest.importorskip("jsonschema", reason="jsonschema is not installed")
+    text = json.dumps(body)
+    half = any(0xD800 <= ord(c) < 0xE000 for c in json.dumps(body, ensure_ascii=False))
+    if half or "NaN" in text or "Infinity" in text:
+        return  # no JSON, or no text
+    validator = jsonschema.Draft202012Validator(schema_of(Everything))
+    refused = refusal_of(lambda: read(Everything, json.loads(text)))
+    assert validator.is_valid(json.loads(text)) == (refused is None), refused
+    assert refused is None or (refused.status == 400 and "\n" not in refused.sentence)
+
+
+def refusal_of(act: Callable[[], Any]) -> Refused | None:
+    try:
+        act()
+    except Refused as refused:
+        return refused
+    return None
+
+
+def test_requests_become_what_they_declare() -> None:
+    found = read(Everything, {"text": "abc", "several": [1, 2.0], "either": {"model": "m"}})
+    assert found == Everything("abc", (1, 2), either=Inner("m"))
+    assert read(Everything, {"text": "abc", "several": [1], "either": None}).either is None
+    query = [("text", "abc"), ("several", "1"), ("several", "-2"), ("flag", "true")]
+    query += [("number", "0.25")]
+    assert read_query(Everything, query) == Everything("abc", (1, -2), 0.25, True)
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ([("text", "abc")], "several: 0 given"),
+        ([("text", "abc"), ("text", "abd"), ("several", "1")], "given 2 times"),
+        ([("several", "1")], "text: is missing"),
+        ([("text", "abc"), ("several", "1.5")], "whole number"),
+        ([("text", "abc"), ("several", "9" * 5000)], "whole number"),
+        ([("text", "abc"), ("several", "1"), ("flag", "yes")], "true or false"),
+        ([("text", "abc"), ("several", "1"), ("number", "nan")], "is nan"),
+        ([("text", "abc"), ("several", "1"), ("number", "x")], "give a number"),
+        ([("text", "abc"), ("several", "1"), ("choice", "c")], "there are a, b"),
+        ([("text", "abc"), ("several", "1"), ("x", "")], "'x' is not known"),
+    ],
+)
+def test_a_wrong_address_is_told(query: list[tuple[str, str]], words: str) -> None:
+    with pytest.raises(Refused) as told:
+        read_query(Everything, query)
+    assert words in told.value.sentence
+
+
+@given(st.integers())
+def test_numbers_of_any_size_are_told(number: int) -> None:
+    refused = refusal_of(lambda: Whole(0, 3).check(number, "n"))
+    assert (refused is None) == (0 <= number <= 3)
+    assert refused is None or len(refused.sentence) < 80
+
+
+def test_a_number_that_is_too_long_to_tell() -> None:
+    with pytest.raises(Refused, match="too large"):
+        Whole(0, 3).check(10**400, "n")

@@ -1,0 +1,135 @@
+"""A run that trains while it is watched: by many, by one that comes back, through a resume."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from attnlab.training import Run
+from tests.studios import Served, append, make_run, rows, served
+
+STEPS, READERS = 60, 50
+SIZES = ["--width", "16", "--layers", "1", "--heads", "2", "--context", "16"]
+
+
+@contextmanager
+def training(folder: Path, *options: str, steps: int = STEPS) -> Iterator[subprocess.Popen[bytes]]:
+    """A real one, small, in a process of its own."""
+    text = folder.parent / "text.txt"
+    text.write_text("to be or not to be. " * 200)
+    command = [sys.executable, "-m", "attnlab", "language", "train", str(text), *SIZES]
+    command += ["--steps", str(steps), "--batch-tokens", "64", "--out", str(folder), *options]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+        assert process.stderr is not None
+        process.stderr.close()
+
+
+def wait_for_run(server: Served, run: str) -> None:
+    while all(each["id"] != run for each in server.json("/api/runs")["runs"]):
+        time.sleep(0.2)
+
+
+def follow(
+    server: Served, run: str, found: list[dict[str, Any]], last: int, after: str = "0"
+) -> None:
+    """Rows as a page keeps them, until the step `last`."""
+    for event in server.events(f"/api/events?run={run}:{after}"):
+        if event.name == "metrics":
+            assert event.data["run"] == run
+            if event.data.get("again"):
+                found.clear()
+            assert event.data["after"] == len(found)
+            found += event.data["rows"]
+            assert event.data["next"] == len(found)
+            if found and found[-1]["step"] >= last:
+                return
+
+
+def test_fifty_readers_of_a_run_that_trains_lose_nothing(tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    with served(tmp_path / "runs") as server, training(tmp_path / "runs" / "live") as trainer:
+        wait_for_run(server, "live")
+        found: list[list[dict[str, Any]]] = [[] for _ in range(READERS)]
+        readers = [
+            threading.Thread(target=follow, args=(server, "live", each, STEPS), daemon=True)
+            for each in found
+        ]
+        for reader in readers:
+            reader.start()
+        states = set()
+        while trainer.poll() is None:  # the list goes on too
+            states.add(server.json("/api/runs")["runs"][0]["state"])
+            time.sleep(0.2)
+        assert trainer.returncode == 0
+        for reader in readers:
+            reader.join(300)
+            assert not reader.is_alive()
+        wanted = Run(tmp_path / "runs" / "live").metrics()
+        assert [row["step"] for row in wanted] == list(range(1, STEPS + 1))
+        assert all(each == wanted for each in found)
+        assert "training" in states
+        (entry,) = server.json("/api/runs")["runs"]
+        assert (entry["state"], entry["step"]) == ("finished", STEPS)
+        assert "look" in entry["can"]
+        assert server.interrupt() == 0
+
+
+def test_a_reader_that_comes_back_goes_on_where_it_was(tmp_path: Path) -> None:
+    make_run(tmp_path / "runs" / "one", rows(1, 2, 3))
+    path = tmp_path / "runs" / "one" / "metrics.jsonl"
+    with served(tmp_path / "runs") as server:
+        stream = server.events("/api/events?run=one:0")
+        last = next(event for event in stream if event.name == "metrics")
+        stream.close()
+        append(path, '{"step": 4}\n')
+        header = {"last-event-id": last.id}  # as a browser sends it, to the old address
+        stream = server.events("/api/events?run=one:0", header)
+        event = next(event for event in stream if event.name == "metrics")
+        assert [row["step"] for row in event.data["rows"]] == [4]
+        stream.close()
+        path.write_text('{"step": 1, "loss": 9}\n' * 5)  # another run, begun anew
+        stream = server.events("/api/events?run=one:0", {"last-event-id": event.id})
+        event = next(event for event in stream if event.name == "metrics")
+        assert event.data["again"] is True
+        assert len(event.data["rows"]) == 5
+        stream.close()
+
+
+def test_a_run_is_followed_through_its_death_and_resume(tmp_path: Path) -> None:
+    run = tmp_path / "runs" / "live"
+    (tmp_path / "runs").mkdir()
+    found: list[dict[str, Any]] = []
+    with served(tmp_path / "runs") as server:
+        with training(run, "--save-every", "7", steps=10_000) as trainer:
+            wait_for_run(server, "live")
+            reader = threading.Thread(target=follow, args=(server, "live", found, 40), daemon=True)
+            reader.start()
+            while len(found) < 12:
+                time.sleep(0.05)
+            trainer.kill()  # in the middle of anything
+            trainer.wait()
+        reached = len(Run(run).metrics())
+        last = reached + 10
+        assert server.json("/api/runs")["runs"][0]["state"] == "stopped"
+        reader = threading.Thread(target=follow, args=(server, "live", found, last), daemon=True)
+        found.clear()
+        reader.start()
+        with training(run, "--save-every", "7", "--resume", steps=last) as trainer:
+            assert trainer.wait(600) == 0, trainer.stderr.read() if trainer.stderr else ""
+        reader.join(300)
+        assert not reader.is_alive()
+    wanted = Run(run).metrics()
+    assert [row["step"] for row in wanted] == list(range(1, last + 1))
+    assert found == wanted
