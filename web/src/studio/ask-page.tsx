@@ -31,10 +31,9 @@ export function AskPage({ router }: { router: Router }) {
       </p>
       <RunPicker
         label="Run"
-        can="ask"
+        can={['ask']}
         value={run}
         change={(next) => router.set({ run: [next] }, '')}
-        name="ask"
         none={<NoRun />}
       />
       {run && (

@@ -25,7 +25,7 @@ type Key = (run: Run) => number | string | null;
 
 const KEYS: Record<Order, Key> = {
   updated: (run) => (run.updated === null ? null : -run.updated),
-  name: (run) => run.name,
+  name: (run) => run.id,
   task: (run) => run.task || null,
   loss: (run) => new Map(run.last).get('loss') ?? null,
   steps: (run) => (run.step === null ? null : -run.step),

@@ -6,7 +6,7 @@ import { plain } from '../report/prose';
 import { told } from './api';
 import { useClient } from './client';
 import { percent } from './format';
-import type { Run } from './reading';
+import type { Ability, Run } from './reading';
 
 export function Failure({ text }: { text: string }) {
   return text ? (
@@ -55,23 +55,22 @@ export function Busy({ text }: { text: string }) {
 
 interface PickerProps {
   label: string;
-  can: string;
+  can: Ability[];
   value: string;
   change: (run: string) => void;
-  name: string; // of the page, for whoever has no such run
-  none: ComponentChildren;
+  none: ComponentChildren; // where there is no such run
 }
 
-// The runs that can do something; the newest if none is named.
-export function useRuns(can: string): Run[] | null {
+// The runs that can do one of these things, the newest first.
+export function useRuns(...can: Ability[]): Run[] | null {
   const { runs } = useClient();
   if (!runs) return null;
-  const able = runs.filter((run) => run.can.includes(can));
+  const able = runs.filter((run) => can.some((each) => run.can.includes(each)));
   return able.sort((one, other) => (other.updated ?? 0) - (one.updated ?? 0));
 }
 
 export function RunPicker({ label, can, value, change, none }: PickerProps) {
-  const runs = useRuns(can);
+  const runs = useRuns(...can);
   const { failure } = useClient();
   if (!runs) return failure ? <Failure text={failure} /> : <Busy text="Reading the runs…" />;
   if (!runs.length) return <>{none}</>;

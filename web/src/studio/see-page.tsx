@@ -26,10 +26,9 @@ export function SeePage({ router }: { router: Router }) {
       </p>
       <RunPicker
         label="Run"
-        can="see"
+        can={['see']}
         value={run}
         change={(next) => router.set({ run: [next] }, '')}
-        name="see"
         none={<NoRun />}
       />
       {run && <Seeing run={run} router={router} />}
@@ -98,6 +97,9 @@ function Seeing({ run, router }: { run: string; router: Router }) {
           {found && <Predicted seen={found} />}
         </div>
       </div>
+      {found && !found.capture && (
+        <p class="dim">This model has no attention, so there is none to show.</p>
+      )}
       {found?.capture && (
         <section class="attention" aria-label="Attention">
           <Viewer capture={found.capture} router={router} />

@@ -1,10 +1,11 @@
 // The summaries; each is one stop of the Tab key, arrows go from word to word.
 
-import { plain } from '../report/prose';
 import { short } from '../report/numbers';
+import { plain } from '../report/prose';
+import { percent } from './format';
 import type { Pointed } from './source-text';
 import { strongest } from './traces';
-import type { Summary, Written } from './written';
+import type { Summary, Word, Written } from './written';
 
 interface Props {
   found: Written;
@@ -82,11 +83,15 @@ function One({ at, summary, source, busy, pointed, point }: OneProps) {
       </p>
       <p class="dim small number traced" aria-live="polite">
         {traced.length > 0 && on !== null && words
-          ? `${plain(words[on].text.trim())} from ${plain(traced.join(', '))}`
+          ? `${plain(words[on].text.trim())} from ${plain(traced.join(', '))}${copied(words[on])}`
           : summary.logProbability !== null && `log-probability ${short(summary.logProbability)}`}
       </p>
     </li>
   );
+}
+
+function copied({ copied: share }: Word): string {
+  return share === null ? '' : `; copied with ${percent(share)}`;
 }
 
 // The mark lies on the letters, not on the space before them.

@@ -12,21 +12,20 @@ import { GIVEN, wayOf, Ways, type Way } from './ways';
 import { heard, NOTHING, type Written } from './written';
 
 export function WritePage({ router }: { router: Router }) {
-  const runs = useRuns('write');
+  const runs = useRuns('write', 'generate');
   const run = router.one('run') || runs?.[0]?.id || '';
   return (
     <div class="page">
       <h1>Write</h1>
       <p class="lead">
-        A text goes in, summaries come out. Point at a written word: the places of the text that it
-        came from are marked.
+        A text goes in, summaries come out; a language model goes on with the text. Point at a
+        written word: the places of the text that it came from are marked.
       </p>
       <RunPicker
         label="Run"
-        can="write"
+        can={['write', 'generate']}
         value={run}
         change={(next) => router.set({ run: [next] })}
-        name="write"
         none={<NoRun />}
       />
       {run && <Desk key={run} run={run} />}

@@ -16,7 +16,7 @@ test('tokens of several summaries come mixed and are put together', () => {
 });
 
 test('the whole summary takes the place of its tokens, and may come without any', () => {
-  const words = [{ text: 'A ', sources: [{ start: 0, end: 2, weight: 1 }] }, { text: 'cat' }];
+  const words = [{ text: 'A ', sources: [{ start: 0, end: 2, weight: 1 }], copied: 0.9 }, { text: 'cat' }];
   const written = after(
     ['token', { summary: 1, text: 'half' }],
     ['summary', { summary: 1, text: 'A cat', log_probability: -2.5, words }],
@@ -25,7 +25,10 @@ test('the whole summary takes the place of its tokens, and may come without any'
   expect(written.summaries[1]).toEqual({
     text: 'A cat',
     logProbability: -2.5,
-    words: [{ text: 'A ', sources: [{ start: 0, end: 2, weight: 1 }] }, { text: 'cat', sources: [] }],
+    words: [
+      { text: 'A ', sources: [{ start: 0, end: 2, weight: 1 }], copied: 0.9 },
+      { text: 'cat', sources: [], copied: null },
+    ],
   });
   expect(written.summaries[0].text).toBe('');
   expect(written.done).toBe(true);

@@ -7,6 +7,7 @@ import type { Source } from './traces';
 export interface Word {
   text: string;
   sources: Source[];
+  copied: number | null; // how sure it was taken from the text as it stands
 }
 
 export interface Summary {
@@ -62,7 +63,7 @@ function readWord(raw: Record<string, unknown>): Word {
       end: readNumber(end),
       weight: readNumber(weight),
     }));
-  return { text: text(raw.text), sources };
+  return { text: text(raw.text), sources, copied: finite(raw.copied) };
 }
 
 function cutWords(raw: Record<string, unknown>): string {
