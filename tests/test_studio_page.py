@@ -195,9 +195,9 @@ def test_a_lost_connection_is_told_and_nothing_is_lost_by_it(window: Window, run
     page.evaluate("() => window.dispatchEvent(new Event('online'))")  # what holds is let go
     page.wait_for_selector(".lost p")
     assert "The connection is lost" in page.locator(".lost").inner_text()
+    page.get_by_role("button", name="Try now").click()  # in vain
     append(run / "metrics.jsonl", "".join(json.dumps(each) + "\n" for each in rows(4, 5)))
     window.context.set_offline(False)
-    page.get_by_role("button", name="Try now").click()
     page.wait_for_selector("[data-link=live]")
     page.wait_for_function(
         "() => document.querySelector('figure path.line').getAttribute('d').split('L').length === 5"

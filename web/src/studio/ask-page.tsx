@@ -150,7 +150,7 @@ function useExamples(run: string): string[] {
   useEffect(() => {
     const controller = new AbortController();
     ask(query('/api/run', { run }), { signal: controller.signal }).then(
-      (raw) => setExamples(readDetail(raw).examples.slice(0, 6)),
+      (raw) => setExamples(readDetail(raw).examples.slice(0, 4)),
       () => undefined, // only a help
     );
     return () => controller.abort();

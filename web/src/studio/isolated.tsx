@@ -6,7 +6,7 @@ import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { Home, type Address } from '../home';
 
 const sheets = new Map<string, CSSStyleSheet>();
-const FRAME = ':host { display: block; } .attnlab { min-height: 0; }';
+const FRAME = ':host { display: block; overflow-wrap: normal; } .attnlab { min-height: 0; }';
 
 function sheetOf(css: string): CSSStyleSheet {
   let sheet = sheets.get(css);

@@ -91,7 +91,7 @@ function One({ at, summary, source, busy, pointed, point }: OneProps) {
 }
 
 function copied({ copied: share }: Word): string {
-  return share === null ? '' : `; copied with ${percent(share)}`;
+  return share === null ? '' : `; copied: ${percent(share)}`;
 }
 
 // The mark lies on the letters, not on the space before them.
