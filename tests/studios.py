@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -106,7 +106,9 @@ class Served:
             assert answer.status == 200, answer.read()
             return json.loads(answer.read())
 
-    def events(self, path: str, headers: dict[str, str] | None = None) -> Iterator[Event]:
+    def events(
+        self, path: str, headers: dict[str, str] | None = None
+    ) -> Generator[Event, None, None]:
         """As they come."""
         with self.ask("GET", path, headers) as answer:
             assert answer.status == 200, answer.read()

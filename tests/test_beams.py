@@ -172,3 +172,48 @@ def test_a_vocabulary_of_stops_alone() -> None:
     found = beam_search(Always([0.0, 1.0]), [[0]], new_tokens=4, stop=(0, 1), width=2, best=2)[0]
     assert [each.ids for each in found] == [[], []]
     assert found[0].score > found[1].score
+
+
+# What is told on the way
+
+
+def test_the_likeliest_live_beam_is_told_after_each_step() -> None:
+    model, prompts, stop = Toy(V=4, seed=3), [[3, 1, 2], [2], [0, 1]], (1,)
+    told: list[tuple[int, list[int]]] = []
+    found = beam_search(
+        model,
+        prompts,
+        new_tokens=4,
+        stop=stop,
+        width=256,
+        best=256,
+        on_best=lambda *x: told.append(x),
+    )
+    assert found == beam_search(model, prompts, new_tokens=4, stop=stop, width=256, best=256)
+    for number, prompt in enumerate(prompts):
+        mine = [ids for who, ids in told if who == number]
+        assert [len(ids) for ids in mine] == list(range(1, len(mine) + 1))
+        assert mine
+        for ids in mine:
+            rivals = product([0, 2, 3], repeat=len(ids))
+            assert tuple(ids) == max(rivals, key=lambda rival: likelihood(model, prompt, rival))
+
+
+def likelihood(model: Toy, prompt: Sequence[int], ids: Sequence[int]) -> float:
+    read, total = [*prompt], 0.0
+    for token in ids:
+        total += float(model.logits(read).log_softmax(0)[token])
+        read.append(token)
+    return total
+
+
+def test_a_search_that_is_over_is_told_no_more() -> None:
+    told: list[tuple[int, list[int]]] = []
+    found = beam_search(
+        Toy(V=5), [PROMPTS[0], [1]], new_tokens=9, stop=(0, 1, 2), width=1,
+        on_best=lambda *x: told.append(x),
+    )  # fmt: skip
+    for number, (each,) in enumerate(found):
+        mine = [ids for who, ids in told if who == number]
+        assert mine == [each.ids[: n + 1] for n in range(len(mine))]
+        assert len(mine) <= len(each.ids)

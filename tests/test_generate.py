@@ -16,8 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from attnlab.generate import Generated, Sampling, beam_search, generate
+from attnlab.generate import Generated, Pieces, Sampling, beam_search, generate
 from attnlab.generate.sampling import PATIENCE, _choose
+from attnlab.tokens import Bytes
 from tests.toys import (
     LUCK,
     PROMPTS,
@@ -313,6 +314,24 @@ def test_the_callback_gets_every_token_in_order() -> None:
             assert [call[3] for call in mine] == each.ids + [3] * each.finished
             assert [call[4] for call in mine] == each.log_probabilities
     assert any(each.finished for several in found for each in several)
+
+
+@given(st.text())
+def test_pieces_are_the_text_and_never_half_a_character(text: str) -> None:
+    tokens = Bytes()
+    pieces = Pieces(tokens.decode)
+    found = [pieces.add(token) for token in tokens.encode(text)]
+    assert "".join(found) + pieces.rest() == text
+    assert not pieces.rest()
+    assert not any("\ufffd" in piece for piece in found) or "\ufffd" in text
+
+
+def test_a_character_that_never_comes_whole_is_told_at_the_end() -> None:
+    tokens = Bytes()
+    pieces = Pieces(tokens.decode)
+    found = [pieces.add(token) for token in tokens.encode("aä")[:-1]]
+    assert found == ["a", ""]
+    assert pieces.rest() == "\ufffd"
 
 
 # Repeats

@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -73,10 +74,10 @@ def described() -> dict[str, Any]:
 def test_no_request_is_an_accident(endpoint: Endpoint, wrong: bool, server: Threaded) -> None:
     """Right or wrong by the description: the answer is one that the description names."""
     schemathesis: Any = pytest.importorskip("schemathesis", reason="schemathesis is not installed")
-    from schemathesis import checks
-    from schemathesis.generation import GenerationMode
-    from schemathesis.specs.openapi import checks as more
-
+    checks, more, generation = (
+        import_module(f"schemathesis.{name}")
+        for name in ("checks", "specs.openapi.checks", "generation")
+    )
     if wrong and endpoint.named is endpoint.query is endpoint.body is None:
         pytest.skip("it takes nothing, so nothing can be wrong")
     wanted: list[Any] = [
@@ -88,7 +89,7 @@ def test_no_request_is_an_accident(endpoint: Endpoint, wrong: bool, server: Thre
     ]
     schema = schemathesis.openapi.from_dict(described())
     operation = schema[endpoint.path][endpoint.method]
-    mode = GenerationMode.NEGATIVE if wrong else GenerationMode.POSITIVE
+    mode = generation.GenerationMode("negative" if wrong else "positive")
 
     @given(case=operation.as_strategy(generation_mode=mode))
     @SETTINGS

@@ -41,11 +41,9 @@ def wait_for_run(server: Served, run: str) -> None:
         time.sleep(0.2)
 
 
-def follow(
-    server: Served, run: str, found: list[dict[str, Any]], last: int, after: str = "0"
-) -> None:
-    """Rows as a page keeps them, until the step `last`."""
-    for event in server.events(f"/api/events?run={run}:{after}"):
+def follow(server: Served, run: str, found: list[dict[str, Any]], last: list[int]) -> None:
+    """Rows as a page keeps them, until the step in `last`, which may be told later."""
+    for event in server.events(f"/api/events?run={run}:0"):
         if event.name == "metrics":
             assert event.data["run"] == run
             if event.data.get("again"):
@@ -53,7 +51,7 @@ def follow(
             assert event.data["after"] == len(found)
             found += event.data["rows"]
             assert event.data["next"] == len(found)
-            if found and found[-1]["step"] >= last:
+            if found and last and found[-1]["step"] >= last[0]:
                 return
 
 
@@ -63,7 +61,7 @@ def test_fifty_readers_of_a_run_that_trains_lose_nothing(tmp_path: Path) -> None
         wait_for_run(server, "live")
         found: list[list[dict[str, Any]]] = [[] for _ in range(READERS)]
         readers = [
-            threading.Thread(target=follow, args=(server, "live", each, STEPS), daemon=True)
+            threading.Thread(target=follow, args=(server, "live", each, [STEPS]), daemon=True)
             for each in found
         ]
         for reader in readers:
@@ -111,25 +109,23 @@ def test_a_run_is_followed_through_its_death_and_resume(tmp_path: Path) -> None:
     run = tmp_path / "runs" / "live"
     (tmp_path / "runs").mkdir()
     found: list[dict[str, Any]] = []
+    last: list[int] = []
     with served(tmp_path / "runs") as server:
         with training(run, "--save-every", "7", steps=10_000) as trainer:
             wait_for_run(server, "live")
-            reader = threading.Thread(target=follow, args=(server, "live", found, 40), daemon=True)
+            wanted = (server, "live", found, last)
+            reader = threading.Thread(target=follow, args=wanted, daemon=True)
             reader.start()
             while len(found) < 12:
                 time.sleep(0.05)
             trainer.kill()  # in the middle of anything
             trainer.wait()
-        reached = len(Run(run).metrics())
-        last = reached + 10
         assert server.json("/api/runs")["runs"][0]["state"] == "stopped"
-        reader = threading.Thread(target=follow, args=(server, "live", found, last), daemon=True)
-        found.clear()
-        reader.start()
-        with training(run, "--save-every", "7", "--resume", steps=last) as trainer:
+        last.append(len(Run(run).metrics()) + 10)
+        with training(run, "--save-every", "7", "--resume", steps=last[0]) as trainer:
             assert trainer.wait(600) == 0, trainer.stderr.read() if trainer.stderr else ""
         reader.join(300)
         assert not reader.is_alive()
-    wanted = Run(run).metrics()
-    assert [row["step"] for row in wanted] == list(range(1, last + 1))
-    assert found == wanted
+    written = Run(run).metrics()
+    assert [row["step"] for row in written] == list(range(1, last[0] + 1))
+    assert found == written

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from starlette.testclient import TestClient
 
+from attnlab.runs.reading import LINE_BYTES
 from attnlab.studio import tail as tails
 from attnlab.studio.api_runs import known_of
 from attnlab.studio.hub import Hub
@@ -124,7 +125,12 @@ def test_only_what_changed_is_read_again(folder: Path, monkeypatch: pytest.Monke
         make_run(folder / name, rows(1))
     read: list[str] = []
     entry_of = runs.entry_of
-    monkeypatch.setattr(runs, "entry_of", lambda n, f: (read.append(n), entry_of(n, f))[1])
+
+    def heard(name: str, folder: Path) -> Any:
+        read.append(name)
+        return entry_of(name, folder)
+
+    monkeypatch.setattr(runs, "entry_of", heard)
     kept = runs.RunList(Places.of(folder))
     assert len(kept.entries()) == 3
     append(folder / "b" / "metrics.jsonl", '{"step": 2}\n')
@@ -251,7 +257,7 @@ def test_lines_that_are_no_rows_count_but_give_none(tmp_path: Path) -> None:
 
 def test_a_line_without_end_is_bounded(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
-    path.write_text('{"step": 1}\n' + "x" * (3 * tails.LINE_BYTES + 5) + '\n{"step": 2}\n')
+    path.write_text('{"step": 1}\n' + "x" * (3 * LINE_BYTES + 5) + '\n{"step": 2}\n')
     part = Tail(path).read()
     assert [row["step"] for row in part.rows] == [1, 2]
 

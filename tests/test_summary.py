@@ -204,6 +204,30 @@ def test_several_different_summaries_with_their_likelihood() -> None:
                 assert each.log_probability == pytest.approx(float(known[:, 0].sum()), abs=1e-3)
 
 
+def test_tokens_are_told_while_they_are_written() -> None:
+    """Of texts in any order, by their numbers."""
+    texts = [row["text"] for row in rows(5)] + ["A game for mail and more, and more, and more."]
+    model, words, _ = recipe.load_summary(trained())
+    for way in (Way(), Way(count=2, temperature=1.0)):
+        told: dict[tuple[int, int], list[int]] = {}
+
+        def listen(text: int, draw: int, token: int, told: Any = told) -> None:
+            told.setdefault((text, draw), []).append(token)
+
+        found = write_all(model, words, texts, way, on_token=listen)
+        assert {text for text, _ in told} == set(range(len(texts)))
+        end = words.tokenizer.end
+        for number, several in enumerate(found):
+            mine = [ids for (text, _), ids in told.items() if text == number]
+            for each in several:
+                assert [*each.ids, *[end] * each.finished] in mine
+    best: dict[int, list[int]] = {}
+    found = write_all(model, words, texts, Way(beams=3), on_best=best.__setitem__)
+    for number, (each,) in enumerate(found):
+        # the last that was told had one token to come, or was overtaken by one that had ended
+        assert each.ids[: len(best[number])] == best[number] or len(best[number]) >= len(each.ids)
+
+
 def test_draws_follow_their_seed() -> None:
     texts = [row["text"] for row in rows(5)]
     way: dict[str, Any] = {"temperature": 2.0, "top_k": 50, "top_p": 0.95}

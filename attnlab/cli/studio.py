@@ -7,6 +7,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from attnlab.studio.limits import PORT
+
 
 def studio(
     *,
@@ -15,7 +17,7 @@ def studio(
         list[Path] | None,
         Parameter(help="Model folders to look into, any kind.", consume_multiple=True),
     ] = None,
-    port: Annotated[int, Parameter(help="On this machine alone; 0: any free.")] = 8642,
+    port: Annotated[int, Parameter(help="On this machine alone; 0: any free.")] = PORT,
     browser: Annotated[bool, Parameter(help="Open the page.")] = True,
 ) -> None:
     """Watch runs train, ask, write, see and look in a browser."""

@@ -93,7 +93,11 @@ async def write(studio: Studio, asked: Write) -> Response:
         finally:
             await source.aclose()
 
-    return studio.streams.answer(chain())
+    try:
+        return studio.streams.answer(chain())
+    except Refused:
+        await source.aclose()
+        raise
 
 
 async def written(studio: Studio, asked: Write, folder: str) -> Any:

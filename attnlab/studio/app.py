@@ -62,9 +62,10 @@ class Studio:
         return self.page
 
     def leave(self) -> None:
-        """Streams end now, so that nobody waits for their readers."""
+        """Streams end and models stop now, so that nobody waits for them."""
         self.hub.close()
         self.jobs.leave()
+        self.pool.leave()
 
     async def close(self) -> None:
         self.leave()

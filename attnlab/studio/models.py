@@ -29,7 +29,7 @@ class Models:
             kept = self.kept.get(key)
             if kept is not None and kept[0] == stamp:
                 self.kept.move_to_end(key)
-                return kept[1]  # type: ignore[no-any-return]
+                return kept[1]
             self.kept.pop(key, None)
             while len(self.kept) >= self.most:  # before: two large ones need not fit at once
                 self.kept.popitem(last=False)

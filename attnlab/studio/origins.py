@@ -35,7 +35,7 @@ def words_of(
 
     A copied word came from where it stands; a written one from where the model looked.
     """
-    whole = [{"text": summary, "sources": [], "copied": None}]
+    whole: list[dict[str, Any]] = [{"text": summary, "sources": [], "copied": None}]
     places = token_words([wording.tokenizer.content(i) for i in ids], summary)
     source = wording.source(text)[0]
     words, owners = source_words(wording, text, source)

@@ -18,7 +18,7 @@ from attnlab.runs.reading import CONFIG, DEPTH
 from attnlab.studio.schema import Refused
 
 HERE = "."  # the run folder that --runs itself is
-FILES = (CONFIG, "model.safetensors", "tokenizer.json", "known.json", "checkpoints")
+WITHIN = ("*", "checkpoints/*", "checkpoints/*/*")  # where the files of a run lie
 
 
 @dataclass(frozen=True)
@@ -59,10 +59,9 @@ class Places:
     def run_to_open(self, run: str) -> Path:
         """The same, once no file that a model is read from lies elsewhere."""
         folder = self.run(run)
-        for name in FILES:
-            path = folder / name
+        for path in (path for pattern in WITHIN for path in folder.glob(pattern)):
             if path.is_symlink() and not path.resolve().is_relative_to(self.runs):
-                raise Refused(409, f"{shown(run)}: its {name} is a link that leads elsewhere.")
+                raise Refused(409, f"{shown(run)}: {path.name} is a link that leads elsewhere.")
         return folder
 
     def model(self, model: str) -> Path:

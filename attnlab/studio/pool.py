@@ -21,14 +21,18 @@ from attnlab.studio import limits
 from attnlab.studio.frames import Frame, packed, receive_frame
 from attnlab.studio.schema import Refused
 
+PROGRAM = "attnlab.studio.worker"
+INBOX = 64  # frames that wait to be heard; a worker that says more waits too
 LEAVING = 30.0  # seconds that a worker has to stop when nobody waits any more
 
 
 class Worker:
-    """One process."""
+    """One process. What it says waits in a queue, so that whoever listens may leave at any time."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self.process = process
+        self.inbox = asyncio.Queue[Frame | None](INBOX)
+        self.reader = asyncio.create_task(self._read())
         self.models: OrderedDict[str, None] = OrderedDict()
         """What it was asked for last: it keeps these."""
 
@@ -42,7 +46,7 @@ class Worker:
             sys.executable,
             "-P",  # what lies in the folder that one stands in is not imported
             "-m",
-            "attnlab.studio.worker",
+            PROGRAM,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             start_new_session=True,
@@ -59,9 +63,20 @@ class Worker:
         self.process.stdin.write(packed(message, content))
         await self.process.stdin.drain()
 
-    async def receive(self) -> Frame:
+    async def _read(self) -> None:
         assert self.process.stdout is not None
-        return await receive_frame(self.process.stdout)
+        with suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                await self.inbox.put(await receive_frame(self.process.stdout))
+        await self.inbox.put(None)
+
+    async def receive(self) -> Frame:
+        """An EOFError where it has ended."""
+        frame = await self.inbox.get()
+        if frame is None:
+            self.inbox.put_nowait(None)  # for whoever asks next
+            raise EOFError
+        return frame
 
     def kill(self) -> None:
         """With the processes that it began: it leads a group of its own."""
@@ -82,7 +97,8 @@ class Worker:
             end = None if seconds is None else time.monotonic() + seconds
             while True:
                 left = None if end is None else max(0.0, end - time.monotonic())
-                message, attached = await asyncio.wait_for(self.receive(), left)
+                async with asyncio.timeout(left):
+                    message, attached = await self.receive()
                 if "wrong" in message:
                     raise Refused(message["status"], message["wrong"])
                 if "broken" in message:
@@ -94,7 +110,7 @@ class Worker:
             self.kill()
             sentence = f"This took more than {seconds:g} seconds; ask for less."
             raise Refused(422, sentence) from None
-        except (asyncio.IncompleteReadError, ConnectionError):
+        except (EOFError, ConnectionError):
             self.kill()
             code = await self.process.wait()
             how = f"signal {-code}" if code < 0 else f"code {code}"
@@ -117,11 +133,11 @@ class Pool:
         self, name: str, given: dict[str, Any], content: bytes = b"", *, key: str = ""
     ) -> tuple[Any, bytes]:
         """The end alone."""
+        found: tuple[Any, bytes] = (None, b"")
         async with self.call(name, given, content, key=key) as frames:
             async for message, attached in frames:
-                if "done" in message:
-                    return message["done"], attached
-        raise AssertionError("a call without an end")
+                found = message.get("done"), attached  # the last is the end
+        return found
 
     @asynccontextmanager
     async def call(
@@ -179,14 +195,10 @@ class Pool:
         return self.closed or bool(self.idle) or len(self.workers) < limits.WORKERS
 
     def _best(self, key: str) -> Worker | None:
-        """An idle worker: one that has the model, else a new one, else the one with the least."""
-        for worker in self.idle:
-            if key in worker.models:
-                self.idle.remove(worker)
-                return worker
-        if len(self.workers) < limits.WORKERS and all(each.models for each in self.idle):
+        """An idle worker that has the model, or has the fewest; None where all are busy."""
+        if not self.idle:
             return None
-        worker = min(self.idle, key=lambda each: len(each.models))
+        worker = min(self.idle, key=lambda each: (key not in each.models, len(each.models)))
         self.idle.remove(worker)
         return worker
 
@@ -207,14 +219,18 @@ class Pool:
                 await worker.send({"cancel": True})
                 while not {"done", "wrong", "broken"} & (await worker.receive())[0].keys():
                     pass
-        except (TimeoutError, asyncio.IncompleteReadError, ConnectionError):
+        except (TimeoutError, EOFError, ConnectionError):
             worker.kill()
         await self._give(worker)
 
-    async def close(self) -> None:
+    def leave(self) -> None:
+        """Nothing is answered any more."""
         self.closed = True
         for worker in self.workers:
             worker.kill()
+
+    async def close(self) -> None:
+        self.leave()
         await asyncio.gather(*(each.process.wait() for each in self.workers))
         async with self.changed:
             self.changed.notify_all()

@@ -119,10 +119,13 @@ def bench(content: Any) -> dict[str, Any]:
 
 
 def claims(content: Any) -> dict[str, Any]:
-    rows = content.get("claims") if isinstance(content, dict) else None
-    fits = isinstance(rows, list) and content.get("format") == CLAIMS and content["version"] == 1
-    if not fits or not all(isinstance(r, dict) and isinstance(r.get("id"), str) for r in rows):
+    if not isinstance(content, dict) or content.get("format") != CLAIMS:
         raise ValueError("no ledger")
+    rows = content.get("claims")
+    if content.get("version") != 1 or not isinstance(rows, list):
+        raise ValueError("a ledger of another kind")
+    if not all(isinstance(row, dict) and isinstance(row.get("id"), str) for row in rows):
+        raise ValueError("a ledger whose rows are no claims")
     return {**content}
 
 

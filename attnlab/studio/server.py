@@ -7,15 +7,15 @@ import socket
 import webbrowser
 from collections.abc import Sequence
 from pathlib import Path
-from types import FrameType
 
 import uvicorn
 
+from attnlab.studio import limits
 from attnlab.studio.app import App
 from attnlab.studio.guard import Keys
 from attnlab.studio.places import Places
 
-HOST, PORT = "127.0.0.1", 8642
+HOST = "127.0.0.1"
 PATIENCE = 5  # seconds that requests may take to end after Ctrl-C
 
 
@@ -23,7 +23,7 @@ def serve(
     runs: Path | None = None,
     models: Sequence[Path] = (),
     *,
-    port: int = PORT,
+    port: int = limits.PORT,
     browser: bool = True,
 ) -> None:
     """Serve the runs below a folder until Ctrl-C. Port 0: any that is free."""
@@ -57,15 +57,15 @@ def configured(app: App) -> uvicorn.Config:
 
 
 class Server(uvicorn.Server):
-    """Tells streams to end when it is asked to."""
+    """Tells streams and models to end, then waits for what is left."""
 
     def __init__(self, config: uvicorn.Config, app: App) -> None:
         super().__init__(config)
         self.studio_app = app
 
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        super().handle_exit(sig, frame)
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self.studio_app.leave()
+        await super().shutdown(sockets)
 
 
 def checked_folder(runs: Path | None) -> Path:

@@ -21,15 +21,15 @@ from attnlab.studio.frames import Frame, packed, read_frame
 from attnlab.studio.schema import Refused
 
 CALLS = {
-    "ask": "work_ask",
-    "audit": "work_ask",
-    "write": "work_write",
-    "see": "work_look",
-    "look": "work_look",
-    "registry": "work_results",
-    "playground": "work_results",
-    "claims": "work_results",
-    "bench": "work_results",
+    "ask": "attnlab.studio.work_ask",
+    "audit": "attnlab.studio.work_ask",
+    "write": "attnlab.studio.work_write",
+    "see": "attnlab.studio.work_look",
+    "look": "attnlab.studio.work_look",
+    "registry": "attnlab.studio.work_results",
+    "playground": "attnlab.studio.work_results",
+    "claims": "attnlab.studio.work_results",
+    "bench": "attnlab.studio.work_results",
 }
 
 
@@ -58,7 +58,7 @@ Call = Callable[[dict[str, Any], bytes, Teller], tuple[Any, bytes]]
 
 def found(name: str) -> Call:
     """Imported at the first call: these modules import torch."""
-    call: Call = getattr(import_module(f"attnlab.studio.{CALLS[name]}"), name)
+    call: Call = getattr(import_module(CALLS[name]), name)
     return call
 
 
