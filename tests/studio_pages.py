@@ -13,9 +13,19 @@ from tests import bench_reports, ledgers, summaries, test_vision
 from tests.browser import Watched
 from tests.studios import Served, make_run
 
-HOSTILE = "<img src=x onerror=\"window.harmed=1\"> \u202eevil"
-SLOW = 300_000  # ms: other processes have the machine too
-PAGES = ("runs", "ask", "write", "see", "look", "claims", "playground", "bench")
+HOSTILE = '<img src=x onerror="window.harmed=1"> \u202eevil'
+SLOW = 45_000  # ms: other processes have the machine too
+PAGES = {
+    "runs": "figure path.line",
+    "ask": ".audit .command",
+    "write": "textarea",
+    "see": ".drop",
+    "look": "textarea",
+    "claims": "table.claims",
+    "playground": ".board svg",
+    "bench": "figure",
+}
+"""Each with what shows that it is there."""
 
 
 def fill(folder: Path, made: Path) -> Path:

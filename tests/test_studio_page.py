@@ -165,9 +165,7 @@ def test_what_strangers_wrote_is_only_text(window: Window) -> None:
     window.told("404")
 
 
-def test_a_run_that_trains_while_the_page_is_open(
-    window: Window, server: Served, runs: Path
-) -> None:
+def test_a_run_that_trains_while_the_page_is_open(window: Window, runs: Path) -> None:
     page = window.go("/runs?order=name", ".run")
     with training(runs / "fresh", steps=STEPS) as process:
         page.wait_for_selector("[data-run=fresh]")

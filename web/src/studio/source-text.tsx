@@ -20,7 +20,8 @@ interface Props {
 
 export function Source({ text, cutAt, pointed, edit }: Props) {
   const box = useRef<HTMLDivElement>(null);
-  const pieces = useMemo(() => shaded(text, pointed?.sources ?? []), [text, pointed]);
+  const read = cutAt === null ? text : text.slice(0, cutAt);
+  const pieces = useMemo(() => shaded(read, pointed?.sources ?? []), [read, pointed]);
   useEffect(() => {
     const area = box.current;
     const strongest = area?.querySelector<HTMLElement>('mark[data-strongest]');
@@ -30,7 +31,6 @@ export function Source({ text, cutAt, pointed, edit }: Props) {
       area.scrollTop = Math.max(0, top - area.clientHeight / 3); // the text alone moves
   }, [pieces]);
   const strongest = pieces.findIndex((piece) => piece.shade === 1);
-  let from = 0;
   return (
     <section aria-label="The text">
       <div class="row">
@@ -41,10 +41,8 @@ export function Source({ text, cutAt, pointed, edit }: Props) {
       </div>
       <div class="source" ref={box} tabIndex={0} role="region" aria-label="What was read">
         {pieces.map((piece, i) => {
-          const [start, shown] = [from, lines(piece.text)];
-          from += piece.text.length;
-          const unread = cutAt !== null && start >= cutAt;
-          if (!piece.shade) return unread ? <del key={i}>{shown}</del> : <span key={i}>{shown}</span>;
+          const shown = lines(piece.text);
+          if (!piece.shade) return <span key={i}>{shown}</span>;
           return (
             <mark
               key={i}
@@ -55,6 +53,7 @@ export function Source({ text, cutAt, pointed, edit }: Props) {
             </mark>
           );
         })}
+        {read.length < text.length && <del title="Not read">{lines(text.slice(read.length))}</del>}
       </div>
     </section>
   );

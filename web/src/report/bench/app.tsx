@@ -92,8 +92,9 @@ interface ShownProps {
 }
 
 function Shown({ section, choices, setChoices, root }: ShownProps) {
+  const Main = useContext(Home).alone ? 'main' : 'div'; // a window has one
   return (
-    <main class="section">
+    <Main class="section">
       <h2>
         <Prose text={section.title} />
       </h2>
@@ -130,7 +131,7 @@ function Shown({ section, choices, setChoices, root }: ShownProps) {
           </div>
         ))}
       </div>
-    </main>
+    </Main>
   );
 }
 
