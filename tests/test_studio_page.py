@@ -179,7 +179,8 @@ def test_a_run_that_trains_while_the_page_is_open(window: Window, runs: Path) ->
         f"""() => {{ const d = document.querySelector('figure path.line')?.getAttribute('d');
             return d && d.split('L').length === {STEPS} }}"""
     )
-    wanted = [json.loads(line) for line in (runs / "fresh" / "metrics.jsonl").open()]
+    written = (runs / "fresh" / "metrics.jsonl").read_text()
+    wanted = [json.loads(line) for line in written.splitlines()]
     found = drawn(page)
     assert [int(step) for _, step, _ in found] == list(range(1, STEPS + 1))
     assert [float(loss) for *_, loss in found] == [row["loss"] for row in wanted]
