@@ -55,6 +55,7 @@ def server(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Thr
 def described() -> dict[str, Any]:
     """With the names of runs that there are, so that not every request ends with a 404."""
     found: dict[str, Any] = json.loads(json.dumps(openapi(ENDPOINTS)))
+    del found["security"], found["components"]  # the cookie: test_studio_guard.py tries without it
     names = {"enum": ["plain", "learned", "language", "summary", "nobody", "../x"]}
     for path in found["paths"].values():
         for operation in path.values():
@@ -94,7 +95,7 @@ def test_no_request_is_an_accident(endpoint: Endpoint, wrong: bool, server: Thre
     @given(case=operation.as_strategy(generation_mode=mode))
     @SETTINGS
     def ask(case: Any) -> None:
-        answer = case.call(base_url=server.origin, headers=server.headers)
+        answer = case.call(base_url=server.origin, headers=server.headers, timeout=300)
         case.validate_response(answer, checks=wanted)
 
     ask()
@@ -151,7 +152,7 @@ NEARLY = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(NEARLY | st.dictionaries(NAMES, VALUES))
 def test_a_request_is_taken_just_when_its_schema_takes_it(body: dict[str, Any]) -> None:
     """By another implementation of JSON Schema."""

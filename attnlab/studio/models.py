@@ -38,7 +38,8 @@ class Models:
             except (ValueError, OSError) as error:
                 if tried < TRIES and stamp_of(path) != stamp:
                     continue
-                raise Refused(409, " ".join(str(error).split())[:500]) from None
+                sentence = " ".join(str(error).split()).replace(folder, path.name)
+                raise Refused(409, sentence[:500]) from None
             self.kept[key] = (stamp, found)
             return found
         raise AssertionError("the last try returns or raises")

@@ -30,7 +30,7 @@ class Worker:
     """One process. What it says waits in a queue, so that whoever listens may leave at any time."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
-        self.process = process
+        self.process, self.killed = process, False
         self.inbox = asyncio.Queue[Frame | None](INBOX)
         self.reader = asyncio.create_task(self._read())
         self.models: OrderedDict[str, None] = OrderedDict()
@@ -56,7 +56,8 @@ class Worker:
 
     @property
     def alive(self) -> bool:
-        return self.process.returncode is None
+        """A code to return comes some time after the end."""
+        return not self.killed and self.process.returncode is None
 
     async def send(self, message: dict[str, Any], content: bytes = b"") -> None:
         assert self.process.stdin is not None
@@ -80,9 +81,10 @@ class Worker:
 
     def kill(self) -> None:
         """With the processes that it began: it leads a group of its own."""
-        if self.alive:
+        if self.process.returncode is None:
             with suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
+        self.killed = True
 
     async def frames(
         self,
