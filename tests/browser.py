@@ -31,10 +31,12 @@ def chromium() -> Iterator[Any]:
 class Watched:
     """A page, what it asked the network for, and what it complained about."""
 
-    def __init__(self, browser: Any, **options: Any) -> None:
+    def __init__(self, browser: Any, origin: str = "", **options: Any) -> None:
+        """Offline; or with `origin`, a server of this machine, and nothing else."""
         settings = {"viewport": {"width": 1100, "height": 800}, "accept_downloads": True}
         self.context = browser.new_context(**{**settings, **options})
-        self.context.set_offline(True)
+        self.context.set_offline(not origin)
+        self.allowed = ("file:", "data:", "blob:", *([f"{origin}/"] if origin else []))
         self.page = self.context.new_page()
         self.requests: list[str] = []
         self.complaints: list[str] = []
@@ -70,7 +72,7 @@ class Watched:
 
     def check(self) -> None:
         """Nothing was loaded but the page itself, and nobody complained."""
-        foreign = [url for url in self.requests if not url.startswith(("file:", "data:", "blob:"))]
+        foreign = [url for url in self.requests if not url.startswith(self.allowed)]
         assert foreign == []
         assert self.complaints == []
 

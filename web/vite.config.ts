@@ -1,5 +1,5 @@
 // One build for each file: scripts for pages (plain ones, so that their hashes can stand in a page's
-// content security policy) and widget.js for notebooks (a module, as anywidget wants it).
+// content security policy), widget.js for notebooks and studio.js for the server (modules).
 // No names with hashes, no dates, no maps: the same sources give the same bytes.
 
 import { readFileSync } from 'node:fs';
@@ -12,6 +12,17 @@ const licence: Plugin = {
   generateBundle() {
     const source = readFileSync('node_modules/preact/LICENSE', 'utf8');
     this.emitFile({ type: 'asset', fileName: 'LICENSE-preact.txt', source });
+  },
+};
+
+// The studio's page and its icon lie beside its script.
+const page: Plugin = {
+  name: 'page',
+  generateBundle() {
+    for (const fileName of ['index.html', 'icon.svg']) {
+      const source = readFileSync(`src/studio/${fileName}`, 'utf8');
+      this.emitFile({ type: 'asset', fileName, source });
+    }
   },
 };
 
@@ -34,6 +45,7 @@ const MADE: Record<string, Made> = {
     style: 'playground',
   },
   bench: { entry: 'src/report/bench/main.tsx', folder: 'bench', format: 'iife', style: 'bench' },
+  studio: { entry: 'src/studio/main.tsx', folder: 'studio', format: 'es', style: 'studio' },
 };
 
 export default defineConfig(({ mode }) => {
@@ -41,7 +53,7 @@ export default defineConfig(({ mode }) => {
   const made = MADE[name];
   return {
     define: { 'process.env.NODE_ENV': '"production"' },
-    plugins: [licence],
+    plugins: name === 'studio' ? [licence, page] : [licence],
     build: {
       target: 'es2022',
       outDir: `../attnlab/${made.folder}/static`,

@@ -1,7 +1,8 @@
 // Three panels; what is set in them is in the address.
 
-import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
-import { Heading, useAddress } from '../report/page';
+import { useContext, useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { Home, useAddress } from '../home';
+import { Heading } from '../report/page';
 import { FeaturesPanel } from './features-panel';
 import { PlanePanel } from './plane-panel';
 import { PositionsPanel } from './positions-panel';
@@ -15,7 +16,8 @@ const NAMES: Record<Panel, string> = {
 };
 
 export function App({ root, statements }: { root: HTMLElement; statements: Statements }) {
-  const [state, setState] = useState(() => parse(window.location.hash));
+  const { address } = useContext(Home);
+  const [state, setState] = useState(() => parse(address.read() ?? ''));
   useAddress(print(state), (text) => setState(parse(text)));
   useEffect(() => {
     root.dataset.painted = state.panel;

@@ -55,7 +55,7 @@ export function BarsArea({ plot, title, shown, change }: Props) {
               title="Show or hide"
               onClick={() => change(toggled(shown, i))}
             >
-              <Prose text={bar.name} />
+              {plot.literal ? <bdi>{plain(bar.name)}</bdi> : <Prose text={bar.name} />}
             </button>
             {shown.hidden.includes(i) ? (
               <span class="track" />

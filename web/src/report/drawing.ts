@@ -58,8 +58,8 @@ function lines(plot: Lines, shown: Shown, width: number, height: number, from: n
     const y = below + ROW * (row + 1);
     const points: [number, number][] = [[EDGE, y - 4], [EDGE + 26, y - 4]]; // prettier-ignore
     return [
-      { kind: 'poly', points, ...pen(line.index) },
-      { kind: 'text', x: EDGE + 34, y, text: flat(line.name), size: TEXT, limit: width - 3 * EDGE - 34 },
+      { kind: 'poly', points, ...pen(line.pen) },
+      { kind: 'text', x: EDGE + 34, y, text: line.literal ? plain(line.name) : flat(line.name), size: TEXT, limit: width - 3 * EDGE - 34 },
     ]; // prettier-ignore
   });
   return { marks: [...marks, ...legend], bottom: below + ROW * layout.lines.length };
@@ -93,12 +93,14 @@ function axes({ frame, xTicks, yTicks }: Layout, from: number): Mark[] {
   ];
 }
 
-function curve({ index, dots, area }: Line, from: number): Mark[] {
+function curve({ pen: own, dots, area, ghost }: Line, from: number): Mark[] {
   const lower = (points: [number, number][]): [number, number][] =>
     points.map(([x, y]) => [x, y + from]);
   const points = lower(dots.map(({ at }) => at));
-  const fill = headColour(index);
-  const found: Mark[] = [{ kind: 'poly', points, ...pen(index) }];
+  const fill = headColour(own);
+  const found: Mark[] = [{ kind: 'poly', points, ...pen(own) }];
+  if (ghost.length)
+    found.unshift({ kind: 'poly', points: lower(ghost), stroke: fill, width: 1, opacity: 0.3 });
   if (area.length)
     found.unshift({ kind: 'poly', points: lower(area), closed: true, fill, opacity: 0.15 });
   if (points.length <= DOTS)
@@ -141,15 +143,16 @@ export function markPlace(
 function bars(plot: Bars, shown: Shown, width: number, from: number, measure: Measure): Piece {
   const log = shown.yLog ?? false;
   const on = barsOn(plot, shown);
+  const said = plot.literal ? plain : flat;
   const values = on.map((bar) => short(bar.value));
-  const name = Math.min(width * 0.45, 8 + Math.max(0, ...on.map((bar) => measure(flat(bar.name), TEXT))));
+  const name = Math.min(width * 0.45, 8 + Math.max(0, ...on.map((bar) => measure(said(bar.name), TEXT))));
   const end = width - EDGE - 8 - Math.max(0, ...values.map((each) => measure(each, TEXT)));
   const axis = { ...axisOf(plot, shown), start: EDGE + name + 8, end }; // prettier-ignore
   const zero = log ? axis.start : placeOn(axis, 0);
   const marks = on.flatMap((bar, row): Mark[] => {
     const y = from + (ROW + 5) * row;
     const found: Mark[] = [
-      { kind: 'text', x: EDGE, y: y + 13, text: flat(bar.name), size: TEXT, limit: name },
+      { kind: 'text', x: EDGE, y: y + 13, text: said(bar.name), size: TEXT, limit: name },
       { kind: 'text', x: width - EDGE, y: y + 13, text: values[row], size: TEXT, anchor: 'end' },
     ];
     if (drawable(bar.value, log)) {
@@ -166,7 +169,7 @@ function bars(plot: Bars, shown: Shown, width: number, from: number, measure: Me
   const bottom = from + (ROW + 5) * on.length;
   const upright = { kind: 'line', y1: from - 2, y2: bottom, opacity: 1, width: 1 } as const;
   marks.push({ ...upright, x1: zero, x2: zero, stroke: 'dim' });
-  const said = levelsOf(plot, log).map(({ label, y }, row): Mark[] => {
+  const levels = levelsOf(plot, log).map(({ label, y }, row): Mark[] => {
     const x = placeOn(axis, y);
     const text = `dashed: ${flat(label)}, ${short(y)}`;
     return [
@@ -174,7 +177,7 @@ function bars(plot: Bars, shown: Shown, width: number, from: number, measure: Me
       { kind: 'text', x: EDGE, y: bottom + ROW * (row + 1), text, size: TEXT, fill: 'dim' },
     ];
   });
-  return { marks: [...marks, ...said.flat()], bottom: bottom + ROW * said.length + 4 };
+  return { marks: [...marks, ...levels.flat()], bottom: bottom + ROW * levels.length + 4 };
 }
 
 function whisker(low: number, high: number, y: number): Mark[] {

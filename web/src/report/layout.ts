@@ -10,12 +10,15 @@ export interface Dot {
 }
 
 export interface Line {
-  index: number; // among all series: its colour
+  index: number; // among all series
+  pen: number; // colour and dash
+  literal: boolean;
   name: string;
   path: string;
   band: string;
   dots: Dot[];
   area: [number, number][]; // of the band
+  ghost: [number, number][];
 }
 
 export interface PlacedMark {
@@ -49,15 +52,21 @@ export function linesLayout(plot: Lines, shown: Shown, width: number, height: nu
   const on = plot.series
     .map((series, index) => ({ ...series, index }))
     .filter(({ index }) => !shown.hidden.includes(index));
-  const kept = on.map((series) => ({ ...series, points: series.points.filter(fits) }));
+  const kept = on.map((series) => ({
+    ...series,
+    points: series.points.filter(fits),
+    ghost: (series.ghost ?? []).filter(fits),
+  }));
   const points = kept.flatMap((series) => series.points);
+  const ghosts = kept.flatMap((series) => series.ghost);
   const total = on.reduce((sum, series) => sum + series.points.length, 0);
   const marks = plot.marks.filter(
     ({ x, y }) => (x === null || drawable(x, xLog)) && (y === null || drawable(y, yLog)),
   );
-  const xs = [...points.map(({ x }) => x), ...ends(marks, 'x')];
+  const xs = [...points, ...ghosts].map(({ x }) => x).concat(ends(marks, 'x'));
   const ys = [
     ...points.flatMap(({ y, low, high }) => [y, ...bounds(low, yLog), ...bounds(high, yLog)]),
+    ...ghosts.map(({ y }) => y),
     ...ends(marks, 'y'),
   ];
   const [bottom, top] = [height - 26, 12];
@@ -87,8 +96,10 @@ export function linesLayout(plot: Lines, shown: Shown, width: number, height: nu
       const dots = series.points.map((point) => ({ point, at: at(point) }));
       const area = areaOf(series.points, at, yLog, yLow);
       const band = area.length ? `${path(area)}Z` : '';
-      const { index, name } = series;
-      return { index, name, path: path(dots.map((dot) => dot.at)), band, dots, area };
+      const { index, name, pen = index, literal = false } = series;
+      const ghost = series.ghost.map((point) => at(point));
+      const own = { index, name, pen, literal, band, dots, area, ghost };
+      return { ...own, path: path(dots.map((dot) => dot.at)) };
     }),
     marks: marks.map((mark) => ({
       label: mark.label,
@@ -108,7 +119,7 @@ function bounds(value: number | null, log: boolean): number[] {
   return value !== null && drawable(value, log) ? [value] : [];
 }
 
-function path(places: [number, number][]): string {
+export function path(places: [number, number][]): string {
   return places.map(([x, y], i) => `${i ? 'L' : 'M'}${round(x)} ${round(y)}`).join('');
 }
 
@@ -130,6 +141,17 @@ function areaOf(
 
 function round(value: number): number {
   return Math.round(value * 100) / 100;
+}
+
+// What is read at a place: the points that lie there, or the one that lies nearest.
+export function readAt(points: Point[], at: number, nearest = false): Point[] {
+  const here = points.filter((point) => point.x === at);
+  if (here.length || !nearest) return here;
+  let best: Point | null = null;
+  for (const point of points)
+    if (Number.isFinite(point.y) && (!best || Math.abs(point.x - at) < Math.abs(best.x - at)))
+      best = point;
+  return best ? [best] : [];
 }
 
 // The stop that is nearest on the screen.

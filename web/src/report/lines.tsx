@@ -2,7 +2,7 @@
 
 import { useMemo, useRef, useState } from 'preact/hooks';
 import { dashOf, markPlace } from './drawing';
-import { linesLayout, nearest, type Layout, type Line } from './layout';
+import { linesLayout, nearest, path, readAt, type Layout, type Line } from './layout';
 import { long, placeOn } from './numbers';
 import { COLOURS, Prose } from './page';
 import type { Lines } from './plot';
@@ -61,7 +61,7 @@ export function LinesArea({ plot, title, shown, change, width, height }: Props) 
         onPointerLeave={(event) => event.pointerType === 'mouse' && setStop(null)}
       >
         <svg ref={box} height={height} viewBox={`0 0 ${width} ${height}`} aria-hidden="true">
-          <Drawn layout={layout} at={at} />
+          <Drawn layout={layout} at={at} near={plot.nearest ?? false} />
         </svg>
       </div>
       <div class="axis-name below number">
@@ -95,7 +95,7 @@ function summary(plot: Lines): string {
   return `${plain(plot.y)} by ${plain(plot.x)}: ${names}.`;
 }
 
-function Drawn({ layout, at }: { layout: Layout; at: number | null }) {
+function Drawn({ layout, at, near }: { layout: Layout; at: number | null; near: boolean }) {
   const { left, right, top, bottom } = layout.frame;
   const guide = at === null ? null : placeOn(layout.x, at);
   return (
@@ -118,19 +118,22 @@ function Drawn({ layout, at }: { layout: Layout; at: number | null }) {
       ))}
       <path class="guide" d={`M${left} ${bottom}H${right}`} />
       {layout.lines.map((line) => line.band && (
-        <path key={line.index} class="band" d={line.band} fill={colourOf(line.index)} />
+        <path key={line.index} class="band" d={line.band} fill={colourOf(line.pen)} />
+      ))}
+      {layout.lines.map((line) => line.ghost.length > 0 && (
+        <path key={line.index} class="line ghost" d={path(line.ghost)} stroke={colourOf(line.pen)} />
       ))}
       {layout.lines.map((line) => (
         <path
           key={line.index}
           class="line"
           d={line.path}
-          stroke={colourOf(line.index)}
-          stroke-dasharray={dashes(line.index)}
+          stroke={colourOf(line.pen)}
+          stroke-dasharray={dashes(line.pen)}
         />
       ))}
       {layout.lines.map((line) => line.dots.length <= DOTS && (
-        <path key={line.index} d={dots(line, 2.6)} fill={colourOf(line.index)} />
+        <path key={line.index} d={dots(line, 2.6)} fill={colourOf(line.pen)} />
       ))}
       {layout.marks.map((mark, i) => (
         <g key={i}>
@@ -141,15 +144,14 @@ function Drawn({ layout, at }: { layout: Layout; at: number | null }) {
       ))}
       {guide !== null && <path class="guide" d={`M${guide} ${top}V${bottom}`} />}
       {layout.lines.map((line) =>
-        line.dots
-          .filter(({ point }) => point.x === at)
+        read(line, at, near)
           .map((dot, i) => (
             <circle
               key={`${line.index} ${i}`}
               cx={dot.at[0]}
               cy={dot.at[1]}
               r="4.5"
-              fill={colourOf(line.index)}
+              fill={colourOf(line.pen)}
               stroke="var(--page)"
               stroke-width="1.5"
             />
@@ -157,6 +159,17 @@ function Drawn({ layout, at }: { layout: Layout; at: number | null }) {
       )}
     </>
   );
+}
+
+// The dots that are read.
+function read(line: Line, at: number | null, near: boolean): Line['dots'] {
+  if (at === null) return [];
+  const found = readAt(
+    line.dots.map(({ point }) => point),
+    at,
+    near,
+  );
+  return line.dots.filter(({ point }) => found.includes(point));
 }
 
 function MarkName({ mark, layout }: { mark: Layout['marks'][number]; layout: Layout }) {
@@ -188,11 +201,12 @@ interface LegendProps {
 function Legend({ plot, layout, shown, change, at }: LegendProps) {
   const values = plot.series.map((series, index) => {
     if (at === null || shown.hidden.includes(index)) return '';
-    return series.points
-      .filter((point) => point.x === at)
-      .map(({ y, low, high }) =>
-        low === null || high === null ? long(y) : `${long(y)} (${long(low)} to ${long(high)})`,
-      )
+    return readAt(series.points, at, plot.nearest)
+      .map(({ x, y, low, high }) => {
+        const away = x === at ? '' : `, at ${long(x)}`;
+        if (low === null || high === null) return long(y) + away;
+        return `${long(y)} (${long(low)} to ${long(high)})${away}`;
+      })
       .join('; ');
   });
   const read = at === null ? '' : `${plain(plot.x)}: ${long(at)}`;
@@ -212,12 +226,12 @@ function Legend({ plot, layout, shown, change, at }: LegendProps) {
             <svg viewBox="0 0 26 10" aria-hidden="true">
               <path
                 d="M0 5H26"
-                stroke={colourOf(index)}
+                stroke={colourOf(series.pen ?? index)}
                 stroke-width="2.5"
-                stroke-dasharray={dashes(index)}
+                stroke-dasharray={dashes(series.pen ?? index)}
               />
             </svg>
-            <Prose text={series.name} />
+            {series.literal ? <bdi>{plain(series.name)}</bdi> : <Prose text={series.name} />}
           </button>
           <span class="value">{values[index]}</span>
         </>

@@ -1,12 +1,13 @@
 // What every page of this kind begins with: its data, its colours, its address.
 
 import { render, type ComponentChildren, type VNode } from 'preact';
-import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
+import { useContext, useLayoutEffect } from 'preact/hooks';
+import { Home } from '../home';
 import { theme, type Mode } from '../theme';
-import { useMode } from '../ui/mode';
+import { useMode, type Chosen } from '../ui/mode';
 import { parts } from './prose';
 
-const NAMES = ['page', 'card', 'ink', 'dim', 'rule', 'accent', 'warn', 'good'];
+const NAMES = ['page', 'card', 'ink', 'dim', 'rule', 'accent', 'warn', 'good', 'found'];
 export const COLOURS = 8; // --c0 to --c7, those of heads
 const EDGE = { light: '#8a8d92', dark: '#74787f' };
 
@@ -48,28 +49,41 @@ function Failure({ message }: { message: string }) {
 }
 
 export function Heading({ root, title }: { root: HTMLElement; title: string }) {
+  const { alone } = useContext(Home);
   const [mode, next] = useMode({ root, notebook: false, id: 'page' });
-  useLayoutEffect(() => {
-    const paper = window.matchMedia('print'); // which is white
-    const colours = (): void => setColours(paper.matches ? 'light' : mode.now);
-    colours();
-    paper.addEventListener('change', colours);
-    return () => paper.removeEventListener('change', colours);
-  }, [mode.now]);
+  useColours(mode.now, alone);
   return (
     <div class="heading">
       <h1>{title}</h1>
-      <button
-        type="button"
-        class="plainly"
-        aria-label={`Colours: ${mode.chosen}`}
-        title="Light or dark"
-        onClick={next}
-      >
-        {{ auto: '◐', light: '○', dark: '●' }[mode.chosen]}
-      </button>
+      {alone && <ModeButton chosen={mode.chosen} next={next} />}
     </div>
   );
+}
+
+export function ModeButton({ chosen, next }: { chosen: Chosen; next: () => void }) {
+  return (
+    <button
+      type="button"
+      class="plainly"
+      aria-label={`Colours: ${chosen}`}
+      title="Light or dark"
+      onClick={next}
+    >
+      {{ auto: '◐', light: '○', dark: '●' }[chosen]}
+    </button>
+  );
+}
+
+// The variables of base.css; a part of the studio has the studio's.
+export function useColours(mode: Mode, own = true): void {
+  useLayoutEffect(() => {
+    if (!own) return undefined;
+    const paper = window.matchMedia('print'); // which is white
+    const colours = (): void => setColours(paper.matches ? 'light' : mode);
+    colours();
+    paper.addEventListener('change', colours);
+    return () => paper.removeEventListener('change', colours);
+  }, [mode]);
 }
 
 function setColours(mode: Mode): void {
@@ -99,33 +113,6 @@ export function Named({ name, children }: { name: string; children: ComponentChi
       {children}
     </div>
   );
-}
-
-// The address follows what is chosen, and what is chosen follows the address.
-export function useAddress(text: string, changed: (text: string) => void): void {
-  const act = useRef(changed);
-  act.current = changed;
-  const written = useRef(window.location.hash.slice(1));
-  useEffect(() => {
-    const later = setTimeout(() => {
-      written.current = text;
-      const bare = window.location.pathname + window.location.search;
-      try {
-        window.history.replaceState(null, '', text ? `#${text}` : bare);
-      } catch {
-        // a frame without an address of its own: nothing to remember
-      }
-    }, 120);
-    return () => clearTimeout(later);
-  }, [text]);
-  useEffect(() => {
-    const read = (): void => {
-      const now = window.location.hash.slice(1);
-      if (now !== written.current) act.current(now);
-    };
-    window.addEventListener('hashchange', read);
-    return () => window.removeEventListener('hashchange', read);
-  }, []);
 }
 
 // "a=b&c=d", what cannot be decoded left out.

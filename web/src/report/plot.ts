@@ -12,6 +12,9 @@ export interface Point {
 export interface Series {
   name: string;
   points: Point[];
+  pen?: number; // its colour and dash; else its place among the series
+  literal?: boolean; // the name is no formula
+  ghost?: Point[]; // drawn faintly behind it: what it was made from
 }
 
 export interface Mark {
@@ -28,6 +31,7 @@ export interface Lines {
   yLog: boolean;
   series: Series[];
   marks: Mark[];
+  nearest?: boolean; // series have points at other places: of each the nearest is read
 }
 
 export interface Bar {
@@ -42,6 +46,7 @@ export interface Bars {
   y: string;
   values: Bar[];
   marks: Mark[];
+  literal?: boolean; // names are no formulas
 }
 
 export type Plot = Lines | Bars;

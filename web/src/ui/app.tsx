@@ -1,9 +1,10 @@
 // The shell: title, badges, tabs, tool bar, drawing or table, and what can be taken away.
 
-import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useCallback, useContext, useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { Opened } from '../capture';
-import { bounded, parse, type Choices } from '../choices';
+import { bounded, parse, print, type Choices } from '../choices';
 import { measurer } from '../fonts';
+import { Home, useAddress } from '../home';
 import { zoomAt } from '../moving';
 import { theme as themeOf } from '../theme';
 import type { Drawing, Frame, Target, View } from '../view';
@@ -13,7 +14,7 @@ import { Badges } from './badges';
 import { Controls } from './controls';
 import { Guard } from './guard';
 import { Help } from './help';
-import { useFragment, useLoaded, useSize } from './hooks';
+import { useLoaded, useSize } from './hooks';
 import { globalKeys } from './keys';
 import { usePaper } from './paper';
 import { useMode } from './mode';
@@ -45,8 +46,9 @@ function settled(choices: Choices, opened: Opened): Choices {
 }
 
 export function App({ opened, place }: { opened: Opened; place: Place }) {
+  const { alone, address } = useContext(Home);
   const [choices, setChoices] = useState<Choices>(() =>
-    settled(parse(place.notebook ? '' : window.location.hash), opened),
+    settled(parse((place.notebook ? '' : address.read()) ?? ''), opened),
   );
   const [mode, nextMode] = useMode(place);
   const [help, setHelp] = useState(false);
@@ -69,7 +71,11 @@ export function App({ opened, place }: { opened: Opened; place: Place }) {
       }),
     [opened],
   );
-  useFragment(choices, place, (text) => setChoices(settled(parse(text), opened)));
+  useAddress(
+    print(choices),
+    (text) => setChoices(settled(parse(text), opened)),
+    !place.notebook,
+  );
 
   const acts = useMemo(() => actions(opened, change), [opened, change]);
   const drawing = useRef<Drawing | null>(null);
@@ -123,15 +129,17 @@ export function App({ opened, place }: { opened: Opened; place: Place }) {
         <div class="heading">
           <h1 title={opened.header.title.slice(0, 2000)}>{opened.header.title || 'Attention'}</h1>
           <span class="group">
-            <button
-              type="button"
-              title="Light or dark: d"
-              aria-label={`Colours: ${mode.chosen}`}
-              onClick={nextMode}
-            >
-              {{ auto: '◐', light: '○', dark: '●' }[mode.chosen]}
-              <span class="wide"> {mode.chosen}</span>
-            </button>
+            {alone && (
+              <button
+                type="button"
+                title="Light or dark: d"
+                aria-label={`Colours: ${mode.chosen}`}
+                onClick={nextMode}
+              >
+                {{ auto: '◐', light: '○', dark: '●' }[mode.chosen]}
+                <span class="wide"> {mode.chosen}</span>
+              </button>
+            )}
             <button
               type="button"
               title="Keys and views: ?"

@@ -1,8 +1,8 @@
-// What is loaded, what the address says, and how much room there is.
+// What is loaded, and how much room there is.
 
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { Opened } from '../capture';
-import { print, type Choices } from '../choices';
+import type { Choices } from '../choices';
 import type { View } from '../view';
 import type { Place } from './app';
 
@@ -33,38 +33,6 @@ export function useLoaded(opened: Opened, view: View | null, choices: Choices) {
     };
   }, [opened, view, choices, ready]);
   return { ...last.current, failure: ready ? '' : failure };
-}
-
-export function useFragment(choices: Choices, place: Place, changed: (text: string) => void): void {
-  const act = useRef(changed);
-  act.current = changed;
-  const written = useRef('');
-  useEffect(() => {
-    if (place.notebook) return undefined;
-    const later = setTimeout(() => {
-      const text = print(choices);
-      written.current = text;
-      try {
-        window.history.replaceState(
-          null,
-          '',
-          text ? `#${text}` : window.location.pathname + window.location.search,
-        );
-      } catch {
-        // a frame without an address of its own: nothing to remember
-      }
-    }, 120);
-    return () => clearTimeout(later);
-  }, [choices]);
-  useEffect(() => {
-    if (place.notebook) return undefined;
-    const read = (): void => {
-      if (window.location.hash.replace(/^#/, '') !== written.current)
-        act.current(window.location.hash);
-    };
-    window.addEventListener('hashchange', read);
-    return () => window.removeEventListener('hashchange', read);
-  }, []);
 }
 
 // Room for the drawing: the width there is, and what is left of the window's height.

@@ -1,22 +1,27 @@
-// Light or dark: as the system or the notebook has it, until someone chooses.
+// Light or dark: as the system, the notebook or the studio has it, until someone chooses.
 
-import { useEffect, useLayoutEffect, useState } from 'preact/hooks';
+import { useContext, useEffect, useLayoutEffect, useState } from 'preact/hooks';
+import { Home } from '../home';
 import type { Mode } from '../theme';
 import type { Place } from './app';
 
-type Chosen = Mode | 'auto';
+export type Chosen = Mode | 'auto';
 
 const ORDER: Chosen[] = ['auto', 'light', 'dark'];
 
 export function useMode(place: Place): [{ now: Mode; chosen: Chosen }, () => void] {
+  const { alone } = useContext(Home);
+  const around = place.notebook ? document.body : alone ? null : document.documentElement;
+  const given = (): Mode => (alone ? systemMode(place) : modeOf(document.documentElement));
   const [chosen, setChosen] = useState<Chosen>('auto');
-  const [system, setSystem] = useState<Mode>(() => systemMode(place));
+  const [system, setSystem] = useState<Mode>(given);
   useEffect(() => {
-    const read = (): void => setSystem(systemMode(place));
+    const read = (): void => setSystem(given());
     const query = window.matchMedia('(prefers-color-scheme: dark)');
     query.addEventListener('change', read);
     const observer = new MutationObserver(read);
-    if (place.notebook) observer.observe(document.body, { attributes: true });
+    if (around) observer.observe(around, { attributes: true });
+    read();
     return () => {
       query.removeEventListener('change', read);
       observer.disconnect();
@@ -25,12 +30,17 @@ export function useMode(place: Place): [{ now: Mode; chosen: Chosen }, () => voi
   const now = chosen === 'auto' ? system : chosen;
   useLayoutEffect(() => {
     place.root.dataset.theme = now;
-    if (!place.notebook) document.documentElement.dataset.attnlabTheme = now;
+    if (!around) document.documentElement.dataset.attnlabTheme = now;
   }, [now]);
   return [
     { now, chosen },
-    () => setChosen((old) => ORDER[(ORDER.indexOf(old) + 1) % ORDER.length]),
+    () => alone && setChosen((old) => ORDER[(ORDER.indexOf(old) + 1) % ORDER.length]),
   ];
+}
+
+// What the studio around it says.
+function modeOf(element: HTMLElement): Mode {
+  return element.dataset.attnlabTheme === 'dark' ? 'dark' : 'light';
 }
 
 // JupyterLab and VS Code say on the body what they look like.

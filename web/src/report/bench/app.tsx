@@ -1,11 +1,12 @@
 // The page of a bench: a section at a time, what was found in words, then figures and tables.
 
-import { useEffect, useState } from 'preact/hooks';
+import { useContext, useEffect, useState } from 'preact/hooks';
+import { Home, useAddress } from '../../home';
 import { Guard } from '../../ui/guard';
 import { Figure } from '../figure';
 import { MapFigure } from '../heatmap';
 import { short } from '../numbers';
-import { Heading, Prose, useAddress } from '../page';
+import { Heading, Prose } from '../page';
 import { plain } from '../prose';
 import { AS_GIVEN } from '../shown';
 import { changed, parse, print, shownOf, type Choices } from './choices';
@@ -13,7 +14,8 @@ import type { Drawn, Report, Section } from './report';
 import { CellTable } from './table';
 
 export function App({ report, root }: { report: Report; root: HTMLElement }) {
-  const [choices, setChoices] = useState(() => parse(window.location.hash, report));
+  const { address } = useContext(Home);
+  const [choices, setChoices] = useState(() => parse(address.read() ?? '', report));
   useAddress(print(choices, report), (text) => setChoices(parse(text, report)));
   useEffect(() => {
     root.dataset.painted = 'bench';
@@ -28,7 +30,7 @@ export function App({ report, root }: { report: Report; root: HTMLElement }) {
           below. Doing nothing (uniform weights) is the control that an approximation has to beat.
         </p>
       </header>
-      <Tabs {...{ report, choices }} choose={(name) => setChoices({ ...choices, section: name })} />
+      <Tabs {...{ report, choices, root }} choose={(name) => setChoices({ ...choices, section: name })} />
       {section ? (
         <Shown key={section.name} {...{ section, choices, setChoices, root }} />
       ) : (
@@ -49,9 +51,10 @@ interface TabsProps {
   report: Report;
   choices: Choices;
   choose: (name: string) => void;
+  root: HTMLElement;
 }
 
-function Tabs({ report, choices, choose }: TabsProps) {
+function Tabs({ report, choices, choose, root }: TabsProps) {
   if (report.sections.length < 2) return null;
   const step = (event: KeyboardEvent): void => {
     const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
@@ -60,7 +63,7 @@ function Tabs({ report, choices, choose }: TabsProps) {
     if (!next) return;
     event.preventDefault();
     choose(next.name);
-    document.getElementById(`tab-${next.name}`)?.focus();
+    root.querySelector<HTMLElement>(`#${CSS.escape(`tab-${next.name}`)}`)?.focus();
   };
   return (
     <div class="tabs" role="tablist" aria-label="What was measured" onKeyDown={step}>
@@ -89,8 +92,9 @@ interface ShownProps {
 }
 
 function Shown({ section, choices, setChoices, root }: ShownProps) {
+  const Main = useContext(Home).alone ? 'main' : 'div'; // a window has one
   return (
-    <main class="section">
+    <Main class="section">
       <h2>
         <Prose text={section.title} />
       </h2>
@@ -127,7 +131,7 @@ function Shown({ section, choices, setChoices, root }: ShownProps) {
           </div>
         ))}
       </div>
-    </main>
+    </Main>
   );
 }
 

@@ -1,30 +1,39 @@
 // The page: how the verdicts fell, filters, the table.
 
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useContext, useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { csv } from '../../csv';
+import { Home, useAddress } from '../../home';
 import { csvFile } from '../../save';
 import { Files } from '../../ui/files';
-import { Heading, useAddress } from '../page';
+import { Heading } from '../page';
 import { spelled } from '../plot';
 import { plain } from '../prose';
 import { matches, parse, print, type Choices } from './choices';
-import { OUTCOMES, SIGNS, tableOf, type Ledger, type Outcome } from './ledger';
+import { OUTCOMES, SIGNS, tableOf, type Claim, type Ledger, type Outcome } from './ledger';
 import { Overview } from './overview';
 import { ClaimTable } from './table';
 
-export function App({ ledger, root }: { ledger: Ledger; root: HTMLElement }) {
-  const [choices, setChoices] = useState(() => parse(window.location.hash, ledger));
+interface Props {
+  ledger: Ledger;
+  root: HTMLElement;
+  shows?: (claims: Claim[]) => void; // hears what the filters leave
+}
+
+export function App({ ledger, root, shows }: Props) {
+  const { address } = useContext(Home);
+  const [choices, setChoices] = useState(() => parse(address.read() ?? '', ledger));
   const change = (some: Partial<Choices>): void => setChoices((old) => ({ ...old, ...some }));
   useAddress(print(choices), (text) => setChoices(parse(text, ledger)));
   const shown = useMemo(
     () => ledger.claims.filter((each) => matches(each, choices)),
     [ledger, choices],
   );
+  useEffect(() => shows?.(shown), [shown]);
   const search = useRef<HTMLInputElement>(null);
   useEffect(() => {
     root.dataset.painted = 'claims';
     const press = (event: KeyboardEvent): void => {
-      const at = event.target;
+      const [at] = event.composedPath();
       const typing = at instanceof HTMLElement && /INPUT|SELECT/.test(at.tagName);
       if (event.key !== '/' || typing || event.ctrlKey || event.metaKey) return;
       event.preventDefault();
@@ -34,7 +43,7 @@ export function App({ ledger, root }: { ledger: Ledger; root: HTMLElement }) {
     return () => document.removeEventListener('keydown', press);
   }, []);
   useEffect(() => {
-    const row = choices.at && document.getElementById(`row-${choices.at}`);
+    const row = choices.at && root.querySelector(`#${CSS.escape(`row-${choices.at}`)}`);
     if (row) row.scrollIntoView();
   }, [choices.at]);
   const allOpen = shown.length > 0 && shown.every((each) => choices.open.includes(each.id));

@@ -1,5 +1,7 @@
 // The table of claims; a row opens to all that is known of it.
 
+import { useContext } from 'preact/hooks';
+import { Home } from '../../home';
 import { Guard } from '../../ui/guard';
 import { short } from '../numbers';
 import { Prose } from '../page';
@@ -59,7 +61,8 @@ function step(event: KeyboardEvent): void {
   const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
   const at = event.target as HTMLElement;
   if (!by || !at.classList.contains('statement')) return;
-  const all = [...document.querySelectorAll<HTMLElement>('button.statement')];
+  const table = at.closest('table');
+  const all = [...(table?.querySelectorAll<HTMLElement>('button.statement') ?? [])];
   const next = all[all.indexOf(at) + by];
   if (!next) return;
   event.preventDefault();
@@ -73,6 +76,7 @@ interface RowProps {
 }
 
 function Row({ claim, choices, change }: RowProps) {
+  const { address } = useContext(Home);
   const open = choices.open.includes(claim.id);
   const toggle = (): void => change({ open: turned(choices.open, claim.id, !open), at: '' });
   // the reason has more room in another column
@@ -94,7 +98,7 @@ function Row({ claim, choices, change }: RowProps) {
           >
             <Statement claim={claim} />
           </button>
-          <a class="id" href={`#${claim.id}`} title="Link to this claim">
+          <a class="id" href={address.link(claim.id)} title="Link to this claim">
             {plain(claim.id)}
           </a>
         </td>

@@ -1,0 +1,243 @@
+"""The studio's runs in a real browser: chosen, compared, and live while one trains."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.browser import chromium
+from tests.studio_pages import HOSTILE, Window, hostile_run
+from tests.studios import Served, append, make_run, rows, served
+from tests.test_studio_live import training
+
+STEPS = 40
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("studio") / "runs"
+    make_run(folder / "one", rows(*range(1, 21)))
+    make_run(folder / "deep" / "two", rows(*range(1, 11)), training={"steps": 10, "rate": 0.1})
+    hostile_run(folder)
+    (folder / "broken").mkdir()
+    (folder / "broken" / "config.json").write_text("{")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def server(runs: Path) -> Iterator[Served]:
+    with served(runs) as started:
+        yield started
+
+
+@pytest.fixture
+def window(browser: Any, server: Served) -> Iterator[Window]:
+    made = Window(browser, server)
+    yield made
+    made.close()
+
+
+def listed(page: Any) -> list[str]:
+    return page.locator(".run .name").all_inner_texts()
+
+
+def lines(page: Any) -> int:
+    return page.locator("figure").first.locator("path.line:not(.ghost)").count()
+
+
+def drawn(page: Any, figure: int = 0) -> list[list[str]]:
+    """All values of a figure, from its table."""
+    found = page.locator("figure").nth(figure)
+    if found.get_by_role("button", name="table").get_attribute("aria-pressed") != "true":
+        found.get_by_role("button", name="table").click()
+    return [each.inner_text().split("\t") for each in found.locator("tbody tr").all()]
+
+
+def test_without_the_token_there_is_a_sentence(browser: Any, server: Served) -> None:
+    context = browser.new_context()
+    page = context.new_page()
+    answer = page.goto(server.origin)
+    assert answer.status == 403
+    assert "terminal" in page.locator("body").inner_text()
+    context.close()
+
+
+def test_runs_are_listed_searched_and_put_in_order(window: Window) -> None:
+    page = window.go("/runs?order=name", ".run")
+    assert page.title() == "Runs · attnlab studio"
+    names = listed(page)
+    assert names == ["<b>bold", "broken", "deep/two", "one"]
+    page.get_by_role("searchbox").fill("deep FINISH")
+    page.wait_for_function("() => document.querySelectorAll('.run').length === 0")
+    page.get_by_role("searchbox").fill("deep")
+    page.wait_for_function("() => document.querySelectorAll('.run').length === 1")
+    assert "1 of 4 runs" in page.locator(".runs").inner_text()
+    page.get_by_role("searchbox").fill("nothing like it")
+    assert "No run is like that" in page.locator(".runs").inner_text()
+    page.get_by_role("searchbox").fill("")
+    page.keyboard.press("Tab")
+    page.keyboard.press("/")  # in a list that is chosen from it is no letter of the search
+    page.locator("main").focus()
+    page.keyboard.press("/")
+    assert page.evaluate("() => document.activeElement.type") == "search"
+    window.told()
+
+
+def test_curves_of_several_are_compared(window: Window) -> None:
+    page = window.go("/runs?run=one", "figure path.line")
+    assert page.locator(".chosen h2").inner_text() == "one"
+    assert lines(page) == 1
+    page.get_by_role("checkbox", name="Compare two").check()
+    page.wait_for_function(
+        "() => document.querySelector('figure')?.querySelectorAll('path.line').length === 2"
+    )
+    assert "2 compared" in page.locator(".runs").inner_text()
+    assert drawn(page)[0] == ["one", "1", "1"]
+    assert len(drawn(page)) == 30
+    page.locator("figure").first.get_by_role("button", name="table").click()
+    page.get_by_role("slider", name="Smoothing").focus()
+    for _ in range(5):
+        page.keyboard.press("PageUp")
+    page.wait_for_selector("figure path.line.ghost")
+    page.locator("figure").first.get_by_role("button", name="log y").click()
+    page.get_by_label("Over").select_option("seconds")
+    page.wait_for_function("() => location.hash.includes('axis=seconds')")
+    page.reload()
+    page.wait_for_selector("figure path.line.ghost")
+    figure = page.locator("figure").first
+    assert figure.get_by_role("button", name="log y").get_attribute("aria-pressed") == "true"
+    assert "seconds of training" in figure.inner_text()
+    figure.locator("[role=application]").focus()
+    page.keyboard.press("Home")
+    assert "seconds of training: 0.5" in figure.inner_text()
+    figure.get_by_role("button", name="deep/two").click()
+    page.wait_for_function("() => location.hash.includes('hide=')")
+    assert lines(page) == 1
+    window.told()
+
+
+def test_settings_and_files(window: Window) -> None:
+    page = window.go("/runs?run=one&run=deep%2Ftwo&show=settings", "table.diff")
+    text = page.locator(".chosen").inner_text()
+    assert "2 settings differ" in text
+    cells = page.locator("table.diff tr", has_text="rate").locator("td")
+    assert cells.all_inner_texts() == ["0.003", "0.1"]
+    assert cells.nth(1).get_attribute("class") == "other"
+    page.get_by_role("tab", name="Settings").focus()
+    page.keyboard.press("ArrowRight")
+    page.wait_for_selector(".file-lists table")
+    assert page.get_by_role("tab", selected=True).inner_text() == "Checkpoints and files"
+    assert "metrics.jsonl" in page.locator(".file-lists").inner_text()
+    page.get_by_role("link", name="one", exact=True).click()
+    page.wait_for_function("() => document.querySelector('.chosen h2').innerText === 'one'")
+    page.go_back()
+    page.wait_for_function("() => document.querySelector('.chosen h2').innerText === '2 runs'")
+    window.told()
+
+
+def test_what_strangers_wrote_is_only_text(window: Window) -> None:
+    page = window.go("/runs?run=%3Cb%3Ebold&show=settings", "table.diff")
+    shown = page.locator("main").inner_text()
+    plain = HOSTILE.replace("\u202e", "‹RLO›")
+    assert shown.count(plain) >= 3
+    assert "\u202e" not in shown
+    page.get_by_role("tab", name="Curves").click()
+    page.wait_for_selector("figure path.line")
+    assert f"validation {plain}" in page.locator("main").inner_text()
+    assert "2 points are not drawn" in page.locator("main").inner_text()
+    assert page.evaluate("() => window.harmed") is None
+    assert page.locator("main img, main script").count() == 0
+    page = window.go("/runs?run=broken", ".run-head")
+    assert "cannot be read as a run: not JSON" in page.locator(".run-head").inner_text()
+    page = window.go("/runs?run=nobody&show=files", ".message.warn")
+    assert "There is no run nobody" in page.locator(".file-lists").inner_text()
+    window.told("404")
+
+
+def test_a_run_that_trains_while_the_page_is_open(window: Window, runs: Path) -> None:
+    page = window.go("/runs?order=name", ".run")
+    with training(runs / "fresh", steps=STEPS) as process:
+        page.wait_for_selector("[data-run=fresh]")
+        page.get_by_role("link", name="fresh", exact=True).click()
+        page.wait_for_selector("figure path.line")
+        page.wait_for_selector("[data-run=fresh] [data-state=finished]")
+        assert process.wait(300) == 0
+    text = page.locator("[data-run=fresh]").inner_text()
+    assert f"{STEPS} steps" in text
+    page.wait_for_function(
+        f"""() => {{ const d = document.querySelector('figure path.line')?.getAttribute('d');
+            return d && d.split('L').length === {STEPS} }}"""
+    )
+    written = (runs / "fresh" / "metrics.jsonl").read_text()
+    wanted = [json.loads(line) for line in written.splitlines()]
+    found = drawn(page)
+    assert [int(step) for _, step, _ in found] == list(range(1, STEPS + 1))
+    assert [float(loss) for *_, loss in found] == [row["loss"] for row in wanted]
+    window.told()
+
+
+def test_a_lost_connection_is_told_and_nothing_is_lost_by_it(window: Window, runs: Path) -> None:
+    run = make_run(runs / "cut", rows(1, 2, 3))
+    page = window.go("/runs?run=cut", "figure path.line")
+    window.context.set_offline(True)
+    page.evaluate("() => window.dispatchEvent(new Event('online'))")  # what holds is let go
+    page.wait_for_selector(".lost p")
+    assert "The connection is lost" in page.locator(".lost").inner_text()
+    page.get_by_role("button", name="Try now").click()  # in vain
+    append(run / "metrics.jsonl", "".join(json.dumps(each) + "\n" for each in rows(4, 5)))
+    window.context.set_offline(False)
+    page.wait_for_selector("[data-link=live]")
+    page.wait_for_function(
+        "() => document.querySelector('figure path.line').getAttribute('d').split('L').length === 5"
+    )
+    assert page.locator(".lost p").count() == 0
+    append(run / "metrics.jsonl", json.dumps(rows(6)[0]) + "\n")
+    page.wait_for_function(
+        "() => document.querySelector('figure path.line').getAttribute('d').split('L').length === 6"
+    )
+    assert [step for _, step, _ in drawn(page)] == list("123456")
+    window.told("ERR_INTERNET_DISCONNECTED")
+
+
+def test_a_run_that_goes_back_to_a_checkpoint(window: Window, runs: Path) -> None:
+    run = make_run(runs / "back", rows(*range(1, 9)))
+    page = window.go("/runs?run=back", "figure path.line")
+    fresh = [{**row, "loss": 7.0} for row in rows(5, 6, 7)]
+    kept = "".join(json.dumps(row) + "\n" for row in [*rows(1, 2, 3, 4), *fresh])
+    (run / "metrics.new").write_text(kept)
+    (run / "metrics.new").replace(run / "metrics.jsonl")
+    page.wait_for_function(
+        "() => document.querySelector('figure path.line').getAttribute('d').split('L').length === 7"
+    )
+    assert [float(loss) for *_, loss in drawn(page)][3:] == [0.25, 7.0, 7.0, 7.0]
+    window.told()
+
+
+def test_an_empty_studio_says_what_to_type(browser: Any, tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    with served(tmp_path / "runs") as server:
+        window = Window(browser, server)
+        for page, words in {
+            "runs": "attnlab knowledge learn", "ask": "attnlab knowledge learn",
+            "write": "attnlab summary train", "see": "attnlab vision train",
+            "look": "attnlab studio --runs", "bench": "attnlab bench all",
+        }.items():  # fmt: skip
+            text = window.go(f"/{page}", ".command").locator("main").inner_text()
+            assert words in text, page
+        window.told()
+        server.process.kill()
+        server.process.wait()
+        window.page.wait_for_selector(".lost p")
+        assert re.search("does not answer|closed", window.page.locator(".lost").inner_text())
+        window.close()

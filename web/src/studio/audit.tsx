@@ -1,0 +1,120 @@
+// The audit of a run: is it knowledge or a guess? Made here if it does not stand in the folder.
+
+import { useEffect, useState } from 'preact/hooks';
+import { Figure } from '../report/figure';
+import { plain } from '../report/prose';
+import { AS_GIVEN, type Shown } from '../report/shown';
+import { ask, query, Refused, told } from './api';
+import { readAudit, type AuditPage, type Told } from './audit-plots';
+import { useClient } from './client';
+import { JobBar } from './job-bar';
+import { Busy, Command, Failure, Share } from './parts';
+
+type Found = { page: AuditPage } | { missing: string } | { failure: string };
+
+export function Audit({ run }: { run: string }) {
+  const { jobs, info } = useClient();
+  const [found, setFound] = useState<Found | null>(null);
+  const [again, setAgain] = useState(0);
+  const name = `audit ${run}`;
+  useEffect(() => {
+    const controller = new AbortController();
+    ask(query('/api/audit', { run }), { signal: controller.signal }).then(
+      (raw) => setFound({ page: readAudit(raw) }),
+      (error: unknown) => {
+        if (controller.signal.aborted) return;
+        const missing = error instanceof Refused && error.status === 404;
+        setFound(missing ? { missing: told(error) } : { failure: told(error) });
+      },
+    );
+    return () => controller.abort();
+  }, [run, again]);
+  const begin = (): void =>
+    void jobs.run(name, '/api/audit', { run }).then((job) => job && setAgain((n) => n + 1));
+  return (
+    <section class="audit" aria-label="Audit">
+      <h2>Knowledge or a guess?</h2>
+      {!found && <Busy text="Reading the audit…" />}
+      {found && 'failure' in found && <Failure text={found.failure} />}
+      {found && 'missing' in found && (
+        <>
+          <p>
+            An audit asks this run many questions, also about people who do not exist, and compares
+            its confidence with what is right. This run has none yet.
+          </p>
+          <JobBar name={name} what="Audit it now" begin={begin} />
+          <p class="dim small">Or in a terminal:</p>
+          <Command text={`attnlab knowledge audit ${plain(`${info?.runsFolder ?? 'runs'}/${run}`)}`} />
+        </>
+      )}
+      {found && 'page' in found && <Results page={found.page} />}
+      {found && 'page' in found && <JobBar name={name} what="Audit it again" begin={begin} quiet />}
+    </section>
+  );
+}
+
+function Results({ page }: { page: AuditPage }) {
+  return (
+    <>
+      <dl class="tiles">
+        {page.tiles.map(({ name, value, note }) => (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd class="value number">{value}</dd>
+            {note && <dd class="dim small">{plain(note)}</dd>}
+          </div>
+        ))}
+      </dl>
+      <div class="curves">
+        {page.figures.map((figure) => (
+          <One key={figure.title} figure={figure} />
+        ))}
+      </div>
+      <Mistakes mistakes={page.mistakes} />
+    </>
+  );
+}
+
+function One({ figure }: { figure: Told }) {
+  const [shown, setShown] = useState<Shown>(AS_GIVEN);
+  return (
+    <div>
+      <Figure plot={figure.plot} title={figure.title} shown={shown} change={setShown} />
+      <p class="dim small">{figure.note}</p>
+    </div>
+  );
+}
+
+function Mistakes({ mistakes }: { mistakes: AuditPage['mistakes'] }) {
+  if (!mistakes.length) return null;
+  return (
+    <div class="scroll tall" tabIndex={0} role="region" aria-label="Sure and wrong">
+      <table>
+        <caption>Sure and wrong: the mistakes it was most confident of</caption>
+        <thead>
+          <tr>
+            {['question', 'its answer', 'right answer', 'confidence'].map((name) => (
+              <th key={name} scope="col">
+                {name}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {mistakes.map((each, i) => (
+            <tr key={i}>
+              {[each.question, each.answer, each.gold].map((text, j) => (
+                <td key={j}>
+                  <bdi>{plain(text)}</bdi>
+                </td>
+              ))}
+              <td>
+                <Share value={each.confidence} />
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}

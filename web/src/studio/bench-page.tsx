@@ -1,0 +1,135 @@
+// Bench: the reports that were found, each with its figures, and quick ones made here.
+
+import { useEffect, useState } from 'preact/hooks';
+import baseCss from '../report/base.css?inline';
+import { App } from '../report/bench/app';
+import benchCss from '../report/bench/bench.css?inline';
+import { readReport, type Report } from '../report/bench/report';
+import heatmapCss from '../report/heatmap.css?inline';
+import { isRecord, list, text } from '../report/plot';
+import { plain } from '../report/prose';
+import { Guard } from '../ui/guard';
+import { ask, query, told } from './api';
+import { useClient } from './client';
+import { ago } from './format';
+import { Isolated } from './isolated';
+import { JobBar } from './job-bar';
+import { Busy, Command, Empty, Failure } from './parts';
+import { finite, records } from './reading';
+import { innerAddress, type Router } from './router';
+
+const JOB = 'bench';
+const CSS = baseCss + heatmapCss + benchCss;
+const PARTS = ['error', 'speed', 'memory', 'decode'] as const;
+
+interface File {
+  file: string;
+  time: number | null;
+  sections: string[];
+}
+
+export function BenchPage({ router }: { router: Router }) {
+  const { jobs } = useClient();
+  const [files, setFiles] = useState<File[] | null>(null);
+  const [failure, setFailure] = useState('');
+  const [again, setAgain] = useState(0);
+  const [part, setPart] = useState<string>('error');
+  useEffect(() => {
+    const controller = new AbortController();
+    ask('/api/bench', { signal: controller.signal }).then(
+      (raw) => {
+        setFailure('');
+        setFiles(records(isRecord(raw) ? raw.files : []).map(readFile));
+      },
+      (error: unknown) => {
+        if (!controller.signal.aborted) setFailure(told(error));
+      },
+    );
+    return () => controller.abort();
+  }, [again]);
+  const begin = (): void =>
+    void jobs.run(JOB, '/api/bench', { part, quick: true }).then((job) => {
+      if (!job) return;
+      setAgain((n) => n + 1);
+      const made = text(job.result.file);
+      if (made) router.set({ file: [made] }, '');
+    });
+  if (failure && !files) return <Failure text={failure} />;
+  if (!files) return <Busy text="Reading the reports…" />;
+  const file = router.one('file') || files[0]?.file || '';
+  return (
+    <>
+      <div class="bar">
+        {files.length > 0 && (
+          <label class="field">
+            <span>Report</span>
+            <select value={file} onChange={(event) => router.set({ file: [event.currentTarget.value] }, '')}>
+              {files.map((each) => (
+                <option key={each.file} value={each.file} selected={each.file === file}>
+                  {plain(`${each.file} (${[...each.sections, ago(each.time)].join(', ')})`)}
+                </option>
+              ))}
+            </select>
+          </label>
+        )}
+        <label>
+          <span>Measure</span>{' '}
+          <select value={part} onChange={(event) => setPart(event.currentTarget.value)}>
+            {PARTS.map((each) => (
+              <option key={each} value={each} selected={each === part}>
+                {each}
+              </option>
+            ))}
+          </select>
+        </label>
+        <JobBar name={JOB} what="Measure quickly" begin={begin} quiet={files.length > 0} />
+      </div>
+      {file ? <OneReport key={`${file} ${again}`} {...{ file, router }} /> : <NoReport />}
+    </>
+  );
+}
+
+function readFile(raw: Record<string, unknown>): File {
+  return {
+    file: text(raw.file),
+    time: finite(raw.time),
+    sections: list(raw.sections).map(text).filter(Boolean),
+  };
+}
+
+function NoReport() {
+  return (
+    <Empty title="Nothing was measured yet">
+      <p>
+        How far each mechanism is from exact attention, and what it costs. A quick try is a press on
+        the button above; all of it takes five minutes:
+      </p>
+      <Command text="attnlab bench all --json runs/bench.json" />
+    </Empty>
+  );
+}
+
+function OneReport({ file, router }: { file: string; router: Router }) {
+  const [report, setReport] = useState<Report | null>(null);
+  const [failure, setFailure] = useState('');
+  useEffect(() => {
+    const controller = new AbortController();
+    ask(query('/api/bench', { file }), { signal: controller.signal })
+      .then((raw) => setReport(readReport(raw)))
+      .catch((error: unknown) => {
+        if (!controller.signal.aborted) setFailure(told(error));
+      });
+    return () => controller.abort();
+  }, [file]);
+  if (failure) return <Failure text={failure} />;
+  if (!report) return <Busy text="Reading the report…" />;
+  return (
+    <Guard what={report}>
+      <Isolated
+        css={CSS}
+        address={innerAddress(router.route.page)}
+        show={(root) => <App report={report} root={root} />}
+      />
+    </Guard>
+  );
+}

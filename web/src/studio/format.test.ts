@@ -1,0 +1,27 @@
+import { expect, test } from 'vitest';
+import { ago, bytes, count, percent } from './format';
+
+test('sizes', () => {
+  expect([0, 999, 1000, 5203000, 999999, null].map(bytes)).toEqual([
+    '0 B', '999 B', '1 kB', '5.2 MB', '1 MB', '–',
+  ]); // prettier-ignore
+});
+
+test('times', () => {
+  const now = 1e9;
+  const past = [3, 59, 61, 3599, 7300, 90000, 400000, -20].map((each) => ago(now - each, now));
+  expect(past).toEqual(['now', '59 s ago', '1 min ago', '59 min ago', '2 h ago', 'yesterday', '4 days ago', 'now']);
+  expect(ago(null)).toBe('–');
+});
+
+test('counts', () => {
+  expect([0, 1234, 12345, 1299840, 2.5e9, null].map(count)).toEqual([
+    '0', '1,234', '12.3 k', '1.3 M', '2.5 G', '–',
+  ]); // prettier-ignore
+});
+
+test('shares: none and all are said only of none and all', () => {
+  expect([0, 1, 0.5, 0.004, 0.9996, 0.0001, 0.997, NaN, null].map(percent)).toEqual([
+    '0%', '100%', '50%', '0.4%', '> 99.9%', '< 0.1%', '99.7%', '–', '–',
+  ]); // prettier-ignore
+});

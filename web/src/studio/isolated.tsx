@@ -1,0 +1,44 @@
+// A page that also lives alone, with its own style sheet, inside the studio: nothing of one style
+// reaches the other.
+
+import { render, type ComponentChild } from 'preact';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { Home, type Address } from '../home';
+
+const sheets = new Map<string, CSSStyleSheet>();
+const FRAME = ':host { display: block; overflow-wrap: normal; } .attnlab { min-height: 0; }';
+
+function sheetOf(css: string): CSSStyleSheet {
+  let sheet = sheets.get(css);
+  if (!sheet) {
+    sheet = new CSSStyleSheet(); // by script: the policy forbids styles in the page
+    sheet.replaceSync(css + FRAME);
+    sheets.set(css, sheet);
+  }
+  return sheet;
+}
+
+interface Props {
+  css: string;
+  address: Address;
+  show: (root: HTMLElement) => ComponentChild;
+}
+
+export function Isolated({ css, address, show }: Props) {
+  const host = useRef<HTMLDivElement>(null);
+  const [root, setRoot] = useState<HTMLElement | null>(null);
+  useLayoutEffect(() => {
+    const shadow = host.current!.attachShadow({ mode: 'open' });
+    shadow.adoptedStyleSheets = [sheetOf(css)];
+    const inner = document.createElement('div');
+    inner.className = 'attnlab';
+    shadow.append(inner);
+    setRoot(inner);
+    return () => render(null, inner);
+  }, []);
+  useLayoutEffect(() => {
+    if (root)
+      render(<Home.Provider value={{ alone: false, address }}>{show(root)}</Home.Provider>, root);
+  });
+  return <div ref={host} class="isolated" />;
+}

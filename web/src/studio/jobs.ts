@@ -1,0 +1,77 @@
+// Work that the server does meanwhile: begun, followed wherever the reader is, cancelled.
+
+import { ask, parsed, Refused, stream, told } from './api';
+import { ended, readJob, type Job } from './reading';
+
+const POLL = 2000; // ms between two questions where events do not come through
+
+export interface Followed {
+  job: Job | null; // null: not accepted yet
+  failure: string;
+}
+
+export class Jobs {
+  private readonly all = new Map<string, Followed>();
+
+  constructor(private readonly changed: () => void) {}
+
+  // `name` says what it is for: of each there is one at a time.
+  of(name: string): Followed | undefined {
+    return this.all.get(name);
+  }
+
+  busy(name: string): boolean {
+    const found = this.all.get(name);
+    return found !== undefined && !found.failure && (found.job === null || !ended(found.job));
+  }
+
+  // Resolves when it is done; null where it failed or was cancelled, which is then shown.
+  async run(name: string, path: string, json: unknown): Promise<Job | null> {
+    if (this.busy(name)) return null;
+    this.set(name, { job: null, failure: '' });
+    try {
+      let job = readJob(await ask(path, { json }));
+      const { id } = job;
+      this.set(name, { job, failure: '' });
+      while (!ended(job)) {
+        for await (const heard of this.heard(id)) {
+          job = { ...readJob(heard), id };
+          this.set(name, { job, failure: '' });
+          if (ended(job)) break;
+        }
+      }
+      if (job.state === 'done') return job;
+      if (job.state !== 'cancelled') this.set(name, { job, failure: job.message || 'It failed.' });
+    } catch (error) {
+      this.set(name, { job: null, failure: told(error) });
+    }
+    return null;
+  }
+
+  async cancel(name: string): Promise<void> {
+    const id = this.all.get(name)?.job?.id;
+    if (!id) return;
+    try {
+      await ask(`/api/jobs/${encodeURIComponent(id)}`, { method: 'DELETE' });
+    } catch (error) {
+      if (!(error instanceof Refused)) this.set(name, { job: null, failure: told(error) });
+    }
+  }
+
+  // Its states, by events; once more by asking where the stream ends too early.
+  private async *heard(id: string): AsyncGenerator<unknown> {
+    const path = `/api/jobs/${encodeURIComponent(id)}`;
+    try {
+      for await (const { data } of stream(`${path}/events`)) yield parsed(data);
+    } catch (error) {
+      if (error instanceof Refused) throw error;
+    }
+    await new Promise((done) => setTimeout(done, POLL));
+    yield await ask(path);
+  }
+
+  private set(name: string, followed: Followed): void {
+    this.all.set(name, followed);
+    this.changed();
+  }
+}

@@ -1,0 +1,111 @@
+// One connection that stays: what changes in the list of runs, and new rows of those that are
+// watched. When it is lost it says so, tries again, and goes on where it was.
+
+import { parsed, query, Refused, stream, told } from './api';
+import { readArrived, type Arrived } from './metrics';
+import type { Heard } from './sse';
+
+export type State = 'begun' | 'live' | 'lost' | 'resting';
+
+export interface Hearer {
+  place: (run: string) => string; // behind what was taken so far
+  arrived: (part: Arrived) => void;
+  runs: (raw: unknown, all: boolean) => void; // all of them, or those that changed
+  state: (state: State, why: string) => void;
+}
+
+const FIRST = 500; // ms until the next try; each takes twice as long
+const LONGEST = 8000;
+const SILENCE = 45000; // ms without a sign of life; the server says something every 15 s
+
+type Stream = typeof stream;
+
+export class Live {
+  private runs: string[] = [];
+  private running: AbortController | null = null;
+  private waiting: ReturnType<typeof setTimeout> | undefined;
+  private pause = FIRST;
+  private closed = false;
+
+  constructor(
+    private readonly hearer: Hearer,
+    private readonly open: Stream = stream,
+  ) {}
+
+  // Another choice is another connection: the address says where each run goes on.
+  watch(runs: string[]): void {
+    const same = runs.length === this.runs.length && runs.every((run, i) => run === this.runs[i]);
+    if (same && (this.running || this.waiting)) return;
+    this.runs = [...runs];
+    this.restart();
+  }
+
+  // At once, as when someone comes back to the window.
+  restart(): void {
+    this.stop();
+    this.closed = false;
+    this.pause = FIRST;
+    void this.listen();
+  }
+
+  // A window that nobody sees keeps no connection: a browser has few.
+  rest(): void {
+    this.stop();
+    this.closed = true;
+    this.hearer.state('resting', '');
+  }
+
+  private stop(): void {
+    this.running?.abort();
+    this.running = null;
+    clearTimeout(this.waiting);
+    this.waiting = undefined;
+  }
+
+  private async listen(): Promise<void> {
+    const controller = new AbortController();
+    this.running = controller;
+    const { signal } = controller;
+    let quiet: ReturnType<typeof setTimeout> | undefined;
+    let [first, all] = [true, true];
+    const alive = (): void => {
+      clearTimeout(quiet);
+      quiet = setTimeout(() => controller.abort(), SILENCE);
+      if (!first) return;
+      first = false;
+      this.pause = FIRST;
+      this.hearer.state('live', '');
+    };
+    let why = 'The connection was closed.';
+    try {
+      const run = this.runs.map((each) => `${each}:${this.hearer.place(each)}`);
+      for await (const heard of this.open(query('/api/events', { run }), { signal }, alive)) {
+        if (this.running !== controller) return;
+        this.hear(heard, all);
+        if (heard.name === 'runs') all = false;
+      }
+    } catch (error) {
+      why = told(error);
+      if (error instanceof Refused && error.status === 403) this.closed = true; // trying is useless
+    } finally {
+      clearTimeout(quiet);
+    }
+    if (this.running !== controller) return; // another took its place
+    this.running = null;
+    this.hearer.state('lost', why);
+    if (this.closed) return;
+    this.waiting = setTimeout(() => {
+      this.waiting = undefined;
+      void this.listen();
+    }, this.pause);
+    this.pause = Math.min(LONGEST, 2 * this.pause);
+  }
+
+  private hear({ name, data }: Heard, all: boolean): void {
+    const raw = parsed(data);
+    if (name === 'runs') this.hearer.runs(raw, all);
+    if (name !== 'metrics') return;
+    const part = readArrived(raw);
+    if (part) this.hearer.arrived(part);
+  }
+}

@@ -1,0 +1,33 @@
+// The attention playground, as a page of the studio.
+
+import { useEffect, useState } from 'preact/hooks';
+import { App } from '../playground/app';
+import planeCss from '../playground/plane.css?inline';
+import playgroundCss from '../playground/playground.css?inline';
+import type { Statements } from '../playground/statements';
+import baseCss from '../report/base.css?inline';
+import { ask } from './api';
+import { Isolated } from './isolated';
+import { statementsOf } from './registry';
+import { innerAddress, type Router } from './router';
+
+const CSS = baseCss + planeCss + playgroundCss;
+
+export function PlaygroundPage({ router }: { router: Router }) {
+  const [statements, setStatements] = useState<Statements>(new Map());
+  useEffect(() => {
+    const controller = new AbortController();
+    ask('/api/claims', { signal: controller.signal }).then(
+      (raw) => setStatements(statementsOf(raw)),
+      () => undefined, // it plays without them too
+    );
+    return () => controller.abort();
+  }, []);
+  return (
+    <Isolated
+      css={CSS}
+      address={innerAddress(router.route.page)}
+      show={(root) => <App root={root} statements={statements} />}
+    />
+  );
+}

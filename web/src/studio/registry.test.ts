@@ -1,0 +1,38 @@
+import { expect, test } from 'vitest';
+import { mergedLedger, statementsOf } from './registry';
+
+const RAW = {
+  topics: { one: 'First', two: 'Second' },
+  registry: [
+    { id: 'a', topic: 'one', statement: 'A holds', control: { what: 'spoilt' } },
+    { id: 'b', topic: 'two', statement: 'B holds' },
+  ],
+  ledger: {
+    format: 'attnlab-claims',
+    version: 1,
+    seed: 3,
+    size: 'full',
+    claims: [
+      { id: 'b', topic: 'two', statement: 'B holds', outcome: 'refuted' },
+      { id: 'old', topic: 'one', statement: 'Old', outcome: 'holds' },
+    ],
+  },
+};
+
+test('results take the place of what was not run; results of claims that are gone stay', () => {
+  const ledger = mergedLedger(RAW);
+  expect(ledger.claims.map(({ id, outcome }) => [id, outcome])).toEqual([
+    ['a', 'not run'],
+    ['b', 'refuted'],
+    ['old', 'holds'],
+  ]);
+  expect(ledger.topics.map(({ name }) => name)).toEqual(['First', 'Second']);
+  expect([ledger.seed, ledger.size]).toEqual([3, 'full']);
+});
+
+test('without any result all claims are there, not run', () => {
+  const ledger = mergedLedger({ ...RAW, ledger: null });
+  expect(ledger.claims.map(({ outcome }) => outcome)).toEqual(['not run', 'not run']);
+  expect(statementsOf(RAW).get('a')).toBe('A holds');
+  expect(mergedLedger('odd').claims).toEqual([]);
+});

@@ -1,0 +1,47 @@
+// The address as state: links change it, and pages change their own part of it.
+
+import { useEffect, useState } from 'preact/hooks';
+import { replaceFragment, type Address } from '../home';
+import { linkTo, parseRoute, printRoute, type Fields, type Page, type Route } from './routes';
+
+export interface Router {
+  route: Route;
+  one: (name: string) => string; // of a field, empty where it is not given
+  set: (fields: Fields, inner?: string) => void; // some of the fields; without a step in the history
+}
+
+export function useRouter(): Router {
+  const [route, setRoute] = useState(() => parseRoute(window.location.hash));
+  useEffect(() => {
+    const read = (): void => setRoute(parseRoute(window.location.hash));
+    window.addEventListener('hashchange', read);
+    return () => window.removeEventListener('hashchange', read);
+  }, []);
+  return {
+    route,
+    one: (name) => route.fields[name]?.[0] ?? '',
+    set: (some, inner) => {
+      const now = parseRoute(window.location.hash); // its inner part changes without us
+      const fields: Fields = { ...now.fields, ...some };
+      const next = { ...now, fields, inner: inner ?? now.inner };
+      replaceFragment(printRoute(next));
+      setRoute(parseRoute(printRoute(next)));
+    },
+  };
+}
+
+// What a part of a page keeps behind the page's own address.
+export function innerAddress(page: Page): Address {
+  const now = (): Route | null => {
+    const route = parseRoute(window.location.hash);
+    return route.page === page ? route : null;
+  };
+  return {
+    read: () => now()?.inner ?? null,
+    write: (inner) => {
+      const route = now();
+      if (route) replaceFragment(printRoute({ ...route, inner }));
+    },
+    link: (inner) => linkTo(page, now()?.fields ?? {}, inner),
+  };
+}

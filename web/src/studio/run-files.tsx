@@ -1,0 +1,105 @@
+// What lies in the folders of the chosen runs.
+
+import { useEffect, useState } from 'preact/hooks';
+import { plain } from '../report/prose';
+import { ask, query, told } from './api';
+import { ago, bytes, count } from './format';
+import { Busy, Failure } from './parts';
+import { readDetail, type Detail, type Run } from './reading';
+import { RunName } from './run-list';
+
+export function FileLists({ chosen }: { chosen: Run[] }) {
+  return (
+    <div class="file-lists">
+      {chosen.map((run) => (
+        <Files key={run.id} run={run} several={chosen.length > 1} />
+      ))}
+    </div>
+  );
+}
+
+const OFTEN = 10; // seconds between two readings while it trains
+
+function Files({ run, several }: { run: Run; several: boolean }) {
+  const [detail, setDetail] = useState<Detail | null>(null);
+  const [failure, setFailure] = useState('');
+  const when = `${run.state} ${Math.floor((run.updated ?? 0) / OFTEN)}`;
+  useEffect(() => {
+    const controller = new AbortController();
+    ask(query('/api/run', { run: run.id }), { signal: controller.signal }).then(
+      (raw) => {
+        setFailure('');
+        setDetail(readDetail(raw));
+      },
+      (error: unknown) => {
+        if (!controller.signal.aborted) setFailure(told(error));
+      },
+    );
+    return () => controller.abort();
+  }, [run.id, when]);
+  if (failure) return <Failure text={failure} />;
+  if (!detail) return <Busy text="Reading the folder…" />;
+  return (
+    <section aria-label={plain(run.name)}>
+      {several && (
+        <h3>
+          <RunName run={run} />
+        </h3>
+      )}
+      <Rows
+        title="Checkpoints"
+        none="There is no checkpoint."
+        header={['checkpoint', 'step', 'size', 'saved']}
+        rows={detail.checkpoints.map((each) => [
+          each.name,
+          count(each.step),
+          bytes(each.bytes),
+          ago(each.time),
+        ])}
+      />
+      <Rows
+        title="Files"
+        none="The folder is empty."
+        header={['file', 'size']}
+        rows={detail.files.map((each) => [each.name, bytes(each.bytes)])}
+      />
+    </section>
+  );
+}
+
+interface RowsProps {
+  title: string;
+  none: string;
+  header: string[];
+  rows: string[][];
+}
+
+function Rows({ title, none, header, rows }: RowsProps) {
+  if (!rows.length) return <p class="dim">{none}</p>;
+  return (
+    <div class="scroll tall" tabIndex={0} role="region" aria-label={title}>
+      <table>
+        <thead>
+          <tr>
+            {header.map((name, i) => (
+              <th key={name} scope="col" class={i ? 'number' : ''}>
+                {name}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((row) => (
+            <tr key={row[0]}>
+              {row.map((value, i) => (
+                <td key={i} class={i ? 'number' : ''}>
+                  <bdi>{plain(value)}</bdi>
+                </td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}

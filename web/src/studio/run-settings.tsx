@@ -1,0 +1,91 @@
+// Settings: all of one run, or what differs between several.
+
+import { useEffect, useState } from 'preact/hooks';
+import { plain } from '../report/prose';
+import { ask, query, told } from './api';
+import { grouped, type Group } from './diff';
+import { Busy, Failure } from './parts';
+import { readDetail, readDiff, type DiffRow, type Run } from './reading';
+import { RunName } from './run-list';
+
+interface Found {
+  rows: DiffRow[];
+  same: number;
+}
+
+export function Settings({ chosen }: { chosen: Run[] }) {
+  const [found, setFound] = useState<Found | null>(null);
+  const [failure, setFailure] = useState('');
+  const ids = chosen.map((run) => run.id);
+  useEffect(() => {
+    const controller = new AbortController();
+    setFound(null);
+    setFailure('');
+    read(ids, controller.signal).then(setFound, (error: unknown) => {
+      if (!controller.signal.aborted) setFailure(told(error));
+    });
+    return () => controller.abort();
+  }, [ids.join('\n')]);
+  if (failure) return <Failure text={failure} />;
+  if (!found) return <Busy text="Reading the settings…" />;
+  const several = chosen.length > 1;
+  return (
+    <>
+      {several && (
+        <p class="lead">
+          {found.rows.length
+            ? `${found.rows.length} settings differ, ${found.same} are the same.`
+            : `All ${found.same} settings are the same.`}{' '}
+          {found.rows.length > 0 && 'What differs from the first run is marked.'}
+        </p>
+      )}
+      {found.rows.length > 0 && <DiffTable chosen={chosen} groups={grouped(found.rows)} />}
+    </>
+  );
+}
+
+async function read(ids: string[], signal: AbortSignal): Promise<Found> {
+  if (ids.length > 1) return readDiff(await ask(query('/api/diff', { run: ids }), { signal }));
+  const { settings } = readDetail(await ask(query('/api/run', { run: ids[0] }), { signal }));
+  return { rows: settings.map(([setting, value]) => ({ setting, values: [value] })), same: 0 };
+}
+
+function DiffTable({ chosen, groups }: { chosen: Run[]; groups: Group[] }) {
+  return (
+    <div class="scroll tall" tabIndex={0} role="region" aria-label="Settings">
+      <table class="diff">
+        <thead>
+          <tr>
+            <th scope="col">setting</th>
+            {chosen.map((run) => (
+              <th key={run.id} scope="col">
+                <RunName run={run} />
+              </th>
+            ))}
+          </tr>
+        </thead>
+        {groups.map((group) => (
+          <tbody key={group.name}>
+            {group.name && (
+              <tr>
+                <th scope="rowgroup" colSpan={chosen.length + 1} class="group-name">
+                  {plain(group.name)}
+                </th>
+              </tr>
+            )}
+            {group.rows.map((row) => (
+              <tr key={row.name}>
+                <th scope="row">{plain(row.name)}</th>
+                {row.values.map((value, i) => (
+                  <td key={i} class={row.other[i] ? 'other' : ''}>
+                    <bdi>{plain(value)}</bdi>
+                  </td>
+                ))}
+              </tr>
+            ))}
+          </tbody>
+        ))}
+      </table>
+    </div>
+  );
+}

@@ -1,0 +1,182 @@
+// See: an image, what a model takes it for, and where it looked.
+
+import { useEffect, useState } from 'preact/hooks';
+import { Figure } from '../report/figure';
+import { plain } from '../report/prose';
+import { AS_GIVEN, type Shown } from '../report/shown';
+import { ask, query } from './api';
+import { useClient, useKept } from './client';
+import { bytes, percent } from './format';
+import { Busy, Command, Empty, Failure, RunPicker, useRuns, useWork } from './parts';
+import { readSeen, type Seen } from './reading';
+import type { Router } from './router';
+import { Viewer } from './viewer';
+
+const BARS = 10;
+
+export function SeePage({ router }: { router: Router }) {
+  const runs = useRuns('see');
+  const run = router.one('run') || runs?.[0]?.id || '';
+  return (
+    <div class="page">
+      <h1>See</h1>
+      <p class="lead">
+        An image, what the model takes it for, and which patches it attended to. The image stays on
+        this computer.
+      </p>
+      <RunPicker
+        label="Run"
+        can={['see']}
+        value={run}
+        change={(next) => router.set({ run: [next] }, '')}
+        none={<NoRun />}
+      />
+      {run && <Seeing run={run} router={router} />}
+    </div>
+  );
+}
+
+function NoRun() {
+  return (
+    <Empty title="No run can see yet">
+      <p>Train a small vision transformer on the embedded digits:</p>
+      <Command text="attnlab vision train --out runs/vision" />
+    </Empty>
+  );
+}
+
+interface Shot {
+  run: string;
+  seen: Seen;
+}
+
+function Seeing({ run, router }: { run: string; router: Router }) {
+  const { info } = useClient();
+  const [image, setImage] = useKept<Blob | null>('image', null);
+  const [shot, setShot] = useKept<Shot | null>('seen', null);
+  const [wrong, setWrong] = useState('');
+  const work = useWork();
+  const found = shot?.run === run ? shot.seen : null;
+  const limit = info?.limits.image_bytes ?? Infinity;
+  const look = (file: Blob): void => {
+    setWrong('');
+    if (file.type && !file.type.startsWith('image/')) {
+      setWrong('That is no image; drop a PNG or JPEG file.');
+      return;
+    }
+    if (file.size > limit) {
+      setWrong(`The image has ${bytes(file.size)}; this studio takes ${bytes(limit)} at most.`);
+      return;
+    }
+    setImage(file);
+    setShot(null);
+    work.run(async (signal) => {
+      const seen = readSeen(await ask(query('/api/see', { run }), { body: file, signal }));
+      router.set({}, 'view=image');
+      setShot({ run, seen });
+    });
+  };
+  useEffect(() => {
+    const paste = (event: ClipboardEvent): void => {
+      const file = [...(event.clipboardData?.files ?? [])].find((each) => each.type.startsWith('image/'));
+      if (file) look(file);
+    };
+    document.addEventListener('paste', paste);
+    return () => document.removeEventListener('paste', paste);
+  });
+  useEffect(() => {
+    if (image && shot && shot.run !== run) look(image); // another model sees the same
+  }, [run]);
+  return (
+    <>
+      <div class="seeing">
+        <DropZone image={image} take={look} />
+        <div>
+          {work.busy && <Busy text="The model looks…" />}
+          <Failure text={wrong || work.failure} />
+          {found && <Predicted seen={found} />}
+        </div>
+      </div>
+      {found && !found.capture && (
+        <p class="dim">This model has no attention, so there is none to show.</p>
+      )}
+      {found?.capture && (
+        <section class="attention" aria-label="Attention">
+          <Viewer capture={found.capture} router={router} />
+        </section>
+      )}
+    </>
+  );
+}
+
+function DropZone({ image, take }: { image: Blob | null; take: (file: Blob) => void }) {
+  const [over, setOver] = useState(false);
+  return (
+    <div
+      class={over ? 'drop over' : 'drop'}
+      onDragOver={(event) => {
+        event.preventDefault();
+        setOver(true);
+      }}
+      onDragLeave={() => setOver(false)}
+      onDrop={(event) => {
+        event.preventDefault();
+        setOver(false);
+        const file = event.dataTransfer?.files[0];
+        if (file) take(file);
+      }}
+    >
+      {image && <Picture image={image} />}
+      <div>
+        <p>Drop an image here, paste one, or</p>
+        <label class="button file">
+          choose a file
+          <input
+            type="file"
+            accept="image/*"
+            class="quiet"
+            onChange={(event) => {
+              const file = event.currentTarget.files?.[0];
+              if (file) take(file);
+              event.currentTarget.value = '';
+            }}
+          />
+        </label>
+      </div>
+    </div>
+  );
+}
+
+function Picture({ image }: { image: Blob }) {
+  const [url, setUrl] = useState('');
+  useEffect(() => {
+    const made = URL.createObjectURL(image);
+    setUrl(made);
+    return () => URL.revokeObjectURL(made);
+  }, [image]);
+  return url ? <img class="picture" src={url} alt="The chosen image" /> : null;
+}
+
+function Predicted({ seen }: { seen: Seen }) {
+  const [shown, setShown] = useState<Shown>(AS_GIVEN);
+  const best = seen.probabilities.find((each) => each.label === seen.label) ?? seen.probabilities[0];
+  const values = seen.probabilities
+    .slice(0, BARS)
+    .map(({ label, probability }) => ({ name: label, value: probability, low: null, high: null }));
+  return (
+    <>
+      <p class="saying" role="status">
+        <bdi>{plain(seen.label)}</bdi>
+        {best && <span class="dim"> {percent(best.probability)}</span>}
+      </p>
+      <div class="prediction">
+        <Figure
+          plot={{ kind: 'bars', y: 'probability', values, marks: [], literal: true }}
+          title="What it takes the image for"
+          shown={shown}
+          change={setShown}
+        />
+      </div>
+    </>
+  );
+}

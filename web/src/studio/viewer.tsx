@@ -1,0 +1,41 @@
+// The viewer of look, on a capture that the server keeps.
+
+import { useEffect, useState } from 'preact/hooks';
+import type { Opened } from '../capture';
+import lookCss from '../look.css?inline';
+import { openFile } from '../sources';
+import { App as Look } from '../ui/app';
+import { Guard } from '../ui/guard';
+import { send, told } from './api';
+import { Isolated } from './isolated';
+import { Busy, Failure } from './parts';
+import { innerAddress, type Router } from './router';
+
+export function Viewer({ capture, router }: { capture: string; router: Router }) {
+  const [opened, setOpened] = useState<Opened | null>(null);
+  const [failure, setFailure] = useState('');
+  useEffect(() => {
+    const controller = new AbortController();
+    setOpened(null);
+    setFailure('');
+    send(`/api/captures/${encodeURIComponent(capture)}`, { signal: controller.signal })
+      .then((response) => response.arrayBuffer())
+      .then((bytes) => setOpened(openFile(bytes)))
+      .catch((error: unknown) => {
+        if (!controller.signal.aborted) setFailure(told(error));
+      });
+    return () => controller.abort();
+  }, [capture]);
+  if (failure) return <Failure text={failure} />;
+  if (!opened) return <Busy text="Opening what was captured…" />;
+  return (
+    <Guard what={opened}>
+      <Isolated
+        key={capture}
+        css={lookCss}
+        address={innerAddress(router.route.page)}
+        show={(root) => <Look opened={opened} place={{ root, notebook: false, id: 'look' }} />}
+      />
+    </Guard>
+  );
+}

@@ -1,0 +1,50 @@
+import { expect, test } from 'vitest';
+import { heard, NOTHING, type Written } from './written';
+
+const after = (...events: [string, unknown][]): Written =>
+  events.reduce((written, [name, raw]) => heard(written, name, raw), NOTHING);
+
+test('tokens of several summaries come mixed and are put together', () => {
+  const written = after(
+    ['token', { summary: 0, text: 'A ' }],
+    ['token', { summary: 1, text: 'The' }],
+    ['token', { summary: 0, text: 'cat' }],
+  );
+  expect(written.summaries.map(({ text }) => text)).toEqual(['A cat', 'The']);
+  expect(written.summaries[0].words).toBeNull();
+  expect(written.done).toBe(false);
+});
+
+test('the whole summary takes the place of its tokens, and may come without any', () => {
+  const words = [{ text: 'A ', sources: [{ start: 0, end: 2, weight: 1 }], copied: 0.9 }, { text: 'cat' }];
+  const written = after(
+    ['token', { summary: 1, text: 'half' }],
+    ['summary', { summary: 1, text: 'A cat', log_probability: -2.5, words }],
+    ['done', {}],
+  );
+  expect(written.summaries[1]).toEqual({
+    text: 'A cat',
+    logProbability: -2.5,
+    words: [
+      { text: 'A ', sources: [{ start: 0, end: 2, weight: 1 }], copied: 0.9 },
+      { text: 'cat', sources: [], copied: null },
+    ],
+  });
+  expect(written.summaries[0].text).toBe('');
+  expect(written.done).toBe(true);
+});
+
+test('a search shows its best text so far, each time as a whole', () => {
+  const written = after(['draft', { summary: 0, text: 'A dog' }], ['draft', { summary: 0, text: 'The cat' }]);
+  expect(written.summaries).toEqual([{ text: 'The cat', words: null, logProbability: null }]);
+});
+
+test('what was cut is said, what is odd is passed over', () => {
+  expect(after(['cut', { read: 500, cut: 1200, at: 99 }])).toMatchObject({
+    cut: 'This model reads 500 tokens: the last 1,200 were not read.',
+    cutAt: 99,
+  });
+  for (const odd of [null, 3, { summary: -1 }, { summary: 1e9, text: 'x' }, { summary: 0.5 }, { text: 'x' }])
+    expect(after(['token', odd])).toEqual(NOTHING);
+  expect(after(['else', { summary: 0 }])).toEqual(NOTHING);
+});
