@@ -71,7 +71,7 @@ def test_questions_are_answered_and_their_attention_shown(window: Window) -> Non
     assert page.locator(".attention [role=tab][aria-selected=true]").inner_text() == "Generation"
     page.keyboard.press("x")
     page.wait_for_selector(".attention .attnlab[data-painted=matrix]")
-    assert "!view=matrix" in page.evaluate("() => location.hash")
+    page.wait_for_function("() => location.hash.includes('!view=matrix')")
     page.get_by_role("link", name="Runs").first.click()
     page.wait_for_selector(".run")
     page.go_back()
