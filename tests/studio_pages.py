@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from attnlab.bench.results import report_json
-from tests import bench_reports, ledgers, summaries, test_vision
+from tests import bench_reports, ledgers, summaries, vision_runs
 from tests.browser import Watched
 from tests.studios import Served, make_run
 
@@ -34,7 +34,7 @@ def fill(folder: Path, made: Path) -> Path:
     for name in ("learned", "language"):
         shutil.copytree(made / name, folder / name)
     shutil.copytree(summaries.trained(), folder / "deep" / "summary")
-    test_vision.trained(folder, "vit")
+    vision_runs.trained(folder, "vit")
     (folder / "claims.json").write_text(json.dumps(ledgers.made_up()))
     (folder / "bench.json").write_text(json.dumps(report_json(bench_reports.made_up())))
     (folder / "broken").mkdir()

@@ -28,7 +28,7 @@ from attnlab.studio.models import Models
 from attnlab.studio.schema import Refused
 from attnlab.tasks.knowledge import audit as auditing
 from attnlab.tasks.vision.classify import classify
-from tests import summaries, test_vision
+from tests import summaries, vision_runs
 from tests.small_transformers import small
 from tests.studios import Event, events_of, make_run, studio
 from tests.vision_files import pixels
@@ -44,8 +44,8 @@ def runs(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("pretrained", "learned", "language"):
         shutil.copytree(made / name, folder / name)
     shutil.copytree(summaries.trained(), folder / "summary")
-    test_vision.trained(folder, "vit")
-    test_vision.trained(folder, "convnet")
+    vision_runs.trained(folder, "vit")
+    vision_runs.trained(folder, "convnet")
     liar = shutil.copytree(folder / "convnet", folder / "liar")
     config = json.loads((liar / "config.json").read_text())
     config["task"]["classes"] = ["dark"]  # its model knows two
