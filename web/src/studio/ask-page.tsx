@@ -146,6 +146,8 @@ function Questions({ run, router }: { run: string; router: Router }) {
 }
 
 function useExamples(run: string): string[] {
+  const { link } = useClient();
+  const live = link.state === 'live'; // once more when the connection is back
   const [examples, setExamples] = useState<string[]>([]);
   useEffect(() => {
     const controller = new AbortController();
@@ -154,6 +156,6 @@ function useExamples(run: string): string[] {
       () => undefined, // only a help
     );
     return () => controller.abort();
-  }, [run]);
+  }, [run, live]);
   return examples;
 }
