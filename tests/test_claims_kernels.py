@@ -172,7 +172,7 @@ def test_a_kernel_by_its_matrix_is_not_linear(monkeypatch: pytest.MonkeyPatch) -
 def test_maps_by_hand() -> None:
     x = torch.tensor([[2.0, 3.0]], dtype=torch.float64)
     assert kernels.all_products(x)[0].tolist() == pytest.approx([4, 6, 6, 9])
-    assert kernels.each_product_once(x)[0].tolist() == pytest.approx([4, 6 * 2**0.5, 9])
+    assert kernels.each_product_once(x)[0].tolist() == pytest.approx([4, 9, 6 * 2**0.5])
     w = torch.zeros(1, 2, 2, dtype=torch.float64)
     assert kernels_trig.positive(w, x)[0, 0].tolist() == pytest.approx(
         [float(torch.tensor(-6.5).exp()) / 2**0.5] * 2, rel=1e-5

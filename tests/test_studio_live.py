@@ -14,7 +14,7 @@ from typing import Any
 from attnlab.training import Run
 from tests.studios import Served, append, make_run, rows, served
 
-STEPS, READERS = 60, 50
+STEPS, READERS = 150, 50
 SIZES = ["--width", "16", "--layers", "1", "--heads", "2", "--context", "16"]
 
 
@@ -36,9 +36,13 @@ def training(folder: Path, *options: str, steps: int = STEPS) -> Iterator[subpro
         process.stderr.close()
 
 
-def wait_for_run(server: Served, run: str) -> None:
-    while all(each["id"] != run for each in server.json("/api/runs")["runs"]):
-        time.sleep(0.2)
+def wait_for_run(server: Served, run: str) -> str:
+    """The state in which it was seen first."""
+    while True:
+        for each in server.json("/api/runs")["runs"]:
+            if each["id"] == run:
+                return str(each["state"])
+        time.sleep(0.1)
 
 
 def follow(server: Served, run: str, found: list[dict[str, Any]], last: list[int]) -> None:
@@ -58,7 +62,7 @@ def follow(server: Served, run: str, found: list[dict[str, Any]], last: list[int
 def test_fifty_readers_of_a_run_that_trains_lose_nothing(tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
     with served(tmp_path / "runs") as server, training(tmp_path / "runs" / "live") as trainer:
-        wait_for_run(server, "live")
+        states = {wait_for_run(server, "live")}
         found: list[list[dict[str, Any]]] = [[] for _ in range(READERS)]
         readers = [
             threading.Thread(target=follow, args=(server, "live", each, [STEPS]), daemon=True)
@@ -66,7 +70,6 @@ def test_fifty_readers_of_a_run_that_trains_lose_nothing(tmp_path: Path) -> None
         ]
         for reader in readers:
             reader.start()
-        states = set()
         while trainer.poll() is None:  # the list goes on too
             states.add(server.json("/api/runs")["runs"][0]["state"])
             time.sleep(0.2)

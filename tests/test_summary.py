@@ -213,7 +213,7 @@ def test_tokens_are_told_while_they_are_written() -> None:
     """Of texts in any order, by their numbers."""
     texts = [row["text"] for row in rows(5)] + ["A game for mail and more, and more, and more."]
     model, words, _ = recipe.load_summary(trained())
-    for way in (Way(), Way(count=2, temperature=1.0)):
+    for way in (Way(beams=1), Way(count=2, temperature=1.0)):
         told: dict[tuple[int, int], list[int]] = {}
 
         def listen(text: int, draw: int, token: int, told: Any = told) -> None:

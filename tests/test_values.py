@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -187,10 +188,15 @@ def phi(mechanism: Any, x: Tensor) -> Tensor:
     return features.over(torch.zeros(1, dtype=x.dtype))
 
 
-FORMULAS = {
+def squares_and_pairs(x: Tensor) -> Tensor:
+    first, second = torch.triu_indices(x.shape[-1], x.shape[-1], offset=1)
+    return torch.cat([x.square(), 2**0.5 * x[..., first] * x[..., second]], -1)
+
+
+FORMULAS: dict[str, Callable[[Tensor], Tensor]] = {
     "elu": lambda x: F.elu(x) + 1,
     "relu": F.relu,
-    "polynomial": lambda x: (x[..., :, None] * x[..., None, :]).flatten(-2),
+    "polynomial": squares_and_pairs,
 }
 
 
