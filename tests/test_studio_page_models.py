@@ -254,6 +254,21 @@ def test_the_playground_plays(window: Window) -> None:
     window.told()
 
 
+def test_an_address_that_changes_before_the_page_listens_is_followed(window: Window) -> None:
+    window.page.add_init_script(
+        """new MutationObserver((_, seen) => {
+          if (!document.querySelector('main')) return;
+          seen.disconnect();  // drawn for the first time: its effects come later
+          history.replaceState(null, '', '#/playground');  // as if its event was missed
+        }).observe(document, { childList: true, subtree: true })"""
+    )
+    for before in ("bench", "runs"):  # the second chooses a run, as soon as it knows any
+        window.page.goto(f"{window.server.origin}/?from={before}#/{before}")
+        window.page.wait_for_selector(".board svg")
+        assert window.page.evaluate("() => location.hash") == "#/playground"
+    window.told()
+
+
 def test_bench_reports_have_their_figures(window: Window) -> None:
     page = window.go("/bench", "figure")
     assert page.get_by_label("Report").locator("option").count() == 1

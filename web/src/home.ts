@@ -56,6 +56,7 @@ export function useAddress(text: string, changed: (text: string) => void, kept =
       }
     };
     window.addEventListener('hashchange', read);
+    read(); // it may have changed before anybody listened
     return () => window.removeEventListener('hashchange', read);
   }, []);
 }

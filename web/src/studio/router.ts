@@ -15,6 +15,7 @@ export function useRouter(): Router {
   useEffect(() => {
     const read = (): void => setRoute(parseRoute(window.location.hash));
     window.addEventListener('hashchange', read);
+    read(); // the address may have changed before anybody listened
     return () => window.removeEventListener('hashchange', read);
   }, []);
   return {
@@ -22,6 +23,7 @@ export function useRouter(): Router {
     one: (name) => route.fields[name]?.[0] ?? '',
     set: (some, inner) => {
       const now = parseRoute(window.location.hash); // its inner part changes without us
+      if (now.page !== route.page) return; // a page that has been left does not write another's address
       const fields: Fields = { ...now.fields, ...some };
       const next = { ...now, fields, inner: inner ?? now.inner };
       replaceFragment(printRoute(next));
