@@ -36,6 +36,28 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def kinds(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A studio's folder with a run of each kind."""
+    from tests.studio_kinds import every_kind
+
+    return every_kind(tmp_path_factory.mktemp("studio") / "runs", made)
+
+
+@pytest.fixture(scope="module")
+def client(kinds: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A studio over it, and over a model of another library."""
+    from tests.small_transformers import small
+    from tests.studios import studio
+
+    model = tmp_path_factory.mktemp("models") / "gpt2"
+    small("gpt2").save_pretrained(model)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        with studio(kinds, [model]) as client:
+            yield client
+
+
 @pytest.fixture
 def here(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of one's own with all of it."""
@@ -80,5 +102,15 @@ def browser() -> Iterator[Any]:
 @pytest.fixture
 def watched(browser: Any) -> Iterator[Watched]:
     made = Watched(browser)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def window(browser: Any, server: Any) -> Iterator[Any]:
+    """On the studio that the file's own `server` started."""
+    from tests.studio_pages import Window
+
+    made = Window(browser, server)
     yield made
     made.close()

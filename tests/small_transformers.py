@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -106,6 +107,13 @@ def small(name: str, attention: str | None = None) -> Any:
             if parameter.dim() > 1:
                 parameter.mul_(4)
     return model.eval()
+
+
+def write_tokenizer(folder: Path) -> None:
+    """Eight words, as BERT's tokenizer reads them."""
+    words = ["[UNK]", "[PAD]", "[CLS]", "[SEP]", "[MASK]", "the", "dog", "ran"]
+    (folder / "vocab.txt").write_text("\n".join(words))
+    (folder / "tokenizer_config.json").write_text('{"tokenizer_class": "BertTokenizer"}')
 
 
 def inputs(name: str) -> dict[str, torch.Tensor]:

@@ -15,6 +15,7 @@ from tests.studios import Served, make_run
 
 HOSTILE = '<img src=x onerror="window.harmed=1"> \u202eevil'
 SLOW = 120_000  # ms: other processes have the machine too
+VIEWER = ".attention .attnlab[data-painted]"
 PAGES = {
     "runs": "figure path.line",
     "ask": ".audit .command",

@@ -14,8 +14,8 @@ from rich.console import Console
 
 from attnlab.tasks.knowledge import measures
 from attnlab.tasks.knowledge.audit_page import audit_page, percent, print_audit, summary
+from tests.chart_checks import HOSTILE, check_inert, check_page
 from tests.reports import make_report
-from tests.test_charts import HOSTILE, check_inert, check_page
 
 
 @pytest.fixture(scope="module")

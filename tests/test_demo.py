@@ -19,7 +19,7 @@ from attnlab.demo.parts import Story
 from attnlab.demo.settings import CLAIMS, PARTS, DemoSettings
 from attnlab.demo.telling import demo
 from attnlab.demo.terminal import Teller
-from attnlab.tasks.knowledge.learn import LearnSettings
+from attnlab.tasks.knowledge.lesson import LearnSettings
 from attnlab.training import InterruptedTraining, heard_by
 from attnlab.training.progress import Reporter
 from tests.commands import run

@@ -12,7 +12,8 @@ import pytest
 
 from attnlab.tasks.knowledge import material, scoring
 from attnlab.tasks.knowledge.certainty import Certainty
-from attnlab.tasks.knowledge.learn import LearnSettings, learn
+from attnlab.tasks.knowledge.learn import learn
+from attnlab.tasks.knowledge.lesson import LearnSettings
 from attnlab.tasks.knowledge.world import WorldConfig, make_world
 from attnlab.training import Run
 from tests.commands import run

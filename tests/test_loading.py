@@ -13,19 +13,13 @@ import torch
 
 from attnlab.huggingface import load_model
 from attnlab.huggingface.loading import cache_folder
-from tests.small_transformers import inputs, small, transformers
+from tests.small_transformers import inputs, small, transformers, write_tokenizer
 
 
 def save(name: str, folder: Path) -> Any:
     model = small(name)
     model.save_pretrained(folder)
     return model
-
-
-def write_tokenizer(folder: Path) -> None:
-    words = ["[UNK]", "[PAD]", "[CLS]", "[SEP]", "[MASK]", "the", "dog", "ran"]
-    (folder / "vocab.txt").write_text("\n".join(words))
-    (folder / "tokenizer_config.json").write_text('{"tokenizer_class": "BertTokenizer"}')
 
 
 @pytest.mark.parametrize("name", ["bert", "llama", "t5", "vit"])

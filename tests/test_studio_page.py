@@ -10,18 +10,11 @@ from typing import Any
 
 import pytest
 
-from tests.browser import chromium
 from tests.studio_pages import HOSTILE, Window, hostile_run
 from tests.studios import Served, append, make_run, rows, served
 from tests.test_studio_live import training
 
 STEPS = 40
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as started:
-        yield started
 
 
 @pytest.fixture(scope="module")
@@ -39,13 +32,6 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def server(runs: Path) -> Iterator[Served]:
     with served(runs) as started:
         yield started
-
-
-@pytest.fixture
-def window(browser: Any, server: Served) -> Iterator[Window]:
-    made = Window(browser, server)
-    yield made
-    made.close()
 
 
 def listed(page: Any) -> list[str]:

@@ -11,20 +11,11 @@ import pytest
 
 from attnlab.pictures import png
 from tests import summaries
-from tests.browser import chromium
 from tests.ledgers import STATEMENTS
-from tests.studio_pages import PAGES, Window, fill
+from tests.studio_pages import PAGES, VIEWER, Window, fill
 from tests.studios import Served, served
 from tests.vision_files import pixels
 from tests.widths import SCHEMES
-
-VIEWER = ".attention .attnlab[data-painted]"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as started:
-        yield started
 
 
 @pytest.fixture(scope="module")
@@ -38,13 +29,6 @@ def server(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ser
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         with served(runs) as started:
             yield started
-
-
-@pytest.fixture
-def window(browser: Any, server: Served) -> Iterator[Window]:
-    made = Window(browser, server)
-    yield made
-    made.close()
 
 
 def ask(page: Any, text: str) -> None:

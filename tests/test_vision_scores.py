@@ -19,8 +19,8 @@ from attnlab.tasks.vision.meeting import crossing, in_words, meeting
 from attnlab.tasks.vision.score_page import score_page
 from attnlab.tasks.vision.scoring import confusions, score
 from attnlab.training import Run
+from tests.chart_checks import check_page
 from tests.commands import run
-from tests.test_charts import check_page
 from tests.vision_files import pixels, write_npz
 from tests.vision_runs import trained
 

@@ -12,8 +12,8 @@ from cyclopts import App, Parameter
 from attnlab.cli.options import given, options_of
 from attnlab.models import StackConfig
 from attnlab.tasks.knowledge import recipe, scoring
-from attnlab.tasks.knowledge.learn import LearnSettings
 from attnlab.tasks.knowledge.learn import learn as read_and_remember
+from attnlab.tasks.knowledge.lesson import LearnSettings
 from attnlab.tasks.knowledge.world import WorldConfig, make_world
 from attnlab.tasks.knowledge.world_words import ATTRIBUTES
 from attnlab.training import Settings, speaks

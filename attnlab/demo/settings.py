@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from attnlab.tasks.knowledge.learn import LearnSettings
+from attnlab.tasks.knowledge.lesson import LearnSettings
 
 LEARN = LearnSettings(
     reader_epochs=16.0, remember_epochs=20.0, reader_tokens=1024, remember_tokens=1024

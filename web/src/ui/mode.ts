@@ -1,4 +1,5 @@
-// Light or dark: as the system, the notebook or the studio has it, until someone chooses.
+// Light or dark: as the system, the notebook or the studio has it, until someone chooses; a page of
+// its own remembers what was chosen.
 
 import { useContext, useEffect, useLayoutEffect, useState } from 'preact/hooks';
 import { Home } from '../home';
@@ -8,12 +9,14 @@ import type { Place } from './app';
 export type Chosen = Mode | 'auto';
 
 const ORDER: Chosen[] = ['auto', 'light', 'dark'];
+const KEPT = 'attnlab-colours';
 
 export function useMode(place: Place): [{ now: Mode; chosen: Chosen }, () => void] {
   const { alone } = useContext(Home);
   const around = place.notebook ? document.body : alone ? null : document.documentElement;
   const given = (): Mode => (alone ? systemMode(place) : modeOf(document.documentElement));
-  const [chosen, setChosen] = useState<Chosen>('auto');
+  const kept = alone && !place.notebook;
+  const [chosen, setChosen] = useState<Chosen>(() => (kept ? remembered() : 'auto'));
   const [system, setSystem] = useState<Mode>(given);
   useEffect(() => {
     const read = (): void => setSystem(given());
@@ -32,10 +35,30 @@ export function useMode(place: Place): [{ now: Mode; chosen: Chosen }, () => voi
     place.root.dataset.theme = now;
     if (!around) document.documentElement.dataset.attnlabTheme = now;
   }, [now]);
-  return [
-    { now, chosen },
-    () => alone && setChosen((old) => ORDER[(ORDER.indexOf(old) + 1) % ORDER.length]),
-  ];
+  const next = (): void => {
+    if (!alone) return;
+    const one = ORDER[(ORDER.indexOf(chosen) + 1) % ORDER.length];
+    setChosen(one);
+    if (kept) remember(one);
+  };
+  return [{ now, chosen }, next];
+}
+
+function remembered(): Chosen {
+  try {
+    const found = window.localStorage.getItem(KEPT);
+    return ORDER.find((each) => each === found) ?? 'auto';
+  } catch {
+    return 'auto'; // a browser that keeps nothing
+  }
+}
+
+function remember(chosen: Chosen): void {
+  try {
+    window.localStorage.setItem(KEPT, chosen);
+  } catch {
+    // it lasts as long as the page
+  }
 }
 
 // What the studio around it says.
