@@ -15,8 +15,8 @@ type Found = { page: AuditPage } | { missing: string } | { failure: string };
 export function Audit({ run }: { run: string }) {
   const { jobs, info } = useClient();
   const [found, setFound] = useState<Found | null>(null);
-  const [again, setAgain] = useState(0);
   const name = `audit ${run}`;
+  const done = jobs.done(name);
   useEffect(() => {
     const controller = new AbortController();
     ask(query('/api/audit', { run }), { signal: controller.signal }).then(
@@ -28,9 +28,8 @@ export function Audit({ run }: { run: string }) {
       },
     );
     return () => controller.abort();
-  }, [run, again]);
-  const begin = (): void =>
-    void jobs.run(name, '/api/audit', { run }).then((job) => job && setAgain((n) => n + 1));
+  }, [run, done]);
+  const begin = (): void => void jobs.run(name, '/api/audit', { run });
   return (
     <section class="audit" aria-label="Audit">
       <h2>Knowledge or a guess?</h2>

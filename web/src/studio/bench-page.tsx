@@ -32,7 +32,7 @@ export function BenchPage({ router }: { router: Router }) {
   const { jobs } = useClient();
   const [files, setFiles] = useState<File[] | null>(null);
   const [failure, setFailure] = useState('');
-  const [again, setAgain] = useState(0);
+  const done = jobs.done(JOB);
   const [part, setPart] = useState<string>('error');
   useEffect(() => {
     const controller = new AbortController();
@@ -46,12 +46,10 @@ export function BenchPage({ router }: { router: Router }) {
       },
     );
     return () => controller.abort();
-  }, [again]);
+  }, [done]);
   const begin = (): void =>
     void jobs.run(JOB, '/api/bench', { part, quick: true }).then((job) => {
-      if (!job) return;
-      setAgain((n) => n + 1);
-      const made = text(job.result.file);
+      const made = text(job?.result.file);
       if (made) router.set({ file: [made] }, '');
     });
   if (failure && !files) return <Failure text={failure} />;
@@ -84,7 +82,7 @@ export function BenchPage({ router }: { router: Router }) {
         </label>
         <JobBar name={JOB} what="Measure quickly" begin={begin} quiet={files.length > 0} />
       </div>
-      {file ? <OneReport key={`${file} ${again}`} {...{ file, router }} /> : <NoReport />}
+      {file ? <OneReport key={`${file} ${done}`} {...{ file, router }} /> : <NoReport />}
     </>
   );
 }

@@ -23,7 +23,7 @@ export function ClaimsPage({ router }: { router: Router }) {
   const { jobs } = useClient();
   const [ledger, setLedger] = useState<Ledger | null>(null);
   const [failure, setFailure] = useState('');
-  const [again, setAgain] = useState(0);
+  const done = jobs.done(JOB);
   const [wanted, setWanted] = useState<string[]>([]);
   const [size, setSize] = useState<Size>('small');
   useEffect(() => {
@@ -38,11 +38,8 @@ export function ClaimsPage({ router }: { router: Router }) {
       },
     );
     return () => controller.abort();
-  }, [again]);
-  const begin = (ids: string[]): void => {
-    const json = { ids, size };
-    void jobs.run(JOB, '/api/claims', json).then((job) => job && setAgain((n) => n + 1));
-  };
+  }, [done]);
+  const begin = (ids: string[]): void => void jobs.run(JOB, '/api/claims', { ids, size });
   if (failure && !ledger) return <Failure text={failure} />;
   if (!ledger) return <Busy text="Reading the claims…" />;
   return (

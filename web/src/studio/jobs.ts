@@ -25,6 +25,13 @@ export class Jobs {
     return found !== undefined && !found.failure && (found.job === null || !ended(found.job));
   }
 
+  // Which of them was the last to be done: who shows its result reads it anew when this changes,
+  // also a page that was left and opened again meanwhile.
+  done(name: string): string {
+    const job = this.all.get(name)?.job;
+    return job?.state === 'done' ? job.id : '';
+  }
+
   // Resolves when it is done; null where it failed or was cancelled, which is then shown.
   async run(name: string, path: string, json: unknown): Promise<Job | null> {
     if (this.busy(name)) return null;
