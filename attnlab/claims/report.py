@@ -23,6 +23,7 @@ STYLE = {
     "failed": "bold red",
 }
 HEIGHT, WIDEST, ROOMY = 12, 96, 120
+FIGURE, SECONDS = 11, 5  # characters that hold any number of a figure with its bracket, any time
 
 
 def told(verdict: Verdict) -> str:
@@ -46,13 +47,16 @@ def stated(claim: Claim) -> str:
 
 
 def print_table(results: Sequence[Result], console: Console) -> None:
-    """On a narrow terminal what was measured is left to `show`; names are never cut."""
+    """On a narrow terminal what was measured is left to `show`; names and figures are never cut."""
     wide = console.width >= ROOMY
     table = Table(show_edge=False, pad_edge=False, header_style="bold")
+    if not wide:
+        table.box, table.padding = None, (0, 1, 0, 0)
     table.add_column("claim", no_wrap=True)
     for name in ("verdict", *(["measured"] if wide else []), "figure", "threshold", "control"):
-        table.add_column(name)
-    table.add_column("seconds", justify="right")
+        least = FIGURE if name == "figure" else None
+        table.add_column(name, overflow="fold", min_width=least)
+    table.add_column("seconds" if wide else "s", justify="right", min_width=SECONDS)
     for result in results:
         claim, evidence = CLAIMS[result.name], result.evidence
         table.add_row(
