@@ -121,7 +121,7 @@ def test_the_weights_that_validated_best_are_kept(tmp_path: Path) -> None:
         ({"training": {"steps": 5}, "epochs": 2.0}, "give one of them"),
         ({"epochs": -1.0, "training": {}}, "above 0"),
         ({"vision": VisionSettings(fraction=0.0)}, "give a share"),
-        ({"vision": VisionSettings(augmentation="mild")}, "there are none, light"),
+        ({"vision": VisionSettings(augmentation="mild")}, "there are none, mirror, light"),
         ({"vision": VisionSettings(smoothing=1.0)}, "smoothing 1.0"),
         ({"resume": True, "overwrite": True}, "give one of them"),
     ],

@@ -14,11 +14,8 @@ from attnlab import MECHANISMS
 from attnlab.models import ConvNet, ConvNetConfig, ViT, ViTConfig
 from attnlab.models.vision import matched_convnet
 from attnlab.tasks.vision.augment import RECIPES, Augmentation, augment, mixed, recipe_named
-from attnlab.tasks.vision.images import Images
-from attnlab.tasks.vision.recipe import (
-    scale_of,
-    usual_sizes,
-)
+from attnlab.tasks.vision.images import Dataset, Images
+from attnlab.tasks.vision.recipe import VisionSettings, augmentation_of, scale_of, usual_sizes
 from attnlab.tasks.vision.task import VisionTask, as_floats
 from tests.vision_files import pixels
 from tests.vision_runs import QUICK, trained
@@ -191,5 +188,16 @@ def test_digits_are_never_mirrored() -> None:
     assert recipe_named("light", flip=True).flip
     assert not recipe_named("strong", flip=False).flip
     assert not recipe_named("none", flip=True).flip
-    with pytest.raises(ValueError, match="there are none, light, strong"):
+    with pytest.raises(ValueError, match="there are none, mirror, light, strong"):
         recipe_named("heavy", flip=True)
+
+
+@pytest.mark.parametrize(
+    ("channels", "side", "wanted"), [(3, 32, "light"), (1, 28, "mirror"), (3, 8, "none")]
+)
+def test_what_is_changed_depends_on_size_and_colour(channels: int, side: int, wanted: str) -> None:
+    images = Images(pixels(2, channels, side), torch.arange(2))
+    dataset = Dataset("x", ["a", "b"], images, mirrored=True)
+    assert augmentation_of(VisionSettings(), dataset) == RECIPES[wanted]
+    assert augmentation_of(VisionSettings(augmentation="strong"), dataset) == RECIPES["strong"]
+    assert not augmentation_of(VisionSettings(flip=False), dataset).flip

@@ -29,6 +29,7 @@ class Augmentation:
 
 RECIPES = {
     "none": Augmentation(),
+    "mirror": Augmentation(flip=True),
     "light": Augmentation(crop=0.125, flip=True),
     "strong": Augmentation(
         crop=0.125, flip=True, turn=10.0, zoom=0.1, colour=0.3, cutout=0.35, mixup=0.2

@@ -34,7 +34,7 @@ class VisionSettings:
 
     fraction: Annotated[float, "share of the training images to use, of each class"] = 1.0
     augmentation: Annotated[
-        str | None, "none, light (moved, mirrored) or strong; else by the images' size"
+        str | None, "none, mirror, light (moved too) or strong; else by the images' size and colour"
     ] = None
     flip: Annotated[
         bool | None, "mirror images; none: where that changes no meaning (not of digits)"
@@ -133,8 +133,10 @@ def prepared(
 
 
 def augmentation_of(vision: VisionSettings, dataset: Dataset) -> Augmentation:
-    """Where a pixel is a large part of the image, moving by one costs more than it teaches."""
-    usual = "none" if dataset.train.size < TINY else "light"
+    """Where a pixel is a large part of the image, moving by one costs more than it teaches; and
+    grey ones (MNIST and its kin) show one thing in the middle, where it stays in the test."""
+    usual = "mirror" if dataset.train.channels == 1 else "light"
+    usual = "none" if dataset.train.size < TINY else usual
     flip = dataset.mirrored if vision.flip is None else vision.flip
     return recipe_named(vision.augmentation or usual, flip)
 
