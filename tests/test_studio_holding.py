@@ -114,7 +114,7 @@ def test_who_leaves_early_frees_the_worker(client: TestClient) -> None:
     """A reader that goes in the middle of a stream: its worker stops and is used again."""
     studio = inside(client)
     given = {
-        "folder": str(studio.places.kinds / "language"),
+        "folder": str(studio.places.runs / "language"),
         "text": "to",
         "count": 8,
         "temperature": 1.0,
