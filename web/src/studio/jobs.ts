@@ -12,6 +12,7 @@ export interface Followed {
 
 export class Jobs {
   private readonly all = new Map<string, Followed>();
+  private readonly last = new Map<string, string>(); // the id of the last that was done
 
   constructor(private readonly changed: () => void) {}
 
@@ -28,8 +29,7 @@ export class Jobs {
   // Which of them was the last to be done: who shows its result reads it anew when this changes,
   // also a page that was left and opened again meanwhile.
   done(name: string): string {
-    const job = this.all.get(name)?.job;
-    return job?.state === 'done' ? job.id : '';
+    return this.last.get(name) ?? '';
   }
 
   // Resolves when it is done; null where it failed or was cancelled, which is then shown.
@@ -79,6 +79,7 @@ export class Jobs {
 
   private set(name: string, followed: Followed): void {
     this.all.set(name, followed);
+    if (followed.job?.state === 'done') this.last.set(name, followed.job.id);
     this.changed();
   }
 }
