@@ -13,7 +13,7 @@ from cyclopts import App, Parameter
 
 from attnlab.bench.progress import Progress
 from attnlab.bench.settings import CostSettings, DecodeSettings, ErrorSettings, ModelSettings
-from attnlab.cli.options import given, options_of
+from attnlab.cli.options import given, grouped, options_of
 from attnlab.files import write_json, write_text
 from attnlab.page import check_page
 
@@ -200,15 +200,12 @@ def _command(name: str, text: str, options: Any) -> None:
         measure([name], common, outputs, given(settings, unset=True))
 
     command.__doc__ = text
-    command.__annotations__ = {
-        "common": Annotated[Common, Parameter(name="*")],
-        "settings": Annotated[options, Parameter(name="*")],
-        "outputs": Annotated[Outputs, Parameter(name="*")],
-        "return": None,
-    }
-    app.command(command, name=name)
+    typed = grouped(common=Common, settings=options, outputs=Outputs)
+    app.command(typed(command), name=name)
 
 
+@app.command
+@grouped(common=Common, subject=Subject, settings=ErrorOptions, heads=ModelOptions, outputs=Outputs)
 def error(
     *,
     common: Any = COMMON,
@@ -244,15 +241,6 @@ def error(
     tell(report, outputs, charts=True)
 
 
-error.__annotations__ = {
-    "common": Annotated[Common, Parameter(name="*")],
-    "subject": Annotated[Subject, Parameter(name="*")],
-    "settings": Annotated[ErrorOptions, Parameter(name="*")],
-    "heads": Annotated[ModelOptions, Parameter(name="*")],
-    "outputs": Annotated[Outputs, Parameter(name="*")],
-    "return": None,
-}
-app.command(error)
 _command("speed", "Time by length, against exact softmax.", CostOptions)
 _command("memory", "Peak memory by length, each in a process of its own.", CostOptions)
 _command("decode", "Cost of a decoding step by position, and what must be kept.", DecodeOptions)

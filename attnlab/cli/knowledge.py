@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from attnlab.cli.options import given, options_of
+from attnlab.cli.knowledge_asking import Pairs, ask, audit, baseline, evaluate
+from attnlab.cli.options import (
+    Out,
+    Overwrite,
+    Resume,
+    given,
+    grouped,
+    one_or_each,
+    options_of,
+    told,
+)
 from attnlab.models import StackConfig
-from attnlab.tasks.knowledge import recipe, scoring
+from attnlab.tasks.knowledge import recipe
 from attnlab.tasks.knowledge.learn import learn as read_and_remember
 from attnlab.tasks.knowledge.lesson import LearnSettings
 from attnlab.tasks.knowledge.world import WorldConfig, make_world
 from attnlab.tasks.knowledge.world_words import ATTRIBUTES
-from attnlab.training import Settings, speaks
+from attnlab.training import Settings
 
 app = App(
     name="knowledge",
@@ -28,7 +37,6 @@ Corpus = Annotated[
     Path | None,
     Parameter(help="One document per line: title, full stop, sentences. None: embedded world."),
 ]
-Pairs = Annotated[Path | None, Parameter(help="Lines of question, tab, answer.")]
 Attention = Annotated[
     list[str] | None,
     Parameter(help="Mechanism of all layers, or one for each.", consume_multiple=True),
@@ -38,11 +46,6 @@ Tokens = Annotated[
     str | None, Parameter(help="characters, bytes or bpe:SIZE instead of the preset's.")
 ]
 Epochs = Annotated[float | None, Parameter(help="Passes over the rows, not the preset's.")]
-Out = Annotated[Path, Parameter(help="The run folder.")]
-Resume = Annotated[bool, Parameter(negative="", help="Go on with the run in --out.")]
-Overwrite = Annotated[bool, Parameter(negative="", help="Begin --out anew.")]
-RunFolder = Annotated[Path, Parameter(help="A run folder.")]
-Json = Annotated[bool, Parameter(negative="", help="Print JSON.")]
 
 ModelOptions: Any = options_of(StackConfig, without=("vocabulary", "attention"), unset=True)
 TrainingOptions: Any = options_of(Settings, unset=True)
@@ -50,16 +53,8 @@ LearnOptions: Any = options_of(LearnSettings)
 WorldOptions: Any = options_of(WorldConfig, without=("attributes",))
 
 
-def _attention(names: list[str] | None) -> str | list[str]:
-    return (names or ["softmax"])[0] if len(names or []) < 2 else list(names or [])
-
-
-def _told(out: Path, metrics: dict[str, float]) -> None:
-    if speaks():
-        facts = ", ".join(f"{name} {value:.4g}" for name, value in metrics.items())
-        print(f"{out}: trained; {facts}")
-
-
+@app.command
+@grouped(model=ModelOptions, training=TrainingOptions)
 def pretrain(
     *,
     corpus: Corpus = None,
@@ -84,7 +79,7 @@ def pretrain(
         corpus,
         pairs=pairs,
         out=out,
-        attention=_attention(attention),
+        attention=one_or_each(attention),
         objective=objective,
         preset=preset,
         tokenizer=tokenizer,
@@ -94,9 +89,11 @@ def pretrain(
         resume=resume,
         overwrite=overwrite,
     )
-    _told(out, metrics)
+    told(out, metrics)
 
 
+@app.command
+@grouped(model=ModelOptions, training=TrainingOptions)
 def finetune(
     run: Annotated[str, Parameter(help="A pretrained run, or scratch.")],
     /,
@@ -129,7 +126,7 @@ def finetune(
         pairs=pairs,
         corpus=corpus,
         out=out,
-        attention=_attention(attention),
+        attention=one_or_each(attention),
         objective=objective,
         preset=preset,
         tokenizer=tokenizer,
@@ -141,9 +138,11 @@ def finetune(
         resume=resume,
         overwrite=overwrite,
     )
-    _told(out, metrics)
+    told(out, metrics)
 
 
+@app.command
+@grouped(reading=LearnOptions, model=ModelOptions, training=TrainingOptions)
 def learn(
     *,
     corpus: Corpus = None,
@@ -163,7 +162,7 @@ def learn(
         corpus,
         pairs,
         out=out,
-        attention=_attention(attention),
+        attention=one_or_each(attention),
         preset=preset,
         tokenizer=tokenizer,
         settings=LearnSettings(**given(reading)),
@@ -172,142 +171,11 @@ def learn(
         resume=resume,
         overwrite=overwrite,
     )
-    _told(out, metrics)
+    told(out, metrics)
 
 
-# The option groups are made above, so their types are set here rather than written in place.
-_GROUPS = {"model": ModelOptions, "training": TrainingOptions, "reading": LearnOptions}
-for _command in (pretrain, finetune, learn):
-    for _name in _GROUPS.keys() & _command.__annotations__.keys():
-        _command.__annotations__[_name] = Annotated[_GROUPS[_name], Parameter(name="*")]
-    app.command(_command)
-
-
-@app.command
-def evaluate(
-    run: RunFolder,
-    /,
-    *,
-    pairs: Pairs = None,
-    predictions: Annotated[
-        Path | None, Parameter(help="Write the answers there, one per line.")
-    ] = None,
-    overwrite: Annotated[
-        bool, Parameter(negative="", help="Replace the file of predictions.")
-    ] = False,
-    json: Json = False,
-) -> None:
-    """Ask every question of a file and count the right answers."""
-    if predictions is not None and predictions.exists() and not overwrite:
-        raise ValueError(f"{predictions}: is there already; give --overwrite or another name")
-    score = scoring.evaluate(run, pairs)
-    if predictions is not None:
-        scoring.write_predictions(predictions, score.predictions, overwrite)
-    if json:
-        print(scoring.as_json({"run": str(run), **score.as_dict()}))
-        return
-    if score.right is None:
-        if predictions is None:
-            print("\n".join(score.predictions))
-        print(
-            f"{len(score.questions)} questions without answers: nothing can be scored"
-            + (f"; predictions are in {predictions}" if predictions else ""),
-            file=sys.stderr,
-        )
-        return
-    print(course_line(score))
-
-
-def course_line(score: scoring.Score) -> str:
-    """As the course prints it."""
-    assert score.right is not None
-    total = len(score.questions)
-    return f"Correct: {score.right:.1f} out of {total:.1f}: {100 * score.right / total:.1f}%"
-
-
-@app.command
-def ask(
-    run: RunFolder,
-    questions: Annotated[list[str], Parameter(help="Questions as the training pairs word them.")],
-    /,
-    *,
-    json: Json = False,
-) -> None:
-    """Ask a run; each answer comes with its confidence: known, unsure or a guess."""
-    from attnlab.tasks.knowledge import audit as auditing
-
-    found = auditing.ask(run, questions)
-    if json:
-        rows = [
-            {
-                "question": said.question,
-                "answer": said.text,
-                "verdict": verdict,
-                "confidence": said.confidence,
-                "runner_up": said.other,
-                "runner_up_confidence": said.other_confidence,
-            }
-            for said, verdict in found
-        ]
-        print(scoring.as_json(rows))
-        return
-    for said, verdict in found:
-        other = f"; else {said.other}, {said.other_confidence:.1%}" if said.other else ""
-        print(f"{said.question} {said.text} ({verdict}, {said.confidence:.1%}{other})")
-
-
-@app.command
-def audit(
-    run: RunFolder,
-    /,
-    *,
-    pairs: Pairs = None,
-    samples: Annotated[int, Parameter(help="Answers to draw for each question.")] = 8,
-    temperature: Annotated[float, Parameter(help="Of these draws.")] = 1.0,
-    made_up: Annotated[int, Parameter(help="Names of nobody to ask about, as a control.")] = 200,
-    groups: Annotated[int, Parameter(help="Groups of names by spelling.")] = 6,
-    seed: Annotated[int, Parameter(help="Of draws, groups and made-up names.")] = 0,
-    json: Annotated[
-        Path | None, Parameter(help="Report as JSON; default: audit.json in the run.")
-    ] = None,
-    html: Annotated[
-        Path | None, Parameter(help="Page with plots; default: audit.html in the run.")
-    ] = None,
-) -> None:
-    """Is it knowledge or a guess? A table, a JSON file and an offline page."""
-    from rich.console import Console
-
-    from attnlab.tasks.knowledge import audit as auditing
-    from attnlab.tasks.knowledge.audit_page import print_audit, save_audit
-
-    report = auditing.audit(
-        run,
-        pairs,
-        samples=samples,
-        temperature=temperature,
-        made_up=made_up,
-        groups=groups,
-        seed=seed,
-    )
-    json, html = json or run / "audit.json", html or run / "audit.html"
-    save_audit(report, json, html)
-    print_audit(report, Console())
-    print(f"{json}\n{html}")
-
-
-@app.command
-def baseline(
-    *,
-    pairs: Annotated[Path | None, Parameter(help="Training pairs to count answers in.")] = None,
-    measured: Annotated[Path | None, Parameter(help="Pairs to measure on.")] = None,
-    json: Json = False,
-) -> None:
-    """Always give the commonest answer: what must be beaten."""
-    said, score = scoring.baseline(pairs, measured)
-    if json:
-        print(scoring.as_json({"answer": said, **score.as_dict()}))
-    else:
-        print(f'Always "{said}". {course_line(score)}')
+for _asked in (evaluate, ask, audit, baseline):
+    app.command(_asked)
 
 
 @app.command
@@ -352,6 +220,8 @@ def compare(
     print(f"{out / 'compare.json'}\n{out / 'compare.html'}")
 
 
+@app.command
+@grouped(settings=WorldOptions)
 def world(
     *,
     out: Annotated[Path, Parameter(help="The folder to write into.")],
@@ -375,10 +245,6 @@ def world(
         f"{out}: {len(made.corpus)} documents, {len(made.train)} training pairs, "
         f"{len(made.held_out)} held out"
     )
-
-
-world.__annotations__["settings"] = Annotated[WorldOptions, Parameter(name="*")]
-app.command(world)
 
 
 @app.command

@@ -9,11 +9,22 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from attnlab.cli.options import given, options_of
+from attnlab.cli.options import (
+    Json,
+    Out,
+    Overwrite,
+    Resume,
+    RunFolder,
+    given,
+    grouped,
+    one_or_each,
+    options_of,
+    told,
+)
 from attnlab.generate import Sampling
 from attnlab.models import StackConfig
 from attnlab.tasks.language import recipe
-from attnlab.training import Settings, speaks
+from attnlab.training import Settings
 
 app = App(name="language", help="Language models: train, write, evaluate.", help_format="plaintext")
 
@@ -23,6 +34,8 @@ ModelOptions: Any = options_of(
 TrainingOptions: Any = options_of(Settings)
 
 
+@app.command
+@grouped(model=ModelOptions, training=TrainingOptions)
 def train(
     files: Annotated[
         list[Path] | None,
@@ -37,17 +50,15 @@ def train(
         int, Parameter(help="How much documentation to gather, without files.")
     ] = 4_000_000,
     context: Annotated[int, Parameter(help="Longest text that the model learns from.")] = 256,
-    out: Annotated[Path, Parameter(help="The run folder.")] = Path("runs/language"),
-    resume: Annotated[bool, Parameter(negative="", help="Go on with the run in --out.")] = False,
-    overwrite: Annotated[bool, Parameter(negative="", help="Begin --out anew.")] = False,
+    out: Out = Path("runs/language"),
+    resume: Resume = False,
+    overwrite: Overwrite = False,
     model: Any = ModelOptions(),  # noqa: B008 (a frozen value)
     training: Any = TrainingOptions(),  # noqa: B008
 ) -> None:
     """Train a language model on text files."""
     settings = given(model)
-    attention = settings.pop("attention") or "softmax"
-    if isinstance(attention, list) and len(attention) == 1:
-        attention = attention[0]
+    attention = one_or_each(settings.pop("attention"))
     stack = StackConfig(vocabulary=1, context=context, attention=attention, **settings)
     metrics = recipe.train_language(
         files or [],
@@ -61,20 +72,12 @@ def train(
         resume=resume,
         overwrite=overwrite,
     )
-    facts = ", ".join(f"{name} {value:.4g}" for name, value in metrics.items())
-    if speaks():
-        print(f"{out}: trained; validation {facts}")
-
-
-# The option groups are made above, so their types are set here rather than written in place.
-train.__annotations__["model"] = Annotated[ModelOptions, Parameter(name="*")]
-train.__annotations__["training"] = Annotated[TrainingOptions, Parameter(name="*")]
-app.command(train)
+    told(out, metrics, "validation ")
 
 
 @app.command
 def write(
-    run: Annotated[Path, Parameter(help="A run folder.")],
+    run: RunFolder,
     /,
     *,
     prompt: Annotated[str, Parameter(help="The text to go on from.")] = "",
@@ -122,11 +125,11 @@ def write(
 
 @app.command
 def evaluate(
-    run: Annotated[Path, Parameter(help="A run folder.")],
+    run: RunFolder,
     files: Annotated[list[Path], Parameter(help="Text files, or .jsonl with a text field.")],
     /,
     *,
-    json: Annotated[bool, Parameter(negative="", help="Print JSON.")] = False,
+    json: Json = False,
 ) -> None:
     """Measure a model on text files: bits per character, or masked-token accuracy."""
     found = recipe.evaluate(run, files)

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import MISSING, Field, field, fields, make_dataclass
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from pathlib import Path
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 from cyclopts import Parameter
+
+Command = TypeVar("Command", bound=Callable[..., None])
+# what several commands take
+RunFolder = Annotated[Path, Parameter(help="A run folder.")]
+Out = Annotated[Path, Parameter(help="The run folder.")]
+Resume = Annotated[bool, Parameter(negative="", help="Go on with the run in --out.")]
+Overwrite = Annotated[bool, Parameter(negative="", help="Begin --out anew.")]
+Json = Annotated[bool, Parameter(negative="", help="Print JSON.")]
 
 
 def options_of(
@@ -61,3 +71,32 @@ def given(options: Any, *, unset: bool = False) -> dict[str, Any]:
     """
     values = {each.name: getattr(options, each.name) for each in fields(options)}
     return {name: v for name, v in values.items() if v is not None} if unset else values
+
+
+def grouped(**kinds: Any) -> Callable[[Command], Command]:
+    """A command whose parameters of these names are whole groups of options.
+
+    Their types are made by `options_of`, so they cannot be written in place.
+    """
+
+    def typed(command: Command) -> Command:
+        for name, kind in kinds.items():
+            command.__annotations__[name] = Annotated[kind, Parameter(name="*")]
+        return command
+
+    return typed
+
+
+def told(out: Path, metrics: dict[str, float], of: str = "") -> None:
+    """The last line of a training; several processes say it once."""
+    from attnlab.training import speaks
+
+    if speaks():
+        facts = ", ".join(f"{name} {value:.4g}" for name, value in metrics.items())
+        print(f"{out}: trained; {of}{facts}")
+
+
+def one_or_each(names: list[str] | None) -> str | list[str]:
+    """--attention NAME for all layers, or one for each; softmax if none was named."""
+    names = names or ["softmax"]
+    return names[0] if len(names) == 1 else names

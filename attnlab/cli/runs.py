@@ -7,6 +7,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
+from attnlab.cli.options import Json, RunFolder
 from attnlab.runs import print_run, print_runs
 
 app = App(name="runs", help="List training runs, or show one.", help_format="plaintext")
@@ -17,13 +18,13 @@ def runs(
     folder: Annotated[Path, Parameter(help="Where to look.")] = Path("runs"),
     /,
     *,
-    json: Annotated[bool, Parameter(negative="", help="Print JSON.")] = False,
+    json: Json = False,
 ) -> None:
     """List runs with task, mechanism, size, progress and best metric."""
     print_runs(folder, json)
 
 
 @app.command
-def show(run: Annotated[Path, Parameter(help="A run folder.")], /) -> None:
+def show(run: RunFolder, /) -> None:
     """Draw a run's curves and name its files."""
     print_run(run)

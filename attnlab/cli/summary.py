@@ -9,13 +9,23 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from attnlab.cli.options import given, options_of
+from attnlab.cli.options import (
+    Json,
+    Out,
+    Overwrite,
+    Resume,
+    RunFolder,
+    given,
+    grouped,
+    options_of,
+    told,
+)
 from attnlab.tasks.summary import recipe, scoring
 from attnlab.tasks.summary.pairs import Columns
 from attnlab.tasks.summary.presets import SummaryModel
 from attnlab.tasks.summary.sources import BUILT_IN
 from attnlab.tasks.summary.writing import Way, Written, check_texts, write_all
-from attnlab.training import Settings, speaks
+from attnlab.training import Settings
 
 app = App(
     name="summary",
@@ -32,9 +42,6 @@ SummaryColumn = Annotated[str, Parameter(help="Column of a file that holds the s
 GroupColumn = Annotated[
     str | None, Parameter(help="Column of what must not be parted by the split.")
 ]
-RunFolder = Annotated[Path, Parameter(help="A run folder.")]
-Json = Annotated[bool, Parameter(negative="", help="Print JSON.")]
-Overwrite = Annotated[bool, Parameter(negative="", help="Begin --out anew.")]
 
 ModelOptions: Any = options_of(SummaryModel)
 TrainingOptions: Any = options_of(Settings, unset=True)
@@ -44,6 +51,8 @@ ComparedOptions: Any = options_of(
 )
 
 
+@app.command
+@grouped(model=ModelOptions, training=TrainingOptions)
 def train(
     *,
     data: Data = "docstrings",
@@ -54,8 +63,8 @@ def train(
         float, Parameter(help="Share for validation, and as much for the test.")
     ] = recipe.SHARE,
     limit: Annotated[int | None, Parameter(help="Take only so many pairs.")] = None,
-    out: Annotated[Path, Parameter(help="The run folder.")] = Path("runs/summary"),
-    resume: Annotated[bool, Parameter(negative="", help="Go on with the run in --out.")] = False,
+    out: Out = Path("runs/summary"),
+    resume: Resume = False,
     overwrite: Overwrite = False,
     model: Any = ModelOptions(),  # noqa: B008 (a frozen value)
     training: Any = TrainingOptions(),  # noqa: B008
@@ -72,11 +81,11 @@ def train(
         resume=resume,
         overwrite=overwrite,
     )
-    if speaks():
-        facts = ", ".join(f"{name} {value:.4g}" for name, value in metrics.items())
-        print(f"{out}: trained; validation {facts}")
+    told(out, metrics, "validation ")
 
 
+@app.command
+@grouped(way=WayOptions)
 def evaluate(
     run: RunFolder,
     /,
@@ -119,6 +128,8 @@ def evaluate(
         scoring.print_evaluation(found, Console())
 
 
+@app.command
+@grouped(way=WayOptions)
 def write(
     run: RunFolder,
     files: Annotated[
@@ -192,14 +203,6 @@ def _print_written(found: list[list[Written]], way: Way, as_json: bool) -> None:
             print(f"{each.log_probability:8.2f}  {each.text}")
 
 
-# The option groups are made above, so their types are set here rather than written in place.
-_GROUPS = {"model": ModelOptions, "training": TrainingOptions, "way": WayOptions}
-for _command in (train, evaluate, write):
-    for _name in _GROUPS.keys() & _command.__annotations__.keys():
-        _command.__annotations__[_name] = Annotated[_GROUPS[_name], Parameter(name="*")]
-    app.command(_command)
-
-
 @app.command
 def masks(
     *,
@@ -230,6 +233,8 @@ def masks(
         print(out)
 
 
+@app.command
+@grouped(model=ComparedOptions)
 def compare(
     *,
     attention: Annotated[
@@ -286,7 +291,3 @@ def compare(
     write_page(out / "compare.html", comparison_page(report), overwrite=True)
     print_comparison(report, Console())
     print(f"{out / 'compare.json'}\n{out / 'compare.html'}")
-
-
-compare.__annotations__["model"] = Annotated[ComparedOptions, Parameter(name="*")]
-app.command(compare)

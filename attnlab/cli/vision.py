@@ -9,11 +9,21 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from attnlab.cli.options import given, options_of
+from attnlab.cli.options import (
+    Json,
+    Out,
+    Overwrite,
+    RunFolder,
+    given,
+    grouped,
+    one_or_each,
+    options_of,
+    told,
+)
 from attnlab.models import ConvNetConfig, ViTConfig
 from attnlab.tasks.vision import recipe
 from attnlab.tasks.vision.recipe import VisionSettings
-from attnlab.training import Settings, speaks
+from attnlab.training import Settings
 
 app = App(
     name="vision",
@@ -33,10 +43,7 @@ Attention = Annotated[
     Parameter(help="vit: mechanism of all layers, or one for each.", consume_multiple=True),
 ]
 Epochs = Annotated[float | None, Parameter(help="Passes over the training images.")]
-RunFolder = Annotated[Path, Parameter(help="A run folder.")]
 Resume = Annotated[bool, Parameter(negative="", help="Go on with what is in --out.")]
-Overwrite = Annotated[bool, Parameter(negative="", help="Begin --out anew.")]
-Json = Annotated[bool, Parameter(negative="", help="Print JSON.")]
 
 SET = ("classes", "image_size", "channels", "attention", "mean", "deviation")  # by the data
 ViTOptions: Any = options_of(ViTConfig, without=SET, unset=True)
@@ -45,10 +52,8 @@ VisionOptions: Any = options_of(VisionSettings)
 TrainingOptions: Any = options_of(Settings, without=("batch_tokens",), unset=True)
 
 
-def _attention(names: list[str] | None) -> str | list[str]:
-    return (names or ["softmax"])[0] if len(names or []) < 2 else list(names or [])
-
-
+@app.command
+@grouped(vision=VisionOptions, sizes=ViTOptions, stages=ConvNetOptions, training=TrainingOptions)
 def train(
     data: Data = None,
     /,
@@ -56,7 +61,7 @@ def train(
     model: Annotated[str, Parameter(help="vit, or convnet: as many parameters.")] = "vit",
     attention: Attention = None,
     epochs: Epochs = None,
-    out: Annotated[Path, Parameter(help="The run folder.")] = Path("runs/vision"),
+    out: Out = Path("runs/vision"),
     resume: Resume = False,
     overwrite: Overwrite = False,
     vision: Any = VisionOptions(),  # noqa: B008 (a frozen value)
@@ -69,7 +74,7 @@ def train(
         data,
         out=out,
         model=model,
-        attention=_attention(attention),
+        attention=one_or_each(attention),
         vision=VisionSettings(**given(vision)),
         epochs=epochs,
         sizes={**given(sizes, unset=True), **given(stages, unset=True)},
@@ -77,9 +82,7 @@ def train(
         resume=resume,
         overwrite=overwrite,
     )
-    if speaks():
-        facts = ", ".join(f"{name} {value:.4g}" for name, value in metrics.items())
-        print(f"{out}: trained; validation {facts}")
+    told(out, metrics, "validation ")
 
 
 @app.command
@@ -197,6 +200,8 @@ def _explain(run: Path, image: Path, page: Path, title: str, overwrite: bool) ->
     look(str(run), image=image, title=title).save(page, overwrite=overwrite)
 
 
+@app.command
+@grouped(vision=VisionOptions, sizes=ViTOptions, training=TrainingOptions)
 def compare(
     data: Data = None,
     /,
@@ -232,7 +237,7 @@ def compare(
         out=out,
         fractions=fractions or comparing.FRACTIONS,
         seeds=seeds,
-        attention=_attention(attention),
+        attention=one_or_each(attention),
         vision=VisionSettings(**given(vision)),
         epochs=epochs,
         sizes=given(sizes, unset=True),
@@ -245,16 +250,3 @@ def compare(
     write_text(out / "compare.svg", picture(comparing.comparison_chart(report)))
     comparing.print_comparison(report, Console())
     print("\n".join(str(out / f"compare.{kind}") for kind in ("json", "html", "svg")))
-
-
-# The option groups are made above, so their types are set here rather than written in place.
-_GROUPS = {
-    "vision": VisionOptions,
-    "sizes": ViTOptions,
-    "stages": ConvNetOptions,
-    "training": TrainingOptions,
-}
-for _command in (train, compare):
-    for _name in _GROUPS.keys() & _command.__annotations__.keys():
-        _command.__annotations__[_name] = Annotated[_GROUPS[_name], Parameter(name="*")]
-    app.command(_command)

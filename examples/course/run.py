@@ -167,7 +167,6 @@ def finetune(options: argparse.Namespace) -> None:
 
 def evaluate(options: argparse.Namespace) -> None:
     """Predictions are written over older ones, as the course does."""
-    from attnlab.cli.knowledge import course_line
     from attnlab.tasks.knowledge import scoring
 
     begin(options)
@@ -178,10 +177,10 @@ def evaluate(options: argparse.Namespace) -> None:
         print("No gold birth places provided; returning (0,0)")
         print(f"Predictions written to {options.outputs_path}; no targets provided")
         return
-    print(course_line(score))
+    print(score.line())
     said, flat = scoring.baseline(counted or questions, questions)
     where = "" if counted else f" (the commonest answer of {questions} itself)"
-    print(f'Baseline, always "{said}"{where}: {course_line(flat)}')
+    print(f'Baseline, always "{said}"{where}: {flat.line()}')
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -38,6 +38,13 @@ class Score:
         known = {} if self.right is None else {"right": self.right, "accuracy": self.accuracy}
         return {"questions": len(self.questions), **known}
 
+    def line(self) -> str:
+        """As the course prints it."""
+        if self.right is None:
+            raise ValueError("the answers are not known, so none can be counted")
+        total = len(self.questions)
+        return f"Correct: {self.right:.1f} out of {total:.1f}: {100 * self.right / total:.1f}%"
+
 
 def questions_for(
     folder: str | Path, config: dict[str, Any], pairs: str | Path | None
