@@ -6,6 +6,7 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 
 LEAST = 1e-16  # no error at all counts as this much where logarithms are taken
 
@@ -72,11 +73,23 @@ def geometric(values: Sequence[float]) -> Figure:
 
 def share(hits: int, of: int) -> Figure:
     """A share and its 95% interval after Wilson."""
-    z = 1.959964
-    p, n = hits / of, of
-    middle = (p + z * z / (2 * n)) / (1 + z * z / n)
-    half = z / (1 + z * z / n) * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
-    return Figure(p, 0.0 if hits == 0 else middle - half, 1.0 if hits == of else middle + half)
+    return Figure(hits / of, *wilson(hits, of))
+
+
+def wilson(right: int, total: int, level: float = 0.95) -> tuple[float, float]:
+    """Wilson's score interval for a share; nothing is known of 0 of 0, which gives (0, 1)."""
+    if not 0 <= right <= total:
+        raise ValueError(f"{right} right of {total} is no share")
+    if not 0 < level < 1:
+        raise ValueError(f"a level of {level} is none; give one between 0 and 1, such as 0.95")
+    if total == 0:
+        return 0.0, 1.0
+    z = NormalDist().inv_cdf((1 + level) / 2)
+    share, grown = right / total, 1 + z * z / total
+    centre = (share + z * z / (2 * total)) / grown
+    reach = z / grown * math.sqrt(share * (1 - share) / total + z * z / (4 * total * total))
+    low = 0.0 if right == 0 else max(0.0, centre - reach)  # exactly, whatever rounding does
+    return low, 1.0 if right == total else min(1.0, centre + reach)
 
 
 def exponent(points: Sequence[tuple[float, float]]) -> Figure:

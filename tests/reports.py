@@ -7,7 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from attnlab.tasks.knowledge import measures
+from attnlab.calibration import (
+    expected_calibration_error,
+    reliability,
+    risk_coverage,
+    roc_area,
+    threshold_for,
+)
+from attnlab.intervals import wilson
+from attnlab.tasks.knowledge.names import NameIndex, ngram_groups
+from attnlab.tasks.knowledge.scoring import histogram_of_answers, top_share
 
 GIVEN = ["Anna", "Bryan", "Carlo", "Dávid", "Emma", "Fatima", "George", "Hugo", "Irina", "Jørgen"]
 FAMILY = [
@@ -33,7 +42,7 @@ def make_report(pairs: int = 500, seed: int = 0) -> dict[str, Any]:
 
     names = [f"{a} {c}. {b}" for c in "ABCDEFGHIJ" for a in GIVEN for b in FAMILY]
     names = [names[i] for i in generator.permutation(len(names))[:pairs]]
-    index = measures.NameIndex(f"{a} {b}" for a in GIVEN for b in FAMILY)
+    index = NameIndex(f"{a} {b}" for a in GIVEN for b in FAMILY)
     answers: list[dict[str, Any]] = []
     for name in names:
         sure = float(generator.beta(4, 0.8))
@@ -59,26 +68,26 @@ def make_report(pairs: int = 500, seed: int = 0) -> dict[str, Any]:
         )
     sure_ = [each["confidence"] for each in answers]
     right = [each["correct"] for each in answers]
-    group, described = measures.ngram_groups(names)
+    group, described = ngram_groups(names)
     of_group = [[r for r, g in zip(right, group, strict=True) if g == i] for i in range(6)]
     of_verdict = {
         name: [each["correct"] for each in answers if each["verdict"] == name]
         for name in ("known", "unsure", "guess")
     }
-    histogram = measures.histogram_of_answers(each["answer"] for each in answers)
-    best = measures.threshold_for(0.95, sure_, right)
+    histogram = histogram_of_answers(each["answer"] for each in answers)
+    best = threshold_for(0.95, sure_, right)
     made_up = ["Zorblat Quimby", "Wexforth Allinge", "Pilka Drossel-Ahn", "Ammar Vint"]
     return {
         "run": "runs/knowledge-rope",
         "pairs": pairs,
         "accuracy": sum(right) / pairs,
-        "interval": list(measures.interval(sum(right), pairs)),
+        "interval": list(wilson(sum(right), pairs)),
         "baseline": {"answer": "London", "accuracy": 0.05},
         "answers": answers,
-        "reliability": [asdict(each) for each in measures.reliability(sure_, right)],
-        "ece": measures.expected_calibration_error(sure_, right),
-        "roc_area": measures.roc_area(sure_, right),
-        "risk_coverage": [list(astuple(e)) for e in measures.risk_coverage(sure_, right)],
+        "reliability": [asdict(each) for each in reliability(sure_, right)],
+        "ece": expected_calibration_error(sure_, right),
+        "roc_area": roc_area(sure_, right),
+        "risk_coverage": [list(astuple(e)) for e in risk_coverage(sure_, right)],
         "precision95": asdict(best) if best else None,
         "verdicts": {
             name: {"count": len(hits), "accuracy": sum(hits) / len(hits) if hits else None}
@@ -104,14 +113,14 @@ def make_report(pairs: int = 500, seed: int = 0) -> dict[str, Any]:
                 "examples": each.examples,
                 "count": each.count,
                 "accuracy": sum(hits) / len(hits),
-                "interval": list(measures.interval(sum(hits), len(hits))),
+                "interval": list(wilson(sum(hits), len(hits))),
             }
             for each, hits in zip(described, of_group, strict=True)
         ],
         "histogram": [list(each) for each in histogram],
-        "top_three_share": measures.top_share(histogram),
+        "top_three_share": top_share(histogram),
         "gold_histogram": [
-            list(each) for each in measures.histogram_of_answers(each["gold"] for each in answers)
+            list(each) for each in histogram_of_answers(each["gold"] for each in answers)
         ],
         "sampling": {
             "temperature": 0.8,

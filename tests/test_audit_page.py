@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from attnlab.tasks.knowledge import measures
-from attnlab.tasks.knowledge.audit_page import audit_page, percent, print_audit, summary
+from attnlab.tasks.knowledge.audit_page import audit_page, print_audit
+from attnlab.tasks.knowledge.audit_words import percent, summary
+from attnlab.tasks.knowledge.scoring import top_share
 from tests.chart_checks import HOSTILE, check_inert, check_page
 from tests.reports import make_report
 
@@ -79,7 +80,7 @@ def test_the_summary_says_what_the_answers_say(report: dict[str, Any]) -> None:
 
 
 def test_collapse_is_called_so(report: dict[str, Any]) -> None:
-    natural = measures.top_share(report["gold_histogram"])
+    natural = top_share(report["gold_histogram"])
     assert natural < 0.4
     assert "collapsed" in " ".join(summary({**report, "top_three_share": 0.9}))
     few = {**report, "top_three_share": 0.9, "pairs": 5}  # five answers are no collapse

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from attnlab.claims.running import Result
-from attnlab.tasks.knowledge.measures import interval
+from attnlab.intervals import wilson
 from attnlab.tasks.knowledge.world import World
 
 Report = dict[str, Any]
@@ -30,7 +30,7 @@ class Way:
 
     @property
     def between(self) -> tuple[float, float]:
-        return interval(self.right, self.total)
+        return wilson(self.right, self.total)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from attnlab.demo.found import Found, Seen, Way
 from attnlab.demo.parts import AUDIT, CLAIMS_PAGE, LEARNED, LOOK, READING
 from attnlab.demo.settings import PARTS
 from attnlab.page import Figure, Section, Table, Tile, page
-from attnlab.tasks.knowledge.audit_page import percent, summary
+from attnlab.tasks.knowledge.audit_words import percent, summary
 
 TITLE = "Does it know, or does it guess?"
 SMALL = 60  # seconds below which a time is told in seconds

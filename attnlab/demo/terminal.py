@@ -15,7 +15,7 @@ from attnlab.demo.commands import commands
 from attnlab.demo.found import Found, Way
 from attnlab.demo.parts import INDEX, LOOK
 from attnlab.demo.settings import Part
-from attnlab.tasks.knowledge.audit_page import percent, summary
+from attnlab.tasks.knowledge.audit_words import percent, summary
 
 SAYS = {
     "none": "Without reading: questions and answers are all it ever sees.",

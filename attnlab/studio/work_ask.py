@@ -15,7 +15,7 @@ from attnlab.tasks.knowledge.audit_page import save_audit
 from attnlab.tasks.knowledge.certainty import Certainty
 from attnlab.tasks.knowledge.data import name_in
 from attnlab.tasks.knowledge.material import load_knowledge
-from attnlab.tasks.knowledge.measures import NameIndex
+from attnlab.tasks.knowledge.names import NameIndex
 from attnlab.tasks.knowledge.rows import Wording
 
 

@@ -9,6 +9,14 @@ from dataclasses import asdict, astuple
 from pathlib import Path
 from typing import Any
 
+from attnlab.calibration import (
+    expected_calibration_error,
+    reliability,
+    risk_coverage,
+    roc_area,
+    threshold_for,
+)
+from attnlab.intervals import wilson
 from attnlab.models import Decoder
 from attnlab.tasks.knowledge.answers import (
     Answer,
@@ -20,20 +28,9 @@ from attnlab.tasks.knowledge.answers import (
 from attnlab.tasks.knowledge.certainty import Certainty
 from attnlab.tasks.knowledge.data import name_in
 from attnlab.tasks.knowledge.material import load_knowledge
-from attnlab.tasks.knowledge.measures import (
-    NameIndex,
-    expected_calibration_error,
-    histogram_of_answers,
-    interval,
-    ngram_groups,
-    reliability,
-    risk_coverage,
-    roc_area,
-    threshold_for,
-    top_share,
-)
+from attnlab.tasks.knowledge.names import NameIndex, ngram_groups
 from attnlab.tasks.knowledge.rows import Wording
-from attnlab.tasks.knowledge.scoring import questions_for
+from attnlab.tasks.knowledge.scoring import histogram_of_answers, questions_for, top_share
 from attnlab.tasks.knowledge.world import made_up_names
 
 Report = dict[str, Any]
@@ -155,7 +152,7 @@ def _scores(
     best = threshold_for(0.95, sure, correct)
     return {
         "accuracy": right / len(correct),
-        "interval": list(interval(right, len(correct))),
+        "interval": list(wilson(right, len(correct))),
         "baseline": {
             "answer": certainty.commonest,
             "accuracy": sum(gold == certainty.commonest for gold in golds) / len(golds),
@@ -196,7 +193,7 @@ def _origins(names: Sequence[str], correct: Sequence[bool], groups: int, seed: i
                 "examples": list(group.examples),
                 "count": len(mine),
                 "accuracy": sum(mine) / max(1, len(mine)),
-                "interval": list(interval(sum(mine), len(mine))),
+                "interval": list(wilson(sum(mine), len(mine))),
             }
         )
     return made

@@ -23,12 +23,10 @@ from attnlab.charts import (
 )
 from attnlab.files import write_json
 from attnlab.page import Figure, Section, Table, Tile, page, write_page
-from attnlab.tasks.knowledge.measures import top_share
+from attnlab.tasks.knowledge.audit_words import VERDICTS, between, part_of, percent, summary
 
 Report = dict[str, Any]
 SHOWN = 10  # rows of a table of answers
-ENOUGH = 30  # of fewer questions three answers may well be most
-VERDICTS = ("known", "unsure", "guess")
 
 
 def audit_page(report: Report) -> str:
@@ -62,7 +60,7 @@ def print_audit(report: Report, console: Console) -> None:
     if report["accuracy"] is None:
         return
     rows = [
-        (each["label"], number(each["count"]), percent(each["accuracy"]), _between(each))
+        (each["label"], number(each["count"]), percent(each["accuracy"]), between(each))
         for each in report["origins"]
     ]
     _print(console, ("names like", "answers", "right", "95% interval"), rows)
@@ -73,101 +71,14 @@ def print_audit(report: Report, console: Console) -> None:
     _print(console, ("sure and wrong", "answer", "right answer", "confidence"), rows)
 
 
-# Words
-
-
-def percent(share: float | None) -> str:
-    """Whole percents in prose, but 0% and 100% only when it is none or all."""
-    if share is None:
-        return "–"
-    rounded = f"{100 * share:.0f}"
-    return number(share, percent=True) if rounded in ("0", "100") else f"{rounded}%"
-
-
-def summary(report: Report) -> list[str]:
-    """What was found, in plain words."""
-    answers, made_up = report["answers"], report["made_up"]
-    known = report["verdicts"]["known"]
-    sentences = []
-    if report["accuracy"] is None:
-        sentences.append(
-            f"It was asked {report['pairs']:,} questions whose right answers are not given. "
-            "So nothing can be said about how often it is right or whether its confidence means "
-            "anything: those parts are left out."
-        )
-        sentences.append(
-            f"It says “known” of {known['count']:,} answers "
-            f"({percent(_share(known['count'], len(answers)))})."
-        )
-    else:
-        judged = [each for each in answers if each["correct"] is not None]
-        right = sum(each["correct"] for each in judged)
-        low, high = report["interval"]
-        always = report["baseline"]
-        sentences.append(
-            f"It answered {right:,} of {len(judged):,} questions right "
-            f"({percent(report['accuracy'])}; 95% interval {percent(low)} to {percent(high)}). "
-            f"Answering “{always['answer']}” every time would be right in "
-            f"{percent(always['accuracy'])}."
-        )
-        sentences += filter(None, [_verdict_words(report), _ranking_words(report)])
-    if made_up["count"]:
-        sentences.append(
-            f"Asked about {made_up['count']:,} people who do not exist, it claimed to know "
-            f"{percent(made_up['known_share'])} of the answers about them."
-        )
-    share, natural = report["top_three_share"], top_share(report["gold_histogram"] or [])
-    if report["pairs"] >= ENOUGH and share > max(0.5, 2 * natural):
-        right = f" (of the right answers, {percent(natural)})" if natural else ""
-        sentences.append(
-            f"Three answers make up {percent(share)} of all it gave{right}: it has collapsed onto "
-            "a few answers."
-        )
-    return sentences
-
-
-def _verdict_words(report: Report) -> str:
-    found = [(name, report["verdicts"].get(name, {}).get("accuracy")) for name in VERDICTS]
-    hundreds = [(name, _hundreds(share)) for name, share in found if share is not None]
-    if not hundreds:
-        return ""
-    name, times = hundreds[0]
-    rest = "".join(f", “{name}” {times}" for name, times in hundreds[1:])
-    return f"When it says “{name}” it is right {times} times of 100{rest}."
-
-
-def _ranking_words(report: Report) -> str:
-    if report["roc_area"] is None:
-        return ""
-    return (
-        "Of a right and a wrong answer, the right one is the more confident "
-        f"{_hundreds(report['roc_area'])} times of 100; 50 would be chance."
-    )
-
-
-def _hundreds(share: float) -> str:
-    return percent(share).removesuffix("%")
-
-
-def _share(part: float, total: float) -> float:
-    return part / total if total else 0.0
-
-
-def _between(found: Report) -> str:
-    return f"{percent(found['interval'][0])} to {percent(found['interval'][1])}"
-
-
-# Sections
-
-
 def _tiles(report: Report) -> list[Tile]:
     known, made_up = report["verdicts"]["known"], report["made_up"]
-    share = percent(_share(known["count"], len(report["answers"])))
+    share = percent(part_of(known["count"], len(report["answers"])))
     area = "–" if report["roc_area"] is None else f"{report['roc_area']:.2f}"
     tiles = [Tile("Questions", number(report["pairs"]))]
     if report["accuracy"] is not None:
         tiles += [
-            Tile("Right", percent(report["accuracy"]), _between(report)),
+            Tile("Right", percent(report["accuracy"]), between(report)),
             Tile("Right if “known”", percent(known["accuracy"]), f"{share} of the answers"),
             Tile("Ranking", area, "area under ROC, 0.5 is chance"),
             Tile("Calibration error", percent(report["ece"]), "confidence against accuracy"),
@@ -182,7 +93,7 @@ def _tiles(report: Report) -> list[Tile]:
 def _calibration(report: Report) -> Section:
     bins = report["reliability"]
     total = sum(each["count"] for each in bins)
-    sure = _share(sum(each["count"] * each["confidence"] for each in bins), total)
+    sure = part_of(sum(each["count"] * each["confidence"] for each in bins), total)
     gap = sure - report["accuracy"]
     if abs(gap) < 0.02:
         verdict = "on the whole it is as sure as it should be"
@@ -239,7 +150,7 @@ def _verdict_rows(report: Report) -> tuple[Sequence[str], list[list[str]]]:
     judged = report["accuracy"] is not None
     for name in VERDICTS:
         found = report["verdicts"].get(name, {"count": 0, "accuracy": None})
-        share = percent(_share(found["count"], len(report["answers"])))
+        share = percent(part_of(found["count"], len(report["answers"])))
         row = [name, number(found["count"]), share]
         rows.append([*row, percent(found["accuracy"])] if judged else row)
     return [*header, "right"] if judged else header, rows
@@ -266,8 +177,8 @@ def _places(report: Report) -> Section:
     bars = [
         Bar(
             name,
-            _share(given.get(name, 0), total),
-            beside=_share(gold.get(name, 0), sum(gold.values())) if gold else None,
+            part_of(given.get(name, 0), total),
+            beside=part_of(gold.get(name, 0), sum(gold.values())) if gold else None,
         )
         for name in names
     ]

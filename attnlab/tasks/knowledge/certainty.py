@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from attnlab.calibration import risk_coverage, threshold_for
 from attnlab.files import write_json
 from attnlab.models import Decoder
 from attnlab.tasks.knowledge.answers import Answer, answer_with_confidence
 from attnlab.tasks.knowledge.data import Pair, Relation, most_common_answer
-from attnlab.tasks.knowledge.measures import risk_coverage, threshold_for
 from attnlab.tasks.knowledge.rows import Wording
 
 FILE_NAME = "known.json"

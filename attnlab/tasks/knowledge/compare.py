@@ -13,10 +13,10 @@ from rich.console import Console
 from rich.table import Table
 
 from attnlab.charts import Mark, Series, line_chart
+from attnlab.intervals import wilson
 from attnlab.page import Figure, Section, page
 from attnlab.page import Table as PageTable
 from attnlab.tasks.knowledge.material import make_model, material, preset_named
-from attnlab.tasks.knowledge.measures import interval
 from attnlab.tasks.knowledge.objectives import create_objectives
 from attnlab.tasks.knowledge.recipe import SCRATCH, finetune, pretrain
 from attnlab.tasks.knowledge.scoring import baseline, evaluate
@@ -169,7 +169,7 @@ def _row(each: Contestant) -> dict[str, Any]:
         "minutes": each.minutes,
         "right": each.right,
         "accuracy": each.right / each.total,
-        "interval": list(interval(each.right, each.total)),
+        "interval": list(wilson(each.right, each.total)),
         "curve": [list(point) for point in each.curve],
     }
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -94,3 +95,16 @@ def baseline(
 
 def as_json(value: Any) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def histogram_of_answers(answers: Iterable[str]) -> list[tuple[str, int]]:
+    """Each answer with its count, the most frequent first and equals by alphabet."""
+    return sorted(Counter(answers).items(), key=lambda item: (-item[1], item[0]))
+
+
+def top_share(histogram: Sequence[tuple[str, int]], top: int = 3) -> float:
+    """The share of the most frequent answers (0 of none): near 1, the model has collapsed."""
+    if top < 1:
+        raise ValueError(f"top is {top}; give 1 or more")
+    counts = sorted((count for _, count in histogram), reverse=True)
+    return sum(counts[:top]) / sum(counts) if counts else 0.0

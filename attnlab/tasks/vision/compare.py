@@ -18,9 +18,8 @@ from rich.console import Console
 from rich.table import Table as RichTable
 
 from attnlab.charts import Chart, Series, line_chart
-from attnlab.intervals import over
+from attnlab.intervals import over, wilson
 from attnlab.page import Figure, Section, Table, page
-from attnlab.tasks.knowledge.measures import interval
 from attnlab.tasks.vision.images import Dataset, Parts, divided
 from attnlab.tasks.vision.meeting import in_words, meeting
 from attnlab.tasks.vision.opening import open_data, source_of
@@ -221,7 +220,7 @@ def report_of(
 def _ends(values: Sequence[float], low: float, high: float, tested: int) -> list[float]:
     """Of one seed the interval of the share itself, since there is no spread."""
     if len(values) < 2:
-        return list(interval(round(values[0] * tested), tested))
+        return list(wilson(round(values[0] * tested), tested))
     return [max(0.0, low), min(1.0, high)]
 
 

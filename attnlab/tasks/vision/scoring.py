@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from attnlab.tasks.knowledge.measures import expected_calibration_error, interval, reliability
+from attnlab.calibration import expected_calibration_error, reliability
+from attnlab.intervals import wilson
 from attnlab.tasks.vision.images import Images
 from attnlab.tasks.vision.recipe import load_vision, parts_of
 from attnlab.tasks.vision.task import logits_of
@@ -63,7 +64,7 @@ def score(logits: Tensor, labels: Tensor, classes: list[str]) -> Report:
         "images": len(labels),
         "right": hits,
         "accuracy": hits / len(labels),
-        "interval": list(interval(hits, len(labels))),
+        "interval": list(wilson(hits, len(labels))),
         "loss": float(F.cross_entropy(logits.double(), labels)),
         "baseline": {
             "class": classes[common],
@@ -84,7 +85,7 @@ def _class(matrix: Tensor, k: int, name: str) -> Report:
         "images": count,
         "right": hits,
         "accuracy": hits / count if count else None,
-        "interval": list(interval(hits, count)),
+        "interval": list(wilson(hits, count)),
         "said": said,
         "precision": hits / said if said else None,
     }

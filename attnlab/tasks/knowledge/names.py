@@ -1,4 +1,7 @@
-"""Knowledge or a guess? What confidences, answers and names say, in small exact versions."""
+"""Names by their spelling: the nearest to one, and groups of them.
+
+A profile is the unit vector of a name's tf-idf weighted runs of two and three characters.
+"""
 
 from __future__ import annotations
 
@@ -6,179 +9,13 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 TINY = 1e-9  # less than this is rounding
-
-
-@dataclass(frozen=True)
-class Bin:
-    """The answers whose confidence is at least `low` and below `high`."""
-
-    low: float
-    high: float
-    count: int
-    confidence: float  # their mean
-    accuracy: float
-
-
-@dataclass(frozen=True)
-class Point:
-    """What remains when only answers with a confidence of `threshold` or more are given."""
-
-    threshold: float
-    coverage: float
-    precision: float
-
-
-# Confidence against correctness
-
-
-def reliability(confidence: ArrayLike, correct: ArrayLike, bins: int = 10) -> list[Bin]:
-    """Bins of equal width from 0 to 1 (1 is in the last); a bin without answers is left out."""
-    sure, right = _checked(confidence, correct)
-    if sure.min() < 0 or sure.max() > 1:
-        raise ValueError(
-            f"confidences from {sure.min():g} to {sure.max():g}; bins need probabilities"
-        )
-    edges = np.arange(_positive(bins, "bins") + 1) / bins
-    return _bins(sure, right, edges[:-1], edges[1:])
-
-
-def expected_calibration_error(confidence: ArrayLike, correct: ArrayLike, bins: int = 10) -> float:
-    """How far confidence and accuracy lie apart in the bin of an average answer."""
-    found = reliability(confidence, correct, bins)
-    total = sum(each.count for each in found)
-    return sum(each.count / total * abs(each.accuracy - each.confidence) for each in found)
-
-
-def accuracy_by(confidence: ArrayLike, correct: ArrayLike, groups: int = 10) -> list[Bin]:
-    """Groups of nearly equal count. Equal confidences stay together, so there may be fewer.
-
-    `low` is a group's least confidence and `high` the next group's, in the last group its largest.
-    """
-    sure, right = _checked(confidence, correct)
-    cuts = np.arange(_positive(groups, "groups")) * len(sure) // groups
-    lows = np.unique(np.sort(sure)[cuts])
-    return _bins(sure, right, lows, np.append(lows[1:], sure.max()))
-
-
-def roc_area(confidence: ArrayLike, correct: ArrayLike) -> float | None:
-    """How often a right answer is more confident than a wrong one; a tie counts half.
-
-    None when all answers are right or all are wrong: there is no pair to compare.
-    """
-    sure, right = _checked(confidence, correct)
-    _, place = np.unique(sure, return_inverse=True)
-    rights = np.bincount(place, weights=right)
-    wrongs = np.bincount(place) - rights
-    pairs = rights.sum() * wrongs.sum()
-    below = np.cumsum(wrongs) - wrongs
-    return float((rights * (below + wrongs / 2)).sum() / pairs) if pairs else None
-
-
-def risk_coverage(confidence: ArrayLike, correct: ArrayLike) -> list[Point]:
-    """One point for each distinct confidence, from the fewest answers to all of them.
-
-    Answers of equal confidence cannot be told apart: a threshold gives all of them or none.
-    """
-    sure, right = _checked(confidence, correct)
-    values, place = np.unique(-sure, return_inverse=True)
-    given = np.cumsum(np.bincount(place))
-    rights = np.cumsum(np.bincount(place, weights=right))
-    return [
-        Point(float(-value), float(count / len(sure)), float(hits / count))
-        for value, count, hits in zip(values, given, rights, strict=True)
-    ]
-
-
-def threshold_for(precision: float, confidence: ArrayLike, correct: ArrayLike) -> Point | None:
-    """The lowest threshold at which the answers given are right at least that often.
-
-    Precision need not fall steadily, so a higher threshold may miss what this one reaches. Ties go
-    together as in `risk_coverage`. None when no threshold will do. Fitted and judged on the same
-    answers it flatters: choose it on some and report it on others.
-    """
-    if not 0 < precision <= 1:
-        raise ValueError(f"a precision of {precision} cannot be asked for; give one in (0, 1]")
-    points = risk_coverage(confidence, correct)
-    return next((each for each in reversed(points) if each.precision >= precision), None)
-
-
-def interval(right: int, total: int, level: float = 0.95) -> tuple[float, float]:
-    """Wilson's score interval for a share; nothing is known of 0 of 0, which gives (0, 1)."""
-    if not 0 <= right <= total:
-        raise ValueError(f"{right} right of {total} is no share")
-    if not 0 < level < 1:
-        raise ValueError(f"a level of {level} is none; give one between 0 and 1, such as 0.95")
-    if total == 0:
-        return 0.0, 1.0
-    z = NormalDist().inv_cdf((1 + level) / 2)
-    share, grown = right / total, 1 + z * z / total
-    centre = (share + z * z / (2 * total)) / grown
-    reach = z / grown * math.sqrt(share * (1 - share) / total + z * z / (4 * total * total))
-    low = 0.0 if right == 0 else max(0.0, centre - reach)  # exactly, whatever rounding does
-    return low, 1.0 if right == total else min(1.0, centre + reach)
-
-
-def lower_bound(right: int, total: int, level: float = 0.95) -> float:
-    """The lower end of `interval`: what can be promised."""
-    return interval(right, total, level)[0]
-
-
-def _checked(confidence: ArrayLike, correct: ArrayLike) -> tuple[Floats, Floats]:
-    sure, given = np.asarray(confidence, dtype=np.float64), np.asarray(correct)
-    if sure.ndim != 1 or sure.shape != given.shape:
-        raise ValueError(
-            f"confidence has shape {sure.shape} and correct {given.shape}; give two equal lists"
-        )
-    if not len(sure):
-        raise ValueError("no answers to measure")
-    if not np.isfinite(sure).all():
-        raise ValueError(f"confidence {int(np.argmin(np.isfinite(sure)))} is not a finite number")
-    if not all(each in (False, True) for each in given.tolist()):
-        raise ValueError("correct holds something other than True and False; leave out the unknown")
-    return sure, given.astype(np.float64)
-
-
-def _bins(sure: Floats, right: Floats, lows: Floats, highs: Floats) -> list[Bin]:
-    place = np.searchsorted(lows, sure, side="right") - 1
-    counts = np.bincount(place, minlength=len(lows))
-    sums = [np.bincount(place, weights=each, minlength=len(lows)) for each in (sure, right)]
-    return [
-        Bin(float(low), float(high), int(count), float(total / count), float(hits / count))
-        for low, high, count, total, hits in zip(lows, highs, counts, *sums, strict=True)
-        if count
-    ]
-
-
-def _positive(value: int, name: str) -> int:
-    if value < 1:
-        raise ValueError(f"{name} is {value}; give 1 or more")
-    return value
-
-
-# Answers
-
-
-def histogram_of_answers(answers: Iterable[str]) -> list[tuple[str, int]]:
-    """Each answer with its count, the most frequent first and equals by alphabet."""
-    return sorted(Counter(answers).items(), key=lambda item: (-item[1], item[0]))
-
-
-def top_share(histogram: Sequence[tuple[str, int]], top: int = 3) -> float:
-    """The share of the most frequent answers (0 of none): near 1, the model has collapsed."""
-    counts = sorted((count for _, count in histogram), reverse=True)
-    return sum(counts[: _positive(top, "top")]) / sum(counts) if counts else 0.0
-
-
-# Names: a profile is the unit vector of a name's tf-idf weighted runs of two and three characters
-
 BEGINNINGS = 4  # of k-means, of which the best is kept
 ROUNDS = 50  # it seldom needs half of them
 
@@ -255,7 +92,8 @@ class NameIndex:
         Names that share no run of characters are not near at all: there may be fewer than `count`,
         even none. Equals come in the order in which they were given.
         """
-        _positive(count, "count")
+        if count < 1:
+            raise ValueError(f"count is {count}; give 1 or more")
         similarity = np.zeros(len(self.names))
         length = 0.0
         for gram, weight in _grams(name, {}).items():
@@ -276,11 +114,6 @@ class NameIndex:
         ]
 
 
-def nearest_names(name: str, known: Iterable[str], count: int = 3) -> list[tuple[str, float]]:
-    """One question to a `NameIndex`; for many, build the index once."""
-    return NameIndex(known).nearest(name, count)
-
-
 def ngram_groups(
     names: Sequence[str], groups: int = 6, seed: int = 0
 ) -> tuple[list[int], list[NameGroup]]:
@@ -292,7 +125,9 @@ def ngram_groups(
     """
     if not names:
         raise ValueError("no names to group")
-    groups = min(_positive(groups, "groups"), len(set(names)))
+    if groups < 1:
+        raise ValueError(f"groups is {groups}; give 1 or more")
+    groups = min(groups, len(set(names)))
     words = Counter(word for name in names for word in set(name.casefold().split()))
     profiles = _Profiles(names, words)
     generator = np.random.default_rng(seed)

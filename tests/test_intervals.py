@@ -1,0 +1,57 @@
+"""Intervals of shares."""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attnlab.intervals import share, wilson
+
+
+@pytest.mark.parametrize(
+    ("right", "total", "low", "high"),
+    [  # Newcombe 1998, table I, method 3
+        (81, 263, 0.2553, 0.3662),
+        (15, 148, 0.0624, 0.1605),
+        (0, 20, 0.0, 0.1611),
+        (1, 29, 0.0061, 0.1718),
+    ],
+)
+def test_interval_as_published(right: int, total: int, low: float, high: float) -> None:
+    assert wilson(right, total) == pytest.approx((low, high), abs=6e-5)
+    assert share(right, total).ends == wilson(right, total)
+
+
+@given(st.integers(0, 300), st.integers(0, 300), st.floats(0.5, 0.999))
+def test_interval_solves_its_equation(a: int, b: int, level: float) -> None:
+    right, total = min(a, b), max(a, b, 1)
+    low, high = wilson(right, total, level)
+    part = right / total
+    assert 0 <= low <= part <= high <= 1
+    z = NormalDist().inv_cdf((1 + level) / 2)
+    for end in (low, high):
+        assert abs(part - end) == pytest.approx(z * math.sqrt(end * (1 - end) / total), abs=1e-9)
+    wrong = wilson(total - right, total, level)
+    assert (1 - wrong[1], 1 - wrong[0]) == pytest.approx((low, high))
+
+
+def test_nothing_is_known_of_no_answers() -> None:
+    assert wilson(0, 0) == (0, 1)
+    assert wilson(20, 20)[1] == 1
+
+
+@pytest.mark.parametrize(
+    ("right", "total", "level", "words"),
+    [
+        (4, 3, 0.95, "4 right of 3"),
+        (-1, 3, 0.95, "-1 right of 3"),
+        (1, 3, 95, "level of 95"),
+    ],
+)
+def test_what_is_no_share_is_refused(right: int, total: int, level: float, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        wilson(right, total, level)
