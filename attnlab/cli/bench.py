@@ -13,7 +13,7 @@ from cyclopts import App, Parameter
 
 from attnlab.bench.progress import Progress
 from attnlab.bench.settings import CostSettings, DecodeSettings, ErrorSettings, ModelSettings
-from attnlab.cli.options import given, grouped, options_of
+from attnlab.cli.options import given, grouped, options_of, several
 from attnlab.files import write_json, write_text
 from attnlab.page import check_page
 
@@ -61,12 +61,7 @@ class Common:
 
     mechanisms: Annotated[
         tuple[str, ...],
-        Parameter(
-            consume_multiple=True,
-            negative="",
-            show_default=False,
-            help="Only these, as favor or favor:features=64; all that can if none is named.",
-        ),
+        several("Only these, as favor or favor:features=64; all that can if none is named."),
     ] = ()
     quick: Annotated[
         bool, Parameter(negative="", help="Small sizes: a try that ends in seconds.")

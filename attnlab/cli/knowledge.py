@@ -17,6 +17,7 @@ from attnlab.cli.options import (
     grouped,
     one_or_each,
     options_of,
+    several,
     told,
 )
 from attnlab.models import StackConfig
@@ -39,7 +40,7 @@ Corpus = Annotated[
 ]
 Attention = Annotated[
     list[str] | None,
-    Parameter(help="Mechanism of all layers, or one for each.", consume_multiple=True),
+    several("Mechanism of all layers, or one for each."),
 ]
 PresetName = Annotated[str, Parameter(help="small, or course: as the classic assignment has it.")]
 Tokens = Annotated[
@@ -183,7 +184,7 @@ def compare(
     *,
     attention: Annotated[
         list[str] | None,
-        Parameter(help="Default: softmax synthesizer favor.", consume_multiple=True),
+        several("Default: softmax synthesizer favor."),
     ] = None,
     minutes: Annotated[float, Parameter(help="Of training, for each of them.")] = 5.0,
     corpus: Corpus = None,
@@ -227,10 +228,7 @@ def world(
     out: Annotated[Path, Parameter(help="The folder to write into.")],
     attributes: Annotated[
         list[str] | None,
-        Parameter(
-            help=f"Facts to tell and ask about, of {', '.join(ATTRIBUTES)}; default birthplace.",
-            consume_multiple=True,
-        ),
+        several(f"Facts to tell and ask about, of {', '.join(ATTRIBUTES)}; default birthplace."),
     ] = None,
     overwrite: Annotated[bool, Parameter(negative="", help="Replace the files.")] = False,
     settings: Any = WorldOptions(),  # noqa: B008

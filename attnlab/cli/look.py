@@ -7,6 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from attnlab.cli.options import several
 from attnlab.looking.memory import GIBIBYTES
 
 
@@ -30,12 +31,8 @@ def look(
     neurons: Annotated[
         bool, Parameter(negative="", help="Keep queries, keys and values too: a larger page.")
     ] = False,
-    layers: Annotated[
-        list[int] | None, Parameter(help="Only these, from 0.", consume_multiple=True)
-    ] = None,
-    heads: Annotated[
-        list[int] | None, Parameter(help="Only these, from 0.", consume_multiple=True)
-    ] = None,
+    layers: Annotated[list[int] | None, several("Only these, from 0.")] = None,
+    heads: Annotated[list[int] | None, several("Only these, from 0.")] = None,
     max_tokens: Annotated[int, Parameter(help="Refuse longer inputs.")] = 2048,
     gradients: Annotated[
         bool, Parameter(help="Gradient-weighted attention, by one backward pass.")

@@ -18,6 +18,11 @@ Overwrite = Annotated[bool, Parameter(negative="", help="Begin --out anew.")]
 Json = Annotated[bool, Parameter(negative="", help="Print JSON.")]
 
 
+def several(text: str) -> Parameter:
+    """--name ONE TWO THREE."""
+    return Parameter(help=text, consume_multiple=True, negative="", show_default=False)
+
+
 def options_of(
     settings: type[Any],
     *,

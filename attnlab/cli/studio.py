@@ -7,6 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from attnlab.cli.options import several
 from attnlab.studio.limits import PORT
 
 
@@ -15,7 +16,7 @@ def studio(
     runs: Annotated[Path | None, Parameter(help="Folder that holds runs. [runs]")] = None,
     model: Annotated[
         list[Path] | None,
-        Parameter(help="Model folders to look into, any kind.", consume_multiple=True),
+        several("Model folders to look into, any kind."),
     ] = None,
     port: Annotated[int, Parameter(help="On this machine alone; 0: any free.")] = PORT,
     browser: Annotated[bool, Parameter(help="Open the page.")] = True,

@@ -18,6 +18,7 @@ from attnlab.cli.options import (
     given,
     grouped,
     options_of,
+    several,
     told,
 )
 from attnlab.tasks.summary import recipe, scoring
@@ -187,19 +188,19 @@ def _print_written(found: list[list[Written]], way: Way, as_json: bool) -> None:
                     "log_probability": each.log_probability,
                     "finished": each.finished,
                 }
-                for each in several
+                for each in choices
             ]
-            for several in found
+            for choices in found
         ]
         print(json_format.dumps(rows, indent=2))
         return
-    for number, several in enumerate(found):
+    for number, choices in enumerate(found):
         if way.count == 1:
-            print(several[0].text)
+            print(choices[0].text)
             continue
         if number:
             print()
-        for each in several:
+        for each in choices:
             print(f"{each.log_probability:8.2f}  {each.text}")
 
 
@@ -239,9 +240,7 @@ def compare(
     *,
     attention: Annotated[
         list[str] | None,
-        Parameter(
-            help="Default: softmax favor. The first is compared with.", consume_multiple=True
-        ),
+        several("Default: softmax favor. The first is compared with."),
     ] = None,
     budget: Annotated[float, Parameter(help="Minutes of training for each run.")] = 5.0,
     data: Data = "docstrings",
@@ -251,11 +250,11 @@ def compare(
     where: Annotated[str, Parameter(help="The mechanism stands in: encoder or all.")] = "encoder",
     features: Annotated[
         list[int] | None,
-        Parameter(help="Try mechanisms that take features with each.", consume_multiple=True),
+        several("Try mechanisms that take features with each."),
     ] = None,
     rates: Annotated[
         list[float] | None,
-        Parameter(help="Try each times the usual learning rates.", consume_multiple=True),
+        several("Try each times the usual learning rates."),
     ] = None,
     seeds: Annotated[int, Parameter(help="Runs of each setting.")] = 2,
     limit: Annotated[int | None, Parameter(help="Take only so many pairs.")] = None,

@@ -18,6 +18,7 @@ from attnlab.cli.options import (
     grouped,
     one_or_each,
     options_of,
+    several,
     told,
 )
 from attnlab.models import ConvNetConfig, ViTConfig
@@ -40,7 +41,7 @@ Data = Annotated[
 ]
 Attention = Annotated[
     list[str] | None,
-    Parameter(help="vit: mechanism of all layers, or one for each.", consume_multiple=True),
+    several("vit: mechanism of all layers, or one for each."),
 ]
 Epochs = Annotated[float | None, Parameter(help="Passes over the training images.")]
 Resume = Annotated[bool, Parameter(negative="", help="Go on with what is in --out.")]
@@ -131,7 +132,7 @@ def classify(
     *images: Annotated[Path, Parameter(help="Files that Pillow reads.")],
     test: Annotated[
         list[int] | None,
-        Parameter(help="Test images of the run's data, by number.", consume_multiple=True),
+        several("Test images of the run's data, by number."),
     ] = None,
     top: Annotated[int, Parameter(help="So many classes of each.")] = 3,
     explain: Annotated[
@@ -208,10 +209,7 @@ def compare(
     *,
     fractions: Annotated[
         list[float] | None,
-        Parameter(
-            help="Shares of the training images; default 0.01 0.03 0.1 0.3 1.",
-            consume_multiple=True,
-        ),
+        several("Shares of the training images; default 0.01 0.03 0.1 0.3 1."),
     ] = None,
     seeds: Annotated[int, Parameter(help="So many repeats of each.")] = 3,
     attention: Attention = None,
