@@ -91,6 +91,8 @@ def run_line(line: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.
         program, first = words[0], words[1]
         if program == "make":
             assert re.search(rf"^{first}:", (ROOT / "Makefile").read_text(), re.MULTILINE), line
+        elif program == ".":
+            assert first == ".venv/bin/activate", line
         elif program == "torchrun":  # as tests/test_processes.py runs it
             assert "-m attnlab language train" in line
         elif program == "python":
