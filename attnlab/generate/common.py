@@ -115,7 +115,7 @@ class Task:
         chosen: Sequence[int] | None = None,
     ) -> tuple[Tensor, DecodingState]:
         """Logits (B, V) after these prompts, or all, and the state."""
-        device = _device(self.model) if device is None else device
+        device = device_of(self.model) if device is None else device
         self._check_ids(None)
         picked = range(len(self.prompts)) if chosen is None else chosen
         rows = [torch.tensor(self.prompts[b]) for b in picked]
@@ -167,7 +167,7 @@ def check_at_least_one(who: str, **numbers: int) -> None:
             raise ValueError(f"{who}: {name} is {number}; give 1 or more")
 
 
-def _device(model: Decodable) -> torch.device:
+def device_of(model: Decodable) -> torch.device:
     first = next(model.parameters(), None) if isinstance(model, nn.Module) else None
     return torch.device("cpu") if first is None else first.device
 

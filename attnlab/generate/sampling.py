@@ -27,6 +27,7 @@ from attnlab.generate.common import (
     precise,
     spend,
 )
+from attnlab.generate.threads import side_by_side
 
 BATCH = 128  # rows at once: enough to use the machine, few enough that their cache stays near
 PATIENCE = 16  # steps that a finished row may stay in the batch
@@ -114,8 +115,9 @@ def generate(
     check_at_least_one("generate", new_tokens=new_tokens, samples=samples)
     task = Task("generate", model, prompts, new_tokens, stop, block_repeats)
     rows = [_Row(b, s) for b in range(len(task.prompts)) for s in range(samples)]
-    with inference(model):
-        for chosen in task.groups(max(1, BATCH // samples)):
+
+    def write(chosen: list[int]) -> None:
+        with inference(model):
             logits, state = task.prefill(context, device, chosen)  # (B, V)
             if samples > 1:
                 repeats = torch.arange(len(logits), device=logits.device)
@@ -123,6 +125,13 @@ def generate(
                 logits, state = logits[repeats], state.select(repeats)  # (R, V)
             mine = [rows[b * samples + s] for b in chosen for s in range(samples)]
             _write(task, mine, logits, state, sampling, on_token)
+
+    groups = task.groups(max(1, BATCH // samples))
+    if on_token is None:
+        side_by_side(model, write, groups)
+    else:  # who listens hears one group after the other
+        for chosen in groups:
+            write(chosen)
     written = [Generated(row.ids, row.log_probabilities, row.finished) for row in rows]
     return [written[b * samples : (b + 1) * samples] for b in range(len(task.prompts))]
 

@@ -9,6 +9,7 @@ from typing import Annotated
 import torch
 
 from attnlab.generate import Generated, Sampling, beam_search, generate
+from attnlab.generate.threads import side_by_side
 from attnlab.models import Seq2Seq
 from attnlab.tasks.summary.wording import Wording
 from attnlab.training.data import mix, pad_rows
@@ -108,12 +109,20 @@ def write_all(
     each = way.width or (1 if way.temperature == 0 else _draws(way))
     size = max(1, ROWS // each)
     found: list[list[Written]] = [[] for _ in texts]
-    for number, start in enumerate(range(0, len(order), size)):
+
+    def write(start: int) -> None:
         part = order[start : start + size]
         hear = _Hear(part, on_token, on_best)
-        rows = _write(model, wording, [sources[i] for i in part], way, number, hear)
+        rows = _write(model, wording, [sources[i] for i in part], way, start // size, hear)
         for i, written in zip(part, rows, strict=True):
             found[i] = _different(written, wording, way)
+
+    starts = range(0, len(order), size)
+    if on_token is None and on_best is None:
+        side_by_side(model, write, starts)
+    else:  # who listens hears one part after the other
+        for start in starts:
+            write(start)
     return found
 
 
