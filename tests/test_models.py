@@ -11,6 +11,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
 
 from attnlab import MECHANISMS, Mask, models
 from attnlab.create import create_attention
@@ -408,3 +410,23 @@ def test_flops_count_the_weights_that_multiply() -> None:
     vectors = sum(p.numel() for p in model.parameters() if p.dim() == 1)
     wanted = 6 * (matrices + vectors) + 12 * 4 * 256 * 100
     assert model.flops_per_token(100) == wanted
+
+
+@pytest.mark.parametrize("copy", [False, True])
+def test_flops_of_a_reader_and_writer_are_those_that_pytorch_counts(copy: bool) -> None:
+    """The encoder's weights multiply the text, the decoder's the summary: not each all tokens."""
+    sizes = {"vocabulary": 31, "context": 40, "width": 24, "heads": 3, "bias": False}
+    model = Seq2Seq(
+        Seq2SeqConfig(
+            StackConfig(**sizes, layers=1, position="none"),
+            StackConfig(**sizes, layers=2, position="none", tie=True),
+            share=True,
+            copy=copy,
+        )
+    )
+    B, S, T = 2, 37, 11
+    source, target = torch.randint(0, 31, (B, S)), torch.randint(0, 31, (B, T))
+    with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
+        model(source, target, labels=target).sum().backward()
+    counted = model.flops(B * S, B * T, S, T)
+    assert counted == pytest.approx(counter.get_total_flops(), rel=0.02)

@@ -32,22 +32,8 @@ class Model(nn.Module):
         return sum(parameter.numel() for parameter in self.parameters())
 
     def flops_per_token(self, length: int) -> float:
-        """Of one training step, forward and backward, in texts of this length.
-
-        Six for each weight that multiplies a token (embeddings and positions are only looked up),
-        and twelve for each number of its vector and token that it may look at, in every layer.
-        """
-        looked_up = (nn.Embedding, Learned)
-        idle = {
-            id(p)
-            for layer in self.modules()
-            if isinstance(layer, looked_up)
-            for p in layer.parameters()
-        }
-        used = {id(m.weight): m.weight for m in self.modules() if isinstance(m, nn.Linear)}
-        weights = sum(p.numel() for p in self.parameters() if id(p) not in idle or id(p) in used)
-        widths = sum(m.heads * m.head_dim for m in self.modules() if isinstance(m, MultiHead))
-        return 6.0 * weights + 12.0 * widths * length
+        """Of one training step, forward and backward, in texts of this length."""
+        return 6.0 * multiplying(self) + attending(self, length)
 
     def description(self) -> dict[str, Any]:
         return {"model": self.kind, **dataclasses.asdict(self.config)}
@@ -72,6 +58,27 @@ class Model(nn.Module):
         if description.get("model") != cls.kind:
             raise ValueError(f"{source}: a {description.get('model')!r} model, not a {cls.kind!r}")
         return cls(make_config(cls.config_class, settings, source))
+
+
+def multiplying(layers: nn.Module) -> int:
+    """How many weights multiply a token, six operations each in a training step; embeddings and
+    positions are only looked up."""
+    looked_up = (nn.Embedding, Learned)
+    idle = {
+        id(p)
+        for layer in layers.modules()
+        if isinstance(layer, looked_up)
+        for p in layer.parameters()
+    }
+    used = {id(m.weight) for m in layers.modules() if isinstance(m, nn.Linear)}
+    return sum(p.numel() for p in layers.parameters() if id(p) not in idle or id(p) in used)
+
+
+def attending(layers: nn.Module, length: int) -> float:
+    """Operations of a token's attention in a training step: twelve for each number of its vector
+    and token that it may look at, in every layer."""
+    widths = sum(m.heads * m.head_dim for m in layers.modules() if isinstance(m, MultiHead))
+    return 12.0 * widths * length
 
 
 def make_config(kind: type[Any], settings: dict[str, Any], source: object) -> Any:

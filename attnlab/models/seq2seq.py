@@ -11,8 +11,8 @@ from typing import Annotated, Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from attnlab.layers import initialise
-from attnlab.models.base import Model
+from attnlab.layers import Block, initialise
+from attnlab.models.base import Model, attending, multiplying
 from attnlab.models.copying import CopyHead, CopyingState
 from attnlab.models.stack import DecodingState, Stack, StackConfig
 
@@ -106,6 +106,22 @@ class Seq2Seq(Model):
         if copy is not None:
             chosen = copy.mixed_at(x, chosen, copy.absorb(memory, source, source_keys), labels)
         return torch.stack([chosen, logits.mean(1) - total], dim=1)
+
+    def flops(self, read: int, written: int, source: int, target: int) -> float:
+        """Of one training step, forward and backward: `read` and `written` tokens in all, in
+        texts and summaries of these lengths."""
+        blocks = [each for each in self.decoder.modules() if isinstance(each, Block)]
+        crosses = [block.cross for block in blocks if block.cross is not None]
+        keys = sum(multiplying(cross.project) for cross in crosses)  # of source tokens
+        rest = multiplying(self.decoder) - keys + multiplying(self.head)
+        attention = attending(self.decoder, target)
+        attention += sum(attending(cross, source - target) for cross in crosses)
+        if self.copy is not None:
+            keys += multiplying(self.copy.key)
+            rest += multiplying(self.copy.query) + multiplying(self.copy.gate)
+            attention += 6.0 * self.copy.heads * self.copy.head_dim * source  # it has no values
+        reading = 6.0 * (multiplying(self.encoder) + keys) + attending(self.encoder, source)
+        return read * reading + written * (6.0 * rest + attention)
 
     def prefill(
         self, ids: Tensor, lengths: Tensor, source: Tensor, source_keys: Tensor | None = None

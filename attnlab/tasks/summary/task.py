@@ -11,6 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from attnlab.models import Seq2Seq
+from attnlab.models.base import Model
 from attnlab.tasks.summary.pairs import Pair
 from attnlab.tasks.summary.wording import Wording
 from attnlab.training.data import Batch, Forward, Task, pad_rows
@@ -83,6 +85,12 @@ class SummaryTask(Task):
 
     def targets(self, batch: Batch) -> int:
         return int((batch["labels"] >= 0).sum())
+
+    def flops(self, model: Model, batch: Batch) -> float:
+        """The encoder works on the text alone, the decoder on the summary."""
+        assert isinstance(model, Seq2Seq)
+        lengths = (batch["source"].shape[1], batch["target"].shape[1])
+        return model.flops(int(batch["keys"].sum()), self.targets(batch), *lengths)
 
     def evaluate(self, model: nn.Module) -> dict[str, float]:
         found = self.measure(model, self.validation)
