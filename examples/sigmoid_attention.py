@@ -45,9 +45,7 @@ class Sigmoid(Mechanism):
 
     def weights(self, q: Tensor, k: Tensor, mask: Mask) -> Tensor:
         q, k = self.prepare_weights(q, k, mask)  # checks sizes, blanks padding
-        scores = (
-            q @ repeat_heads(k, self.heads).mT * self.head_dim**-0.5 + self.bias
-        )  # (B, H, T, S)
+        scores = q @ repeat_heads(k, self.heads).mT * self.head_dim**-0.5  # (B, H, T, S)
         allowed = mask.allowed(q.shape[2], k.shape[2], q.device)
         weights = (scores + self.bias).sigmoid()
         return weights if allowed is None else weights.masked_fill(~allowed, 0)

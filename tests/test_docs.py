@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from cyclopts import App, CycloptsError
 
 from attnlab import MECHANISMS
 from attnlab.claims import CLAIMS, Claim, Result, run_one
@@ -153,6 +154,43 @@ def test_what_is_not_run_exists_too() -> None:
             command = re.split(r"\s{3,}(?=[^\s-])", line)[0]  # a remark may stand behind it
             run_py().parse_args(shlex.split(command)[1:])
     assert {word for word in words if not word.startswith("-")} <= set(CLAIMS)
+
+
+def told_commands(text: str) -> Iterator[list[str]]:
+    """Words of every attnlab command in a page, run or not: in blocks, in remarks, in sentences."""
+    text = text.replace("\\\n", " ")
+    for _, block in BLOCK.findall(text):
+        for line in block.splitlines():
+            found = re.search(r"(?:^|# )\s*(?:[A-Z_]+=\S+ )*(attnlab (?!\S*:).*)", line)
+            if found:  # a remark may stand behind it
+                yield shlex.split(re.split(r"\s{2,}|: | #", found[1])[0])[1:]
+    for line in re.findall(r"`(?:[A-Z_]+=\S+ )*attnlab ([^`\n\\]+)`", BLOCK.sub("", text)):
+        yield shlex.split(line)
+
+
+@pytest.mark.parametrize("path", [p for p in DOCUMENTS if "reference" not in p])
+def test_every_command_is_understood(path: str) -> None:
+    """Those that take long, too: none has a wrong name, option or number of arguments."""
+    for words in told_commands((ROOT / path).read_text(encoding="utf-8")):
+        group: App = app
+        names = [word for word in words if word.isalpha()]
+        while names and names[0] in group:
+            group = group[names.pop(0)]
+        if len(words) > 2 or names or any(word.startswith("-") for word in words):
+            app.parse_args(
+                [word.replace("KIND", "all") for word in words],
+                exit_on_error=False,
+                print_error=False,
+            )
+
+
+def test_a_wrong_command_would_be_noticed() -> None:
+    page = "Try `attnlab bench speed --treads 2`:\n```text\nattnlab look --out x.html   # why\n```"
+    commands = list(told_commands(page))
+    assert commands == [["look", "--out", "x.html"], ["bench", "speed", "--treads", "2"]]
+    for words in commands:
+        with pytest.raises(CycloptsError):
+            app.parse_args(words, exit_on_error=False, print_error=False)
 
 
 def run_py() -> argparse.ArgumentParser:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -130,6 +131,12 @@ def test_what_is_wrong_with_a_class_is_one_sentence() -> None:
 def test_a_file_is_loaded() -> None:
     assert [kind.name for kind in load_mechanisms(EXAMPLE)] == ["sigmoid"]
     assert [option.name for option in mechanism_options("sigmoid")] == ["bias"]
+    q, k = torch.tensor([[[[3.0, 4.0]]]]), torch.tensor([[[[1.0, 0.0], [0.0, 1.0]]]])
+    found = attnlab.create_mechanism("sigmoid", head_dim=2, heads=1, bias=-1.0).weights(
+        q, k, Mask()
+    )
+    wanted = [1 / (1 + math.exp(1 - score / math.sqrt(2))) for score in (3, 4)]
+    assert found.flatten().tolist() == pytest.approx(wanted)
 
 
 @pytest.mark.parametrize(
