@@ -123,12 +123,21 @@ def _mask_problems(mechanism: Mechanism, T: int, S: int, mask: Mask) -> Iterator
         yield NOT_CAUSAL
     if mechanism.card.cross or T == 0:
         return
+    first, last = _ends(mask.start)
     if mask.causal:  # a part of the sequence: each query has a key of its own
-        position = mask.positions(T, torch.device("cpu"))
-        if bool((position[:, 0] < 0).any() or (position[:, -1] >= S).any()):
+        if first < 0 or last + T > S:
             yield f"{NO_CROSS}; {T} causal queries from start on must lie within the {S} keys"
-    elif T != S or bool((torch.as_tensor(mask.start) != 0).any()):
+    elif T != S or first != 0 or last != 0:
         yield f"{NO_CROSS}; {T} queries and {S} keys, from start 0, would have to be as many"
+
+
+def _ends(start: int | Tensor) -> tuple[int, int]:
+    """The least and the greatest; of a tensor that is only traced nothing can be known."""
+    if isinstance(start, int):
+        return start, start
+    if torch.compiler.is_compiling() or not len(start):
+        return 0, 0
+    return int(start.min()), int(start.max())
 
 
 def _absorb_problems(mechanism: Mechanism, k: Tensor, v: Tensor, state: State) -> Iterator[str]:
@@ -147,6 +156,8 @@ def _read_problems(
     mechanism: Mechanism, q: Tensor, state: State, start: int | Tensor
 ) -> Iterator[str]:
     yield from _query_problems(mechanism, q, state.batch)
+    if q.dtype != state.origin.dtype and not torch.is_autocast_enabled(q.device.type):
+        yield f"q is {q.dtype}, the state was made of {state.origin.dtype}; read with the same type"
     if isinstance(start, Tensor) and start.shape != (state.batch,):
         yield f"start must be one number, or {state.batch} of them, one per row"
     if mechanism.card.cross:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
 from typing import Any
 
@@ -60,9 +60,11 @@ def build(name: str, options: dict[str, Any], seed: int = 0) -> Mechanism:
 
 
 @st.composite
-def sizes(draw: st.DrawFn, same_length: bool = True) -> dict[str, Any]:
+def sizes(
+    draw: st.DrawFn, same_length: bool = True, lengths: Sequence[int] = range(1, 21)
+) -> dict[str, Any]:
     """Sizes for `make_inputs`: lengths from 1 to beyond chunk, block and window borders."""
-    S = draw(st.integers(1, 20))
+    S = draw(st.sampled_from(lengths))
     return {
         "B": draw(st.integers(1, 3)),
         "G": draw(st.sampled_from([1, 2, 3, 6])),

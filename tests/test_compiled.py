@@ -21,6 +21,7 @@ from torch import Tensor
 from attnlab import MECHANISMS, Mask, create_mechanism
 from attnlab.mechanisms import compiled, scan
 from attnlab.mechanisms.compiled import build
+from attnlab.mechanisms.kernel import Kernel
 from attnlab.mechanisms.scan import NOTHING, Features
 from tests.commands import run
 
@@ -28,6 +29,12 @@ needs_compiler = pytest.mark.skipif(
     not compiled.status().active, reason=f"no C kernels: {compiled.status().reason}"
 )
 KINDS = ("positive", "signed", "shared")
+SMALL: dict[str, dict[str, Any]] = {
+    "favor": {"features": 8},
+    "fourier": {"features": 8},
+    "window": {"window": 7},
+    "bigbird": {"block": 4},
+}
 
 
 def draw(seed: int, *shape: int, dtype: torch.dtype = torch.float64) -> Tensor:
@@ -199,10 +206,12 @@ def test_gradcheck_of_the_blocks(causal: bool, window: int) -> None:
 @needs_compiler
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_operators_keep_pytorchs_rules(kind: str) -> None:
-    """Schema, fake tensors, autograd registration and AOT dispatch, by PyTorch's own checker."""
+    """Schema, fake tensors, autograd registration and AOT dispatch, by PyTorch's own checker;
+    of what computes gradients, schema and fake tensors."""
     query, key = (features(n, kind, (1, 2, 27), 3, 1.0) for n in (0, 10))
     value = draw(20, 1, 27, 2, 5).transpose(1, 2).requires_grad_()
-    checks = ("test_schema", "test_autograd_registration", "test_faketensor")
+    checks = ["test_schema", "test_faketensor"]
+    all_checks = [*checks, "test_autograd_registration", "test_aot_dispatch_dynamic"]
     operators = torch.ops.attnlab
     sums, peak = compiled.sums(key, value.detach())
     table = torch.tensor([[0], [1], [1]])
@@ -213,24 +222,105 @@ def test_the_operators_keep_pytorchs_rules(kind: str) -> None:
         (operators.blocks, (value, value, value, None, table, 10, True, 0, 0.5)),
     ]
     for operator, inputs in calls:
-        results = torch.library.opcheck(operator, inputs, test_utils=checks)
+        results = torch.library.opcheck(operator, inputs, test_utils=all_checks)
+        assert set(results.values()) == {"SUCCESS"}
+        plain = [x.detach() if isinstance(x, Tensor) else x for x in inputs]
+        found = operator(*plain)
+        if operator is operators.sums:
+            found = (found[1], found[0])  # it takes the peak, and the gradient of the sums
+        name = operator._qualified_op_name.split("::")[1]
+        grads = () if operator is operators.sums else (torch.ones_like(found[0]),)
+        backward = getattr(operators, f"{name}_backward")
+        results = torch.library.opcheck(backward, (*plain, *found, *grads), test_utils=checks)
         assert set(results.values()) == {"SUCCESS"}
 
 
+COMPILABLE = sorted(name for name, kind in MECHANISMS.items() if kind.compilable)
+
+
 @needs_compiler
+@pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("causal", [False, True])
-def test_torch_compile_goes_through_without_a_break(causal: bool) -> None:
-    mechanism = create_mechanism("favor", head_dim=4, heads=2, features=8).double()
-    q, k, v = (draw(n, 1, 2, 30, 4).requires_grad_() for n in range(3))
+@pytest.mark.parametrize("name", COMPILABLE)
+def test_torch_compile_goes_through_without_a_break(name: str, causal: bool, padded: bool) -> None:
+    mechanism = create_mechanism(name, head_dim=4, heads=2, **SMALL.get(name, {})).double()
+    q, k, v = (draw(n, 2, 2, 30, 4).requires_grad_() for n in range(3))
+    keys = draw(5, 2, 30) > -1 if padded else None
 
-    def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return mechanism(q, k, v, Mask(causal))
+    def attend(q: Tensor, k: Tensor, v: Tensor, keys: Tensor | None) -> Tensor:
+        return mechanism(q, k, v, Mask(causal, keys))
 
-    wanted = attend(q, k, v)
-    got = torch.compile(attend, backend="aot_eager", fullgraph=True)(q, k, v)
+    torch.compiler.reset()
+    wanted = attend(q, k, v, keys)
+    got = torch.compile(attend, backend="aot_eager", fullgraph=True)(q, k, v, keys)
     close([got], [wanted], 1e-12)
     grads = [torch.autograd.grad(x.square().sum(), (q, k, v)) for x in (got, wanted)]
     close(grads[0], grads[1], 1e-12)
+
+
+@needs_compiler
+@pytest.mark.parametrize("all_three", [False, True])
+@pytest.mark.parametrize("in_torch", [False, True])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("name", COMPILABLE)
+def test_second_derivatives_are_right_or_refused(
+    name: str, causal: bool, in_torch: bool, all_three: bool
+) -> None:
+    """Never taken for zero, on no path."""
+    mechanism = create_mechanism(name, head_dim=4, heads=2, **SMALL.get(name, {})).double()
+    mechanism.use_compiled = not in_torch
+    inputs = [draw(n, 1, 2, 30, 4).requires_grad_() for n in range(3)]
+    mask = Mask(causal)
+
+    def twice(out: Tensor) -> list[Tensor]:
+        """Of a penalty on the gradients; a plain sum sends back a constant."""
+        loss, which = (out.square().sum(), inputs) if all_three else (out.sum(), inputs[:1])
+        slopes = torch.autograd.grad(loss, which, create_graph=True)
+        penalty = torch.stack([x.square().sum() for x in slopes]).sum()
+        return list(torch.autograd.grad(penalty, inputs))
+
+    q, k, v = inputs
+    out = mechanism(q, k, v, mask)
+    if in_torch and not causal and issubclass(MECHANISMS[name], Kernel):
+        close(twice(out), twice(mechanism.weights(q, k, mask) @ v), 1e-8)
+    else:
+        with pytest.raises(RuntimeError, match=r"differentiated twice|not implemented"):
+            twice(out)
+
+
+@needs_compiler
+def test_operators_refuse_what_does_not_fit() -> None:
+    """C reads by the sizes that it is told: a wrong one must not come so far."""
+    operators, f32 = torch.ops.attnlab, torch.float32
+    log, value = draw(0, 1, 2, 40, 3), draw(1, 1, 2, 40, 5)
+    sums, peak = draw(2, 1, 2, 3, 6), draw(3, 1, 2, 1, 3)
+    table = torch.tensor([[0], [1], [1], [3]])
+    good = (value, value, value, None, table, 10, True, 0, 0.5)
+    wrong: list[tuple[Any, tuple[Any, ...]]] = [
+        (operators.causal, (None, log[:, :, :4], None, log, value)),
+        (operators.causal, (None, log.to(f32), None, log, value)),
+        (operators.causal, (None, log, None, log[:, :1], value)),
+        (operators.causal, (None, log[0], None, log, value)),
+        (operators.causal, (log, log, None, log, value)),
+        (operators.causal, (log, log[..., :2], log, log[..., :2], value)),
+        (operators.causal, (None, log.half(), None, log.half(), value.half())),
+        (operators.sums, (None, log, value[:, :, :7])),
+        (operators.read, (None, log, sums[:, :, :2], peak)),
+        (operators.read, (None, log, sums.to(f32), peak)),
+        (operators.read, (None, log, sums, peak[..., :2])),
+        (operators.blocks, (*good[:4], table[:3], *good[5:])),
+        (operators.blocks, (*good[:4], table + 1, *good[5:])),
+        (operators.blocks, (*good[:4], table - 2, *good[5:])),
+        (operators.blocks, (*good[:4], table.int(), *good[5:])),
+        (operators.blocks, (*good[:5], 0, *good[6:])),
+        (operators.blocks, (*good[:3], torch.ones(1, 39, dtype=torch.bool), *good[4:])),
+    ]
+    for operator, inputs in wrong:
+        with pytest.raises(ValueError, match=r"takes? "):
+            operator(*inputs)
+    operators.causal(None, log, None, log, value)
+    operators.read(None, log, sums, peak)
+    operators.blocks(*good)
 
 
 @needs_compiler
@@ -326,6 +416,21 @@ def test_the_switch_turns_the_kernels_off(unbuilt: Path, monkeypatch: pytest.Mon
     assert not (unbuilt / "cache").exists()
     out = create_mechanism("favor", head_dim=4, heads=2)(*torch.ones(3, 1, 2, 5, 4), Mask(True))
     assert bool(out.isfinite().all())
+
+
+def test_no_home_is_no_error(unbuilt: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container with a user that the system does not know."""
+
+    def nowhere() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr(Path, "home", nowhere)
+    assert not build.status().active
+    assert "home directory" in build.status().reason
+    out = create_mechanism("elu", head_dim=4, heads=2)(*torch.ones(3, 1, 2, 5, 4), Mask(True))
+    assert bool(out.isfinite().all())
+    assert not list(unbuilt.iterdir())
 
 
 def test_no_compiler_is_no_error(unbuilt: Path, monkeypatch: pytest.MonkeyPatch) -> None:

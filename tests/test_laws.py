@@ -9,12 +9,20 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnlab import Mask
+from attnlab import MECHANISMS, Mask
 from tests import laws
 from tests.laws import all_trials, build, make_inputs, sizes
 
 trials = pytest.mark.parametrize(("name", "options"), list(all_trials()), ids=str)
+in_c = pytest.mark.parametrize(
+    ("name", "options"),
+    [(name, {}) for name, kind in MECHANISMS.items() if kind.compilable],
+    ids=str,
+)
 many = settings(max_examples=20)
+few = settings(max_examples=8)
+# around the chunks of 24 and blocks of 48 tokens in which the C kernels go, which no option changes
+LONG = (23, 24, 25, 47, 48, 49, 73)
 
 
 def masks(mechanism: Any, keys: torch.Tensor | None) -> list[Mask]:
@@ -135,3 +143,45 @@ def test_nothing_to_look_at_gives_zeros(name: str, options: Any, size: Any, empt
     inputs = make_inputs(mechanism, **size)
     for mask in masks(mechanism, inputs.keys):
         laws.check_nothing(mechanism, inputs, mask)
+
+
+@in_c
+@few
+@given(size=sizes(lengths=LONG), where=st.floats(0, 1))
+def test_laws_of_one_call_beyond_the_kernels_borders(
+    name: str, options: Any, size: Any, where: float
+) -> None:
+    mechanism = build(name, options)
+    inputs = make_inputs(mechanism, **size)
+    for mask in masks(mechanism, inputs.keys):
+        laws.check_definition(mechanism, inputs, mask)
+        laws.check_padding(mechanism, inputs, mask)
+        laws.check_nothing(mechanism, inputs, mask)
+    laws.check_future(mechanism, inputs, Mask(True, inputs.keys), 1 + int(where * (size["S"] - 1)))
+
+
+@in_c
+@few
+@given(size=sizes(lengths=LONG), where=st.floats(0, 1))
+def test_laws_of_states_beyond_the_kernels_borders(
+    name: str, options: Any, size: Any, where: float
+) -> None:
+    mechanism = build(name, options)
+    inputs = make_inputs(mechanism, **size)
+    laws.check_decoding(mechanism, inputs, Mask(True, inputs.keys))
+    mask = Mask(False, inputs.keys)
+    laws.check_splitting(mechanism, inputs, mask, int(where * size["S"]))
+    if mechanism.card.cross:
+        laws.check_memory(mechanism, inputs, mask)
+
+
+@pytest.mark.parametrize("in_torch", [False, True])
+@pytest.mark.parametrize("name", sorted(MECHANISMS))
+def test_a_state_is_read_with_the_type_it_was_made_of(name: str, in_torch: bool) -> None:
+    """The kernels would read numbers of one size as numbers of another."""
+    mechanism = build(name, {"torch": in_torch})
+    inputs = make_inputs(mechanism, B=2, G=3, T=1, S=5)
+    state = mechanism.absorb(inputs.k, inputs.v)
+    mechanism.read(inputs.q, state, 4)
+    with pytest.raises(ValueError, match=r"q is torch.float32, the state was made of"):
+        mechanism.read(inputs.q.float(), state, 4)

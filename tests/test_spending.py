@@ -32,10 +32,11 @@ def absorbed(name: str, tokens: int = 3) -> tuple[Any, KernelState]:
     return mechanism, state
 
 
-@needs_compiler
+@pytest.mark.parametrize("in_torch", [False, True])
 @pytest.mark.parametrize("name", KERNELS)
-def test_a_spent_state_is_written_over(name: str) -> None:
+def test_a_spent_state_is_written_over(name: str, in_torch: bool) -> None:
     mechanism, state = absorbed(name)
+    mechanism.use_compiled = not in_torch
     k, v, q = draw(3, 2, 3, 1, 4), draw(4, 2, 3, 1, 5), draw(5, 2, 6, 1, 4)
     with torch.no_grad():
         kept = mechanism.absorb(k, v, None, state)

@@ -177,18 +177,14 @@ class Pattern:
         """(W,) of query block `row`, the same at every length."""
         return self.rows(row, row + 1, row + 1, True)[0]
 
-    @torch.compiler.disable
-    @lru_cache(maxsize=32)  # noqa: B019 (frozen, small, and equal patterns share their tables)
     def table(self, blocks: int, causal: bool) -> Tensor:
         """(Q, W): the key blocks that each query block looks at, -1 for none.
 
         Global query blocks look at all, which the table does not say (unless causal: then all
         that they may see is global itself).
         """
-        step = 256  # rows at a time, so that the hashes of all pairs never stand in memory at once
-        starts = range(0, max(blocks, 1), step)
-        rows = [self.rows(row, min(row + step, blocks), blocks, causal) for row in starts]
-        return torch.cat(rows)
+        numbers = (self.side, self.global_blocks, self.random_blocks, self.seed)
+        return _constant_table(*numbers, blocks, causal)
 
     @torch.compiler.disable
     def rows(self, first: int, last: int, blocks: int, causal: bool) -> Tensor:
@@ -213,6 +209,23 @@ class Pattern:
         picks = np.argsort(rank, axis=1, kind="stable")[:, : self.random_blocks]
         picks = np.where(np.take_along_axis(free, picks, 1), picks, -1)
         return torch.from_numpy(np.concatenate([shared, near, picks], axis=1).astype(np.int64))
+
+
+@torch.compiler.assume_constant_result
+def _constant_table(*numbers: int) -> Tensor:
+    """A compiled model holds the table of each length that it meets."""
+    return _table(*numbers)
+
+
+@lru_cache(maxsize=32)  # equal patterns share their tables
+def _table(
+    side: int, global_blocks: int, random_blocks: int, seed: int, blocks: int, causal: bool
+) -> Tensor:
+    pattern = Pattern(side, global_blocks, random_blocks, seed)
+    step = 256  # rows at a time, so that the hashes of all pairs never stand in memory at once
+    starts = range(0, max(blocks, 1), step)
+    rows = [pattern.rows(row, min(row + step, blocks), blocks, causal) for row in starts]
+    return torch.cat(rows)
 
 
 def _hash(seed: int, row: NDArray[np.int64], column: NDArray[np.int64]) -> NDArray[np.uint64]:

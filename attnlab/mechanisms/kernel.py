@@ -183,13 +183,19 @@ class Kernel(Mechanism):
 
     def _in_place(self, state: KernelState) -> bool:
         whole = state.sums.is_contiguous() and state.peak.is_contiguous()
-        free = not torch.is_grad_enabled() and not torch.compiler.is_compiling()
-        return free and whole and self.use_compiled and compiled.serves(state.sums)
+        return whole and not torch.is_grad_enabled() and not torch.compiler.is_compiling()
 
     @full_precision
     def _overwrite(self, k: Tensor, v: Tensor, state: KernelState) -> KernelState:
         key = self.features(k)
-        compiled.absorb_in_place(key, v.to(key.log.dtype), state.sums, state.peak)
+        value = v.to(key.log.dtype)
+        if self.use_compiled and compiled.serves(value):
+            compiled.absorb_in_place(key, value, state.sums, state.peak)
+        else:
+            top = torch.maximum(key.log, state.peak)  # (B, G, 1, C)
+            state.sums.mul_((state.peak - top).exp().mT)
+            state.sums.add_(key.over(top).mT @ with_one(value))  # (B, G, C, M+1)
+            state.peak.copy_(top)
         state.use[0] = GONE
         return replace(state, **advance(state, 1, None), use=[KEPT])
 
@@ -224,6 +230,7 @@ class Kernel(Mechanism):
     def _read(self, q: Tensor, sums: Tensor, peak: Tensor) -> Tensor:
         (B, H, T, D), (_, G, _, columns) = q.shape, sums.shape
         query = self.features(q.reshape(B, G, H // G * T, D))  # the heads of a group read one state
+        sums, peak = sums.to(query.log.dtype), peak.to(query.log.dtype)
         if self.use_compiled and compiled.serves(sums):
             return compiled.read(query, sums, peak).view(B, H, T, columns - 1)
         sight = query.log + peak

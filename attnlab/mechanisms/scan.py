@@ -120,8 +120,13 @@ class _Scan(torch.autograd.Function):
         return out
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        with torch.no_grad():
+            grads = _Scan.gradients(ctx, grad)
+        return (*_Once.apply(len(grads), *grads, grad, *ctx.saved_tensors[:5]), None)
+
+    @staticmethod
+    def gradients(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         query_sign, query_log, key_sign, key_log, value, out, bottom, *before = ctx.saved_tensors
         query, key = Features(query_sign, query_log), Features(key_sign, key_log)
         # d loss / d (numerators, denominator)
@@ -145,7 +150,25 @@ class _Scan(torch.autograd.Function):
                 pairs = _Pairs(step, row)
                 grads.put_pairs(here, row, pairs, step, g[row], sums[row], following[row])
                 after[row] = step.decay[row].mT * following[row] + pairs.query.mT @ g[row]
-        return grads.query_sign, grads.query_log, grads.key_sign, grads.key_log, grads.value, None
+        return grads.query_sign, grads.query_log, grads.key_sign, grads.key_log, grads.value
+
+
+class _Once(torch.autograd.Function):
+    """The first so many of what it is given, which depend on the rest in a way that has no
+    gradient: who asks for one is told. (`once_differentiable` takes them for constants where the
+    gradient that came in is one.)"""
+
+    @staticmethod
+    def forward(ctx: Any, count: int, *given: Tensor | None) -> tuple[Tensor | None, ...]:
+        del ctx
+        return tuple(None if x is None else x.view_as(x) for x in given[:count])
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Any:
+        del ctx, grads
+        raise RuntimeError(
+            "causal kernel attention cannot be differentiated twice; weights(q, k, mask) @ v can"
+        )
 
 
 class _Step:

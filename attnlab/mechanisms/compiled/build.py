@@ -61,13 +61,13 @@ def status() -> Status:
         return Status(
             None, "no C compiler (cc, gcc or clang) was found; install one for more speed"
         )
-    path = cache_folder() / f"kernels-{_key(compiler)}.so"
     try:
+        path = cache_folder() / f"kernels-{_key(compiler)}.so"
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
             write_whole(path, lambda part: _compile(compiler, part))
         library = ctypes.CDLL(str(path))
-    except (OSError, subprocess.SubprocessError) as error:
+    except (OSError, RuntimeError, subprocess.SubprocessError) as error:  # no home folder is one
         return Status(None, f"the C kernels could not be built ({_short(error)})")
     _join_team(library)
     return Status(library, f"{compiler.name} has built the kernels (in {path.parent})")

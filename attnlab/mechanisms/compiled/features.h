@@ -3,7 +3,7 @@
  * `peak` holds, per feature, a log that some key seen so far has, and that none exceeds by more than
  * MARGIN. A key is exp(log_k - peak), a query exp(log_q + peak - r) with r the largest log_q + peak:
  * at most 1, and 1 somewhere. So a positive denominator is at least 1, nothing that matters
- * underflows, and no number depends on the future. */
+ * underflows, and no number depends on the future but for its rounding. */
 
 /* Queries or keys of one row of the batch. */
 typedef struct {

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from attnlab.mechanisms.compiled.calls import all_dense, dense, run
-from attnlab.mechanisms.compiled.operators import differentiable, gradients_of, operator
+from attnlab.mechanisms.compiled.operators import demand, differentiable, gradients_of, operator
 from attnlab.mechanisms.scan import Features
 
 CHUNK = 24  # tokens of a piece, as in kernels.c
@@ -31,7 +31,6 @@ def sums(key: Features, value: Tensor) -> tuple[Tensor, Tensor]:
 
 def read(query: Features, sums: Tensor, peak: Tensor) -> Tensor:
     """What queries (B, H, T, C) read from such sums: (B, H, T, M)."""
-    sums, peak = sums.contiguous(), peak.contiguous()
     if torch.is_grad_enabled() or torch.compiler.is_compiling():
         return torch.ops.attnlab.read(*query, sums, peak)[0]
     sign, log = all_dense(query)  # a decoding step: the dispatcher costs more than the kernel
@@ -49,7 +48,16 @@ def absorb_in_place(key: Features, value: Tensor, sums: Tensor, peak: Tensor) ->
 
 
 def _sizes(sign: Signs, log: Tensor, width: int) -> dict[str, int]:
-    return {"C": (log if sign is None else sign).shape[3], "logs": log.shape[3], "M": width}
+    C, logs = (log if sign is None else sign).shape[3], log.shape[3]
+    demand(logs in (1, C), f"a log for each of {C} features or one for all, not {logs}")
+    return {"C": C, "logs": logs, "M": width}
+
+
+def _sizes_with(sign: Signs, log: Tensor, sums: Tensor, width: int) -> dict[str, int]:
+    sizes = _sizes(sign, log, width)
+    fits = sums.shape[2:] == (sizes["C"], width + 1)
+    demand(fits, f"sums of {sizes['C']} features, {width} values and a one")
+    return sizes
 
 
 # Causal attention
@@ -64,6 +72,7 @@ def _causal_room(qs: Signs, ql: Tensor, ks: Signs, kl: Tensor, value: Tensor) ->
 
 
 def _causal(qs: Signs, ql: Tensor, ks: Signs, kl: Tensor, value: Tensor, *results: Tensor) -> None:
+    demand((qs is None) == (ks is None), "signs of queries and of keys, or of neither")
     run("causal", (qs, ql, ks, kl, value, *results), kl, **_sizes(ks, kl, value.shape[3]))
 
 
@@ -75,6 +84,8 @@ def _causal_back(
     qs: Signs, ql: Tensor, ks: Signs, kl: Tensor, value: Tensor, *rest: Tensor
 ) -> None:
     (out, bottom, peaks, grad), grads = rest[:4], rest[4:]
+    demand((qs is None) == (ks is None), "signs of queries and of keys, or of neither")
+    demand(peaks.shape[2] == -(-kl.shape[2] // CHUNK), f"a peak for each {CHUNK} tokens")
     arrays = (qs, ql, ks, kl, value, out, bottom, peaks, None, grad, *grads)
     run("causal_backward", arrays, kl, **_sizes(ks, kl, value.shape[3]))
 
@@ -87,8 +98,16 @@ def _causal_chain(*saved: Any) -> tuple[Signs, ...]:
 
 FIVE = "Tensor? query_sign, Tensor query_log, Tensor? key_sign, Tensor key_log, Tensor value"
 FOUND = "Tensor out, Tensor bottom, Tensor peaks, Tensor grad"
-operator("causal", FIVE, 3, _causal_room, _causal)
-operator("causal_backward", f"{FIVE}, {FOUND}", 5, _causal_back_room, _causal_back)
+INPUTS = "BHTC BHTL BHTC BHTL BHTM"
+operator("causal", FIVE, 3, INPUTS, _causal_room, _causal)
+operator(
+    "causal_backward",
+    f"{FIVE}, {FOUND}",
+    5,
+    f"{INPUTS} BHTM BHT1 BHPL BHTM",
+    _causal_back_room,
+    _causal_back,
+)
 differentiable("causal", _causal_chain)
 
 
@@ -113,21 +132,30 @@ def _sums_back_room(*given: Any) -> tuple[Tensor, ...]:
 
 def _sums_back(ks: Signs, kl: Tensor, value: Tensor, *rest: Tensor) -> None:
     peak, sums_grad, *grads = rest
+    peak = peak.contiguous()
     arrays = (None, None, ks, kl, value, None, None, peak, None, None, None, None, *grads)
-    run("sums_backward", (*arrays, sums_grad), kl, **_sizes(ks, kl, value.shape[3]))
+    sizes = _sizes_with(ks, kl, sums_grad, value.shape[3])
+    run("sums_backward", (*arrays, sums_grad.contiguous()), kl, **sizes)
 
 
 def _sums_chain(
     ks: Signs, kl: Tensor, value: Tensor, sums: Tensor, peak: Tensor, grad: Tensor
 ) -> tuple[Signs, ...]:
     del sums
-    d_ks, d_kl, d_value = torch.ops.attnlab.sums_backward(ks, kl, value, peak, grad.contiguous())
+    d_ks, d_kl, d_value = torch.ops.attnlab.sums_backward(ks, kl, value, peak, grad)
     return None if ks is None else d_ks, d_kl, d_value
 
 
 THREE = "Tensor? key_sign, Tensor key_log, Tensor value"
-operator("sums", THREE, 2, _sums_room, _sums)
-operator("sums_backward", f"{THREE}, Tensor peak, Tensor grad", 3, _sums_back_room, _sums_back)
+operator("sums", THREE, 2, "BHTC BHTL BHTM", _sums_room, _sums)
+operator(
+    "sums_backward",
+    f"{THREE}, Tensor peak, Tensor grad",
+    3,
+    "BHTC BHTL BHTM BH1L BHCN",
+    _sums_back_room,
+    _sums_back,
+)
 differentiable("sums", _sums_chain)
 
 
@@ -142,8 +170,8 @@ def _read_room(qs: Signs, ql: Tensor, sums: Tensor, peak: Tensor) -> tuple[Tenso
 
 
 def _read(qs: Signs, ql: Tensor, sums: Tensor, peak: Tensor, *results: Signs) -> None:
-    arrays = (qs, ql, None, None, None, *results, peak, sums)
-    run("read", arrays, ql, **_sizes(qs, ql, sums.shape[3] - 1))
+    arrays = (qs, ql, None, None, None, *results, peak.contiguous(), sums.contiguous())
+    run("read", arrays, ql, **_sizes_with(qs, ql, sums, sums.shape[3] - 1))
 
 
 def _read_back_room(qs: Signs, ql: Tensor, sums: Tensor, *rest: Tensor) -> tuple[Tensor, ...]:
@@ -153,8 +181,10 @@ def _read_back_room(qs: Signs, ql: Tensor, sums: Tensor, *rest: Tensor) -> tuple
 
 def _read_back(qs: Signs, ql: Tensor, sums: Tensor, peak: Tensor, *rest: Tensor) -> None:
     out, bottom, grad, d_qs, d_ql, d_sums = rest
+    sums, peak = sums.contiguous(), peak.contiguous()
     arrays = (qs, ql, None, None, None, out, bottom, peak, sums, grad, d_qs, d_ql)
-    run("read_backward", (*arrays, None, None, None, d_sums), ql, **_sizes(qs, ql, out.shape[3]))
+    sizes = _sizes_with(qs, ql, sums, out.shape[3])
+    run("read_backward", (*arrays, None, None, None, d_sums), ql, **sizes)
 
 
 def _read_chain(*saved: Any) -> tuple[Signs, ...]:
@@ -163,11 +193,12 @@ def _read_chain(*saved: Any) -> tuple[Signs, ...]:
 
 
 FOUR = "Tensor? query_sign, Tensor query_log, Tensor sums, Tensor peak"
-operator("read", FOUR, 2, _read_room, _read)
+operator("read", FOUR, 2, "BHTC BHTL BHCN BH1L", _read_room, _read)
 operator(
     "read_backward",
     f"{FOUR}, Tensor out, Tensor bottom, Tensor grad",
     3,
+    "BHTC BHTL BHCN BH1L BHTM BHT1 BHTM",
     _read_back_room,
     _read_back,
 )

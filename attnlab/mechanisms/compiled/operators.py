@@ -6,25 +6,36 @@ gradients, and as much (about 100) with them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from attnlab.mechanisms.compiled.calls import all_dense, dense, in_large_pages
+from attnlab.mechanisms.compiled.calls import TYPES, all_dense, dense, in_large_pages
 
 _library = torch.library.Library("attnlab", "DEF")
 
 
 def operator(
-    name: str, takes: str, gives: int, room: Callable[..., Any], compute: Callable[..., None]
+    name: str,
+    takes: str,
+    gives: int,
+    layout: str,
+    room: Callable[..., Any],
+    compute: Callable[..., None],
 ) -> None:
-    """Define attnlab::name: `room` allocates what it returns, `compute` fills that."""
+    """Define attnlab::name: `room` allocates what it returns, `compute` fills that.
+
+    `layout` has a word for each tensor that it takes, a letter for each of its axes: what C reads
+    by them must be there, whoever calls. `BS:bool` is a mask, `QW:int64` a table.
+    """
     many = ", ".join(["Tensor"] * gives)
     _library.define(f"{name}({takes}) -> ({many})")
+    words = [(word.partition(":")[0], word.partition(":")[2]) for word in layout.split()]
 
     def call(*inputs: Any) -> Any:
+        check_layout(name, words, inputs)
         inputs = tuple(all_dense(inputs))
         results = room(*inputs)
         if any(x.numel() for x in results):
@@ -39,9 +50,40 @@ def operator(
     torch.library.register_fake(f"attnlab::{name}", shapes, lib=_library)
 
 
+def check_layout(name: str, words: Sequence[tuple[str, str]], inputs: Sequence[Any]) -> None:
+    """Axes of one letter have one size, and all numbers are of one type that C has."""
+    tensors = [x for x in inputs if x is None or isinstance(x, Tensor)]
+    sizes: dict[str, int] = {"1": 1, "2": 2}
+    kinds = set()
+    for (word, kind), x in zip(words, tensors, strict=True):
+        if x is None:
+            continue
+        fits = x.dim() == len(word) and all(
+            sizes.setdefault(letter, size) == size
+            for letter, size in zip(word, x.shape, strict=True)
+        )
+        if kind:
+            fits = fits and x.dtype == getattr(torch, kind)
+        else:
+            kinds.add(x.dtype)
+        if not fits or len(kinds) > 1 or not kinds <= TYPES.keys():
+            given = [f"{tuple(x.shape)} {x.dtype}" for x in tensors if x is not None]
+            wanted = " ".join(word for word, _ in words)
+            raise ValueError(
+                f"attnlab::{name}: takes tensors {wanted} of one type (given {', '.join(given)})"
+            )
+
+
+def demand(holds: bool, wanted: str) -> None:
+    """What letters alone do not say."""
+    if not holds:
+        raise ValueError(f"attnlab: the C kernels take {wanted}")
+
+
 def differentiable(name: str, chain: Callable[..., tuple[Tensor | None, ...]]) -> None:
     """Its first result has a gradient; `chain` gets all inputs, all results and that gradient, and
-    returns the gradients of all inputs. Nothing here can be differentiated twice."""
+    returns the gradients of all inputs, by attnlab::name_backward. That has no gradient itself, and
+    says so to who asks for one: without, PyTorch would take it for a constant."""
 
     def keep(ctx: Any, inputs: Any, output: Any) -> None:
         ctx.mark_non_differentiable(*output[1:])
@@ -59,7 +101,15 @@ def differentiable(name: str, chain: Callable[..., tuple[Tensor | None, ...]]) -
         everything = [next(tensors) if is_tensor else next(others) for is_tensor in ctx.tensors]
         return chain(*everything, grad)
 
+    def twice(ctx: Any, *grads: Any) -> Any:
+        del ctx, grads
+        raise RuntimeError(
+            f"attnlab::{name}: the kernel in C cannot be differentiated twice; "
+            "weights(q, k, mask) @ v can"
+        )
+
     torch.library.register_autograd(f"attnlab::{name}", back, setup_context=keep, lib=_library)
+    torch.library.register_autograd(f"attnlab::{name}_backward", twice, lib=_library)
 
 
 def gradients_of(*inputs: Tensor | None) -> tuple[Tensor, ...]:

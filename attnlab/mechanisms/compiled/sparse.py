@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from attnlab.mechanisms.compiled.calls import run
-from attnlab.mechanisms.compiled.operators import differentiable, gradients_of, operator
+from attnlab.mechanisms.compiled.operators import demand, differentiable, gradients_of, operator
 
 
 def attend_blocks(
@@ -31,7 +31,7 @@ def attend_blocks(
     Window 0: any distance.
     """
     options = (block, causal, window, scale)
-    return torch.ops.attnlab.blocks(q, k, v, keys, table.contiguous(), *options)[0]
+    return torch.ops.attnlab.blocks(q, k, v, keys, table, *options)[0]
 
 
 def _room(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, ...]:
@@ -42,6 +42,11 @@ def _room(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, ...]:
 
 def _sizes(q: Tensor, v: Tensor, table: Tensor, options: tuple[Any, ...]) -> dict[str, Any]:
     block, causal, window, scale = options
+    blocks = -(-q.shape[2] // max(block, 1))
+    inside = len(table) == blocks and (
+        not table.numel() or (int(table.min()) >= -1 and int(table.max()) < blocks)
+    )
+    demand(block > 0 and inside, f"a table of {blocks} query blocks that names key blocks or -1")
     sizes = {"C": q.shape[3], "M": v.shape[3], "columns": table.shape[1]}
     return {**sizes, "block": block, "causal": causal, "window": window, "scale": scale}
 
@@ -50,6 +55,7 @@ def _blocks(
     q: Tensor, k: Tensor, v: Tensor, keys: Tensor | None, table: Tensor, *rest: Any
 ) -> None:
     options, results = rest[:4], rest[4:]
+    table = table.contiguous()
     run("blocks", (q, k, v, *results, keys, table), q, **_sizes(q, v, table, options))
 
 
@@ -59,6 +65,7 @@ def _back_room(*given: Any) -> tuple[Tensor, ...]:
 
 def _back(q: Tensor, k: Tensor, v: Tensor, keys: Tensor | None, table: Tensor, *rest: Any) -> None:
     options, (out, fit, grad, *grads) = rest[:4], rest[4:]
+    table = table.contiguous()
     arrays = (q, k, v, out, fit, keys, table, grad, *grads)
     run("blocks_backward", arrays, q, **_sizes(q, v, table, options))
 
@@ -71,6 +78,14 @@ GIVEN = (
     "Tensor q, Tensor k, Tensor v, Tensor? keys, Tensor table, "
     "int block, bool causal, int window, float scale"
 )
-operator("blocks", GIVEN, 2, _room, _blocks)
-operator("blocks_backward", f"{GIVEN}, Tensor out, Tensor fit, Tensor grad", 3, _back_room, _back)
+INPUTS = "BHSD BHSD BHSM BS:bool QW:int64"
+operator("blocks", GIVEN, 2, INPUTS, _room, _blocks)
+operator(
+    "blocks_backward",
+    f"{GIVEN}, Tensor out, Tensor fit, Tensor grad",
+    3,
+    f"{INPUTS} BHSM BHS2 BHSM",
+    _back_room,
+    _back,
+)
 differentiable("blocks", _chain)
