@@ -19,6 +19,7 @@ from attnlab.training import checkpoint as checkpoints
 from attnlab.training import loop as loop_module
 from attnlab.training.machine import choose_device, matmul_peak
 from attnlab.training.optimisers import make_optimisers, rate_at
+from attnlab.training.progress import Reporter
 from tests import tiny
 from tests.tiny import BASE, run_tiny
 
@@ -201,6 +202,15 @@ def test_wrong_settings() -> None:
         with pytest.raises(ValueError, match="not on this machine"):
             choose_device("cuda")
     assert matmul_peak(torch.device("cpu")) > 1e8
+
+
+def test_the_share_of_the_peak_is_never_above_it(capsys: pytest.CaptureFixture[str]) -> None:
+    """A peak that was measured beside other programs is raised by what is seen."""
+    for peak, shares in ((100.0, (50, 100, 50)), (0.0, (0, 0, 0))):
+        reporter = Reporter(steps=1, done=0, peak=peak)
+        for flops, share in zip((50.0, 400.0, 200.0), shares, strict=True):
+            reporter.update(1, 2.0, 3.0, flops)
+            assert f"  {share}% of peak" in capsys.readouterr().err
 
 
 # Runs that the clock ends

@@ -69,6 +69,8 @@ class Reporter:
 
     def update(self, step: int, loss: float, rate: float, flops: float) -> None:
         """After each step: `rate` units per second, `flops` operations per second."""
+        if self.peak:  # measured beside other programs it may have been too low
+            self.peak = max(self.peak, flops)
         share = flops / self.peak if self.peak else 0.0
         facts = f"loss {loss:.3f}  {rate:,.0f} {self.unit}/s  {share:.0%} of peak"
         now = time.perf_counter()
