@@ -1,4 +1,4 @@
-"""The command line of summaries: writing, mistakes, looking, masks, comparing."""
+"""The command line of summaries: writing, mistakes, looking, masks."""
 
 from __future__ import annotations
 
@@ -7,14 +7,11 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
-from attnlab.tasks.summary import compare as comparing
 from attnlab.tasks.summary import masks, recipe
-from attnlab.tasks.summary.compare_page import comparison_page, sentences
 from attnlab.tasks.summary.pairs import Pair
 from attnlab.tasks.summary.task import rows_of
 from tests.commands import run
@@ -197,68 +194,6 @@ def test_masks_in_the_terminal_and_as_a_picture(
     code, _, err = run(f"summary masks --data {data} --texts 99", capsys)
     assert code == 2
     assert "1 to 8" in err
-
-
-# Comparing
-
-
-def test_entries_cross_all_settings() -> None:
-    found = comparing.entries_of(["softmax", "favor"], [8, 16], [1.0, 0.5], 2)
-    assert len(found) == 2 * (2 + 4)
-    assert {each.spec for each in found} == {"softmax", "favor:features=8", "favor:features=16"}
-    assert len({each.folder for each in found}) == len(found)
-
-
-def made_up(losses: dict[tuple[str, float], list[float]]) -> list[dict[str, Any]]:
-    return [
-        {"attention": spec.split(":")[0], "spec": spec, "rate": rate, "seed": seed, "loss": loss,
-         "validation_loss": loss, "accuracy": 0.5, "rougeL": 30.0, "steps": 9}
-        for (spec, rate), values in losses.items()
-        for seed, loss in enumerate(values)
-    ]  # fmt: skip
-
-
-def test_the_best_settings_are_compared_seed_by_seed() -> None:
-    rows = made_up({
-        ("softmax", 1.0): [2.0, 2.4], ("softmax", 0.5): [3.0, 3.0],
-        ("favor:features=8", 1.0): [9.0, 9.0], ("favor:features=16", 1.0): [2.05, 2.44],
-    })  # fmt: skip
-    assert comparing.best_setting(rows, "favor")["spec"] == "favor:features=16"
-    found = comparing.against(rows, "favor", "softmax")
-    assert found["loss"]["mean"] == pytest.approx(0.045)
-    assert found["loss"]["interval"][0] < 0.045 < found["loss"]["interval"][1]
-
-
-@pytest.mark.parametrize(
-    ("interval", "wanted"),
-    [
-        ((-0.05, 0.09), "matches"),
-        ((0.2, 0.3), "worse"),
-        ((-0.3, -0.2), "better"),
-        ((-0.3, 0.2), "undecided"),
-        (None, "undecided"),
-    ],
-)
-def test_verdicts(interval: tuple[float, float] | None, wanted: str) -> None:
-    assert comparing.verdict(interval) == wanted
-
-
-def test_a_comparison_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    data = trained().parent / "rows.jsonl"
-    small = "--vocabulary 400 --width 16 --heads 2 --encoder-layers 1 --decoder-layers 1"
-    code, out, err = run(
-        f"summary compare --data {data} --attention softmax elu --budget 0.005 --seeds 2 "
-        f"{small} --text-tokens 32 --summary-tokens 12 --out {tmp_path}/all",
-        capsys,
-    )
-    assert code == 0, err
-    report = json.loads((tmp_path / "all" / "compare.json").read_text())
-    assert len(report["runs"]) == 4
-    assert report["comparisons"][0]["seeds"] == 2
-    assert sentences(report)[0] in out
-    page = (tmp_path / "all" / "compare.html").read_text()
-    assert "ROUGE-L of validation summaries" in page
-    assert comparison_page(report) == page
 
 
 def test_help_tells_every_setting(capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,7 +20,7 @@ from attnlab.training import loop as loop_module
 from attnlab.training.machine import choose_device, matmul_peak
 from attnlab.training.optimisers import make_optimisers, rate_at
 from tests import tiny
-from tests.tiny import BASE, run_tiny
+from tests.tiny import BASE, Ticking, run_tiny
 
 # Targets
 
@@ -206,16 +206,6 @@ def test_wrong_settings() -> None:
 # Runs that the clock ends
 
 
-class Ticking:
-    """A clock that goes on when it is looked at, so that a busy machine changes nothing."""
-
-    now, step = 0.0, 1 / 64
-
-    def perf_counter(self) -> float:
-        self.now += self.step
-        return self.now
-
-
 @pytest.mark.parametrize("schedule", ["cosine", "wsd"])
 def test_a_run_ends_by_the_clock(
     schedule: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -276,12 +266,13 @@ def test_minutes_of_training_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     """Two runs train as long, however often they were validated; also if one was interrupted."""
     slow_validations(Ticking(), monkeypatch)
     options: dict[str, Any] = {"minutes": 0.02, "save_every": 20, "evaluate_every": 20}
-    for name, changes in {
+    runs: dict[str, dict[str, Any]] = {
         "wall": {},
         "often": {"training_only": True},
         "once": {"training_only": True, "evaluate_every": None},
         "resumed": {"training_only": True, "minutes": 0.01},
-    }.items():
+    }
+    for name, changes in runs.items():
         run_tiny(tmp_path / name, **options | changes)
     run_tiny(tmp_path / "resumed", **options, training_only=True, resume=True)
     steps = {path.name: Run(path).metrics()[-1]["step"] for path in tmp_path.iterdir()}

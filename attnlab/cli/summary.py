@@ -242,7 +242,9 @@ def compare(
         list[str] | None,
         several("Default: softmax favor. The first is compared with."),
     ] = None,
-    budget: Annotated[float, Parameter(help="Minutes of training for each run.")] = 5.0,
+    budget: Annotated[
+        float, Parameter(help="Minutes of training for each run; validations do not count.")
+    ] = 5.0,
     data: Data = "docstrings",
     text_column: TextColumn = "text",
     summary_column: SummaryColumn = "summary",
@@ -250,27 +252,28 @@ def compare(
     where: Annotated[str, Parameter(help="The mechanism stands in: encoder or all.")] = "encoder",
     features: Annotated[
         list[int] | None,
-        several("Try mechanisms that take features with each."),
+        several("Try mechanisms that take features with each. Default: 64 256."),
     ] = None,
     rates: Annotated[
         list[float] | None,
-        several("Try each times the usual learning rates."),
+        several("Try each times the usual learning rates. Default: 1 0.5."),
     ] = None,
-    seeds: Annotated[int, Parameter(help="Runs of each setting.")] = 2,
+    seeds: Annotated[int, Parameter(help="Runs of each setting.")] = 3,
     limit: Annotated[int | None, Parameter(help="Take only so many pairs.")] = None,
     out: Annotated[Path, Parameter(help="Folder of all runs and figures.")] = Path(
         "runs/summaries-compared"
     ),
+    resume: Annotated[
+        bool, Parameter(negative="", help="Go on with the comparison in --out.")
+    ] = False,
     overwrite: Overwrite = False,
     model: Any = ComparedOptions(),  # noqa: B008
 ) -> None:
     """Train mechanisms with the same budget: does a Performer match softmax? A table and a page."""
     from rich.console import Console
 
-    from attnlab.files import write_json
-    from attnlab.page import write_page
     from attnlab.tasks.summary import compare as comparing
-    from attnlab.tasks.summary.compare_page import comparison_page, print_comparison
+    from attnlab.tasks.summary.compare_page import print_comparison
 
     report = comparing.compare(
         attention or ["softmax", "favor"],
@@ -279,14 +282,13 @@ def compare(
         data=data,
         columns=Columns(text_column, summary_column, group_column),
         where=where,
-        features=features or (),
-        rates=rates or (1.0,),
+        features=features or comparing.FEATURES,
+        rates=rates or comparing.RATES,
         seeds=seeds,
         limit=limit,
         model=SummaryModel(**given(model)),
+        resume=resume,
         overwrite=overwrite,
     )
-    write_json(out / "compare.json", report)
-    write_page(out / "compare.html", comparison_page(report), overwrite=True)
     print_comparison(report, Console())
-    print(f"{out / 'compare.json'}\n{out / 'compare.html'}")
+    print(f"{out / comparing.REPORT}\n{out / comparing.PAGE}")

@@ -103,9 +103,9 @@ def train_on(
 ) -> dict[str, float]:
     """`train`, with the pairs at hand."""
     folder = Path(out)
+    kept = folder / "tokenizer.json"
+    again = resume and kept.exists()
     if tokens is None:
-        kept = folder / "tokenizer.json"
-        again = resume and kept.exists()
         tokens = load_tokenizer(kept) if again else learned(source.split.train, model.vocabulary)
     known = tokens
     wording = Wording(tokens, model.text_tokens, model.summary_tokens)
@@ -117,7 +117,7 @@ def train_on(
         smoothing=model.smoothing,
         about={**source.about, "text_tokens": model.text_tokens,
                "summary_tokens": model.summary_tokens},
-        measure=rouge_of(source.split.validation[:MEASURED], wording),
+        besides=rouge_of(source.split.validation[:MEASURED], wording),
     )  # fmt: skip
     if not task.rows:
         raise ValueError(
@@ -127,7 +127,7 @@ def train_on(
         print(_about(task, made, settings, source), file=sys.stderr)
     return train_task(
         task, made, settings, Run(folder), resume=resume, overwrite=overwrite, quiet=quiet,
-        on_begin=None if resume else lambda: known.save(folder / "tokenizer.json"),
+        on_begin=None if again else lambda: known.save(kept),
     )  # fmt: skip
 
 

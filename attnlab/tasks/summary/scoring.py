@@ -9,18 +9,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
 from attnlab.files import write_text
+from attnlab.models import Seq2Seq
 from attnlab.tasks.summary.baselines import best_words, first_words
 from attnlab.tasks.summary.pairs import USUAL, Columns, Pair
 from attnlab.tasks.summary.recipe import load_summary, material
 from attnlab.tasks.summary.rouge import KINDS, Scores, score
 from attnlab.tasks.summary.sources import load_pairs
-from attnlab.tasks.summary.task import SummaryTask, rows_of
+from attnlab.tasks.summary.task import measure, rows_of
+from attnlab.tasks.summary.wording import Wording
 from attnlab.tasks.summary.writing import SEARCH, Way, Written, loops, write_all
 from attnlab.training import speaks
 
@@ -35,8 +36,10 @@ class Evaluation:
     written: list[Written]
     scores: dict[str, Scores]
     """Of the model and of both baselines."""
-    loss: float
-    accuracy: float
+    loss: float | None
+    accuracy: float | None
+    too_long: int
+    """Summaries that loss and accuracy leave out."""
     first_words: int
     unfinished: int
     looping: int
@@ -77,6 +80,27 @@ class Evaluation:
         }
 
 
+@dataclass(frozen=True)
+class Measured:
+    """What a model makes of pairs."""
+
+    written: list[Written]
+    scores: Scores
+    loss: float | None
+    accuracy: float | None
+    """None where no summary is short enough for the model."""
+    too_long: int
+
+
+def measured(model: Seq2Seq, wording: Wording, pairs: Sequence[Pair], way: Way) -> Measured:
+    """Summaries with their ROUGE, and the loss of the right ones."""
+    written = [rows[0] for rows in write_all(model, wording, [p.text for p in pairs], way)]
+    rows, too_long = rows_of(pairs, wording)
+    found = measure(model, rows, wording)
+    scores = score([each.text for each in written], [pair.summary for pair in pairs])
+    return Measured(written, scores, found.get("loss"), found.get("accuracy"), too_long)
+
+
 def evaluate(
     folder: str | Path,
     data: str | Path | None = None,
@@ -99,25 +123,22 @@ def evaluate(
     pairs = pairs[:limit]
     if speaks() and not quiet:
         print(f"writing {len(pairs):,} summaries", file=sys.stderr)
-    written = [rows[0] for rows in write_all(model, wording, [p.text for p in pairs], way)]
-    task = SummaryTask([], [], wording, smoothing=0.0, about={})
-    with torch.no_grad():
-        found = task.measure(model, rows_of(pairs, wording)[0])
+    found = measured(model, wording, pairs, way)
     right, count = [pair.summary for pair in pairs], int(about["first_words"])
-    texts = {
-        "model": [each.text for each in written],
+    baselines = {
         "first words": [first_words(pair.text, count) for pair in pairs],
         "best words in order": [best_words(pair.text, pair.summary) for pair in pairs],
     }
     return Evaluation(
         pairs,
-        written,
-        {name: score(each, right) for name, each in texts.items()},
-        found["loss"],
-        found["accuracy"],
+        found.written,
+        {"model": found.scores} | {name: score(each, right) for name, each in baselines.items()},
+        found.loss,
+        found.accuracy,
+        found.too_long,
         count,
-        sum(not each.finished for each in written),
-        sum(loops(each.text) for each in written),
+        sum(not each.finished for each in found.written),
+        sum(loops(each.text) for each in found.written),
         sum(wording.source(pair.text)[1] > 0 for pair in pairs),
         name,
     )
