@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -85,9 +86,16 @@ def test_what_is_no_text(
         ("write {run} none.txt", ["none.txt", "no such file"]),
         ("evaluate {run} --data {rows} --text-column body", ["no 'body'"]),
         ("evaluate {run} --part train", ["test and validation"]),
+        ("evaluate {run} --predictions nowhere/p.txt", ["no folder nowhere"]),
+        ("evaluate {run} --predictions .", ["is a folder"]),
+        ("evaluate {run} --predictions {rows}", ["is there already", "--overwrite"]),
+        ("evaluate {run} --count 5", ["--count"]),
         ("train --data nothing", ["docstrings, debian"]),
         ("train --data {rows} --steps 1 --minutes 1 --out x", ["give one of them"]),
         ("train --data {rows} --smoothing 1 --out x", ["smoothing is 1"]),
+        ("train --data nothing.csv --attention softmx --out x", ["softmx", "softmax"]),
+        ("train --data nothing.csv --device tpu --out x", ["tpu"]),
+        ("train --data nothing.csv --width 30 --out x", ["width 30", "heads"]),
         ("train --data {rows} --attention softmx --out x", ["softmx", "softmax"]),
         ("train --data {rows} --cross-attention fourier --out x", ["negative"]),
         ("write {run} {rows} --explain page.txt", ["NAME.html"]),
@@ -119,6 +127,58 @@ def test_a_run_of_another_task_is_refused(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(config))
     with pytest.raises(ValueError, match="'language', not summary"):
         recipe.load_summary(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["text_tokens", "summary_tokens"])
+def test_a_configuration_that_lacks_something(name: str, tmp_path: Path) -> None:
+    shutil.copytree(trained(), tmp_path / "run")
+    path = tmp_path / "run" / "config.json"
+    config = json.loads(path.read_text())
+    del config["task"][name]
+    path.write_text(json.dumps(config))
+    with pytest.raises(ValueError, match=f"has no {name}"):
+        recipe.load_summary(tmp_path / "run")
+
+
+# Measuring
+
+
+def measured_rows(
+    rows: list[dict[str, str]], folder: Path, capsys: pytest.CaptureFixture[str], extra: str = ""
+) -> tuple[str, str]:
+    path = folder / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows) + "nonsense\n")
+    code, out, err = run(f"summary evaluate {trained()} --data {path} {extra}", capsys)
+    assert code == 0, err
+    assert "1 of 3 rows left out: not JSON in 1 (line 3)" in err  # with --json too
+    return out, err
+
+
+def test_summaries_too_long_have_no_loss(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [{"text": TEXT, "summary": "many words " * 20}] * 2
+    found = json.loads(measured_rows(rows, tmp_path, capsys, "--json")[0])
+    assert (found["loss"], found["accuracy"]) == (None, None)
+    assert found["left_out"] == {
+        "rows": 1, "why": "not JSON in 1 (line 3)", "too_long_for_loss": 2,
+        "without_words_for_rouge": 0,
+    }  # fmt: skip
+    out, _ = measured_rows(rows, tmp_path, capsys)
+    assert "loss – (2 summaries too long for it), next token right –" in out
+
+
+def test_letters_that_rouge_does_not_see(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [{"text": "Это очень длинный текст", "summary": "длинный текст"}] * 2
+    out, _ = measured_rows(rows, tmp_path, capsys, "--json")
+    found = json.loads(out, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+    assert found["ratio_to_first_words"] is None
+    assert found["left_out"]["without_words_for_rouge"] == 2
+    out, _ = measured_rows(rows, tmp_path, capsys)
+    assert "ROUGE-L – times" in out
+    assert "Latin letters and digits alone: 2 right summaries have none" in out
 
 
 # Looking

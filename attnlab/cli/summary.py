@@ -30,7 +30,7 @@ from attnlab.training import Settings
 
 app = App(
     name="summary",
-    help="Summaries: train an encoder-decoder, write several, see where each word came from.",
+    help="Summaries: train, evaluate, write, draw masks, compare.",
     help_format="plaintext",
 )
 
@@ -47,6 +47,7 @@ GroupColumn = Annotated[
 ModelOptions: Any = options_of(SummaryModel)
 TrainingOptions: Any = options_of(Settings, unset=True)
 WayOptions: Any = options_of(Way)
+OneOptions: Any = options_of(Way, without=("count",))  # only the first would be measured
 ComparedOptions: Any = options_of(
     SummaryModel, without=("attention", "decoder_attention", "cross_attention")
 )
@@ -86,7 +87,7 @@ def train(
 
 
 @app.command
-@grouped(way=WayOptions)
+@grouped(way=OneOptions)
 def evaluate(
     run: RunFolder,
     /,
@@ -105,13 +106,15 @@ def evaluate(
         bool, Parameter(negative="", help="Replace the file of predictions.")
     ] = False,
     json: Json = False,
-    way: Any = WayOptions(),  # noqa: B008
+    way: Any = OneOptions(),  # noqa: B008
 ) -> None:
     """ROUGE on held-out texts, beside the first words and the best words in order."""
     from rich.console import Console
 
-    if predictions is not None and predictions.exists() and not overwrite:
-        raise ValueError(f"{predictions}: is there already; give --overwrite or another name")
+    from attnlab.files import check_new
+
+    if predictions is not None:
+        check_new(predictions, overwrite)
     found = scoring.evaluate(
         run,
         data,
@@ -119,7 +122,6 @@ def evaluate(
         part=part,
         limit=limit,
         way=Way(**given(way)),
-        quiet=json,
     )
     if predictions is not None:
         scoring.write_predictions(predictions, found.written)

@@ -59,6 +59,8 @@ class SummaryTask(Task):
         self.wording, self.smoothing, self.about = wording, smoothing, about
         self.rows, self.too_long = rows_of(train, wording)
         self.validation, self.unmeasured = rows_of(validation, wording)
+        if besides is None and not self.validation:
+            raise ValueError("no validation summary is short enough to be measured")
         self.besides = besides
         self.headline = "loss" if besides is None else "rougeL"
         self.better = "lower" if besides is None else "higher"
