@@ -86,10 +86,12 @@ def test_a_performer_matches() -> None:
 
 def test_a_performer_is_compared_while_softmax_learns() -> None:
     """A loss of 0 would leave a Performer no room to be behind."""
-    details = result("performer-matches", 0).evidence.details
-    guess = details["loss of guessing"]
+    evidence = result("performer-matches", 0).evidence
+    assert evidence is not None
+    details = evidence.details
+    guess = float(details["loss of guessing"] or 0)
     for rate in summary.RATES:
-        loss = details[f"loss of softmax at {rate:g} times the rate"]
+        loss = float(details[f"loss of softmax at {rate:g} times the rate"] or 0)
         assert 0.2 < loss < 0.75 * guess
 
 
