@@ -32,6 +32,16 @@ def write_whole(path: Path, write: Callable[[Path], None]) -> None:
             beside.unlink(missing_ok=True)
 
 
+def check_new(path: Path, overwrite: bool) -> None:
+    """That a file can be written there, before anything is computed for it."""
+    if path.is_dir():
+        raise ValueError(f"{path}: is a folder; name a file")
+    if not path.parent.is_dir():
+        raise ValueError(f"{path}: there is no folder {path.parent}; make it first")
+    if path.exists() and not overwrite:
+        raise ValueError(f"{path}: is there already; give --overwrite or another name")
+
+
 def write_json(path: Path, data: Any) -> None:
     write_text(path, json.dumps(data, indent=2) + "\n")
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from attnlab.charts import Cell, Chart, escape, number
-from attnlab.files import write_text
+from attnlab.files import check_new, write_text
 
 ROWS = 200  # of a chart's values; more are thinned out
 NARROW = 4  # columns
@@ -272,10 +272,7 @@ def check_page(path: Path, overwrite: bool) -> None:
         raise ValueError(f"{path}: is a folder; name a file, as {path.name or 'page'}.html")
     if path.suffix not in (".html", ".htm"):
         raise ValueError(f"{path}: a page is written as HTML; name it NAME.html")
-    if not path.parent.is_dir():
-        raise ValueError(f"{path}: there is no folder {path.parent}; make it first")
-    if path.exists() and not overwrite:
-        raise ValueError(f"{path}: is there already; give --overwrite or another name")
+    check_new(path, overwrite)
 
 
 def write_page(path: Path, text: str, overwrite: bool = False) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from functools import lru_cache
 from typing import Any
@@ -81,6 +82,23 @@ def test_a_missing_model_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_performer_matches() -> None:
     check("performer-matches", 0)
+
+
+def test_a_performer_is_compared_while_softmax_learns() -> None:
+    """A loss of 0 would leave a Performer no room to be behind."""
+    evidence = result("performer-matches", 0).evidence
+    assert evidence is not None
+    details = evidence.details
+    guess = float(details["loss of guessing"] or 0)
+    for rate in summary.RATES:
+        loss = float(details[f"loss of softmax at {rate:g} times the rate"] or 0)
+        assert 0.2 < loss < 0.75 * guess
+
+
+def test_guessing_by_hand() -> None:
+    # of 4 tokens one was seen twice, one once: with one more of each 3, 2, 1, 1 of 7
+    found = summary.guessing_loss([0, 0, 1], [0, 1, 2, 2], 4)
+    assert found == pytest.approx(-(math.log(3 / 7) + math.log(2 / 7) + 2 * math.log(1 / 7)) / 4)
 
 
 def test_texts_to_summarise_hold_their_words_once() -> None:

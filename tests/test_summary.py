@@ -11,7 +11,7 @@ import torch
 
 from attnlab.generate import beam_search, generate
 from attnlab.models import Seq2Seq
-from attnlab.tasks.summary import recipe, writing
+from attnlab.tasks.summary import docstrings, recipe, sources, writing
 from attnlab.tasks.summary.pairs import Columns, Pair
 from attnlab.tasks.summary.presets import SummaryModel
 from attnlab.tasks.summary.scoring import evaluate
@@ -93,7 +93,33 @@ def test_summaries_too_long_to_learn_are_counted() -> None:
     assert (len(found), left_out) == (1, 1)
 
 
+def test_nothing_is_measured_of_nothing() -> None:
+    pairs = [Pair(row["text"], row["summary"]) for row in rows(24)]
+    long = [Pair("some text", "word " * 30)]
+    task = SummaryTask(
+        pairs, long, wording(), smoothing=0.1, about={}, besides=lambda _: {"rougeL": 3.0}
+    )
+    assert task.unmeasured == 1
+    assert task.evaluate(TINY.build(400, 0)) == {"rougeL": 3.0}  # no loss of 0
+    with pytest.raises(ValueError, match="short enough"):
+        SummaryTask(pairs, long, wording(), smoothing=0.1, about={})
+
+
 # A run
+
+
+def test_a_limit_takes_evenly() -> None:
+    pairs = [Pair(str(i), "") for i in range(10)]
+    assert [each.text for each in recipe.evenly(pairs, 7)] == list("0124578")
+    assert [each.text for each in recipe.evenly(pairs, 3)] == list("036")
+    assert recipe.evenly(pairs, None) == recipe.evenly(pairs, 10) == recipe.evenly(pairs, 99)
+    assert recipe.evenly(pairs, 10) == pairs
+
+
+def test_a_run_has_a_curve() -> None:
+    checked = [row["step"] for row in Run(trained()).metrics() if "validation" in row]
+    assert checked == pytest.approx([60 * part / 8 for part in range(1, 9)], abs=1)
+    assert recipe.settled({"steps": 9, "evaluate_every": 4}).evaluations is None
 
 
 def test_what_was_learned() -> None:
@@ -101,8 +127,10 @@ def test_what_was_learned() -> None:
     assert found.scores["model"].mean["rougeL"] > 90
     assert found.scores["best words in order"].mean["rougeL"] == 100
     assert 20 < found.scores["first words"].mean["rougeL"] < 90
+    assert found.ratio is not None
     assert found.ratio > 1.2
     assert (found.unfinished, found.looping, found.cut) == (0, 0, 0)
+    assert found.accuracy is not None
     assert found.accuracy > 0.9
     config = Run(trained()).config()
     assert config["task"]["first_words"] == found.first_words
@@ -144,6 +172,29 @@ def test_docstrings_end_to_end(tmp_path: Path, capsys: pytest.CaptureFixture[str
     found = json.loads(out)
     assert found["measured_on"] == "test pairs of docstrings"
     assert set(found["scores"]) == {"model", "first words", "best words in order"}
+
+
+@pytest.mark.usefixtures("few_docstrings")
+def test_docstrings_that_changed_are_still_in_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A package was upgraded: the run's own pairs are found by what they are."""
+    settings: dict[str, Any] = {"out": tmp_path / "run", "held_out": 0.1, "model": TINY}
+    recipe.train(training={"steps": 2, "batch_tokens": 512}, quiet=True, **settings)
+    before = evaluate(tmp_path / "run", quiet=True)
+    usual = docstrings.sources
+    monkeypatch.setattr(docstrings, "sources", lambda: list(usual())[::2])
+    now = recipe.material("docstrings", held_out=0.1, quiet=True)  # kept too, and newer
+    assert now.about["pairs"] != Run(tmp_path / "run").config()["task"]["pairs"]
+    after = evaluate(tmp_path / "run", quiet=True)
+    assert after.pairs == before.pairs
+    recipe.train(
+        training={"steps": 3, "batch_tokens": 512, "warmup": 1}, resume=True, quiet=True, **settings
+    )
+    for path in sources.cache_folder().iterdir():
+        path.unlink()
+    with pytest.raises(ValueError, match="another version"):
+        evaluate(tmp_path / "run", quiet=True)
 
 
 @pytest.mark.parametrize("encoder", ["favor:features=16", "linformer", "bigbird"])

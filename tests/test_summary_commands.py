@@ -1,20 +1,18 @@
-"""The command line of summaries: writing, mistakes, looking, masks, comparing."""
+"""The command line of summaries: writing, mistakes, looking, masks."""
 
 from __future__ import annotations
 
 import io
 import json
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
-from attnlab.tasks.summary import compare as comparing
 from attnlab.tasks.summary import masks, recipe
-from attnlab.tasks.summary.compare_page import comparison_page, sentences
 from attnlab.tasks.summary.pairs import Pair
 from attnlab.tasks.summary.task import rows_of
 from tests.commands import run
@@ -88,9 +86,16 @@ def test_what_is_no_text(
         ("write {run} none.txt", ["none.txt", "no such file"]),
         ("evaluate {run} --data {rows} --text-column body", ["no 'body'"]),
         ("evaluate {run} --part train", ["test and validation"]),
+        ("evaluate {run} --predictions nowhere/p.txt", ["no folder nowhere"]),
+        ("evaluate {run} --predictions .", ["is a folder"]),
+        ("evaluate {run} --predictions {rows}", ["is there already", "--overwrite"]),
+        ("evaluate {run} --count 5", ["--count"]),
         ("train --data nothing", ["docstrings, debian"]),
         ("train --data {rows} --steps 1 --minutes 1 --out x", ["give one of them"]),
         ("train --data {rows} --smoothing 1 --out x", ["smoothing is 1"]),
+        ("train --data nothing.csv --attention softmx --out x", ["softmx", "softmax"]),
+        ("train --data nothing.csv --device tpu --out x", ["tpu"]),
+        ("train --data nothing.csv --width 30 --out x", ["width 30", "heads"]),
         ("train --data {rows} --attention softmx --out x", ["softmx", "softmax"]),
         ("train --data {rows} --cross-attention fourier --out x", ["negative"]),
         ("write {run} {rows} --explain page.txt", ["NAME.html"]),
@@ -122,6 +127,58 @@ def test_a_run_of_another_task_is_refused(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(config))
     with pytest.raises(ValueError, match="'language', not summary"):
         recipe.load_summary(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["text_tokens", "summary_tokens"])
+def test_a_configuration_that_lacks_something(name: str, tmp_path: Path) -> None:
+    shutil.copytree(trained(), tmp_path / "run")
+    path = tmp_path / "run" / "config.json"
+    config = json.loads(path.read_text())
+    del config["task"][name]
+    path.write_text(json.dumps(config))
+    with pytest.raises(ValueError, match=f"has no {name}"):
+        recipe.load_summary(tmp_path / "run")
+
+
+# Measuring
+
+
+def measured_rows(
+    rows: list[dict[str, str]], folder: Path, capsys: pytest.CaptureFixture[str], extra: str = ""
+) -> tuple[str, str]:
+    path = folder / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows) + "nonsense\n")
+    code, out, err = run(f"summary evaluate {trained()} --data {path} {extra}", capsys)
+    assert code == 0, err
+    assert "1 of 3 rows left out: not JSON in 1 (line 3)" in err  # with --json too
+    return out, err
+
+
+def test_summaries_too_long_have_no_loss(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [{"text": TEXT, "summary": "many words " * 20}] * 2
+    found = json.loads(measured_rows(rows, tmp_path, capsys, "--json")[0])
+    assert (found["loss"], found["accuracy"]) == (None, None)
+    assert found["left_out"] == {
+        "rows": 1, "why": "not JSON in 1 (line 3)", "too_long_for_loss": 2,
+        "without_words_for_rouge": 0,
+    }  # fmt: skip
+    out, _ = measured_rows(rows, tmp_path, capsys)
+    assert "loss – (2 summaries too long for it), next token right –" in out
+
+
+def test_letters_that_rouge_does_not_see(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [{"text": "Это очень длинный текст", "summary": "длинный текст"}] * 2
+    out, _ = measured_rows(rows, tmp_path, capsys, "--json")
+    found = json.loads(out, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+    assert found["ratio_to_first_words"] is None
+    assert found["left_out"]["without_words_for_rouge"] == 2
+    out, _ = measured_rows(rows, tmp_path, capsys)
+    assert "ROUGE-L – times" in out
+    assert "Latin letters and digits alone: 2 right summaries have none" in out
 
 
 # Looking
@@ -197,68 +254,6 @@ def test_masks_in_the_terminal_and_as_a_picture(
     code, _, err = run(f"summary masks --data {data} --texts 99", capsys)
     assert code == 2
     assert "1 to 8" in err
-
-
-# Comparing
-
-
-def test_entries_cross_all_settings() -> None:
-    found = comparing.entries_of(["softmax", "favor"], [8, 16], [1.0, 0.5], 2)
-    assert len(found) == 2 * (2 + 4)
-    assert {each.spec for each in found} == {"softmax", "favor:features=8", "favor:features=16"}
-    assert len({each.folder for each in found}) == len(found)
-
-
-def made_up(losses: dict[tuple[str, float], list[float]]) -> list[dict[str, Any]]:
-    return [
-        {"attention": spec.split(":")[0], "spec": spec, "rate": rate, "seed": seed, "loss": loss,
-         "validation_loss": loss, "accuracy": 0.5, "rougeL": 30.0, "steps": 9}
-        for (spec, rate), values in losses.items()
-        for seed, loss in enumerate(values)
-    ]  # fmt: skip
-
-
-def test_the_best_settings_are_compared_seed_by_seed() -> None:
-    rows = made_up({
-        ("softmax", 1.0): [2.0, 2.4], ("softmax", 0.5): [3.0, 3.0],
-        ("favor:features=8", 1.0): [9.0, 9.0], ("favor:features=16", 1.0): [2.05, 2.44],
-    })  # fmt: skip
-    assert comparing.best_setting(rows, "favor")["spec"] == "favor:features=16"
-    found = comparing.against(rows, "favor", "softmax")
-    assert found["loss"]["mean"] == pytest.approx(0.045)
-    assert found["loss"]["interval"][0] < 0.045 < found["loss"]["interval"][1]
-
-
-@pytest.mark.parametrize(
-    ("interval", "wanted"),
-    [
-        ((-0.05, 0.09), "matches"),
-        ((0.2, 0.3), "worse"),
-        ((-0.3, -0.2), "better"),
-        ((-0.3, 0.2), "undecided"),
-        (None, "undecided"),
-    ],
-)
-def test_verdicts(interval: tuple[float, float] | None, wanted: str) -> None:
-    assert comparing.verdict(interval) == wanted
-
-
-def test_a_comparison_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    data = trained().parent / "rows.jsonl"
-    small = "--vocabulary 400 --width 16 --heads 2 --encoder-layers 1 --decoder-layers 1"
-    code, out, err = run(
-        f"summary compare --data {data} --attention softmax elu --budget 0.005 --seeds 2 "
-        f"{small} --text-tokens 32 --summary-tokens 12 --out {tmp_path}/all",
-        capsys,
-    )
-    assert code == 0, err
-    report = json.loads((tmp_path / "all" / "compare.json").read_text())
-    assert len(report["runs"]) == 4
-    assert report["comparisons"][0]["seeds"] == 2
-    assert sentences(report)[0] in out
-    page = (tmp_path / "all" / "compare.html").read_text()
-    assert "ROUGE-L of validation summaries" in page
-    assert comparison_page(report) == page
 
 
 def test_help_tells_every_setting(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import csv
+import gzip
 import json
 import shutil
+import subprocess
 import sys
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -65,6 +70,35 @@ def test_a_table_counts_lines_through_quoted_newlines(tmp_path: Path) -> None:
     found = read_pairs(file(tmp_path, "a.csv", 'text,summary\n"a\nb",x\nonly one\nc,y\n,z\n'))
     assert [pair.summary for pair in found.pairs] == ["x", "y"]
     assert found.bad == [(4, "1 fields, not 2"), (6, "'text' is empty")]
+
+
+def test_a_stray_quote_swallows_nothing_in_silence(tmp_path: Path) -> None:
+    rows = ["text,summary", "a,b", '"a stray quote,c', "d,e", "f,g"]
+    with pytest.raises(ValueError, match=r"begins at line 3 .* lines 3 to 5 cannot be told apart"):
+        read_pairs(file(tmp_path, "end.csv", "\n".join(rows) + "\n"))
+    rows.insert(4, 'h,"i"')  # a later quote seems to close it
+    with pytest.raises(ValueError, match=r"begins at line 3 .* lines 3 to 5 cannot"):
+        read_pairs(file(tmp_path, "later.csv", "\n".join(rows) + "\n"))
+    with pytest.raises(ValueError, match="begins at line 1"):
+        read_pairs(file(tmp_path, "header.csv", 'text,"summary\na,b\n'))
+    rows = ["text,summary", "a,b", '"c" d,e', "f,g", 'h,"i']  # within a line: that row alone
+    found = read_pairs(file(tmp_path, "row.csv", "\n".join(rows)))
+    assert [pair.summary for pair in found.pairs] == ["b", "g"]
+    assert [line for line, _ in found.bad] == [3, 5]
+    assert "not a row of a table" in found.complaint("row.csv")
+
+
+@given(st.lists(st.tuples(*[st.text('ab"\n, x', min_size=1)] * 2), min_size=1, max_size=9))
+def test_what_csv_writes_is_read(rows: list[tuple[str, str]]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        with (Path(folder) / "a.csv").open("w", newline="") as stream:
+            csv.writer(stream).writerows([("text", "summary"), *rows])
+        whole = [row for row in rows if row[0].strip() and row[1].strip()]
+        if not whole:
+            return
+        found = read_pairs(Path(folder) / "a.csv")
+    assert found.pairs == [Pair(text.strip(), " ".join(s.split())) for text, s in whole]
+    assert len(found.bad) == len(rows) - len(whole)
 
 
 def test_bad_rows_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -303,7 +337,8 @@ def test_lists_are_fetched_aside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     monkeypatch.setattr(debian, "HELPER", Path(sys.executable))
     calls: list[list[str]] = []
 
-    def apt(command: list[str]) -> bytes:
+    def apt(command: list[str], tell: Callable[[], None] = lambda: None) -> bytes:
+        tell()
         calls.append(list(command))
         own = f"Dir::State::lists={tmp_path / 'lists'}" in command
         if command[1] == "update":
@@ -319,9 +354,76 @@ def test_lists_are_fetched_aside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     found = debian.lists(tmp_path, said.append)
     assert [path.name for path in found] == ["x_Packages", "x_Translation-en"]
     assert [call[1] for call in calls] == ["indextargets", "indextargets", "update", "indextargets"]
+    hooks = next(each for each in calls[2] if each.startswith("--config-file="))
+    text = Path(hooks.partition("=")[2]).read_text()
+    for name in ("Pre-Invoke", "Post-Invoke", "Post-Invoke-Success"):
+        assert f"#clear APT::Update::{name};" in text
     assert "fetching" in said[0]
+    assert "MB so far" in said[1]
     assert debian.lists(tmp_path, said.append) == found
-    assert len(said) == 1  # they are there now
+    assert len(said) == 2  # they are there now
+
+
+@pytest.mark.skipif(shutil.which("apt-config") is None, reason="needs apt")
+def test_the_systems_hooks_are_cleared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By apt's own reading of the file that is given to it."""
+    system = tmp_path / "system.conf"
+    system.write_text('APT::Update::Post-Invoke { "touch /hook"; };\n')
+    monkeypatch.setenv("APT_CONFIG", str(system))
+    monkeypatch.setattr(debian, "_run", lambda command, _: asked.append(command))
+    asked: list[list[str]] = []
+    debian._fetch(tmp_path, print)
+    options = [each for each in asked[0] if each.startswith("--config-file=")]
+    dump = [subprocess.check_output(["apt-config", *given, "dump"]) for given in ([], options)]
+    assert b"touch /hook" in dump[0]
+    assert b"touch /hook" not in dump[1]
+
+
+@pytest.mark.skipif(not debian.HELPER.exists(), reason="needs apt")
+def test_packed_lists_are_opened(tmp_path: Path) -> None:
+    plain = file(tmp_path, "x_Packages", "Package: vim\nNote: caf\xe9".encode("latin-1"))
+    packed = file(tmp_path, "y_Packages.gz", gzip.compress("Package: é".encode()))
+    assert debian.contents(plain) == "Package: vim\nNote: caf\ufffd"
+    assert debian.contents(packed) == "Package: é"
+    with pytest.raises(ValueError, match="apt could not do it"):
+        debian.contents(tmp_path / "none")
+
+
+def test_debian_is_read_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    lists = {"x_Packages": PACKAGES, "x_Translation-en": DESCRIPTIONS}
+    monkeypatch.setattr(debian, "lists", lambda *_: [Path(name) for name in lists])
+    monkeypatch.setattr(debian, "contents", lambda path: lists[path.name])
+    pairs = load_pairs("debian")
+    assert [pair.summary for pair in pairs] == ["Vi IMproved - compact version"]
+    assert "1 pairs kept in" in capsys.readouterr().err
+    with monkeypatch.context() as patch:
+        patch.setattr(debian, "pairs_of", lambda _: pytest.fail("made again"))
+        assert load_pairs("debian") == pairs
+    lists["x_Translation-en"] = DESCRIPTIONS.replace("compact", "small")
+    assert load_pairs("debian")[0].summary == "Vi IMproved - small version"
+    assert {each[0].summary for each in sources.kept_versions("debian")} == {
+        "Vi IMproved - small version", "Vi IMproved - compact version",
+    }  # fmt: skip
+
+
+def test_the_cache_is_an_absolute_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", "here")
+    assert sources.cache_folder() == Path.cwd() / "here" / "attnlab" / "summary"
+
+
+def test_a_long_wait_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(debian, "EVERY", 0.05)
+    told: list[int] = []
+    sleep = [sys.executable, "-c", "import time; time.sleep(0.5); print('done')"]
+    assert debian._run(sleep, lambda: told.append(1)).strip() == b"done"
+    assert told
+    monkeypatch.setattr(debian, "SECONDS", 0.1)
+    with pytest.raises(ValueError, match="took longer"):
+        debian._run([sys.executable, "-c", "import time; time.sleep(60)"])
 
 
 def test_apt_that_fails_is_told(tmp_path: Path) -> None:

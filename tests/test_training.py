@@ -21,7 +21,7 @@ from attnlab.training.machine import choose_device, matmul_peak
 from attnlab.training.optimisers import make_optimisers, rate_at
 from attnlab.training.progress import Reporter
 from tests import tiny
-from tests.tiny import BASE, run_tiny
+from tests.tiny import BASE, Ticking, run_tiny
 
 # Targets
 
@@ -216,16 +216,6 @@ def test_the_share_of_the_peak_is_never_above_it(capsys: pytest.CaptureFixture[s
 # Runs that the clock ends
 
 
-class Ticking:
-    """A clock that goes on when it is looked at, so that a busy machine changes nothing."""
-
-    now = 0.0
-
-    def perf_counter(self) -> float:
-        self.now += 0.01
-        return self.now
-
-
 @pytest.mark.parametrize("schedule", ["cosine", "wsd"])
 def test_a_run_ends_by_the_clock(
     schedule: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -268,6 +258,56 @@ def test_the_clock_is_the_real_one(tmp_path: Path) -> None:
     rows = Run(tmp_path).metrics()
     assert len(rows) > 1
     assert rows[-1]["seconds"] > 0
+
+
+def slow_validations(clock: Ticking, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each takes a fifth of the minutes that these tests give."""
+    usual = loop_module.evaluate
+
+    def slow(*given: Any) -> dict[str, float]:
+        clock.now += 0.25
+        return usual(*given)
+
+    monkeypatch.setattr(loop_module, "time", clock)
+    monkeypatch.setattr(loop_module, "evaluate", slow)
+
+
+def test_minutes_of_training_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two runs train as long, however often they were validated; also if one was interrupted."""
+    slow_validations(Ticking(), monkeypatch)
+    options: dict[str, Any] = {"minutes": 0.02, "save_every": 20, "evaluate_every": 20}
+    runs: dict[str, dict[str, Any]] = {
+        "wall": {},
+        "often": {"training_only": True},
+        "once": {"training_only": True, "evaluate_every": None},
+        "resumed": {"training_only": True, "minutes": 0.01},
+    }
+    for name, changes in runs.items():
+        run_tiny(tmp_path / name, **options | changes)
+    run_tiny(tmp_path / "resumed", **options, training_only=True, resume=True)
+    steps = {path.name: Run(path).metrics()[-1]["step"] for path in tmp_path.iterdir()}
+    assert steps["often"] == steps["once"] == steps["resumed"] == 77
+    assert steps["wall"] < 40
+    seconds = Run(tmp_path / "often").metrics()[-1]["seconds"]
+    assert 60 * 0.02 <= seconds < 60 * 0.02 + Ticking.step
+
+
+@pytest.mark.parametrize("length", [{"steps": 24}, {"minutes": 0.02, "training_only": True}])
+def test_validations_at_even_shares_of_a_run(
+    length: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow_validations(Ticking(), monkeypatch)
+    run_tiny(tmp_path, **length, evaluations=4)
+    rows = Run(tmp_path).metrics()
+    found = [row["step"] for row in rows if "validation" in row]
+    assert found == [pytest.approx(len(rows) * part / 4, abs=1) for part in (1, 2, 3, 4)]
+
+
+def test_more_validations_than_steps(tmp_path: Path) -> None:
+    run_tiny(tmp_path, steps=3, evaluations=50)
+    assert [row["step"] for row in Run(tmp_path).metrics() if "validation" in row] == [1, 2, 3]
+    with pytest.raises(ValueError, match="evaluations is 0"):
+        Settings(evaluations=0)
 
 
 def test_minutes_that_make_no_sense() -> None:

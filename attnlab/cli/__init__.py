@@ -48,7 +48,7 @@ app.command(
 app.command(
     "attnlab.cli.summary:app",
     name="summary",
-    help="Summaries: train, evaluate, write, compare.",
+    help="Summaries: train, evaluate, write, draw masks, compare.",
 )
 app.command(
     "attnlab.cli.look:look",

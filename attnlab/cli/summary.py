@@ -30,7 +30,7 @@ from attnlab.training import Settings
 
 app = App(
     name="summary",
-    help="Summaries: train an encoder-decoder, write several, see where each word came from.",
+    help="Summaries: train, evaluate, write, draw masks, compare.",
     help_format="plaintext",
 )
 
@@ -47,6 +47,7 @@ GroupColumn = Annotated[
 ModelOptions: Any = options_of(SummaryModel)
 TrainingOptions: Any = options_of(Settings, unset=True)
 WayOptions: Any = options_of(Way)
+OneOptions: Any = options_of(Way, without=("count",))  # only the first would be measured
 ComparedOptions: Any = options_of(
     SummaryModel, without=("attention", "decoder_attention", "cross_attention")
 )
@@ -86,7 +87,7 @@ def train(
 
 
 @app.command
-@grouped(way=WayOptions)
+@grouped(way=OneOptions)
 def evaluate(
     run: RunFolder,
     /,
@@ -105,13 +106,15 @@ def evaluate(
         bool, Parameter(negative="", help="Replace the file of predictions.")
     ] = False,
     json: Json = False,
-    way: Any = WayOptions(),  # noqa: B008
+    way: Any = OneOptions(),  # noqa: B008
 ) -> None:
     """ROUGE on held-out texts, beside the first words and the best words in order."""
     from rich.console import Console
 
-    if predictions is not None and predictions.exists() and not overwrite:
-        raise ValueError(f"{predictions}: is there already; give --overwrite or another name")
+    from attnlab.files import check_new
+
+    if predictions is not None:
+        check_new(predictions, overwrite)
     found = scoring.evaluate(
         run,
         data,
@@ -119,7 +122,6 @@ def evaluate(
         part=part,
         limit=limit,
         way=Way(**given(way)),
-        quiet=json,
     )
     if predictions is not None:
         scoring.write_predictions(predictions, found.written)
@@ -242,7 +244,9 @@ def compare(
         list[str] | None,
         several("Default: softmax favor. The first is compared with."),
     ] = None,
-    budget: Annotated[float, Parameter(help="Minutes of training for each run.")] = 5.0,
+    budget: Annotated[
+        float, Parameter(help="Minutes of training for each run; validations do not count.")
+    ] = 5.0,
     data: Data = "docstrings",
     text_column: TextColumn = "text",
     summary_column: SummaryColumn = "summary",
@@ -250,27 +254,28 @@ def compare(
     where: Annotated[str, Parameter(help="The mechanism stands in: encoder or all.")] = "encoder",
     features: Annotated[
         list[int] | None,
-        several("Try mechanisms that take features with each."),
+        several("Try mechanisms that take features with each. Default: 64 256."),
     ] = None,
     rates: Annotated[
         list[float] | None,
-        several("Try each times the usual learning rates."),
+        several("Try each times the usual learning rates. Default: 1 0.5."),
     ] = None,
-    seeds: Annotated[int, Parameter(help="Runs of each setting.")] = 2,
+    seeds: Annotated[int, Parameter(help="Runs of each setting.")] = 3,
     limit: Annotated[int | None, Parameter(help="Take only so many pairs.")] = None,
     out: Annotated[Path, Parameter(help="Folder of all runs and figures.")] = Path(
         "runs/summaries-compared"
     ),
+    resume: Annotated[
+        bool, Parameter(negative="", help="Go on with the comparison in --out.")
+    ] = False,
     overwrite: Overwrite = False,
     model: Any = ComparedOptions(),  # noqa: B008
 ) -> None:
     """Train mechanisms with the same budget: does a Performer match softmax? A table and a page."""
     from rich.console import Console
 
-    from attnlab.files import write_json
-    from attnlab.page import write_page
     from attnlab.tasks.summary import compare as comparing
-    from attnlab.tasks.summary.compare_page import comparison_page, print_comparison
+    from attnlab.tasks.summary.compare_page import print_comparison
 
     report = comparing.compare(
         attention or ["softmax", "favor"],
@@ -279,14 +284,13 @@ def compare(
         data=data,
         columns=Columns(text_column, summary_column, group_column),
         where=where,
-        features=features or (),
-        rates=rates or (1.0,),
+        features=features or comparing.FEATURES,
+        rates=rates or comparing.RATES,
         seeds=seeds,
         limit=limit,
         model=SummaryModel(**given(model)),
+        resume=resume,
         overwrite=overwrite,
     )
-    write_json(out / "compare.json", report)
-    write_page(out / "compare.html", comparison_page(report), overwrite=True)
     print_comparison(report, Console())
-    print(f"{out / 'compare.json'}\n{out / 'compare.html'}")
+    print(f"{out / comparing.REPORT}\n{out / comparing.PAGE}")

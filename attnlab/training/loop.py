@@ -189,7 +189,7 @@ def _train(
                 "padding": 1 - tokens / batch["keys"].numel(),
                 "seconds": round(progress.seconds, 4),
             }
-            if last or due(progress.step, settings.evaluate_every):
+            if last or due(progress.step, settings.evaluate_every) or clock.stops():
                 metrics = evaluate(task, model, average)
                 value = metrics[task.headline]
                 progress.best = better(task, value, progress.best)
@@ -252,16 +252,25 @@ class Clock:
         self.settings, self.group = settings, group
         self.share: float | None = None
         self.begin = time.perf_counter() - progress.seconds  # before a resumed run went on
+        self.done = 0.0
         self.tick(progress)
 
     def tick(self, progress: Progress) -> None:
+        self.before = self.done
         if self.settings.minutes is None:
             self.steps = float(self.settings.steps)
             self.done = progress.step / self.settings.steps
         else:
-            seconds = self.group.total(time.perf_counter() - self.begin) / self.group.size
+            only = self.settings.training_only
+            seconds = progress.seconds if only else time.perf_counter() - self.begin
+            seconds = self.group.total(seconds) / self.group.size
             self.done = self.share = seconds / (60 * self.settings.minutes)
             self.steps = progress.step / max(1e-9, min(1.0, self.done))  # as far as one can tell
+
+    def stops(self) -> bool:
+        """Whether the last tick reached a share of the run at which it is validated."""
+        parts = self.settings.evaluations or 0
+        return int(parts * self.done) > int(parts * self.before)
 
 
 def evaluate(task: Task, model: nn.Module, average: Average | None) -> dict[str, float]:

@@ -148,7 +148,10 @@ def versions() -> dict[str, str]:
 
 
 # What may differ between a run and its continuation.
-FREE = {"steps", "minutes", "device", "shard", "evaluate_every", "save_every", "keep", "compile"}
+FREE = {
+    "steps", "minutes", "training_only", "device", "shard", "evaluate_every", "evaluations",
+    "save_every", "keep", "compile",
+}  # fmt: skip
 
 
 def _same(old: dict[str, Any], new: dict[str, Any], path: Path) -> None:

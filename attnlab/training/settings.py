@@ -19,6 +19,9 @@ class Settings:
     minutes: Annotated[
         float | None, "stop after so many minutes instead; the rate follows the clock"
     ] = None
+    training_only: Annotated[
+        bool, "minutes are those of training steps, without validations and saving"
+    ] = False
     batch_tokens: Annotated[int, "tokens of a step, over all processes"] = 8192
     batch_rows: Annotated[int | None, "rows of a step; given, it replaces batch_tokens"] = None
     accumulate: Annotated[int, "parts that a batch is computed in, to save memory"] = 1
@@ -39,6 +42,7 @@ class Settings:
     shard: Annotated[bool, "split parameters over the processes (FSDP2), not copies of all"] = False
     seed: Annotated[int, "of weights, data order and dropout"] = 0
     evaluate_every: Annotated[int | None, "steps between validations; none: at the end only"] = None
+    evaluations: Annotated[int | None, "validations spread evenly over the run"] = None
     best: Annotated[bool, "keep the weights that validated best, not the last ones"] = False
     save_every: Annotated[int, "steps between checkpoints"] = 500
     keep: Annotated[int, "checkpoints to keep"] = 2
@@ -54,10 +58,10 @@ class Settings:
         for name in ("steps", "batch_tokens", "accumulate", "save_every", "keep"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; give 1 or more")
-        if self.batch_rows is not None and self.batch_rows < 1:
-            raise ValueError(f"batch_rows is {self.batch_rows}; give 1 or more")
-        if self.evaluate_every is not None and self.evaluate_every < 1:
-            raise ValueError(f"evaluate_every is {self.evaluate_every}; give 1 or more")
+        for name in ("batch_rows", "evaluate_every", "evaluations"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"{name} is {value}; give 1 or more")
         for name, low in (("warmup", 0), ("weight_decay", 0), ("rate", 0), ("muon_rate", 0)):
             if getattr(self, name) < low:
                 raise ValueError(f"{name} is {getattr(self, name)}; give {low} or more")

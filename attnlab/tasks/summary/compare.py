@@ -1,24 +1,25 @@
 """Does another mechanism match softmax? Same minutes for each, several settings and seeds.
 
-The best setting of a mechanism is chosen on validation texts; what is compared is measured on test
-texts, seed by seed.
+The minutes are of training steps alone: validations, as many in each run, do not count.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import statistics
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from attnlab.create import create_attention, mechanism_options
-from attnlab.intervals import over
+from attnlab.files import write_json
+from attnlab.models.base import CONFIG
+from attnlab.page import write_page
 from attnlab.tasks.summary.baselines import first_words
+from attnlab.tasks.summary.compare_page import comparison_page
 from attnlab.tasks.summary.pairs import USUAL, Columns, Pair
 from attnlab.tasks.summary.presets import MODEL, SummaryModel
 from attnlab.tasks.summary.recipe import (
@@ -31,18 +32,20 @@ from attnlab.tasks.summary.recipe import (
     train_on,
 )
 from attnlab.tasks.summary.rouge import score
-from attnlab.tasks.summary.task import SummaryTask, rows_of
-from attnlab.tasks.summary.writing import GREEDY, write_all
+from attnlab.tasks.summary.scoring import measured
+from attnlab.tasks.summary.task import rows_of
+from attnlab.tasks.summary.verdicts import Report, conclusions
+from attnlab.tasks.summary.wording import Wording
+from attnlab.tasks.summary.writing import GREEDY
 from attnlab.training import Run, Settings, speaks
-from attnlab.training.run import check_folder
+from attnlab.training.run import FREE, check_folder
 
 STOPS = 6  # validations on the way
-MARGIN = 0.1  # nats per token: closer than this is a match
 TESTED = 300  # test texts
 PIECES = 40  # points of a loss curve
 PLACES = ("encoder", "all")
-
-Report = dict[str, Any]
+FEATURES, RATES, SEEDS = (64, 256), (1.0, 0.5), 3
+REPORT, PAGE = "compare.json", "compare.html"
 
 
 @dataclass(frozen=True)
@@ -58,10 +61,6 @@ class Entry:
     seed: int
 
     @property
-    def setting(self) -> tuple[str, float]:
-        return self.spec, self.rate
-
-    @property
     def folder(self) -> str:
         letters = f"{self.spec}-rate{self.rate:g}-seed{self.seed}"
         return "".join(c if c.isalnum() or c in "-_=." else "-" for c in letters)
@@ -75,54 +74,134 @@ def compare(
     data: str | Path = "docstrings",
     columns: Columns = USUAL,
     where: str = "encoder",
-    features: Sequence[int] = (),
-    rates: Sequence[float] = (1.0,),
-    seeds: int = 2,
+    features: Sequence[int] = FEATURES,
+    rates: Sequence[float] = RATES,
+    seeds: int = SEEDS,
     limit: int | None = None,
     model: SummaryModel = MODEL,
     training: dict[str, Any] | None = None,
+    resume: bool = False,
     overwrite: bool = False,
     quiet: bool = False,
 ) -> Report:
-    """Train every mechanism with every setting and seed for `budget` minutes each."""
-    entries = entries_of(attention, features, rates, seeds)
+    """Train every mechanism with every setting and seed for `budget` minutes each.
+
+    compare.json and compare.html in `out` are written after each run; `resume` goes on after the
+    runs that are done.
+    """
+    entries, folder = entries_of(attention, features, rates, seeds), Path(out)
     if not 0 < budget < math.inf:
         raise ValueError(f"budget is {budget}; give minutes above 0")
     settings = settled({**(training or {}), "minutes": budget})
+    settings = replace(settings, training_only=True, evaluate_every=None, evaluations=STOPS)
+    check_out(folder, entries, resume, overwrite)
     for entry in entries:  # everything that can be wrong, before the first minute is spent
-        check_folder(Path(out) / entry.folder, False, overwrite)
         placed(model, entry.spec, where).build(model.vocabulary, 0)
     source = material(data, columns, held_out=SHARE, limit=limit, quiet=quiet)
+    plan = planned(source, budget, where, model, settings)
+    rows = finished(folder, plan) if resume else []
+    done = {(row["spec"], row["rate"], row["seed"]) for row in rows}
+    left = [each for each in entries if (each.spec, each.rate, each.seed) not in done]
+    _say(_length(len(entries), len(left), budget), quiet)
     tokens = learned(source.split.train, model.vocabulary)
-    _say(f"{len(entries)} runs of {budget:g} minutes: {len(entries) * budget:g} minutes", quiet)
-    rows: list[Report] = []
-    speed = 60.0  # steps per minute, until one was measured
-    for number, entry in enumerate(entries, 1):
-        folder = Path(out) / entry.folder
+    check_summaries(source, Wording(tokens, model.text_tokens, model.summary_tokens))
+    report = reported(folder, plan, attention, len(entries), rows)
+    for number, entry in enumerate(left, len(entries) - len(left) + 1):
         _say(f"{number} of {len(entries)}: {entry.folder}", quiet)
-        mine = replace(
-            scaled(settings, entry.rate),
-            seed=entry.seed,
-            evaluate_every=max(1, round(speed * budget / STOPS)),
-        )
+        path = folder / entry.folder
         train_on(
-            source, out=folder, model=placed(model, entry.spec, where), settings=mine,
-            tokens=tokens, overwrite=overwrite, quiet=quiet,
+            source, out=path, model=placed(model, entry.spec, where),
+            settings=replace(scaled(settings, entry.rate), seed=entry.seed), tokens=tokens,
+            resume=resume and (path / CONFIG).exists(), overwrite=overwrite, quiet=quiet,
         )  # fmt: skip
-        rows.append(measured(entry, folder, source.split.test[:TESTED]))
-        speed = rows[-1]["steps"] / max(rows[-1]["minutes"], 1e-3)
+        rows.append(row_of(entry, path, source.split.test[:TESTED]))
+        report = reported(folder, plan, attention, len(entries), rows)
+    return report
+
+
+def check_out(folder: Path, entries: Sequence[Entry], resume: bool, overwrite: bool) -> None:
+    """Before anything is read or computed."""
+    if resume and overwrite:
+        raise ValueError("--resume and --overwrite; give one of them")
+    check_folder(folder, False, True)  # a file, perhaps
+    there = (folder / REPORT).exists()
+    if resume and not there:
+        raise ValueError(f"{folder}: holds no comparison to go on with; {REPORT} is missing")
+    if there and not resume and not overwrite:
+        raise ValueError(
+            f"{folder}: holds a comparison already; "
+            "give --resume to go on, --overwrite to begin anew, or another folder"
+        )
+    for entry in entries:
+        check_folder(folder / entry.folder, False, resume or overwrite)
+
+
+def planned(
+    source: Material, budget: float, where: str, model: SummaryModel, settings: Settings
+) -> Report:
+    """What all runs have in common; to go on, it must be the same."""
+    training = {name: each for name, each in asdict(settings).items() if name not in FREE}
+    test = source.split.test[:TESTED]
     return {
         "budget": budget,
-        "data": str(data),
+        "data": source.about["data"],
         "where": where,
-        "margin": MARGIN,
         "texts": len(source.split.train),
-        "test_texts": min(TESTED, len(source.split.test)),
-        "first_words": _first_words(source),
-        "runs": rows,
-        "best": [best_setting(rows, name) for name in attention],
-        "comparisons": [against(rows, name, attention[0]) for name in attention[1:]],
+        "test_texts": len(test),
+        "first_words": _first_words(test, source.about["first_words"]),
+        "settings": {
+            "budget": budget,
+            "where": where,
+            **source.about,
+            **asdict(model),
+            **training,
+        },
     }
+
+
+def finished(folder: Path, plan: Report) -> list[Report]:
+    """The runs that a comparison has done already."""
+    path = folder / REPORT
+    try:
+        old = json.loads(path.read_text(encoding="utf-8"))
+        was, rows = dict(old["settings"]), list(old["runs"])
+    except (UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError) as error:
+        raise ValueError(
+            f"{path}: not a comparison to go on with ({error}); give --overwrite"
+        ) from None
+    for name, now in json.loads(json.dumps(plan["settings"])).items():
+        if was.get(name) != now:
+            raise ValueError(
+                f"{path}: the comparison has {name} {was.get(name)!r}, not {now!r}; "
+                "resume with the same settings"
+            )
+    return rows
+
+
+def check_summaries(source: Material, wording: Wording) -> None:
+    """Losses must be of something."""
+    parts = {"validation": source.split.validation, "test": source.split.test[:TESTED]}
+    for name, pairs in parts.items():
+        if not rows_of(pairs, wording)[0]:
+            raise ValueError(
+                f"none of {len(pairs)} {name} texts has a summary of at most "
+                f"{wording.longest_summary} tokens; give more pairs or more --summary-tokens"
+            )
+
+
+def reported(
+    folder: Path, plan: Report, attention: Sequence[str], runs: int, rows: list[Report]
+) -> Report:
+    """What is known so far, also as files: a comparison that is cut short has told its part."""
+    found = conclusions(rows, attention, plan["first_words"])
+    report = {**plan, "planned": runs, "runs": rows, **found}
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(folder / REPORT, report)
+    if rows:
+        write_page(folder / PAGE, comparison_page(report), overwrite=True)
+    else:
+        (folder / PAGE).unlink(missing_ok=True)  # of a comparison that begins anew
+    return report
 
 
 def entries_of(
@@ -165,32 +244,25 @@ def scaled(settings: Settings, rate: float) -> Settings:
     return replace(settings, rate=rate * settings.rate, muon_rate=rate * settings.muon_rate)
 
 
-def measured(entry: Entry, folder: Path, pairs: Sequence[Pair]) -> Report:
+def row_of(entry: Entry, folder: Path, pairs: Sequence[Pair]) -> Report:
     """What a run came to, and its curves over minutes."""
     model, wording, config = load_summary(folder)
-    task = SummaryTask([], [], wording, smoothing=0.0, about={})
-    with torch.no_grad():
-        found = task.measure(model, rows_of(pairs, wording)[0])
-    written = write_all(model, wording, [pair.text for pair in pairs], GREEDY)
-    scores = score([rows[0].text for rows in written], [pair.summary for pair in pairs])
+    found = measured(model, wording, pairs, GREEDY)
     rows = Run(folder).metrics()
-    checks = [row for row in rows if "validation" in row]
+    checks = [(row["seconds"] / 60, row["validation"]) for row in rows if "validation" in row]
     return {
-        "attention": entry.attention,
-        "spec": entry.spec,
-        "rate": entry.rate,
-        "seed": entry.seed,
+        **asdict(entry),
         "folder": str(folder),
         "parameters": config["parameters"],
         "steps": rows[-1]["step"],
         "minutes": rows[-1]["seconds"] / 60,
-        "validation_loss": checks[-1]["validation"]["loss"],
-        "loss": found["loss"],
-        "accuracy": found["accuracy"],
-        "rougeL": scores.mean["rougeL"],
+        "validation_loss": checks[-1][1]["loss"],
+        "loss": found.loss,
+        "accuracy": found.accuracy,
+        "rougeL": found.scores.mean["rougeL"],
         "loss_curve": _thinned([(row["seconds"] / 60, row["loss"]) for row in rows]),
-        "rouge_curve": [[c["seconds"] / 60, c["validation"]["rougeL"]] for c in checks],
-        "validation_curve": [[c["seconds"] / 60, c["validation"]["loss"]] for c in checks],
+        "rouge_curve": [[minutes, each["rougeL"]] for minutes, each in checks],
+        "validation_curve": [[minutes, each["loss"]] for minutes, each in checks],
     }
 
 
@@ -201,66 +273,17 @@ def _thinned(points: list[tuple[float, float]]) -> list[list[float]]:
     return [[part[-1][0], statistics.fmean(y for _, y in part)] for part in parts]
 
 
-def best_setting(rows: Sequence[Report], attention: str) -> Report:
-    """Of one mechanism: the lowest mean validation loss over seeds."""
-    settings: dict[tuple[str, float], list[Report]] = {}
-    for row in rows:
-        if row["attention"] == attention:
-            settings.setdefault((row["spec"], row["rate"]), []).append(row)
-    chosen = min(settings.values(), key=lambda each: _mean(each, "validation_loss"))
-    return {
-        "attention": attention,
-        "spec": chosen[0]["spec"],
-        "rate": chosen[0]["rate"],
-        "settings": len(settings),
-        **{name: _mean(chosen, name) for name in ("loss", "accuracy", "rougeL", "steps")},
-    }
-
-
-def against(rows: Sequence[Report], attention: str, other: str) -> Report:
-    """The best of both, seed by seed: differences in test loss and ROUGE-L with intervals."""
-    one, two = (_by_seed(rows, name) for name in (attention, other))
-    seeds = sorted(one.keys() & two.keys())
-    differences = {
-        name: [one[seed][name] - two[seed][name] for seed in seeds] for name in ("loss", "rougeL")
-    }
-    found: Report = {"attention": attention, "against": other, "seeds": len(seeds)}
-    for name, values in differences.items():
-        ends = over(values).ends if len(values) > 1 else None
-        found[name] = {"mean": statistics.fmean(values), "interval": ends and list(ends)}
-    found["verdict"] = verdict(found["loss"]["interval"])
-    return found
-
-
-def verdict(interval: Sequence[float] | None) -> str:
-    """Of a difference in loss: within the margin is a match; one seed has no interval."""
-    if interval is None:
-        return "undecided"
-    low, high = interval
-    if low >= -MARGIN and high <= MARGIN:
-        return "matches"
-    if low > 0:
-        return "worse"
-    return "better" if high < 0 else "undecided"
-
-
-def _by_seed(rows: Sequence[Report], attention: str) -> dict[int, Report]:
-    best = best_setting(rows, attention)
-    return {
-        row["seed"]: row
-        for row in rows
-        if (row["attention"], row["spec"], row["rate"]) == (attention, best["spec"], best["rate"])
-    }
-
-
-def _mean(rows: Sequence[Report], name: str) -> float:
-    return statistics.fmean(row[name] for row in rows)
-
-
-def _first_words(source: Material) -> float:
-    pairs, count = source.split.test[:TESTED], source.about["first_words"]
+def _first_words(pairs: Sequence[Pair], count: int) -> float:
     texts = [first_words(pair.text, count) for pair in pairs]
     return score(texts, [pair.summary for pair in pairs]).mean["rougeL"]
+
+
+def _length(runs: int, left: int, budget: float) -> str:
+    done = f", {runs - left} of them done" if left < runs else ""
+    return (
+        f"{runs} runs of {budget:g} minutes of training{done}: {left * budget:g} minutes, "
+        "and the validations besides"
+    )
 
 
 def _say(text: str, quiet: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
+import numpy as np
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -12,15 +13,18 @@ from rich.table import Table
 from attnlab.charts import Mark, Series, line_chart
 from attnlab.page import Figure, Section, page
 from attnlab.page import Table as PageTable
-from attnlab.tasks.summary.compare import Report
+from attnlab.tasks.summary.verdicts import Report
 
 WORDS = {
     "matches": "{attention} matches {against}",
     "worse": "{attention} is worse than {against}",
     "better": "{attention} is better than {against}",
     "undecided": "Whether {attention} matches {against} is undecided",
+    "unlearned": "Whether {attention} matches {against} is undecided, since {against} has not "
+    "learned enough yet",
 }
-HEADER = ("mechanism", "rate", "steps", "test loss", "token right", "ROUGE-L")
+HEADER = ("mechanism", "rate", "seeds", "steps", "test loss", "token right",
+          "ROUGE-L")  # fmt: skip
 
 
 def cells(report: Report) -> list[list[str]]:
@@ -29,6 +33,7 @@ def cells(report: Report) -> list[list[str]]:
         [
             each["spec"],
             f"{each['rate']:g}",
+            str(each["seeds"]),
             f"{each['steps']:.0f}",
             f"{each['loss']:.3f}",
             f"{each['accuracy']:.1%}",
@@ -36,18 +41,25 @@ def cells(report: Report) -> list[list[str]]:
         ]
         for each in report["best"]
     ]
-    return [*rows, ["first words", "", "", "", "", f"{report['first_words']:.1f}"]]
+    return [*rows, ["first words", *[""] * 5, f"{report['first_words']:.1f}"]]
 
 
 def sentences(report: Report) -> list[str]:
-    """One for each comparison: does it match?"""
-    return [
+    """One for each comparison: does it match? Then what a match is, and what is still to come."""
+    found = [
         f"{WORDS[each['verdict']].format(**each)}: test loss "
         f"{_difference(each['loss'], 3)} nats per token, ROUGE-L "
-        f"{_difference(each['rougeL'], 1)}, over {each['seeds']} seeds "
-        f"(a match: within {report['margin']:g} nats)."
+        f"{_difference(each['rougeL'], 1)}, over {each['seeds']} seeds."
         for each in report["comparisons"]
     ]
+    rule = (
+        f"A match: the interval of the difference in loss lies within {report['margin']:g} nats, "
+        "and what is compared with has learned enough for its summaries to have a higher ROUGE-L "
+        f"than the first words of the texts ({report['first_words']:.1f})."
+    )
+    done = len(report["runs"])
+    rest = [f"{done} of {report['planned']} runs are done; --resume goes on."]
+    return [*found, rule, *(rest if done < report["planned"] else [])]
 
 
 def _difference(figure: Report, digits: int) -> str:
@@ -77,6 +89,12 @@ def comparison_page(report: Report) -> str:
         x_label="minutes",
         y_label="loss, smoothed targets",
     )
+    checked = line_chart(
+        _series(report, "validation_curve"),
+        title="Loss of validation summaries over minutes of training",
+        x_label="minutes",
+        y_label="loss, nats per token",
+    )
     quality = line_chart(
         _series(report, "rouge_curve"),
         title="ROUGE-L of validation summaries over minutes of training",
@@ -101,7 +119,8 @@ def comparison_page(report: Report) -> str:
         title="All runs",
     )
     words = (
-        f"Each run had {report['budget']:g} minutes on {report['texts']:,} texts of "
+        f"Each run had {report['budget']:g} minutes of training, validations aside, on "
+        f"{report['texts']:,} texts of "
         f"{report['data']}; the mechanism stood in "
         f"{'all layers' if report['where'] == 'all' else 'the encoder'}. The setting of each was "
         f"chosen on validation texts, the figures are of {report['test_texts']} others."
@@ -114,7 +133,7 @@ def comparison_page(report: Report) -> str:
                 prose=[*sentences(report), words],
                 tables=[PageTable(HEADER, cells(report))],
             ),
-            Section("On the way", figures=[Figure(loss), Figure(quality)]),
+            Section("On the way", figures=[Figure(each) for each in (loss, checked, quality)]),
             Section("Runs", tables=[all_runs]),
         ],
     )
@@ -138,10 +157,13 @@ def _series(report: Report, curve: str) -> list[Series]:
 def _joined(
     curves: Sequence[Sequence[Sequence[float]]],
 ) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
-    """Point by point, as far as the shortest goes: seeds stop at about the same minutes."""
+    """Seeds took their steps at other times, so each is read off its line at those of the first,
+    as far as all lines go."""
+    low, high = max(curve[0][0] for curve in curves), min(curve[-1][0] for curve in curves)
+    inner = [x for x, _ in curves[0] if low < x < high]
     points, band = [], []
-    for at in zip(*curves, strict=False):
-        ys = [y for _, y in at]
-        points.append((statistics.fmean(x for x, _ in at), statistics.fmean(ys)))
+    for time in sorted({low, *inner, max(low, high)}):
+        ys = [float(np.interp(time, *np.transpose(curve))) for curve in curves]
+        points.append((time, statistics.fmean(ys)))
         band.append((min(ys), max(ys)))
     return points, band

@@ -10,9 +10,11 @@ import os
 import re
 import shutil
 import subprocess
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from attnlab.files import write_text
 from attnlab.tasks.summary.pairs import Pair
 
 HELPER = Path("/usr/lib/apt/apt-helper")  # opens whatever a list was packed with
@@ -20,7 +22,8 @@ MISSING = (
     "this machine has no apt, where the texts of `debian` come from; "
     "use --data docstrings, or a file"
 )
-SECONDS = 900.0
+SECONDS, EVERY = 900.0, 5.0  # at most, and between two signs of life
+HOOKS = ("Pre-Invoke", "Post-Invoke", "Post-Invoke-Success")
 # Packages that hold nothing, and crates whose text only says that they are crates.
 SAYS_NOTHING = re.compile(
     r"\b(transitional|dummy|metapackage|meta-package|meta package|packaged by debcargo)\b", re.I
@@ -33,17 +36,37 @@ def lists(folder: Path, say: Callable[[str], None]) -> list[Path]:
     """Files of packages and of their English descriptions; fetched into `folder` if need be."""
     if shutil.which("apt-get") is None or not HELPER.exists():
         raise ValueError(MISSING)
-    for options in ([], _private(folder)):
-        found = _targets(options)
-        if {kind for kind, _ in found} == {"Packages", "Translations"}:
-            return [path for _, path in sorted(found, key=lambda each: each[1].name)]
-    say("fetching the package lists into the cache (about 16 MB)")
+    found = _whole([]) or _whole(_private(folder))
+    if not found:
+        say("fetching the package lists into the cache (about 16 MB)")
+        _fetch(folder, say)
+        found = _whole(_private(folder))
+    if not found:
+        raise ValueError("apt knows no English descriptions; use --data docstrings, or a file")
+    return found
+
+
+def _fetch(folder: Path, say: Callable[[str], None]) -> None:
     for part in ("lists/partial", "archives/partial"):
         (folder / part).mkdir(parents=True, exist_ok=True)
-    _run(["apt-get", "update", "--quiet=2", *_private(folder)])
-    found = _targets(_private(folder))
+    # only a file can clear a list of settings, and only one that is named is read after the
+    # system's: its hooks would tell other programs that the system's lists had changed
+    hooks = folder / "hooks.conf"
+    write_text(hooks, "".join(f"#clear APT::Update::{name};\n" for name in HOOKS))
+
+    def tell() -> None:
+        size = sum(path.stat().st_size for path in (folder / "lists").rglob("*") if path.is_file())
+        say(f"fetching: {size / 1e6:.0f} MB so far, as they lie on the disk")
+
+    command = ["apt-get", "update", "--quiet=2", f"--config-file={hooks}", *_private(folder)]
+    _run(command, tell)
+
+
+def _whole(options: Sequence[str]) -> list[Path]:
+    """All lists by name, if packages and descriptions are among them."""
+    found = _targets(options)
     if {kind for kind, _ in found} != {"Packages", "Translations"}:
-        raise ValueError("apt knows no English descriptions; use --data docstrings, or a file")
+        return []
     return [path for _, path in sorted(found, key=lambda each: each[1].name)]
 
 
@@ -70,15 +93,33 @@ def _targets(options: Sequence[str]) -> list[tuple[str, Path]]:
     return found
 
 
-def _run(command: Sequence[str]) -> bytes:
-    try:
-        done = subprocess.run(command, capture_output=True, check=False, timeout=SECONDS)
-    except subprocess.TimeoutExpired:
-        raise ValueError(f"apt took longer than {SECONDS:.0f} seconds; try again later") from None
-    if done.returncode:
-        reason = " ".join(done.stderr.decode(errors="replace").split())[:200]
+def _run(command: Sequence[str], tell: Callable[[], None] = lambda: None) -> bytes:
+    """What it prints; `tell` is called now and then while it works."""
+    begin = time.monotonic()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        try:
+            out, error = _waited(process, begin, tell)
+        except BaseException:
+            process.kill()
+            raise
+    if process.returncode:
+        reason = " ".join(error.decode(errors="replace").split())[:200]
         raise ValueError(f"apt could not do it ({reason}); use --data docstrings, or a file")
-    return done.stdout
+    return out
+
+
+def _waited(
+    process: subprocess.Popen[bytes], begin: float, tell: Callable[[], None]
+) -> tuple[bytes, bytes]:
+    while True:
+        try:
+            return process.communicate(timeout=EVERY)
+        except subprocess.TimeoutExpired:
+            if time.monotonic() - begin > SECONDS:
+                raise ValueError(
+                    f"apt took longer than {SECONDS:.0f} seconds; try again later"
+                ) from None
+            tell()
 
 
 def contents(path: Path) -> str:

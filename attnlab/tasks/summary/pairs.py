@@ -7,7 +7,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from attnlab.tasks.language.text import file_text, place_of
 
 NAMED = 5  # lines that a message names
 LONGEST_FIELD = 2**24  # characters
-SUFFIXES = {".jsonl": "JSON lines", ".csv": "commas", ".tsv": "tabs"}
+SUFFIXES = (".jsonl", ".csv", ".tsv")
 
 
 @dataclass(frozen=True)
@@ -49,14 +49,19 @@ class Found:
     """The pairs of a file, and its lines that hold none, each with the reason."""
 
     pairs: list[Pair]
-    bad: list[tuple[int, str]]
+    bad: list[tuple[int, str]] = field(default_factory=list)
 
     def complaint(self, path: object) -> str:
         """One line about the bad ones, or an empty text."""
         if not self.bad:
             return ""
         total = len(self.bad) + len(self.pairs)
-        return f"{path}: {len(self.bad)} of {total} rows left out: {_reasons(self.bad)}"
+        return f"{path}: {len(self.bad)} of {total} rows left out: {self.reasons}"
+
+    @property
+    def reasons(self) -> str:
+        """Each with how often and where: no 'text' in 2 (lines 3, 9)."""
+        return _reasons(self.bad)
 
 
 def read_pairs(path: str | Path, columns: Columns = USUAL) -> Found:
@@ -116,24 +121,38 @@ def _table_rows(
     try:
         stream = StringIO(text, newline="")
         if kind == ".csv":
-            reader = csv.reader(stream)
+            reader = csv.reader(stream, strict=True)
         else:
             reader = csv.reader(stream, delimiter="\t", quoting=csv.QUOTE_NONE)
-        header = [name.strip() for name in next(reader, [])]
-        _check_header(path, header, columns)
-        last = reader.line_num
-        for fields in reader:
-            first, last = last + 1, reader.line_num
-            if not fields:
+        header: list[str] = []
+        while True:
+            first = reader.line_num + 1
+            try:
+                fields = next(reader, None)
+            except csv.Error as error:
+                if not header or reader.line_num > first:
+                    raise ValueError(_runaway(path, first, reader.line_num, error)) from None
+                yield first, f"not a row of a table ({error})"
                 continue
-            if len(fields) != len(header):
+            if not header:
+                header = [name.strip() for name in fields or []]
+                _check_header(path, header, columns)
+            elif fields is None:
+                return
+            elif fields and len(fields) != len(header):
                 yield first, f"{len(fields)} fields, not {len(header)}"
-            else:
+            elif fields:
                 yield first, dict(zip(header, fields, strict=True))
-    except csv.Error as error:
-        raise ValueError(f"{path}: line {reader.line_num} cannot be read ({error})") from None
     finally:
         csv.field_size_limit(before)
+
+
+def _runaway(path: Path, first: int, last: int, error: csv.Error) -> str:
+    """A row that went on over lines until something was wrong: nobody knows what it swallowed."""
+    return (
+        f"{path}: a quote opens in the row that begins at line {first} and is not closed where it "
+        f"should be; lines {first} to {last} cannot be told apart ({error}); close it, or double it"
+    )
 
 
 def _check_header(path: Path, header: list[str], columns: Columns) -> None:
@@ -149,7 +168,6 @@ def _check_header(path: Path, header: list[str], columns: Columns) -> None:
 
 
 def _reasons(bad: Sequence[tuple[int, str]]) -> str:
-    """Each reason with how often and where: no 'text' in 2 (lines 3, 9)."""
     told = []
     for reason, count in Counter(reason for _, reason in bad).most_common():
         lines = [str(line) for line, other in bad if other == reason]

@@ -92,4 +92,5 @@ TRAINING = Settings(
     schedule="wsd",
     decay=0.5,
     warmup=50,
+    evaluations=8,
 )

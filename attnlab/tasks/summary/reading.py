@@ -8,7 +8,7 @@ from pathlib import Path
 
 from attnlab.tasks.language.text import file_text
 
-LARGEST = 2**24  # characters of standard input
+LARGEST = 2**24  # bytes of standard input
 
 
 def read_texts(files: Sequence[Path], lines: bool) -> list[str]:

@@ -12,16 +12,17 @@ from torch import nn
 
 from attnlab.models import Seq2Seq
 from attnlab.tasks.summary.baselines import best_count
-from attnlab.tasks.summary.pairs import USUAL, Columns, Pair, Split, digest, split_pairs
+from attnlab.tasks.summary.pairs import USUAL, Columns, Found, Pair, Split, digest, split_pairs
 from attnlab.tasks.summary.presets import MODEL, TRAINING, SummaryModel
 from attnlab.tasks.summary.rouge import score
-from attnlab.tasks.summary.sources import BUILT_IN, load_pairs
+from attnlab.tasks.summary.sources import BUILT_IN, kept_versions, load_found
 from attnlab.tasks.summary.task import SummaryTask
 from attnlab.tasks.summary.wording import Wording, spaced
 from attnlab.tasks.summary.writing import GREEDY, write_all
 from attnlab.tokens import BPE, Tokenizer, load_tokenizer
 from attnlab.training import Run, Settings, speaks
 from attnlab.training import train as train_task
+from attnlab.training.machine import choose_device
 from attnlab.training.run import check_folder
 
 SHARE = 0.03
@@ -35,6 +36,8 @@ class Material:
     split: Split
     about: dict[str, Any]
     """Enough to find the same split again."""
+    found: Found
+    """All pairs, and the rows that were left out."""
 
 
 def material(
@@ -44,14 +47,22 @@ def material(
     held_out: float = SHARE,
     seed: int = 0,
     limit: int | None = None,
+    wanted: str | None = None,
     quiet: bool = False,
 ) -> Material:
-    """The pairs, split by group; `limit` takes only so many, evenly from all."""
-    pairs = load_pairs(data, columns, quiet=quiet)
-    if limit is not None:
-        if limit < 3:
-            raise ValueError(f"limit is {limit}; give 3 pairs or more")
-        pairs = pairs[:: max(1, len(pairs) // limit)][:limit]
+    """The pairs, split by group; `limit` takes only so many, evenly from all.
+
+    `wanted`: the digest of pairs that the cache may still hold, whatever this machine has now.
+    """
+    if limit is not None and limit < 3:
+        raise ValueError(f"limit is {limit}; give 3 pairs or more")
+    kept = kept_versions(str(data)) if wanted else iter(())
+    older = (Found(evenly(pairs, limit)) for pairs in kept)
+    found = next((each for each in older if digest(each.pairs) == wanted), None)
+    if found is None:
+        loaded = load_found(data, columns, quiet=quiet)
+        found = replace(loaded, pairs=evenly(loaded.pairs, limit))
+    pairs = found.pairs
     split = split_pairs(pairs, held_out, seed)
     name = str(data) if str(data) in BUILT_IN else str(Path(data).resolve())
     about = {
@@ -64,7 +75,14 @@ def material(
         "groups": len({pair.group or pair.text for pair in pairs}),
         "first_words": best_count(split.validation[:1000]),
     }
-    return Material(split, about)
+    return Material(split, about, found)
+
+
+def evenly(pairs: list[Pair], limit: int | None) -> list[Pair]:
+    """So many of them, as far apart as they can be."""
+    if limit is None or limit >= len(pairs):
+        return pairs
+    return [pairs[i * len(pairs) // limit] for i in range(limit)]
 
 
 def train(
@@ -83,7 +101,10 @@ def train(
     """Train on a built-in source or a file; returns the last metrics."""
     check_folder(out, resume, overwrite)
     settings = settled(training)
-    source = material(data, columns, held_out=held_out, limit=limit, quiet=quiet)
+    choose_device(settings.device)  # what can be wrong is told before texts are gathered
+    model.build(model.vocabulary, settings.seed)
+    wanted = Run(out).config()["task"].get("pairs") if resume else None
+    source = material(data, columns, held_out=held_out, limit=limit, wanted=wanted, quiet=quiet)
     return train_on(
         source, out=out, model=model, settings=settings,
         resume=resume, overwrite=overwrite, quiet=quiet,
@@ -103,9 +124,9 @@ def train_on(
 ) -> dict[str, float]:
     """`train`, with the pairs at hand."""
     folder = Path(out)
+    kept = folder / "tokenizer.json"
+    again = resume and kept.exists()
     if tokens is None:
-        kept = folder / "tokenizer.json"
-        again = resume and kept.exists()
         tokens = load_tokenizer(kept) if again else learned(source.split.train, model.vocabulary)
     known = tokens
     wording = Wording(tokens, model.text_tokens, model.summary_tokens)
@@ -117,7 +138,7 @@ def train_on(
         smoothing=model.smoothing,
         about={**source.about, "text_tokens": model.text_tokens,
                "summary_tokens": model.summary_tokens},
-        measure=rouge_of(source.split.validation[:MEASURED], wording),
+        besides=rouge_of(source.split.validation[:MEASURED], wording),
     )  # fmt: skip
     if not task.rows:
         raise ValueError(
@@ -127,7 +148,7 @@ def train_on(
         print(_about(task, made, settings, source), file=sys.stderr)
     return train_task(
         task, made, settings, Run(folder), resume=resume, overwrite=overwrite, quiet=quiet,
-        on_begin=None if resume else lambda: known.save(folder / "tokenizer.json"),
+        on_begin=None if again else lambda: known.save(kept),
     )  # fmt: skip
 
 
@@ -150,13 +171,16 @@ def rouge_of(pairs: Sequence[Pair], wording: Wording) -> Any:
 
 
 def settled(changes: dict[str, Any] | None, base: Settings = TRAINING) -> Settings:
-    """The usual settings with the user's; steps, where given, end the run instead of minutes."""
+    """The usual settings with the user's; steps, where given, end the run instead of minutes, and
+    steps between validations replace their number."""
     changes = {name: value for name, value in (changes or {}).items() if value is not None}
     if "steps" in changes and "minutes" in changes:
         raise ValueError("steps and minutes; give one of them")
     if "steps" in changes:
         changes = {"minutes": None, **changes}
         changes.setdefault("warmup", min(base.warmup, max(1, changes["steps"] // 5)))
+    if "evaluate_every" in changes:
+        changes = {"evaluations": None, **changes}
     return replace(base, **changes)
 
 
@@ -167,6 +191,9 @@ def load_summary(folder: str | Path) -> tuple[Seq2Seq, Wording, dict[str, Any]]:
     task = config["task"]
     if task.get("name") != SummaryTask.name:
         raise ValueError(f"{folder}: a run of task {task.get('name')!r}, not summary")
+    missing = [name for name in ("text_tokens", "summary_tokens") if name not in task]
+    if missing:
+        raise ValueError(f"{folder}: its config.json has no {missing[0]} of the task; train anew")
     model = run.model()
     if not isinstance(model, Seq2Seq):
         raise ValueError(f"{folder}: its model is no encoder-decoder; train it anew")
@@ -179,8 +206,9 @@ def _about(task: SummaryTask, model: Seq2Seq, settings: Settings, source: Materi
         f"{settings.steps:,} steps" if settings.minutes is None else f"{settings.minutes:g} minutes"
     )
     left_out = f" ({task.too_long} summaries too long to learn)" if task.too_long else ""
+    unmeasured = f" ({task.unmeasured} too long for a loss)" if task.unmeasured else ""
     return (
         f"{len(task.rows):,} texts to learn{left_out}, {len(source.split.validation):,} for "
-        f"validation, {len(source.split.test):,} for the test; "
+        f"validation{unmeasured}, {len(source.split.test):,} for the test; "
         f"{sum(task.lengths(0)):,} tokens of text; {model.parameter_count():,} parameters; {length}"
     )

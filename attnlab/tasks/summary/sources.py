@@ -19,7 +19,7 @@ from rich.progress import track
 
 from attnlab.files import write_text
 from attnlab.tasks.summary import debian, docstrings
-from attnlab.tasks.summary.pairs import USUAL, Columns, Pair, read_pairs
+from attnlab.tasks.summary.pairs import USUAL, Columns, Found, Pair, read_pairs
 from attnlab.training import speaks
 
 T = TypeVar("T")
@@ -29,27 +29,39 @@ PLAIN_SECONDS = 10.0
 CACHED = Columns(group="group")
 
 
-def load_pairs(
-    data: str | Path,
-    columns: Columns = USUAL,
-    *,
-    quiet: bool = False,
-) -> list[Pair]:
+def load_pairs(data: str | Path, columns: Columns = USUAL, *, quiet: bool = False) -> list[Pair]:
     """The pairs of a built-in source, or of a .jsonl, .csv or .tsv file."""
+    return load_found(data, columns, quiet=quiet).pairs
+
+
+def load_found(data: str | Path, columns: Columns = USUAL, *, quiet: bool = False) -> Found:
+    """`load_pairs`, with the rows of a file that were left out."""
     if str(data) in BUILT_IN:
-        return (_docstrings if str(data) == "docstrings" else _debian)(quiet)
+        return Found((_docstrings if str(data) == "docstrings" else _debian)(quiet))
     path = Path(data)
     if not path.exists() and not path.suffix:
         raise ValueError(f"no data {str(data)!r}; there are {', '.join(BUILT_IN)}, or give a file")
     found = read_pairs(path, columns)
     if found.bad and speaks() and not quiet:
         print(found.complaint(path), file=sys.stderr)
-    return found.pairs
+    return found
 
 
 def cache_folder() -> Path:
     base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "attnlab" / "summary"
+    place = Path(base).absolute() if base else Path.home() / ".cache"  # apt knows no other folder
+    return place / "attnlab" / "summary"
+
+
+def kept_versions(name: str) -> Iterator[list[Pair]]:
+    """All that the cache holds of a built-in source, the newest first: what this machine has may
+    have changed since."""
+    paths = cache_folder().glob(f"{name}-{VERSION}-*.jsonl") if name in BUILT_IN else []
+    for path in sorted(paths, key=lambda each: each.stat().st_mtime, reverse=True):
+        try:
+            yield read_pairs(path, CACHED).pairs
+        except ValueError:
+            continue  # something else wrote there
 
 
 def _docstrings(quiet: bool) -> list[Pair]:
@@ -57,7 +69,7 @@ def _docstrings(quiet: bool) -> list[Pair]:
     if not files:
         raise ValueError("this Python has no sources to take docstrings from; give a file")
     found = hashlib.sha256()
-    for module, path in files:
+    for module, path in told(files, "looking for changed sources", quiet):
         try:
             found.update(module.encode() + hashlib.sha256(path.read_bytes()).digest())
         except OSError:

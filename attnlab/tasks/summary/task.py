@@ -54,14 +54,16 @@ class SummaryTask(Task):
         *,
         smoothing: float,
         about: dict[str, Any],
-        measure: Callable[[nn.Module], dict[str, float]] | None = None,
+        besides: Callable[[nn.Module], dict[str, float]] | None = None,
     ) -> None:
         self.wording, self.smoothing, self.about = wording, smoothing, about
         self.rows, self.too_long = rows_of(train, wording)
-        self.validation, _ = rows_of(validation, wording)
-        self.measured = measure
-        self.headline = "loss" if measure is None else "rougeL"
-        self.better = "lower" if measure is None else "higher"
+        self.validation, self.unmeasured = rows_of(validation, wording)
+        if besides is None and not self.validation:
+            raise ValueError("no validation summary is short enough to be measured")
+        self.besides = besides
+        self.headline = "loss" if besides is None else "rougeL"
+        self.better = "lower" if besides is None else "higher"
 
     def describe(self) -> dict[str, Any]:
         return {**self.about, "smoothing": self.smoothing, "rows": len(self.rows)}
@@ -72,11 +74,8 @@ class SummaryTask(Task):
 
     def collate(self, rows: Sequence[int], epoch: int) -> Batch:
         del epoch
-        return self._batch([self.rows[row] for row in rows])
-
-    def _batch(self, rows: Sequence[Row]) -> Batch:
         tokens = self.wording.tokenizer
-        return collate(rows, tokens.pad, tokens.end)
+        return collate([self.rows[row] for row in rows], tokens.pad, tokens.end)
 
     def loss(self, forward: Forward, batch: Batch) -> Tensor:
         found = forward(*_inputs(batch), labels=batch["labels"]).float()  # (n, 2)
@@ -93,27 +92,35 @@ class SummaryTask(Task):
         return model.flops(int(batch["keys"].sum()), self.targets(batch), *lengths)
 
     def evaluate(self, model: nn.Module) -> dict[str, float]:
-        found = self.measure(model, self.validation)
-        return found if self.measured is None else {**found, **self.measured(model)}
+        found = measure(model, self.validation, self.wording)
+        return found if self.besides is None else {**found, **self.besides(model)}
 
-    def measure(
-        self, model: nn.Module, rows: Sequence[Row], tokens: int = 8192
-    ) -> dict[str, float]:
-        """Of each right token: its loss in nats, and how often it is the likeliest."""
-        device = next(model.parameters()).device
-        order = sorted(range(len(rows)), key=lambda row: len(rows[row][0]))
-        total, count, right = 0.0, 0, 0
+
+def measure(
+    model: nn.Module, rows: Sequence[Row], wording: Wording, tokens: int = 8192
+) -> dict[str, float]:
+    """Of each right token: its loss in nats, and how often it is the likeliest.
+
+    Empty where there are no rows: nothing is known then.
+    """
+    if not rows:
+        return {}
+    device = next(model.parameters()).device
+    order = sorted(range(len(rows)), key=lambda row: len(rows[row][0]))
+    total, count, right = 0.0, 0, 0
+    with torch.no_grad():
         while order:
             longest = len(rows[order[-1]][0])
             part = [order.pop() for _ in range(min(len(order), max(1, tokens // longest)))]
-            batch = {name: x.to(device) for name, x in self._batch([rows[i] for i in part]).items()}
+            made = collate([rows[i] for i in part], wording.tokenizer.pad, wording.tokenizer.end)
+            batch = {name: x.to(device) for name, x in made.items()}
             counted = batch["labels"] >= 0
             logits = model(*_inputs(batch))[counted].float()  # (n, V)
             labels = batch["labels"][counted]  # (n,)
             total -= float(logits.log_softmax(1).gather(1, labels[:, None]).sum())
             right += int((logits.argmax(1) == labels).sum())
             count += len(labels)
-        return {"loss": total / max(1, count), "accuracy": right / max(1, count)}
+    return {"loss": total / count, "accuracy": right / count}
 
 
 def _inputs(batch: Batch) -> tuple[Tensor, Tensor, Tensor | None]:
