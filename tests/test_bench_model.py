@@ -205,6 +205,8 @@ def test_what_is_swept() -> None:
         candidates(["linformer"], SMALL, 48)
     with pytest.raises(ValueError, match="one mechanism at a time"):
         candidates(["2*elu+1*softmax"], SMALL, 48)
+    with pytest.raises(ValueError, match="softmax is what the heads have already"):
+        candidates(["softmax"], SMALL, 48)
 
 
 def test_layers_that_cannot_be_compared_are_named() -> None:

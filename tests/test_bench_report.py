@@ -228,6 +228,15 @@ def test_bench_from_python() -> None:
     assert report.machine["threads"] == 1
 
 
+def test_who_is_named_twice_takes_part_once() -> None:
+    report = bench(
+        ["error"], mechanisms=["elu", "elu", " elu"], tokens=8, head_dim=4, head_dims=(4,), seeds=2,
+        norms=(1, 2),
+    )  # fmt: skip
+    names = [str(row["mechanism"]) for row in report.sections[0].measurements]
+    assert names.count("elu") == 4  # two norms, two seeds
+
+
 def test_bench_all_kinds_are_known() -> None:
     with pytest.raises(ValueError, match="no bench 'taste'"):
         bench(["taste"])  # type: ignore[list-item]
@@ -322,6 +331,10 @@ def test_the_cost_commands(kind: str, capsys: pytest.CaptureFixture[str]) -> Non
         ("error --norms nan", "--norms nan"),
         ("error --features 3", "--features 3: give even numbers"),
         ("error --seeds 0", "--seeds 0: give 1 or more"),
+        ("error --tokens 2000000", "--tokens 2000000: whole matrices of weights at 9 norms would"),
+        ("error --features 1000000000", "--features 1e+09: of 256 tokens and head size 128 they"),
+        ("error --seed 99999999999999999999", "give a number from 0 to 2147483647"),
+        ("error --seed -1", "--seed -1: give a number from 0"),
         ("speed --lengths 64", "--lengths 64: give 2 or more"),
         ("speed --lengths 4 8", "--lengths 4 8: give 16 or more"),
         ("speed --threads 0", "--threads 0: give 1 or more"),

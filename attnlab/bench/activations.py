@@ -72,13 +72,14 @@ class Measured:
 def candidates(specs: Sequence[str], settings: ModelSettings, tokens: int) -> list[str]:
     """All mechanisms without learned parameters, or those named; what they leave open is swept."""
     found = []
-    for spec in specs or [name for name, kind in MECHANISMS.items() if not kind.card.learned]:
+    free = [name for name, kind in MECHANISMS.items() if not kind.card.learned]
+    for spec in specs or [name for name in free if name != "softmax"]:
         name = name_of(spec)  # refuses groups of heads
         ((_, _, options),) = parse_groups(spec)
         if find_mechanism(name).card.learned:
             raise ValueError(f"{name}: has learned parameters; a trained model has none for it")
         if name == "softmax":
-            continue
+            raise ValueError("softmax is what the heads have already; name another mechanism")
         create_mechanism(name, head_dim=8, heads=1, **options)  # a mistake is told now
         found += _swept(spec, name, options, settings)
     # a window as wide as the text is softmax
