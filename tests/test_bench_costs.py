@@ -153,13 +153,14 @@ class FastAttention(torch.nn.Module):
     def __init__(self, dim_heads, nb_features, causal):
         super().__init__()
         self.given = (dim_heads, nb_features, causal)
+        print("unable to import cuda code")
     def forward(self, q, k, v):
         return v.cumsum(2) if self.given[2] else v.sum(2, keepdim=True).expand_as(v)
 """
 
 
 def test_a_peer_takes_part_where_it_is_installed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "performer_pytorch.py").write_text(PEER)
     monkeypatch.syspath_prepend(tmp_path)
@@ -174,6 +175,7 @@ def test_a_peer_takes_part_where_it_is_installed(
     assert torch.equal(attend(q, k, v, True), v.cumsum(2))
     found = measure_speed([Performer(32)], SMALL)
     assert set(found.values[Performer(32).name, True, True]) == {16, 32, 48}
+    assert capsys.readouterr().out == ""
     # a state for each token is kept for gradients alone
     sizes = [Performer(32).floats(SIZES, 5, *way) for way in ((True, True), (True, False))]
     assert sizes == [5 * 32 * 8, 5 * 32]

@@ -11,7 +11,9 @@ import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass
+from io import StringIO
 from typing import Any
 
 import torch
@@ -159,10 +161,11 @@ class Performer(Contender):
     def create(self, sizes: Sizes, tokens: int) -> tuple[nn.Module, Attend]:
         del tokens
         library: Any = importlib.import_module("performer_pytorch")
-        made = nn.ModuleList(
-            library.FastAttention(sizes.head_dim, nb_features=self.features, causal=causal)
-            for causal in (False, True)
-        )
+        with redirect_stdout(StringIO()):  # where there is no CUDA it prints so, each time
+            made = nn.ModuleList(
+                library.FastAttention(sizes.head_dim, nb_features=self.features, causal=causal)
+                for causal in (False, True)
+            )
         return made, lambda q, k, v, causal: made[causal](q, k, v)
 
     def floats(self, sizes: Sizes, tokens: int, causal: bool, backward: bool) -> float:

@@ -6,6 +6,8 @@ and grows from there as the card says.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from attnlab.bench.contenders import Contender, Ours, Sizes
 from attnlab.bench.costs import most_alive
 from attnlab.bench.passes import pass_of
@@ -42,6 +44,7 @@ def estimated_bytes(
     return sizes.heads * (long + growth * max(0, long - short))
 
 
+@lru_cache(maxsize=256)  # asked again at every longer length
 def _counted(party: Contender, causal: bool, backward: bool, sizes: Sizes, tokens: int) -> int:
     module, attend = party.create(sizes, tokens)
     leaves = [each for each in module.parameters() if each.requires_grad]
