@@ -263,6 +263,7 @@ def _outcome_rows(found: Found) -> list[dict[str, Value]]:
             "attention": each.name,
             "window": window,
             "score": score,
+            "control": each.control,
             "cost": each.cost,
             "replaced": each.share,
             "seconds": each.seconds,
