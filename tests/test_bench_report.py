@@ -18,16 +18,20 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from attnlab.bench import bench
-from attnlab.bench.markdown import BEGIN, END, as_table, placed, report_markdown
+from attnlab.bench.markdown import as_table, marks, placed, report_markdown
+from attnlab.bench.page import bench_page
 from attnlab.bench.reading import read_report, report_of
-from attnlab.bench.results import Drawn, Report, Section, Table, report_json
+from attnlab.bench.results import Cell, Drawn, Report, Section, Table, machine, report_json
 from attnlab.bench.running import KINDS
 from attnlab.bench.settings import QUICK, CostSettings, ErrorSettings, made
 from attnlab.bench.terminal import print_report
 from attnlab.charts.plots import Bars, Heatmap, Plot
 from attnlab.charts.terminal_heatmap import heatmap, short
+from attnlab.mechanisms.compiled.build import Status
 from tests.bench_reports import hostile, made_up, ratio_map
 from tests.commands import run
+
+BEGIN, END = marks()
 
 # JSON
 
@@ -101,7 +105,7 @@ def test_what_is_missing_is_refused_or_not_needed(place: tuple[Any, ...]) -> Non
         at = at[key]
     del at[place[-1]]
     free = {"settings", "measurements", "machine", "versions"} & set(place[:-1])
-    optional = place[-1] in ("low", "high", "centre", "value") or free
+    optional = place[-1] in ("low", "high", "centre", "value", "drop") or free
     problem = refusal(raw)
     assert "\n" not in problem
     assert problem or optional or place[-1] in ("x", "y"), place  # x or y of a mark
@@ -289,9 +293,66 @@ def test_a_report_goes_into_the_marked_place_of_a_page(
     assert placed(placed(text, "once"), "twice") == placed(text, "twice")
 
 
-def test_the_page_of_measured_costs_has_its_place() -> None:
+def test_a_page_may_have_places_with_names(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report, page = tmp_path / "a.json", tmp_path / "page.md"
+    report.write_text(json.dumps(report_json(made_up())))
+    first, last = marks("kernels")
+    assert first == "<!-- attnlab bench kernels -->"
+    page.write_text(f"{BEGIN}\none\n{END}\n{first}\ntwo\n{last}\n")
+    code, _, err = run(f"bench show {report} --into {page} --mark kernels", capsys)
+    assert (code, err) == (0, "")
+    inside = report_markdown(made_up(), level=3).strip()
+    assert page.read_text() == f"{BEGIN}\none\n{END}\n{first}\n\n{inside}\n\n{last}\n"
+
+
+@pytest.mark.parametrize("name", ["", "kernels"])
+def test_the_page_of_measured_costs_has_its_places(name: str) -> None:
     page = Path(__file__).parents[1] / "docs" / "benchmarks.md"
-    assert "\n\nhere it is\n\n" in placed(page.read_text(encoding="utf-8"), "here it is")
+    assert "\n\nhere it is\n\n" in placed(page.read_text(encoding="utf-8"), "here it is", name)
+
+
+@pytest.mark.parametrize("kind", ["json", "html", "markdown"])
+def test_no_file_is_replaced_unasked(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report, there = tmp_path / "a.json", tmp_path / "there.html"
+    report.write_text(json.dumps(report_json(made_up())))
+    there.write_text("mine")
+    code, out, err = run(f"bench show {report} --{kind} {there}", capsys)
+    assert (code, out) == (2, "")
+    assert f"{there}: is there already; give --overwrite or another name" in err
+    assert there.read_text() == "mine"
+    code, _, err = run(f"bench show {report} --{kind} {there} --overwrite", capsys)
+    assert (code, err) == (0, "")
+    assert there.read_text() != "mine"
+
+
+def test_a_report_says_by_which_path_it_ran(monkeypatch: pytest.MonkeyPatch) -> None:
+    without = Status(None, "no C compiler was found")
+    monkeypatch.setattr("attnlab.mechanisms.compiled.status", lambda: without)
+    report = Report([], machine(1), {})
+    told = "PyTorch (no C compiler was found)"
+    assert report_json(report)["machine"]["kernels"] == told
+    assert f"kernels {told}" in " ".join(printed(report).split())
+    assert f"kernels {told}" in report_markdown(report)
+    assert told in bench_page(report)
+
+
+def test_a_narrow_terminal_leaves_out_what_tells_least() -> None:
+    row: list[Cell] = ["as it is", "3.6071", "+0.002", "30%", "78%", 1.25]
+    header = ["attention", "next-token loss", "more", "replaced", "products", "CPU s"]
+    for drop, gone in ((["CPU s", "replaced"], ["replaced", "CPU s"]), ([], ["next-token loss"])):
+        table = Table("t", header, [row], drop=drop)
+        text = printed(Report([Section("a", "A", parts=[table])], {}, {}), 46)
+        assert f"For want of width without {' and '.join(gone)}." in " ".join(text.split())
+        shown = next(line for line in text.splitlines() if line.startswith("attention"))
+        assert [name for name in header if name not in shown] == gone
+
+
+def test_no_sign_of_markdown_is_seen_at_the_end() -> None:
+    assert "\\`" not in report_markdown(made_up()).splitlines()[-1]
 
 
 @pytest.mark.parametrize("page", ["", BEGIN, f"{END}\n{BEGIN}", f"{BEGIN}\n{END}\n{BEGIN}\n{END}"])
@@ -346,6 +407,7 @@ def test_the_cost_commands(kind: str, capsys: pytest.CaptureFixture[str]) -> Non
         ("error --quick --json {folder}/no/a.json", "there is no folder"),
         ("error --quick --html {folder}/a.txt", "NAME.html"),
         ("error --quick --into {folder}/no.md", "there is no such page"),
+        ("error --quick --mark kernels", "--mark kernels: of which page? give --into FILE too"),
         ("taste", "taste"),
         ("show", "REPORT"),
     ],
