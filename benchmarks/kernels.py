@@ -244,10 +244,10 @@ def decode(run: Run, repeats: int) -> None:
         calls[f"whole step after {length:,}"] = partial(whole_steps, mechanism, token, state, steps)
     found = run.turns("decode", steps, calls, 2 * repeats, time.thread_time)
     kernel = [found[f"kernel after {length:,}"] / steps * 1e3 for length in (128, 2048, 8192)]
-    run.figure("decoding step, kernel: microseconds", kernel[-1], 60, at_least=False)
+    run.figure("decoding step: microseconds of the kernel", kernel[-1], 60, at_least=False)
     run.figure("  after 8,192 tokens: x after 128", kernel[-1] / kernel[0], 1.2, at_least=False)
     step = found["whole step after 8,192"] / steps * 1e3
-    run.figure("  whole step, features and checks too: us", step, 1000, at_least=False)
+    run.figure("  features and checks too: microseconds", step, 1000, at_least=False)
 
 
 def kernel_steps(token: Sequence[Tensor], state: Any, steps: int) -> None:

@@ -9,9 +9,9 @@ from itertools import groupby
 from attnlab.bench.results import Cell, Section, Table, Value
 
 NOTE = (
-    "x exact: times faster than PyTorch's exact attention. Scan: from the logs of features on, "
-    "stabiliser, exponentials and normaliser included; what stands below it with the feature map "
-    "is the whole mechanism"
+    "x exact: times faster than PyTorch's exact attention, from the logs of features on (scan), "
+    "with stabiliser, exponentials and normaliser; with the feature map: the whole mechanism "
+    "(favor)"
 )
 
 
@@ -114,8 +114,7 @@ def _timings_tables(timings: Sequence[Timing]) -> list[Table]:
                 f"Milliseconds of a call, {threads} thread{'s' * (threads > 1)}",
                 ["what", "part", "tokens", "CPU", "wall"],
                 rows,
-                "Medians of turns that all have taken one after the other. Decoding: 200 steps a "
-                "call",
+                "Medians of turns, which all take one after the other. Decoding: 200 steps a call",
                 ["wall"],
             )
         )

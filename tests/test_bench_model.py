@@ -506,14 +506,33 @@ def test_a_folder_of_attnlab_is_read(tmp_path: Path) -> None:
     }
 
 
-def test_encoder_decoders_are_refused() -> None:
+def test_of_an_encoder_decoder_the_encoder_is_read() -> None:
     config = transformers.BartConfig(
         vocab_size=320, d_model=24, encoder_layers=1, decoder_layers=1,
         encoder_attention_heads=3, decoder_attention_heads=3,
     )  # fmt: skip
-    model = transformers.BartForConditionalGeneration(config).eval()
-    with pytest.raises(ValueError, match="kind encoder-decoder"):
-        HuggingFaceReader(HuggingFaceSubject(model, byte_pairs(), "bart"))
+    model = peaked(transformers.BartForConditionalGeneration(config).eval())
+    reader = HuggingFaceReader(HuggingFaceSubject(model, byte_pairs(), "bart"))
+    assert (reader.causal, reader.meaning) == (False, "vectors")
+    window = reader.windows(TEXT, SMALL).checking[0]
+    with torch.no_grad():
+        whole = model(input_ids=window, decoder_input_ids=window[:, :1])
+        assert torch.equal(reader.run(window), whole.encoder_last_hidden_state)
+    section = bench_model(reader, TEXT, SMALL, mechanisms=["window", "favor"])
+    names = {row["name"] for row in section.measurements if "name" in row}
+    assert names == {"layers.0.self_attn"}
+    assert any("heads of its encoder" in line for line in section.findings)
+
+
+def test_images_are_refused() -> None:
+    config = transformers.ViTConfig(
+        hidden_size=24, num_hidden_layers=1, num_attention_heads=3, intermediate_size=32,
+        image_size=8, patch_size=4,
+    )  # fmt: skip
+    model = transformers.ViTModel(config).eval()
+    reader = transformers.ViTImageProcessor()
+    with pytest.raises(ValueError, match="kind vision; a bench reads texts"):
+        HuggingFaceReader(HuggingFaceSubject(model, reader, "vit"))
 
 
 def test_names_too_long_for_a_terminal_are_letters() -> None:

@@ -152,7 +152,7 @@ class Performer(Contender):
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        return f"performer-pytorch, {self.features} features"
+        return f"performer-pytorch:features={self.features}"
 
     @staticmethod
     def installed() -> bool:

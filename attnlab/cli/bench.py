@@ -80,7 +80,7 @@ class Outputs:
         Path | None, Parameter(help="Write it into this Markdown page, between its two marks.")
     ] = None
     mark: Annotated[
-        str, Parameter(help="With --into: the place of this name, <!-- attnlab bench NAME -->.")
+        str, Parameter(help="With --into: the name in its two marks, if they have one.")
     ] = ""
     overwrite: Annotated[
         bool, Parameter(negative="", help="Replace --json, --html and --markdown.")
