@@ -1,6 +1,7 @@
 """Kernel attention against exact attention, against the machine, and against others' algorithms.
 
     python benchmarks/kernels.py [--threads 1 2] [--repeats 3] [--json FILE] [--only causal ...]
+    attnlab bench show FILE --into docs/benchmarks.md --mark kernels
 
 8 heads, head 64, 64 features, batch 1, float32. All that is compared takes turns in one run; CPU
 time (of all threads) and the median of the turns count, so a busy machine changes the ratios
@@ -15,58 +16,35 @@ from __future__ import annotations
 
 import argparse
 import gc
-import json
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import references
 import torch
+from kernels_report import Figure, Timing, kernels_section, print_figures
 from torch import Tensor
 from torch.nn import functional as F
 
 from attnlab import Mask, Mechanism, create_mechanism
+from attnlab.bench.results import Report, machine, report_json, versions
+from attnlab.files import write_json
 from attnlab.mechanisms import compiled
 from attnlab.mechanisms.scan import Features
 
 HEADS, HEAD_DIM, FEATURES = 8, 64, 64
+SIZES = {"heads": HEADS, "head_dim": HEAD_DIM, "features": FEATURES, "clock": "CPU time"}
 PEAK_SIZE = 1024
 TURN = 0.06  # seconds; the clock of a process learns of its other threads at ticks of some ms only
 Call = Callable[[], Any]
 
 
-@dataclass(frozen=True)
-class Figure:
-    """One number of the issue, and whether it is reached."""
-
-    threads: int
-    what: str
-    value: float
-    target: float
-    at_least: bool = True
-
-    @property
-    def reached(self) -> bool:
-        return self.value >= self.target if self.at_least else self.value <= self.target
-
-
-@dataclass(frozen=True)
-class Timing:
-    threads: int
-    part: str
-    what: str
-    length: int
-    cpu_ms: float
-    wall_ms: float
-
-
-class Report:
+class Run:
     def __init__(self) -> None:
         self.figures: list[Figure] = []
         self.timings: list[Timing] = []
@@ -169,7 +147,7 @@ def scan_flops(length: int, features: int = FEATURES) -> float:
     return 4.0 * HEADS * length * features * (HEAD_DIM + 1)
 
 
-def causal(report: Report, repeats: int) -> None:
+def causal(run: Run, repeats: int) -> None:
     targets = {512: (1.0, 1.0), 2048: (15.0, 10.0), 8192: (60.0, 40.0)}
     for length, (least, least_both) in targets.items():
         q, k, v = (normal(n, 1, HEADS, length, HEAD_DIM) for n in range(3))
@@ -187,13 +165,13 @@ def causal(report: Report, repeats: int) -> None:
         }
         if length == 2048:
             calls["cumsum (performer-pytorch)"] = forwards(references.cumulated, *phis, v)
-        found = report.turns("forward", length, calls, turns)
-        report.figure(f"causal {length:,} forward: x exact", found["exact"] / found["scan"], least)
-        report.figure("  with the feature map: x exact", found["exact"] / found["favor"], 1)
+        found = run.turns("forward", length, calls, turns)
+        run.figure(f"causal {length:,} forward: x exact", found["exact"] / found["scan"], least)
+        run.figure("  with the feature map: x exact", found["exact"] / found["favor"], 1)
         if length == 8192:
             speed = scan_flops(length) / found["scan"]
             best = 2.0 * PEAK_SIZE**3 / found["matrix product"]
-            report.figure("  share of the matmul peak", speed / best, 0.6)
+            run.figure("  share of the matmul peak", speed / best, 0.6)
         calls = {
             "exact": backwards(exact, q, k, v),
             "scan": backwards(scan, *logs, v),
@@ -202,13 +180,13 @@ def causal(report: Report, repeats: int) -> None:
             "recurrence (fast-transformers)": backwards(references.recurrence, *phis, v),
             "chunks (flash-linear-attention)": backwards(references.chunks, *phis, v),
         }
-        found = report.turns("with back", length, calls, turns)
+        found = run.turns("with back", length, calls, turns)
         ratio = found["exact"] / found["scan"]
-        report.figure(f"causal {length:,} forward+backward: x exact", ratio, least_both)
-        report.figure("  with the feature map: x exact", found["exact"] / found["favor"], 1)
+        run.figure(f"causal {length:,} forward+backward: x exact", ratio, least_both)
+        run.figure("  with the feature map: x exact", found["exact"] / found["favor"], 1)
 
 
-def whole(report: Report, repeats: int) -> None:
+def whole(run: Run, repeats: int) -> None:
     """Not causal: the sums over all keys, and queries that read them, against two products."""
     length = 8192
     query, key, v = (0.7 * normal(n, 1, HEADS, length, HEAD_DIM) for n in range(3))
@@ -223,12 +201,12 @@ def whole(report: Report, repeats: int) -> None:
         "favor": forwards(attends(favor(), False), query, key, v),
         "favor in torch": forwards(attends(favor(fast=False), False), query, key, v),
     }
-    found = report.turns("whole", length, calls, 4 * repeats)
+    found = run.turns("whole", length, calls, 4 * repeats)
     ratio = found["two matrix products"] / found["sums and reading"]
-    report.figure("not causal 8,192: share of two matrix products", ratio, 0.8)
+    run.figure("not causal 8,192: share of two matrix products", ratio, 0.8)
 
 
-def features(report: Report, repeats: int) -> None:
+def features(run: Run, repeats: int) -> None:
     length = 8192
     v = normal(3, 1, HEADS, length, HEAD_DIM)
     for part, timed in (("forward", forwards), ("with back", backwards)):
@@ -236,12 +214,12 @@ def features(report: Report, repeats: int) -> None:
             str(count): timed(scan, *(normal(n, 1, HEADS, length, count) for n in range(2)), v)
             for count in (64, 256)
         }
-        found = report.turns(f"feat. {part[:3]}", length, calls, repeats)
+        found = run.turns(f"feat. {part[:3]}", length, calls, repeats)
         ratio = found["256"] / found["64"]
-        report.figure(f"256 features, {part}: x the time of 64", ratio, 4.5, at_least=False)
+        run.figure(f"256 features, {part}: x the time of 64", ratio, 4.5, at_least=False)
 
 
-def sparse(report: Report, repeats: int) -> None:
+def sparse(run: Run, repeats: int) -> None:
     length = 8192
     q, k, v = (normal(n, 1, HEADS, length, HEAD_DIM) for n in range(3))
     for part, timed in (("forward", forwards), ("with back", backwards)):
@@ -249,12 +227,12 @@ def sparse(report: Report, repeats: int) -> None:
         for name in ("bigbird", "window"):
             mechanism = create_mechanism(name, head_dim=HEAD_DIM, heads=HEADS)
             calls[name] = timed(attends(mechanism), q, k, v)
-        found = report.turns(part, length, calls, repeats)
+        found = run.turns(part, length, calls, repeats)
         for name in ("bigbird", "window"):
-            report.figure(f"{name} 8,192, {part}: x exact", found["exact"] / found[name], 6)
+            run.figure(f"{name} 8,192, {part}: x exact", found["exact"] / found[name], 6)
 
 
-def decode(report: Report, repeats: int) -> None:
+def decode(run: Run, repeats: int) -> None:
     """One token: 200 steps a turn, with features at hand, after texts of three lengths."""
     steps, mechanism = 200, favor()
     token = [normal(n, 1, HEADS, 1, HEAD_DIM) for n in range(3)]
@@ -264,12 +242,12 @@ def decode(report: Report, repeats: int) -> None:
         state = mechanism.absorb(k, v)
         calls[f"kernel after {length:,}"] = partial(kernel_steps, token, state, steps)
         calls[f"whole step after {length:,}"] = partial(whole_steps, mechanism, token, state, steps)
-    found = report.turns("decode", steps, calls, 2 * repeats, time.thread_time)
+    found = run.turns("decode", steps, calls, 2 * repeats, time.thread_time)
     kernel = [found[f"kernel after {length:,}"] / steps * 1e3 for length in (128, 2048, 8192)]
-    report.figure("decoding step, kernel: microseconds", kernel[-1], 60, at_least=False)
-    report.figure("  after 8,192 tokens: x after 128", kernel[-1] / kernel[0], 1.2, at_least=False)
+    run.figure("decoding step: microseconds of the kernel", kernel[-1], 60, at_least=False)
+    run.figure("  after 8,192 tokens: x after 128", kernel[-1] / kernel[0], 1.2, at_least=False)
     step = found["whole step after 8,192"] / steps * 1e3
-    report.figure("  whole step, features and checks too: us", step, 1000, at_least=False)
+    run.figure("  features and checks too: microseconds", step, 1000, at_least=False)
 
 
 def kernel_steps(token: Sequence[Tensor], state: Any, steps: int) -> None:
@@ -290,7 +268,7 @@ def whole_steps(mechanism: Mechanism, token: Sequence[Tensor], state: Any, steps
             mechanism.read(q, state, 0)
 
 
-def memory(report: Report, repeats: int) -> None:
+def memory(run: Run, repeats: int) -> None:
     """Forward and backward of 8,192 tokens, inputs included, each in a process of its own."""
     del repeats
     found = {}
@@ -299,8 +277,8 @@ def memory(report: Report, repeats: int) -> None:
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         found[name] = float(done.stdout)
         print(f"  memory      8,192  {name:34} {found[name]:10.0f} MB")
-    report.figure("memory: x exact", found["scan"] / found["exact"], 1.2, at_least=False)
-    report.figure("  with the feature map", found["favor"] / found["exact"], 2.0, at_least=False)
+    run.figure("memory: x exact", found["scan"] / found["exact"], 1.2, at_least=False)
+    run.figure("  with the feature map", found["favor"] / found["exact"], 2.0, at_least=False)
 
 
 def child(name: str) -> None:
@@ -319,7 +297,7 @@ def highest() -> float:
     return next(int(line.split()[1]) / 1024 for line in status if line.startswith("VmHWM"))
 
 
-PARTS: dict[str, Callable[[Report, int], None]] = {
+PARTS: dict[str, Callable[[Run, int], None]] = {
     "causal": causal,
     "whole": whole,
     "features": features,
@@ -327,14 +305,6 @@ PARTS: dict[str, Callable[[Report, int], None]] = {
     "decode": decode,
     "memory": memory,
 }
-
-
-def table(figures: Sequence[Figure]) -> None:
-    print(f"\n{'threads':>7}  {'figure':52}{'value':>9}{'target':>11}")
-    for each in figures:
-        sign, mark = (">=" if each.at_least else "<="), ("" if each.reached else "   not reached")
-        target = f"{sign} {each.target:g}"
-        print(f"{each.threads:7}  {each.what:52}{each.value:9.2f}{target:>11}{mark}")
 
 
 def main() -> None:
@@ -345,22 +315,26 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     parser.add_argument("--child", help=argparse.SUPPRESS)
     given = parser.parse_args()
+    if given.json and not given.json.parent.is_dir():
+        parser.error(f"{given.json}: there is no folder {given.json.parent}; make it first")
     if given.child:
         torch.set_num_threads(1)
         child(given.child)
         return
     print(f"kernels: {compiled.status().reason}")
-    report = Report()
+    begin = time.perf_counter()
+    run = Run()
     for threads in given.threads:
         torch.set_num_threads(threads)
         print(f"{threads} thread(s)")
         for name in given.only:
-            PARTS[name](report, given.repeats)
-    table(report.figures)
+            PARTS[name](run, given.repeats)
+    print_figures(run.figures)
     if given.json:
-        figures = [{**asdict(each), "reached": each.reached} for each in report.figures]
-        timings = [asdict(each) for each in report.timings]
-        given.json.write_text(json.dumps({"figures": figures, "timings": timings}, indent=2) + "\n")
+        seconds, settings = time.perf_counter() - begin, {"threads": given.threads, **SIZES}
+        section = kernels_section(run.figures, run.timings, settings)
+        report = Report([section], machine(max(given.threads)), versions(), seconds)
+        write_json(given.json, report_json(report))
 
 
 if __name__ == "__main__":

@@ -21,13 +21,16 @@ from attnlab.bench.cost_report import MEMORY, SPEED, Crossover, cost_section, cr
 from attnlab.bench.decode import Decoder, measure_decoding
 from attnlab.bench.decode_report import decode_section
 from attnlab.bench.memory import measure_memory, peak_bytes
+from attnlab.bench.passes import pass_of
 from attnlab.bench.results import Table
+from attnlab.bench.room import estimated_bytes, fits
 from attnlab.bench.settings import CostSettings, DecodeSettings
-from attnlab.bench.speed import Costs, measure_speed, pass_of
+from attnlab.bench.speed import LONGEST, Costs, Job, fitting, measure_speed, too_long
 from attnlab.intervals import Figure
 from attnlab.mask import Mask
 from attnlab.mechanisms import MECHANISMS, compiled
 from attnlab.mechanisms.kernel import KEPT, KernelState
+from tests.commands import run
 
 SIZES = Sizes(heads=3, head_dim=8)
 SMALL = CostSettings(lengths=(16, 32, 48), heads=1, head_dim=8, rounds=1)
@@ -57,8 +60,8 @@ def test_counts_by_hand() -> None:
 
 
 def test_what_would_take_gigabytes_stays_out() -> None:
-    assert Matrix().fits(SIZES, 1024)
-    assert not Matrix().fits(SIZES, 65536)
+    assert fits(Matrix(), True, True, SIZES, 1024)
+    assert not fits(Matrix(), True, False, SIZES, 65536)
     found = measure_speed([Ours("hard")], CostSettings(lengths=(16, 65536), heads=1, rounds=1))
     assert set(found.values["hard", True, False]) == {16}
     assert (
@@ -67,7 +70,62 @@ def test_what_would_take_gigabytes_stays_out() -> None:
     )
 
 
-def test_exact_attention_always_takes_part() -> None:
+@pytest.mark.parametrize("backward", [False, True])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("party", [Matrix(), Ours("polynomial"), Ours("hard"), Ours("favor")])
+def test_estimates_are_what_a_pass_holds(party: Contender, causal: bool, backward: bool) -> None:
+    """Twice and four times as long as what they are made from."""
+    sizes = Sizes(2, 16)
+    for tokens in (1024, 2048):
+        module, attend = party.create(sizes, tokens)
+        call = pass_of(attend, sizes.inputs(tokens), list(module.parameters()), causal, backward)
+        call()
+        wanted = costs.most_alive(call)
+        found = estimated_bytes(party, causal, backward, sizes, tokens)
+        assert found == pytest.approx(wanted, rel=0.15)  # heads share a mask
+
+
+def test_a_way_that_fits_is_not_left_out_with_one_that_does_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Gradients keep what a forward pass gives up."""
+    party, sizes = Ours("polynomial"), Sizes(1, 16)
+    needed = [estimated_bytes(party, True, back, sizes, 2048) for back in (False, True)]
+    assert 1.4 * needed[0] < needed[1]
+    monkeypatch.setattr("attnlab.bench.room.ROOM", sum(needed) / 2)
+    found = Costs()
+    assert fitting(party, sizes, 2048, found)[:1] == [("polynomial", True, False)]
+    assert ("polynomial", True, True) in found.left_out
+
+
+def test_what_is_linear_is_not_foretold_as_square() -> None:
+    found, call = Costs(), int
+    for party in (Ours("elu"), Ours("softmax")):
+        for tokens in (100, 1000):
+            flops = party.flops(SIZES, tokens, True)
+            assert flops is not None
+            found.flops[party.name, True, tokens] = flops
+    for name in ("elu", "softmax"):
+        way = (name, True, False)
+        late = too_long(Job(way, 1000, call), {(way, 100): LONGEST / 50}, found)
+        assert late == (name == "softmax")
+
+
+@pytest.mark.parametrize("kind", ["speed", "memory", "decode"])
+def test_lengths_beyond_any_memory(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    option = "--positions" if kind == "decode" else "--lengths"
+    start = f"bench {kind} --quick --mechanisms elu --heads 1 --head-dim 8 --rounds 1 {option}"
+    code, out, err = run(f"{start} 16 100000000000", capsys)
+    assert (code, err) == (0, "")
+    assert "more than 0.8 GB" in " ".join(out.split())
+    code, out, err = run(f"{start} 10000000000 100000000000", capsys)
+    assert (code, out) == (2, "")
+    assert "10000000000 100000000000: all are left out from" in err
+    assert err.count("\n") == 1
+
+
+def test_exact_attention_always_takes_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Performer, "installed", lambda: False)
     assert [each.name for each in parties.contenders(["favor"])] == ["softmax", "favor"]
     assert [each.name for each in parties.contenders(["softmax"])] == ["softmax"]
     everyone = [each.name for each in parties.contenders(())]
@@ -95,26 +153,33 @@ class FastAttention(torch.nn.Module):
     def __init__(self, dim_heads, nb_features, causal):
         super().__init__()
         self.given = (dim_heads, nb_features, causal)
+        print("unable to import cuda code")
     def forward(self, q, k, v):
         return v.cumsum(2) if self.given[2] else v.sum(2, keepdim=True).expand_as(v)
 """
 
 
 def test_a_peer_takes_part_where_it_is_installed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert not Performer.installed()
     (tmp_path / "performer_pytorch.py").write_text(PEER)
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "performer_pytorch", raising=False)
+    monkeypatch.setitem(sys.modules, "performer_pytorch", sys)  # as it was again afterwards
+    del sys.modules["performer_pytorch"]
     assert Performer.installed()
     assert Performer().name in [each.name for each in parties.contenders(())]
+    named = [each.name for each in parties.contenders(["favor"])]
+    assert named == ["softmax", Performer().name, "favor"]
     module, attend = Performer(features=32).create(SIZES, 5)
     assert [each.given for each in module.children()] == [(8, 32, False), (8, 32, True)]
     q, k, v, _ = SIZES.inputs(5)
     assert torch.equal(attend(q, k, v, True), v.cumsum(2))
     found = measure_speed([Performer(32)], SMALL)
     assert set(found.values[Performer(32).name, True, True]) == {16, 32, 48}
+    assert capsys.readouterr().out == ""
+    # a state for each token is kept for gradients alone
+    sizes = [Performer(32).floats(SIZES, 5, *way) for way in ((True, True), (True, False))]
+    assert sizes == [5 * 32 * 8, 5 * 32]
 
 
 # Passes
@@ -171,8 +236,8 @@ class Hog(Contender):
 
         return nn.Module(), attend
 
-    def floats(self, sizes: Sizes, tokens: int) -> float:
-        del sizes, tokens
+    def floats(self, sizes: Sizes, tokens: int, causal: bool, backward: bool) -> float:
+        del sizes, tokens, causal, backward
         return 1.0
 
 
@@ -348,6 +413,15 @@ def test_a_section_of_known_costs() -> None:
     memory = cost_section(known_costs(), MEMORY, settings)
     assert memory.advice == []
     assert "smaller than softmax" in memory.findings[0]
+
+
+def test_everywhere_is_what_was_measured() -> None:
+    found = Costs(peak=1e9)
+    found.values = {("softmax", True, False): curve(2, 2), ("fast", True, False): curve(1, 1)}
+    section = cost_section(found, SPEED, CostSettings(lengths=(100, 200, 400)))
+    assert section.advice == [
+        "Causal, forward, this machine: softmax is beaten by fast at all lengths from 100 on."
+    ]
 
 
 def test_where_exact_attention_is_fastest_it_says_so() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
@@ -27,6 +28,8 @@ from attnlab.bench.error import (
 )
 from attnlab.bench.error_report import error_section
 from attnlab.bench.error_words import Errors, advice, findings
+from attnlab.bench.reading import report_of
+from attnlab.bench.results import Report, report_json
 from attnlab.bench.settings import ErrorSettings
 from attnlab.bench.words import joined, ranges
 from attnlab.create import create_mechanism
@@ -262,16 +265,74 @@ def test_words_follow_the_numbers() -> None:
         "at norms 1 and 8." in said  # fmt: skip
     assert any("orthogonal draws have a smaller error" in each and "0.50 times" in each
                for each in said)  # fmt: skip
-    assert advice(found)[0].startswith("From norm 1 on nothing")
-    assert advice(invented({1: 0.1, 2: 0.9}))[0] == (
+    why = "use softmax, or train the model with the mechanism in place."
+    assert advice(found) == [
+        f"At norms 1 to 2 and 4 to 8 nothing measured here is surely within 10% of softmax: {why}",
+        "At norm 3: favor, 256 features within 10% of softmax.",
+    ]
+    assert advice(invented({1: 0.1, 2: 0.2})) == [
+        "At norms 1 to 2: favor, 256 features within 10% of softmax."
+    ]
+    assert advice(invented({1: 1e-12})) == [  # what is exact is within 10% too
         "At norm 1: favor, 256 features within 10% of softmax."
-    )
+    ]
     assert advice(invented({1: 0.1}, uniform=0.05)) == []  # doing nothing is enough there
     never = findings(invented({1: 2.0, 2: 3.0}))[1]
     assert never == (
         "favor, 256 features: never beats uniform weights; worse than doing nothing at norms 1 to "
         "2."
     )
+
+
+@given(st.lists(st.floats(0.001, 0.249) | st.floats(0.251, 4), min_size=1, max_size=9))
+def test_advice_says_of_every_norm_what_was_measured_there(ratios: list[float]) -> None:
+    """Each norm stands in one line, and that is the line of its own error."""
+    found = invented({n + 1: ratio for n, ratio in enumerate(ratios)})
+    told: dict[int, bool] = {}
+    for line in advice(found):
+        listed = (
+            line.removeprefix("At norm")
+            .removeprefix("s")
+            .partition(" nothing" if "nothing" in line else ":")[0]
+        )
+        for run in listed.replace(" and ", ", ").split(", "):
+            first, _, last = run.partition(" to ")
+            places = range(int(first), int(last or first) + 1)
+            assert not told.keys() & set(places)
+            told |= dict.fromkeys(places, "nothing" not in line)
+    errors = {n + 1: 0.4 * ratio for n, ratio in enumerate(ratios)}
+    assert told == {norm: error <= 0.1 for norm, error in errors.items()}
+
+
+def test_sentences_end_where_nothing_follows() -> None:
+    said = findings(invented({1: 1.0, 2: 1.0}))
+    assert said[0].endswith(
+        "within 10% of softmax at none of these norms (head size 64, 256 tokens)."
+    )
+    near = findings(invented({1: 1.0, 2: 1.0}, uniform=0.05))
+    assert "at norms 1 to 2 (head size 64, 256 tokens): there attention itself" in near[0]
+    alike = invented({1: 1.0})
+    equal = [replace(row, output=0.4) for row in alike.rows]
+    assert findings(Errors(equal, ["favor"], alike.settings))[-1] == (
+        "favor, 256 features: orthogonal draws are at none of these norms surely better than "
+        "independent ones."
+    )
+    exact = [replace(row, output=1e-15) for row in alike.rows]
+    assert findings(Errors(exact, ["favor"], alike.settings))[1] == (
+        "favor, 256 features: the same as softmax here, but for rounding."
+    )
+
+
+@pytest.mark.parametrize("norm", [1e-9, 1e-200, 1e150])
+def test_norms_at_which_nothing_can_be_divided(norm: float) -> None:
+    """Equal scores leave uniform weights no error at all; huge ones are not finite."""
+    settings = ErrorSettings(
+        tokens=8, head_dim=4, head_dims=(4,), features=(4, 8), norms=(norm, 2 * norm), seeds=2
+    )
+    specs = ["favor", "fourier", "hard", "elu"]
+    section = error_section(measure_errors(specs, settings), specs, settings)
+    assert section.findings
+    assert report_of(report_json(Report([section], {}, {}))).sections[0].name == "error"
 
 
 def test_one_seed_has_no_interval_but_is_told() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,23 @@ from torch import Tensor
 
 import attnlab
 from attnlab import Mask, create_mechanism
-from attnlab.bench.activations import EVEN, Ear, Head, Measured, candidates, cost, measure_heads
+from attnlab.bench.activations import (
+    EVEN,
+    Ear,
+    Head,
+    Measured,
+    candidates,
+    cost,
+    measure_heads,
+    redrawn,
+)
 from attnlab.bench.assigning import (
+    Check,
+    Outcome,
     check_exchange,
     check_plans,
     choose,
+    drawn_anew,
     plan_cost,
     planned,
     shuffled,
@@ -26,6 +39,7 @@ from attnlab.bench.assigning import (
 )
 from attnlab.bench.error import UNIFORM
 from attnlab.bench.model import bench_model
+from attnlab.bench.model_words import verdict
 from attnlab.bench.progress import SILENT
 from attnlab.bench.readers import HuggingFaceReader, OwnReader, Reader
 from attnlab.bench.results import Table
@@ -33,6 +47,7 @@ from attnlab.bench.settings import ModelSettings
 from attnlab.huggingface.calls import Call
 from attnlab.looking.huggingface_subjects import HuggingFaceSubject
 from attnlab.looking.own_subjects import OwnSubject
+from attnlab.mechanisms import MECHANISMS
 from attnlab.models import create
 from attnlab.tokens import Characters
 from tests.commands import run
@@ -205,6 +220,8 @@ def test_what_is_swept() -> None:
         candidates(["linformer"], SMALL, 48)
     with pytest.raises(ValueError, match="one mechanism at a time"):
         candidates(["2*elu+1*softmax"], SMALL, 48)
+    with pytest.raises(ValueError, match="softmax is what the heads have already"):
+        candidates(["softmax"], SMALL, 48)
 
 
 def test_layers_that_cannot_be_compared_are_named() -> None:
@@ -321,6 +338,77 @@ def test_outcomes_are_the_models_own_loss() -> None:
     assert outcomes[1].scores != outcomes[-1].scores
 
 
+@pytest.mark.parametrize("name", ["llama", "own"])
+@pytest.mark.parametrize("seed", [0, 7])
+def test_the_check_has_draws_that_nothing_was_chosen_on(
+    name: str, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In every layer, of both kinds of models, and others for every seed."""
+    made: list[Tensor] = []
+
+    def heard(self: Any, *arguments: Any, **options: Any) -> Tensor:
+        made.append(self.get_buffer("draws").clone())
+        return forward(self, *arguments, **options)
+
+    kind = MECHANISMS["favor"]
+    forward = kind.forward
+    monkeypatch.setattr(kind, "forward", heard)
+    reader = READERS[name]()
+    reader.seed = seed
+    windows = reader.windows(TEXT, SMALL)
+    measured = measure_heads(reader, windows.choosing[:1], ["favor:features=8"], SMALL)
+    chosen_on = len(made)
+    plan = the_same(choose(measured, 0.1, True), "favor:features=8")
+    Check(reader, windows.checking[:1], measured, SILENT).outcome("all", plan)
+    assert chosen_on == len(made) - chosen_on == 2  # two layers each
+    choosing, checking = made[:chosen_on], made[chosen_on:]
+    for draws in checking:
+        assert all(not torch.equal(draws, other) for other in choosing)
+    assert not torch.equal(checking[0], checking[1])
+    usual = create_mechanism("favor", head_dim=measured.heads[0].size, heads=1, features=8)
+    assert torch.equal(choosing[0], usual.get_buffer("draws")) == (seed == 0)
+
+
+def test_draws_of_ones_own_are_moved_too() -> None:
+    assert redrawn("favor:seed=3,orthogonal=false", 4) == "favor:seed=7,orthogonal=false"
+    assert redrawn("elu", 4) == "elu"
+    plan = {"a": ["elu", "favor:features=8"], "b": ["favor:features=8", "elu"]}
+    assert drawn_anew(plan, 0) == {
+        "a": ["elu", "favor:features=8,seed=1"],
+        "b": ["favor:features=8,seed=2", "elu"],
+    }
+
+
+def told_of(name: str, scores: list[float], control: bool = True) -> Outcome:
+    return Outcome(name, scores, [1.0] * len(scores), 0.5, 0.5, 0.1, control)
+
+
+def test_controls_are_judged() -> None:
+    chosen = told_of("within 0.1", [1.0, 1.1, 1.0, 1.1], control=False)
+    worse = told_of("all window", [2.0, 2.1, 2.0, 2.2])
+    better = told_of("all uniform weights", [0.9, 1.0, 0.9, 1.0])
+    unsure = told_of("0.1 on heads by chance", [2.0, 0.9, 1.1, 1.0])
+    assert verdict(chosen, [worse]) == ["All controls do worse than what was chosen, as they must."]
+    assert verdict(chosen, [worse, better, unsure]) == [
+        "A control did no worse than what was chosen (all uniform weights): this text cannot tell "
+        "whether the choice is right.",
+        "Worse than what was chosen, but not surely so over 4 windows: 0.1 on heads by chance; "
+        "more --windows would tell.",
+    ]
+    assert verdict(chosen, []) == []
+
+
+def test_a_control_that_is_what_was_chosen_is_left_out() -> None:
+    reader, settings = language_model(), replace(SMALL, tolerance=50.0)
+    section = bench_model(reader, TEXT, settings, mechanisms=["window:window=4"])
+    losses = next(p for p in section.parts if isinstance(p, Table) and "own word" in p.title)
+    assert [row[0] for row in losses.rows][-2:] == ["within 100", "all uniform weights"]
+    told = [line for line in section.findings if "would be what was chosen" in line]
+    assert len(told) == 1
+    controls = {row["attention"] for row in section.measurements if row.get("control")}
+    assert controls == {"all uniform weights"}
+
+
 def test_windows_do_not_overlap_and_both_halves_have_some() -> None:
     reader = own_model()
     assert isinstance(reader, OwnReader)
@@ -418,14 +506,33 @@ def test_a_folder_of_attnlab_is_read(tmp_path: Path) -> None:
     }
 
 
-def test_encoder_decoders_are_refused() -> None:
+def test_of_an_encoder_decoder_the_encoder_is_read() -> None:
     config = transformers.BartConfig(
         vocab_size=320, d_model=24, encoder_layers=1, decoder_layers=1,
         encoder_attention_heads=3, decoder_attention_heads=3,
     )  # fmt: skip
-    model = transformers.BartForConditionalGeneration(config).eval()
-    with pytest.raises(ValueError, match="kind encoder-decoder"):
-        HuggingFaceReader(HuggingFaceSubject(model, byte_pairs(), "bart"))
+    model = peaked(transformers.BartForConditionalGeneration(config).eval())
+    reader = HuggingFaceReader(HuggingFaceSubject(model, byte_pairs(), "bart"))
+    assert (reader.causal, reader.meaning) == (False, "vectors")
+    window = reader.windows(TEXT, SMALL).checking[0]
+    with torch.no_grad():
+        whole = model(input_ids=window, decoder_input_ids=window[:, :1])
+        assert torch.equal(reader.run(window), whole.encoder_last_hidden_state)
+    section = bench_model(reader, TEXT, SMALL, mechanisms=["window", "favor"])
+    names = {row["name"] for row in section.measurements if "name" in row}
+    assert names == {"layers.0.self_attn"}
+    assert any("heads of its encoder" in line for line in section.findings)
+
+
+def test_images_are_refused() -> None:
+    config = transformers.ViTConfig(
+        hidden_size=24, num_hidden_layers=1, num_attention_heads=3, intermediate_size=32,
+        image_size=8, patch_size=4,
+    )  # fmt: skip
+    model = transformers.ViTModel(config).eval()
+    reader = transformers.ViTImageProcessor()
+    with pytest.raises(ValueError, match="kind vision; a bench reads texts"):
+        HuggingFaceReader(HuggingFaceSubject(model, reader, "vit"))
 
 
 def test_names_too_long_for_a_terminal_are_letters() -> None:

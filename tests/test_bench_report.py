@@ -18,16 +18,20 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from attnlab.bench import bench
-from attnlab.bench.markdown import BEGIN, END, as_table, placed, report_markdown
+from attnlab.bench.markdown import as_table, marks, placed, report_markdown
+from attnlab.bench.page import bench_page
 from attnlab.bench.reading import read_report, report_of
-from attnlab.bench.results import Drawn, Report, Section, Table, report_json
+from attnlab.bench.results import Cell, Drawn, Report, Section, Table, machine, report_json
 from attnlab.bench.running import KINDS
 from attnlab.bench.settings import QUICK, CostSettings, ErrorSettings, made
 from attnlab.bench.terminal import print_report
 from attnlab.charts.plots import Bars, Heatmap, Plot
 from attnlab.charts.terminal_heatmap import heatmap, short
+from attnlab.mechanisms.compiled.build import Status
 from tests.bench_reports import hostile, made_up, ratio_map
 from tests.commands import run
+
+BEGIN, END = marks()
 
 # JSON
 
@@ -101,7 +105,7 @@ def test_what_is_missing_is_refused_or_not_needed(place: tuple[Any, ...]) -> Non
         at = at[key]
     del at[place[-1]]
     free = {"settings", "measurements", "machine", "versions"} & set(place[:-1])
-    optional = place[-1] in ("low", "high", "centre", "value") or free
+    optional = place[-1] in ("low", "high", "centre", "value", "drop") or free
     problem = refusal(raw)
     assert "\n" not in problem
     assert problem or optional or place[-1] in ("x", "y"), place  # x or y of a mark
@@ -228,6 +232,15 @@ def test_bench_from_python() -> None:
     assert report.machine["threads"] == 1
 
 
+def test_who_is_named_twice_takes_part_once() -> None:
+    report = bench(
+        ["error"], mechanisms=["elu", "elu", " elu"], tokens=8, head_dim=4, head_dims=(4,), seeds=2,
+        norms=(1, 2),
+    )  # fmt: skip
+    names = [str(row["mechanism"]) for row in report.sections[0].measurements]
+    assert names.count("elu") == 4  # two norms, two seeds
+
+
 def test_bench_all_kinds_are_known() -> None:
     with pytest.raises(ValueError, match="no bench 'taste'"):
         bench(["taste"])  # type: ignore[list-item]
@@ -280,9 +293,66 @@ def test_a_report_goes_into_the_marked_place_of_a_page(
     assert placed(placed(text, "once"), "twice") == placed(text, "twice")
 
 
-def test_the_page_of_measured_costs_has_its_place() -> None:
+def test_a_page_may_have_places_with_names(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report, page = tmp_path / "a.json", tmp_path / "page.md"
+    report.write_text(json.dumps(report_json(made_up())))
+    first, last = marks("kernels")
+    assert first == "<!-- attnlab bench kernels -->"
+    page.write_text(f"{BEGIN}\none\n{END}\n{first}\ntwo\n{last}\n")
+    code, _, err = run(f"bench show {report} --into {page} --mark kernels", capsys)
+    assert (code, err) == (0, "")
+    inside = report_markdown(made_up(), level=3).strip()
+    assert page.read_text() == f"{BEGIN}\none\n{END}\n{first}\n\n{inside}\n\n{last}\n"
+
+
+@pytest.mark.parametrize("name", ["", "kernels"])
+def test_the_page_of_measured_costs_has_its_places(name: str) -> None:
     page = Path(__file__).parents[1] / "docs" / "benchmarks.md"
-    assert "\n\nhere it is\n\n" in placed(page.read_text(encoding="utf-8"), "here it is")
+    assert "\n\nhere it is\n\n" in placed(page.read_text(encoding="utf-8"), "here it is", name)
+
+
+@pytest.mark.parametrize("kind", ["json", "html", "markdown"])
+def test_no_file_is_replaced_unasked(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report, there = tmp_path / "a.json", tmp_path / "there.html"
+    report.write_text(json.dumps(report_json(made_up())))
+    there.write_text("mine")
+    code, out, err = run(f"bench show {report} --{kind} {there}", capsys)
+    assert (code, out) == (2, "")
+    assert f"{there}: is there already; give --overwrite or another name" in err
+    assert there.read_text() == "mine"
+    code, _, err = run(f"bench show {report} --{kind} {there} --overwrite", capsys)
+    assert (code, err) == (0, "")
+    assert there.read_text() != "mine"
+
+
+def test_a_report_says_by_which_path_it_ran(monkeypatch: pytest.MonkeyPatch) -> None:
+    without = Status(None, "no C compiler was found")
+    monkeypatch.setattr("attnlab.mechanisms.compiled.status", lambda: without)
+    report = Report([], machine(1), {})
+    told = "PyTorch (no C compiler was found)"
+    assert report_json(report)["machine"]["kernels"] == told
+    assert f"kernels {told}" in " ".join(printed(report).split())
+    assert f"kernels {told}" in report_markdown(report)
+    assert told in bench_page(report)
+
+
+def test_a_narrow_terminal_leaves_out_what_tells_least() -> None:
+    row: list[Cell] = ["as it is", "3.6071", "+0.002", "30%", "78%", 1.25]
+    header = ["attention", "next-token loss", "more", "replaced", "products", "CPU s"]
+    for drop, gone in ((["CPU s", "replaced"], ["replaced", "CPU s"]), ([], ["next-token loss"])):
+        table = Table("t", header, [row], drop=drop)
+        text = printed(Report([Section("a", "A", parts=[table])], {}, {}), 46)
+        assert f"For want of width without {' and '.join(gone)}." in " ".join(text.split())
+        shown = next(line for line in text.splitlines() if line.startswith("attention"))
+        assert [name for name in header if name not in shown] == gone
+
+
+def test_no_sign_of_markdown_is_seen_at_the_end() -> None:
+    assert "\\`" not in report_markdown(made_up()).splitlines()[-1]
 
 
 @pytest.mark.parametrize("page", ["", BEGIN, f"{END}\n{BEGIN}", f"{BEGIN}\n{END}\n{BEGIN}\n{END}"])
@@ -322,6 +392,10 @@ def test_the_cost_commands(kind: str, capsys: pytest.CaptureFixture[str]) -> Non
         ("error --norms nan", "--norms nan"),
         ("error --features 3", "--features 3: give even numbers"),
         ("error --seeds 0", "--seeds 0: give 1 or more"),
+        ("error --tokens 2000000", "--tokens 2000000: whole matrices of weights at 9 norms would"),
+        ("error --features 1000000000", "--features 1e+09: of 256 tokens and head size 128 they"),
+        ("error --seed 99999999999999999999", "give a number from 0 to 2147483647"),
+        ("error --seed -1", "--seed -1: give a number from 0"),
         ("speed --lengths 64", "--lengths 64: give 2 or more"),
         ("speed --lengths 4 8", "--lengths 4 8: give 16 or more"),
         ("speed --threads 0", "--threads 0: give 1 or more"),
@@ -333,6 +407,7 @@ def test_the_cost_commands(kind: str, capsys: pytest.CaptureFixture[str]) -> Non
         ("error --quick --json {folder}/no/a.json", "there is no folder"),
         ("error --quick --html {folder}/a.txt", "NAME.html"),
         ("error --quick --into {folder}/no.md", "there is no such page"),
+        ("error --quick --mark kernels", "--mark kernels: of which page? give --into FILE too"),
         ("taste", "taste"),
         ("show", "REPORT"),
     ],

@@ -8,6 +8,7 @@ Letters: H heads, G key heads, T tokens, D head size, M value size, R rank.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -32,6 +33,7 @@ NOTHING = 1e-20  # an inverse temperature at which all scores are alike
 EVEN = f"softmax:beta={NOTHING:g}"
 """Uniform weights, as a mechanism."""
 WITHOUT_CHANCE = ",window_blocks=9,random_blocks=0"
+DRAWS = 1_000_003  # seeds of draws that belong to one seed of the bench
 
 
 @dataclass
@@ -72,13 +74,14 @@ class Measured:
 def candidates(specs: Sequence[str], settings: ModelSettings, tokens: int) -> list[str]:
     """All mechanisms without learned parameters, or those named; what they leave open is swept."""
     found = []
-    for spec in specs or [name for name, kind in MECHANISMS.items() if not kind.card.learned]:
+    free = [name for name, kind in MECHANISMS.items() if not kind.card.learned]
+    for spec in specs or [name for name in free if name != "softmax"]:
         name = name_of(spec)  # refuses groups of heads
         ((_, _, options),) = parse_groups(spec)
         if find_mechanism(name).card.learned:
             raise ValueError(f"{name}: has learned parameters; a trained model has none for it")
         if name == "softmax":
-            continue
+            raise ValueError("softmax is what the heads have already; name another mechanism")
         create_mechanism(name, head_dim=8, heads=1, **options)  # a mistake is told now
         found += _swept(spec, name, options, settings)
     # a window as wide as the text is softmax
@@ -124,7 +127,7 @@ def measure_heads(
     progress: Progress = SILENT,
 ) -> Measured:
     """Every mechanism on every head of every window; the low-rank bound on the first alone."""
-    ear = Ear(specs, settings.ranks, progress)
+    ear = Ear(specs, settings.ranks, progress, DRAWS * reader.seed)
     with ExitStack() as stack:
         names = stack.enter_context(hooks.listen(reader.model, ear))
         if any(huggingface.is_huggingface(module) for module in reader.model.modules()):
@@ -146,8 +149,10 @@ class Ear:
 
     row, wants_weights, wants_gradients = 0, False, False
 
-    def __init__(self, specs: Sequence[str], ranks: Sequence[int], progress: Progress) -> None:
-        self.specs, self.ranks, self.progress = specs, ranks, progress
+    def __init__(
+        self, specs: Sequence[str], ranks: Sequence[int], progress: Progress, draws: int = 0
+    ) -> None:
+        self.specs, self.ranks, self.progress, self.draws = specs, ranks, progress, draws
         self.heads: dict[tuple[str, int], Head] = {}
         self.notes: list[str] = []
         self.window = -1
@@ -180,7 +185,7 @@ class Ear:
             assert call.q is not None
             made = Head(layer, name, head, call.q.shape[2])
             self.heads.setdefault((name, head), made)
-        for spec, errors in _errors(call, self.specs).items():
+        for spec, errors in _errors(call, self.specs, self.draws).items():
             for head, error in zip(call.heads, errors, strict=True):
                 self.heads[name, head].errors.setdefault(spec, []).append(error)
         if self.window == 0 and self.ranks:
@@ -219,14 +224,15 @@ def _tensors(call: Call) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     return q, k, v, given
 
 
-def _errors(call: Call, specs: Sequence[str]) -> dict[str, list[float]]:
+def _errors(call: Call, specs: Sequence[str], draws: int) -> dict[str, list[float]]:
     """Of each mechanism, one number for each head; the control first."""
     q, k, v, given = _tensors(call)
     mask, H = Mask(causal=call.causal), q.shape[1]
     assert call.scale is not None
     found = {}
     for spec in (UNIFORM, *specs):
-        mechanism = build(EVEN if spec == UNIFORM else spec, H, q.shape[3], call.scale)
+        text = EVEN if spec == UNIFORM else redrawn(spec, draws)
+        mechanism = build(text, H, q.shape[3], call.scale)
         mechanism = mechanism.to(q.device)
         if mechanism.name == "polynomial" and q.shape[3] ** 2 > q.shape[2]:
             # the matrix takes less than all products of features, and is the same (law 1)
@@ -236,6 +242,15 @@ def _errors(call: Call, specs: Sequence[str]) -> dict[str, list[float]]:
         apart = (out - given).flatten(2).norm(dim=2) / given.flatten(2).norm(dim=2)  # (1, H)
         found[spec] = apart[0].nan_to_num(torch.inf, torch.inf).tolist()
     return found
+
+
+def redrawn(spec: str, by: int) -> str:
+    """The same mechanism with other draws, where it draws: its seed and so much more."""
+    ((_, name, options),) = parse_groups(spec)
+    if "seed" not in [option.name for option in mechanism_options(name)]:
+        return spec
+    options["seed"] = int(options.get("seed", 0)) + by
+    return f"{name}:{','.join(f'{key}={json.dumps(value)}' for key, value in options.items())}"
 
 
 def build(spec: str, heads: int, head_dim: int, scale: float) -> Mechanism:

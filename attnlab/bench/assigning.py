@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from attnlab.bench.activations import EVEN, Head, Measured, cost
+from attnlab.bench.activations import DRAWS, EVEN, Head, Measured, cost, redrawn
 from attnlab.bench.costs import one_thread
 from attnlab.bench.error import UNIFORM
 from attnlab.bench.progress import SILENT, Progress
@@ -29,6 +29,7 @@ from attnlab.layers import MultiHead
 
 SOFTMAX = "softmax"
 SHUFFLES = 3
+BY_CHANCE = "by chance"
 Plan = Mapping[str, Sequence[str]]
 """For each layer's name the mechanism of each head."""
 
@@ -82,6 +83,15 @@ def usual_window(plan: Plan, specs: Sequence[str]) -> str | None:
     return windows[len(windows) // 2] if windows else None
 
 
+def drawn_anew(plan: Plan, seed: int) -> dict[str, list[str]]:
+    """With draws that nothing was chosen on, others in each layer (a layer of transformers adds
+    its number once more)."""
+    return {
+        layer: [redrawn(spec, DRAWS * seed + 1 + number) for spec in specs]
+        for number, (layer, specs) in enumerate(plan.items())
+    }
+
+
 @contextmanager
 def planned(model: nn.Module, plan: Plan) -> Iterator[None]:
     """Inside, each head of these layers has the mechanism that the plan gives it."""
@@ -125,8 +135,11 @@ class Outcome:
     @property
     def worse(self) -> Figure:
         """By how much, each window against itself."""
-        pairs = zip(self.scores, self.before, strict=True)
-        return over([after - before for after, before in pairs])
+        return self.worse_than(self.before)
+
+    def worse_than(self, others: Sequence[float]) -> Figure:
+        pairs = zip(self.scores, others, strict=True)
+        return over([own - other for own, other in pairs])
 
 
 class Check:
@@ -148,7 +161,7 @@ class Check:
         found = []
         for plan in plans:
             self.progress.step(name)
-            with planned(self.reader.model, plan):
+            with planned(self.reader.model, drawn_anew(plan, self.reader.seed)):
                 found.append(self._scores())
         scores = [sum(each) / len(each) for each in zip(*(s for s, _ in found), strict=True)]
         return self._outcome(name, (scores, found[0][1]), plans[0], control)
@@ -200,7 +213,7 @@ def check_plans(
     progress: Progress = SILENT,
 ) -> list[Outcome]:
     """The model as it is, with what was chosen at half, once and twice the tolerance, and with
-    the controls."""
+    the controls; one that is the same as what was chosen is none, and left out."""
     check = Check(reader, windows, measured, progress)
     chosen = choose(measured, tolerance, reader.causal)
     window = usual_window(chosen, specs)
@@ -209,14 +222,13 @@ def check_plans(
     for allowed in (tolerance / 2, tolerance, 2 * tolerance):
         plan = choose(measured, allowed, reader.causal)
         found.append(check.outcome(f"within {allowed:g}", plan))
-    controls = {}
-    if any(spec != SOFTMAX for specs_of in chosen.values() for spec in specs_of):
-        dealt = [shuffled(chosen, seed) for seed in range(SHUFFLES)]
-        controls[f"{tolerance:g} on heads by chance"] = dealt
+    dealt = [shuffled(chosen, seed) for seed in range(SHUFFLES)]
+    controls = {f"{tolerance:g} on heads {BY_CHANCE}": dealt}
     if window is not None:
         controls[f"all {window}"] = [the_same(chosen, window)]
     controls[f"all {UNIFORM}"] = [the_same(chosen, EVEN)]
-    return [
-        *found,
-        *(check.outcome(name, *plans, control=True) for name, plans in controls.items()),
-    ]
+    for name, plans in controls.items():
+        others = [plan for plan in plans if plan != chosen]
+        if others:
+            found.append(check.outcome(name, *others, control=True))
+    return found

@@ -11,7 +11,9 @@ import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass
+from io import StringIO
 from typing import Any
 
 import torch
@@ -26,9 +28,6 @@ from attnlab.mechanisms import MECHANISMS
 Attend = Callable[[Tensor, Tensor, Tensor, bool], Tensor]
 """q, k, v (1, H, N, D), causal -> (1, H, N, D)"""
 
-ROOM = 8e8  # bytes that one call may take, as estimated
-COPIES = 6  # of what a card says, in forward and backward together
-
 
 @dataclass(frozen=True)
 class Sizes:
@@ -40,11 +39,6 @@ class Sizes:
         random = torch.Generator().manual_seed(seed)
         shape = (1, self.heads, tokens, self.head_dim)
         return [torch.randn(shape, generator=random) for _ in "qkvg"]
-
-
-def too_large(where: str) -> str:
-    """Why something was left out."""
-    return f"from {where} on, where it would take more than {ROOM / 1e9:g} GB"
 
 
 class Contender(ABC):
@@ -59,16 +53,14 @@ class Contender(ABC):
         """What holds its parameters, and the call."""
 
     @abstractmethod
-    def floats(self, sizes: Sizes, tokens: int) -> float:
-        """About how many numbers a head keeps beyond q, k, v and the output."""
+    def floats(self, sizes: Sizes, tokens: int, causal: bool, backward: bool) -> float:
+        """How many numbers a head keeps beyond q, k, v and the output, but for a factor that is
+        the same at every length."""
 
     def flops(self, sizes: Sizes, tokens: int, causal: bool) -> float | None:
         """Of the two products that it cannot do without, all heads; None where nobody knows."""
         del sizes, tokens, causal
         return None
-
-    def fits(self, sizes: Sizes, tokens: int) -> bool:
-        return 4 * COPIES * sizes.heads * self.floats(sizes, tokens) <= ROOM
 
 
 @dataclass(frozen=True)
@@ -98,8 +90,9 @@ class Ours(Contender):
         made = self.mechanism(sizes, tokens)
         return made, lambda q, k, v, causal: made(q, k, v, Mask(causal=causal))
 
-    def floats(self, sizes: Sizes, tokens: int) -> float:
-        return counted(self.kind.card.memory, self.letters(sizes, tokens, causal=False))
+    def floats(self, sizes: Sizes, tokens: int, causal: bool, backward: bool) -> float:
+        del backward
+        return counted(self.kind.card.memory, self.letters(sizes, tokens, causal))
 
     def flops(self, sizes: Sizes, tokens: int, causal: bool) -> float | None:
         """Four for each product that the card names: multiplied and added, for the weights or the
@@ -142,8 +135,8 @@ class Matrix(Contender):
 
         return made, attend
 
-    def floats(self, sizes: Sizes, tokens: int) -> float:
-        del sizes
+    def floats(self, sizes: Sizes, tokens: int, causal: bool, backward: bool) -> float:
+        del sizes, causal, backward
         return float(tokens**2)
 
     def flops(self, sizes: Sizes, tokens: int, causal: bool) -> float | None:
@@ -159,7 +152,7 @@ class Performer(Contender):
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        return f"performer-pytorch, {self.features} features"
+        return f"performer-pytorch:features={self.features}"
 
     @staticmethod
     def installed() -> bool:
@@ -168,15 +161,20 @@ class Performer(Contender):
     def create(self, sizes: Sizes, tokens: int) -> tuple[nn.Module, Attend]:
         del tokens
         library: Any = importlib.import_module("performer_pytorch")
-        made = nn.ModuleList(
-            library.FastAttention(sizes.head_dim, nb_features=self.features, causal=causal)
-            for causal in (False, True)
-        )
+        with redirect_stdout(StringIO()):  # where there is no CUDA it prints so, each time
+            made = nn.ModuleList(
+                library.FastAttention(sizes.head_dim, nb_features=self.features, causal=causal)
+                for causal in (False, True)
+            )
         return made, lambda q, k, v, causal: made[causal](q, k, v)
 
-    def floats(self, sizes: Sizes, tokens: int) -> float:
-        # its causal form without its own CUDA code keeps a state for each of many tokens
-        return float(tokens * self.features * sizes.head_dim)
+    def floats(self, sizes: Sizes, tokens: int, causal: bool, backward: bool) -> float:
+        # its causal form without CUDA makes a state for each token, and gradients keep them all
+        states = sizes.head_dim if causal and backward else 1
+        return float(tokens * self.features * states)
+
+    def flops(self, sizes: Sizes, tokens: int, causal: bool) -> float | None:
+        return Ours(f"favor:features={self.features}").flops(sizes, tokens, causal)
 
 
 def counted(text: str, letters: dict[str, float]) -> float:
@@ -200,11 +198,11 @@ def options_of(spec: str) -> dict[str, Any]:
     return options
 
 
-def contenders(specs: Sequence[str], peers: bool = True) -> list[Contender]:
-    """Exact attention first, then those that are named, else all of the registry and the peers."""
-    found: list[Contender] = [Ours("softmax")]
-    if not specs and peers:
-        found += [Matrix(), *([Performer()] if Performer.installed() else [])]
+def contenders(specs: Sequence[str]) -> list[Contender]:
+    """Exact attention first, then other people's libraries where they are installed, then the
+    mechanisms that are named, else all of the registry and exact attention by its matrix."""
+    found: list[Contender] = [Ours("softmax"), *([] if specs else [Matrix()])]
+    found += [Performer()] if Performer.installed() else []
     for spec in specs or MECHANISMS:
         Ours(spec).mechanism(Sizes(1, 16), 16)  # a mistake in it is told before anything runs
         if spec != "softmax":

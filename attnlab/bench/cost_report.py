@@ -12,9 +12,10 @@ from itertools import pairwise
 from typing import Any
 
 from attnlab.bench.costs import crossing
+from attnlab.bench.passes import Way
 from attnlab.bench.results import Cell, Drawn, Section, Table, Value
 from attnlab.bench.settings import CostSettings
-from attnlab.bench.speed import Costs, Way
+from attnlab.bench.speed import Costs
 from attnlab.bench.words import joined
 from attnlab.charts import Series
 from attnlab.charts.plots import Plot
@@ -220,7 +221,8 @@ def _advice(found: Costs, kind: Kind) -> list[str]:
             )
             title = panel_name(causal, backward).capitalize()
             if meets:
-                since = [beaten(at, name, "{} tokens") for at, name in meets]
+                everywhere = f"at all lengths from {min(exact):,} on"
+                since = [beaten(at, name, "{} tokens", everywhere) for at, name in meets]
                 said.append(f"{title}, this machine: softmax is beaten by {joined(since)}.")
             else:
                 said.append(
@@ -230,9 +232,9 @@ def _advice(found: Costs, kind: Kind) -> list[str]:
     return said
 
 
-def beaten(at: float, name: str, places: str) -> str:
-    """From where on; 0 stands for everywhere."""
-    where = f"from {places.format(Crossover(at, True))} on" if at else "everywhere"
+def beaten(at: float, name: str, places: str, everywhere: str) -> str:
+    """From where on; 0 stands for everywhere that was measured."""
+    where = f"from {places.format(Crossover(at, True))} on" if at else everywhere
     return f"{name} {where}"
 
 
@@ -304,7 +306,7 @@ def _share(found: Costs, way: Way, points: dict[int, Figure]) -> str | None:
 def _notes(kind: Kind, with_peak: bool, peak: float) -> list[str]:
     notes = [
         f"{kind.faster} from: tokens from which it is {kind.faster} than exact softmax, in "
-        "brackets where that is foretold from shorter ones",
+        "brackets where that is foretold from shorter ones, all: at every length measured",
         "exponent: of the cost in the number of tokens, with its 95% interval",
     ]
     if with_peak:

@@ -55,6 +55,11 @@ def least_seconds(calls: Sequence[Call], rounds: int = 3) -> list[float]:
 
 @torch.no_grad()
 def peak_bytes(call: Call) -> int:
+    """`most_alive` of a call that needs no gradients."""
+    return most_alive(call)
+
+
+def most_alive(call: Call) -> int:
     """The most that tensors made inside held at once, with what attnlab's kernels in C work in.
     What PyTorch's own operators use inside is not seen; `bench.memory` sees all, in a process of
     its own, but nothing below a megabyte or so."""

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from attnlab.bench.contenders import Ours, Sizes, too_large
+from attnlab.bench.contenders import Ours, Sizes
 from attnlab.bench.costs import threads
 from attnlab.bench.progress import SILENT, Progress
+from attnlab.bench.room import decoder_fits, too_large
 from attnlab.bench.settings import DecodeSettings
 from attnlab.bench.speed import clock_of
 from attnlab.intervals import Figure
@@ -72,13 +73,18 @@ def measure_decoding(
         for party in parties:
             for position in settings.positions:
                 progress.step(f"{party.name}, position {position:,}")
-                if party.kind.card.needs_length and not party.fits(sizes, position + room):
+                if not decoder_fits(party, sizes, position + room):
                     reason = too_large(f"position {position:,}")
                     found.left_out.setdefault(party.name, reason)
                     continue
                 made = Decoder.after(party, sizes, position, room)
                 decoders[party.name, position] = made
                 found.state_bytes.setdefault(party.name, {})[position] = made.state.nbytes
+        if not decoders:
+            raise ValueError(
+                f"--positions {' '.join(map(str, settings.positions))}: all are left out "
+                f"{next(iter(found.left_out.values()))}; give earlier ones"
+            )
         samples: dict[tuple[str, int], list[float]] = {key: [] for key in decoders}
         for turn in range(settings.rounds + 1):
             for (name, position), decoder in decoders.items():

@@ -15,7 +15,7 @@ from attnlab.intervals import Figure
 
 NOTE = (
     "faster from: position from which a step is faster than softmax's, in brackets where that is "
-    "foretold from earlier ones; kB: what is kept"
+    "foretold from earlier ones, all: at every position measured; kB: what is kept"
 )
 FLAT = 0.1  # an exponent up to which a step counts as costing the same everywhere
 
@@ -108,7 +108,8 @@ def _advice(found: Steps) -> list[str]:
     )
     if not meets:
         return [f"Up to position {max(exact):,} no step is faster than softmax's: use softmax."]
-    since = [beaten(at, name, "position {}") for at, name in meets]
+    everywhere = f"at all positions from {min(exact):,} on"
+    since = [beaten(at, name, "position {}", everywhere) for at, name in meets]
     return [f"Steps are faster than softmax's on this machine: {joined(since)}."]
 
 

@@ -10,7 +10,7 @@ from functools import cached_property
 from attnlab.bench.error import UNIFORM, Case, Measured, cases_of
 from attnlab.bench.settings import ErrorSettings
 from attnlab.bench.words import joined, ranges
-from attnlab.intervals import Figure, exponent, geometric, over
+from attnlab.intervals import LEAST, Figure, exponent, geometric, over
 
 SMALL = 0.1  # an error that many could live with
 EXACT = 1e-9
@@ -69,10 +69,11 @@ class Errors:
             self.outputs[other or Case(UNIFORM), size, norm],
             strict=True,
         )
-        return geometric([one / another for one, another in pairs])
+        return geometric([max(one, LEAST) / max(another, LEAST) for one, another in pairs])
 
     def slope(self, case: Case, norm: float) -> Figure:
-        """The exponent of the error in the number of features: a fit for each seed."""
+        """The exponent of the error in the number of features: a fit for each seed. No number
+        where no seed has errors to fit: all are nothing, or not finite."""
         rows = [
             self.outputs[Case(case.spec, C, case.orthogonal), self.settings.head_dim, norm]
             for C in self.settings.features
@@ -80,8 +81,9 @@ class Errors:
         fits = [
             exponent(list(zip(self.settings.features, errors, strict=True))).value
             for errors in zip(*rows, strict=True)
+            if all(math.isfinite(error) and error > 0 for error in errors)
         ]
-        return over(fits)
+        return over(fits) if fits else Figure(math.nan)
 
 
 def better(figure: Figure) -> bool | None:
@@ -105,7 +107,7 @@ def findings(found: Errors) -> list[str]:
 def _against_nothing(found: Errors, case: Case) -> str:
     s = found.settings
     if max(found.error(case, norm).value for norm in s.norms) < EXACT:
-        return f"{case.name}: sees every key of {s.tokens} tokens, so it is exact here."
+        return f"{case.name}: the same as softmax here, but for rounding."
     verdicts = [better(found.ratio(case, norm)) for norm in s.norms]
     wins = ranges(s.norms, [each is True for each in verdicts])
     loses = ranges(s.norms, [each is False for each in verdicts])
@@ -115,38 +117,46 @@ def _against_nothing(found: Errors, case: Case) -> str:
 
 
 def _norms(places: str) -> str:
-    return f"norm{'' if places.replace('.', '').isdecimal() else 's'} {places}"
+    return f"norm{'s' if ' ' in places else ''} {places}"
 
 
 def _about_uniform(found: Errors) -> str:
     s = found.settings
-    near = [norm for norm in s.norms if found.error(Case(UNIFORM), norm).value <= SMALL]
-    until = f"up to norm {near[-1]:g}" if near else "at none of these norms"
+    near = ranges(s.norms, [_nothing_needed(found, norm) for norm in s.norms])
+    where = f"at {_norms(near)}" if near else "at none of these norms"
+    why = ": there attention itself is nearly uniform" if near else ""
     return (
         f"The norm is {NORM}; q and k from N(0, I) have about {math.sqrt(s.head_dim):.3g}. Uniform "
-        f"weights, which do nothing, are within {SMALL:.0%} of softmax {until} (head size "
-        f"{s.head_dim}, {s.tokens} tokens): there attention itself is nearly uniform."
+        f"weights, which do nothing, are within {SMALL:.0%} of softmax {where} (head size "
+        f"{s.head_dim}, {s.tokens} tokens){why}."
     )
+
+
+def _nothing_needed(found: Errors, norm: float) -> bool:
+    return found.error(Case(UNIFORM), norm).value <= SMALL
 
 
 def _about_features(found: Errors, case: Case) -> list[str]:
     s, said = found.settings, []
-    if len(s.features) > 1:
-        slopes = [found.slope(case, norm) for norm in s.norms]
-        first, last = (f"{each.value:.2f}{interval(each)}" for each in (slopes[0], slopes[-1]))
-        lawful = ranges(s.norms, [-0.65 <= each.value <= -0.35 for each in slopes])
-        theory = f"; about −1/2, as independent draws promise, at {lawful}" if lawful else ""
-        text = (
-            f"{case.spec}: more features lower its error with an exponent of {first} at norm "
-            f"{s.norms[0]:g} and of {last} at {s.norms[-1]:g}{theory}."
+    slopes = {norm: found.slope(case, norm) for norm in s.norms if len(s.features) > 1}
+    slopes = {norm: each for norm, each in slopes.items() if math.isfinite(each.value)}
+    if slopes:
+        first, last = (
+            f"{slopes[norm].value:.2f}{interval(slopes[norm])} at norm {norm:g}"
+            for norm in (min(slopes), max(slopes))
         )
+        both = first if len(slopes) == 1 else f"{first} and of {last}"
+        lawful = ranges(list(slopes), [-0.65 <= each.value <= -0.35 for each in slopes.values()])
+        theory = f"; about −1/2, as independent draws promise, at {_norms(lawful)}" * bool(lawful)
+        text = f"{case.spec}: more features lower its error with an exponent of {both}{theory}."
         said.append(text.replace("-", "−"))
     if case.orthogonal:
         other = Case(case.spec, case.features, False)
         gains = [found.ratio(case, norm, other=other) for norm in s.norms]
         sure = [gain for gain in gains if better(gain)]
         if not sure:
-            return [*said, f"{case.name}: orthogonal draws are not surely better than independent."]
+            told = "orthogonal draws are at none of these norms surely better than independent ones"
+            return [*said, f"{case.name}: {told}."]
         helps = ranges(s.norms, [better(gain) is True for gain in gains])
         best = min(sure, key=lambda gain: gain.value)
         said.append(
@@ -175,30 +185,32 @@ def interval(figure: Figure) -> str:
 
 
 def advice(found: Errors) -> list[str]:
-    """What to use instead of softmax on such inputs, without training."""
-    s, said = found.settings, []
-    for norm in s.norms:
-        if found.error(Case(UNIFORM), norm).value <= SMALL:
-            continue
-        least = _cheapest(found, norm)
-        if least is None:
+    """What to use instead of softmax on such inputs, without training: norms with one answer
+    together, those left out at which doing nothing is enough."""
+    norms = found.settings.norms
+    wanted = [norm for norm in norms if not _nothing_needed(found, norm)]
+    answers = {norm: _cheapest(found, norm) for norm in wanted}
+    said = []
+    for answer in dict.fromkeys(answers.values()):
+        at = _norms(ranges(norms, [answers.get(norm) == answer for norm in norms]))
+        if answer:
+            said.append(f"At {at}: {joined(answer)} within {SMALL:.0%} of softmax.")
+        else:
             said.append(
-                f"From norm {norm:g} on nothing measured here is within {SMALL:.0%} of "
-                "softmax: use softmax, or train the model with the mechanism in place."
+                f"At {at} nothing measured here is surely within {SMALL:.0%} of softmax: use "
+                "softmax, or train the model with the mechanism in place."
             )
-            break
-        said.append(f"At norm {norm:g}: {joined(least)} within {SMALL:.0%} of softmax.")
     return said
 
 
-def _cheapest(found: Errors, norm: float) -> list[str] | None:
+def _cheapest(found: Errors, norm: float) -> tuple[str, ...]:
     """Mechanisms within 10%, those with features with as few as it takes."""
     s, names = found.settings, []
     for case in found.compared:
         counts = s.features if case.features is not None else (None,)
         for count in counts:
             tried = Case(case.spec, count, case.orthogonal)
-            if EXACT < found.error(tried, norm).ends[1] <= SMALL:
+            if found.error(tried, norm).ends[1] <= SMALL:
                 names.append(tried.name)
                 break
-    return names or None
+    return tuple(names)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 
 from attnlab.bench.results import Cell, Drawn, Report, Section, Table
@@ -12,7 +13,13 @@ from attnlab.charts.scales import clean
 from attnlab.charts.terminal_heatmap import short
 from attnlab.intervals import Figure
 
-BEGIN, END = "<!-- attnlab bench -->", "<!-- /attnlab bench -->"
+
+def marks(name: str = "") -> tuple[str, str]:
+    """The two lines of a page that a report goes between; a page may have several such places."""
+    if not re.fullmatch(r"[a-z0-9-]{0,40}", name):
+        raise ValueError(f"{name[:40]!r} is no name of a place; letters, digits and dashes alone")
+    told = f"attnlab bench {name}".strip()
+    return f"<!-- {told} -->", f"<!-- /{told} -->"
 
 
 def report_markdown(report: Report, level: int = 2) -> str:
@@ -20,20 +27,21 @@ def report_markdown(report: Report, level: int = 2) -> str:
     machine = ", ".join(f"{name} {value}" for name, value in report.machine.items() if value)
     versions = ", ".join(f"{name} {value}" for name, value in report.versions.items())
     parts = [part for section in report.sections for part in _section(section, level)]
-    made = f"Made by `attnlab bench` in {report.seconds:,.0f} s: {machine}; {versions}."
+    made = f"Measured in {report.seconds:,.0f} s: {machine}; {versions}."
     return "\n\n".join([*parts, _plain(made)]) + "\n"
 
 
-def placed(page: str, text: str) -> str:
-    """A page with this text between its two marks, and all else as it was."""
+def placed(page: str, text: str, name: str = "") -> str:
+    """A page with this text between the two marks of this name, and all else as it was."""
+    begin, end = marks(name)
     lines = page.split("\n")
-    found = [n for n, line in enumerate(lines) if line.strip() in (BEGIN, END)]
-    if [lines[n].strip() for n in found] != [BEGIN, END]:
+    found = [n for n, line in enumerate(lines) if line.strip() in (begin, end)]
+    if [lines[n].strip() for n in found] != [begin, end]:
         raise ValueError(
-            f"a report goes between a line {BEGIN} and a line {END} below it; write each once"
+            f"a report goes between a line {begin} and a line {end} below it; write each once"
         )
-    begin, end = found
-    return "\n".join([*lines[: begin + 1], "", text.strip(), "", *lines[end:]])
+    first, last = found
+    return "\n".join([*lines[: first + 1], "", text.strip(), "", *lines[last:]])
 
 
 def _section(section: Section, level: int) -> list[str]:

@@ -14,10 +14,11 @@ from multiprocessing.context import ForkServerContext
 
 import torch
 
-from attnlab.bench.contenders import Contender, Sizes, too_large
+from attnlab.bench.contenders import Contender, Sizes
+from attnlab.bench.passes import Way, pass_of
 from attnlab.bench.progress import SILENT, Progress
 from attnlab.bench.settings import CostSettings
-from attnlab.bench.speed import Costs, Way, pass_of
+from attnlab.bench.speed import Costs, fitting, some
 from attnlab.intervals import Figure
 
 WARM = 64  # tokens of a first call, which loads what the library loads but once
@@ -34,17 +35,14 @@ def measure_memory(
     steps = sum(2 * len(each.causal) for each in parties) * len(settings.lengths)
     progress.begin("memory", steps)
     for party in parties:
-        for causal in party.causal:
-            for backward in (False, True):
-                way = (party.name, causal, backward)
-                for tokens in settings.lengths:
-                    progress.step(f"{party.name}, {tokens:,} tokens")
-                    if not party.fits(sizes, tokens):
-                        found.left_out.setdefault(way, too_large(f"{tokens:,} tokens"))
-                        continue
-                    taken = peak_bytes(party, way, sizes, tokens, settings.threads)
-                    found.values.setdefault(way, {})[tokens] = Figure(float(taken))
-    return found
+        for tokens in settings.lengths:
+            ways = fitting(party, sizes, tokens, found)
+            progress.step(by=2 * len(party.causal) - len(ways))
+            for way in ways:
+                progress.step(f"{party.name}, {tokens:,} tokens")
+                taken = peak_bytes(party, way, sizes, tokens, settings.threads)
+                found.values.setdefault(way, {})[tokens] = Figure(float(taken))
+    return some(found, settings)
 
 
 def peak_bytes(party: Contender, way: Way, sizes: Sizes, tokens: int, threads: int) -> int:

@@ -56,6 +56,6 @@ def bench_model(
             specs,
             outcomes,
             settings,
-            list(reader.subject.notes),
+            reader.notes,
         )
     )

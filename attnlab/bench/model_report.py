@@ -164,6 +164,7 @@ def _losses(found: Found) -> Table:
         "measured, as a share of softmax's; feature maps and softmax itself are not counted. "
         f"CPU s: one forward of the whole model over {found.measured.tokens} tokens, on one "
         "thread; for longer texts see attnlab bench speed.",
+        drop=["CPU s", "replaced", "products"],
     )
 
 
@@ -203,6 +204,7 @@ def _mechanisms(found: Found) -> Table:
         f"Products as a share of softmax's at {found.measured.tokens} tokens; {ERROR}, median "
         f"and least of {len(heads)} heads; heads on which it is nearer than uniform weights, is "
         f"within {found.settings.tolerance:g}, and was chosen.",
+        drop=["least", "nearer", "products"],
     )
 
 
@@ -263,6 +265,7 @@ def _outcome_rows(found: Found) -> list[dict[str, Value]]:
             "attention": each.name,
             "window": window,
             "score": score,
+            "control": each.control,
             "cost": each.cost,
             "replaced": each.share,
             "seconds": each.seconds,

@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import groupby
 
 from attnlab.bench.activations import Head, Measured, cost
-from attnlab.bench.assigning import SOFTMAX, Outcome, choose, plan_cost
+from attnlab.bench.assigning import BY_CHANCE, SOFTMAX, Outcome, choose, plan_cost
 from attnlab.bench.error import UNIFORM, name_of
 from attnlab.bench.settings import ModelSettings
 from attnlab.bench.words import joined
@@ -85,13 +85,40 @@ def _checked(found: Found, replaced: bool) -> list[str]:
     own = found.outcome("as it is")
     after = found.outcome(f"within {found.settings.tolerance:g}")
     others = [f"{each.name} {_signed(each.worse.value)}" for each in found.outcomes if each.control]
-    if not replaced:
-        return [f"What the {found.measure} would be with less: {'; '.join(others)}."]
-    return [
-        f"Checked on text that nothing was chosen on: the {found.measure} goes from "
-        f"{own.score.value:.4g} to {after.score.value:.4g} ({change(after.worse)}). "
-        f"Controls: {'; '.join(others)}."
-    ]
+    told = [f"What the {found.measure} would be with less: {'; '.join(others)}."]
+    if replaced:
+        told = [
+            f"Checked on text that nothing was chosen on: the {found.measure} goes from "
+            f"{own.score.value:.4g} to {after.score.value:.4g} ({change(after.worse)}). "
+            f"Controls: {'; '.join(others)}."
+        ]
+        if not any(each.name.endswith(BY_CHANCE) for each in found.outcomes):
+            told.append(
+                "The same mechanisms on heads by chance would be what was chosen, so this control "
+                "is left out."
+            )
+    return [*told, *verdict(after, [each for each in found.outcomes if each.control])]
+
+
+def verdict(chosen: Outcome, controls: Sequence[Outcome]) -> list[str]:
+    """Controls must do worse than what was chosen, or the check has shown nothing."""
+    gaps = {each.name: each.worse_than(chosen.scores) for each in controls}
+    passed = [name for name, gap in gaps.items() if gap.value <= 0]
+    unsure = [name for name, gap in gaps.items() if gap.value > 0 >= gap.ends[0]]
+    if not passed and not unsure:
+        return ["All controls do worse than what was chosen, as they must."] if controls else []
+    told = []
+    if passed:
+        told.append(
+            f"A control did no worse than what was chosen ({joined(passed)}): this text cannot "
+            "tell whether the choice is right."
+        )
+    if unsure:
+        told.append(
+            f"Worse than what was chosen, but not surely so over {len(chosen.scores)} windows: "
+            f"{joined(unsure)}; more --windows would tell."
+        )
+    return told
 
 
 def _random_words(found: Found) -> list[str]:

@@ -46,12 +46,15 @@ class Windows:
 class Reader(ABC):
     """A model that reads windows."""
 
+    kinds: tuple[str, ...] = ("decoder", "encoder")
+
     def __init__(self, subject: Subject) -> None:
         self.subject = subject
-        if subject.kind not in ("decoder", "encoder"):
+        self.notes = list(subject.notes)
+        if subject.kind not in self.kinds:
             raise ValueError(
-                f"{subject.label}: a model of kind {subject.kind}; a bench reads texts with a "
-                "decoder or an encoder alone"
+                f"{subject.label}: a model of kind {subject.kind}; a bench reads texts, and here "
+                f"with models of kind {' or '.join(self.kinds)} alone"
             )
         self.label, self.causal = subject.label, subject.kind == "decoder"
         self.seed = 0
@@ -164,11 +167,19 @@ class OwnReader(Reader):
 
 
 class HuggingFaceReader(Reader):
-    """A model of the transformers library."""
+    """A model of the transformers library; of an encoder-decoder its encoder, which reads a text
+    by itself."""
+
+    kinds = ("decoder", "encoder", "encoder-decoder")
 
     def __init__(self, subject: Any) -> None:
         super().__init__(subject)
         self.reader = subject.reader
+        if subject.kind == "encoder-decoder":
+            self.notes.append(
+                f"{subject.label} is an encoder-decoder: these are the heads of its encoder, "
+                "get_encoder() in transformers."
+            )
         self._limit: int | None = subject.limit()
         probe = torch.tensor([[*self.frame()[0], *self.encode("a b c"), *self.frame()[1]]])
         with torch.no_grad():
@@ -179,6 +190,14 @@ class HuggingFaceReader(Reader):
         self.meaning = "vectors"
         if headed and (self.causal or self.mask_id is not None):
             self.meaning = "next" if self.causal else "masked"
+
+    @property
+    def model(self) -> nn.Module:
+        whole: Any = self.subject.model
+        if self.subject.kind != "encoder-decoder":
+            return whole
+        encoder: nn.Module = whole.get_encoder()
+        return encoder
 
     @property
     def limit(self) -> int | None:

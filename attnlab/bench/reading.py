@@ -98,7 +98,8 @@ def _part(raw: Any, where: str) -> Table | Drawn:
     rows = _list(raw, "rows", where, _row)
     if any(len(row) != len(header) for row in rows):
         raise ValueError(f"{where}: a row has not the header's {len(header)} cells")
-    return Table(title, header, rows, note)
+    drop = _list(raw, "drop", where, _text) if "drop" in raw else []  # older reports have none
+    return Table(title, header, rows, note, drop)
 
 
 def _row(raw: Any, where: str) -> list[Cell]:

@@ -31,6 +31,9 @@ class Table:
     header: Sequence[str]
     rows: Sequence[Sequence[Cell]]
     note: str = ""
+    drop: Sequence[str] = ()
+    """Columns that a narrow terminal leaves out first, the least telling first; if none is named,
+    those from the second on."""
 
     def __post_init__(self) -> None:
         for row in self.rows:
@@ -73,14 +76,22 @@ class Report:
 
 
 def machine(threads: int) -> dict[str, Value]:
-    """Where it ran: figures of time mean nothing without."""
+    """Where it ran, and by which path: figures of time mean nothing without."""
     return {
         "processor": _processor(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None,
         "threads": threads,
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
+        "kernels": _kernels(),
     }
+
+
+def _kernels() -> str:
+    from attnlab.mechanisms.compiled import status  # torch: readers of a report need none
+
+    found = status()
+    return "C" if found.active else f"PyTorch ({found.reason})"
 
 
 def _processor() -> str:
@@ -135,7 +146,8 @@ def _part(part: Table | Drawn) -> dict[str, Any]:
         told = {"title": part.title, "note": part.note, "tabled": part.tabled}
         return {**told, "plot": plot_json(part.plot)}
     rows = [[_cell(cell) for cell in row] for row in part.rows]
-    return {"title": part.title, "note": part.note, "header": list(part.header), "rows": rows}
+    told = {"title": part.title, "note": part.note, "drop": list(part.drop)}
+    return {**told, "header": list(part.header), "rows": rows}
 
 
 def _cell(cell: Cell) -> Any:

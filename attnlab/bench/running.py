@@ -27,6 +27,7 @@ from attnlab.create import find_mechanism
 
 Kind = Literal["error", "speed", "memory", "decode"]
 KINDS: tuple[Kind, ...] = ("error", "speed", "memory", "decode")
+SEEDS = 2**31  # seeds are multiplied, and PyTorch's have 64 bits
 
 
 def bench(
@@ -46,6 +47,8 @@ def bench(
     for kind in kinds:
         if kind not in KINDS:
             raise ValueError(f"no bench {kind!r} (there are: {', '.join(KINDS)})")
+    mechanisms = _once(mechanisms)
+    _check_seed(seed)
     for spec in mechanisms:
         find_mechanism(name_of(spec))
     known = {
@@ -72,6 +75,16 @@ def _listed(names: set[str]) -> str:
     return ", ".join(sorted(names))
 
 
+def _once(mechanisms: Sequence[str]) -> list[str]:
+    """Each in its first place: who is named twice takes part once."""
+    return list(dict.fromkeys(spec.strip() for spec in mechanisms))
+
+
+def _check_seed(seed: int) -> None:
+    if not 0 <= seed < SEEDS:
+        raise ValueError(f"--seed {seed}: give a number from 0 to {SEEDS - 1}")
+
+
 def bench_model_report(
     model: Path,
     text: Path,
@@ -87,8 +100,10 @@ def bench_model_report(
     `settings` are fields of ModelSettings.
     """
     begin = time.perf_counter()
+    _check_seed(seed)
     how: ModelSettings = made(ModelSettings, quick, settings)
-    section = bench_model(model, text, how, mechanisms=mechanisms, seed=seed, progress=progress)
+    specs = _once(mechanisms)
+    section = bench_model(model, text, how, mechanisms=specs, seed=seed, progress=progress)
     seconds = time.perf_counter() - begin
     return Report([section], machine(torch.get_num_threads()), versions(), seconds)
 

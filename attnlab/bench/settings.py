@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields
 from typing import Annotated, Any
 
 Numbers = tuple[int, ...]
+ROOM = 4e9  # bytes that whole matrices of weights may take
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,19 @@ class ErrorSettings:
         _check(self, tokens=2, head_dim=1, head_dims=1, features=2, norms=0, seeds=1)
         if any(each % 2 for each in self.features):
             raise ValueError(f"--features {_listed(self.features)}: give even numbers")
+        # exact weights of every norm, and a few more while one mechanism's are compared; float64
+        most = math.isqrt(int(ROOM / 8 / (len(self.norms) + 4)))
+        if self.tokens > most:
+            raise ValueError(
+                f"--tokens {self.tokens}: whole matrices of weights at {len(self.norms)} norms "
+                f"would take more than {ROOM / 1e9:g} GB; give {most:,} or fewer"
+            )
+        if 8 * max(self.features) * max(self.tokens, self.head_dim, *self.head_dims) > ROOM:
+            raise ValueError(
+                f"--features {_listed(self.features)}: of {self.tokens} tokens and head size "
+                f"{max(self.head_dim, *self.head_dims)} they would take more than "
+                f"{ROOM / 1e9:g} GB; give fewer"
+            )
 
 
 @dataclass(frozen=True)

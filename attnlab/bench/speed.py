@@ -9,11 +9,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import torch
-from torch import Tensor
 
-from attnlab.bench.contenders import Attend, Contender, Sizes, too_large
+from attnlab.bench.contenders import Contender, Sizes
 from attnlab.bench.costs import threads
+from attnlab.bench.passes import Way, pass_of
 from attnlab.bench.progress import SILENT, Progress
+from attnlab.bench.room import fits, too_large
 from attnlab.bench.settings import CostSettings
 from attnlab.intervals import Figure
 
@@ -21,9 +22,6 @@ LONGEST = 6.0  # seconds of one call, as its last length foretells
 SLOW = 0.5  # seconds: what takes longer needs no warming up, and is timed twice in all
 ENOUGH = 0.02  # seconds that one sample should last
 PEAK = 1024  # side of the matrices whose product is the machine's peak
-
-Way = tuple[str, bool, bool]
-"""Who, causal, with backward."""
 
 
 @dataclass
@@ -62,7 +60,7 @@ def measure_speed(
         for tokens in settings.lengths:
             for job in _jobs(parties, sizes, tokens, found):
                 progress.step(_told(job))
-                if not _too_long(job, first, found):
+                if not too_long(job, first, found):
                     first[job.way, tokens] = _seconds(job.call, clock, 1)
                     jobs.append(job)
         progress.step(by=steps - len(jobs))
@@ -80,6 +78,17 @@ def measure_speed(
     for (way, tokens), each in samples.items():
         figure = Figure(statistics.median(each), min(each), max(each))
         found.values.setdefault(way, {})[tokens] = figure
+    return some(found, settings)
+
+
+def some(found: Costs, settings: CostSettings) -> Costs:
+    """What was found, if anything was."""
+    if not found.values:
+        reason = next(iter(found.left_out.values()), "as nobody takes part")
+        raise ValueError(
+            f"--lengths {' '.join(map(str, settings.lengths))}: all are left out {reason}; give "
+            "shorter ones"
+        )
     return found
 
 
@@ -89,56 +98,46 @@ def _told(job: Job) -> str:
 
 def _jobs(parties: Sequence[Contender], sizes: Sizes, tokens: int, found: Costs) -> list[Job]:
     """All ways at one length, side by side, so that what slows the machine slows all of them."""
-    jobs = []
-    inputs = sizes.inputs(tokens)
+    jobs: list[Job] = []
+    inputs = None  # made for the first that fits
     for party in parties:
-        ways = [(party.name, c, backward) for c in party.causal for backward in (False, True)]
-        if not party.fits(sizes, tokens):
-            found.left_out |= {
-                way: too_large(f"{tokens:,} tokens") for way in ways if way not in found.left_out
-            }
+        ways = fitting(party, sizes, tokens, found)
+        if not ways:
             continue
+        inputs = inputs or sizes.inputs(tokens)
         module, attend = party.create(sizes, tokens)
         leaves = [each for each in module.parameters() if each.requires_grad]
-        for causal in party.causal:
+        for way in ways:
+            _, causal, backward = way
             flops = party.flops(sizes, tokens, causal)
             if flops is not None:
                 found.flops[party.name, causal, tokens] = flops
-            for backward in (False, True):
-                call = pass_of(attend, inputs, leaves, causal, backward)
-                jobs.append(Job((party.name, causal, backward), tokens, call))
+            call = pass_of(attend, inputs, leaves, causal, backward)
+            jobs.append(Job(way, tokens, call))
     return sorted(jobs, key=lambda job: job.way[1:])
 
 
-def pass_of(
-    attend: Attend, inputs: Sequence[Tensor], leaves: Sequence[Tensor], causal: bool, backward: bool
-) -> Callable[[], object]:
-    """One forward pass, or one with the gradients of q, k, v and the parameters."""
-    q, k, v, gradient = inputs
-    if not backward:
-
-        def forward() -> object:
-            with torch.no_grad():
-                return attend(q, k, v, causal)
-
-        return forward
-    q, k, v = (x.detach().requires_grad_() for x in (q, k, v))
-
-    def both() -> object:
-        out = attend(q, k, v, causal)
-        return torch.autograd.grad(out, [q, k, v, *leaves], gradient, allow_unused=True)
-
-    return both
+def fitting(party: Contender, sizes: Sizes, tokens: int, found: Costs) -> list[Way]:
+    """Those of its ways that fit into memory at this length; the others are noted."""
+    ways = [(party.name, causal, back) for causal in party.causal for back in (False, True)]
+    for way in ways:
+        if way not in found.left_out and not fits(party, *way[1:], sizes, tokens):
+            found.left_out[way] = too_large(f"{tokens:,} tokens")
+    return [way for way in ways if way not in found.left_out]
 
 
-def _too_long(job: Job, first: dict[tuple[Way, int], float], found: Costs) -> bool:
+def too_long(job: Job, first: dict[tuple[Way, int], float], found: Costs) -> bool:
+    """As its arithmetic grows from the longest text so far, so will its time."""
     if job.way in found.left_out:
         return True
     known = [(tokens, taken) for (way, tokens), taken in first.items() if way == job.way]
     if not known:
         return False
     tokens, taken = max(known)
-    if taken * (job.tokens / tokens) ** 2 <= LONGEST:
+    name, causal, _ = job.way
+    before, now = (found.flops.get((name, causal, each)) for each in (tokens, job.tokens))
+    growth = now / before if before and now else (job.tokens / tokens) ** 2
+    if taken * growth <= LONGEST:
         return False
     found.left_out[job.way] = (
         f"from {job.tokens:,} tokens on, where a call would take more than {LONGEST:g} s"

@@ -11,6 +11,7 @@ from rich.table import Table as Drawn_table
 from rich.text import Text
 
 from attnlab.bench.results import Cell, Drawn, Report, Section, Table
+from attnlab.bench.words import joined
 from attnlab.charts import number
 from attnlab.charts.plots import Bars, Heatmap
 from attnlab.charts.scales import clean
@@ -58,16 +59,17 @@ def _words(lines: Sequence[str], console: Console, width: int) -> None:
 
 
 def _table(table: Table, console: Console) -> None:
-    """With intervals where they fit, and as many columns as fit: names first, results last."""
+    """With intervals where they fit, and as many columns as fit: names stay."""
     console.print(Text(clean(table.title), "bold"))
     columns = list(range(len(table.header)))
     intervals = _width(table, columns, True) <= console.width
+    named = [place for each in table.drop for place in columns[1:] if table.header[place] == each]
+    leaving = iter(dict.fromkeys([*named, *columns[1:]]))
     while len(columns) > 2 and _width(table, columns, intervals) > console.width:
-        del columns[1]
+        columns.remove(next(leaving))
     console.print(_made(table, columns, intervals))
-    left = len(table.header) - len(columns)
-    fit = "column does" if left == 1 else "columns do"
-    note = f"{left} {fit} not fit here. " * bool(left) + clean(table.note)
+    left = [clean(name) for place, name in enumerate(table.header) if place not in columns]
+    note = f"For want of width without {joined(left)}. " * bool(left) + clean(table.note)
     if note:
         console.print(Text(note, "dim"))
     console.print()

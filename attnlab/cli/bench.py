@@ -79,7 +79,12 @@ class Outputs:
     into: Annotated[
         Path | None, Parameter(help="Write it into this Markdown page, between its two marks.")
     ] = None
-    overwrite: Annotated[bool, Parameter(negative="", help="Replace --html.")] = False
+    mark: Annotated[
+        str, Parameter(help="With --into: the name in its two marks, if they have one.")
+    ] = ""
+    overwrite: Annotated[
+        bool, Parameter(negative="", help="Replace --json, --html and --markdown.")
+    ] = False
     charts: Annotated[bool | None, Parameter(help="Draw curves in the terminal too.")] = None
 
     def check(self) -> None:
@@ -89,6 +94,10 @@ class Outputs:
                 raise ValueError(f"{path}: is a folder; name a file")
             if not path.parent.is_dir():
                 raise ValueError(f"{path}: there is no folder {path.parent}; make it first")
+            if path.exists() and not self.overwrite:
+                raise ValueError(f"{path}: is there already; give --overwrite or another name")
+        if self.mark and self.into is None:
+            raise ValueError(f"--mark {self.mark}: of which page? give --into FILE too")
         if self.html is not None:
             check_page(self.html, self.overwrite)
         if self.into is not None:
@@ -102,7 +111,7 @@ class Outputs:
         if not self.into.is_file():
             raise ValueError(f"--into {self.into}: there is no such page; --markdown writes one")
         try:
-            return placed(self.into.read_text(encoding="utf-8"), text)
+            return placed(self.into.read_text(encoding="utf-8"), text, self.mark)
         except ValueError as problem:  # what is not UTF-8 too
             raise ValueError(f"--into {self.into}: {problem}") from None
 
@@ -246,7 +255,7 @@ def everything(
     *,
     common: Annotated[Common, Parameter(name="*")] = COMMON,
     seeds: Annotated[int | None, Parameter(help="error: repeats.")] = None,
-    threads: Annotated[int | None, Parameter(help="Of PyTorch, for speed and memory.")] = None,
+    threads: Annotated[int | None, Parameter(help="Of PyTorch; speed, memory, decode.")] = None,
     outputs: Annotated[Outputs, Parameter(name="*")] = OUTPUTS,
 ) -> None:
     """All four, in about five minutes."""
