@@ -12,6 +12,7 @@ from attnlab.looking.records import (
     Flow,
     Layer,
     NextTokens,
+    Opening,
     Pattern,
     Picture,
     Sequence,
@@ -100,4 +101,5 @@ def full_side(seed: int = 0) -> Side:
 
 def full_capture() -> Capture:
     made = {"attnlab": "0.1.0"}
-    return Capture("title <b>", [full_side(1), full_side(2)], ["one", "two"], made)
+    sides = [full_side(1), full_side(2)]
+    return Capture("title <b>", sides, ["one", "two"], made, Opening("cross", 3))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import product
+from typing import Any
 
 import pytest
 import torch
@@ -177,26 +178,23 @@ def test_a_vocabulary_of_stops_alone() -> None:
 # What is told on the way
 
 
-def test_the_likeliest_live_beam_is_told_after_each_step() -> None:
-    model, prompts, stop = Toy(V=4, seed=3), [[3, 1, 2], [2], [0, 1]], (1,)
-    told: list[tuple[int, list[int]]] = []
-    found = beam_search(
-        model,
-        prompts,
-        new_tokens=4,
-        stop=stop,
-        width=256,
-        best=256,
-        on_best=lambda *x: told.append(x),
-    )
-    assert found == beam_search(model, prompts, new_tokens=4, stop=stop, width=256, best=256)
+def test_the_best_so_far_are_told_after_each_step() -> None:
+    """Those that ended and those that may go on, by their score; at last what is returned."""
+    model, prompts = Toy(V=4, seed=3), [[3, 1, 2], [2], [0, 1]]
+    told: list[tuple[int, list[list[int]]]] = []
+    way: dict[str, Any] = {"new_tokens": 4, "stop": 1, "width": 256, "best": 5}
+    found = beam_search(model, prompts, **way, on_best=lambda *x: told.append(x))
+    assert found == beam_search(model, prompts, **way)
     for number, prompt in enumerate(prompts):
-        mine = [ids for who, ids in told if who == number]
-        assert [len(ids) for ids in mine] == list(range(1, len(mine) + 1))
-        assert mine
-        for ids in mine:
-            rivals = product([0, 2, 3], repeat=len(ids))
-            assert tuple(ids) == max(rivals, key=lambda rival: likelihood(model, prompt, rival))
+        mine = [several for who, several in told if who == number]
+        assert mine[-1] == [each.ids for each in found[number]]
+        for step, several in enumerate(mine[:-1], 1):
+            live = list(product([0, 2, 3], repeat=step))
+            ended = [
+                (*ids, 1) for length in range(step) for ids in product([0, 2, 3], repeat=length)
+            ]
+            ranked = sorted([*live, *ended], key=lambda ids: -likelihood(model, prompt, ids))
+            assert several == [[i for i in ids if i != 1] for ids in ranked[:5]]
 
 
 def likelihood(model: Toy, prompt: Sequence[int], ids: Sequence[int]) -> float:
@@ -208,12 +206,12 @@ def likelihood(model: Toy, prompt: Sequence[int], ids: Sequence[int]) -> float:
 
 
 def test_a_search_that_is_over_is_told_no_more() -> None:
-    told: list[tuple[int, list[int]]] = []
+    told: list[tuple[int, list[list[int]]]] = []
     found = beam_search(
         Toy(V=5), [PROMPTS[0], [1]], new_tokens=9, stop=(0, 1, 2), width=1,
         on_best=lambda *x: told.append(x),
     )  # fmt: skip
     for number, (each,) in enumerate(found):
-        mine = [ids for who, ids in told if who == number]
-        assert mine == [each.ids[: n + 1] for n in range(len(mine))]
-        assert len(mine) <= len(each.ids)
+        mine = [several for who, several in told if who == number]
+        assert mine[-1] == [each.ids]
+        assert mine[:-1] == [[each.ids[: n + 1]] for n in range(len(mine) - 1)]

@@ -54,6 +54,7 @@ def test_a_full_capture_comes_back(tmp_path: Path) -> None:
     wanted = full_capture()
     found = again(wanted, tmp_path)
     assert (found.title, found.notes, found.made) == (wanted.title, wanted.notes, wanted.made)
+    assert found.opening == wanted.opening
     for one, other in zip(found.sides, wanted.sides, strict=True):
         for name in ("label", "model", "places", "patterns", "control", "next"):
             assert getattr(one, name) == getattr(other, name), name

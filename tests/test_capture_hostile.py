@@ -193,6 +193,12 @@ LAYER = (*SIDE, "layers", 0)
         ((*SIDE, "next", "top"), [], "next.top has 0 entries; 3"),
         ((*SIDE, "next", "top", 0, 0), ["a"], "next.top[0][0] has 1 entries; 2"),
         ((*SIDE, "next", "actual", 1), -1, "next.actual[1] is -1"),
+        (("opening",), "cross", "opening is 'cross'; an object"),
+        (("opening",), {"view": "cross"}, "opening has no 'layer'"),
+        (("opening", "view"), "<b>", "opening.view is '<b>'; one of heads, matrix"),
+        (("opening", "layer"), 4, "opening.layer is 4; a whole number from 0 to 3"),
+        (("opening", "layer"), -1, "opening.layer is -1"),
+        (("opening", "layer"), True, "opening.layer is True"),
         ((*SIDE, "flow", "layers"), [9], "flow.layers[0] is 9"),
         ((*SIDE, "flow", "layers"), [], "flow.rollout has 1 entries; 0"),
         ((*SIDE, "flow", "reasons"), {"x": "y"}, "reasons can name rollout and gradient alone"),
@@ -227,6 +233,14 @@ def test_files_from_before_the_excess_are_read(path: Path) -> None:
         path.write_bytes(file_of(header, BLOCKS))
         found = read(path).sides[0].layers[0]
         assert (found.excess, found.doubtful) == (None, doubtful)
+
+
+def test_files_from_before_the_opening_are_read(path: Path) -> None:
+    header = copy.deepcopy(HEADER)
+    del header["opening"]
+    path.write_bytes(file_of(header, BLOCKS))
+    assert read(path).opening is None
+    assert header_and_blocks(path)[0] == header
 
 
 def test_an_array_that_is_used_twice(path: Path) -> None:

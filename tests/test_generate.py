@@ -316,6 +316,23 @@ def test_the_callback_gets_every_token_in_order() -> None:
     assert any(each.finished for several in found for each in several)
 
 
+def test_keys_make_draws_independent_of_other_prompts_and_of_rounds() -> None:
+    model, how = Toy(), Sampling(temperature=1.0, seed=7)
+    keys = [2**64 - 1, -5, 11]
+    way: dict[str, Any] = {"new_tokens": 6, "sampling": how}
+    whole = generate(model, PROMPTS[:3], samples=5, keys=keys, **way)
+    for prompt, key, several in zip(PROMPTS[:3], keys, whole, strict=True):
+        assert generate(model, [prompt], samples=5, keys=[key], **way) == [several]
+        late = generate(model, [prompt], samples=3, first_sample=2, keys=[key], **way)
+        assert late == [several[2:]]
+    assert (
+        generate(model, [PROMPTS[0]] * 2, keys=[1, 1], **way)[0]
+        == generate(model, [PROMPTS[0]], keys=[1], **way)[0]
+    )
+    with pytest.raises(ValueError, match="1 keys and 2 prompts"):
+        generate(model, PROMPTS[:2], keys=[1], **way)
+
+
 @given(st.text())
 def test_pieces_are_the_text_and_never_half_a_character(text: str) -> None:
     tokens = Bytes()

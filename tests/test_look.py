@@ -13,7 +13,9 @@ import torch
 import attnlab
 from attnlab.looking.api import Looked, look
 from attnlab.looking.file import read
+from attnlab.looking.header import VIEWS
 from attnlab.looking.page import render
+from attnlab.looking.records import Opening
 from attnlab.mechanisms import MECHANISMS
 from attnlab.models import (
     ConvNet,
@@ -221,6 +223,28 @@ def test_saved_and_opened_again(tmp_path: Path) -> None:
     assert read(tmp_path / "y.attnlab").title == "another"
     with pytest.raises(ValueError, match="shown as it is"):
         look(tmp_path / "x.attnlab", "a text")
+
+
+def test_what_a_page_opens_on(tmp_path: Path) -> None:
+    seen = look(both_stacks(), TEXT, tokenizer=TOKENS, pair="I am")
+    names = [layer.name for layer in seen.sides[0].layers]
+    chosen = seen.opening("cross", names[-1])
+    assert seen.capture.opening is None
+    assert chosen.capture.opening == Opening("cross", len(names) - 1)
+    chosen.save(tmp_path / "one.attnlab")
+    again = look(tmp_path / "one.attnlab")
+    assert again.capture.opening == chosen.capture.opening
+    assert again.opening("matrix").packed[0]["opening"] == {"view": "matrix", "layer": 0}
+    with pytest.raises(ValueError, match=r"no view 'crosses'; there are heads, "):
+        seen.opening("crosses")
+    with pytest.raises(ValueError, match=r"no layer 'copy'; there are "):
+        seen.opening("cross", "copy")
+
+
+def test_views_are_those_of_the_page() -> None:
+    sources = Path(__file__).parents[1] / "web" / "src" / "views"
+    text = "".join(path.read_text() for path in sources.glob("*.ts"))
+    assert sorted(re.findall(r"^  id: '(\w+)',$", text, re.M)) == sorted(VIEWS)
 
 
 def test_a_page_holds_no_code_of_a_token() -> None:

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from attnlab.generate import beam_search, generate
 from attnlab.models import Seq2Seq
@@ -16,7 +18,8 @@ from attnlab.tasks.summary.pairs import Columns, Pair
 from attnlab.tasks.summary.presets import SummaryModel
 from attnlab.tasks.summary.scoring import evaluate
 from attnlab.tasks.summary.task import SummaryTask, collate, rows_of
-from attnlab.tasks.summary.writing import Way, check_texts, loops, write_all
+from attnlab.tasks.summary.wording import Wording
+from attnlab.tasks.summary.writing import Way, Written, check_texts, loops, write_all
 from attnlab.training import Run
 from tests.commands import run
 from tests.summaries import TEXT, TINY, rows, trained, wording, write_rows, written
@@ -208,10 +211,12 @@ def test_any_mechanism_reads(encoder: str, tmp_path: Path) -> None:
         training={"steps": 2, "batch_tokens": 512}, quiet=True,
     )  # fmt: skip
     assert found["loss"] > 0
-    if encoder != "bigbird":
-        return
     loaded, words, _ = recipe.load_summary(tmp_path / "run")
-    assert write_all(loaded, words, [TEXT])[0][0].ids is not None
+    for each in write_all(loaded, words, [TEXT], Way(count=2))[0]:
+        assert 0 < len(each.ids) <= 12
+        assert each.log_probability == pytest.approx(
+            known_likelihood(loaded, words, each), abs=1e-3
+        )
 
 
 # Writing
@@ -246,42 +251,89 @@ def test_one_beam_is_greedy() -> None:
 
 
 def test_several_different_summaries_with_their_likelihood() -> None:
-    for way in ({"beams": 6, "length_penalty": 0.0}, {"temperature": 1.5}):
+    ways: list[dict[str, Any]] = [
+        {"beams": 6, "length_penalty": 0.0}, {"length_penalty": 2.0}, {"temperature": 1.5},
+        {"tokens": 2, "temperature": 2.0}, {"tokens": 2},
+    ]  # fmt: skip
+    for way in ways:
         (found,) = written([TEXT], count=3, **way)
         assert len({each.text for each in found}) == len(found) == 3
-        assert found == sorted(found, key=lambda each: -each.log_probability)
+        if "temperature" not in way:  # what loops or has no end comes last
+            good = [each for each in found if each.finished and not loops(each.text)]
+            assert good == found[: len(good)]
+            assert good == sorted(good, key=lambda each: -each.score)
+            for each in found:
+                length = len(each.ids) + each.finished
+                known = each.log_probability / length ** way.get("length_penalty", 1.0)
+                assert each.score == pytest.approx(known)
         model, words, _ = recipe.load_summary(trained())
         for each in found:
-            target = torch.tensor([[words.tokenizer.end, *each.ids]])
-            labels = torch.tensor([[*each.ids, words.tokenizer.end]])
-            with torch.no_grad():
-                known = model(torch.tensor([words.source(TEXT)[0]]), target, labels=labels)
-            if each.finished:
-                assert each.log_probability == pytest.approx(float(known[:, 0].sum()), abs=1e-3)
+            assert each.log_probability == pytest.approx(
+                known_likelihood(model, words, each), abs=1e-3
+            )
+    assert not all(each.finished for each in written([TEXT], count=3, tokens=2)[0])
 
 
-def test_tokens_are_told_while_they_are_written() -> None:
+def known_likelihood(model: Seq2Seq, words: Wording, each: Written) -> float:
+    """Of a summary of TEXT, read at once; its end counts if it was written."""
+    end = words.tokenizer.end
+    labels = [*each.ids, *[end] * each.finished]
+    target = torch.tensor([[end, *each.ids][: len(labels)]])
+    with torch.no_grad():
+        source = torch.tensor([words.source(TEXT)[0]])
+        known = model(source, target, labels=torch.tensor([labels]))
+    return float(known[:, 0].sum())
+
+
+def heard(texts: list[str], way: Way) -> tuple[Any, dict[int, list[list[int]]], int]:
+    """What is returned, what a listener was told last of each text, and how often all anew."""
+    model, words, _ = recipe.load_summary(trained())
+    told: dict[int, list[list[int]]] = {number: [] for number in range(len(texts))}
+    anew = 0
+
+    def on_token(text: int, place: int, token: int) -> None:
+        assert place < way.count
+        told[text] += [[] for _ in range(place + 1 - len(told[text]))]
+        if token != words.tokenizer.end:
+            told[text][place].append(token)
+
+    def on_best(text: int, several: list[list[int]]) -> None:
+        nonlocal anew
+        assert len(several) <= way.count
+        told[text], anew = [list(ids) for ids in several], anew + 1
+
+    return write_all(model, words, texts, way, on_token=on_token, on_best=on_best), told, anew
+
+
+@pytest.mark.parametrize(
+    "way",
+    [Way(beams=1), Way(beams=3), Way(count=3), Way(count=2, temperature=1.0),
+     Way(count=4, temperature=0.8, seed=5), Way(temperature=30.0, tokens=3)],
+)  # fmt: skip
+def test_what_is_told_on_the_way_is_what_is_returned(way: Way) -> None:
     """Of texts in any order, by their numbers."""
     texts = [row["text"] for row in rows(5)] + ["A game for mail and more, and more, and more."]
+    found, told, anew = heard(texts, way)
+    for number, several in enumerate(found):
+        assert told[number] == [each.ids for each in several]
     model, words, _ = recipe.load_summary(trained())
-    for way in (Way(beams=1), Way(count=2, temperature=1.0)):
-        told: dict[tuple[int, int], list[int]] = {}
+    assert found == write_all(model, words, texts, way)  # nobody listens
+    if way.count == 4:
+        assert anew  # some were alike, so that this was tried
 
-        def listen(text: int, draw: int, token: int, told: Any = told) -> None:
-            told.setdefault((text, draw), []).append(token)
 
-        found = write_all(model, words, texts, way, on_token=listen)
-        assert {text for text, _ in told} == set(range(len(texts)))
-        end = words.tokenizer.end
-        for number, several in enumerate(found):
-            mine = [ids for (text, _), ids in told.items() if text == number]
-            for each in several:
-                assert [*each.ids, *[end] * each.finished] in mine
-    best: dict[int, list[int]] = {}
-    found = write_all(model, words, texts, Way(beams=3), on_best=best.__setitem__)
-    for number, (each,) in enumerate(found):
-        # the last that was told had one token to come, or was overtaken by one that had ended
-        assert each.ids[: len(best[number])] == best[number] or len(best[number]) >= len(each.ids)
+def test_draws_are_the_first_different_ones_as_they_were_drawn() -> None:
+    """Samples, not the likeliest of many: each is what its own number draws."""
+    texts, way = [row["text"] for row in rows(4)], Way(count=4, temperature=0.9, seed=1)
+    model, words, _ = recipe.load_summary(trained())
+    for text, found in zip(texts, write_all(model, words, texts, way), strict=True):
+        ((draws),) = generate(
+            model, [[words.tokenizer.end]], new_tokens=words.longest_summary, samples=16,
+            stop=words.tokenizer.end, sampling=way.sampling(), keys=writing._keys([text]),
+            block_repeats=3, context={"source": torch.tensor([words.source(text)[0]])},
+        )  # fmt: skip
+        different = list(dict.fromkeys(words.read(each.ids) for each in draws))
+        assert [each.text for each in found] == different[:4]
 
 
 def test_draws_follow_their_seed() -> None:
@@ -290,6 +342,26 @@ def test_draws_follow_their_seed() -> None:
     one, same = (written(texts, seed=3, **way) for _ in range(2))
     assert one == same
     assert one != written(texts, seed=4, **way)
+
+
+@given(st.permutations(range(6)), st.integers(1, 6), st.sampled_from([1, 3]))
+@settings(max_examples=8, deadline=None)
+def test_a_text_is_drawn_alike_alone_and_among_others(
+    order: list[int], most: int, count: int
+) -> None:
+    texts = [row["text"] for row in rows(5)] + ["A game for mail and more, and more, and more."]
+    way = {"temperature": 1.5, "count": count, "seed": 9}
+    chosen = [texts[i] for i in order[:most]]
+    for text, among in zip(chosen, written(chosen, **way), strict=True):
+        (alone,) = written([text], **way)
+        assert [each.text for each in among] == [each.text for each in alone]
+
+
+def test_a_text_that_is_there_twice_is_drawn_twice() -> None:
+    one, other = written([TEXT, TEXT], temperature=3.0, seed=2)
+    assert one != other
+    ((alone,),) = written([TEXT], temperature=3.0, seed=2)
+    assert one[0].ids == alone.ids
 
 
 def test_repeats_can_be_blocked() -> None:
@@ -312,6 +384,14 @@ def test_repeats_can_be_blocked() -> None:
         ({"top_k": 3}, "temperature"),
         ({"tokens": 0}, "tokens is 0"),
         ({"temperature": -1.0}, "temperature is -1"),
+        ({"beams": 0}, "beams is 0; give 1 or more"),
+        ({"beams": -3}, "beams is -3; give 1 or more"),
+        ({"block_repeats": -1}, "block-repeats is -1; give 1 or more, or 0"),
+        ({"length_penalty": 0.5, "temperature": 1.0}, "these are drawn"),
+        ({"length_penalty": 0.5, "beams": 1}, "one beam is greedy"),
+        ({"length_penalty": float("nan")}, "length-penalty is nan"),
+        ({"temperature": 1.0, "top_k": 0}, "top_k is 0; give 1 or more, or leave it out"),
+        ({"temperature": 1.0, "top_p": 2.0}, "or leave it out"),
     ],
 )
 def test_ways_that_cannot_be(way: dict[str, Any], words: str) -> None:
@@ -320,15 +400,34 @@ def test_ways_that_cannot_be(way: dict[str, Any], words: str) -> None:
 
 
 def test_loops() -> None:
-    assert loops("a a a library")
-    assert loops("tool for the maps tool for the maps")
-    assert not loops("tool for maps and a tool for mail")
+    for text in (
+        "a a a library", "tool for the maps tool for the maps", "The the library",
+        "tool for maps for maps", "parser for parser for XML", "a b c d e a b c d e",
+        "one two three and one two three",
+    ):  # fmt: skip
+        assert loops(text), text
+    for text in ("tool for maps and a tool for mail", "", "library", "a b a c a d"):
+        assert not loops(text), text
+
+
+@given(
+    st.lists(st.sampled_from("abcdefghijkl"), max_size=6),
+    st.lists(st.sampled_from("abcdefghijkl"), min_size=1, max_size=9),
+    st.lists(st.sampled_from("abcdefghijkl"), max_size=6),
+)
+def test_what_is_said_again_at_once_loops(
+    before: list[str], span: list[str], after: list[str]
+) -> None:
+    assert loops(" ".join([*before, *span, *span, *after]))
+    assert not loops(" ".join(dict.fromkeys([*before, *span, *after])))
 
 
 def test_what_loops_comes_last(monkeypatch: pytest.MonkeyPatch) -> None:
     (plain,) = written([TEXT], beams=6, count=3)
     worst = plain[0].text
-    monkeypatch.setattr(writing, "loops", lambda text: text == worst)
+    monkeypatch.setattr(writing, "loops", lambda text: text == worst or loops(text))
     (found,) = written([TEXT], beams=6, count=3)
-    assert worst not in {each.text for each in found[:-1]}
+    bad = [writing.loops(each.text) or not each.finished for each in found]
+    assert bad == sorted(bad)
+    assert not bad[0]
     assert found[0].text == plain[1].text

@@ -127,6 +127,7 @@ def test_explaining(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
         text = (tmp_path / f"page-{number}.html").read_text()
         assert "data-block" in text
         assert f"<title>vit: test-{number + 2}.png is {number % 2} (" in text
+        assert '"opening":{"view":"image","layer":0}' in text
     found, pictures = classify_test(runs / "vit", [3])
     (tmp_path / "a.png").write_bytes(png(pictures[0]))
     seen = look(str(runs / "vit"), image=tmp_path / "a.png")

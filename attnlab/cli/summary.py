@@ -5,6 +5,7 @@ from __future__ import annotations
 import json as json_format
 import sys
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import Annotated, Any
 
 from cyclopts import App, Parameter
@@ -24,8 +25,10 @@ from attnlab.cli.options import (
 from attnlab.tasks.summary import recipe, scoring
 from attnlab.tasks.summary.pairs import Columns
 from attnlab.tasks.summary.presets import SummaryModel
+from attnlab.tasks.summary.reading import Text, read_texts
 from attnlab.tasks.summary.sources import BUILT_IN
-from attnlab.tasks.summary.writing import Way, Written, check_texts, write_all
+from attnlab.tasks.summary.wording import Wording
+from attnlab.tasks.summary.writing import Way, Written, check_texts, loops, write_all
 from attnlab.training import Settings
 
 app = App(
@@ -150,19 +153,25 @@ def write(
     json: Json = False,
     way: Any = WayOptions(),  # noqa: B008
 ) -> None:
-    """Summarise texts: one each, or several with their log-probabilities."""
+    """Summarise texts: one each, or several with their log-probabilities. […]: it has no end."""
     from attnlab.page import check_page
-    from attnlab.tasks.summary.reading import read_texts
 
     chosen = Way(**given(way))
     if explain is not None:
         check_page(explain, overwrite)
     model, wording, _ = recipe.load_summary(run)
     texts = read_texts(files or [], lines)
-    for note in check_texts(texts, wording):
+    if not texts:
+        raise ValueError("no line has words; give texts")
+    contents = [text.content for text in texts]
+    for note in check_texts(contents, wording, [text.name for text in texts]):
         print(note, file=sys.stderr)
-    found = write_all(model, wording, texts, chosen)
-    _print_written(found, chosen, json)
+    found = write_all(model, wording, contents, chosen)
+    if json:
+        rows = [_as_json(*each, wording) for each in zip(texts, found, strict=True)]
+        print(json_format.dumps(rows, indent=2))
+    else:
+        _print_written(found, chosen)
     few = sum(len(each) < chosen.count for each in found)
     if few:
         print(
@@ -171,39 +180,50 @@ def write(
             file=sys.stderr,
         )
     if explain is not None:
-        from attnlab.looking.api import look
-        from attnlab.looking.own_subjects import explained
-
-        best = found[0][0]
-        subject = explained(run, best.ids)
-        title = f"Where each word came from: {best.text}"
-        look(subject, texts[0], pair=best.text, title=title).save(explain, overwrite=overwrite)
-        print(f"{explain}: open it in a browser", file=sys.stderr)
+        _explain(run, contents[0], found[0][0], explain, overwrite)
 
 
-def _print_written(found: list[list[Written]], way: Way, as_json: bool) -> None:
-    if as_json:
-        rows = [
-            [
-                {
-                    "summary": each.text,
-                    "log_probability": each.log_probability,
-                    "finished": each.finished,
-                }
-                for each in choices
-            ]
-            for choices in found
-        ]
-        print(json_format.dumps(rows, indent=2))
-        return
+def _explain(run: Path, text: str, best: Written, page: Path, overwrite: bool) -> None:
+    """It opens on the last cross-attention: the copy head's where there is one."""
+    from attnlab.looking.api import look
+    from attnlab.looking.own_subjects import explained
+
+    title = f"Where each word came from: {best.text}"
+    seen = look(explained(run, best.ids), text, pair=best.text, title=title)
+    cross = [layer.name for layer in seen.sides[0].layers if layer.kind == "cross"]
+    seen.opening("cross", cross[-1]).save(page, overwrite=overwrite)
+    print(f"{page}: open it in a browser", file=sys.stderr)
+
+
+def _as_json(text: Text, choices: list[Written], wording: Wording) -> dict[str, Any]:
+    """`tokens` were read, and the last `cut` of the text were not."""
+    kept, cut = wording.source(text.content)
+    summaries = [
+        {
+            "summary": each.text,
+            "log_probability": each.log_probability,
+            **({} if each.score is None else {"score": each.score}),
+            "finished": each.finished,
+            "loops": loops(each.text),
+        }
+        for each in choices
+    ]
+    return {"text": text.name, "tokens": len(kept), "cut": cut, "summaries": summaries}
+
+
+def _print_written(found: list[list[Written]], way: Way) -> None:
+    """Several stand below what they are ordered by."""
+    scored = way.width is not None
     for number, choices in enumerate(found):
-        if way.count == 1:
-            print(choices[0].text)
-            continue
-        if number:
-            print()
+        if way.count > 1:
+            lead = "\n" if number else ""
+            print(f"{lead}{'score  ' if scored else ''}log-probability")
         for each in choices:
-            print(f"{each.log_probability:8.2f}  {each.text}")
+            known = f"{each.log_probability:15.2f}  "
+            if each.score is not None:
+                known = f"{each.score:5.2f}  {known}"
+            end = "" if each.finished else " […]"
+            print(f"{known if way.count > 1 else ''}{each.text}{end}")
 
 
 @app.command
@@ -214,23 +234,22 @@ def masks(
     summary_column: SummaryColumn = "summary",
     run: Annotated[Path | None, Parameter(help="Take its tokens; else learned here.")] = None,
     texts: Annotated[int, Parameter(help="Of the batch.")] = 3,
-    tokens: Annotated[int, Parameter(help="Longest text that is drawn.")] = 24,
+    tokens: Annotated[int, Parameter(help="Longest text, or summary, that is drawn.")] = 32,
     out: Annotated[Path | None, Parameter(help="A picture too, NAME.svg.")] = None,
     seed: Annotated[int, Parameter(help="Of which texts are drawn.")] = 0,
     overwrite: Annotated[bool, Parameter(negative="", help="Replace the picture.")] = False,
 ) -> None:
     """Draw the four masks of a batch: encoder padding, decoder padding, cross, decoder self."""
-    from attnlab.files import write_text
+    from attnlab.files import check_new, write_text
     from attnlab.tasks.summary import masks as drawing
 
     if out is not None:
         if out.suffix != ".svg":
             raise ValueError(f"{out}: the picture is an SVG; name it NAME.svg")
-        if out.exists() and not overwrite:
-            raise ValueError(f"{out}: is there already; give --overwrite or another name")
+        check_new(out, overwrite)
     columns = Columns(text_column, summary_column)
     found = drawing.example(data, columns, run=run, texts=texts, tokens=tokens, seed=seed)
-    print(drawing.in_terminal(found))
+    print(drawing.in_terminal(found, get_terminal_size().columns))
     if out is not None:
         write_text(out, drawing.as_picture(found))
         print(out)

@@ -184,7 +184,7 @@ def classify(
             title = f"{run.resolve().name}: {file.name} is {name} ({chance:.0%})"
             _explain(run, file, page, title, overwrite)
             if not json:
-                print(f"{page} (#view=image shows the image)")
+                print(page)
 
 
 def _pages(explain: Path | None, count: int) -> list[Path]:
@@ -198,7 +198,8 @@ def _pages(explain: Path | None, count: int) -> list[Path]:
 def _explain(run: Path, image: Path, page: Path, title: str, overwrite: bool) -> None:
     from attnlab.looking.api import look
 
-    look(str(run), image=image, title=title).save(page, overwrite=overwrite)
+    seen = look(str(run), image=image, title=title)
+    seen.opening("image").save(page, overwrite=overwrite)
 
 
 @app.command

@@ -72,6 +72,17 @@ class _Pool:
         self.entries.sort(key=lambda entry: -entry[0])  # stable: of equals the first stays
         del self.entries[self.best :]
 
+    def leading(self, beams: _Beams, prompt: int | None) -> list[list[int]]:
+        """The ids of the best so far, the live beams of this prompt among them."""
+        found = [(score, hypothesis.ids) for score, hypothesis in self.entries]
+        if prompt is not None:
+            length = beams.ids.shape[2] ** self.length_penalty
+            scores = beams.scores[prompt].tolist()
+            live = zip(scores, beams.ids[prompt].tolist(), strict=True)
+            found += [(score / length, ids) for score, ids in live if score > -math.inf]
+        found.sort(key=lambda each: -each[0])  # stable: of equals those that ended come first
+        return [ids for _, ids in found[: self.best]]
+
     def closed_to(self, score: float, length: int) -> bool:
         """No beam of this score and length can still come in.
 
@@ -93,7 +104,7 @@ def beam_search(
     length_penalty: float = 0.0,
     best: int = 1,
     block_repeats: int | None = None,
-    on_best: Callable[[int, list[int]], None] | None = None,
+    on_best: Callable[[int, list[list[int]]], None] | None = None,
     context: Mapping[str, Any] = {},
     device: torch.device | str | None = None,
 ) -> list[list[Generated]]:
@@ -102,8 +113,8 @@ def beam_search(
     They are compared by score / length ** length_penalty, where the stop token counts for the
     length too. One without a stop token counts if it has `new_tokens` tokens. There are fewer than
     `best` only if the search met no more. Width 1 without penalty is greedy. `on_best` gets, after
-    each step, the index of each prompt that is still searched and its likeliest live beam so far,
-    which a later step may take back.
+    each step, the index of each prompt that was still searched and its `best` sequences so far,
+    ended or not, which a later step may take back; at last those that are returned.
     """
     check_at_least_one("beam_search", new_tokens=new_tokens, width=width, best=best)
     if best > width:
@@ -128,7 +139,7 @@ def _search(
     width: int,
     logits: Tensor,
     state: DecodingState,
-    on_best: Callable[[int, list[int]], None] | None,
+    on_best: Callable[[int, list[list[int]]], None] | None,
 ) -> None:
     """Fill the pools."""
     prompts = list(range(len(pools)))
@@ -158,10 +169,11 @@ def _search(
             for b, (pool, score) in enumerate(zip(pools, highest, strict=True))
             if score > -math.inf and not pool.closed_to(score, length)
         ]
+        over = not going or length == task.new_tokens
         if on_best is not None:
-            for b in going:
-                on_best(prompts[b], beams.ids[b, 0].tolist())
-        if not going or length == task.new_tokens:
+            for b, pool in enumerate(pools):
+                on_best(prompts[b], pool.leading(beams, b if b in going and not over else None))
+        if over:
             return
         prompts = [prompts[b] for b in going]
         kept = torch.tensor(going, device=device)  # (B,)

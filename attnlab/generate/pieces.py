@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 
 class Pieces:
@@ -11,10 +11,11 @@ class Pieces:
     A character whose last bytes are still to come waits: until then it reads as a replacement sign.
     """
 
-    def __init__(self, read: Callable[[list[int]], str]) -> None:
+    def __init__(self, read: Callable[[list[int]], str], ids: Sequence[int] = ()) -> None:
+        """`ids`: of a text that was told already."""
         self.read = read
-        self.ids: list[int] = []
-        self.told = 0
+        self.ids = list(ids)
+        self.told = len(read(self.ids))
 
     def add(self, token: int) -> str:
         """What this token adds, perhaps nothing yet."""

@@ -44,7 +44,8 @@ class Sampling:
     top_p: float | None = None
     """Only the fewest tokens that together have this probability may be drawn."""
     seed: int = 0
-    """Each draw depends on seed, prompt index, sample index and step, and on nothing else."""
+    """Each draw depends on seed, prompt index (or key), sample index and step, and on nothing
+    else."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.temperature < math.inf:
@@ -53,11 +54,13 @@ class Sampling:
                 "or a positive number"
             )
         if self.top_k is not None and self.top_k < 1:
-            raise ValueError(f"Sampling: top_k is {self.top_k}; give 1 or more, or None for all")
+            raise ValueError(
+                f"Sampling: top_k is {self.top_k}; give 1 or more, or leave it out for all tokens"
+            )
         if self.top_p is not None and not 0 < self.top_p <= 1:
             raise ValueError(
                 f"Sampling: top_p is {self.top_p}; give a number above 0 and up to 1, "
-                "or None for all"
+                "or leave it out for all tokens"
             )
 
     def probabilities(self, logits: Tensor) -> Tensor:
@@ -87,6 +90,7 @@ class _Row:
     """A sample while it is written."""
 
     prompt: int
+    key: int
     sample: int
     ids: list[int] = field(default_factory=list)
     log_probabilities: list[float] = field(default_factory=list)
@@ -101,6 +105,8 @@ def generate(
     stop: int | Collection[int] | None = None,
     sampling: Sampling = GREEDY,
     samples: int = 1,
+    first_sample: int = 0,
+    keys: Sequence[int] | None = None,
     block_repeats: int | None = None,
     on_token: Callable[[int, int, int, float], None] | None = None,
     context: Mapping[str, Any] = {},
@@ -110,11 +116,19 @@ def generate(
 
     `block_repeats=n`: no n tokens in a row are written twice in one sequence. `on_token` gets
     prompt index, sample index, token and log-probability of each token as soon as it is chosen,
-    the stop token too. `context` goes to the model's prefill, one row per prompt.
+    the stop token too. `context` goes to the model's prefill, one row per prompt. Draws depend on
+    the prompt's index, or on its number in `keys`: then they stay what they are among other
+    prompts. More samples of the same prompts begin with `first_sample`.
     """
     check_at_least_one("generate", new_tokens=new_tokens, samples=samples)
     task = Task("generate", model, prompts, new_tokens, stop, block_repeats)
-    rows = [_Row(b, s) for b in range(len(task.prompts)) for s in range(samples)]
+    keys = range(len(task.prompts)) if keys is None else keys
+    if len(keys) != len(task.prompts):
+        raise ValueError(
+            f"generate: {len(keys)} keys and {len(task.prompts)} prompts; give one for each"
+        )
+    numbers = range(first_sample, first_sample + samples)
+    rows = [_Row(b, key, s) for b, key in enumerate(keys) for s in numbers]
 
     def write(chosen: list[int]) -> None:
         with inference(model):
@@ -220,9 +234,14 @@ def _mix(x: Tensor) -> Tensor:
 
 def _keys(seed: int, rows: Sequence[_Row]) -> Tensor:
     """(R,)"""
-    start = _mix(torch.tensor([(seed + 2**63) % 2**64 - 2**63]))  # (1,)
-    prompts = _mix(start + torch.tensor([row.prompt for row in rows]))  # (R,)
+    start = _mix(torch.tensor([_signed(seed)]))  # (1,)
+    prompts = _mix(start + torch.tensor([_signed(row.key) for row in rows]))  # (R,)
     return _mix(prompts + torch.tensor([row.sample for row in rows]))  # (R,)
+
+
+def _signed(number: int) -> int:
+    """Any whole number as one of int64."""
+    return (number + 2**63) % 2**64 - 2**63
 
 
 def _uniforms(keys: Tensor, step: int) -> Tensor:

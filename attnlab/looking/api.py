@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,11 @@ import torch
 
 import attnlab
 from attnlab.looking.file import MAGIC, header_and_blocks, pack, read, write_packed
+from attnlab.looking.header import VIEWS
 from attnlab.looking.memory import GIBIBYTES
 from attnlab.looking.own_subjects import OwnSubject, open_own
 from attnlab.looking.page import render, save_page
-from attnlab.looking.records import Capture, Side
+from attnlab.looking.records import Capture, Opening, Side
 from attnlab.looking.sides import Limits, control_of, evaluating, side_of, taken_by
 from attnlab.looking.subjects import Prepared, Subject, Wish
 from attnlab.models import MODELS, Model
@@ -49,7 +50,18 @@ class Looked:
         if self.source is None:
             return pack(self.capture)
         header, blocks = header_and_blocks(self.source)
-        return {**header, "title": self.capture.title}, blocks
+        opening = self.capture.opening
+        chosen = {"opening": None if opening is None else asdict(opening)}
+        return {**header, "title": self.capture.title, **chosen}, blocks
+
+    def opening(self, view: str, layer: str | None = None) -> Looked:
+        """The same, shown in this view and layer (of the first side, by its name) at first."""
+        names = [each.name for each in self.sides[0].layers]
+        for kind, name, known in (("view", view, VIEWS), ("layer", layer, names)):
+            if name is not None and name not in known:
+                raise ValueError(f"no {kind} {name!r}; there are {', '.join(known)}")
+        first = Opening(view, 0 if layer is None else names.index(layer))
+        return Looked(replace(self.capture, opening=first), self.source)
 
     def save(self, path: str | Path, *, overwrite: bool = True) -> Path:
         """A page, or a capture file where the name ends with .attnlab."""

@@ -35,7 +35,7 @@ class Field:
         found = self.entries()
         here = self.where or "the header"
         for name in newer:
-            found.setdefault(name, Field(None, f"{self.where}.{name}"))
+            found.setdefault(name, Field(None, f"{self.where}.{name}".lstrip(".")))
         names = (*names, *newer)
         for name in names:
             if name not in found:

@@ -26,6 +26,7 @@ from attnlab.looking.records import (
     Flow,
     Layer,
     NextTokens,
+    Opening,
     Pattern,
     Picture,
     Sequence,
@@ -76,7 +77,9 @@ def read(path: str | Path) -> Capture:
         blocks = (_block(file, length) for length, _ in check.blocks)
         tensors = _tensors(check, blocks)
         sides = [_side(side, tensors) for side in header["sides"]]
-        return Capture(header["title"], sides, header["notes"], header["made"])
+        opening = header.get("opening")
+        opened = None if opening is None else Opening(**opening)
+        return Capture(header["title"], sides, header["notes"], header["made"], opened)
 
 
 def header_and_blocks(path: str | Path) -> tuple[dict[str, Any], list[bytes]]:

@@ -21,6 +21,10 @@ LONGEST_AXIS = 2**24
 
 KINDS = ("encoder", "decoder", "encoder-decoder", "vision")
 SOURCES = ("attnlab", "huggingface")
+VIEWS = (
+    "heads", "matrix", "model", "neurons", "compare", "generation", "cross", "flow", "image",
+    "mask",
+)  # fmt: skip
 _NUMBERS = ("f32", "sqrt8", "sqrt16", "signed8", "signed16", "linear16")
 
 
@@ -53,8 +57,8 @@ class HeaderCheck:
             raise ValueError("the header is not of a capture")
         if header.get("version") != VERSION:
             raise Field(header.get("version"), "version").wrong(f"version {VERSION}")
-        _, version, title, made, notes, blocks, sides = top.fields(
-            "format", "version", "title", "made", "notes", "blocks", "sides"
+        _, version, title, made, notes, blocks, sides, opening = top.fields(
+            "format", "version", "title", "made", "notes", "blocks", "sides", newer=("opening",)
         )
         version.whole()
         title.text()
@@ -63,8 +67,8 @@ class HeaderCheck:
         for each in notes.items():
             each.text()
         self._blocks(blocks)
-        for side in sides.items(least=1, most=2):
-            self._side(side)
+        layers = [self._side(side) for side in sides.items(least=1, most=2)]
+        opening.maybe(lambda field: _opening(field, layers[0]))
         self._layout()
 
     def _blocks(self, field: Field) -> None:
@@ -113,7 +117,8 @@ class HeaderCheck:
         )
         return found
 
-    def _side(self, field: Field) -> None:
+    def _side(self, field: Field) -> int:
+        """How many layers it has."""
         label, model, sequences, masks, layers, following, flow, control, small = field.fields(
             "label", "model", "sequences", "masks", "layers", "next", "flow", "control", "small"
         )
@@ -134,6 +139,7 @@ class HeaderCheck:
         )
         if rows != columns:
             raise ValueError(f"{small.where}.shape is {rows} x {columns}; a square is needed")
+        return len(shapes)
 
     def _sequence(self, field: Field) -> int:
         name, tokens, segments, prompt, image = field.fields(
@@ -246,6 +252,12 @@ class HeaderCheck:
             if maps.value is not None:
                 for each, place in zip(maps.exactly(len(places)), places, strict=True):
                     self._array(each, shapes[place][1:])
+
+
+def _opening(field: Field, layers: int) -> None:
+    view, layer = field.fields("view", "layer")
+    view.one_of(*VIEWS)
+    layer.whole(0, layers - 1)
 
 
 def _patterns(field: Field, heads: int) -> None:

@@ -166,13 +166,17 @@ class OwnSubject(Subject):
         self.check_length(target, model.max_length)
         sequences = [
             self._sequence("source", ids, None, None),
-            self._sequence("target", target, None, None if wish.pair is not None else 1),
+            self._sequence("target", target, None, 1 if self.writes(wish) else None),
         ]
         inputs = {"source": torch.tensor([ids]), "target": torch.tensor([target])}
         return Prepared(inputs, sequences, 1, tuple(target), self._unknown(wish))
 
     def _summary(self, text: str) -> list[int]:
         return self.tokenizer.encode(text)
+
+    def writes(self, wish: Wish) -> bool:
+        """Whether an encoder-decoder wrote its second text itself."""
+        return wish.pair is None
 
     def _sequence(
         self, name: str, ids: list[int], segments: list[int] | None, prompt: int | None
@@ -237,6 +241,9 @@ class SummarySubject(OwnSubject):
         ids = self.wording.source(text)[0]
         self.check_length(ids, None)
         return ids
+
+    def writes(self, wish: Wish) -> bool:
+        return self.written is not None or super().writes(wish)
 
     def _summary(self, text: str) -> list[int]:
         return self.wording.summary(text)[:-1] if self.written is None else self.written

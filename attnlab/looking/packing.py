@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence as Sequenced
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,7 @@ class _Packing(Blocks):
             "title": capture.title,
             "made": dict(capture.made),
             "notes": list(capture.notes),
+            "opening": None if capture.opening is None else asdict(capture.opening),
             "blocks": [
                 {"length": len(block), "size": size}
                 for block, size in zip(self.blocks, self.sizes, strict=True)

@@ -146,6 +146,14 @@ class Side:
     flow: Flow = field(default_factory=Flow)
 
 
+@dataclass(frozen=True)
+class Opening:
+    """What a page shows where its address says nothing: of the first side this layer."""
+
+    view: str
+    layer: int = 0
+
+
 @dataclass
 class Capture:
     """One side, or two to compare."""
@@ -154,6 +162,7 @@ class Capture:
     sides: list[Side]
     notes: list[str] = field(default_factory=list)
     made: dict[str, str] = field(default_factory=dict)
+    opening: Opening | None = None
 
 
 def plain(x: Tensor) -> Tensor:

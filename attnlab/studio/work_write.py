@@ -47,7 +47,7 @@ def open_writer(folder: Path) -> tuple[Any, Any]:
 
 
 class Drafts:
-    """The first so many sequences, told while they are written."""
+    """So many sequences, told while they are written; what was told last is what they are."""
 
     def __init__(
         self, tell: Teller, count: int, read: Callable[[list[int]], str], end: int | None
@@ -55,13 +55,24 @@ class Drafts:
         self.tell, self.end, self.read = tell, end, read
         self.pieces = [Pieces(read) for _ in range(count)]
 
-    def on_token(self, _: int, sample: int, token: int, *__: Any) -> None:
-        if sample < len(self.pieces) and token != self.end:
-            piece = self.pieces[sample].add(token)
-            self.tell("token", {"summary": sample, "text": piece})
+    def on_token(self, _: int, place: int, token: int, *__: Any) -> None:
+        if token != self.end:
+            self.tell("token", {"summary": place, "text": self.pieces[place].add(token)})
 
-    def on_best(self, _: int, ids: list[int]) -> None:
-        self.tell("draft", {"summary": 0, "text": self.read(ids)})
+    def on_best(self, _: int, several: list[list[int]]) -> None:
+        """All sequences as they are now; one that nobody found is empty."""
+        for place, pieces in enumerate(self.pieces):
+            ids = several[place] if place < len(several) else []
+            if ids != pieces.ids:
+                self.pieces[place] = Pieces(self.read, ids)
+                self.tell("draft", {"summary": place, "text": self.read(ids)})
+
+    def close(self) -> None:
+        """Bytes that never became a character are shown as such at the end."""
+        for place, pieces in enumerate(self.pieces):
+            rest = pieces.rest()
+            if rest:
+                self.tell("token", {"summary": place, "text": rest})
 
 
 def summarise(model: Seq2Seq, wording: Wording, given: dict[str, Any], tell: Teller) -> None:
@@ -89,6 +100,7 @@ def summarise(model: Seq2Seq, wording: Wording, given: dict[str, Any], tell: Tel
     found = write_all(
         model, wording, [text], way, on_token=drafts.on_token, on_best=drafts.on_best
     )[0]
+    drafts.close()
     for number, each in enumerate(found):
         tell("summary", told(number, each, words_of(model, wording, text, each.ids, each.text)))
 
@@ -126,6 +138,7 @@ def go_on(model: Decoder, tokenizer: Tokenizer, given: dict[str, Any], tell: Tel
         rows = generate(
             model, [prompt], sampling=how, samples=count, on_token=drafts.on_token, **rest
         )[0]
+    drafts.close()
     for number, each in enumerate(rows):
         tell("summary", told(number, *continued(tokenizer, each)))
 

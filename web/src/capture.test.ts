@@ -129,6 +129,20 @@ describe('headers that are wrong', () => {
     return () => openFile(raw(JSON.stringify(head), packed));
   };
 
+  it('opens on a view and a layer that there can be', () => {
+    const opening = (raw: unknown): (() => unknown) =>
+      change((h) => {
+        h.opening = raw as Header['opening'];
+      });
+    expect(opening({ view: 'cross', layer: 0 })).not.toThrow();
+    for (const raw of [undefined, null]) expect(opening(raw)).not.toThrow();
+    expect(opening({ view: 'cross', layer: 9 })).toThrow('opening, layer');
+    expect(opening({ view: 'cross', layer: -1 })).toThrow('opening, layer');
+    for (const view of ['', '<b>', 3, 'x'.repeat(21), undefined])
+      expect(opening({ view, layer: 0 })).toThrow('opening: view');
+    for (const raw of [3, 'cross', []]) expect(opening(raw)).toThrow('opening');
+  });
+
   it('names the place', () => {
     expect(
       change((h) => {

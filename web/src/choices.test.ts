@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { bounded, DEFAULTS, parse, print, type Choices } from './choices';
+import { bounded, DEFAULTS, opening, parse, print, type Choices } from './choices';
 import { Blocks, header, layer, sequence } from './made';
 
 const anything = (maxLength: number) =>
@@ -33,6 +33,24 @@ const choices: fc.Arbitrary<Choices> = fc.record({
 });
 
 describe('the fragment', () => {
+  it('says what differs from what the capture opens with', () => {
+    const head = header(new Blocks(), [sequence(['a'])], []);
+    expect(opening(head)).toEqual(DEFAULTS);
+    const first = opening({ ...head, opening: { view: 'cross', layer: 7 } });
+    expect(first).toEqual({ ...DEFAULTS, view: 'cross', layer: 7 });
+    expect(parse('', first)).toEqual(first);
+    expect(print(first, first)).toBe('');
+    expect(print(DEFAULTS, first)).toBe('view=heads&layer=0');
+    expect(parse('view=heads&layer=0', first)).toEqual(DEFAULTS);
+    fc.assert(
+      fc.property(choices, (one) => {
+        const again = print(one, first);
+        expect(print(parse(again, first), first)).toBe(again);
+      }),
+    );
+  });
+
+
   it('is short and readable', () => {
     expect(print(DEFAULTS)).toBe('');
     expect(

@@ -68,12 +68,19 @@ const WORDS = {
 
 type Name = keyof Choices;
 
-// "view=matrix&layer=3&heads=0-2.5": only what differs from the defaults, always in the same order.
-export function print(choices: Choices): string {
+// What is shown before anything is chosen: what the capture opens with.
+export function opening(header: Header): Choices {
+  const { view, layer } = header.opening ?? DEFAULTS;
+  return { ...DEFAULTS, view, layer };
+}
+
+// "view=matrix&layer=3&heads=0-2.5": only what differs from what is shown without a choice, always
+// in the same order.
+export function print(choices: Choices, first: Choices = DEFAULTS): string {
   const parts: string[] = [];
   for (const name of Object.keys(DEFAULTS) as Name[]) {
     const text = written(name, choices[name]);
-    if (text !== written(name, DEFAULTS[name])) parts.push(`${name}=${text}`);
+    if (text !== written(name, first[name])) parts.push(`${name}=${text}`);
   }
   return parts.join('&');
 }
@@ -106,8 +113,8 @@ function ranges(numbers: number[]): string {
 }
 
 // What is unknown or bad is ignored.
-export function parse(fragment: string): Choices {
-  const choices: Choices = { ...DEFAULTS };
+export function parse(fragment: string, first: Choices = DEFAULTS): Choices {
+  const choices: Choices = { ...first };
   const text = fragment.replace(/^#/, '').slice(0, LONGEST);
   for (const part of text.split('&')) {
     const [name, ...rest] = part.split('=');

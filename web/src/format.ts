@@ -98,6 +98,7 @@ export interface Header {
   title: string;
   made: Record<string, string>;
   notes: string[];
+  opening: { view: string; layer: number } | null; // what is shown first, of side 0
   blocks: { length: number; size: number }[];
   sides: Side[];
 }

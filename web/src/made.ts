@@ -97,6 +97,7 @@ export function header(
     title: 'made',
     made: {},
     notes: [],
+    opening: null,
     blocks: [],
     sides: [side],
   };

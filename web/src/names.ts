@@ -3,12 +3,18 @@
 import type { LayerInfo, Side } from './format';
 import { number } from './text';
 
-// "3", or "decoder 3" and "decoder 3 cross" where there is more than one kind.
+const PLAIN = /^[A-Za-z_]{1,20}$/; // a module's own name: no path, no number
+
+// "3", or "decoder 3" and "decoder 3 cross" where there is more than one kind. One that stands
+// alone beside layers with numbers has its own name: "copy".
 export function layerName(side: Side, index: number): string {
-  const { stack, kind } = side.layers[index];
+  const { name, stack, kind } = side.layers[index];
+  const counted = side.layers.some((each) => /\d/.test(each.name));
+  const alone = (each: LayerInfo): boolean => counted && PLAIN.test(each.name);
+  if (alone(side.layers[index])) return name;
   const same = side.layers
     .slice(0, index)
-    .filter((each) => each.stack === stack && each.kind === kind).length;
+    .filter((each) => each.stack === stack && each.kind === kind && !alone(each)).length;
   const stacks = new Set(side.layers.map((each) => each.stack)).size;
   const words = [stacks > 1 ? stack : '', String(same), kind === 'cross' ? 'cross' : ''];
   return words.filter(Boolean).join(' ');

@@ -1,6 +1,7 @@
 // The numbers that every view uses. In this order: value norms, the mean of heads, sinks, words,
 // threshold and top; the scale comes last and is for eyes only.
 
+import { asking } from './asking';
 import type { Opened, Weights } from './capture';
 import type { Choices } from './choices';
 import type { LayerInfo, Sequence } from './format';
@@ -82,7 +83,7 @@ export function prepare(
   const one = opened.header.sides[side];
   const layer = one.layers[index];
   const weights = opened.weights(side, index);
-  const [asked, answered] = [one.sequences[layer.queries], one.sequences[layer.keys]];
+  const [asked, answered] = [asking(one, layer), one.sequences[layer.keys]];
   const queries = items(asked, choices.words);
   const keys = items(answered, choices.words);
   const sinks = sinksOf(answered, choices);

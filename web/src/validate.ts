@@ -37,7 +37,14 @@ export function validate(raw: unknown): Header {
   if (sides.length < 1 || sides.length > 2)
     fail(`A capture has 1 or 2 sides, not ${sides.length}.`);
   sides.forEach((each, i) => side(each, `side ${i}`, blocks));
+  if ((header.opening ??= null) !== null) opening(header.opening, (sides[0] as Side).layers.length);
   return raw as Header;
+}
+
+function opening(raw: unknown, layers: number): void {
+  const { view, layer } = fields(raw, 'opening');
+  if (typeof view !== 'string' || !/^[a-z]{1,20}$/.test(view)) fail(`opening: view ${shown(view)}.`);
+  whole(layer, 'opening, layer', 0, layers - 1);
 }
 
 function block(raw: unknown, i: number): Blocks[number] {

@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
+from textwrap import wrap
 
 import torch
 from torch import Tensor
 
 from attnlab.mask import Mask
-from attnlab.tasks.summary.baselines import first_words
+from attnlab.tasks.summary import docstrings
 from attnlab.tasks.summary.pairs import Columns, Pair
 from attnlab.tasks.summary.recipe import learned, load_summary
 from attnlab.tasks.summary.sources import load_pairs
@@ -23,9 +24,14 @@ from attnlab.tasks.summary.task import collate, rows_of
 from attnlab.tasks.summary.wording import Wording
 
 CELL, GAP, TITLE, LEFT = 7, 34, 40, 16  # pixels of the picture
+NARROWEST = 540  # pixels, so that every line of text has room
 MOST = 8  # texts
-LONGEST_SUMMARY = 40
-FULL, EMPTY = "█", "·"
+MOST_TOKENS = 200
+READ = 300  # pairs from which those that are drawn are chosen
+VOCABULARY = 1000
+FULL, EMPTY, SPACE = "█", "·", "  "
+REAL = "tokens of the summary that are real and have a label; the model needs no mask for it"
+BACK = "a token of the summary looks at itself and back; padding is behind all real ones"
 
 
 @dataclass(frozen=True)
@@ -38,7 +44,11 @@ class Drawn:
 
 
 def masks_of(pairs: Sequence[Pair], wording: Wording) -> list[Drawn]:
-    """As the model makes them of this batch."""
+    """What the model is told of this batch, and which tokens of the summaries are real.
+
+    No mask tells the decoder of the padding of summaries: it stands behind every real token, where
+    the causal mask hides it already, and what is written there has no label.
+    """
     if not 1 <= len(pairs) <= MOST:
         raise ValueError(f"{len(pairs)} texts; give 1 to {MOST}, so that masks can be seen")
     rows, too_long = rows_of(pairs, wording)
@@ -49,20 +59,12 @@ def masks_of(pairs: Sequence[Pair], wording: Wording) -> list[Drawn]:
         )
     batch = collate(rows, wording.tokenizer.pad, wording.tokenizer.end)
     source, target = batch["keys"], batch["labels"] >= 0
-    S, T = source.shape[1], target.shape[1]
+    (B, S), T = source.shape, target.shape[1]
     return [
-        _drawn(
-            "encoder padding", "each token of the text looks at the text", Mask(keys=source), S, S
-        ),
-        _drawn("decoder padding", "which tokens of the summary are real", Mask(keys=target), T, T),
-        _drawn("cross", "each token of the summary looks at the text", Mask(keys=source), T, S),
-        _drawn(
-            "decoder self",
-            "each token of the summary looks at itself and those before",
-            Mask(causal=True, keys=target),
-            T,
-            T,
-        ),
+        _drawn("encoder padding", "a token of the text looks at the text", source, S, S),
+        _drawn("decoder padding", REAL, target, T, T),
+        _drawn("cross", "a token of the summary looks at the text", source, T, S),
+        _drawn("decoder self", BACK, None, T, T, B),
     ]
 
 
@@ -72,40 +74,77 @@ def example(
     *,
     run: Path | None = None,
     texts: int = 3,
-    tokens: int = 24,
+    tokens: int = 32,
     seed: int = 0,
 ) -> list[Drawn]:
-    """The masks of some pairs of a source, as a run's tokeniser or one of its own reads them."""
-    pairs = load_pairs(data, columns)
-    chosen = random.Random(seed).sample(pairs, min(max(texts, 0), len(pairs)))
-    known = learned(chosen, 1000) if run is None else load_summary(run)[1].tokenizer
-    wording = Wording(known, tokens, LONGEST_SUMMARY)
-    # each as long as it likes: masks of equal lengths would show no padding
-    shorter = [
-        Pair(" ".join(pair.text.split()[: tokens - 5 * i]), first_words(pair.summary, 8))
-        for i, pair in enumerate(chosen)
-    ]
-    return masks_of(shorter, wording)
+    """The masks of some pairs of a source, as a run's tokeniser or one of its own reads them.
+
+    Texts and summaries are whole, and their lengths differ where the source has such.
+    """
+    for name, number, most in (("texts", texts, MOST), ("tokens", tokens, MOST_TOKENS)):
+        if not 1 <= number <= most:
+            raise ValueError(f"{name} is {number}; give 1 to {most}, so that masks can be seen")
+    pairs = _some_pairs(data, columns, random.Random(seed))
+    known = learned(pairs, VOCABULARY) if run is None else load_summary(run)[1].tokenizer
+    whole = Wording(known, tokens, tokens)
+    different: dict[int, Pair] = {}
+    others: list[Pair] = []
+    for pair in pairs:
+        (ids, cut), summary = whole.source(pair.text), whole.summary(pair.summary)
+        if not cut and len(summary) <= tokens and different.setdefault(len(ids), pair) is not pair:
+            others.append(pair)
+    chosen = [*different.values(), *others][:texts]
+    if len(chosen) < texts:
+        raise ValueError(
+            f"{data}: {len(chosen)} of the {len(pairs)} pairs that were read have a text and a "
+            f"summary of at most {tokens} tokens, {texts} are asked for; give more tokens"
+        )
+    return masks_of(chosen, whole)
 
 
-def _drawn(name: str, meaning: str, mask: Mask, rows: int, columns: int) -> Drawn:
-    allowed = mask.allowed(rows, columns, torch.device("cpu"))
+def _some_pairs(data: str | Path, columns: Columns, draw: random.Random) -> list[Pair]:
+    """In random order. Of docstrings only so many as are needed: to read all takes a minute."""
+    if str(data) != "docstrings":
+        pairs = load_pairs(data, columns)
+        return draw.sample(pairs, min(READ, len(pairs)))
+    files = list(docstrings.sources())
+    draw.shuffle(files)
+    found: list[Pair] = []
+    for module, path in files:
+        if len(found) >= READ:
+            break
+        found += docstrings.pairs_in(module, path)
+    return found
+
+
+def _drawn(
+    name: str, meaning: str, keys: Tensor | None, rows: int, columns: int, batch: int = 0
+) -> Drawn:
+    """With keys (B, columns) that may be looked at, or causal."""
+    allowed = Mask(causal=keys is None, keys=keys).allowed(rows, columns, torch.device("cpu"))
     assert allowed is not None
-    assert mask.keys is not None
-    return Drawn(name, meaning, allowed[:, 0].expand(len(mask.keys), rows, columns))
+    B = batch if keys is None else len(keys)
+    return Drawn(name, meaning, allowed[:, 0].expand(B, rows, columns))
 
 
-def in_terminal(masks: Sequence[Drawn]) -> str:
-    """Rows are queries, columns keys; a full block where a query may look."""
+def in_terminal(masks: Sequence[Drawn], width: int = 80) -> str:
+    """Rows are queries, columns keys; a full block where a query may look.
+
+    As many texts beside each other as the width has room for.
+    """
     lines = []
     for mask in masks:
-        lines.append(f"{mask.name}: {mask.meaning}")
-        cells = [
-            ["".join(FULL if seen else EMPTY for seen in row) for row in each]
-            for each in mask.allowed.tolist()
-        ]
-        lines += ["  ".join(row) for row in zip(*cells, strict=True)]
-        lines.append("")
+        lines += wrap(f"{mask.name}: {mask.meaning}", width)
+        texts, _, columns = mask.allowed.shape
+        beside = (width + len(SPACE)) // (columns + len(SPACE))
+        if not beside:
+            lines += wrap(f"{columns} tokens are too wide to be drawn in {width} columns", width)
+        for first in range(0, texts, beside) if beside else ():
+            lines += [
+                SPACE.join("".join(FULL if seen else EMPTY for seen in row) for row in rows)
+                for rows in zip(*mask.allowed[first : first + beside].tolist(), strict=True)
+            ]
+            lines.append("")
     return "\n".join(lines)
 
 
@@ -129,8 +168,8 @@ def as_picture(masks: Sequence[Drawn]) -> str:
         "text{fill:#333}.name{font-weight:600;font-size:14px}"
         ".frame{fill:#eceff3}.seen{fill:#2a6fb0}"
     )
-    size = f'width="{max(widest, 420) + LEFT}" height="{y}"'
-    box = f'viewBox="0 0 {max(widest, 420) + LEFT} {y}"'
+    size = f'width="{max(widest, NARROWEST) + LEFT}" height="{y}"'
+    box = f'viewBox="0 0 {max(widest, NARROWEST) + LEFT} {y}"'
     title = "<title>The four masks of a batch; a filled place may be looked at</title>"
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" {size} {box}>{title}'

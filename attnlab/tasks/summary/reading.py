@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from attnlab.tasks.language.text import file_text
@@ -11,12 +12,26 @@ from attnlab.tasks.language.text import file_text
 LARGEST = 2**24  # bytes of standard input
 
 
-def read_texts(files: Sequence[Path], lines: bool) -> list[str]:
+@dataclass(frozen=True)
+class Text:
+    """One text, and where it was found: its file, with the line where each line is a text."""
+
+    name: str
+    content: str
+
+
+def read_texts(files: Sequence[Path], lines: bool) -> list[Text]:
     """Each file, or each line that is not empty, is one text."""
-    found = [file_text(path) for path in files] if files else [_standard_input()]
+    found = [Text(str(path), file_text(path)) for path in files]
+    found = found or [Text("standard input", _standard_input())]
     if not lines:
         return found
-    return [line for text in found for line in text.split("\n") if line.strip()]
+    return [
+        Text(f"{text.name}, line {number}", line)
+        for text in found
+        for number, line in enumerate(text.content.split("\n"), 1)
+        if line.strip()
+    ]
 
 
 def _standard_input() -> str:

@@ -39,6 +39,17 @@ test('a search shows its best text so far, each time as a whole', () => {
   expect(written.summaries).toEqual([{ text: 'The cat', words: null, logProbability: null }]);
 });
 
+test('a draft that was taken back is gone at the end', () => {
+  const written = after(
+    ['token', { summary: 0, text: 'A cat' }],
+    ['token', { summary: 1, text: 'A cat' }],
+    ['draft', { summary: 1, text: '' }],
+    ['summary', { summary: 0, text: 'A cat', words: [] }],
+    ['done', {}],
+  );
+  expect(written.summaries.map(({ text }) => text)).toEqual(['A cat']);
+});
+
 test('what was cut is said, what is odd is passed over', () => {
   expect(after(['cut', { read: 500, cut: 1200, at: 99 }])).toMatchObject({
     cut: 'This model reads 500 tokens: the last 1,200 were not read.',

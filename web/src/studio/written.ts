@@ -29,7 +29,7 @@ const MANY = 64;
 
 // What is written after an event; a Refused sentence is thrown by the caller.
 export function heard(written: Written, name: string, raw: unknown): Written {
-  if (name === 'done') return { ...written, done: true };
+  if (name === 'done') return finished(written);
   if (!isRecord(raw)) return written;
   if (name === 'cut') return { ...written, cut: cutWords(raw), cutAt: finite(raw.at) };
   const at = finite(raw.summary);
@@ -41,6 +41,12 @@ export function heard(written: Written, name: string, raw: unknown): Written {
   const words = records(raw.words).map(readWord);
   const whole = text(raw.text) || words.map((word) => word.text).join('');
   return put(written, at, { text: whole, words, logProbability: finite(raw.log_probability) });
+}
+
+// Drafts at the end that no summary came of were taken back: draws that read like others.
+function finished(written: Written): Written {
+  const last = written.summaries.map((each) => each.words !== null).lastIndexOf(true);
+  return { ...written, summaries: written.summaries.slice(0, last + 1), done: true };
 }
 
 function fresh(): Summary {

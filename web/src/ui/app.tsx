@@ -2,7 +2,7 @@
 
 import { useCallback, useContext, useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { Opened } from '../capture';
-import { bounded, parse, print, type Choices } from '../choices';
+import { bounded, opening, parse, print, type Choices } from '../choices';
 import { measurer } from '../fonts';
 import { Home, useAddress } from '../home';
 import { zoomAt } from '../moving';
@@ -48,7 +48,7 @@ function settled(choices: Choices, opened: Opened): Choices {
 export function App({ opened, place }: { opened: Opened; place: Place }) {
   const { alone, address } = useContext(Home);
   const [choices, setChoices] = useState<Choices>(() =>
-    settled(parse((place.notebook ? '' : address.read()) ?? ''), opened),
+    settled(parse((place.notebook ? '' : address.read()) ?? '', opening(opened.header)), opened),
   );
   const [mode, nextMode] = useMode(place);
   const [help, setHelp] = useState(false);
@@ -72,8 +72,8 @@ export function App({ opened, place }: { opened: Opened; place: Place }) {
     [opened],
   );
   useAddress(
-    print(choices),
-    (text) => setChoices(settled(parse(text), opened)),
+    print(choices, opening(opened.header)),
+    (text) => setChoices(settled(parse(text, opening(opened.header)), opened)),
     !place.notebook,
   );
 

@@ -1,5 +1,6 @@
 // Controls for how weights are shown: scale, threshold, sinks, words, search.
 
+import { asking } from '../asking';
 import type { Choices } from '../choices';
 import { found, number } from '../text';
 import type { ControlsProps } from './controls';
@@ -149,7 +150,7 @@ export function Zoom({ choices, change, zoom }: ControlsProps) {
 export function Search({ opened, choices, change }: ControlsProps) {
   const side = opened.header.sides[choices.side];
   const layer = side.layers[choices.layer];
-  const tokens = side.sequences[layer?.queries ?? 0]?.tokens ?? [];
+  const tokens = layer ? asking(side, layer).tokens : [];
   const hits = choices.search
     ? tokens.flatMap(({ text }, i) => (found(text, choices.search) ? [i] : []))
     : [];

@@ -1,5 +1,6 @@
 // Numbers of the flow view: attention through all layers up to one, and that of this layer alone.
 
+import { asking } from '../asking';
 import type { Opened } from '../capture';
 import type { Choices } from '../choices';
 import type { LayerInfo, Side } from '../format';
@@ -43,7 +44,7 @@ export function flowingOf(opened: Opened, choices: Choices): Flowing {
   const index = flowPlace(side, choices.flow, choices.layer);
   const layer = side.flow.layers[index];
   const info = side.layers[layer];
-  const [asked, answered] = [side.sequences[info.queries], side.sequences[info.keys]];
+  const [asked, answered] = [asking(side, info), side.sequences[info.keys]];
   const [queries, keys] = [items(asked, choices.words), items(answered, choices.words)];
   const raw = opened.values((side.flow[choices.flow] ?? [])[index]);
   const { words, first, separators, threshold, top } = choices;

@@ -1,5 +1,6 @@
 // Marks of the two columns: legend, lines, strips and tokens.
 
+import { asking } from '../asking';
 import type { Choices } from '../choices';
 import { layerTitle } from '../names';
 import { shade, type Seen } from '../prepare';
@@ -28,7 +29,7 @@ export function heading(it: Plan, frame: Frame, layer: number): Mark[] {
   ];
   if (legendHeight(shown, width)) marks.push(...legend(it));
   const names = [
-    `queries: ${isolate(short(side.sequences[seen.layer.queries].name))}`,
+    `queries: ${isolate(short(asking(side, seen.layer).name))}`,
     `keys: ${isolate(short(side.sequences[seen.layer.keys].name))}`,
   ];
   columns.forEach((column, i) =>
@@ -103,7 +104,7 @@ export function rules({ seen, columns, top, row }: Plan, frame: Frame, layer: nu
   const side = frame.opened.header.sides[frame.choices.side];
   const info = side.layers[layer];
   return columns.flatMap((column, i) => {
-    const sequence = side.sequences[i === 0 ? info.queries : info.keys];
+    const sequence = i === 0 ? asking(side, info) : side.sequences[info.keys];
     const items = i === 0 ? seen.queries : seen.keys;
     return items.flatMap((item, place): Mark[] => {
       const token = item.tokens[0];

@@ -1,5 +1,6 @@
 // The mask as its own layer: which query may look at which key.
 
+import { asking } from '../asking';
 import type { Opened } from '../capture';
 import type { Choices } from '../choices';
 import type { LayerInfo, Side, Token } from '../format';
@@ -29,7 +30,7 @@ interface Shown {
 function shownOf(opened: Opened, choices: Choices): Shown {
   const side = opened.header.sides[choices.side];
   const layer = side.layers[choices.layer];
-  const queries = side.sequences[layer.queries].tokens;
+  const queries = asking(side, layer).tokens;
   const keys = side.sequences[layer.keys].tokens;
   const values = layer.mask === null ? null : opened.values(side.masks[layer.mask].allowed);
   const facts = factsOf(values, queries.length, keys.length, layer.kind === 'self');

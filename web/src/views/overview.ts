@@ -96,7 +96,9 @@ export function layerMark(side: Side, index: number): string {
   const { stack, kind } = side.layers[index];
   const several = severalKinds(side);
   const letter = kind === 'cross' ? 'c' : stack.charAt(0);
-  return several ? letter + layerName(side, index).replace(/\D/g, '') : layerName(side, index);
+  const name = layerName(side, index);
+  const place = name.replace(/\D/g, '');
+  return several && place ? letter + place : name;
 }
 
 export function severalKinds({ layers }: Side): boolean {

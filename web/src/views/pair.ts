@@ -1,5 +1,6 @@
 // One query and one key in one head: everything that is known of them, and the way to the weight.
 
+import { asking } from '../asking';
 import type { Opened } from '../capture';
 import type { Choices } from '../choices';
 import type { LayerInfo, Token } from '../format';
@@ -27,7 +28,7 @@ export interface Pair {
 export function pairOf(opened: Opened, choices: Choices): Pair {
   const side = opened.header.sides[choices.side];
   const layer = side.layers[choices.layer];
-  const queries = side.sequences[layer.queries].tokens;
+  const queries = asking(side, layer).tokens;
   const keys = side.sequences[layer.keys].tokens;
   const head = chosenHeads(layer, choices)[0];
   const query = choices.queries.find((each) => each < queries.length) ?? lastWord(queries);
