@@ -415,7 +415,9 @@ def test_flops_count_the_weights_that_multiply() -> None:
 @pytest.mark.parametrize("copy", [False, True])
 def test_flops_of_a_reader_and_writer_are_those_that_pytorch_counts(copy: bool) -> None:
     """The encoder's weights multiply the text, the decoder's the summary: not each all tokens."""
-    sizes = {"vocabulary": 31, "context": 40, "width": 24, "heads": 3, "bias": False}
+    sizes: dict[str, Any] = {
+        "vocabulary": 31, "context": 40, "width": 24, "heads": 3, "bias": False,
+    }  # fmt: skip
     model = Seq2Seq(
         Seq2SeqConfig(
             StackConfig(**sizes, layers=1, position="none"),
