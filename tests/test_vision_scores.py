@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
+import re
 import statistics
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch.nn import functional as F
 
 from attnlab.looking.api import look
 from attnlab.pictures import open_picture, pixels_of, png
 from attnlab.tasks.vision import compare as comparing
 from attnlab.tasks.vision.classify import classify, classify_test
-from attnlab.tasks.vision.meeting import crossing, in_words, meeting
+from attnlab.tasks.vision.meeting import crossings, in_words, meeting
 from attnlab.tasks.vision.score_page import score_page
 from attnlab.tasks.vision.scoring import confusions, score
 from attnlab.training import Run
@@ -157,10 +162,27 @@ def test_a_picture_is_written_as_it_is() -> None:
 
 
 def test_where_lines_cross() -> None:
-    assert crossing([10, 1000], [1.0, -1.0]) == pytest.approx(100)
-    assert crossing([10, 100, 1000], [1.0, -1.0, 1.0]) == pytest.approx(1000**0.5 * 10)
-    assert crossing([10, 1000], [1.0, 2.0]) is None
-    assert crossing([10, 1000], [1.0, 0.0]) == 1000
+    assert crossings([10, 1000], [1.0, -1.0]) == pytest.approx([100])
+    both = crossings([10, 100, 1000], [1.0, -1.0, 1.0])
+    assert both == pytest.approx([10 * 10**0.5, 100 * 10**0.5])
+    assert crossings([10, 1000], [1.0, 2.0]) == []
+    assert crossings([10, 1000], [1.0, 0.0]) == [1000]
+    assert crossings([10, 100, 1000], [1.0, 0.0, 2.0]) == [100]  # touched, not crossed
+    assert crossings([10, 100, 1000, 2000], [1.0, 0.0, 0.0, -1.0]) == [100]  # a level stretch
+    assert crossings([10, 100], [0.0, 0.0]) == [10]
+
+
+@given(st.lists(st.integers(-3, 3), min_size=1, max_size=7))
+def test_a_place_for_every_change_of_sign(values: list[int]) -> None:
+    sizes = [10 * 3**i for i in range(len(values))]
+    places = crossings(sizes, values)
+    assert places == sorted(places)
+    signs = [value > 0 for value in values if value]
+    changes = sum(a != b for a, b in itertools.pairwise(signs))
+    assert changes <= len(places) <= changes + values.count(0)
+    for place in places:  # on the line through the values there is nothing left
+        line = np.interp(math.log(place), np.log(sizes), values)
+        assert line == pytest.approx(0, abs=1e-9)
 
 
 def test_how_sure_a_meeting_is() -> None:
@@ -180,16 +202,61 @@ def test_how_sure_a_meeting_is() -> None:
     assert one.share is None
 
 
+def words(sizes: list[int], differences: list[list[float]]) -> str:
+    return " ".join(in_words(sizes, differences, ("A", "B")))
+
+
 def test_the_meeting_in_words() -> None:
-    said = " ".join(in_words([10, 1000], [[0.11, 0.11], [-0.11, -0.11]], ("A", "B")))
-    assert "With 10 images A is 11.0 points ahead of B" in said
-    assert "With 1,000 images B is 11.0 points ahead of A" in said
-    assert "meet at about 100 training images" in said
-    alone = " ".join(in_words([10, 1000], [[0.1], [0.2]], ("A", "B")))
+    said = words([10, 1000], [[0.118, 0.122], [-0.118, -0.122]])
+    assert "With 10 images A is 12.0 points ahead of B" in said
+    assert "With 1,000 images B is 12.0 points ahead of A" in said
+    assert "meet at about 100 training images; of draws" in said
+    alone = words([10, 1000], [[0.1], [0.2]])
     assert "do not meet: A is ahead" in alone
     assert "With one seed nothing" in alone
-    unclear = in_words([10], [[0.1, -0.1]], ("A", "B"))[0]
-    assert "cannot be told apart" in unclear
+    assert "cannot be told apart" in words([10, 100], [[0.1, -0.1], [0.1, 0.1]])
+
+
+def test_words_where_little_differs() -> None:
+    level = words([10, 100], [[0.0, 0.0, 0.0]] * 2)
+    assert level == (
+        "With 10 images the two are level. With 100 images the two are level. "
+        "The curves are level at every size that was tried."
+    )
+    assert words([100], [[0.1, 0.12, 0.11]]).endswith(
+        "ahead of B (95% interval 8.5 to 13.5). One size does not show where the curves meet."
+    )
+    same = words([10, 1000], [[0.1, 0.1], [-0.1, -0.1]])
+    assert "100% meet, the middle 95% of them at 100." in same
+    balanced = words([10, 100], [[0.3, -0.2, -0.1], [0.1, 0.1, 0.1]])
+    assert "With 10 images the two cannot be told apart (level in the mean, 95%" in balanced
+    hardly = words([10, 100], [[0.0002, 0.0002], [0.0002, -0.0001]])
+    assert "A is less than 0.1 points ahead of B" in hardly
+    assert "(A less than 0.1 points ahead, 95%" in hardly
+    none = words([10, 1000], [[0.1, 0.1], [0.2, 0.2]])
+    assert none.endswith(
+        "every size that was tried; of draws from the spread of the seeds none meet."
+    )
+
+
+def test_every_crossing_is_told() -> None:
+    said = words([10, 100, 1000], [[0.1, 0.11], [-0.1, -0.11], [0.1, 0.11]])
+    assert "The curves meet 2 times, at about 32 and 316 training images" in said
+    assert "the middle 95% of them for the last time between" in said
+    three = words([10, 100, 1000, 10_000], [[0.1], [-0.1], [0.1], [-0.1]])
+    assert "meet 3 times, at about 32, 316 and 3,162 training images. With one seed" in three
+
+
+@given(st.lists(st.lists(st.integers(-4, 4), min_size=3, max_size=3), min_size=1, max_size=4))
+@settings(max_examples=40, deadline=None)
+def test_words_never_say_nothing(points: list[list[int]]) -> None:
+    sizes = [10 * 3**i for i in range(len(points))]
+    said = words(sizes, [[each / 1000 for each in seeds] for seeds in points])
+    assert " 0.0 points ahead" not in said
+    assert "-0.0" not in said
+    low, _, high = (re.findall(r"between (\S+) (and) (\S+)\.$", said) or [("0", "", "1")])[0]
+    assert low != high
+    assert ("meet" not in said) == (len(points) > 1 and not any(map(sum, points)))
 
 
 def test_comparing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -222,10 +289,17 @@ def test_comparing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert code == 0, error
     again = json.loads((out / "compare.json").read_text())
     assert [r["right"] for r in again["runs"]] == [r["right"] for r in report["runs"]]
-    for wrong, said in (("--fractions 2", "above 0, at most 1"), ("--seeds 0", "give 1 or more")):
+    for wrong, said in (
+        ("--fractions 2", "--fractions 2; give shares"),
+        ("--fractions nan", "--fractions nan; give shares"),
+        ("--fractions 1 nan", "give shares"),
+        ("--fractions 0.001 0.005 1", "of 1,295 these differ: 0.001 (10), 1 (1,295)"),
+        ("--seeds 0", "give 1 or more"),
+    ):
         code, _, error = run(f"vision compare {wrong} --out {tmp_path / 'b'}", capsys)
         assert code == 2
         assert said in error
+        assert not (tmp_path / "b").exists()
 
 
 def test_the_convnet_is_matched_to_the_vit_of_the_comparison(tmp_path: Path) -> None:
