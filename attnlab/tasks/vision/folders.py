@@ -7,7 +7,13 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from attnlab.pictures import SUFFIXES, middle_square, open_picture, to_channels
+from attnlab.pictures import (
+    SUFFIXES,
+    UnreadableImageError,
+    middle_square,
+    open_picture,
+    to_channels,
+)
 from attnlab.tasks.vision.images import MOST_BYTES, Dataset, Images, checked
 
 TRAIN, TEST = ("train", "training"), ("test", "testing")
@@ -62,9 +68,7 @@ def _read(part: Path, classes: list[str], size: int, channels: int, skipped: lis
                 raise ValueError(f"{part}: more images than fit into {MOST_BYTES:,} bytes")
             try:
                 square = middle_square(open_picture(path), size)  # (size, size, 3)
-            except ValueError as error:
-                if "Pillow" in str(error):
-                    raise
+            except UnreadableImageError as error:
                 skipped.append(str(error))
                 continue
             values = to_channels(square, channels) * 255
