@@ -26,7 +26,7 @@ from attnlab.tasks.vision.scoring import confusions, score
 from attnlab.training import Run
 from tests.chart_checks import check_page
 from tests.commands import run
-from tests.vision_files import pixels, write_npz
+from tests.vision_files import pixels, write_idx_folder, write_npz
 from tests.vision_runs import trained
 
 
@@ -95,6 +95,38 @@ def test_evaluating_a_run(runs: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert "not a run folder" in error
 
 
+def test_evaluating_replaces_nothing_of_the_run(
+    runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = (runs / "vit" / "config.json").read_bytes()
+    command = f"vision evaluate {runs / 'vit'} --out"
+    for options in ("", " --overwrite"):
+        code, _, error = run(f"{command} {runs / 'vit' / 'config.html'}{options}", capsys)
+        assert code == 2
+        assert "config.json: is how a run is known" in error
+    assert (runs / "vit" / "config.json").read_bytes() == config
+    assert not (runs / "vit" / "config.html").exists()
+    (tmp_path / "notes.json").write_text("mine")
+    code, _, error = run(f"{command} {tmp_path / 'notes.html'}", capsys)
+    assert code == 2
+    assert "notes.json: is there already; give --overwrite" in error
+    assert not (tmp_path / "notes.html").exists()  # before anything is measured
+    assert (tmp_path / "notes.json").read_text() == "mine"
+    code, _, error = run(f"{command} {tmp_path / 'notes.html'} --overwrite", capsys)
+    assert code == 0, error
+    assert json.loads((tmp_path / "notes.json").read_text())["right"] == 10
+
+
+def test_other_data_of_another_size(
+    runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = write_idx_folder(tmp_path / "idx", side=7)
+    code, _, error = run(f"vision evaluate {runs / 'vit'} --data {folder} --overwrite", capsys)
+    assert code == 2
+    assert "idx: 2 classes of 7 pixels with 1 channels; the run has 2, 6 and 1" in error
+    assert "--image-size" not in error
+
+
 # Classification
 
 
@@ -116,10 +148,16 @@ def test_classify_files(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
         (f"{tmp_path / 'nowhere.png'}", "nowhere.png: is not there"),
         ("", "give images"),
         ("--test 10", "there are 0 to 9"),
+        ("--test -1", "there are 0 to 9"),
     ):
         code, _, error = run(f"vision classify {runs / 'vit'} {what}", capsys)
         assert code == 2, what
         assert said in error
+    page = tmp_path / "p.html"
+    for rest in ("", f"{paths[1]}"):
+        code, _, error = run(f"vision classify {paths[0]} {rest} --explain {page}", capsys)
+        assert code == 2
+        assert "dark.png: a file; the folder of a run comes first, then images" in error
 
 
 def test_explaining(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

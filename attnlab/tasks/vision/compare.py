@@ -25,10 +25,13 @@ from attnlab.tasks.vision.meeting import in_words, meeting
 from attnlab.tasks.vision.opening import open_data, source_of
 from attnlab.tasks.vision.recipe import (
     MODELS,
+    SKIPPED,
     VisionSettings,
+    keep_skipped,
     make_model,
     prepared,
     settled,
+    tell_skipped,
 )
 from attnlab.tasks.vision.score_page import NAMES
 from attnlab.tasks.vision.task import logits_of
@@ -67,6 +70,9 @@ def compare(
         check_folder(folder, again, overwrite)
     contest = _Contest.of(data, attention, vision, epochs, sizes or {}, training)
     check_parts(contest.parts.train, fractions)
+    if speaks() and not quiet:
+        read = contest.dataset
+        tell_skipped(read.skipped, read.notes, f"; all in {SKIPPED} of each run")
     rows: list[Report] = []
     for each, folder, again in zip(plan, folders, going_on, strict=True):
         _say(f"{len(rows) + 1} of {len(plan)}: {folder.name}", quiet)
@@ -160,7 +166,10 @@ class _Contest:
             replace(self.vision, fraction=share), None, self.sizes[model],
             {**self.budget, "seed": seed},
         )  # fmt: skip
-        train(task, made, settings, Run(folder), resume=resume, overwrite=overwrite, quiet=True)
+        train(
+            task, made, settings, Run(folder), resume=resume, overwrite=overwrite, quiet=True,
+            on_begin=lambda: keep_skipped(self.dataset, folder),
+        )  # fmt: skip
         said = logits_of(made.eval(), self.parts.test.pixels).argmax(-1)
         last = Run(folder).metrics()[-1]
         return {
