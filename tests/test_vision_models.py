@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from attnlab import MECHANISMS
 from attnlab.models import ConvNet, ConvNetConfig, ViT, ViTConfig
-from attnlab.models.vision import matched_convnet
+from attnlab.models.vision import POSITIONS, matched_convnet
 from attnlab.tasks.vision.augment import RECIPES, Augmentation, augment, mixed, recipe_named
 from attnlab.tasks.vision.images import Dataset, Images
 from attnlab.tasks.vision.opening import open_data
@@ -55,13 +55,33 @@ def test_scale_is_that_of_all_pixels() -> None:
     assert deviation == pytest.approx(float(values.std(correction=0)), abs=1e-5)
 
 
-def test_without_positions_the_order_of_patches_is_nothing() -> None:
-    for position, same in (("none", True), ("learned", False), ("sinusoidal-2d", False)):
+@pytest.mark.parametrize("axis", [2, 3])
+def test_without_positions_the_order_of_patches_is_nothing(axis: int) -> None:
+    """The two rows of patches swapped, or the two columns."""
+    for position in POSITIONS:
         torch.manual_seed(0)
         model = ViT(ViTConfig(3, 6, 1, 3, 8, 2, 2, position=position)).eval()
         image = torch.rand(1, 1, 6, 6)
-        moved = torch.cat([image[:, :, 3:], image[:, :, :3]], 2)  # the two rows of patches swapped
-        assert torch.allclose(model(image), model(moved), atol=1e-5) == same, position
+        moved = image.roll(3, axis)
+        same = torch.allclose(model(image), model(moved), atol=1e-5)
+        assert same == (position == "none"), position
+
+
+def test_two_dimensional_positions_by_hand() -> None:
+    """Width 8: sine and cosine of the row, of a tenth of it, and of the column likewise."""
+    for pooling, first in (("class", 1), ("mean", 0)):
+        config = ViTConfig(3, 10, 1, 2, 8, 1, 2, position="sinusoidal-2d", pooling=pooling)
+        code = ViT(config).position()[0]
+        assert code.shape == (25 + first, 8)
+        # the third row and second column of five
+        assert code[first + 2 * 5 + 1].tolist() == pytest.approx(
+            [0.909297, -0.416147, 0.198669, 0.980067, 0.841471, 0.540302, 0.099833, 0.995004],
+            abs=1e-6,
+        )
+        assert (code[:first] == 0).all()  # of the class token
+        assert len(code[first:].unique(dim=0)) == 25
+        rows, columns = code[first:].view(5, 5, 2, 4).unbind(2)
+        assert torch.equal(rows, columns.transpose(0, 1))
 
 
 @pytest.mark.parametrize("parameters", [18_000, 27_000, 200_000, 5_000_000])

@@ -8,6 +8,8 @@ import math
 import re
 import statistics
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,14 +18,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
+from attnlab.layers import Block
 from attnlab.looking.api import look
+from attnlab.looking.page import render
+from attnlab.looking.records import Side
+from attnlab.models import ViT
 from attnlab.pictures import open_picture, pixels_of, png
 from attnlab.tasks.vision import compare as comparing
 from attnlab.tasks.vision.classify import classify, classify_test
 from attnlab.tasks.vision.meeting import crossings, in_words, meeting
 from attnlab.tasks.vision.score_page import score_page
 from attnlab.tasks.vision.scoring import confusions, score
-from attnlab.training import Run
+from attnlab.tasks.vision.task import VisionTask
+from attnlab.training import Run, loop
 from tests.chart_checks import check_page
 from tests.commands import run
 from tests.vision_files import pixels, write_idx_folder, write_npz
@@ -166,20 +173,47 @@ def test_explaining(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert code == 0
     assert "test image 3: 1 " in out
     assert "(it is 1)" in out
-    for number in (1, 2):
-        text = (tmp_path / f"page-{number}.html").read_text()
-        assert "data-block" in text
-        assert f"<title>vit: test-{number + 2}.png is {number % 2} (" in text
-    found, pictures = classify_test(runs / "vit", [3])
-    (tmp_path / "a.png").write_bytes(png(pictures[0]))
-    seen = look(str(runs / "vit"), image=tmp_path / "a.png")
-    name, chance = found[0].chances[0]
-    assert any(f"says: {name} {chance:.1%}" in note for note in seen.capture.notes)
-    assert seen.sides[0].flow.target == f"the logit of class {name!r}"
-    assert seen.sides[0].flow.rollout is not None
+    found, pictures = classify_test(runs / "vit", [3, 4])
+    for number in (3, 4):  # each page is what look says of that very image
+        file = tmp_path / f"test-{number}.png"
+        file.write_bytes(png(pictures[number - 3]))
+        name, chance = found[number - 3].chances[0]
+        assert name == str(number % 2)
+        title = f"vit: test-{number}.png is {name} ({chance:.0%})"
+        seen = look(str(runs / "vit"), image=file, title=title)
+        assert (tmp_path / f"page-{number - 2}.html").read_text() == render(*seen.packed)
+        assert f"<title>{title}" in render(*seen.packed)
+        assert any(f"says: {name} {chance:.1%}" in note for note in seen.capture.notes)
+        assert seen.sides[0].flow.target == f"the logit of class {name!r}"
+        _check_attention(seen.sides[0], runs / "vit", pictures[number - 3])
     code, _, error = run(f"vision classify {runs / 'convnet'} --test 3 --explain {page}", capsys)
     assert code == 2
     assert "no attention to look at" in error
+
+
+def _check_attention(side: Side, folder: Path, pixels: torch.Tensor) -> None:
+    """Weights of the one layer and rollout, by hand from the run's own weights."""
+    model = Run(folder).model()
+    assert isinstance(model, ViT)
+    (layer,), picture = side.layers, side.sequences[0].picture
+    assert picture is not None
+    assert torch.equal(picture.pixels.permute(2, 0, 1), pixels.expand(3, -1, -1))
+    assert (picture.rows, picture.columns, picture.first) == (6, 6, 1)  # the class token first
+    with torch.no_grad():
+        block = model.blocks[0]
+        assert isinstance(block, Block)
+        image = (pixels[None] / 255 - model.config.mean) / model.config.deviation
+        x = model.patches(image).flatten(2).mT
+        assert model.class_token is not None
+        x = torch.cat([model.class_token, x], 1) + model.position()  # (1, 37, 16)
+        q, k, _ = block.attention.project(block.attention_norm(x))[0].split(16, -1)
+        q, k = (each.view(37, 2, 8).transpose(0, 1) for each in (q, k))  # (2, 37, 8)
+        weights = (q @ k.mT / math.sqrt(8)).softmax(-1)
+    assert layer.weights is not None
+    assert torch.allclose(layer.weights, weights, atol=1e-5)
+    assert side.flow.rollout is not None
+    half = (weights.mean(0) + torch.eye(37)) / 2
+    assert torch.allclose(side.flow.rollout[0], half, atol=1e-5)
 
 
 def test_a_picture_is_written_as_it_is() -> None:
@@ -346,11 +380,28 @@ def test_the_convnet_is_matched_to_the_vit_of_the_comparison(tmp_path: Path) -> 
         path, out=tmp_path / "o", fractions=[1.0], seeds=1, sizes={"width": 32, "layers": 2},
         training={"steps": 1, "device": "cpu"}, quiet=True,
     )  # fmt: skip
-    clock = comparing.compare(
-        path, out=tmp_path / "m", fractions=[1.0], seeds=1, sizes={"width": 32, "layers": 2},
-        training={"minutes": 0.005, "device": "cpu"}, quiet=True,
-    )  # fmt: skip
-    assert all(each["steps"] >= 1 for each in clock["runs"])
-    comparing.comparison_page(clock)
     assert report["parameters"]["vit"] > 20_000
     assert abs(report["parameters"]["convnet"] / report["parameters"]["vit"] - 1) <= 0.05
+
+
+def test_comparing_by_the_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All get the same minute: by this clock a step of the ViT lasts 7 s, of the ConvNet 13 s."""
+    path = write_npz(tmp_path / "set.npz", 60)
+    now = 0.0
+
+    def loss(task: VisionTask, forward: Any, batch: Any) -> torch.Tensor:
+        nonlocal now
+        now += 7 if forward.kind == "vit" else 13
+        return before(task, forward, batch)
+
+    before = VisionTask.loss
+    monkeypatch.setattr(VisionTask, "loss", loss)
+    monkeypatch.setattr(loop, "time", SimpleNamespace(perf_counter=lambda: now))
+    report = comparing.compare(
+        path, out=tmp_path / "m", fractions=[0.2, 1.0], seeds=1, sizes={"width": 24, "layers": 1},
+        training={"minutes": 1.0, "device": "cpu"}, quiet=True,
+    )  # fmt: skip
+    found = {(each["model"], each["images"]): each["steps"] for each in report["runs"]}
+    assert found == {("vit", 10): 9, ("vit", 54): 9, ("convnet", 10): 5, ("convnet", 54): 5}
+    assert report["seconds"] == {"vit": 2 * 63, "convnet": 2 * 65}
+    assert "Each run had the same minutes (5 to 9 steps)" in comparing.comparison_page(report)
