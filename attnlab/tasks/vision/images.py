@@ -107,10 +107,10 @@ def checked(dataset: Dataset) -> Dataset:
             raise ValueError(f"{part.file}: there are no {name} images")
         check_size(part, dataset.train)
     if not dataset.classes:
-        return _one_or_more(_numbered(dataset))
+        return _two_or_more(_numbered(dataset))
     for part in parts.values():
         check_labels(part.labels, dataset.classes, part.labels_file)
-    return _one_or_more(dataset)
+    return _two_or_more(dataset)
 
 
 def check_size(images: Images, first: Images) -> None:
@@ -121,7 +121,7 @@ def check_size(images: Images, first: Images) -> None:
         )
 
 
-def _one_or_more(dataset: Dataset) -> Dataset:
+def _two_or_more(dataset: Dataset) -> Dataset:
     train = dataset.train
     present = train.labels.unique()
     if len(present) < 2:
