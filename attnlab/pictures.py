@@ -8,6 +8,7 @@ import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -23,36 +24,61 @@ SUFFIXES = (
 )
 
 
-def open_picture(path: Path, most: int = MOST_PIXELS) -> Image:
-    """In red, green and blue, and upright: cameras turn a picture by a note in its file."""
-    plain = open_plain(path, most)  # says so where there is no Pillow
-    from PIL import ImageOps
+class UnreadableImageError(ValueError):
+    """A file that holds no image, or a broken one: those beside it may be whole."""
 
-    return ImageOps.exif_transpose(plain).convert("RGB")
+
+def open_picture(path: Path, most: int = MOST_PIXELS) -> Image:
+    """In red, green and blue; the rest as `open_plain` has it."""
+    return open_plain(path, most).convert("RGB")
 
 
 def open_plain(path: Path, most: int = MOST_PIXELS) -> Image:
-    """Just as the file has it, all of it read; larger than `most` pixels is refused unread."""
+    """Grey where the file is grey, else red, green and blue, a byte for each; larger than `most`
+    pixels is refused unread.
+
+    Upright: cameras turn a picture by a note in its file. What is transparent is white, as paper.
+    """
     try:
-        from PIL import Image, UnidentifiedImageError
+        from PIL import Image, ImageOps
     except ImportError:
         raise ValueError("images need Pillow; pip install 'attnlab[image]'") from None
     if not path.exists():
-        raise ValueError(f"{path}: is not there")
+        raise UnreadableImageError(f"{path}: is not there")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # told below
-            opened = Image.open(path, formats=FORMATS)
-        with opened:
-            if opened.width * opened.height > most:
-                raise ValueError(f"{path}: {opened.width} x {opened.height} pixels are too many")
-            opened.load()
-            return opened
-    except (
-        *(UnidentifiedImageError, OSError, SyntaxError, EOFError, struct.error, zlib.error),
-        Image.DecompressionBombError,
-    ) as error:
-        raise ValueError(f"{path}: no image that can be read ({error})") from None
+            warnings.simplefilter("ignore")  # what matters of it is told here
+            with Image.open(path, formats=FORMATS) as opened:
+                if opened.width * opened.height > most:
+                    raise ValueError(f"{opened.width} x {opened.height} pixels are too many")
+                opened.load()
+                return _in_bytes(ImageOps.exif_transpose(opened), opened.format)
+    except Exception as error:  # Pillow's readers raise all kinds on broken files
+        said = " ".join(str(error).split()) or type(error).__name__
+        raise UnreadableImageError(f"{path}: no image that can be read ({said})") from None
+
+
+def _in_bytes(image: Image, form: str | None) -> Image:
+    """Pillow's own conversion cuts what is above 255 off, and leaves transparency out."""
+    from PIL import Image as Pillow
+
+    wide = image.mode == "I" and form == "PPM"  # 16 bits, though there is room for 32
+    if image.mode.startswith("I;16") or wide:
+        values = np.asarray(image).astype(np.int64)
+        values[values == image.info.get("transparency")] = 65535
+        return Pillow.fromarray(((values + 128) // 257).astype(np.uint8))
+    if image.mode == "I":
+        raise ValueError("numbers of 32 bits, of which no one knows what is white; give 8 or 16")
+    if image.mode == "F":
+        shares = np.asarray(image)
+        if not ((shares >= 0) & (shares <= 1)).all():
+            raise ValueError("numbers beyond 0 to 1; give those, or 8 or 16 bits")
+        return Pillow.fromarray((shares * 255).round().astype(np.uint8))
+    grey = image.mode in ("1", "L", "LA", "La")
+    if image.has_transparency_data:
+        above = image.convert("RGBA")
+        image = Pillow.alpha_composite(Pillow.new("RGBA", image.size, "white"), above)
+    return image.convert("L" if grey else "RGB")
 
 
 def middle_square(image: Image, size: int) -> Tensor:

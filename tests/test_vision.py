@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -117,6 +118,15 @@ def test_the_weights_that_validated_best_are_kept(tmp_path: Path) -> None:
         ({"model": "convnet", "sizes": {"patch": 2}}, "--patch is no setting of a convnet"),
         ({"sizes": {"stages": 2}}, "--stages is no setting of a vit"),
         ({"sizes": {"patch": 5}}, "do not tile"),
+        ({"sizes": {"width": -32}}, "width is -32; give 1 or more"),
+        ({"sizes": {"width": 0}}, "width is 0; give 1 or more"),
+        ({"sizes": {"layers": 0}}, "layers is 0; give 1 or more"),
+        ({"sizes": {"layers": -2}}, "layers is -2; give 1 or more"),
+        ({"sizes": {"heads": 0}}, "heads is 0; give 1 or more"),
+        ({"model": "convnet", "sizes": {"blocks": 0}}, "blocks is 0; give 1 or more"),
+        ({"model": "convnet", "sizes": {"blocks": -3}}, "blocks is -3; give 1 or more"),
+        ({"model": "convnet", "sizes": {"stages": 0}}, "stages is 0; give 1 or more"),
+        ({"model": "convnet", "sizes": {"stages": 9}}, "cannot be halved 8 times"),
         ({"training": {"batch_tokens": 5}}, "--batch-rows"),
         ({"training": {"steps": 5}, "epochs": 2.0}, "give one of them"),
         ({"epochs": -1.0, "training": {}}, "above 0"),
@@ -151,6 +161,7 @@ def test_other_data_than_the_run_learned(tmp_path: Path) -> None:
 def test_from_a_folder_of_images(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = write_folders(tmp_path / "set")
     (folder / "dark" / "broken.jpg").write_text("broken")
+    (folder / "light" / "notes.TXT").write_text("no image")
     out = tmp_path / "run"
     code, text, error = run(
         f"vision train {folder} --image-size 12 --steps 3 --width 16 --layers 1 --heads 2 "
@@ -160,12 +171,46 @@ def test_from_a_folder_of_images(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert code == 0, error
     assert "trained; validation accuracy" in text
     assert "broken.jpg: no image that can be read" in error
-    assert "1 images left out" in error
+    assert "1 image left out\n" in error
     assert "images of 12 x 12 pixels, 2 classes" in error
+    assert "set: not read: 1 file that by name hold no image (.txt)" in error
     assert Run(out).config()["task"]["skipped"] == 1
     code, text, error = run(f"vision evaluate {out}", capsys)
     assert code == 0, error
     assert "of 4 test images" in text
+    assert "broken.jpg: no image that can be read" in error
+
+
+def test_every_broken_image_is_named_somewhere(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = write_folders(tmp_path / "set")
+    for number in range(5):
+        (folder / "dark" / f"broken-{number}.png").write_bytes(b"no")
+    small = "--image-size 8 --steps 1 --width 24 --layers 1 --heads 2"
+    train = f"vision train {folder} {small} --out {tmp_path / 'run'}"
+    code, _, error = run(train, capsys)
+    assert code == 0, error
+    assert "5 images left out, 3 of them named above; all in skipped.txt of the run" in error
+    listed = (tmp_path / "run" / "skipped.txt").read_text().splitlines()
+    assert [Path(line.split(":")[0]).name for line in listed] == [
+        f"broken-{number}.png" for number in range(5)
+    ]
+    code, _, error = run(f"vision evaluate {tmp_path / 'run'}", capsys)
+    assert code == 0, error
+    assert "5 images left out, 3 of them named above; all in " in error
+    assert len(json.loads((tmp_path / "run" / "test.json").read_text())["skipped"]) == 5
+    code, _, error = run(
+        f"vision compare {folder} {small} --fractions 1 --seeds 1 --out {tmp_path / 'c'}", capsys
+    )
+    assert code == 0, error
+    assert error.count("5 images left out, 3 of them named above; all in skipped.txt") == 1
+    assert len((tmp_path / "c" / "vit-1-0" / "skipped.txt").read_text().splitlines()) == 5
+    for number in range(5):
+        (folder / "dark" / f"broken-{number}.png").unlink()
+    code, _, error = run(f"{train} --overwrite", capsys)
+    assert code == 0, error
+    assert not (tmp_path / "run" / "skipped.txt").exists()
 
 
 @lru_cache

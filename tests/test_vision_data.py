@@ -120,7 +120,7 @@ def test_fashion_is_found_where_it_is_installed(
         open_data("fashion")
     write_idx_folder(tmp_path / "fashion-mnist")
     dataset = open_data("fashion")
-    assert (dataset.name, dataset.classes[0], len(dataset.classes)) == ("fashion", "T-shirt", 10)
+    assert (dataset.source, dataset.classes[0], len(dataset.classes)) == ("fashion", "T-shirt", 10)
     assert dataset.mirrored
 
 
@@ -272,9 +272,16 @@ def test_sheet_mistakes(tmp_path: Path) -> None:
         ({"y_train": np.zeros(40, int)}, "label 1 is none of the training images'"),
         ({"y_train": np.zeros(40, int), "y_test": np.zeros(10, int)}, "one class"),
         ({"y_train": np.zeros(39, int)}, "39 labels for 40 images"),
-        ({"x_test": np.zeros((10, 5, 5), np.uint8)}, "test images are 5 x 5 grey"),
+        (
+            {"x_test": np.zeros((10, 5, 5), np.uint8)},
+            r"x_test: images are 5 x 5 grey, those of .*x_train 6 x 6",
+        ),
         ({"classes": np.array(["a", "b"]), "y_test": np.array([0, 2] * 5)}, "label 2; there are 2"),
         ({"classes": np.array(["a", "a"])}, "different names"),
+        ({"classes": np.array([], "U3")}, "names in one row, two or more"),
+        ({"x_train": np.zeros((0, 6, 6), np.uint8), "y_train": np.zeros(0, int)}, "x_train: there"),
+        ({"x_train": np.zeros((40, 0, 0), np.uint8)}, "x_train: there are no train images"),
+        ({"x_test": np.zeros((0, 6, 6), np.uint8), "y_test": np.zeros(0, int)}, "no test images"),
     ],
 )
 def test_npz_mistakes(changes: dict[str, Any], said: str, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,17 @@ from torch.nn import functional as F
 
 from attnlab import MECHANISMS
 from attnlab.models import ConvNet, ConvNetConfig, ViT, ViTConfig
-from attnlab.models.vision import matched_convnet
+from attnlab.models.vision import POSITIONS, matched_convnet
 from attnlab.tasks.vision.augment import RECIPES, Augmentation, augment, mixed, recipe_named
 from attnlab.tasks.vision.images import Dataset, Images
-from attnlab.tasks.vision.recipe import VisionSettings, augmentation_of, scale_of, usual_sizes
+from attnlab.tasks.vision.opening import open_data
+from attnlab.tasks.vision.recipe import (
+    VisionSettings,
+    augmentation_of,
+    make_model,
+    scale_of,
+    usual_sizes,
+)
 from attnlab.tasks.vision.task import VisionTask, as_floats
 from tests.vision_files import pixels
 from tests.vision_runs import QUICK, trained
@@ -47,13 +55,33 @@ def test_scale_is_that_of_all_pixels() -> None:
     assert deviation == pytest.approx(float(values.std(correction=0)), abs=1e-5)
 
 
-def test_without_positions_the_order_of_patches_is_nothing() -> None:
-    for position, same in (("none", True), ("learned", False), ("sinusoidal-2d", False)):
+@pytest.mark.parametrize("axis", [2, 3])
+def test_without_positions_the_order_of_patches_is_nothing(axis: int) -> None:
+    """The two rows of patches swapped, or the two columns."""
+    for position in POSITIONS:
         torch.manual_seed(0)
         model = ViT(ViTConfig(3, 6, 1, 3, 8, 2, 2, position=position)).eval()
         image = torch.rand(1, 1, 6, 6)
-        moved = torch.cat([image[:, :, 3:], image[:, :, :3]], 2)  # the two rows of patches swapped
-        assert torch.allclose(model(image), model(moved), atol=1e-5) == same, position
+        moved = image.roll(3, axis)
+        same = torch.allclose(model(image), model(moved), atol=1e-5)
+        assert same == (position == "none"), position
+
+
+def test_two_dimensional_positions_by_hand() -> None:
+    """Width 8: sine and cosine of the row, of a tenth of it, and of the column likewise."""
+    for pooling, first in (("class", 1), ("mean", 0)):
+        config = ViTConfig(3, 10, 1, 2, 8, 1, 2, position="sinusoidal-2d", pooling=pooling)
+        code = ViT(config).position()[0]
+        assert code.shape == (25 + first, 8)
+        # the third row and second column of five
+        assert code[first + 2 * 5 + 1].tolist() == pytest.approx(
+            [0.909297, -0.416147, 0.198669, 0.980067, 0.841471, 0.540302, 0.099833, 0.995004],
+            abs=1e-6,
+        )
+        assert (code[:first] == 0).all()  # of the class token
+        assert len(code[first:].unique(dim=0)) == 25
+        rows, columns = code[first:].view(5, 5, 2, 4).unbind(2)
+        assert torch.equal(rows, columns.transpose(0, 1))
 
 
 @pytest.mark.parametrize("parameters", [18_000, 27_000, 200_000, 5_000_000])
@@ -72,11 +100,35 @@ def test_a_size_that_no_convnet_has() -> None:
         ConvNet(ConvNetConfig(3, 1, 4))(torch.rand(1, 3, 8, 8))
 
 
-@pytest.mark.parametrize("size", [8, 10, 28, 32, 64, 96, 224])
-def test_usual_patches_tile_the_image(size: int) -> None:
+def test_blocks_that_were_asked_for_are_kept() -> None:
+    """Without them a small network may get others than two; asked for, they are had or refused."""
+    assert matched_convnet(18_000, classes=10, channels=3).blocks != 2
+    with pytest.raises(ValueError, match="of 3 stages with 2 blocks in each has about 18,000"):
+        matched_convnet(18_000, classes=10, channels=3, blocks=2)
+    assert matched_convnet(200_000, classes=10, channels=3, blocks=5).blocks == 5
+
+
+@pytest.mark.parametrize(
+    ("size", "along"),
+    [(2, 2), (3, 3), (8, 4), (10, 5), (26, 13), (28, 7), (29, 29), (31, 31), (32, 8), (34, 17),
+     (64, 8), (96, 16), (224, 14)],
+)  # fmt: skip
+def test_usual_patches_tile_the_image(size: int, along: int) -> None:
     patch = usual_sizes(size)["patch"]
     assert size % patch == 0
-    assert 4 <= size // patch <= 16
+    assert size // patch == along
+
+
+def test_images_without_usual_patches() -> None:
+    """Of 53 pixels: patches of one would be 2,809, a patch of all is none."""
+    images = Images(pixels(4, 1, 53), torch.arange(4) % 2)
+    dataset = Dataset("prime", ["a", "b"], images)
+    with pytest.raises(ValueError, match=r"images of 53 pixels: .*give --patch, or images of"):
+        make_model("vit", dataset, images, "softmax", {})
+    asked = make_model("vit", dataset, images, "softmax", {"patch": 53})
+    assert asked(torch.rand(1, 1, 53, 53)).shape == (1, 2)
+    net = make_model("convnet", dataset, images, "softmax", {})
+    assert net(torch.rand(1, 1, 53, 53)).shape == (1, 2)
 
 
 def test_every_mechanism_learns_images(tmp_path: Path) -> None:
@@ -184,12 +236,32 @@ def test_mixup_mixes_images_and_targets_alike() -> None:
     assert torch.allclose(loss, -(one * logits.log_softmax(-1)).sum(), atol=1e-5)
 
 
-def test_digits_are_never_mirrored() -> None:
-    assert recipe_named("light", flip=True).flip
-    assert not recipe_named("strong", flip=False).flip
-    assert not recipe_named("none", flip=True).flip
+@pytest.mark.parametrize(
+    ("classes", "mirrored"),
+    [
+        (["0", "1"], False),
+        (["a", "b"], False),
+        (["9", "10"], False),
+        (["cat", "dog"], True),
+        (["T-shirt", "x"], True),
+    ],
+)
+def test_digits_and_letters_are_not_mirrored(classes: list[str], mirrored: bool) -> None:
+    dataset = Dataset("x", classes, Images(pixels(2, 3, 32), torch.arange(2)))
+    for name in RECIPES:
+        vision = VisionSettings(augmentation=name)
+        assert augmentation_of(vision, dataset).flip == (mirrored and RECIPES[name].flip)
+        for flip in (True, False):  # asked for, it is so of any recipe and any set
+            asked = augmentation_of(VisionSettings(augmentation=name, flip=flip), dataset)
+            assert asked == replace(RECIPES[name], flip=flip)
     with pytest.raises(ValueError, match="there are none, mirror, light, strong"):
-        recipe_named("heavy", flip=True)
+        recipe_named("heavy")
+
+
+def test_digits_are_mirrored_when_asked() -> None:
+    dataset = open_data("digits")
+    assert not augmentation_of(VisionSettings(), dataset).flip
+    assert augmentation_of(VisionSettings(flip=True), dataset).flip
 
 
 @pytest.mark.parametrize(
@@ -197,7 +269,7 @@ def test_digits_are_never_mirrored() -> None:
 )
 def test_what_is_changed_depends_on_size_and_colour(channels: int, side: int, wanted: str) -> None:
     images = Images(pixels(2, channels, side), torch.arange(2))
-    dataset = Dataset("x", ["a", "b"], images, mirrored=True)
+    dataset = Dataset("x", ["cat", "dog"], images)
     assert augmentation_of(VisionSettings(), dataset) == RECIPES[wanted]
     assert augmentation_of(VisionSettings(augmentation="strong"), dataset) == RECIPES["strong"]
     assert not augmentation_of(VisionSettings(flip=False), dataset).flip

@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
+import re
 import statistics
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch.nn import functional as F
 
+from attnlab.layers import Block
 from attnlab.looking.api import look
+from attnlab.looking.page import render
+from attnlab.looking.records import Side
+from attnlab.models import ViT
 from attnlab.pictures import open_picture, pixels_of, png
 from attnlab.tasks.vision import compare as comparing
 from attnlab.tasks.vision.classify import classify, classify_test
-from attnlab.tasks.vision.meeting import crossing, in_words, meeting
+from attnlab.tasks.vision.meeting import crossings, in_words, meeting
 from attnlab.tasks.vision.score_page import score_page
 from attnlab.tasks.vision.scoring import confusions, score
-from attnlab.training import Run
+from attnlab.tasks.vision.task import VisionTask
+from attnlab.training import Run, loop
 from tests.chart_checks import check_page
 from tests.commands import run
-from tests.vision_files import pixels, write_npz
+from tests.vision_files import pixels, write_idx_folder, write_npz
 from tests.vision_runs import trained
 
 
@@ -90,6 +102,38 @@ def test_evaluating_a_run(runs: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert "not a run folder" in error
 
 
+def test_evaluating_replaces_nothing_of_the_run(
+    runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = (runs / "vit" / "config.json").read_bytes()
+    command = f"vision evaluate {runs / 'vit'} --out"
+    for options in ("", " --overwrite"):
+        code, _, error = run(f"{command} {runs / 'vit' / 'config.html'}{options}", capsys)
+        assert code == 2
+        assert "config.json: is how a run is known" in error
+    assert (runs / "vit" / "config.json").read_bytes() == config
+    assert not (runs / "vit" / "config.html").exists()
+    (tmp_path / "notes.json").write_text("mine")
+    code, _, error = run(f"{command} {tmp_path / 'notes.html'}", capsys)
+    assert code == 2
+    assert "notes.json: is there already; give --overwrite" in error
+    assert not (tmp_path / "notes.html").exists()  # before anything is measured
+    assert (tmp_path / "notes.json").read_text() == "mine"
+    code, _, error = run(f"{command} {tmp_path / 'notes.html'} --overwrite", capsys)
+    assert code == 0, error
+    assert json.loads((tmp_path / "notes.json").read_text())["right"] == 10
+
+
+def test_other_data_of_another_size(
+    runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = write_idx_folder(tmp_path / "idx", side=7)
+    code, _, error = run(f"vision evaluate {runs / 'vit'} --data {folder} --overwrite", capsys)
+    assert code == 2
+    assert "idx: 2 classes of 7 pixels with 1 channels; the run has 2, 6 and 1" in error
+    assert "--image-size" not in error
+
+
 # Classification
 
 
@@ -111,10 +155,16 @@ def test_classify_files(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
         (f"{tmp_path / 'nowhere.png'}", "nowhere.png: is not there"),
         ("", "give images"),
         ("--test 10", "there are 0 to 9"),
+        ("--test -1", "there are 0 to 9"),
     ):
         code, _, error = run(f"vision classify {runs / 'vit'} {what}", capsys)
         assert code == 2, what
         assert said in error
+    page = tmp_path / "p.html"
+    for rest in ("", f"{paths[1]}"):
+        code, _, error = run(f"vision classify {paths[0]} {rest} --explain {page}", capsys)
+        assert code == 2
+        assert "dark.png: a file; the folder of a run comes first, then images" in error
 
 
 def test_explaining(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -123,21 +173,48 @@ def test_explaining(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert code == 0
     assert "test image 3: 1 " in out
     assert "(it is 1)" in out
-    for number in (1, 2):
-        text = (tmp_path / f"page-{number}.html").read_text()
-        assert "data-block" in text
-        assert f"<title>vit: test-{number + 2}.png is {number % 2} (" in text
-        assert '"opening":{"view":"image","layer":0}' in text
-    found, pictures = classify_test(runs / "vit", [3])
-    (tmp_path / "a.png").write_bytes(png(pictures[0]))
-    seen = look(str(runs / "vit"), image=tmp_path / "a.png")
-    name, chance = found[0].chances[0]
-    assert any(f"says: {name} {chance:.1%}" in note for note in seen.capture.notes)
-    assert seen.sides[0].flow.target == f"the logit of class {name!r}"
-    assert seen.sides[0].flow.rollout is not None
+    found, pictures = classify_test(runs / "vit", [3, 4])
+    for number in (3, 4):  # each page is what look says of that very image
+        file = tmp_path / f"test-{number}.png"
+        file.write_bytes(png(pictures[number - 3]))
+        name, chance = found[number - 3].chances[0]
+        assert name == str(number % 2)
+        title = f"vit: test-{number}.png is {name} ({chance:.0%})"
+        seen = look(str(runs / "vit"), image=file, title=title)
+        seen = seen.opening("image")
+        assert (tmp_path / f"page-{number - 2}.html").read_text() == render(*seen.packed)
+        assert f"<title>{title}" in render(*seen.packed)
+        assert any(f"says: {name} {chance:.1%}" in note for note in seen.capture.notes)
+        assert seen.sides[0].flow.target == f"the logit of class {name!r}"
+        _check_attention(seen.sides[0], runs / "vit", pictures[number - 3])
     code, _, error = run(f"vision classify {runs / 'convnet'} --test 3 --explain {page}", capsys)
     assert code == 2
     assert "no attention to look at" in error
+
+
+def _check_attention(side: Side, folder: Path, pixels: torch.Tensor) -> None:
+    """Weights of the one layer and rollout, by hand from the run's own weights."""
+    model = Run(folder).model()
+    assert isinstance(model, ViT)
+    (layer,), picture = side.layers, side.sequences[0].picture
+    assert picture is not None
+    assert torch.equal(picture.pixels.permute(2, 0, 1), pixels.expand(3, -1, -1))
+    assert (picture.rows, picture.columns, picture.first) == (6, 6, 1)  # the class token first
+    with torch.no_grad():
+        block = model.blocks[0]
+        assert isinstance(block, Block)
+        image = (pixels[None] / 255 - model.config.mean) / model.config.deviation
+        x = model.patches(image).flatten(2).mT
+        assert model.class_token is not None
+        x = torch.cat([model.class_token, x], 1) + model.position()  # (1, 37, 16)
+        q, k, _ = block.attention.project(block.attention_norm(x))[0].split(16, -1)
+        q, k = (each.view(37, 2, 8).transpose(0, 1) for each in (q, k))  # (2, 37, 8)
+        weights = (q @ k.mT / math.sqrt(8)).softmax(-1)
+    assert layer.weights is not None
+    assert torch.allclose(layer.weights, weights, atol=1e-5)
+    assert side.flow.rollout is not None
+    half = (weights.mean(0) + torch.eye(37)) / 2
+    assert torch.allclose(side.flow.rollout[0], half, atol=1e-5)
 
 
 def test_a_picture_is_written_as_it_is() -> None:
@@ -158,10 +235,27 @@ def test_a_picture_is_written_as_it_is() -> None:
 
 
 def test_where_lines_cross() -> None:
-    assert crossing([10, 1000], [1.0, -1.0]) == pytest.approx(100)
-    assert crossing([10, 100, 1000], [1.0, -1.0, 1.0]) == pytest.approx(1000**0.5 * 10)
-    assert crossing([10, 1000], [1.0, 2.0]) is None
-    assert crossing([10, 1000], [1.0, 0.0]) == 1000
+    assert crossings([10, 1000], [1.0, -1.0]) == pytest.approx([100])
+    both = crossings([10, 100, 1000], [1.0, -1.0, 1.0])
+    assert both == pytest.approx([10 * 10**0.5, 100 * 10**0.5])
+    assert crossings([10, 1000], [1.0, 2.0]) == []
+    assert crossings([10, 1000], [1.0, 0.0]) == [1000]
+    assert crossings([10, 100, 1000], [1.0, 0.0, 2.0]) == [100]  # touched, not crossed
+    assert crossings([10, 100, 1000, 2000], [1.0, 0.0, 0.0, -1.0]) == [100]  # a level stretch
+    assert crossings([10, 100], [0.0, 0.0]) == [10]
+
+
+@given(st.lists(st.integers(-3, 3), min_size=1, max_size=7))
+def test_a_place_for_every_change_of_sign(values: list[int]) -> None:
+    sizes = [10 * 3**i for i in range(len(values))]
+    places = crossings(sizes, values)
+    assert places == sorted(places)
+    signs = [value > 0 for value in values if value]
+    changes = sum(a != b for a, b in itertools.pairwise(signs))
+    assert changes <= len(places) <= changes + values.count(0)
+    for place in places:  # on the line through the values there is nothing left
+        line = np.interp(math.log(place), np.log(sizes), values)
+        assert line == pytest.approx(0, abs=1e-9)
 
 
 def test_how_sure_a_meeting_is() -> None:
@@ -181,16 +275,61 @@ def test_how_sure_a_meeting_is() -> None:
     assert one.share is None
 
 
+def words(sizes: list[int], differences: list[list[float]]) -> str:
+    return " ".join(in_words(sizes, differences, ("A", "B")))
+
+
 def test_the_meeting_in_words() -> None:
-    said = " ".join(in_words([10, 1000], [[0.11, 0.11], [-0.11, -0.11]], ("A", "B")))
-    assert "With 10 images A is 11.0 points ahead of B" in said
-    assert "With 1,000 images B is 11.0 points ahead of A" in said
-    assert "meet at about 100 training images" in said
-    alone = " ".join(in_words([10, 1000], [[0.1], [0.2]], ("A", "B")))
+    said = words([10, 1000], [[0.118, 0.122], [-0.118, -0.122]])
+    assert "With 10 images A is 12.0 points ahead of B" in said
+    assert "With 1,000 images B is 12.0 points ahead of A" in said
+    assert "meet at about 100 training images; of draws" in said
+    alone = words([10, 1000], [[0.1], [0.2]])
     assert "do not meet: A is ahead" in alone
     assert "With one seed nothing" in alone
-    unclear = in_words([10], [[0.1, -0.1]], ("A", "B"))[0]
-    assert "cannot be told apart" in unclear
+    assert "cannot be told apart" in words([10, 100], [[0.1, -0.1], [0.1, 0.1]])
+
+
+def test_words_where_little_differs() -> None:
+    level = words([10, 100], [[0.0, 0.0, 0.0]] * 2)
+    assert level == (
+        "With 10 images the two are level. With 100 images the two are level. "
+        "The curves are level at every size that was tried."
+    )
+    assert words([100], [[0.1, 0.12, 0.11]]).endswith(
+        "ahead of B (95% interval 8.5 to 13.5). One size does not show where the curves meet."
+    )
+    same = words([10, 1000], [[0.1, 0.1], [-0.1, -0.1]])
+    assert "100% meet, the middle 95% of them at 100." in same
+    balanced = words([10, 100], [[0.3, -0.2, -0.1], [0.1, 0.1, 0.1]])
+    assert "With 10 images the two cannot be told apart (level in the mean, 95%" in balanced
+    hardly = words([10, 100], [[0.0002, 0.0002], [0.0002, -0.0001]])
+    assert "A is less than 0.1 points ahead of B" in hardly
+    assert "(A less than 0.1 points ahead, 95%" in hardly
+    none = words([10, 1000], [[0.1, 0.1], [0.2, 0.2]])
+    assert none.endswith(
+        "every size that was tried; of draws from the spread of the seeds none meet."
+    )
+
+
+def test_every_crossing_is_told() -> None:
+    said = words([10, 100, 1000], [[0.1, 0.11], [-0.1, -0.11], [0.1, 0.11]])
+    assert "The curves meet 2 times, at about 32 and 316 training images" in said
+    assert "the middle 95% of them for the last time between" in said
+    three = words([10, 100, 1000, 10_000], [[0.1], [-0.1], [0.1], [-0.1]])
+    assert "meet 3 times, at about 32, 316 and 3,162 training images. With one seed" in three
+
+
+@given(st.lists(st.lists(st.integers(-4, 4), min_size=3, max_size=3), min_size=1, max_size=4))
+@settings(max_examples=40, deadline=None)
+def test_words_never_say_nothing(points: list[list[int]]) -> None:
+    sizes = [10 * 3**i for i in range(len(points))]
+    said = words(sizes, [[each / 1000 for each in seeds] for seeds in points])
+    assert " 0.0 points ahead" not in said
+    assert "-0.0" not in said
+    low, _, high = (re.findall(r"between (\S+) (and) (\S+)\.$", said) or [("0", "", "1")])[0]
+    assert low != high
+    assert ("meet" not in said) == (len(points) > 1 and not any(map(sum, points)))
 
 
 def test_comparing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -223,10 +362,17 @@ def test_comparing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert code == 0, error
     again = json.loads((out / "compare.json").read_text())
     assert [r["right"] for r in again["runs"]] == [r["right"] for r in report["runs"]]
-    for wrong, said in (("--fractions 2", "above 0, at most 1"), ("--seeds 0", "give 1 or more")):
+    for wrong, said in (
+        ("--fractions 2", "--fractions 2; give shares"),
+        ("--fractions nan", "--fractions nan; give shares"),
+        ("--fractions 1 nan", "give shares"),
+        ("--fractions 0.001 0.005 1", "of 1,295 these differ: 0.001 (10), 1 (1,295)"),
+        ("--seeds 0", "give 1 or more"),
+    ):
         code, _, error = run(f"vision compare {wrong} --out {tmp_path / 'b'}", capsys)
         assert code == 2
         assert said in error
+        assert not (tmp_path / "b").exists()
 
 
 def test_the_convnet_is_matched_to_the_vit_of_the_comparison(tmp_path: Path) -> None:
@@ -235,11 +381,28 @@ def test_the_convnet_is_matched_to_the_vit_of_the_comparison(tmp_path: Path) -> 
         path, out=tmp_path / "o", fractions=[1.0], seeds=1, sizes={"width": 32, "layers": 2},
         training={"steps": 1, "device": "cpu"}, quiet=True,
     )  # fmt: skip
-    clock = comparing.compare(
-        path, out=tmp_path / "m", fractions=[1.0], seeds=1, sizes={"width": 32, "layers": 2},
-        training={"minutes": 0.005, "device": "cpu"}, quiet=True,
-    )  # fmt: skip
-    assert all(each["steps"] >= 1 for each in clock["runs"])
-    comparing.comparison_page(clock)
     assert report["parameters"]["vit"] > 20_000
     assert abs(report["parameters"]["convnet"] / report["parameters"]["vit"] - 1) <= 0.05
+
+
+def test_comparing_by_the_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All get the same minute: by this clock a step of the ViT lasts 7 s, of the ConvNet 13 s."""
+    path = write_npz(tmp_path / "set.npz", 60)
+    now = 0.0
+
+    def loss(task: VisionTask, forward: Any, batch: Any) -> torch.Tensor:
+        nonlocal now
+        now += 7 if forward.kind == "vit" else 13
+        return before(task, forward, batch)
+
+    before = VisionTask.loss
+    monkeypatch.setattr(VisionTask, "loss", loss)
+    monkeypatch.setattr(loop, "time", SimpleNamespace(perf_counter=lambda: now))
+    report = comparing.compare(
+        path, out=tmp_path / "m", fractions=[0.2, 1.0], seeds=1, sizes={"width": 24, "layers": 1},
+        training={"minutes": 1.0, "device": "cpu"}, quiet=True,
+    )  # fmt: skip
+    found = {(each["model"], each["images"]): each["steps"] for each in report["runs"]}
+    assert found == {("vit", 10): 9, ("vit", 54): 9, ("convnet", 10): 5, ("convnet", 54): 5}
+    assert report["seconds"] == {"vit": 2 * 63, "convnet": 2 * 65}
+    assert "Each run had the same minutes (5 to 9 steps)" in comparing.comparison_page(report)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -10,15 +11,13 @@ import torch
 from torch import nn
 
 from attnlab.claims.base import Size
-from attnlab.models import ConvNet, Model, ViT, ViTConfig
-from attnlab.models.vision import matched_convnet
+from attnlab.models import Model
 from attnlab.tasks.vision.augment import Augmentation
-from attnlab.tasks.vision.images import Images, Parts, divided, fraction
+from attnlab.tasks.vision.images import Dataset, Images, Parts, divided, fraction
 from attnlab.tasks.vision.opening import open_data
-from attnlab.tasks.vision.recipe import TRAINING, scale_of
+from attnlab.tasks.vision.recipe import TRAINING, make_model
 from attnlab.tasks.vision.task import VisionTask, logits_of
-from attnlab.training import Loader
-from attnlab.training.optimisers import make_optimisers, rate_at, set_rate
+from attnlab.training import Run, train
 
 BATCH = 64
 QUICK: dict[str, dict[str, Any]] = {
@@ -40,8 +39,9 @@ LESSONS: dict[Size, Lesson] = {"small": Lesson(32, 2, 80), "full": Lesson(32, 2,
 
 
 @lru_cache(maxsize=1)
-def digits() -> Parts:
-    return divided(open_data())
+def digits() -> tuple[Dataset, Parts]:
+    dataset = open_data()
+    return dataset, divided(dataset)
 
 
 @lru_cache(maxsize=256)
@@ -51,36 +51,35 @@ def accuracy(model: str, size: Size, seed: int, images: int, position: str = "le
     `model`: vit, convnet, or pointwise: a ConvNet whose 3 x 3 kernels are 1 x 1. `images`: of the
     training digits, about as many of each.
     """
-    parts, lesson = digits(), LESSONS[size]
-    train = fraction(parts.train, images / len(parts.train), seed)
-    torch.manual_seed(seed)
-    made = make(model, lesson, train, position)
-    said = logits_of(_taught(made, train, lesson.steps, seed), parts.test.pixels).argmax(-1)
+    _, parts = digits()
+    lesson = LESSONS[size]
+    learned = fraction(parts.train, images / len(parts.train), seed)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        made = make(model, lesson, learned, position)
+        teach(made, learned, lesson.steps, seed)
+    said = logits_of(made.eval(), parts.test.pixels).argmax(-1)
     return float((said == parts.test.labels).double().mean())
 
 
 def everything() -> int:
     """How many digits there are to train on."""
-    return len(digits().train)
+    return len(digits()[1].train)
 
 
-def make(model: str, lesson: Lesson, train: Images, position: str = "learned") -> Model:
+def make(model: str, lesson: Lesson, learned: Images, position: str = "learned") -> Model:
     """A ViT, or a ConvNet of as many parameters."""
-    mean, deviation = scale_of(train)
-    vit = ViTConfig(
-        10, 8, 1, 2, lesson.width, lesson.layers, 4, position=position, mean=mean,
-        deviation=deviation,
-    )  # fmt: skip
+    dataset, _ = digits()
+    sizes = {"width": lesson.width, "layers": lesson.layers, "position": position}
+    vit = make_model("vit", dataset, learned, "softmax", sizes)
     if model == "vit":
-        return ViT(vit)
-    with torch.device("meta"):
-        count = ViT(vit).parameter_count()
-    found = replace(matched_convnet(count, 10, 1, stages=2, blocks=1), mean=mean)
-    net = ConvNet(replace(found, deviation=deviation))
+        return vit
+    blocks = {"stages": 2, "blocks": 1}
+    net = make_model("convnet", dataset, learned, "softmax", blocks, vit.parameter_count())
     return net if model == "convnet" else _pointwise(net)
 
 
-def _pointwise(net: ConvNet) -> ConvNet:
+def _pointwise(net: Model) -> Model:
     """Without neighbourhoods: only the halving of the image brings pixels together."""
     for parent in list(net.modules()):
         for name, layer in parent.named_children():
@@ -92,19 +91,12 @@ def _pointwise(net: ConvNet) -> ConvNet:
     return net
 
 
-def _taught(model: Model, train: Images, steps: int, seed: int) -> nn.Module:
-    """The usual settings, without a run folder."""
-    usual = replace(TRAINING[model.kind], **QUICK[model.kind])
-    settings = replace(usual, steps=steps, batch_rows=BATCH, warmup=steps // 10, seed=seed)
-    task = VisionTask(train, train, augmentation=Augmentation(), seed=seed)
-    loader, optimisers = Loader(task, settings), make_optimisers(model, settings)
-    model.train()
-    for step in range(steps):
-        set_rate(optimisers, rate_at(step, settings))
-        batch, _ = loader.next()
-        (task.loss(model, batch) / task.targets(batch)).backward()
-        nn.utils.clip_grad_norm_(model.parameters(), settings.clip or torch.inf)
-        for optimiser in optimisers:
-            optimiser.step()
-            optimiser.zero_grad(set_to_none=True)
-    return model.eval()
+def teach(model: Model, learned: Images, steps: int, seed: int) -> None:
+    """The usual settings; what is validated on at the end decides nothing."""
+    settings = replace(
+        TRAINING[model.kind], **QUICK[model.kind], steps=steps, batch_rows=BATCH,
+        warmup=steps // 10, seed=seed, best=False, save_every=steps + 1, device="cpu",
+    )  # fmt: skip
+    task = VisionTask(learned, learned, augmentation=Augmentation(), seed=seed, batch=BATCH)
+    with tempfile.TemporaryDirectory() as folder:
+        train(task, model, settings, Run(folder), quiet=True)

@@ -1,7 +1,4 @@
-"""What trained models do, where it takes images or long training.
-
-The row that waits for attnlab's summary task is entered without an experiment.
-"""
+"""What trained models do with images."""
 
 from __future__ import annotations
 
@@ -123,7 +120,7 @@ def convnet_small_data(trial: Trial) -> Evidence:
         middles = [over(each) for each in values]
         points = [(float(n), m.value) for n, m in zip(sizes, middles, strict=True)]
         lines.append(Series(name, points, [m.ends for m in middles]))
-    counts = [make(model, LESSONS[trial.size], digits().train) for model in ("convnet", "vit")]
+    counts = [make(model, LESSONS[trial.size], digits()[1].train) for model in ("convnet", "vit")]
     return Evidence(
         over([min(few, few - many) for few, many in zip(leads[0], leads[-1], strict=True)]),
         Plot("training images", "test digits named rightly", lines, x_log=True),

@@ -22,9 +22,10 @@ from attnlab.cli.options import (
     told,
 )
 from attnlab.models import ConvNetConfig, ViTConfig
+from attnlab.models.base import CONFIG
 from attnlab.tasks.vision import recipe
 from attnlab.tasks.vision.recipe import VisionSettings
-from attnlab.training import Settings
+from attnlab.training import Run, Settings
 
 app = App(
     name="vision",
@@ -112,17 +113,30 @@ def evaluate(
 
     if part not in PARTS:
         raise ValueError(f"part {part!r}; there are {', '.join(PARTS)}")
-    recipe.load_vision(run)
     out = out or run / f"{part}.html"
+    figures = out.with_suffix(".json")
+    Run(run).config()  # says so where there is no run
     check_page(out, overwrite)
+    _check_figures(figures, overwrite)
     report, pixels = measure(run, data, part)
+    recipe.tell_skipped(report["skipped"], report["notes"], f"; all in {figures}")
     write_page(out, score_page(report, pixels), overwrite)
-    write_json(out.with_suffix(".json"), report)
+    write_json(figures, report)
     if json:
         print(json_format.dumps(report, indent=2))
         return
     print_score(report, Console())
-    print(f"{out}\n{out.with_suffix('.json')}")
+    print(f"{out}\n{figures}")
+
+
+def _check_figures(path: Path, overwrite: bool) -> None:
+    """What is written beside a page, by the same rule; a run's own file is never replaced."""
+    if path.name == CONFIG:
+        raise ValueError(
+            f"{path}: is how a run is known, and the figures go beside the page; name it otherwise"
+        )
+    if path.exists() and not overwrite:
+        raise ValueError(f"{path}: is there already; give --overwrite or another name")
 
 
 @app.command
@@ -153,6 +167,8 @@ def classify(
 
     if top < 1:
         raise ValueError(f"--top {top}; give 1 or more")
+    if run.is_file():
+        raise ValueError(f"{run}: a file; the folder of a run comes first, then images")
     count = len(images) + len(test or [])
     if not count:
         raise ValueError("give images, or --test and numbers of test images")

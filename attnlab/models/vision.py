@@ -26,6 +26,12 @@ def _check_scale(mean: float, deviation: float) -> None:
         raise ValueError(f"mean {mean}, deviation {deviation}; give numbers, the second above 0")
 
 
+def _check_counts(config: ViTConfig | ConvNetConfig, *names: str) -> None:
+    for name in names:
+        if getattr(config, name) < 1:
+            raise ValueError(f"{name} is {getattr(config, name)}; give 1 or more")
+
+
 @dataclass(frozen=True)
 class ViTConfig:
     classes: Annotated[int, "number of classes"]
@@ -46,6 +52,7 @@ class ViTConfig:
 
     def __post_init__(self) -> None:
         _check_scale(self.mean, self.deviation)
+        _check_counts(self, "classes", "image_size", "channels", "width", "layers", "heads")
         if self.patch < 1 or self.image_size % self.patch:
             raise ValueError(
                 f"patches of {self.patch} do not tile an image of {self.image_size} pixels"
@@ -167,7 +174,7 @@ class ConvNetConfig:
     classes: Annotated[int, "number of classes"]
     channels: Annotated[int, "1 for grey, 3 for colour"] = 3
     width: Annotated[int, "channels of the first stage; each later stage has twice as many"] = 32
-    stages: Annotated[int, "each halves the image"] = 3
+    stages: Annotated[int, "parts at one size; each after the first halves the image"] = 3
     blocks: Annotated[int, "residual blocks of a stage"] = 2
     dropout: Annotated[float, "before the classifier"] = 0.0
     mean: Annotated[float, "of pixels from 0 to 1: taken off them first"] = 0.0
@@ -175,9 +182,7 @@ class ConvNetConfig:
 
     def __post_init__(self) -> None:
         _check_scale(self.mean, self.deviation)
-        for name in ("width", "stages", "blocks"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; give 1 or more")
+        _check_counts(self, "classes", "channels", "width", "stages", "blocks")
 
 
 class ConvNet(Model):
@@ -240,28 +245,33 @@ def _group_norm(width: int) -> nn.GroupNorm:
 
 
 def matched_convnet(
-    parameters: int, classes: int, channels: int, stages: int = 3, blocks: int = 2
+    parameters: int,
+    classes: int,
+    channels: int,
+    stages: int = 3,
+    blocks: int | None = None,
 ) -> ConvNetConfig:
     """The configuration whose size is nearest to this many parameters, at most 5% away.
 
-    The width is found for these blocks of a stage; where no whole width comes near enough, as in
-    very small networks, for the next number of blocks that has one.
+    The width is found for these blocks of a stage. Without them for two; where no whole width
+    comes near enough, as in very small networks, for the next number of blocks that has one.
     """
-    nearest = None
-    for count in sorted(range(1, blocks + 7), key=lambda each: abs(each - blocks)):
+    found = []
+    for count in USUAL_BLOCKS if blocks is None else (blocks,):
         config = _nearest(parameters, ConvNetConfig(classes, channels, 1, stages, count))
-        off = abs(_size(config) / parameters - 1)
-        if off <= MATCHED:
+        if abs(_size(config) / parameters - 1) <= MATCHED:
             return config
-        nearest = config if nearest is None else nearest
-    assert nearest is not None
+        found.append(config)
+    nearest = min(map(_size, found), key=lambda size: abs(size - parameters))
+    of = "" if blocks is None else f" with {blocks} blocks in each"
     raise ValueError(
-        f"no ConvNet of {stages} stages has about {parameters:,} parameters "
-        f"({_size(nearest):,} is nearest); give fewer stages or another size"
+        f"no ConvNet of {stages} stages{of} has about {parameters:,} parameters "
+        f"({nearest:,} is nearest); give fewer stages, other blocks or another size"
     )
 
 
 MATCHED = 0.05  # of the parameters
+USUAL_BLOCKS = (2, 1, 3, 4, 5, 6, 7, 8)
 
 
 def _nearest(parameters: int, config: ConvNetConfig) -> ConvNetConfig:

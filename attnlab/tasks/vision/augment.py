@@ -6,7 +6,7 @@ Letters: B batch, C channels.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated
 
 import torch
@@ -37,11 +37,10 @@ RECIPES = {
 }
 
 
-def recipe_named(name: str, flip: bool) -> Augmentation:
-    """`flip`: whether a mirrored image shows the same thing; otherwise none is mirrored."""
+def recipe_named(name: str) -> Augmentation:
     if name not in RECIPES:
         raise ValueError(f"augmentation {name!r}; there are {', '.join(RECIPES)}")
-    return replace(RECIPES[name], flip=RECIPES[name].flip and flip)
+    return RECIPES[name]
 
 
 def augment(images: Tensor, how: Augmentation, random: torch.Generator) -> Tensor:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +17,15 @@ import torch
 from torch import Tensor
 
 from attnlab.pictures import open_plain, pixels_of
-from attnlab.tasks.vision.idx import read_names
+from attnlab.tasks.vision.idx import named_classes, no_test, read_names
 from attnlab.tasks.vision.images import (
     MOST_BYTES,
     Dataset,
     Images,
     check_labels,
+    check_size,
     checked,
     join,
-    numbered,
 )
 from attnlab.tasks.vision.unpickle import read_pickle
 
@@ -43,10 +44,11 @@ def read_cifar(folder: Path) -> Dataset:
         train, test = find(folder)
         if train:
             classes = names(folder)
-            parts = [_read(files, read, classes) for files in (train, test)]
+            there = [path for path in test if path.is_file()]
+            notes = [no_test(path) for path in test if path not in there]
+            parts = [_read(files, read, classes) if files else None for files in (train, there)]
             assert parts[0] is not None
-            dataset = Dataset(folder.resolve().name, classes, parts[0], parts[1], mirrored=True)
-            return checked(dataset, folder)
+            return checked(Dataset(str(folder), classes, parts[0], parts[1], notes=notes))
     raise ValueError(f"{folder}: has no batch of CIFAR")
 
 
@@ -54,23 +56,21 @@ def is_cifar_folder(folder: Path) -> bool:
     return any(find(folder)[0] for find in (_python_files, _binary_files))
 
 
-def _read(
-    files: Sequence[Path], read: Callable[[Path, int], Images], classes: Sequence[str]
-) -> Images | None:
+def _read(files: Sequence[Path], read: Callable[[Path], Images], classes: Sequence[str]) -> Images:
     found = []
     for path in files:
-        found.append(read(path, len(classes)))
+        found.append(read(path))
         check_labels(found[-1].labels, classes, str(path))
-    return join(found) if found else None
+    return join(found)
 
 
 # Python batches
 
 
 def _python_files(folder: Path) -> tuple[list[Path], list[Path]]:
-    ten = sorted(path for path in folder.glob("data_batch_*") if not path.suffix)
+    ten = in_order(path for path in folder.glob("data_batch_*") if not path.suffix)
     if ten:
-        return ten, _there(folder / "test_batch")
+        return ten, [folder / "test_batch"]
     if not all((folder / name).is_file() for name in ("train", "test", "meta")):
         return [], []
     return [folder / "train"], [folder / "test"]
@@ -92,8 +92,7 @@ def _text(name: Any, path: Path) -> str:
     return name.decode("utf-8", "replace") if isinstance(name, bytes) else name
 
 
-def _python_batch(path: Path, classes: int) -> Images:
-    del classes
+def _python_batch(path: Path) -> Images:
     found = read_pickle(path)
     data = found.get(b"data")
     labels = found.get(b"labels", found.get(b"fine_labels"))
@@ -110,18 +109,18 @@ def _python_batch(path: Path, classes: int) -> Images:
     if any(abs(each) >= 2**31 for each in labels):
         raise ValueError(f"{path}: label {max(labels, key=abs)} is no class")
     pixels = torch.from_numpy(data.copy()).view(-1, 3, SIDE, SIDE)
-    return Images(pixels, torch.tensor(labels, dtype=torch.int64))
+    return Images(pixels, torch.tensor(labels, dtype=torch.int64), str(path), str(path))
 
 
 # Binary batches
 
 
 def _binary_files(folder: Path) -> tuple[list[Path], list[Path]]:
-    ten = sorted(folder.glob("data_batch_*.bin"))
+    ten = in_order(folder.glob("data_batch_*.bin"))
     if ten:
-        return ten, _there(folder / "test_batch.bin")
-    hundred = _there(folder / "train.bin")
-    return hundred, _there(folder / "test.bin") if hundred else []
+        return ten, [folder / "test_batch.bin"]
+    hundred = folder / "train.bin"
+    return ([hundred], [folder / "test.bin"]) if hundred.is_file() else ([], [])
 
 
 def _binary_names(folder: Path) -> list[str]:
@@ -131,20 +130,16 @@ def _binary_names(folder: Path) -> list[str]:
     return [str(each) for each in range(100)] if (folder / "train.bin").exists() else TEN
 
 
-def _binary_batch(path: Path, classes: int) -> Images:
-    """A record is a label, or a coarse and a fine one, then red, green and blue planes."""
-    before = 2 if path.name in ("train.bin", "test.bin") or classes == 100 else 1
+def _binary_batch(path: Path) -> Images:
+    """A record is a label, of CIFAR-100 a coarse and a fine one, then red, green, blue planes."""
+    before = 2 if path.name in ("train.bin", "test.bin") else 1
     size = path.stat().st_size
     if size > MOST_BYTES or not size or size % (before + PIXELS):
         raise ValueError(f"{path}: {size:,} bytes are no records of {before + PIXELS}")
     table = torch.frombuffer(bytearray(path.read_bytes()), dtype=torch.uint8)
     table = table.view(-1, before + PIXELS)
     pixels = table[:, before:].reshape(-1, 3, SIDE, SIDE)
-    return Images(pixels, table[:, before - 1].long())
-
-
-def _there(path: Path) -> list[Path]:
-    return [path] if path.is_file() else []
+    return Images(pixels, table[:, before - 1].long(), str(path), str(path))
 
 
 # PNG sheets: an image in each row
@@ -157,33 +152,52 @@ def is_sheet_folder(folder: Path) -> bool:
 def read_sheets(folder: Path) -> Dataset:
     """Rows of 1,024 pixels are images of 32 x 32; labels are a list in JSON or lines of text.
 
-    Files whose name begins with test are the test set, the others are trained on in their order.
+    Files whose name begins with test are the test set, the others are trained on in their order:
+    that of the numbers in their names.
     """
-    parts: list[Images | None] = []
-    for sheets, labels in zip(_sheets(folder), _label_files(folder), strict=True):
-        if not sheets or not labels:
-            parts.append(None)
-            continue
-        if len(labels) > 1:
-            raise ValueError(f"{labels[1]}: a second file of labels beside {labels[0].name}")
-        pixels = torch.cat([_sheet(path) for path in sheets])
-        numbers = _labels(labels[0])
-        if len(numbers) != len(pixels):
-            listed = ", ".join(path.name for path in sheets)
-            raise ValueError(
-                f"{labels[0]}: {len(numbers)} labels for {len(pixels)} images ({listed})"
-            )
-        parts.append(Images(pixels, numbers))
-    train, test = parts
+    both = zip(_sheets(folder), _label_files(folder), strict=True)
+    train, test = (_labelled(sheets, labels) for sheets, labels in both)
     assert train is not None
-    ten = train.size == SIDE and train.channels == 3 and int(train.labels.max()) < len(TEN)
-    dataset = Dataset(folder.resolve().name, TEN if ten else [], train, test, mirrored=ten)
-    return checked(dataset if ten else numbered(dataset, folder), folder)
+    return checked(Dataset(str(folder), _sheet_names(folder, train), train, test))
+
+
+def _labelled(sheets: Sequence[Path], labels: Sequence[Path]) -> Images | None:
+    if not sheets and not labels:
+        return None
+    if not labels:
+        raise ValueError(f"{sheets[0]}: has no file of labels; add one, or take the sheet away")
+    if not sheets:
+        raise ValueError(f"{labels[0]}: labels without a sheet of images; add it, or take it away")
+    if len(labels) > 1:
+        raise ValueError(f"{labels[1]}: a second file of labels beside {labels[0].name}")
+    none = torch.zeros(0, dtype=torch.int64)
+    found = [Images(_sheet(path), none, str(path)) for path in sheets]
+    for each in found:
+        check_size(each, found[0])
+    pixels, numbers = torch.cat([each.pixels for each in found]), _labels(labels[0])
+    if len(numbers) != len(pixels):
+        listed = ", ".join(path.name for path in sheets)
+        raise ValueError(f"{labels[0]}: {len(numbers)} labels for {len(pixels)} images ({listed})")
+    return Images(pixels, numbers, found[0].file, str(labels[0]))
+
+
+def _sheet_names(folder: Path, train: Images) -> list[str]:
+    """CIFAR-10's only of what is called and looks like it: others have ten classes, too."""
+    called = all(path.name.startswith("data_batch") for path in _sheets(folder)[0])
+    looks = train.size == SIDE and train.channels == 3
+    ten = called and looks and train.labels.unique().tolist() == list(range(len(TEN)))
+    return named_classes(folder) or (TEN if ten else [])
 
 
 def _sheets(folder: Path) -> tuple[list[Path], list[Path]]:
-    found = sorted(folder.glob("*.png"))
-    return _without_tests(found)
+    return _without_tests(in_order(folder.glob("*.png")))
+
+
+def in_order(paths: Iterable[Path]) -> list[Path]:
+    """By the numbers in their names: 2 before 10."""
+    return sorted(paths, key=lambda path: [
+        int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", path.name)
+    ])  # fmt: skip
 
 
 def _label_files(folder: Path) -> tuple[list[Path], list[Path]]:
@@ -199,11 +213,11 @@ def _without_tests(paths: Sequence[Path]) -> tuple[list[Path], list[Path]]:
 
 def _sheet(path: Path) -> Tensor:
     """(N, C, side, side) uint8"""
-    image = open_plain(path)
+    image = open_plain(path)  # grey or colour
     side = math.isqrt(image.width)
     if side * side != image.width:
         raise ValueError(f"{path}: rows of {image.width} pixels are no square images, as 1,024 are")
-    pixels = pixels_of(image.convert("L" if image.mode in ("1", "L", "I;16") else "RGB"))
+    pixels = pixels_of(image)
     return pixels.view(len(pixels), side, side, -1).permute(0, 3, 1, 2).contiguous()
 
 

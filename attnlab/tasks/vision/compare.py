@@ -20,15 +20,18 @@ from rich.table import Table as RichTable
 from attnlab.charts import Chart, Series, line_chart
 from attnlab.intervals import over, wilson
 from attnlab.page import Figure, Section, Table, page
-from attnlab.tasks.vision.images import Dataset, Parts, divided
+from attnlab.tasks.vision.images import Dataset, Images, Parts, divided, fraction
 from attnlab.tasks.vision.meeting import in_words, meeting
 from attnlab.tasks.vision.opening import open_data, source_of
 from attnlab.tasks.vision.recipe import (
     MODELS,
+    SKIPPED,
     VisionSettings,
+    keep_skipped,
     make_model,
     prepared,
     settled,
+    tell_skipped,
 )
 from attnlab.tasks.vision.score_page import NAMES
 from attnlab.tasks.vision.task import logits_of
@@ -66,6 +69,10 @@ def compare(
     for folder, again in zip(folders, going_on, strict=True):
         check_folder(folder, again, overwrite)
     contest = _Contest.of(data, attention, vision, epochs, sizes or {}, training)
+    check_parts(contest.parts.train, fractions)
+    if speaks() and not quiet:
+        read = contest.dataset
+        tell_skipped(read.skipped, read.notes, f"; all in {SKIPPED} of each run")
     rows: list[Report] = []
     for each, folder, again in zip(plan, folders, going_on, strict=True):
         _say(f"{len(rows) + 1} of {len(plan)}: {folder.name}", quiet)
@@ -85,11 +92,27 @@ def compare(
 def planned(fractions: Sequence[float], seeds: Sequence[int]) -> list[tuple[str, float, int]]:
     """Model, share and seed of each run, the small ones first."""
     shares = sorted(set(fractions))
-    if not shares or shares[0] <= 0 or shares[-1] > 1:
-        raise ValueError("--fractions: give shares of the training images, above 0, at most 1")
+    if not shares or not all(0 < share <= 1 for share in shares):  # of NaN neither holds
+        given = " ".join(f"{share:g}" for share in shares)
+        raise ValueError(
+            f"--fractions {given}; give shares of the training images, above 0, at most 1"
+        )
     if not len(seeds):
         raise ValueError("--seeds: give 1 or more")
     return [(model, share, seed) for share in shares for seed in seeds for model in MODELS]
+
+
+def check_parts(images: Images, shares: Sequence[float]) -> None:
+    """Two shares of the same images would be the same runs, counted as more seeds."""
+    first: dict[int, float] = {}
+    for share in sorted(set(shares)):
+        first.setdefault(len(fraction(images, share, 0)), share)
+    if len(first) < len(set(shares)):
+        each = ", ".join(f"{share:g} ({count:,})" for count, share in first.items())
+        raise ValueError(
+            f"--fractions {' '.join(f'{share:g}' for share in sorted(set(shares)))}: some are of "
+            f"the same images; of {len(images):,} these differ: {each}"
+        )
 
 
 @dataclass(frozen=True)
@@ -143,7 +166,10 @@ class _Contest:
             replace(self.vision, fraction=share), None, self.sizes[model],
             {**self.budget, "seed": seed},
         )  # fmt: skip
-        train(task, made, settings, Run(folder), resume=resume, overwrite=overwrite, quiet=True)
+        train(
+            task, made, settings, Run(folder), resume=resume, overwrite=overwrite, quiet=True,
+            on_begin=lambda: keep_skipped(self.dataset, folder),
+        )  # fmt: skip
         said = logits_of(made.eval(), self.parts.test.pixels).argmax(-1)
         last = Run(folder).metrics()[-1]
         return {
@@ -210,7 +236,8 @@ def report_of(
         "seconds": {m: sum(r["seconds"] for r in rows if r["model"] == m) for m in counts},
         "curves": curves,
         "meeting": {
-            "images": found.at, "low": found.low, "high": found.high, "share": found.share
+            "images": found.at, "all": found.places, "low": found.low, "high": found.high,
+            "share": found.share,
         },
         "words": in_words(sizes, differences, (NAMES[one], NAMES[other])),
         "runs": list(rows),

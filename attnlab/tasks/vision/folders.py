@@ -7,7 +7,13 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from attnlab.pictures import SUFFIXES, middle_square, open_picture, to_channels
+from attnlab.pictures import (
+    SUFFIXES,
+    UnreadableImageError,
+    middle_square,
+    open_picture,
+    to_channels,
+)
 from attnlab.tasks.vision.images import MOST_BYTES, Dataset, Images, checked
 
 TRAIN, TEST = ("train", "training"), ("test", "testing")
@@ -33,11 +39,13 @@ def read_folders(folder: Path, size: int | None = None, channels: int = 3) -> Da
             "of images for each of two classes or more"
         )
     skipped: list[str] = []
+    notes = _notes(folder, train)
     parts: list[Images | None] = []
     for part in (train, _first(folder, TEST), _first(folder, VALIDATION)):
         if part is None or (part is not train and train is folder):
             parts.append(None)
             continue
+        notes += _strangers(part)
         strange = [path for path in _classes(part) if path.name not in classes]
         if strange:
             raise ValueError(f"{strange[0]}: no class of this name in {train}")
@@ -48,9 +56,7 @@ def read_folders(folder: Path, size: int | None = None, channels: int = 3) -> Da
             raise ValueError(
                 f"{train / name}: no image that can be read ({_first_of(skipped, train / name)})"
             )
-    name = folder.resolve().name
-    dataset = Dataset(name, classes, parts[0], parts[1], parts[2], mirrored=True, skipped=skipped)
-    return checked(dataset, folder)
+    return checked(Dataset(str(folder), classes, parts[0], parts[1], parts[2], skipped, notes))
 
 
 def _read(part: Path, classes: list[str], size: int, channels: int, skipped: list[str]) -> Images:
@@ -62,9 +68,7 @@ def _read(part: Path, classes: list[str], size: int, channels: int, skipped: lis
                 raise ValueError(f"{part}: more images than fit into {MOST_BYTES:,} bytes")
             try:
                 square = middle_square(open_picture(path), size)  # (size, size, 3)
-            except ValueError as error:
-                if "Pillow" in str(error):
-                    raise
+            except UnreadableImageError as error:
                 skipped.append(str(error))
                 continue
             values = to_channels(square, channels) * 255
@@ -72,7 +76,7 @@ def _read(part: Path, classes: list[str], size: int, channels: int, skipped: lis
             labels.append(number)
     if not pixels:
         raise ValueError(f"{part}: no image that can be read ({_first_of(skipped, part)})")
-    return Images(torch.stack(pixels), torch.tensor(labels))
+    return Images(torch.stack(pixels), torch.tensor(labels), str(part), str(part))
 
 
 def _first_of(skipped: list[str], folder: Path) -> str:
@@ -80,7 +84,33 @@ def _first_of(skipped: list[str], folder: Path) -> str:
 
 
 def _first(folder: Path, names: tuple[str, ...]) -> Path | None:
-    return next((folder / name for name in names if (folder / name).is_dir()), None)
+    """A part of the set is known by the folders of classes in it: `train` may be a class."""
+    found = (folder / name for name in names if (folder / name).is_dir())
+    return next((path for path in found if _classes(path)), None)
+
+
+def _notes(folder: Path, train: Path) -> list[str]:
+    """Parts by their name that hold no classes, beside a part that does."""
+    return [
+        f"{folder / name}: no folder of images for each class in it; it was not read"
+        for name in (*TEST, *VALIDATION)
+        if train is not folder and (folder / name).is_dir() and not _classes(folder / name)
+    ]
+
+
+def _strangers(part: Path) -> list[str]:
+    """Files beside the images that are none by their name."""
+    others = [
+        path
+        for each in _classes(part)
+        for path in each.iterdir()
+        if path.is_file() and path.name[0] != "." and path.suffix.lower() not in SUFFIXES
+    ]
+    if not others:
+        return []
+    kinds = ", ".join(sorted({path.suffix.lower() or "no suffix" for path in others}))
+    count = "1 file" if len(others) == 1 else f"{len(others):,} files"
+    return [f"{part}: not read: {count} that by name hold no image ({kinds})"]
 
 
 def _classes(folder: Path) -> list[Path]:

@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from attnlab.tasks.vision.images import MOST_BYTES, Dataset, Images, checked, numbered
+from attnlab.tasks.vision.images import MOST_BYTES, Dataset, Images, checked
 
 # Debian's package dataset-fashion-mnist
 FASHION = Path("/usr/share/datasets/fashion-mnist")
@@ -56,21 +56,29 @@ def read_idx_folder(folder: Path) -> Dataset:
     if train is None:
         raise ValueError(f"{folder}: has no train-images-idx3-ubyte, plain or .gz")
     fashion = "fashion" in folder.resolve().name.lower()
-    dataset = Dataset(folder.resolve().name, [], train, test, mirrored=fashion)
-    names = folder / NAMES
-    if names.exists() or fashion:
-        classes = read_names(names) if names.exists() else FASHION_CLASSES
-        return checked(Dataset(dataset.name, classes, train, test, mirrored=fashion), folder)
-    return checked(numbered(dataset, folder), folder)
+    classes = named_classes(folder) or (FASHION_CLASSES if fashion else [])
+    notes = [] if test else [no_test(folder / "t10k-images-idx3-ubyte")]
+    return checked(Dataset(str(folder), classes, train, test, notes=notes))
+
+
+def named_classes(folder: Path) -> list[str]:
+    """What stands in classes.txt, where there is one."""
+    return read_names(folder / NAMES) if (folder / NAMES).exists() else []
+
+
+def no_test(path: Path) -> str:
+    return f"{path}: is not there; a fifth of the training images is the test set"
 
 
 def _pair(folder: Path, start: str) -> Images | None:
     paths = [_found(folder, f"{start}-{kind}") for kind in ("images-idx3", "labels-idx1")]
     images, labels = paths
-    if images is None or labels is None:
-        if images is not labels:
-            raise ValueError(f"{folder}: has {start} images or labels, and not the other")
+    if images is None and labels is None:
         return None
+    if labels is None:
+        raise ValueError(f"{images}: has no {start}-labels-idx1-ubyte beside it, plain or .gz")
+    if images is None:
+        raise ValueError(f"{labels}: has no {start}-images-idx3-ubyte beside it, plain or .gz")
     pixels, numbers = read_idx(images), read_idx(labels)
     if pixels.dim() != 3:
         raise ValueError(f"{images}: {pixels.dim()} axes; images have 3")
@@ -78,9 +86,7 @@ def _pair(folder: Path, start: str) -> Images | None:
         raise ValueError(f"{labels}: {numbers.dim()} axes; labels have 1")
     if len(pixels) != len(numbers):
         raise ValueError(f"{labels}: {len(numbers)} labels for {len(pixels)} images")
-    if not len(pixels):
-        raise ValueError(f"{images}: there are no images")
-    return Images(pixels[:, None], numbers.long())
+    return Images(pixels[:, None], numbers.long(), str(images), str(labels))
 
 
 def _found(folder: Path, stem: str) -> Path | None:
@@ -91,7 +97,11 @@ def _found(folder: Path, stem: str) -> Path | None:
 
 
 def is_idx_folder(folder: Path) -> bool:
-    return any(_found(folder, f"{start}-images-idx3") for start in ("train", "t10k"))
+    return any(
+        _found(folder, f"{start}-{kind}")
+        for start in ("train", "t10k")
+        for kind in ("images-idx3", "labels-idx1")
+    )
 
 
 def read_names(path: Path) -> list[str]:
@@ -100,6 +110,10 @@ def read_names(path: Path) -> list[str]:
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"{path}: cannot be read ({error})") from None
     names = [line.strip() for line in found if line.strip()]
+    if len(names) < 2:
+        raise ValueError(
+            f"{path}: names {'one' if names else 'no'} class; give two or more, a line each"
+        )
     if len(set(names)) < len(names):
         raise ValueError(f"{path}: names a class twice")
     return names

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -23,12 +22,15 @@ class Images:
     """(N, C, height, width) uint8."""
     labels: Tensor
     """(N,) int64."""
+    file: str = "images"
+    labels_file: str = "labels"
+    """Where both come from, for errors to name."""
 
     def __len__(self) -> int:
         return len(self.labels)
 
     def select(self, rows: Tensor) -> Images:
-        return Images(self.pixels[rows], self.labels[rows])
+        return replace(self, pixels=self.pixels[rows], labels=self.labels[rows])
 
     @property
     def channels(self) -> int:
@@ -43,16 +45,23 @@ class Images:
 class Dataset:
     """What a reader found."""
 
-    name: str
+    source: str
+    """A name, a file or a folder, for errors to name."""
     classes: list[str]
     train: Images
     test: Images | None = None
     """Where the source keeps one of its own."""
     validation: Images | None = None
-    mirrored: bool = False
-    """Whether a mirrored image still shows the same thing: not so of letters and digits."""
     skipped: list[str] = field(default_factory=list)
     """A sentence for each image that could not be read."""
+    notes: list[str] = field(default_factory=list)
+    """What else one may have expected to be there or to be used."""
+
+    @property
+    def mirrored(self) -> bool:
+        """Whether a mirrored image still shows the same thing: not so of digits and letters, and
+        nothing is known of classes that only have numbers."""
+        return not all(name.isdecimal() or len(name) == 1 for name in self.classes)
 
 
 @dataclass(frozen=True)
@@ -65,34 +74,61 @@ class Parts:
 
 
 def join(parts: Sequence[Images]) -> Images:
-    return Images(torch.cat([p.pixels for p in parts]), torch.cat([p.labels for p in parts]))
+    """One after the other; named after the first."""
+    first, more = parts[0], f" and {len(parts) - 1} more" if len(parts) > 1 else ""
+    return Images(
+        torch.cat([p.pixels for p in parts]),
+        torch.cat([p.labels for p in parts]),
+        f"{first.file}{more}",
+        f"{first.labels_file}{more}",
+    )
 
 
-def checked(dataset: Dataset, source: Path | str) -> Dataset:
-    """The same, or a mistake in it by name: sizes, labels, number of classes."""
-    parts = {"train": dataset.train, "validation": dataset.validation, "test": dataset.test}
+def checked(dataset: Dataset) -> Dataset:
+    """The same, or a mistake in it by the name of its file: sizes, labels, number of classes.
+
+    Where classes have no names the labels may be any numbers, and name them.
+    """
+    found = {"train": dataset.train, "validation": dataset.validation, "test": dataset.test}
+    parts = {name: part for name, part in found.items() if part is not None}
     for name, part in parts.items():
-        if part is None:
-            continue
         shape = tuple(part.pixels.shape)
         if len(shape) != 4 or shape[1] not in (1, 3) or part.pixels.dtype != torch.uint8:
-            raise ValueError(f"{source}: {name} images {shape}; give grey or colour ones in bytes")
-        if shape[2] != shape[3]:
-            raise ValueError(f"{source}: images of {shape[3]} x {shape[2]} pixels; give squares")
-        if shape[1:] != tuple(dataset.train.pixels.shape[1:]):
             raise ValueError(
-                f"{source}: {name} images are {_shape(part)}, training images "
-                f"{_shape(dataset.train)}; give one size"
+                f"{part.file}: {name} images {shape}; give grey or colour ones in bytes"
             )
+        if shape[2] != shape[3]:
+            raise ValueError(f"{part.file}: images of {shape[3]} x {shape[2]} pixels; give squares")
         if len(part) != len(part.pixels):
-            raise ValueError(f"{source}: {len(part)} labels for {len(part.pixels)} {name} images")
-        if not len(part):
-            raise ValueError(f"{source}: there are no {name} images")
-        check_labels(part.labels, dataset.classes, f"{source}: {name}")
-    present = dataset.train.labels.unique()
+            raise ValueError(
+                f"{part.labels_file}: {len(part)} labels for {len(part.pixels)} {name} images"
+            )
+        if not part.pixels.numel():
+            raise ValueError(f"{part.file}: there are no {name} images")
+        check_size(part, dataset.train)
+    if not dataset.classes:
+        return _two_or_more(_numbered(dataset))
+    for part in parts.values():
+        check_labels(part.labels, dataset.classes, part.labels_file)
+    return _two_or_more(dataset)
+
+
+def check_size(images: Images, first: Images) -> None:
+    if images.pixels.shape[1:] != first.pixels.shape[1:]:
+        raise ValueError(
+            f"{images.file}: images are {_shape(images)}, those of {first.file} {_shape(first)}; "
+            "give one size"
+        )
+
+
+def _two_or_more(dataset: Dataset) -> Dataset:
+    train = dataset.train
+    present = train.labels.unique()
     if len(present) < 2:
         only = dataset.classes[int(present[0])]
-        raise ValueError(f"{source}: all images are of one class ({only}); give two or more")
+        raise ValueError(
+            f"{train.labels_file}: all images are of one class ({only}); give two or more"
+        )
     return dataset
 
 
@@ -105,28 +141,26 @@ def check_labels(labels: Tensor, classes: Sequence[str], source: str) -> None:
         )
 
 
-def numbered(dataset: Dataset, source: Path | str) -> Dataset:
+def _numbered(dataset: Dataset) -> Dataset:
     """Labels that are any numbers as classes of their own, in order, named after them."""
     found = dataset.train.labels.unique()  # sorted
 
-    def renumber(part: Images | None, name: str) -> Images | None:
-        if part is None:
-            return None
+    def renumber(part: Images) -> Images:
         places = torch.searchsorted(found, part.labels)
         known = found[places.clamp(max=len(found) - 1)] == part.labels
         if not bool(known.all()):
             stranger = int(part.labels[~known][0])
-            raise ValueError(f"{source}: {name} label {stranger} is none of the training images'")
-        return Images(part.pixels, places)
+            raise ValueError(
+                f"{part.labels_file}: label {stranger} is none of the training images'"
+            )
+        return replace(part, labels=places)
 
-    train = renumber(dataset.train, "train")
-    assert train is not None
     return replace(
         dataset,
         classes=[str(each) for each in found.tolist()],
-        train=train,
-        validation=renumber(dataset.validation, "validation"),
-        test=renumber(dataset.test, "test"),
+        train=renumber(dataset.train),
+        validation=None if dataset.validation is None else renumber(dataset.validation),
+        test=None if dataset.test is None else renumber(dataset.test),
     )
 
 
@@ -139,7 +173,7 @@ def divided(dataset: Dataset) -> Parts:
         train, validation = _part_off(train, VALIDATION_SHARE, MOST_VALIDATION, 2)
     if not len(validation) or not len(test) or len(train.labels.unique()) < 2:
         raise ValueError(
-            f"{dataset.name}: too few images to train on, choose by and test with; "
+            f"{dataset.source}: too few images to train on, choose by and test with; "
             "give ten or more of each class"
         )
     return Parts(train, validation, test)

@@ -17,27 +17,32 @@ DRAWS = 4000
 class Meeting:
     """Of the difference of two curves, first minus second."""
 
-    at: float | None
-    """Images where the mean difference is zero; None: it keeps its sign."""
+    places: list[float]
+    """Images where the mean difference is zero, in order; none: it keeps its sign."""
     low: float | None = None
     high: float | None = None
-    """Between these the middle 95% of the draws that meet do so."""
+    """Between these the middle 95% of the draws that meet do so, for the last time."""
     share: float | None = None
     """Of the draws, how many meet; None: of one seed nothing can be drawn."""
 
+    @property
+    def at(self) -> float | None:
+        """The last place: from there on nothing changes."""
+        return self.places[-1] if self.places else None
+
 
 def meeting(sizes: Sequence[int], differences: Sequence[Sequence[float]], seed: int = 0) -> Meeting:
-    """By straight lines over the logarithm of the size, the last place where the sign changes.
+    """By straight lines over the logarithm of the size, the places where the sign changes.
 
-    `differences` has for each size those of all seeds. How sure it is comes from draws: each
-    mean is moved by Student's t times its standard error, and the place is found again.
+    `differences` has for each size those of all seeds. How sure the last place is comes from
+    draws: each mean is moved by Student's t times its standard error, and it is found again.
     """
     assert len(sizes) == len(differences)
-    means = [statistics.fmean(each) for each in differences]
-    at = crossing(sizes, means)
+    means = [mean_of(each) for each in differences]
+    places = crossings(sizes, means)
     repeats = min(map(len, differences))
     if repeats < 2:
-        return Meeting(at)
+        return Meeting(places)
     chance = random.Random(seed)
     errors = [statistics.stdev(each) / math.sqrt(len(each)) for each in differences]
     found = []
@@ -46,27 +51,31 @@ def meeting(sizes: Sequence[int], differences: Sequence[Sequence[float]], seed: 
             mean + error * _student(repeats - 1, chance)
             for mean, error in zip(means, errors, strict=True)
         ]
-        place = crossing(sizes, drawn)
-        if place is not None:
-            found.append(place)
+        found += crossings(sizes, drawn)[-1:]
     share = len(found) / DRAWS
     if not found:
-        return Meeting(at, share=share)
+        return Meeting(places, share=share)
     found.sort()
     ends = [found[min(len(found) - 1, int(q * len(found)))] for q in (0.025, 0.975)]
-    return Meeting(at, ends[0], ends[1], share)
+    return Meeting(places, ends[0], ends[1], share)
 
 
-def crossing(sizes: Sequence[int], values: Sequence[float]) -> float | None:
-    """The last size where the line through these values goes through zero."""
-    place = None
-    for i in range(len(sizes) - 1):
-        one, other = values[i], values[i + 1]
-        if one == 0 or one * other < 0:
-            share = one / (one - other) if one != other else 0.0
-            low, high = math.log(sizes[i]), math.log(sizes[i + 1])
-            place = math.exp(low + share * (high - low))
-    return float(sizes[-1]) if values[-1] == 0 else place
+def crossings(sizes: Sequence[int], values: Sequence[float]) -> list[float]:
+    """Where the line through these values comes to zero; once for a stretch that is level."""
+    places = []
+    for i, (size, value) in enumerate(zip(sizes, values, strict=True)):
+        before = values[i - 1] if i else math.nan
+        if value == 0 and before != 0:
+            places.append(float(size))
+        elif before * value < 0:
+            low, high = math.log(sizes[i - 1]), math.log(size)
+            places.append(math.exp(low + before / (before - value) * (high - low)))
+    return places
+
+
+def mean_of(differences: Sequence[float]) -> float:
+    """Shares whose sum is nothing leave some 1e-17 behind, which is no lead."""
+    return round(statistics.fmean(differences), 12)
 
 
 def _student(freedom: int, chance: random.Random) -> float:
@@ -81,42 +90,56 @@ def in_words(
     names: tuple[str, str],
 ) -> list[str]:
     """What the comparison says, sentence by sentence."""
+    leads = [_lead(size, each, names) for size, each in zip(sizes, differences, strict=True)]
+    if len(sizes) == 1:
+        return [leads[0], "One size does not show where the curves meet."]
+    means = [mean_of(each) for each in differences]
+    where = f"{leads[0]} {leads[-1]}"
+    if not any(means):
+        return [where, "The curves are level at every size that was tried."]
     found = meeting(sizes, differences)
-    words = [_lead(size, each, names) for size, each in zip(sizes, differences, strict=True)]
-    said = [f"{words[0]} {words[-1]}" if len(sizes) > 1 else words[0]]
     if found.at is None:
-        leader = names[0] if statistics.fmean(differences[0]) > 0 else names[1]
+        leader = names[0] if means[0] > 0 else names[1]
         text = f"The curves do not meet: {leader} is ahead at every size that was tried"
     else:
-        text = f"The curves meet at about {found.at:,.0f} training images"
+        listed = [f"{place:,.0f}" for place in found.places]
+        times = f" {len(listed)} times," if len(listed) > 1 else ""
+        at = " and ".join([", ".join(listed[:-1]), listed[-1]] if times else listed)
+        text = f"The curves meet{times} at about {at} training images"
+    return [where, f"{text}{_sureness(found)}"]
+
+
+def _sureness(found: Meeting) -> str:
     if found.share is None:
-        said.append(f"{text}. With one seed nothing can be said about how sure that is.")
-    elif found.low is None or found.high is None:
-        said.append(f"{text}, in all draws from the spread of the seeds.")
-    else:
-        said.append(
-            f"{text}; of draws from the spread of the seeds {found.share:.0%} meet, the middle 95% "
-            f"of them between {found.low:,.0f} and {found.high:,.0f}."
-        )
-    return said
+        return ". With one seed nothing can be said about how sure that is."
+    if found.low is None or found.high is None:
+        return "; of draws from the spread of the seeds none meet."
+    low, high = f"{found.low:,.0f}", f"{found.high:,.0f}"
+    last = " for the last time" if len(found.places) > 1 else ""
+    where = f"at {low}" if low == high else f"between {low} and {high}"
+    return (
+        f"; of draws from the spread of the seeds {found.share:.0%} meet, the middle 95% of them"
+        f"{last} {where}."
+    )
 
 
 def _lead(size: int, differences: Sequence[float], names: tuple[str, str]) -> str:
-    found = over(differences)
-    mean, (low, high) = found.value, found.ends
+    mean, (low, high) = mean_of(differences), over(differences).ends
     leader, other = names if mean > 0 else names[::-1]
     points = 100 * abs(mean)
-    if not mean and len(differences) < 2:
+    ahead = f"{points:.1f} points" if points >= 0.05 else "less than 0.1 points"
+    if not any(differences):
         return f"With {size:,} images the two are level."
     if len(differences) < 2:
-        return f"With {size:,} images {leader} is {points:.1f} points ahead of {other}."
+        return f"With {size:,} images {leader} is {ahead} ahead of {other}."
     ends = sorted((100 * abs(low), 100 * abs(high)))
     if low * high > 0:
         return (
-            f"With {size:,} images {leader} is {points:.1f} points ahead of {other} "
+            f"With {size:,} images {leader} is {ahead} ahead of {other} "
             f"(95% interval {ends[0]:.1f} to {ends[1]:.1f})."
         )
+    who = f"{leader} {ahead} ahead" if mean else "level in the mean"
     return (
-        f"With {size:,} images the two cannot be told apart ({leader} {points:.1f} points ahead, "
-        f"95% interval of {names[0]} minus {names[1]} {100 * low:.1f} to {100 * high:.1f})."
+        f"With {size:,} images the two cannot be told apart ({who}, "
+        f"95% interval of {names[0]} minus {names[1]} {100 * low:z.1f} to {100 * high:z.1f})."
     )

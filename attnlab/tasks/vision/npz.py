@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnlab.tasks.vision.images import MOST_BYTES, Dataset, Images, checked, numbered
+from attnlab.tasks.vision.images import MOST_BYTES, Dataset, Images, checked
 
 Array = np.ndarray[Any, Any]
 # how others call them: Keras, MedMNIST, attnlab
@@ -24,7 +24,7 @@ NAMES = {
 CLASSES = "classes"
 
 
-def read_npz(path: Path, mirrored: bool = False) -> Dataset:
+def read_npz(path: Path) -> Dataset:
     """x_train and y_train, train_images and train_labels, or images and labels; tests likewise.
 
     Optional: `classes`, their names.
@@ -35,16 +35,17 @@ def read_npz(path: Path, mirrored: bool = False) -> Dataset:
     if train is None:
         wanted = ", or ".join(" and ".join(pair) for pair in NAMES["train"])
         raise ValueError(f"{path}: has {', '.join(arrays) or 'nothing'}; give {wanted}")
-    dataset = Dataset(path.stem, [], train, parts["test"], parts["validation"], mirrored=mirrored)
-    if CLASSES not in arrays:
-        return checked(numbered(dataset, path), path)
-    names = arrays[CLASSES]
-    if names.ndim != 1 or names.dtype.kind != "U" or len(set(names.tolist())) < len(names):
-        raise ValueError(f"{path}: {CLASSES} must be different names in one row")
-    dataset = Dataset(
-        path.stem, names.tolist(), train, parts["test"], parts["validation"], mirrored=mirrored
-    )
-    return checked(dataset, path)
+    classes = _names(arrays[CLASSES], path) if CLASSES in arrays else []
+    return checked(Dataset(str(path), classes, train, parts["test"], parts["validation"]))
+
+
+def _names(array: Array, path: Path) -> list[str]:
+    if array.ndim != 1 or array.dtype.kind != "U" or not len(array):
+        raise ValueError(f"{path}: {CLASSES} must be names in one row, two or more")
+    names: list[str] = array.tolist()
+    if len(set(names)) < len(names):
+        raise ValueError(f"{path}: {CLASSES} names a class twice; give different names")
+    return names
 
 
 def _arrays(path: Path) -> dict[str, Array]:
@@ -95,10 +96,9 @@ def _part(
             missing = labels if images in arrays else images
             raise ValueError(f"{path}: has {images if images in arrays else labels}, no {missing}")
         if images in arrays:
-            return Images(
-                _pixels(arrays[images], f"{path}: {images}"),
-                _labels(arrays[labels], len(arrays[images]), f"{path}: {labels}"),
-            )
+            files = f"{path}: {images}", f"{path}: {labels}"
+            pixels = _pixels(arrays[images], files[0])
+            return Images(pixels, _labels(arrays[labels], len(pixels), files[1]), *files)
     return None
 
 

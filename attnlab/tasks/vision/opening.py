@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,22 +22,22 @@ KINDS = (
 )
 
 
+READERS = (
+    (is_idx_folder, read_idx_folder),
+    (is_cifar_folder, read_cifar),
+    (is_sheet_folder, read_sheets),
+)
+
+
 def open_data(source: str | Path | None = None, image_size: int | None = None) -> Dataset:
     """By name (digits, which come with attnlab, or fashion), or a file or folder.
 
     `image_size`: what images of a folder are resized to; other sources have a size of their own.
     """
     source = DIGITS if source is None else source
-    if source == DIGITS:
-        dataset = replace(read_npz(SHIPPED), name=DIGITS)
-    elif source == FASHION:
-        dataset = replace(read_idx_folder(fashion_folder()), name=FASHION)
-    else:
-        path = Path(source)
-        kinds = (is_idx_folder, is_cifar_folder, is_sheet_folder)
-        if path.is_dir() and not any(kind(path) for kind in kinds):
-            return _images(path, image_size)
-        dataset = _other(path)
+    if is_resized(source):
+        return _images(Path(source), image_size)
+    dataset = _of_its_size(source)
     if image_size is not None and dataset.train.size != image_size:
         raise ValueError(
             f"{source}: images of {dataset.train.size} pixels; --image-size is for folders of "
@@ -51,6 +52,16 @@ def source_of(data: str | Path | None) -> str:
     return name if name in (DIGITS, FASHION) else str(Path(name).resolve())
 
 
+def is_resized(source: str | Path) -> bool:
+    """A folder of images, which may have any size."""
+    path = Path(source)
+    return source not in (DIGITS, FASHION) and path.is_dir() and _reader(path) is None
+
+
+def _reader(folder: Path) -> Callable[[Path], Dataset] | None:
+    return next((read for fits, read in READERS if fits(folder)), None)
+
+
 def _images(path: Path, size: int | None) -> Dataset:
     if not is_image_folder(path):
         raise ValueError(f"{path}: no images here that attnlab reads; give {KINDS}")
@@ -59,14 +70,21 @@ def _images(path: Path, size: int | None) -> Dataset:
     return read_folders(path, size)
 
 
-def _other(path: Path) -> Dataset:
+def _of_its_size(source: str | Path) -> Dataset:
+    path = Path(source)
+    if source == DIGITS:
+        return replace(read_npz(SHIPPED), source=DIGITS)
+    if source == FASHION:
+        return replace(read_idx_folder(fashion_folder()), source=FASHION)
+    if path.is_dir():
+        read = _reader(path)
+        assert read is not None  # otherwise a folder of images
+        return read(path)
     if not path.exists():
         raise ValueError(f"{path}: is not there; give digits, fashion, {KINDS}")
-    if path.is_file():
-        if path.suffix == ".npz":
-            return read_npz(path)
-        packed = path.suffix in (".gz", ".tgz", ".zip", ".tar")
-        raise ValueError(f"{path}: {'unpack it first' if packed else f'give {KINDS}'}")
-    if is_idx_folder(path):
-        return read_idx_folder(path)
-    return read_cifar(path) if is_cifar_folder(path) else read_sheets(path)
+    if path.suffix == ".npz":
+        return read_npz(path)
+    if _reader(path.parent) is not None:
+        raise ValueError(f"{path}: is one file of several; give their folder, {path.parent}")
+    packed = path.suffix in (".gz", ".tgz", ".zip", ".tar")
+    raise ValueError(f"{path}: {'unpack it first' if packed else f'give {KINDS}'}")

@@ -12,11 +12,12 @@ from typing import Annotated, Any
 
 import torch
 
+from attnlab.files import write_text
 from attnlab.models import ConvNet, ConvNetConfig, Model, ViT, ViTConfig
 from attnlab.models.vision import matched_convnet
 from attnlab.tasks.vision.augment import Augmentation, recipe_named
 from attnlab.tasks.vision.images import Dataset, Images, Parts, digest, divided, fraction
-from attnlab.tasks.vision.opening import open_data, source_of
+from attnlab.tasks.vision.opening import is_resized, open_data, source_of
 from attnlab.tasks.vision.task import VisionTask
 from attnlab.training import Run, Settings, speaks, train
 from attnlab.training.run import check_folder
@@ -26,6 +27,8 @@ SHOWN = 3  # images that could not be read, by name
 STOPS = 10  # validations on the way
 FEW = 5000  # images: fewer are small sets, which bear more epochs and smaller batches
 TINY = 16  # pixels along an image
+MOST_ALONG = 32  # patches, unless they were asked for: attention's cost grows by the fourth power
+SKIPPED = "skipped.txt"  # in a run folder: each image that could not be read
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,7 @@ class VisionSettings:
         str | None, "none, mirror, light (moved too) or strong; else by the images' size and colour"
     ] = None
     flip: Annotated[
-        bool | None, "mirror images; none: where that changes no meaning (not of digits)"
+        bool | None, "mirror images; else as the augmentation says, but never digits and letters"
     ] = None
     smoothing: Annotated[float, "label smoothing: share given to all classes alike"] = 0.0
     image_size: Annotated[int | None, "pixels that images of a folder are resized to"] = None
@@ -84,7 +87,17 @@ def train_vision(
     )  # fmt: skip
     if speaks() and not quiet:
         tell(dataset, task, made, settings)
-    return train(task, made, settings, Run(out), resume=resume, overwrite=overwrite, quiet=quiet)
+    return train(
+        task, made, settings, Run(out), resume=resume, overwrite=overwrite, quiet=quiet,
+        on_begin=lambda: keep_skipped(dataset, Path(out)),
+    )  # fmt: skip
+
+
+def keep_skipped(dataset: Dataset, folder: Path) -> None:
+    """Which images could not be read, all of them, in the run's folder."""
+    (folder / SKIPPED).unlink(missing_ok=True)  # of a run that stood here
+    if dataset.skipped:
+        write_text(folder / SKIPPED, "".join(f"{each}\n" for each in dataset.skipped))
 
 
 def prepared(
@@ -137,8 +150,9 @@ def augmentation_of(vision: VisionSettings, dataset: Dataset) -> Augmentation:
     grey ones (MNIST and its kin) show one thing in the middle, where it stays in the test."""
     usual = "mirror" if dataset.train.channels == 1 else "light"
     usual = "none" if dataset.train.size < TINY else usual
-    flip = dataset.mirrored if vision.flip is None else vision.flip
-    return recipe_named(vision.augmentation or usual, flip)
+    how = recipe_named(vision.augmentation or usual)
+    flip = how.flip and dataset.mirrored if vision.flip is None else vision.flip
+    return replace(how, flip=flip)
 
 
 def make_model(
@@ -161,37 +175,44 @@ def make_model(
         raise ValueError(f"--{option} is no setting of a {model}; leave it out")
     if model == "convnet" and attention != "softmax":
         raise ValueError("--attention is for a vit; a convnet has none")
-    size, channels = dataset.train.size, dataset.train.channels
+    size, classes = dataset.train.size, len(dataset.classes)
     mean, deviation = scale_of(learned)
-    shared: dict[str, Any] = {"channels": channels, "mean": mean, "deviation": deviation}
-    classes = len(dataset.classes)
-    given = sizes if model == "vit" else {}
-    usual = {**usual_sizes(size), **given}
-    vit = ViTConfig(classes, size, attention=attention, **shared, **usual)
+    shared: dict[str, Any] = {
+        "channels": dataset.train.channels,
+        "mean": mean,
+        "deviation": deviation,
+    }
     if model == "vit":
-        return ViT(vit)
+        usual = {**usual_sizes(size), **sizes}
+        if "patch" not in sizes and size // usual["patch"] > MOST_ALONG:
+            raise ValueError(
+                f"images of {size} pixels: no patches tile them that are neither one pixel nor "
+                "nearly all of them; give --patch, or images of another size"
+            )
+        return ViT(ViTConfig(classes, size, attention=attention, **{**shared, **usual}))
     stages = sizes.get("stages", 2 if size < TINY else 3)
-    if "width" in sizes:
-        config = ConvNetConfig(classes, **{**shared, **sizes, "stages": stages})
-    else:
+    if stages >= 1 and size < 2 ** (stages - 1):
+        raise ValueError(f"images of {size} pixels cannot be halved {stages - 1} times")
+    given = {**shared, **sizes, "stages": stages}
+    if "width" not in sizes:
         if parameters is None:
             with torch.device("meta"):
-                parameters = ViT(vit).parameter_count()
-        config = matched_convnet(parameters, classes, channels, stages, sizes.get("blocks", 2))
-        config = replace(config, **shared, dropout=sizes.get("dropout", 0.0))
-    if size < 2 ** (stages - 1):
-        raise ValueError(f"images of {size} pixels cannot be halved {stages - 1} times")
-    return ConvNet(config)
+                vit = ViT(ViTConfig(classes, size, **{**shared, **usual_sizes(size)}))
+            parameters = vit.parameter_count()
+        found = matched_convnet(parameters, classes, given["channels"], stages, sizes.get("blocks"))
+        given |= {"width": found.width, "blocks": found.blocks}
+    return ConvNet(ConvNetConfig(classes, **given))
 
 
 def usual_sizes(size: int) -> dict[str, int]:
-    """About seven patches along an image, fourteen of a large one; four of a very small one."""
+    """About seven patches along an image, fourteen of a large one; four of a very small one.
+
+    Nearest by ratio, and four at least, where an image has as many pixels.
+    """
     wanted = 4 if size < TINY else 7 if size <= 64 else 14
-    patches = [p for p in range(1, size + 1) if size % p == 0]
-    patch = min(patches, key=lambda p: abs(size / p - wanted))
-    if size < TINY:
-        return {"patch": patch, "width": 64, "layers": 4, "heads": 4}
-    return {"patch": patch, "width": 96, "layers": 4, "heads": 4}
+    patches = [p for p in range(1, size + 1) if size % p == 0 and size // p >= min(size, 4)]
+    patch = min(patches, key=lambda p: abs(math.log(size / p / wanted)))
+    return {"patch": patch, "width": 64 if size < TINY else 96, "layers": 4, "heads": 4}
 
 
 def scale_of(images: Images) -> tuple[float, float]:
@@ -243,16 +264,17 @@ def tell(dataset: Dataset, task: VisionTask, model: Model, settings: Settings) -
         f"{len(task.validation):,} to choose by; {model.parameter_count():,} parameters; {length}",
         file=sys.stderr,
     )
-    tell_skipped(dataset.skipped)
+    tell_skipped(dataset.skipped, dataset.notes, f"; all in {SKIPPED} of the run")
 
 
-def tell_skipped(skipped: Sequence[str]) -> None:
-    """Which images could not be read."""
+def tell_skipped(skipped: Sequence[str], notes: Sequence[str], where: str) -> None:
+    """Which images could not be read; `where` all of them are named."""
+    for each in (*notes, *skipped[:SHOWN]):
+        print(each, file=sys.stderr)
     if skipped:
-        for each in skipped[:SHOWN]:
-            print(each, file=sys.stderr)
-        more = f", {SHOWN} of them named above" if len(skipped) > SHOWN else ""
-        print(f"{len(skipped)} images left out{more}", file=sys.stderr)
+        count = "1 image" if len(skipped) == 1 else f"{len(skipped):,} images"
+        more = f", {SHOWN} of them named above{where}" if len(skipped) > SHOWN else ""
+        print(f"{count} left out{more}", file=sys.stderr)
 
 
 def load_vision(folder: str | Path) -> tuple[Model, dict[str, Any]]:
@@ -269,7 +291,7 @@ def parts_of(config: dict[str, Any], data: str | Path | None = None) -> tuple[Da
     task = config["task"]
     source = str(data if data is not None else task["data"])
     size = task["image_size"]
-    dataset = open_data(source, size if Path(source).is_dir() else None)
+    dataset = open_data(source, size if is_resized(source) else None)
     found = (dataset.classes, dataset.train.size, dataset.train.channels)
     if found != (task["classes"], size, task["channels"]):
         raise ValueError(

@@ -45,6 +45,8 @@ def evaluate(
         "data": source,
         "part": part,
         "trained_on": config["task"]["images"],
+        "skipped": dataset.skipped,
+        "notes": dataset.notes,
     }
     pixels = [images.pixels[each["number"]] for each in report["mistakes"]]
     return {**about, **report}, pixels
