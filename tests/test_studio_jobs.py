@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
@@ -31,7 +33,11 @@ def test_an_audit_is_a_job(client: TestClient, kinds: Path) -> None:
     (kinds / "learned" / "audit.json").unlink()
 
 
-def test_claims_are_run_and_joined(client: TestClient) -> None:
+def rows_of(client: TestClient) -> dict[str, dict[str, Any]]:
+    return {each["id"]: each for each in client.get("/api/claims").json()["ledger"]["claims"]}
+
+
+def test_claims_are_run_and_joined(client: TestClient, kinds: Path) -> None:
     before = client.get("/api/claims").json()
     assert before["ledger"] is None
     ids = [each["id"] for each in before["registry"]]
@@ -43,13 +49,31 @@ def test_claims_are_run_and_joined(client: TestClient) -> None:
     own = inside(client).results.own
     own.mkdir(parents=True, exist_ok=True)
     (own / "claims-small.json").write_text(json.dumps(old))
+    told = {**old, "seed": 7, "size": "full", "claims": [
+        {"id": "copy", "outcome": "told"}, {"id": "low-rank", "outcome": "told"},
+        {"id": "beta-hard", "outcome": "told", "time": 5},
+    ]}  # fmt: skip
+    (kinds / "claims.json").write_text(json.dumps(told))
+    os.utime(kinds / "claims.json", (100, 100))  # long before
     last = finished(client, posted(client, "claims", 202, ids=["copy"])["job"])
     assert (last["state"], last["done"], last["of"]) == ("done", 1, 1)
-    after = client.get("/api/claims").json()
-    found = {each["id"]: each["outcome"] for each in after["ledger"]["claims"]}
-    assert found == {"copy": "holds", "beta-hard": "kept"}
-    assert after["file"] == "studio:claims-small.json"
-    assert sorted(found, key=ids.index) == list(found)
+    found = rows_of(client)
+    said = {name: (row["outcome"], row["size"], row["seed"]) for name, row in found.items()}
+    assert said == {
+        "copy": ("holds", "small", 0),
+        "beta-hard": ("kept", "small", 0),
+        "low-rank": ("told", "full", 7),  # what was not run now is still there
+    }
+    assert (found["low-rank"]["time"], found["low-rank"]["file"]) == (100, "claims.json")
+    assert found["copy"]["file"] == "studio:claims-small.json"
+    written = json.loads((own / "claims-small.json").read_text())["claims"]
+    assert [row["id"] for row in written] == ["copy", "beta-hard"]  # the registry's order
+    # a row that was measured before another file was written is older, whatever its file is
+    later = written[0]["time"] + 50
+    os.utime(kinds / "claims.json", (later, later))
+    os.utime(own / "claims-small.json", (later + 50, later + 50))
+    assert rows_of(client)["copy"]["outcome"] == "told"
+    (kinds / "claims.json").unlink()
     wrong = posted(client, "claims", 400, ids=["nonsense"])
     assert "no claim 'nonsense'" in wrong["error"]
 

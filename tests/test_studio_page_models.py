@@ -11,7 +11,7 @@ import pytest
 
 from attnlab.pictures import png
 from tests import summaries
-from tests.ledgers import STATEMENTS
+from tests.ledgers import STATEMENTS, made_up
 from tests.studio_pages import PAGES, VIEWER, Window, fill
 from tests.studios import Served, served
 from tests.vision_files import pixels
@@ -213,6 +213,7 @@ def test_claims_are_shown_filtered_and_run(window: Window) -> None:
     page.get_by_role("searchbox").fill("copy far above")
     page.wait_for_selector("button:text('Run this claim')")
     before = page.locator("tr.claim .measured").inner_text()
+    assert page.locator("tr.claim .ran").inner_text() == "small, seed 0"
     page.get_by_role("button", name="Run this claim").click()
     page.wait_for_function(
         """was => { const host = document.querySelector('.isolated');
@@ -221,6 +222,15 @@ def test_claims_are_shown_filtered_and_run(window: Window) -> None:
     )
     assert "holds" in page.locator("tr.claim .verdict").inner_text()
     assert page.evaluate("() => location.hash").startswith("#/claims!")
+    page.get_by_role("searchbox").fill("")
+    names = {name for name, _, _ in STATEMENTS}
+    kept = {
+        row.locator(".id").inner_text(): row.locator(".verdict").first.inner_text()
+        for row in page.locator("tr.claim").all()
+    }
+    told = {row["id"]: row["outcome"] for row in made_up()["claims"]}
+    lost = {name for name in names - {"copy"} if told[name] not in kept[name]}
+    assert lost == set()  # one was run, and all others are as they were
     window.told()
 
 

@@ -12,9 +12,9 @@ from attnlab.studio import limits
 from attnlab.studio.api_models import folder_of
 from attnlab.studio.api_runs import OneRun
 from attnlab.studio.endpoint import Endpoint
-from attnlab.studio.results import BENCH, CLAIMS, OWN, Found
+from attnlab.studio.results import BENCH, CLAIMS, OWN, Found, merged
 from attnlab.studio.schema import Choice, Flag, Many, Refused, Text
-from attnlab.studio.shapes import JOB, NUMBER, OBJECT, TEXT, many, maybe, record
+from attnlab.studio.shapes import JOB, OBJECT, TEXT, many, maybe, record
 from attnlab.studio.streams import EVENTS
 
 if TYPE_CHECKING:
@@ -50,16 +50,9 @@ async def results(studio: Studio, kind: str) -> list[Found]:
 
 
 async def claims(studio: Studio) -> Any:
-    """The newest ledger, and every claim that there is."""
-    found = await results(studio, CLAIMS)
+    """The newest result of each claim, and every claim that there is."""
     known = await studio.registry()
-    newest = found[0] if found else None
-    return {
-        "ledger": None if newest is None else newest.content,
-        "file": None if newest is None else newest.name,
-        "time": None if newest is None else newest.time,
-        **known,
-    }
+    return {"ledger": merged(await results(studio, CLAIMS)), **known}
 
 
 async def run_claims(studio: Studio, asked: RunClaims) -> Any:
@@ -67,16 +60,10 @@ async def run_claims(studio: Studio, asked: RunClaims) -> Any:
     for name in asked.ids:
         if name not in known:
             raise Refused(400, f"ids: there is no claim {name[:40]!r}; GET /api/claims lists them")
-    same = [
-        each.content
-        for each in await results(studio, CLAIMS)
-        if each.name.startswith(OWN) and each.content.get("size") == asked.size
-    ]
     given = {
         "ids": list(dict.fromkeys(asked.ids)),
         "size": asked.size,
         "cache": str(studio.results.own),
-        "known": same[0] if same else None,
     }
     return {"job": studio.jobs.add("claims", given, lambda _: {}).id}
 
@@ -132,11 +119,8 @@ async def job_events(studio: Studio, asked: JobNamed) -> Response:
 STARTED = record(job=TEXT)
 ENDPOINTS = [
     Endpoint(
-        "GET", "/api/claims", "The newest ledger of claims, and every claim that there is.", claims,
-        record(
-            ledger=maybe(OBJECT), file=maybe(TEXT), time=maybe(NUMBER),
-            registry=many(OBJECT), topics=OBJECT,
-        ),
+        "GET", "/api/claims", "The newest result of each claim, and every claim that there is.",
+        claims, record(ledger=maybe(OBJECT), registry=many(OBJECT), topics=OBJECT),
         refusals=(429, 500),
     ),
     Endpoint(
