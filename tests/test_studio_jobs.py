@@ -1,4 +1,4 @@
-"""What takes minutes is a job: audits, claims, benches; and the playground's page."""
+"""What takes minutes is a job: audits, claims, benches."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from attnlab.studio import limits
+from attnlab.studio import limits, runs
+from attnlab.tasks.knowledge.data import hold_out, read_pairs
+from attnlab.tasks.knowledge.material import WORLD
 from tests.studio_kinds import finished, inside, posted
 
 
@@ -21,16 +23,60 @@ def test_an_audit_is_a_job(client: TestClient, kinds: Path) -> None:
     assert answer.status_code == 404
     assert "attnlab knowledge audit" in answer.json()["error"]
     assert "cannot answer" in posted(client, "audit", 409, run="language")["error"]
-    job = posted(client, "audit", 202, run="learned")["job"]
-    last = finished(client, job)
-    # it learned from files of its own, so it must be told what to ask: as on the command line
-    assert last["state"] == "failed"
-    assert "--pairs" in last["message"]
+    told = posted(client, "audit", 409, run="learned")["error"]
+    assert "learned from world/train.tsv, which is not found below the runs folder" in told
     (kinds / "learned" / "audit.json").write_text('{"accuracy": NaN, "run": "learned"}')
     assert client.get("/api/audit?run=learned").json() == {"accuracy": "nan", "run": "learned"}
     (kinds / "learned" / "audit.json").write_text("[")
     assert client.get("/api/audit?run=learned").status_code == 409
     (kinds / "learned" / "audit.json").unlink()
+
+
+def audited(client: TestClient, kinds: Path, **body: Any) -> Any:
+    last = finished(client, posted(client, "audit", 202, run="learned", **body)["job"])
+    path = kinds / "learned" / "audit.json"
+    if last["state"] == "done":
+        report = json.loads(path.read_text())
+        path.unlink()
+        return report
+    return last["message"]
+
+
+def test_an_audit_asks_what_is_given_or_what_the_run_was_measured_on(
+    client: TestClient, kinds: Path, made: Path
+) -> None:
+    pairs = (made / "world" / "train.tsv").read_text()
+    pairs += pairs.replace("Where", "there")  # so many that some may be held out
+    first = "\n".join(pairs.splitlines()[:3])
+    report = audited(client, kinds, pairs=first)
+    assert (report["pairs"], report["asked"]) == (3, "the questions that were given")
+    assert audited(client, kinds, pairs="a\tb\tc") == (
+        "the questions: line 1 has more than one tab; each line is question, tab, answer"
+    )
+    (kinds / "world").mkdir()
+    (kinds / "world" / "train.tsv").write_text(pairs)
+    try:
+        report = audited(client, kinds)
+        assert report["pairs"] == len(pairs.splitlines())
+        assert report["asked"] == "all of train.tsv, most of which it learned"
+        config = json.loads((kinds / "learned" / "config.json").read_text())
+        kept = hold_out(read_pairs(kinds / "world" / "train.tsv"), 0.8, config["training"]["seed"])
+        config["task"]["held_out"] = 0.8
+        (kinds / "learned" / "config.json").write_text(json.dumps(config))
+        report = audited(client, kinds)
+        assert [each["question"] for each in report["answers"]] == [q for q, _ in kept[1]]
+        assert report["asked"] == "the held out of train.tsv"
+        for outside in (str(made / "world" / "train.tsv"), "../secret", "\0", 7):
+            config["task"]["pairs"] = outside
+            (kinds / "learned" / "config.json").write_text(json.dumps(config))
+            assert "not found" in posted(client, "audit", 409, run="learned")["error"]
+    finally:
+        shutil.rmtree(kinds / "world")
+        shutil.copy(made / "learned" / "config.json", kinds / "learned")
+
+
+def test_the_embedded_world_has_one_name() -> None:
+    assert runs.WORLD == WORLD  # the studio's server may not import what imports torch
 
 
 def rows_of(client: TestClient) -> dict[str, dict[str, Any]]:
@@ -126,14 +172,3 @@ def test_jobs_wait_and_can_be_cancelled(
     assert client.delete(f"/api/jobs/{first}").json()["state"] == "cancelled"  # still
     assert client.get("/api/jobs/none").status_code == 404
     assert client.delete("/api/jobs/none").status_code == 404
-
-
-def test_the_playground_has_a_policy_of_its_own(client: TestClient) -> None:
-    answer = client.get("/playground")
-    assert answer.status_code == 200
-    assert answer.headers["content-type"].startswith("text/html")
-    policy = answer.headers["content-security-policy"]
-    assert "script-src 'sha256-" in policy
-    assert "frame-ancestors 'self'" in policy
-    assert "unsafe" not in policy
-    assert "Attention playground" in answer.text

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from starlette.responses import Response
 
-from attnlab.studio import limits
+from attnlab.studio import limits, runs
 from attnlab.studio.api_models import folder_of
-from attnlab.studio.api_runs import OneRun
+from attnlab.studio.api_runs import RUN
 from attnlab.studio.endpoint import Endpoint
+from attnlab.studio.places import shown
 from attnlab.studio.results import BENCH, CLAIMS, OWN, Found, merged
 from attnlab.studio.schema import Choice, Flag, Many, Refused, Text
 from attnlab.studio.shapes import JOB, OBJECT, TEXT, many, maybe, record
@@ -33,6 +35,14 @@ class RunClaims:
 class RunBench:
     part: Annotated[str, Choice(PARTS)]
     quick: Annotated[bool, Flag("small sizes: seconds, not minutes")] = True
+
+
+@dataclass(frozen=True)
+class RunAudit:
+    run: Annotated[str, RUN]
+    pairs: Annotated[
+        str | None, Text(limits.PAIRS, about="lines of question, tab, answer to audit with")
+    ] = None
 
 
 @dataclass(frozen=True)
@@ -93,11 +103,23 @@ async def run_bench(studio: Studio, asked: RunBench) -> Any:
     return {"job": job.id}
 
 
-async def run_audit(studio: Studio, asked: OneRun) -> Any:
-    folder = folder_of(studio, asked.run)
+async def run_audit(studio: Studio, asked: RunAudit) -> Any:
+    folder, name = folder_of(studio, asked.run), shown(asked.run)
     if "ask" not in (await studio.hub.entry(asked.run))["can"]:
-        raise Refused(409, f"{asked.run[:80]}: cannot answer questions, so nothing can be audited.")
-    return {"job": studio.jobs.add("audit", {"folder": folder}, lambda _: {}).id}
+        raise Refused(409, f"{name}: cannot answer questions, so nothing can be audited.")
+    given = {"folder": folder, "pairs": asked.pairs, "file": None}
+    learned = runs.pairs_of(Path(folder))
+    if asked.pairs is None and learned is not None:
+        found = studio.places.file_named(learned)
+        if found is None:
+            what = shown(learned) if learned else "your own files"
+            raise Refused(
+                409,
+                f"{name}: learned from {what}, which is not found below the runs folder; give "
+                "questions and answers to audit it with.",
+            )
+        given["file"] = str(found)
+    return {"job": studio.jobs.add("audit", given, lambda _: {}).id}
 
 
 async def list_jobs(studio: Studio) -> Any:
@@ -137,7 +159,7 @@ ENDPOINTS = [
     ),
     Endpoint(
         "POST", "/api/audit", "Audit a knowledge run, as a job.", run_audit, STARTED,
-        body=OneRun, status=202, refusals=(404, 409, 429),
+        body=RunAudit, status=202, refusals=(404, 409, 429),
     ),
     Endpoint("GET", "/api/jobs", "All jobs.", list_jobs, record(jobs=many(JOB))),
     Endpoint("GET", "/api/jobs/{id}", "One job.", job, JOB, named=JobNamed, refusals=(404,)),

@@ -11,7 +11,6 @@ from attnlab.bench.results import report_json
 from attnlab.bench.running import bench as measure
 from attnlab.claims.base import CLAIMS, TOPICS
 from attnlab.claims.ledger import ledger
-from attnlab.claims.page import playground_page
 from attnlab.claims.registry import chosen
 from attnlab.claims.running import Result, run
 from attnlab.files import write_json
@@ -43,11 +42,6 @@ def registry(given: dict[str, Any], content: bytes, tell: Teller) -> tuple[Any, 
         for each in CLAIMS.values()
     ]
     return {"registry": rows, "topics": TOPICS}, b""
-
-
-def playground(given: dict[str, Any], content: bytes, tell: Teller) -> tuple[Any, bytes]:
-    del given, content, tell
-    return {}, playground_page().encode("utf-8")
 
 
 def claims(given: dict[str, Any], content: bytes, tell: Teller) -> tuple[Any, bytes]:
