@@ -210,7 +210,7 @@ def test_a_text_is_looked_at_in_every_view_and_compared(window: Window) -> None:
     assert sides_of(page, "untrained", "to be") == ["language", "language, untrained"]
     page.get_by_label("Compare with").select_option("text")
     assert page.get_by_role("button", name="Look", exact=True).is_disabled()
-    page.get_by_label("Text to compare with").fill("or not")
+    page.get_by_label("The other text").fill("or not")
     assert sides_of(page, "text", "to be") == ["language, first text", "language, second text"]
     page.get_by_label("Compare with").select_option("")
     window.told()

@@ -158,7 +158,7 @@ function Texts({ wish, setWish, most, compare, start }: TextsProps) {
       />
       {compare && (
         <TextField
-          name="Text to compare with"
+          name="The other text"
           look="text-field"
           value={wish.other}
           change={(other) => write({ other })}
