@@ -44,7 +44,8 @@ HEADERS = {
 SAFE = ("GET", "HEAD")
 GOES_ON = (
     b'<!doctype html><html lang="en"><meta charset="utf-8"><title>attnlab studio</title>'
-    b'<meta http-equiv="refresh" content="0; url=/"><p><a href="/">To the studio</a></p></html>\n'
+    b'<link rel="icon" href="data:,"><meta http-equiv="refresh" content="0; url=/">'
+    b'<p><a href="/">To the studio</a></p></html>\n'
 )
 NO_COOKIE = (
     "This is attnlab studio. Open it by the address that `attnlab studio` printed in the terminal: "

@@ -42,11 +42,12 @@ class Knower:
     def about(self, question: str) -> dict[str, Any]:
         """Names of its training questions that resemble the one asked about, and whether that is
         one of them; where it is none, the thresholds may not hold."""
-        found = name_in(question, self.certainty.relations)
-        name = None if found is None else found[0]
+        named = name_in(question, self.certainty.relations)
+        name = None if named is None else named[0]
         if self.names is None:
             return {"name": name, "trained": None, "nearest": []}
-        nearest = [list(pair) for pair in self.names.nearest(name or question)]
+        found = self.names.nearest(name or question)
+        nearest = [[each, round(likeness, 6)] for each, likeness in found]  # 1: the same name
         trained = None if name is None else name in self.certainty.names
         return {"name": name, "trained": trained, "nearest": nearest}
 

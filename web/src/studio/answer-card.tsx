@@ -46,7 +46,7 @@ export function AnswerCard({ asked, open, toggle, router }: Props) {
         <span class="dim small">confidence</span>
         <Share value={probability} look="strong" marks={marksOf(asked.thresholds)} />
         <span class="dim small">
-          {Number.isFinite(margin) && `${percent(margin)} ahead of the next`}
+          {Number.isFinite(margin) && ahead(margin)}
           {MEANING[verdict] && `; ${verdict}: ${MEANING[verdict]}`}
         </span>
       </div>
@@ -91,6 +91,11 @@ export function AnswerCard({ asked, open, toggle, router }: Props) {
       {open && <Attention asked={asked} router={router} />}
     </article>
   );
+}
+
+// What is written token by token need not be the likeliest of all.
+export function ahead(margin: number): string {
+  return margin < 0 ? `${percent(-margin)} behind the next` : `${percent(margin)} ahead of the next`;
 }
 
 function marksOf({ known, guess }: Thresholds): [number, string][] {
