@@ -151,7 +151,9 @@ def test_an_image_is_looked_at(client: TestClient, kinds: Path, tmp_path: Path) 
     (seen,) = captured(client, tmp_path, answer.json()["capture"]).sides
     look(str(kinds / "vit"), image=tmp_path / "image.png").save(tmp_path / "own.attnlab")
     (own,) = read_capture(tmp_path / "own.attnlab").sides
-    assert torch.equal(seen.layers[0].weights, own.layers[0].weights)
+    weights = own.layers[0].weights
+    assert weights is not None
+    assert torch.equal(seen.layers[0].weights, weights)
     assert seen.layers[0].q is None
     answer = client.post("/api/look/image?run=vit&untrained=true", content=image)
     sides = captured(client, tmp_path, answer.json()["capture"]).sides
