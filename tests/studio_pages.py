@@ -21,7 +21,7 @@ PAGES = {
     "ask": ".audit .command",
     "write": "textarea",
     "see": ".drop",
-    "look": "textarea",
+    "look": ".look-form",
     "claims": "table.claims",
     "playground": ".board svg",
     "bench": "figure",
