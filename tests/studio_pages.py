@@ -21,7 +21,7 @@ PAGES = {
     "ask": ".audit .command",
     "write": "textarea",
     "see": ".drop",
-    "look": "textarea",
+    "look": ".look-form",
     "claims": "table.claims",
     "playground": ".board svg",
     "bench": "figure",
@@ -34,6 +34,7 @@ def fill(folder: Path, made: Path) -> Path:
     folder.mkdir(parents=True)
     for name in ("learned", "language"):
         shutil.copytree(made / name, folder / name)
+    shutil.copytree(made / "language", folder / "again")  # the same tokens: they can be compared
     shutil.copytree(summaries.trained(), folder / "deep" / "summary")
     vision_runs.trained(folder, "vit")
     (folder / "claims.json").write_text(json.dumps(ledgers.made_up()))
@@ -61,6 +62,7 @@ class Window(Watched):
         self.server = server
         self.page.set_default_timeout(SLOW)
         self.page.goto(f"{server.origin}/?token={server.token}")
+        self.page.wait_for_url(f"{server.origin}/")  # it goes on by itself
 
     def go(self, fragment: str, wait: str) -> Any:
         """A page by its address, when something of it is there."""

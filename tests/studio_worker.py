@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 from attnlab.studio import worker
@@ -21,6 +22,8 @@ def ask(given: dict[str, Any], content: bytes, tell: Teller) -> tuple[Any, bytes
         word, _, rest = order.partition(" ")
         if word == "sleep":
             time.sleep(float(rest))
+        elif word == "touch":
+            Path(rest).touch()
         elif word == "count":
             for number in range(int(rest)):
                 tell("token", {"summary": 0, "text": "x" * (number % 50)})
@@ -38,6 +41,11 @@ def ask(given: dict[str, Any], content: bytes, tell: Teller) -> tuple[Any, bytes
     return {"answers": [], "pid": os.getpid(), "torch": "torch" in sys.modules}, b"attached"
 
 
+def write(given: dict[str, Any], content: bytes, tell: Teller) -> tuple[Any, bytes]:
+    """Each line is an order."""
+    return ask({"questions": given["text"].splitlines()}, content, tell)
+
+
 if __name__ == "__main__":
-    worker.CALLS["ask"] = worker.CALLS["bench"] = "tests.studio_worker"
+    worker.CALLS |= dict.fromkeys(("ask", "write", "bench"), "tests.studio_worker")
     worker.main()

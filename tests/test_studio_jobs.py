@@ -1,16 +1,20 @@
-"""What takes minutes is a job: audits, claims, benches; and the playground's page."""
+"""What takes minutes is a job: audits, claims, benches."""
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
-from attnlab.studio import limits
+from attnlab.studio import limits, runs
+from attnlab.tasks.knowledge.data import hold_out, read_pairs
+from attnlab.tasks.knowledge.material import WORLD
 from tests.studio_kinds import finished, inside, posted
 
 
@@ -19,11 +23,8 @@ def test_an_audit_is_a_job(client: TestClient, kinds: Path) -> None:
     assert answer.status_code == 404
     assert "attnlab knowledge audit" in answer.json()["error"]
     assert "cannot answer" in posted(client, "audit", 409, run="language")["error"]
-    job = posted(client, "audit", 202, run="learned")["job"]
-    last = finished(client, job)
-    # it learned from files of its own, so it must be told what to ask: as on the command line
-    assert last["state"] == "failed"
-    assert "--pairs" in last["message"]
+    told = posted(client, "audit", 409, run="learned")["error"]
+    assert "learned from world/train.tsv, which is not found below the runs folder" in told
     (kinds / "learned" / "audit.json").write_text('{"accuracy": NaN, "run": "learned"}')
     assert client.get("/api/audit?run=learned").json() == {"accuracy": "nan", "run": "learned"}
     (kinds / "learned" / "audit.json").write_text("[")
@@ -31,7 +32,58 @@ def test_an_audit_is_a_job(client: TestClient, kinds: Path) -> None:
     (kinds / "learned" / "audit.json").unlink()
 
 
-def test_claims_are_run_and_joined(client: TestClient) -> None:
+def audited(client: TestClient, kinds: Path, **body: Any) -> Any:
+    last = finished(client, posted(client, "audit", 202, run="learned", **body)["job"])
+    path = kinds / "learned" / "audit.json"
+    if last["state"] == "done":
+        report = json.loads(path.read_text())
+        path.unlink()
+        return report
+    return last["message"]
+
+
+def test_an_audit_asks_what_is_given_or_what_the_run_was_measured_on(
+    client: TestClient, kinds: Path, made: Path
+) -> None:
+    pairs = (made / "world" / "train.tsv").read_text()
+    pairs += pairs.replace("Where", "there")  # so many that some may be held out
+    first = "\n".join(pairs.splitlines()[:3])
+    report = audited(client, kinds, pairs=first)
+    assert (report["pairs"], report["asked"]) == (3, "the questions that were given")
+    assert audited(client, kinds, pairs="a\tb\tc") == (
+        "the questions: line 1 has more than one tab; each line is question, tab, answer"
+    )
+    (kinds / "world").mkdir()
+    (kinds / "world" / "train.tsv").write_text(pairs)
+    try:
+        report = audited(client, kinds)
+        assert report["pairs"] == len(pairs.splitlines())
+        assert report["asked"] == "all of train.tsv, most of which it learned"
+        config = json.loads((kinds / "learned" / "config.json").read_text())
+        kept = hold_out(read_pairs(kinds / "world" / "train.tsv"), 0.8, config["training"]["seed"])
+        config["task"]["held_out"] = 0.8
+        (kinds / "learned" / "config.json").write_text(json.dumps(config))
+        report = audited(client, kinds)
+        assert [each["question"] for each in report["answers"]] == [q for q, _ in kept[1]]
+        assert report["asked"] == "the held out of train.tsv"
+        for outside in (str(made / "world" / "train.tsv"), "../secret", "\0", 7):
+            config["task"]["pairs"] = outside
+            (kinds / "learned" / "config.json").write_text(json.dumps(config))
+            assert "not found" in posted(client, "audit", 409, run="learned")["error"]
+    finally:
+        shutil.rmtree(kinds / "world")
+        shutil.copy(made / "learned" / "config.json", kinds / "learned")
+
+
+def test_the_embedded_world_has_one_name() -> None:
+    assert runs.WORLD == WORLD  # the studio's server may not import what imports torch
+
+
+def rows_of(client: TestClient) -> dict[str, dict[str, Any]]:
+    return {each["id"]: each for each in client.get("/api/claims").json()["ledger"]["claims"]}
+
+
+def test_claims_are_run_and_joined(client: TestClient, kinds: Path) -> None:
     before = client.get("/api/claims").json()
     assert before["ledger"] is None
     ids = [each["id"] for each in before["registry"]]
@@ -43,13 +95,31 @@ def test_claims_are_run_and_joined(client: TestClient) -> None:
     own = inside(client).results.own
     own.mkdir(parents=True, exist_ok=True)
     (own / "claims-small.json").write_text(json.dumps(old))
+    told = {**old, "seed": 7, "size": "full", "claims": [
+        {"id": "copy", "outcome": "told"}, {"id": "low-rank", "outcome": "told"},
+        {"id": "beta-hard", "outcome": "told", "time": 5},
+    ]}  # fmt: skip
+    (kinds / "claims.json").write_text(json.dumps(told))
+    os.utime(kinds / "claims.json", (100, 100))  # long before
     last = finished(client, posted(client, "claims", 202, ids=["copy"])["job"])
     assert (last["state"], last["done"], last["of"]) == ("done", 1, 1)
-    after = client.get("/api/claims").json()
-    found = {each["id"]: each["outcome"] for each in after["ledger"]["claims"]}
-    assert found == {"copy": "holds", "beta-hard": "kept"}
-    assert after["file"] == "studio:claims-small.json"
-    assert sorted(found, key=ids.index) == list(found)
+    found = rows_of(client)
+    said = {name: (row["outcome"], row["size"], row["seed"]) for name, row in found.items()}
+    assert said == {
+        "copy": ("holds", "small", 0),
+        "beta-hard": ("kept", "small", 0),
+        "low-rank": ("told", "full", 7),  # what was not run now is still there
+    }
+    assert (found["low-rank"]["time"], found["low-rank"]["file"]) == (100, "claims.json")
+    assert found["copy"]["file"] == "studio:claims-small.json"
+    written = json.loads((own / "claims-small.json").read_text())["claims"]
+    assert [row["id"] for row in written] == ["copy", "beta-hard"]  # the registry's order
+    # a row that was measured before another file was written is older, whatever its file is
+    later = written[0]["time"] + 50
+    os.utime(kinds / "claims.json", (later, later))
+    os.utime(own / "claims-small.json", (later + 50, later + 50))
+    assert rows_of(client)["copy"]["outcome"] == "told"
+    (kinds / "claims.json").unlink()
     wrong = posted(client, "claims", 400, ids=["nonsense"])
     assert "no claim 'nonsense'" in wrong["error"]
 
@@ -102,14 +172,3 @@ def test_jobs_wait_and_can_be_cancelled(
     assert client.delete(f"/api/jobs/{first}").json()["state"] == "cancelled"  # still
     assert client.get("/api/jobs/none").status_code == 404
     assert client.delete("/api/jobs/none").status_code == 404
-
-
-def test_the_playground_has_a_policy_of_its_own(client: TestClient) -> None:
-    answer = client.get("/playground")
-    assert answer.status_code == 200
-    assert answer.headers["content-type"].startswith("text/html")
-    policy = answer.headers["content-security-policy"]
-    assert "script-src 'sha256-" in policy
-    assert "frame-ancestors 'self'" in policy
-    assert "unsafe" not in policy
-    assert "Attention playground" in answer.text

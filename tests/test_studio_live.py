@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 from attnlab.training import Run
 from tests.studios import Served, append, make_run, rows, served
 
-STEPS, READERS = 150, 50
+STEPS, READERS, FIRST = 600, 50, 5
 SIZES = ["--width", "16", "--layers", "1", "--heads", "2", "--context", "16"]
 
 
@@ -59,17 +60,41 @@ def follow(server: Served, run: str, found: list[dict[str, Any]], last: list[int
                 return
 
 
+@contextmanager
+def paused(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """However slow this machine is, it does not end meanwhile."""
+    process.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        process.send_signal(signal.SIGCONT)
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    end = time.monotonic() + 300
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
 def test_fifty_readers_of_a_run_that_trains_lose_nothing(tmp_path: Path) -> None:
+    """All of them are connected and have rows when most of the training is still to come."""
+    run = Run(tmp_path / "runs" / "live")
     (tmp_path / "runs").mkdir()
-    with served(tmp_path / "runs") as server, training(tmp_path / "runs" / "live") as trainer:
-        states = {wait_for_run(server, "live")}
+    with served(tmp_path / "runs") as server, training(run.folder) as trainer:
+        wait_until(lambda: len(run.metrics()) >= FIRST)
         found: list[list[dict[str, Any]]] = [[] for _ in range(READERS)]
         readers = [
             threading.Thread(target=follow, args=(server, "live", each, [STEPS]), daemon=True)
             for each in found
         ]
-        for reader in readers:
-            reader.start()
+        with paused(trainer):
+            for reader in readers:
+                reader.start()
+            wait_until(lambda: all(len(each) >= FIRST for each in found))
+            assert max(len(each) for each in found) < STEPS
+            assert trainer.poll() is None
+        states = set()
         while trainer.poll() is None:  # the list goes on too
             states.add(server.json("/api/runs")["runs"][0]["state"])
             time.sleep(0.2)
@@ -77,7 +102,7 @@ def test_fifty_readers_of_a_run_that_trains_lose_nothing(tmp_path: Path) -> None
         for reader in readers:
             reader.join(300)
             assert not reader.is_alive()
-        wanted = Run(tmp_path / "runs" / "live").metrics()
+        wanted = run.metrics()
         assert [row["step"] for row in wanted] == list(range(1, STEPS + 1))
         assert all(each == wanted for each in found)
         assert "training" in states

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -66,10 +67,11 @@ def test_a_bench_is_measured_in_the_page(window: Window) -> None:
 def test_what_is_under_way_can_be_cancelled(window: Window) -> None:
     page = window.go("/bench", "button:text('Measure quickly')")
     page.get_by_label("Measure").select_option("error")
-    page.get_by_role("button", name="Measure quickly").click()
+    page.get_by_label("Sizes").select_option("full")
+    page.get_by_role("button", name="Measure in full").click()
     page.get_by_role("button", name="Cancel").click()
     page.wait_for_selector(".job:has-text('Cancelled.')")
-    assert page.get_by_role("button", name="Measure quickly").is_enabled()
+    assert page.get_by_role("button", name="Measure in full").is_enabled()
     states = {each["state"] for each in window.server.json("/api/jobs")["jobs"]}
     assert "cancelled" in states
     assert not states & {"running", "waiting"}
@@ -98,6 +100,22 @@ def test_a_model_of_another_library_is_looked_at(window: Window) -> None:
     page.get_by_role("tab", name="Matrix").click()
     page.wait_for_selector(".attention .attnlab[data-painted=matrix]")
     window.told()
+
+
+def test_the_address_works_as_a_link_of_another_site(browser: Any, server: Served) -> None:
+    """Where such a link is redirected to, a browser sends no strict cookie."""
+    address = f"{server.origin}/?token={server.token}"
+    context = browser.new_context()
+    page = context.new_page()
+    given = {"body": f'<a href="{address}">studio</a>', "content_type": "text/html"}
+    context.route("http://elsewhere.example/", lambda route: route.fulfill(**given))
+    page.goto("http://elsewhere.example/")
+    page.get_by_role("link").click()
+    page.wait_for_selector(".run")
+    assert server.token not in page.url
+    page.go_back()  # the address with the token is no step of the history
+    assert page.url == "http://elsewhere.example/"
+    context.close()
 
 
 def test_colours_are_remembered(window: Window) -> None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 
+from attnlab.looking.file import read as read_capture
 from attnlab.pictures import png
 from tests import summaries
-from tests.ledgers import STATEMENTS
+from tests.ledgers import STATEMENTS, made_up
 from tests.studio_pages import PAGES, VIEWER, Window, fill
 from tests.studios import Served, served
 from tests.vision_files import pixels
@@ -50,6 +52,10 @@ def test_questions_are_answered_and_their_attention_shown(window: Window) -> Non
     assert "100%" in name
     ask(page, f"{asked}\n{asked.replace('?', '')}")
     page.wait_for_function("() => document.querySelectorAll('.answer').length === 3")
+    assert page.locator(".stranger").count() == 0
+    strange = asked.replace(name.split("\n")[0], "Nobody Atall")
+    ask(page, strange)
+    page.wait_for_selector(".stranger:has-text('Nobody Atall')")
     page.get_by_role("button", name="Attention of this answer").first.click()
     page.wait_for_selector(VIEWER)
     assert page.locator(".attention [role=tab][aria-selected=true]").inner_text() == "Generation"
@@ -77,8 +83,16 @@ def test_the_audit_is_read_or_made(window: Window, runs: Path) -> None:
     page = window.go("/ask?run=learned", ".audit .command")
     page.get_by_role("button", name="Audit it now").click()
     page.wait_for_selector(".audit .message.warn")  # it must be told what to ask
-    assert "--pairs" in page.locator(".audit [role=alert]").inner_text()
-    window.told("404")
+    told = page.locator(".audit [role=alert]").inner_text()
+    assert "give questions and answers" in told
+    assert "--" not in told
+    asked = page.locator(".chips button").first.inner_text()
+    page.get_by_label("In each line a question").fill(f"{asked} Paris\n{asked} Rome")
+    page.get_by_role("button", name="Audit with these").click()
+    page.wait_for_selector(".audit .tiles")
+    assert "the questions that were given" in page.locator(".audit .tiles").inner_text()
+    (runs / "learned" / "audit.html").unlink()
+    window.told("404", "409")
     audit = {
         "pairs": 50, "accuracy": 0.9, "interval": [0.8, 0.95], "roc_area": 0.7, "ece": 0.04,
         "reliability": [{"confidence": 0.3, "accuracy": 0.2, "count": 4}],
@@ -192,14 +206,67 @@ def test_a_text_is_looked_at_in_every_view_and_compared(window: Window) -> None:
     page.reload()
     page.wait_for_selector(VIEWER)
     assert page.locator(".attention [role=tab][aria-selected=true]").inner_text() == "Mask"
-    page.get_by_label("Compare with").select_option("run:learned")
-    page.get_by_label("Text", exact=True).fill("to be")
-    page.get_by_role("button", name="Look", exact=True).click()
-    page.wait_for_selector(".attention .attnlab[data-painted=compare], [role=alert]")
+    assert sides_of(page, "run:again", "to be") == ["language", "again"]
+    assert sides_of(page, "untrained", "to be") == ["language", "language, untrained"]
+    page.get_by_label("Compare with").select_option("text")
+    assert page.get_by_role("button", name="Look", exact=True).is_disabled()
+    page.get_by_label("The other text").fill("or not")
+    assert sides_of(page, "text", "to be") == ["language, first text", "language, second text"]
     page.get_by_label("Compare with").select_option("")
+    window.told()
     page = window.go("/look?capture=gone", "[role=alert]")
     assert "no longer kept" in page.locator("[role=alert]").inner_text()
-    window.told("404", "422", "409")
+    window.told("404")
+
+
+CAPTURE = "() => location.hash.match(/capture=([^&!]+)/)?.[1]"
+
+
+def sides_of(page: Any, other: str, text: str) -> list[str]:
+    """The names of two sides once they are drawn."""
+    before = page.evaluate(CAPTURE)
+    page.get_by_label("Compare with").select_option(other)
+    page.get_by_label("Text", exact=True).fill(text)
+    page.get_by_role("button", name="Look", exact=True).click()
+    page.wait_for_function(f"was => ({CAPTURE})() !== was", arg=before)
+    page.wait_for_selector(".attention .attnlab[data-painted=compare]")
+    assert page.locator("[role=alert]").count() == 0
+    origin = page.url.split("#")[0]
+    kept = page.request.get(f"{origin}api/captures/{page.evaluate(CAPTURE)}").body()
+    with TemporaryDirectory() as folder:
+        (Path(folder) / "seen.attnlab").write_bytes(kept)
+        return [side.label for side in read_capture(Path(folder) / "seen.attnlab").sides]
+
+
+def test_neurons_may_be_left_out_and_what_is_wrong_names_no_flag(window: Window) -> None:
+    page = window.go("/look?subject=run%3Alanguage", "textarea")
+    page.get_by_label("Queries, keys and values too").uncheck()
+    page.get_by_label("Text", exact=True).fill("to be")
+    page.get_by_role("button", name="Look", exact=True).click()
+    page.wait_for_selector(VIEWER)
+    page.get_by_role("tab", name="Neurons").click()
+    page.wait_for_selector(".attention :text('keys and values were not captured')")
+    page.get_by_label("Second text").fill("or not")
+    page.get_by_role("button", name="Look", exact=True).click()
+    page.wait_for_selector("[role=alert]")
+    assert "leave “Second text”" in page.locator("[role=alert]").inner_text()
+    window.told("422")
+
+
+def test_an_image_is_looked_at(window: Window, tmp_path: Path) -> None:
+    (tmp_path / "light.png").write_bytes(png(pixels(2, 1, 6)[1]))
+    page = window.go("/look?subject=run%3Avit", ".drop")
+    page.locator("input[type=file]").set_input_files(tmp_path / "light.png")
+    page.wait_for_selector(".attention .attnlab[data-painted=image]")
+    page.get_by_label("Compare with").select_option("untrained")
+    page.get_by_role("button", name="Look", exact=True).click()
+    page.wait_for_selector(".attention .attnlab[data-painted=compare]")
+    page.get_by_role("button", name="A text").click()
+    page.get_by_label("Text", exact=True).fill("to be")
+    page.get_by_role("button", name="Look", exact=True).click()
+    page.wait_for_selector("[role=alert]")
+    assert "reads an image: give an image" in page.locator("[role=alert]").inner_text()
+    window.told("422")
 
 
 def test_claims_are_shown_filtered_and_run(window: Window) -> None:
@@ -213,6 +280,7 @@ def test_claims_are_shown_filtered_and_run(window: Window) -> None:
     page.get_by_role("searchbox").fill("copy far above")
     page.wait_for_selector("button:text('Run this claim')")
     before = page.locator("tr.claim .measured").inner_text()
+    assert page.locator("tr.claim .ran").inner_text() == "small, seed 0"
     page.get_by_role("button", name="Run this claim").click()
     page.wait_for_function(
         """was => { const host = document.querySelector('.isolated');
@@ -221,6 +289,15 @@ def test_claims_are_shown_filtered_and_run(window: Window) -> None:
     )
     assert "holds" in page.locator("tr.claim .verdict").inner_text()
     assert page.evaluate("() => location.hash").startswith("#/claims!")
+    page.get_by_role("searchbox").fill("")
+    names = {name for name, _, _ in STATEMENTS}
+    kept = {
+        row.locator(".id").inner_text(): row.locator(".verdict").first.inner_text()
+        for row in page.locator("tr.claim").all()
+    }
+    told = {row["id"]: row["outcome"] for row in made_up()["claims"]}
+    lost = {name for name in names - {"copy"} if told[name] not in kept[name]}
+    assert lost == set()  # one was run, and all others are as they were
     window.told()
 
 

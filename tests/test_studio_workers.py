@@ -269,6 +269,31 @@ def test_jobs_run_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
     asyncio.run(run())
 
 
+def test_a_job_whose_worker_cannot_start_fails(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def none() -> Worker:
+        raise BlockingIOError("no process is left")
+
+    async def run() -> None:
+        jobs = Jobs()
+        with monkeypatch.context() as patch:
+            patch.setattr(Worker, "start", none)
+            first = jobs.add("ask", {"questions": []}, lambda _: {})
+            assert [chunk async for chunk in jobs.follow(first)]
+        assert (first.state, first.message.split(";")[0]) == (
+            "failed",
+            "The studio failed: BlockingIOError",
+        )
+        second = jobs.add("ask", {"questions": []}, lambda _: {})
+        assert [chunk async for chunk in jobs.follow(second)]
+        assert second.state == "done"
+        await jobs.close()
+
+    asyncio.run(run())
+    assert "no process is left" in capsys.readouterr().err
+
+
 def test_old_jobs_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "KEPT_JOBS", 2)
 

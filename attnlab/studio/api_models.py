@@ -16,7 +16,7 @@ from attnlab.studio.endpoint import Endpoint, Image
 from attnlab.studio.places import read_json, shown
 from attnlab.studio.runs import AUDIT, strict
 from attnlab.studio.schema import Either, Flag, Many, Real, Refused, Text, Whole
-from attnlab.studio.shapes import ANY, FLAG, NUMBER, OBJECT, TEXT, many, maybe, record
+from attnlab.studio.shapes import ANY, FLAG, NUMBER, OBJECT, TEXT, WHOLE, many, maybe, record
 from attnlab.studio.streams import EVENTS, event
 
 if TYPE_CHECKING:
@@ -45,12 +45,17 @@ class Write:
     block: Annotated[int | None, Whole(0, 50, "no n tokens in a row twice; 0: any")] = None
 
 
+GIVEN = Text(limits.NAME, about="the id of a model given at start")
+
+
 @dataclass(frozen=True)
 class ModelNamed:
-    model: Annotated[str, Text(limits.NAME, about="the id of a model given at start")]
+    model: Annotated[str, GIVEN]
 
 
 SUBJECT = Either(RUN, ModelNamed)
+UNTRAINED = Flag("compare with the same model, not trained")
+NEURONS = Flag("queries, keys and values too")
 
 
 @dataclass(frozen=True)
@@ -60,8 +65,21 @@ class Look:
     second: Annotated[str | None, Text(limits.TEXT, about="a second text")] = None
     generate: Annotated[int, Whole(0, limits.TOKENS, "tokens to write on first")] = 0
     compare: Annotated[str | ModelNamed | None, SUBJECT] = None
-    untrained: Annotated[bool, Flag("compare with the same model, not trained")] = False
-    neurons: Annotated[bool, Flag("queries, keys and values too")] = True
+    compare_text: Annotated[str | None, Text(limits.TEXT, about="read by the same model")] = None
+    untrained: Annotated[bool, UNTRAINED] = False
+    neurons: Annotated[bool, NEURONS] = True
+
+
+@dataclass(frozen=True)
+class LookAtImage:
+    """The image is the body, so that the rest stands in the address."""
+
+    run: Annotated[str | None, RUN] = None
+    model: Annotated[str | None, GIVEN] = None
+    compare_run: Annotated[str | None, RUN] = None
+    compare_model: Annotated[str | None, GIVEN] = None
+    untrained: Annotated[bool, UNTRAINED] = False
+    neurons: Annotated[bool, NEURONS] = True
 
 
 @dataclass(frozen=True)
@@ -128,20 +146,41 @@ async def see(studio: Studio, asked: OneRun, image: Image) -> Any:
 
 
 async def look(studio: Studio, asked: Look) -> Any:
-    folder = folder_of(studio, asked.subject)
-    compare = None if asked.compare is None else folder_of(studio, asked.compare)
+    if (asked.compare is not None) + asked.untrained + (asked.compare_text is not None) > 1:
+        raise Refused(400, "compare, compare_text and untrained; give one of them")
+    names = ("text", "second", "generate", "compare_text", "untrained", "neurons")
+    given = {name: getattr(asked, name) for name in names}
+    return await looked(studio, asked.subject, asked.compare, given)
+
+
+async def look_at_image(studio: Studio, asked: LookAtImage, image: Image) -> Any:
+    subject = one_of(asked.run, asked.model)
+    compare = one_of(asked.compare_run, asked.compare_model)
+    if subject is None:
+        raise Refused(400, "the address: has no run and no model; give one of them")
     if compare is not None and asked.untrained:
-        raise Refused(400, "compare and untrained; give one of them")
-    given = {
-        "folder": folder,
-        "compare": compare,
-        "text": asked.text,
-        "second": asked.second,
-        "generate": asked.generate,
-        "untrained": asked.untrained,
-        "neurons": asked.neurons,
-    }
-    told, content = await studio.pool.ask("look", given, key=f"look {folder}")
+        raise Refused(400, "compare_run or compare_model, and untrained; give one of them")
+    given = {"untrained": asked.untrained, "neurons": asked.neurons}
+    return await looked(studio, subject, compare, given, image.content)
+
+
+def one_of(run: str | None, model: str | None) -> str | ModelNamed | None:
+    if run is not None and model is not None:
+        raise Refused(400, "a run and a model; give one of them")
+    return run if model is None else ModelNamed(model)
+
+
+async def looked(
+    studio: Studio,
+    subject: str | ModelNamed,
+    compare: str | ModelNamed | None,
+    given: dict[str, Any],
+    image: bytes = b"",
+) -> Any:
+    folder = folder_of(studio, subject)
+    other = None if compare is None else folder_of(studio, compare)
+    whole = {**given, "folder": folder, "compare": other}
+    told, content = await studio.pool.ask("look", whole, image, key=f"look {folder}")
     return {**told, "capture": studio.captures.add(content)}
 
 
@@ -173,6 +212,9 @@ ANSWER = record(
     seen=FLAG,
     alternatives=many(record(answer=TEXT, probability=NUMBER)),
     nearest=many(many(ANY)),
+    name=maybe(TEXT),
+    trained=maybe(FLAG),
+    room=WHOLE,
 )
 ENDPOINTS = [
     Endpoint(
@@ -204,6 +246,10 @@ ENDPOINTS = [
     Endpoint(
         "POST", "/api/look", "What a model attends to.", look,
         record(capture=TEXT, title=TEXT), body=Look, refusals=MODEL_REFUSALS,
+    ),
+    Endpoint(
+        "POST", "/api/look/image", "What a model attends to in an image.", look_at_image,
+        record(capture=TEXT, title=TEXT), query=LookAtImage, body=Image, refusals=MODEL_REFUSALS,
     ),
     Endpoint(
         "GET", "/api/captures/{id}", "A capture file.", capture, {},

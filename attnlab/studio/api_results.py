@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from starlette.responses import Response
 
-from attnlab.studio import limits
+from attnlab.studio import limits, runs
 from attnlab.studio.api_models import folder_of
-from attnlab.studio.api_runs import OneRun
+from attnlab.studio.api_runs import RUN
 from attnlab.studio.endpoint import Endpoint
-from attnlab.studio.results import BENCH, CLAIMS, OWN, Found
+from attnlab.studio.places import shown
+from attnlab.studio.results import BENCH, CLAIMS, OWN, Found, merged
 from attnlab.studio.schema import Choice, Flag, Many, Refused, Text
-from attnlab.studio.shapes import JOB, NUMBER, OBJECT, TEXT, many, maybe, record
+from attnlab.studio.shapes import JOB, OBJECT, TEXT, many, maybe, record
 from attnlab.studio.streams import EVENTS
 
 if TYPE_CHECKING:
@@ -36,6 +38,14 @@ class RunBench:
 
 
 @dataclass(frozen=True)
+class RunAudit:
+    run: Annotated[str, RUN]
+    pairs: Annotated[
+        str | None, Text(limits.PAIRS, about="lines of question, tab, answer to audit with")
+    ] = None
+
+
+@dataclass(frozen=True)
 class OneFile:
     file: Annotated[str | None, Text(limits.NAME, about="one of the list")] = None
 
@@ -50,16 +60,9 @@ async def results(studio: Studio, kind: str) -> list[Found]:
 
 
 async def claims(studio: Studio) -> Any:
-    """The newest ledger, and every claim that there is."""
-    found = await results(studio, CLAIMS)
+    """The newest result of each claim, and every claim that there is."""
     known = await studio.registry()
-    newest = found[0] if found else None
-    return {
-        "ledger": None if newest is None else newest.content,
-        "file": None if newest is None else newest.name,
-        "time": None if newest is None else newest.time,
-        **known,
-    }
+    return {"ledger": merged(await results(studio, CLAIMS)), **known}
 
 
 async def run_claims(studio: Studio, asked: RunClaims) -> Any:
@@ -67,16 +70,10 @@ async def run_claims(studio: Studio, asked: RunClaims) -> Any:
     for name in asked.ids:
         if name not in known:
             raise Refused(400, f"ids: there is no claim {name[:40]!r}; GET /api/claims lists them")
-    same = [
-        each.content
-        for each in await results(studio, CLAIMS)
-        if each.name.startswith(OWN) and each.content.get("size") == asked.size
-    ]
     given = {
         "ids": list(dict.fromkeys(asked.ids)),
         "size": asked.size,
         "cache": str(studio.results.own),
-        "known": same[0] if same else None,
     }
     return {"job": studio.jobs.add("claims", given, lambda _: {}).id}
 
@@ -106,11 +103,23 @@ async def run_bench(studio: Studio, asked: RunBench) -> Any:
     return {"job": job.id}
 
 
-async def run_audit(studio: Studio, asked: OneRun) -> Any:
-    folder = folder_of(studio, asked.run)
+async def run_audit(studio: Studio, asked: RunAudit) -> Any:
+    folder, name = folder_of(studio, asked.run), shown(asked.run)
     if "ask" not in (await studio.hub.entry(asked.run))["can"]:
-        raise Refused(409, f"{asked.run[:80]}: cannot answer questions, so nothing can be audited.")
-    return {"job": studio.jobs.add("audit", {"folder": folder}, lambda _: {}).id}
+        raise Refused(409, f"{name}: cannot answer questions, so nothing can be audited.")
+    given = {"folder": folder, "pairs": asked.pairs, "file": None}
+    learned = runs.pairs_of(Path(folder))
+    if asked.pairs is None and learned is not None:
+        found = studio.places.file_named(learned)
+        if found is None:
+            what = shown(learned) if learned else "your own files"
+            raise Refused(
+                409,
+                f"{name}: learned from {what}, which is not found below the runs folder; give "
+                "questions and answers to audit it with.",
+            )
+        given["file"] = str(found)
+    return {"job": studio.jobs.add("audit", given, lambda _: {}).id}
 
 
 async def list_jobs(studio: Studio) -> Any:
@@ -132,11 +141,8 @@ async def job_events(studio: Studio, asked: JobNamed) -> Response:
 STARTED = record(job=TEXT)
 ENDPOINTS = [
     Endpoint(
-        "GET", "/api/claims", "The newest ledger of claims, and every claim that there is.", claims,
-        record(
-            ledger=maybe(OBJECT), file=maybe(TEXT), time=maybe(NUMBER),
-            registry=many(OBJECT), topics=OBJECT,
-        ),
+        "GET", "/api/claims", "The newest result of each claim, and every claim that there is.",
+        claims, record(ledger=maybe(OBJECT), registry=many(OBJECT), topics=OBJECT),
         refusals=(429, 500),
     ),
     Endpoint(
@@ -153,7 +159,7 @@ ENDPOINTS = [
     ),
     Endpoint(
         "POST", "/api/audit", "Audit a knowledge run, as a job.", run_audit, STARTED,
-        body=OneRun, status=202, refusals=(404, 409, 429),
+        body=RunAudit, status=202, refusals=(404, 409, 429),
     ),
     Endpoint("GET", "/api/jobs", "All jobs.", list_jobs, record(jobs=many(JOB))),
     Endpoint("GET", "/api/jobs/{id}", "One job.", job, JOB, named=JobNamed, refusals=(404,)),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,7 +16,7 @@ from starlette.staticfiles import StaticFiles
 
 from attnlab.studio import api_models, api_results, api_runs
 from attnlab.studio.captures import Captures
-from attnlab.studio.endpoint import Answer, Endpoint, refusal, unknown
+from attnlab.studio.endpoint import Answer, Endpoint, unknown
 from attnlab.studio.guard import Guard, Keys
 from attnlab.studio.hub import Hub
 from attnlab.studio.jobs import Jobs
@@ -25,7 +24,6 @@ from attnlab.studio.openapi import openapi
 from attnlab.studio.places import Places
 from attnlab.studio.pool import Pool
 from attnlab.studio.results import Results, own_folder
-from attnlab.studio.schema import Refused
 from attnlab.studio.shapes import OBJECT
 from attnlab.studio.streams import Streams
 
@@ -48,18 +46,12 @@ class Studio:
         self.captures = Captures()
         self.results = Results(places.runs, own_folder())
         self.known: dict[str, Any] | None = None
-        self.page: bytes | None = None
 
     async def registry(self) -> dict[str, Any]:
         """Every claim, asked for once: their code imports torch, so a worker tells."""
         if self.known is None:
             self.known = (await self.pool.ask("registry", {}))[0]
         return self.known
-
-    async def playground(self) -> bytes:
-        if self.page is None:
-            self.page = (await self.pool.ask("playground", {}))[1]
-        return self.page
 
     def leave(self) -> None:
         """Streams end and models stop now, so that nobody waits for them."""
@@ -94,7 +86,6 @@ class App:
         self.studio: Studio | None = None
         routes = [
             Route("/", self.index, methods=["GET"]),
-            Route("/playground", self.playground, methods=["GET"]),
             Route("/static/{path:path}", self.static, methods=["GET"]),
             *(self.route(each) for each in ENDPOINTS),
         ]
@@ -127,23 +118,14 @@ class App:
         return route
 
     async def index(self, request: Request) -> Response:
-        del request
+        whole(request)
         page = STATIC / "index.html"
         if not page.is_file():
             return PlainTextResponse(NOT_BUILT, 404)
         return FileResponse(page, headers={"cache-control": "no-store"})
 
-    async def playground(self, request: Request) -> Response:
-        """A page of its own, whose policy names the hashes of its one script and style."""
-        del request
-        assert self.studio is not None
-        try:
-            page = await self.studio.playground()
-        except Refused as refused:
-            return refusal(refused.status, refused.sentence)
-        return Response(page, media_type="text/html", headers=page_headers(page.decode("utf-8")))
-
     async def static(self, request: Request) -> Response:
+        whole(request)
         if not STATIC.is_dir():
             return PlainTextResponse(NOT_BUILT, 404)
         files = StaticFiles(directory=STATIC)
@@ -152,11 +134,7 @@ class App:
         return found
 
 
-def page_headers(page: str) -> dict[str, str]:
-    """The policy that an offline page carries, as a header too; our own pages may frame it."""
-    found = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page)
-    policy = found[1] if found else "default-src 'none'"
-    return {
-        "content-security-policy": f"{policy}; frame-ancestors 'self'",
-        "x-frame-options": "SAMEORIGIN",
-    }
+def whole(request: Request) -> None:
+    """No part of a file is served, which a server need not: a wrong Range is no error then."""
+    given = request.scope["headers"]
+    request.scope["headers"] = [pair for pair in given if pair[0] not in (b"range", b"if-range")]

@@ -6,7 +6,7 @@ import asyncio
 import json
 import sys
 import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from starlette.responses import JSONResponse, Response
 
 from attnlab.studio import limits
 from attnlab.studio.schema import Refused, Schema, read, read_query, wrong
+from attnlab.studio.streams import Gone, while_heard
 
 if TYPE_CHECKING:
     from attnlab.studio.app import Studio
@@ -35,7 +36,7 @@ class Endpoint:
     method: str
     path: str
     about: str
-    handler: Callable[..., Awaitable[Any]]
+    handler: Callable[..., Coroutine[Any, Any, Any]]
     """Gets the studio, then what was asked in path, query and body, as far as it is declared."""
     answer: Schema
     """Of the JSON that it gives; of streams and files what they are."""
@@ -59,12 +60,14 @@ class Endpoint:
     async def respond(self, studio: Studio, request: Request) -> Response:
         try:
             parts = await self.parts(request)
-            found = await self.handler(studio, *parts)
+            found = await while_heard(request.receive, self.handler(studio, *parts))
             return found if isinstance(found, Response) else Answer(found, self.status)
         except Refused as refused:
             return refusal(refused.status, refused.sentence)
         except ClientDisconnect:
             return refusal(400, "The body ended early.")
+        except Gone:
+            return refusal(400, "Nobody waits for the answer.")  # nor hears this
         except Exception as error:
             traceback.print_exc(file=sys.stderr)
             return refusal(500, f"The studio failed: {type(error).__name__}; see the terminal.")

@@ -26,7 +26,6 @@ POLICY = "; ".join(
         "img-src 'self' data: blob:",
         "font-src 'self'",
         "connect-src 'self'",
-        "frame-src 'self'",
         "base-uri 'none'",
         "form-action 'none'",
         "frame-ancestors 'none'",
@@ -43,6 +42,11 @@ HEADERS = {
     "cache-control": "no-store",
 }
 SAFE = ("GET", "HEAD")
+GOES_ON = (
+    b'<!doctype html><html lang="en"><meta charset="utf-8"><title>attnlab studio</title>'
+    b'<link rel="icon" href="data:,"><meta http-equiv="refresh" content="0; url=/">'
+    b'<p><a href="/">To the studio</a></p></html>\n'
+)
 NO_COOKIE = (
     "This is attnlab studio. Open it by the address that `attnlab studio` printed in the terminal: "
     "it carries the key."
@@ -117,15 +121,23 @@ class Guard:
         return scope["path"] == "/" and scope["method"] == "GET" and b"token=" in _query(scope)
 
     async def enter(self, scope: Scope, send: Send) -> None:
-        """The address of the terminal gives the cookie and then forgets the token."""
+        """The address of the terminal gives the cookie and then forgets the token.
+
+        A page goes on and not a redirect: that would still be the request of whatever page had the
+        link, and from another site a browser sends no SameSite=Strict cookie with it.
+        """
         given = [v for k, v in parse_qsl(_query(scope).decode("latin-1")) if k == "token"]
         if len(given) != 1 or not same(given[0], self.keys.token):
             await answer(send, 403, NO_COOKIE, page=True)
             return
         cookie = f"{self.keys.cookie_name}={self.keys.cookie}; HttpOnly; SameSite=Strict; Path=/"
-        headers = [(b"location", b"/"), (b"set-cookie", cookie.encode("ascii"))]
-        await send({"type": "http.response.start", "status": 303, "headers": headers})
-        await send({"type": "http.response.body", "body": b""})
+        headers = [
+            (b"content-type", b"text/html; charset=utf-8"),
+            (b"content-length", str(len(GOES_ON)).encode("ascii")),
+            (b"set-cookie", cookie.encode("ascii")),
+        ]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": GOES_ON})
 
     def has_cookie(self, headers: Given) -> bool:
         """Any of several of the name: another server of this machine may have set one too."""

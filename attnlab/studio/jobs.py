@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import sys
+import traceback
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
@@ -106,13 +108,19 @@ class Jobs:
             try:
                 await self._work(job)
             except Refused as refused:
-                if job.state != "cancelled":
-                    job.update(state="failed", message=refused.sentence)
+                self._fail(job, refused.sentence)
+            except Exception as error:  # as no memory or process left to start a worker
+                traceback.print_exc(file=sys.stderr)
+                self._fail(job, f"The studio failed: {type(error).__name__}; see the terminal.")
             finally:
                 if self.worker is not None:
                     self.worker.kill()
                     await self.worker.process.wait()
                     self.worker = None
+
+    def _fail(self, job: Job, sentence: str) -> None:
+        if job.state != "cancelled":
+            job.update(state="failed", message=sentence)
 
     async def _work(self, job: Job) -> None:
         self.worker = await Worker.start()

@@ -6,6 +6,7 @@ PORT = 8642  # where the studio is found if no other is given
 TEXT = 20_000  # characters of a text to summarise or to look at
 QUESTIONS, QUESTION = 50, 500  # how many at once, and characters of one
 SUMMARIES, BEAMS = 8, 16
+PAIRS = 500_000  # characters of questions and answers to audit with
 TOKENS = 256  # to write on
 IMAGE_BYTES = 8 * 2**20
 JSON_BYTES = 2**20
@@ -35,6 +36,7 @@ def told() -> dict[str, int]:
         "question": QUESTION,
         "summaries": SUMMARIES,
         "beams": BEAMS,
+        "pairs": PAIRS,
         "tokens": TOKENS,
         "runs": RUNS,
         "rows": ROWS,

@@ -64,6 +64,18 @@ class Places:
                 raise Refused(409, f"{shown(run)}: {path.name} is a link that leads elsewhere.")
         return folder
 
+    def file_named(self, name: str) -> Path | None:
+        """A file that a run's settings name, as seen from here or from the runs folder; None where
+        it does not lie below that: settings may come from a stranger."""
+        for path in (Path(name), self.runs / name):
+            try:
+                found = path.resolve()
+                if found.is_relative_to(self.runs) and found.is_file():
+                    return found
+            except (OSError, ValueError):  # no name of a file at all
+                pass
+        return None
+
     def model(self, model: str) -> Path:
         if model not in self.models:
             known = ", ".join(self.models) or "none; give --model FOLDER at start"

@@ -23,7 +23,7 @@ from attnlab.studio.schema import Refused
 
 PROGRAM = "attnlab.studio.worker"
 INBOX = 64  # frames that wait to be heard; a worker that says more waits too
-LEAVING = 30.0  # seconds that a worker has to stop when nobody waits any more
+LEAVING = 2.0  # seconds that a worker has to stop when nobody waits any more, else it is ended
 
 
 class Worker:
@@ -165,12 +165,12 @@ class Pool:
         try:
             yield frames()
         finally:
-            if ended or not worker.alive:
-                await self._give(worker)
-            else:
-                task = asyncio.create_task(self._stop(worker))
-                self.leaving.add(task)
-                task.add_done_callback(self.leaving.discard)
+            free = ended or not worker.alive
+            task = asyncio.create_task(self._give(worker) if free else self._stop(worker))
+            self.leaving.add(task)
+            task.add_done_callback(self.leaving.discard)
+            if free:
+                await asyncio.shield(task)  # who leaves just now takes no worker along
 
     async def _take(self, key: str) -> Worker:
         if self.waiting >= limits.WAITING:

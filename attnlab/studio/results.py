@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -116,6 +116,27 @@ def bench(content: Any) -> dict[str, Any]:
         for each in content["sections"]
     ]
     return {**content, "sections": sections}
+
+
+def merged(ledgers: Sequence[Found]) -> dict[str, Any] | None:
+    """One ledger of all, the newest row of each claim, which says its size, seed, time and file.
+
+    A row that the studio wrote has its own time: its file is written anew with every claim.
+    """
+    rows: dict[str, dict[str, Any]] = {}
+    for found in ledgers:
+        of_all = {"size": found.content.get("size"), "seed": found.content.get("seed")}
+        for row in found.content["claims"]:
+            time = row.get("time")
+            known = isinstance(time, int | float) and not isinstance(time, bool)
+            time = min(time, found.time) if known else found.time
+            old = rows.get(row["id"])
+            if old is None or time > old["time"]:
+                rows[row["id"]] = {**row, **of_all, "time": time, "file": found.name}
+    if not ledgers:
+        return None
+    newest = {k: v for k, v in ledgers[0].content.items() if k not in ("size", "seed")}
+    return {**newest, "claims": list(rows.values())}
 
 
 def claims(content: Any) -> dict[str, Any]:

@@ -33,6 +33,7 @@ from attnlab.studio.tail import cleaned, plain
 TOKENS, KNOWN, AUDIT, LOCK = "tokenizer.json", "known.json", "audit.json", ".lock"
 END_BYTES = 2**18  # of metrics that the list looks at: the last row, and the last validation
 SETTINGS, FILES, EXAMPLES = 500, 200, 8
+WORLD = "embedded world"  # as a run's settings name it; the code that does imports torch
 Entry = dict[str, Any]
 
 
@@ -176,7 +177,7 @@ def abilities(folder: Path, config: dict[str, Any]) -> list[str]:
         found.append("write")
     if name == "vision":
         found.append("see")
-    if kind in ("decoder", "encoder", "seq2seq") and reads:
+    if kind == "vit" or (kind in ("decoder", "encoder", "seq2seq") and reads):
         found.append("look")
     if kind == "decoder" and name == "language" and reads:
         found.append("generate")
@@ -257,6 +258,12 @@ def checkpoint(path: Path) -> dict[str, Any]:
     sizes = [each["bytes"] for each in files_of(path)]
     step = int(number) if number.isascii() and number.isdecimal() and len(number) < 16 else None
     return {"name": path.name, "step": step, "bytes": sum(sizes), "time": modified(path)}
+
+
+def pairs_of(folder: Path) -> str | None:
+    """The file whose questions a knowledge run learned; None: those of the embedded world."""
+    task = mapping(_config(folder)["task"])
+    return None if task.get("corpus") == WORLD else one_text(task.get("pairs"))
 
 
 def examples_of(folder: Path) -> list[str]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from contextlib import aclosing
-from typing import Any
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import aclosing, suppress
+from typing import Any, TypeVar
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -14,6 +14,7 @@ from starlette.types import Receive, Scope, Send
 from attnlab.studio import limits
 from attnlab.studio.schema import Refused
 
+T = TypeVar("T")
 KEEP_ALIVE = b": still here\n\n"
 EVENTS = "text/event-stream"
 
@@ -48,18 +49,11 @@ class EventStream(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         del scope
         self.streams.open += 1
-        sending = asyncio.create_task(self._send(send))
-        leaving = asyncio.create_task(_gone(receive))
         try:
-            await asyncio.wait((sending, leaving), return_when=asyncio.FIRST_COMPLETED)
+            with suppress(Gone):
+                await while_heard(receive, self._send(send))
         finally:
             self.streams.open -= 1
-            leaving.cancel()
-            if not sending.done():
-                sending.cancel()
-            await asyncio.wait((sending, leaving))
-        if not sending.cancelled():
-            sending.result()
 
     async def _send(self, send: Send) -> None:
         start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
@@ -68,6 +62,26 @@ class EventStream(Response):
             async for chunk in source:
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+class Gone(Exception):  # noqa: N818 (a reader's right)
+    """The reader left before the end."""
+
+
+async def while_heard(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
+    """What the work gives, once the body was read; cancelled when the reader goes."""
+    working = asyncio.create_task(work)
+    leaving = asyncio.create_task(_gone(receive))
+    try:
+        await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        leaving.cancel()
+        if not working.done():
+            working.cancel()
+        await asyncio.wait((working, leaving))
+    if working.cancelled():
+        raise Gone
+    return working.result()
 
 
 async def _gone(receive: Receive) -> None:

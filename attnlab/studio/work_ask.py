@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from attnlab.models import Decoder
@@ -12,11 +15,12 @@ from attnlab.studio.worker import Teller
 from attnlab.tasks.knowledge import audit as auditing
 from attnlab.tasks.knowledge.answers import candidates, check_questions, reach
 from attnlab.tasks.knowledge.audit_page import save_audit
-from attnlab.tasks.knowledge.certainty import Certainty
-from attnlab.tasks.knowledge.data import name_in
+from attnlab.tasks.knowledge.certainty import FEW, Certainty
+from attnlab.tasks.knowledge.data import Pair, hold_out, name_in, read_pairs
 from attnlab.tasks.knowledge.material import load_knowledge
 from attnlab.tasks.knowledge.names import NameIndex
 from attnlab.tasks.knowledge.rows import Wording
+from attnlab.training import Run
 
 
 @dataclass(frozen=True)
@@ -35,13 +39,17 @@ class Knower:
         names = NameIndex(certainty.names) if certainty.names else None
         return Knower(model, Wording(tokens), certainty, names)
 
-    def nearest(self, question: str) -> list[list[Any]]:
-        """Names that it learned about and that resemble the one asked about."""
+    def about(self, question: str) -> dict[str, Any]:
+        """Names of its training questions that resemble the one asked about, and whether that is
+        one of them; where it is none, the thresholds may not hold."""
+        named = name_in(question, self.certainty.relations)
+        name = None if named is None else named[0]
         if self.names is None:
-            return []
-        found = name_in(question, self.certainty.relations)
-        name = question if found is None else found[0]
-        return [list(pair) for pair in self.names.nearest(name)]
+            return {"name": name, "trained": None, "nearest": []}
+        found = self.names.nearest(name or question)
+        nearest = [[each, round(likeness, 6)] for each, likeness in found]  # 1: the same name
+        trained = None if name is None else name in self.certainty.names
+        return {"name": name, "trained": trained, "nearest": nearest}
 
 
 def ask(given: dict[str, Any], content: bytes, tell: Teller) -> tuple[Any, bytes]:
@@ -51,7 +59,7 @@ def ask(given: dict[str, Any], content: bytes, tell: Teller) -> tuple[Any, bytes
     prompts = check_questions(questions, knower.wording, reach(knower.model))
     seen, answers = set(certainty.answers), []
     said = candidates(knower.model, knower.wording, prompts)
-    for question, texts in zip(questions, said, strict=True):
+    for question, prompt, texts in zip(questions, prompts, said, strict=True):
         (answer, probability), *others = texts.items()
         others.sort(key=lambda pair: -pair[1])
         answers.append(
@@ -63,7 +71,8 @@ def ask(given: dict[str, Any], content: bytes, tell: Teller) -> tuple[Any, bytes
                 "verdict": certainty.verdict(probability),
                 "seen": answer in seen,
                 "alternatives": [{"answer": text, "probability": p} for text, p in others],
-                "nearest": knower.nearest(question),
+                **knower.about(question),
+                "room": reach(knower.model) - len(prompt),
             }
         )
     threshold = {
@@ -75,10 +84,44 @@ def ask(given: dict[str, Any], content: bytes, tell: Teller) -> tuple[Any, bytes
 
 
 def audit(given: dict[str, Any], content: bytes, tell: Teller) -> tuple[Any, bytes]:
-    """As `attnlab knowledge audit RUN` does it."""
+    """As `attnlab knowledge audit RUN` does it, with --pairs where it needs them."""
     del content
     folder = Path(given["folder"])
-    tell("progress", {"done": 0, "of": 1, "message": "asking every question"})
-    report = auditing.audit(folder)
+    with asked_in(folder, given["pairs"], given["file"]) as (pairs, what):
+        tell("progress", {"done": 0, "of": 1, "message": f"asking {what}"})
+        report = {**auditing.audit(folder, pairs), "asked": what}
     save_audit(report, folder / "audit.json", folder / "audit.html")
     return {}, b""
+
+
+@contextmanager
+def asked_in(folder: Path, text: str | None, file: str | None) -> Iterator[tuple[Path | None, str]]:
+    """A file of questions, and what they are: those that were typed, or of the run's own file those
+    that it did not learn, as far as there are enough."""
+    if text is None and file is None:
+        yield None, "the held-out questions of the embedded world"
+        return
+    with TemporaryDirectory(prefix="attnlab-studio-") as place:
+        path = Path(place) / "pairs"
+        try:
+            what = "the questions that were given"
+            if text is None:
+                text, what = own_pairs(folder, Path(str(file)))
+            path.write_text(text, encoding="utf-8")
+            yield path, what
+        except ValueError as error:
+            raise ValueError(str(error).replace(str(path), "the questions")) from None
+
+
+def own_pairs(folder: Path, file: Path) -> tuple[str, str]:
+    """Held out as the training did it."""
+    config = Run(folder).config()
+    pairs = read_pairs(file)
+    share = config["task"].get("held_out")
+    held: list[Pair] = []
+    if isinstance(share, float | int):
+        held = hold_out(pairs, share, config["training"]["seed"])[1]
+    asked, what = held, f"the held out of {file.name}"
+    if len(held) < FEW:
+        asked, what = pairs, f"all of {file.name}, most of which it learned"
+    return "".join(f"{question}\t{answer}\n" for question, answer in asked), what

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,21 +25,58 @@ from attnlab.tasks.vision.recipe import load_vision
 MOST = limits.CAPTURE_BYTES // 4
 
 
+FLAGS = (
+    ("--image FILE", "an image"),
+    ("--text and --compare-text", "the texts"),
+    ("--text", "a text"),
+    ("--image", "the image"),
+    ("--generate", "“Tokens to write on”"),
+    ("--pair", "“Second text”"),
+    (r"--max-tokens is (\d+): give a shorter text, .*", r"\1 are the most: give a shorter text"),
+)
+"""What the command calls a flag has another name on the page."""
+
+
 def look(given: dict[str, Any], content: bytes, tell: Teller) -> tuple[Any, bytes]:
-    del content, tell
+    """The bytes of an image, where there is one instead of a text, come behind the call."""
+    del tell
     compare = given["compare"]
-    found = looking(
-        subject_of(given["folder"]),
-        given["text"],
-        pair=given["second"],
-        generate=given["generate"],
-        compare=None if compare is None else subject_of(compare),
-        untrained=given["untrained"],
-        neurons=given["neurons"],
-        max_tokens=limits.LOOK_TOKENS,
-        memory=limits.LOOK_GIBIBYTES,
-    )
+    subject = subject_of(given["folder"])
+    with image_file(content) as image:
+        found = looking(
+            subject,
+            given.get("text"),
+            pair=given.get("second"),
+            image=image,
+            generate=given.get("generate", 0),
+            compare=None if compare is None else subject_of(compare),
+            compare_text=given.get("compare_text"),
+            untrained=given["untrained"],
+            neurons=given["neurons"],
+            max_tokens=limits.LOOK_TOKENS,
+            memory=limits.LOOK_GIBIBYTES,
+            title=None if image is None else f"{subject.label}: an image",
+        )
     return {"title": found.capture.title}, packed(found)
+
+
+@contextmanager
+def image_file(content: bytes) -> Iterator[Path | None]:
+    """The image as a file, None without one; what is wrong then is told in the page's words."""
+    with TemporaryDirectory(prefix="attnlab-studio-") as folder:
+        path = Path(folder) / "image"
+        try:
+            if content:
+                path.write_bytes(content)
+            yield path if content else None
+        except ValueError as error:
+            raise ValueError(in_page_words(str(error).replace(str(path), "the image"))) from None
+
+
+def in_page_words(sentence: str) -> str:
+    for flag, words in FLAGS:
+        sentence = re.sub(flag, words, sentence)
+    return sentence
 
 
 def subject_of(folder: str) -> Subject:
@@ -49,7 +89,7 @@ def packed(found: Looked) -> bytes:
     if len(content) > MOST:
         raise ValueError(
             f"the capture has {len(content) // 2**20} MB; {MOST // 2**20} are the most: give a "
-            "shorter text, or leave out neurons"
+            "shorter text, or leave out queries, keys and values"
         )
     return content
 
@@ -71,19 +111,13 @@ def see(given: dict[str, Any], content: bytes, tell: Teller) -> tuple[Any, bytes
     """The image's bytes come behind the call."""
     del tell
     seer = MODELS.get("see", given["folder"], Seer.open)
-    with TemporaryDirectory(prefix="attnlab-studio-") as folder:
-        path = Path(folder) / "image"
-        path.write_bytes(content)
-        try:
-            said = classify_with(seer.model, seer.config, [path])[0]
-            looked = None
-            if seer.subject is not None:
-                title = f"{seer.subject.label}: {said.chances[0][0]}"
-                looked = looking(
-                    seer.subject, image=path, memory=limits.LOOK_GIBIBYTES, title=title
-                )
-        except ValueError as error:
-            raise ValueError(str(error).replace(str(path), "the image")) from None
+    with image_file(content) as path:
+        assert path is not None  # an empty body is refused before
+        said = classify_with(seer.model, seer.config, [path])[0]
+        looked = None
+        if seer.subject is not None:
+            title = f"{seer.subject.label}: {said.chances[0][0]}"
+            looked = looking(seer.subject, image=path, memory=limits.LOOK_GIBIBYTES, title=title)
     probabilities = [{"label": label, "probability": p} for label, p in said.chances]
     told = {"label": said.chances[0][0], "probabilities": probabilities}
     return told, b"" if looked is None else packed(looked)

@@ -10,11 +10,13 @@ from attnlab.bench.progress import Progress
 from attnlab.bench.results import report_json
 from attnlab.bench.running import bench as measure
 from attnlab.claims.base import CLAIMS, TOPICS
-from attnlab.claims.ledger import FORMAT, ledger
-from attnlab.claims.page import playground_page
+from attnlab.claims.ledger import ledger
 from attnlab.claims.registry import chosen
 from attnlab.claims.running import Result, run
 from attnlab.files import write_json
+from attnlab.studio import limits
+from attnlab.studio.places import read_json
+from attnlab.studio.results import claims as kept_claims
 from attnlab.studio.worker import Teller
 
 LEDGER = "claims-{size}.json"
@@ -42,11 +44,6 @@ def registry(given: dict[str, Any], content: bytes, tell: Teller) -> tuple[Any, 
     return {"registry": rows, "topics": TOPICS}, b""
 
 
-def playground(given: dict[str, Any], content: bytes, tell: Teller) -> tuple[Any, bytes]:
-    del given, content, tell
-    return {}, playground_page().encode("utf-8")
-
-
 def claims(given: dict[str, Any], content: bytes, tell: Teller) -> tuple[Any, bytes]:
     """Run some; what was run before at this size stands beside them in the file."""
     del content
@@ -69,15 +66,23 @@ def claims(given: dict[str, Any], content: bytes, tell: Teller) -> tuple[Any, by
         progress()
     path = Path(given["cache"]) / LEDGER.format(size=given["size"])
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_json(path, joined(given["known"], ledger(found, seed=0, size=given["size"])))
+    write_json(path, joined(known_in(path), ledger(found, seed=0, size=given["size"])))
     return {}, b""
+
+
+def known_in(path: Path) -> Any:
+    """What was run before, read just before it is written anew; None: nothing, or broken."""
+    try:
+        return kept_claims(read_json(path, limits.REPORT_BYTES))
+    except ValueError:
+        return None
 
 
 def joined(old: Any, new: dict[str, Any]) -> dict[str, Any]:
     """The rows of a ledger before, replaced by those of a new one; in the registry's order."""
-    rows = {each["id"]: each for each in new["claims"]}
-    alike = isinstance(old, dict) and old.get("format") == FORMAT
-    alike = alike and all(old.get(name) == new[name] for name in ("version", "seed", "size"))
+    now = time.time()
+    rows = {each["id"]: {**each, "time": now} for each in new["claims"]}
+    alike = old is not None and all(old.get(name) == new[name] for name in ("seed", "size"))
     for each in old["claims"] if alike else ():
         rows.setdefault(each["id"], each)
     return {**new, "claims": [rows[name] for name in CLAIMS if name in rows]}

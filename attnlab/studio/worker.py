@@ -27,7 +27,6 @@ CALLS = {
     "see": "attnlab.studio.work_look",
     "look": "attnlab.studio.work_look",
     "registry": "attnlab.studio.work_results",
-    "playground": "attnlab.studio.work_results",
     "claims": "attnlab.studio.work_results",
     "bench": "attnlab.studio.work_results",
 }

@@ -60,3 +60,7 @@ test('round ticks', () => {
   expect(axis(1e-16, 1, true)[0]).toBe('10⁻¹⁶');
   expect(axis(2, 60, true)).toEqual(['2', '5', '10', '20', '50']);
 });
+
+test('nothing but 0 stands at the lower end: shares and errors are not below it', () => {
+  expect(extent([0, 0], false)).toEqual([0, 1]);
+});

@@ -63,7 +63,7 @@ export function extent(values: number[], log: boolean): [number, number] {
   const scale = Math.max(Math.abs(low), Math.abs(high));
   if (high - low > 1e-9 * scale && scale > TINY) return [low, high];
   if (log) return [Math.max(low / 3, TINY / 10), high * 3];
-  return scale > TINY ? [low - scale / 10, high + scale / 10] : [-1, 1];
+  return scale > TINY ? [low - scale / 10, high + scale / 10] : [0, 1]; // most that is 0 is a share or an error
 }
 
 // A little room beyond the ends, so that no point lies on the frame.

@@ -14,7 +14,7 @@ import { Viewer } from './viewer';
 const WRITTEN = 32; // tokens of an answer at most
 
 const MEANING: Record<string, string> = {
-  known: 'sure enough that 95 of 100 such answers are right',
+  known: 'sure enough that 95 of 100 such answers about people it read of are right',
   unsure: 'more likely right than a guess, but not known',
   guess: 'at least half of such answers are wrong',
 };
@@ -28,6 +28,7 @@ interface Props {
 
 export function AnswerCard({ asked, open, toggle, router }: Props) {
   const { question, answer, probability, margin, verdict, alternatives, nearest } = asked.answer;
+  const { name, trained } = asked.answer;
   return (
     <article class="answer" data-verdict={verdict}>
       <p class="dim question">
@@ -45,10 +46,17 @@ export function AnswerCard({ asked, open, toggle, router }: Props) {
         <span class="dim small">confidence</span>
         <Share value={probability} look="strong" marks={marksOf(asked.thresholds)} />
         <span class="dim small">
-          {Number.isFinite(margin) && `${percent(margin)} ahead of the next`}
+          {Number.isFinite(margin) && ahead(margin)}
           {MEANING[verdict] && `; ${verdict}: ${MEANING[verdict]}`}
         </span>
       </div>
+      {!trained && (
+        <p class="stranger small">
+          No question of its training names <bdi>{plain(name)}</bdi>. If it read nothing of that name
+          either, this is a guess however sure it is: the audit below counts how many invented people
+          it calls known.
+        </p>
+      )}
       <div class="beside">
         {alternatives.length > 0 && (
           <div>
@@ -65,7 +73,7 @@ export function AnswerCard({ asked, open, toggle, router }: Props) {
         )}
         {nearest.length > 0 && (
           <div>
-            <h3>Names it learned that are most alike</h3>
+            <h3>Names of its training questions that are most alike</h3>
             <ul class="others">
               {nearest.map(([name, likeness], i) => (
                 <li key={i}>
@@ -85,6 +93,11 @@ export function AnswerCard({ asked, open, toggle, router }: Props) {
   );
 }
 
+// What is written token by token need not be the likeliest of all.
+export function ahead(margin: number): string {
+  return margin < 0 ? `${percent(-margin)} behind the next` : `${percent(margin)} ahead of the next`;
+}
+
 function marksOf({ known, guess }: Thresholds): [number, string][] {
   const marks: [number, string][] = [];
   if (guess) marks.push([guess, `guess below ${guess.toFixed(2)}`]);
@@ -98,7 +111,7 @@ function Attention({ asked, router }: { asked: Asked; router: Router }) {
   useEffect(() => {
     router.set({}, 'view=generation'); // not what was chosen in another viewer
     work.run(async (signal) => {
-      const json = { subject: asked.run, text: asked.answer.question, generate: WRITTEN };
+      const json = { subject: asked.run, text: asked.answer.question, generate: Math.min(WRITTEN, asked.answer.room) };
       const raw = await ask('/api/look', { json, signal });
       setCapture(isRecord(raw) ? text(raw.capture) : '');
     });

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { readAudit } from './audit-plots';
+import { readAudit, tabbed } from './audit-plots';
 
 const AUDIT = {
   pairs: 500,
@@ -54,4 +54,9 @@ test('an audit without right answers has fewer, and anything else does not throw
       expect(Array.isArray(readAudit(value).tiles)).toBe(true);
     }),
   );
+});
+
+test('answers stand behind a tab or a question mark', () => {
+  expect(tabbed('Where? Paris\nWho?\tA? b\n\nWhat? why? x')).toBe('Where?\tParis\nWho?\tA? b\n\nWhat?\twhy? x');
+  expect(tabbed('Where?\r\nWho?')).toBe('Where?\nWho?');
 });

@@ -32,6 +32,12 @@ export function readAudit(raw: unknown): AuditPage {
   return { tiles: tilesOf(found), figures, mistakes: mistakesOf(found) };
 }
 
+// A tab is hard to type: where a line has none, the answer begins behind the first question mark.
+export function tabbed(pairs: string): string {
+  const lines = pairs.split(/\r?\n/);
+  return lines.map((line) => (line.includes('\t') ? line : line.replace(/\?\s+/, '?\t'))).join('\n');
+}
+
 function tilesOf(found: Raw): Tile[] {
   const share = (name: string, value: unknown, note: string): Tile[] => {
     const number = finite(value);
@@ -43,7 +49,7 @@ function tilesOf(found: Raw): Tile[] {
   const said = isRecord(found.verdicts) && isRecord(found.verdicts.known) ? found.verdicts.known : {};
   const area = finite(found.roc_area);
   return [
-    { name: 'Questions', value: (finite(found.pairs) ?? 0).toLocaleString('en'), note: '' },
+    { name: 'Questions', value: (finite(found.pairs) ?? 0).toLocaleString('en'), note: text(found.asked) },
     ...share('Right', found.accuracy, low == null ? '' : `${percent(low)} to ${percent(high)}`),
     ...share('Always the same answer', always.accuracy, text(always.answer)),
     ...share('Right if “known”', said.accuracy, `${finite(said.count) ?? 0} answers`),

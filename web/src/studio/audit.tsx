@@ -5,8 +5,8 @@ import { Figure } from '../report/figure';
 import { plain } from '../report/prose';
 import { AS_GIVEN, type Shown } from '../report/shown';
 import { ask, query, Refused, told } from './api';
-import { readAudit, type AuditPage, type Told } from './audit-plots';
-import { useClient } from './client';
+import { readAudit, tabbed, type AuditPage, type Told } from './audit-plots';
+import { useClient, useKept } from './client';
 import { JobBar } from './job-bar';
 import { Busy, Command, Failure, Share } from './parts';
 
@@ -29,7 +29,9 @@ export function Audit({ run }: { run: string }) {
     );
     return () => controller.abort();
   }, [run, done]);
-  const begin = (): void => void jobs.run(name, '/api/audit', { run });
+  const begin = (pairs?: string): void =>
+    void jobs.run(name, '/api/audit', { run, ...(pairs ? { pairs } : {}) });
+  const failed = Boolean(jobs.of(name)?.failure);
   return (
     <section class="audit" aria-label="Audit">
       <h2>Knowledge or a guess?</h2>
@@ -41,14 +43,62 @@ export function Audit({ run }: { run: string }) {
             An audit asks this run many questions, also about people who do not exist, and compares
             its confidence with what is right. This run has none yet.
           </p>
-          <JobBar name={name} what="Audit it now" begin={begin} />
+          <JobBar name={name} what="Audit it now" begin={() => begin()} />
           <p class="dim small">Or in a terminal:</p>
           <Command text={`attnlab knowledge audit ${plain(`${info?.runsFolder ?? 'runs'}/${run}`)}`} />
         </>
       )}
       {found && 'page' in found && <Results page={found.page} />}
-      {found && 'page' in found && <JobBar name={name} what="Audit it again" begin={begin} quiet />}
+      {found && 'page' in found && (
+        <JobBar name={name} what="Audit it again" begin={() => begin()} quiet />
+      )}
+      {found && <OwnPairs open={failed} busy={jobs.busy(name)} begin={begin} />}
     </section>
+  );
+}
+
+interface PairsProps {
+  open: boolean; // the run's own questions were not found
+  busy: boolean;
+  begin: (pairs: string) => void;
+}
+
+// Questions whose answers the reader knows.
+function OwnPairs({ open, busy, begin }: PairsProps) {
+  const { info } = useClient();
+  const [pairs, setPairs] = useKept('audit pairs', '');
+  const most = info?.limits.pairs ?? 500_000;
+  const take = (file: File | undefined): void => void file?.text().then(setPairs);
+  return (
+    <details class="own-pairs" open={open || Boolean(pairs)}>
+      <summary>Audit it with questions of your own</summary>
+      <label class="field wide-field">
+        <span>In each line a question and, behind its question mark or a tab, the answer</span>
+        <textarea
+          rows={4}
+          value={pairs}
+          placeholder="Where was … born? Paris"
+          spellcheck={false}
+          onInput={(event) => setPairs(event.currentTarget.value)}
+        />
+      </label>
+      <div class="row">
+        <button
+          type="button"
+          disabled={busy || !pairs.trim() || pairs.length > most}
+          onClick={() => begin(tabbed(pairs))}
+        >
+          Audit with these
+        </button>
+        <label class="button file">
+          choose a file
+          <input type="file" class="quiet" onChange={(event) => take(event.currentTarget.files?.[0])} />
+        </label>
+        {pairs.length > most && (
+          <span class="warn small">{`${most.toLocaleString('en')} characters are the most.`}</span>
+        )}
+      </div>
+    </details>
   );
 }
 

@@ -1,4 +1,4 @@
-// Bench: the reports that were found, each with its figures, and quick ones made here.
+// Bench: the reports that were found, each with its figures, and new ones made here.
 
 import { useEffect, useState } from 'preact/hooks';
 import baseCss from '../report/base.css?inline';
@@ -34,6 +34,7 @@ export function BenchPage({ router }: { router: Router }) {
   const [failure, setFailure] = useState('');
   const done = jobs.done(JOB);
   const [part, setPart] = useState<string>('error');
+  const [quick, setQuick] = useState(true);
   useEffect(() => {
     const controller = new AbortController();
     ask('/api/bench', { signal: controller.signal }).then(
@@ -48,7 +49,7 @@ export function BenchPage({ router }: { router: Router }) {
     return () => controller.abort();
   }, [done]);
   const begin = (): void =>
-    void jobs.run(JOB, '/api/bench', { part, quick: true }).then((job) => {
+    void jobs.run(JOB, '/api/bench', { part, quick }).then((job) => {
       const made = text(job?.result.file);
       if (made) router.set({ file: [made] }, '');
     });
@@ -80,7 +81,22 @@ export function BenchPage({ router }: { router: Router }) {
             ))}
           </select>
         </label>
-        <JobBar name={JOB} what="Measure quickly" begin={begin} quiet={files.length > 0} />
+        <label>
+          <span>Sizes</span>{' '}
+          <select
+            value={quick ? 'quick' : 'full'}
+            onChange={(event) => setQuick(event.currentTarget.value === 'quick')}
+          >
+            <option value="quick">small: seconds</option>
+            <option value="full">full: minutes</option>
+          </select>
+        </label>
+        <JobBar
+          name={JOB}
+          what={quick ? 'Measure quickly' : 'Measure in full'}
+          begin={begin}
+          quiet={files.length > 0}
+        />
       </div>
       {file ? <OneReport key={`${file} ${done}`} {...{ file, router }} /> : <NoReport />}
     </>

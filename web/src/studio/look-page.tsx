@@ -1,32 +1,38 @@
-// Look: a text, a model, and every view of what it attends to.
+// Look: a text or an image, a model, and every view of what it attends to.
 
 import { isRecord, text as textOf } from '../report/plot';
 import { plain } from '../report/prose';
-import { ask } from './api';
+import { ask, query } from './api';
 import { useClient, useKept } from './client';
+import { DropZone, problemOf, usePasted } from './drop-zone';
+import { Compare, Reads, Subject, TextField, type Choice } from './look-fields';
+import { EMPTY, imageQuery, TEXT, textBody, wrongWith, type Wish } from './look-wish';
 import { Busy, Command, Empty, Failure, NumberField, runTitle, useRuns, useWork } from './parts';
 import type { Router } from './router';
 import { Viewer } from './viewer';
-
-interface Choice {
-  key: string; // "run:ID" or "model:ID"
-  title: string;
-}
 
 export function LookPage({ router }: { router: Router }) {
   const { info, failure } = useClient();
   const runs = useRuns('look');
   if (!runs || !info) return failure ? <Failure text={failure} /> : <Busy text="Reading the runs…" />;
   const choices: Choice[] = [
-    ...info.models.map(({ id, name }) => ({ key: `model:${id}`, title: plain(name || id) })),
-    ...runs.map((run) => ({ key: `run:${run.id}`, title: runTitle(run) })),
+    ...info.models.map(({ id, name }) => ({
+      key: `model:${id}`,
+      title: plain(name || id),
+      sees: false, // as far as is known before it is opened
+    })),
+    ...runs.map((run) => ({
+      key: `run:${run.id}`,
+      title: runTitle(run),
+      sees: run.can.includes('see'),
+    })),
   ];
   return (
     <div class="page">
       <h1>Look</h1>
       <p class="lead">
-        Type a text and see what a model attends to while it reads: head by head, layer by layer, or
-        two models side by side.
+        Give a text or an image and see what a model attends to while it reads: head by head, layer
+        by layer, or two side by side.
       </p>
       {choices.length ? <Form {...{ choices, router }} /> : <NoModel folder={info.runsFolder} />}
     </div>
@@ -42,95 +48,75 @@ function NoModel({ folder }: { folder: string }) {
   );
 }
 
-interface Wish {
-  text: string;
-  second: string;
-  generate: string;
-}
-
-const EMPTY: Wish = { text: '', second: '', generate: '0' };
-
 function Form({ choices, router }: { choices: Choice[]; router: Router }) {
   const { info } = useClient();
   const [wish, setWish] = useKept<Wish>('look wish', EMPTY);
+  const [image, setImage] = useKept<Blob | null>('image', null);
   const work = useWork();
   const subject = router.one('subject') || choices[0].key;
-  const other = router.one('compare');
-  const capture = router.one('capture');
+  const chosen = choices.find(({ key }) => key === subject);
+  const sees = router.one('reads') ? router.one('reads') === 'image' : Boolean(chosen?.sees);
+  const compare = sees && router.one('compare') === TEXT ? '' : router.one('compare');
   const most = info?.limits.tokens ?? 256;
-  const written = Number(wish.generate);
-  const wrong =
-    Number.isInteger(written) && written >= 0 && written <= most
-      ? ''
-      : `Tokens to write: a whole number from 0 to ${most}.`;
-  const start = (): void => {
-    if (!wish.text.trim() || wrong) return;
+  const wrong = wrongWith(wish, compare, sees, most);
+  const show = (given: Blob | null, asked: (signal: AbortSignal) => Promise<unknown>): void => {
     work.run(async (signal) => {
-      const json = {
-        subject: named(subject),
-        text: wish.text,
-        ...(wish.second.trim() ? { second: wish.second } : {}),
-        ...(written ? { generate: written } : {}),
-        ...(other ? { compare: named(other) } : {}),
-      };
-      const raw = await ask('/api/look', { json, signal });
-      const inner = other ? 'view=compare' : undefined;
+      const raw = await asked(signal);
+      const inner = compare ? 'view=compare' : given ? 'view=image' : undefined;
       router.set({ capture: [isRecord(raw) ? textOf(raw.capture) : ''] }, inner);
     });
   };
-  const write = (some: Partial<Wish>): void => setWish((old) => ({ ...old, ...some }));
+  const start = (): void => {
+    if (wrong !== null) return;
+    const json = textBody(wish, subject, compare);
+    show(null, (signal) => ask('/api/look', { json, signal }));
+  };
+  const see = (file: Blob): void => {
+    const problem = problemOf(file, info?.limits.image_bytes ?? Infinity);
+    if (problem) return work.run(() => Promise.reject(new Error(problem)));
+    setImage(file);
+    const path = query('/api/look/image', imageQuery(wish, subject, compare));
+    show(file, (signal) => ask(path, { body: file, signal }));
+  };
+  usePasted((file) => sees && see(file));
+  const ready = sees ? image !== null : wrong === null;
   return (
     <>
       <form
         class="look-form"
         onSubmit={(event) => {
           event.preventDefault();
-          start();
+          if (!sees) start();
+          else if (image) see(image);
         }}
       >
-        <Subject label="Model" {...{ choices, value: subject }} change={(key) => router.set({ subject: [key] })} />
-        <Subject
-          label="Compare with"
-          none="no other"
+        <Subject {...{ choices, value: subject }} change={(key) => router.set({ subject: [key], reads: [] })} />
+        <Compare
           choices={choices.filter(({ key }) => key !== subject)}
-          value={other}
+          value={compare}
           change={(key) => router.set({ compare: [key] })}
+          texts={!sees}
         />
-        <NumberField
-          name="Tokens to write on"
-          low={0}
-          high={most}
-          value={wish.generate}
-          change={(generate) => write({ generate })}
-        />
-        <label class="field wide-field text-field">
-          <span>Text</span>
-          <textarea
-            rows={2}
-            value={wish.text}
-            spellcheck={false}
-            placeholder="What the model reads"
-            onInput={(event) => write({ text: event.currentTarget.value })}
-            onKeyDown={(event) => {
-              if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return;
-              event.preventDefault();
-              start();
-            }}
-          />
-        </label>
-        <label class="field wide-field" title="Of an encoder-decoder: what it shall have written">
-          <span>
-            Second text <span class="dim">may stay empty</span>
-          </span>
-          <textarea
-            rows={2}
-            value={wish.second}
-            spellcheck={false}
-            onInput={(event) => write({ second: event.currentTarget.value })}
-          />
-        </label>
-        <div class="row">
-          <button type="submit" class="main" disabled={!wish.text.trim() || work.busy || Boolean(wrong)}>
+        <div class="row reads">
+          <Reads image={sees} change={(on) => router.set({ reads: [on ? 'image' : 'text'] })} />
+          <label class="tick" title="For the view “Neurons”; the capture is larger">
+            <input
+              type="checkbox"
+              checked={wish.neurons}
+              onChange={(event) => setWish((old) => ({ ...old, neurons: event.currentTarget.checked }))}
+            />
+            Queries, keys and values too
+          </label>
+        </div>
+        {sees ? (
+          <div class="whole">
+            <DropZone image={image} take={see} />
+          </div>
+        ) : (
+          <Texts {...{ wish, setWish, most, start }} compare={compare === TEXT} />
+        )}
+        <div class="row whole">
+          <button type="submit" class="main" disabled={!ready || work.busy}>
             Look
           </button>
           {wrong && <span class="warn small">{wrong}</span>}
@@ -138,45 +124,64 @@ function Form({ choices, router }: { choices: Choice[]; router: Router }) {
       </form>
       {work.busy && <Busy text="The model reads, and is watched…" />}
       <Failure text={work.failure} />
-      {capture && (
-        <section class="attention" aria-label="Attention">
-          <Viewer capture={capture} router={router} />
-        </section>
-      )}
+      <Shown router={router} />
     </>
   );
 }
 
-// As the server takes it: a run by its id, a model in an object.
-function named(key: string): string | { model: string } {
-  const rest = key.slice(key.indexOf(':') + 1);
-  return key.startsWith('model:') ? { model: rest } : rest;
+interface TextsProps {
+  wish: Wish;
+  setWish: (next: (old: Wish) => Wish) => void;
+  most: number;
+  compare: boolean;
+  start: () => void;
 }
 
-interface SubjectProps {
-  label: string;
-  choices: Choice[];
-  value: string;
-  change: (key: string) => void;
-  none?: string;
-}
-
-function Subject({ label, choices, value, change, none }: SubjectProps) {
+function Texts({ wish, setWish, most, compare, start }: TextsProps) {
+  const write = (some: Partial<Wish>): void => setWish((old) => ({ ...old, ...some }));
   return (
-    <label class="field">
-      <span>{label}</span>
-      <select value={value} onChange={(event) => change(event.currentTarget.value)}>
-        {none !== undefined && (
-          <option value="" selected={!value}>
-            {none}
-          </option>
-        )}
-        {choices.map(({ key, title }) => (
-          <option key={key} value={key} selected={key === value}>
-            {title}
-          </option>
-        ))}
-      </select>
-    </label>
+    <>
+      <TextField
+        name="Text"
+        look="text-field"
+        placeholder="What the model reads"
+        value={wish.text}
+        change={(text) => write({ text })}
+        enter={start}
+      />
+      <NumberField
+        name="Tokens to write on"
+        low={0}
+        high={most}
+        value={wish.generate}
+        change={(generate) => write({ generate })}
+      />
+      {compare && (
+        <TextField
+          name="The other text"
+          look="text-field"
+          value={wish.other}
+          change={(other) => write({ other })}
+          enter={start}
+        />
+      )}
+      <TextField
+        name="Second text"
+        note="may stay empty"
+        look="text-field"
+        title="Of an encoder-decoder: what it shall have written; of an encoder: read behind the first"
+        value={wish.second}
+        change={(second) => write({ second })}
+      />
+    </>
   );
+}
+
+function Shown({ router }: { router: Router }) {
+  const capture = router.one('capture');
+  return capture ? (
+    <section class="attention" aria-label="Attention">
+      <Viewer capture={capture} router={router} />
+    </section>
+  ) : null;
 }

@@ -118,6 +118,9 @@ export interface Answer {
   verdict: string;
   alternatives: { answer: string; probability: number }[];
   nearest: [string, number | null][];
+  name: string; // whom it asks about
+  trained: boolean; // false: no question of its training names that one
+  room: number; // tokens that it can write behind the question
 }
 
 export interface Thresholds {
@@ -140,6 +143,9 @@ export function readAnswers(raw: unknown): { answers: Answer[]; thresholds: Thre
         probability: readNumber(other.probability),
       })),
       nearest: list(each.nearest).map(readNear),
+      name: text(each.name),
+      trained: each.trained !== false,
+      room: finite(each.room) ?? Infinity,
     })),
     thresholds: { known: finite(limits.known), guess: finite(limits.guess) },
   };

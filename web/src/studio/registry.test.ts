@@ -10,10 +10,8 @@ const RAW = {
   ledger: {
     format: 'attnlab-claims',
     version: 1,
-    seed: 3,
-    size: 'full',
     claims: [
-      { id: 'b', topic: 'two', statement: 'B holds', outcome: 'refuted' },
+      { id: 'b', topic: 'two', statement: 'B holds', outcome: 'refuted', size: 'full', seed: 3 },
       { id: 'old', topic: 'one', statement: 'Old', outcome: 'holds' },
     ],
   },
@@ -27,7 +25,8 @@ test('results take the place of what was not run; results of claims that are gon
     ['old', 'holds'],
   ]);
   expect(ledger.topics.map(({ name }) => name)).toEqual(['First', 'Second']);
-  expect([ledger.seed, ledger.size]).toEqual([3, 'full']);
+  expect([ledger.claims[1].seed, ledger.claims[1].size]).toEqual([3, 'full']);
+  expect(ledger.size).toBe(''); // each has its own
 });
 
 test('without any result all claims are there, not run', () => {

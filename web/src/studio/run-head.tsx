@@ -12,6 +12,7 @@ import { Progress, RunName, StateName } from './run-list';
 const WAYS: [string, Page, string][] = [
   ['ask', 'ask', 'Ask it'],
   ['write', 'write', 'Let it write'],
+  ['generate', 'write', 'Let it write'],
   ['see', 'see', 'Show it an image'],
   ['look', 'look', 'Look inside'],
 ];

@@ -6,7 +6,8 @@ import { plain } from '../report/prose';
 import { AS_GIVEN, type Shown } from '../report/shown';
 import { ask, query } from './api';
 import { useClient, useKept } from './client';
-import { bytes, percent } from './format';
+import { DropZone, problemOf, usePasted } from './drop-zone';
+import { percent } from './format';
 import { Busy, Command, Empty, Failure, RunPicker, useRuns, useWork } from './parts';
 import { readSeen, type Seen } from './reading';
 import type { Router } from './router';
@@ -59,15 +60,9 @@ function Seeing({ run, router }: { run: string; router: Router }) {
   const found = shot?.run === run ? shot.seen : null;
   const limit = info?.limits.image_bytes ?? Infinity;
   const look = (file: Blob): void => {
-    setWrong('');
-    if (file.type && !file.type.startsWith('image/')) {
-      setWrong('That is no image; drop a PNG or JPEG file.');
-      return;
-    }
-    if (file.size > limit) {
-      setWrong(`The image has ${bytes(file.size)}; this studio takes ${bytes(limit)} at most.`);
-      return;
-    }
+    const problem = problemOf(file, limit);
+    setWrong(problem);
+    if (problem) return;
     setImage(file);
     setShot(null);
     work.run(async (signal) => {
@@ -76,14 +71,7 @@ function Seeing({ run, router }: { run: string; router: Router }) {
       setShot({ run, seen });
     });
   };
-  useEffect(() => {
-    const paste = (event: ClipboardEvent): void => {
-      const file = [...(event.clipboardData?.files ?? [])].find((each) => each.type.startsWith('image/'));
-      if (file) look(file);
-    };
-    document.addEventListener('paste', paste);
-    return () => document.removeEventListener('paste', paste);
-  });
+  usePasted(look);
   useEffect(() => {
     if (image && shot && shot.run !== run) look(image); // another model sees the same
   }, [run]);
@@ -107,54 +95,6 @@ function Seeing({ run, router }: { run: string; router: Router }) {
       )}
     </>
   );
-}
-
-function DropZone({ image, take }: { image: Blob | null; take: (file: Blob) => void }) {
-  const [over, setOver] = useState(false);
-  return (
-    <div
-      class={over ? 'drop over' : 'drop'}
-      onDragOver={(event) => {
-        event.preventDefault();
-        setOver(true);
-      }}
-      onDragLeave={() => setOver(false)}
-      onDrop={(event) => {
-        event.preventDefault();
-        setOver(false);
-        const file = event.dataTransfer?.files[0];
-        if (file) take(file);
-      }}
-    >
-      {image && <Picture image={image} />}
-      <div>
-        <p>Drop an image here, paste one, or</p>
-        <label class="button file">
-          choose a file
-          <input
-            type="file"
-            accept="image/*"
-            class="quiet"
-            onChange={(event) => {
-              const file = event.currentTarget.files?.[0];
-              if (file) take(file);
-              event.currentTarget.value = '';
-            }}
-          />
-        </label>
-      </div>
-    </div>
-  );
-}
-
-function Picture({ image }: { image: Blob }) {
-  const [url, setUrl] = useState('');
-  useEffect(() => {
-    const made = URL.createObjectURL(image);
-    setUrl(made);
-    return () => URL.revokeObjectURL(made);
-  }, [image]);
-  return url ? <img class="picture" src={url} alt="The chosen image" /> : null;
 }
 
 function Predicted({ seen }: { seen: Seen }) {

@@ -49,7 +49,7 @@ test('wherever the stream is cut, and however lines end, the same is heard', () 
       },
     ),
   );
-});
+}, 60_000);
 
 test('letters that are cut in the middle of their bytes stay whole', async () => {
   const bytes = new TextEncoder().encode('data: Köln 🦊\n\n');

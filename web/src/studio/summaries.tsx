@@ -25,12 +25,17 @@ export function Summaries({ found, source, busy, pointed, point }: Props) {
           <One key={i} at={i} {...{ summary, source, pointed, point, busy }} />
         ))}
       </ol>
-      {found.done && found.summaries.length > 0 && (
+      {found.done && found.summaries.some(traceable) && (
         <p class="dim small">Point at a word, or use Tab and the arrow keys: its sources are marked.</p>
       )}
       {found.done && !found.summaries.length && <p class="dim">Nothing was written.</p>}
     </section>
   );
+}
+
+// A language model goes on: its words have no source.
+function traceable({ words }: Summary): boolean {
+  return words?.some(({ sources }) => sources.length > 0) ?? false;
 }
 
 interface OneProps {

@@ -14,6 +14,8 @@ test('pieces by hand: overlaps add up, the strongest is 1', () => {
     { text: 'e', shade: 0.5 },
     { text: 'f', shade: 0 },
   ]);
+  const huge = { start: 0, end: 1, weight: Number.MAX_VALUE };
+  expect(shaded('ab', [huge, huge])).toEqual([{ text: 'a', shade: 1 }, { text: 'b', shade: 0 }]);
   expect(shaded('abc', [])).toEqual([{ text: 'abc', shade: 0 }]);
   expect(shaded('', [{ start: 0, end: 3, weight: 1 }])).toEqual([]);
 });

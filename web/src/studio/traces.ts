@@ -21,13 +21,14 @@ export function shaded(text: string, sources: Source[]): Piece[] {
     }))
     .filter(({ start, end, weight }) => start < end && weight > 0 && Number.isFinite(weight));
   if (!good.length) return text ? [{ text, shade: 0 }] : [];
+  const heaviest = Math.max(...good.map(({ weight }) => weight)); // sums of the rest are finite
   const cuts = [...new Set([0, text.length, ...good.flatMap(({ start, end }) => [start, end])])];
   cuts.sort((one, other) => one - other);
   const pieces = cuts.slice(1).map((end, i) => {
     const here = good.filter((source) => source.start < end && source.end > cuts[i]);
     return {
       text: text.slice(cuts[i], end),
-      shade: here.reduce((sum, { weight }) => sum + weight, 0),
+      shade: here.reduce((sum, { weight }) => sum + weight / heaviest, 0),
     };
   });
   const most = Math.max(...pieces.map(({ shade }) => shade));

@@ -11,6 +11,7 @@ test('what is wrong is said before it is sent', () => {
   const wrong = (more: Partial<typeof GIVEN>) => wayOf({ ...GIVEN, ...more }, 8).wrong;
   expect(wrong({ count: '9' })).toBe('Summaries: a whole number from 1 to 8.');
   expect(wrong({ count: '' })).toContain('Summaries');
+  expect(wayOf({ ...GIVEN, count: '' }, 8, 'Continuations').wrong).toContain('Continuations');
   expect(wrong({ beams: '1.5' })).toContain('Beams');
   expect(wrong({ kind: 'draw', temperature: '0' })).toContain('Temperature');
   expect(wrong({ kind: 'draw', topP: '2' })).toContain('Top p');

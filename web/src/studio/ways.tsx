@@ -27,7 +27,11 @@ export const GIVEN: Way = {
 const MOST = { beams: 16, temperature: 5, topK: 1000, seed: 2 ** 31 - 1, block: 10 };
 
 // What is sent, and what is wrong with it in words.
-export function wayOf(way: Way, summaries: number): { sent: Record<string, number>; wrong: string } {
+export function wayOf(
+  way: Way,
+  summaries: number,
+  what = 'Summaries',
+): { sent: Record<string, number>; wrong: string } {
   const wrong: string[] = [];
   const whole = (name: string, text: string, low: number, high: number): number => {
     const value = Number(text);
@@ -36,7 +40,7 @@ export function wayOf(way: Way, summaries: number): { sent: Record<string, numbe
     return value;
   };
   const sent: Record<string, number> = {
-    count: whole('Summaries', way.count, 1, summaries),
+    count: whole(what, way.count, 1, summaries),
     seed: whole('Seed', way.seed, 0, MOST.seed),
     block: whole('No repeats of', way.block, 0, MOST.block),
   };
@@ -59,9 +63,10 @@ interface Props {
   way: Way;
   change: (way: Way) => void;
   most: number;
+  what: string; // that is written
 }
 
-export function Ways({ way, change, most }: Props) {
+export function Ways({ way, change, most, what }: Props) {
   const field = (name: keyof Way) => ({
     value: way[name],
     change: (value: string) => change({ ...way, [name]: value }),
@@ -83,7 +88,7 @@ export function Ways({ way, change, most }: Props) {
         ))}
       </div>
       <div class="fields">
-        <NumberField name="Summaries" low={1} high={most} {...field('count')} />
+        <NumberField name={what} low={1} high={most} {...field('count')} />
         {!draw && (
           <NumberField name="Beams" low={1} high={16} {...field('beams')} title="Searched side by side" />
         )}

@@ -43,7 +43,7 @@ function NoRun() {
 }
 
 function Desk({ run }: { run: string }) {
-  const { info } = useClient();
+  const { info, runs } = useClient();
   const [text, setText] = useKept('write text', '');
   const [way, setWay] = useKept<Way>('write way', GIVEN);
   const [written, setWritten] = useKept<{ of: string; text: string; found: Written } | null>(
@@ -54,7 +54,9 @@ function Desk({ run }: { run: string }) {
   const work = useWork();
   const mine = written?.of === run ? written : null;
   const limit = info?.limits.text ?? Infinity;
-  const { sent, wrong } = wayOf(way, info?.limits.summaries ?? 8);
+  const goesOn = runs?.find(({ id }) => id === run)?.can.includes('generate');
+  const what = goesOn ? 'Continuations' : 'Summaries';
+  const { sent, wrong } = wayOf(way, info?.limits.summaries ?? 8, what);
   const start = (): void => {
     if (!text.trim() || wrong) return;
     setPointed(null);
@@ -106,7 +108,7 @@ function Desk({ run }: { run: string }) {
         )}
       </div>
       <div class="result-side">
-        <Ways way={way} change={setWay} most={info?.limits.summaries ?? 8} />
+        <Ways way={way} change={setWay} most={info?.limits.summaries ?? 8} what={what} />
         <div class="row">
           <button
             type="button"

@@ -30,8 +30,8 @@ const ROWS = 250000; // of a table
 function missing(opened: Opened): string | null {
   const [first, second] = opened.header.sides;
   if (second === undefined) {
-    return 'Nothing to compare: this capture has one side. Capture again with --compare MODEL2, '
-      + '--untrained or --compare-text "...".';
+    return 'Nothing to compare: this capture has one side. Look again with another model, the '
+      + 'untrained one or another text (attnlab look --compare, --untrained, --compare-text).';
   }
   const empty = [first, second].find((side) => side.layers.length === 0);
   return empty ? `No layer of ${sideName(empty)} was captured.` : null;

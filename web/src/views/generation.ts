@@ -53,7 +53,7 @@ function missing(opened: Opened, choices: Choices): string | null {
   const side = opened.header.sides[choices.side];
   if (side.next === null) {
     return `${sideName(side)} has no probabilities of next tokens: this view needs a causal model `
-      + '(a decoder, or an encoder-decoder). Capture one with --generate N to see it write.';
+      + '(a decoder, or an encoder-decoder). Let one write to see it (attnlab look --generate N).';
   }
   if (side.sequences[side.next.sequence].tokens.length === 0) return 'The text has no tokens.';
   return layersOf(opened, choices).length === 0

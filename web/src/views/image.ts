@@ -33,8 +33,8 @@ const FLOWS = ['rollout', 'gradient'] as const;
 function missing(opened: Opened, choices: Choices): string | null {
   const side = opened.header.sides[choices.side];
   if (!side.sequences.some((sequence) => sequence.image)) {
-    return `${sideName(side)} saw no picture: this view needs a vision model. Capture one with `
-      + '--image FILE.';
+    return `${sideName(side)} saw no picture: this view needs a vision model, which looks at an `
+      + 'image (attnlab look --image FILE).';
   }
   return layersOf(opened, choices).length === 0
     ? 'No layer was captured whose keys are patches of the picture; capture all layers.' : null;

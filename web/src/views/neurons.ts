@@ -159,7 +159,7 @@ function missing(opened: Opened, choices: Choices): string | null {
   const known = layers(opened, choices);
   if (known.includes(choices.layer)) return null;
   if (known.length === 0) {
-    return 'Queries, keys and values were not captured. Run attnlab look again with --neurons.';
+    return 'Queries, keys and values were not captured. Look again with them (attnlab look --neurons).';
   }
   const names = known.map((each) => layerName(side, each)).join(', ');
   return `Queries, keys and values were captured for other layers only: ${names}.`;

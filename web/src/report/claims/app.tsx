@@ -103,8 +103,9 @@ export function App({ ledger, root, shows }: Props) {
       </div>
       <ClaimTable {...{ ledger, shown, choices, change }} />
       <footer class="dim small">
-        Size {plain(ledger.size)}, seed {ledger.seed}
-        {ledger.versions.map(([name, version]) => `, ${plain(name)} ${plain(version)}`).join('')}.
+        {ledger.size && `Size ${plain(ledger.size)}, seed ${ledger.seed}; `}
+        {ledger.versions.map(([name, version]) => `${plain(name)} ${plain(version)}`).join(', ')}
+        {ledger.versions.length > 0 && '. '}
         Intervals are 95%.
       </footer>
     </div>

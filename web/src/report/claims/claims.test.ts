@@ -112,6 +112,17 @@ test('the ledger as CSV: a row for each claim, a cell under each name', () => {
   expect(csv(spelled(table))).toContain(',0.5,0.4,inf,');
 });
 
+test('each claim says how it was run, by itself or by its ledger', () => {
+  const mixed = made([row('copy', { size: 'full', seed: 3 }), row('shift')]);
+  expect(mixed.claims.map(({ size, seed }) => [size, seed])).toEqual([
+    ['full', 3],
+    ['small', 0],
+  ]);
+  const table = tableOf(mixed.claims, mixed.topics);
+  const cells = ['size', 'seed'].map((name) => table.rows[0][table.header.indexOf(name)]);
+  expect(cells).toEqual(['full', 3]);
+});
+
 test('filters', () => {
   const ids = (some: Partial<Choices>): string[] =>
     ledger.claims.filter((each) => matches(each, { ...NOTHING, ...some })).map((each) => each.id);

@@ -51,11 +51,13 @@ export interface Claim extends Judged {
   control: Judged & { what: string };
   trusted: boolean | null;
   seconds: number;
+  size: string; // as it was run
+  seed: number;
 }
 
 export interface Ledger {
-  seed: number;
-  size: string;
+  seed: number; // of all claims
+  size: string; // of all claims; empty: each has its own
   versions: [string, string][];
   topics: { id: string; name: string; number: number }[];
   claims: Claim[];
@@ -66,7 +68,10 @@ export function readLedger(raw: unknown): Ledger {
     throw new Error('The data of this page is no ledger of claims.');
   if (raw.version !== 1)
     throw new Error(`The ledger has version ${String(raw.version)}; this page reads version 1.`);
-  const claims = list(raw.claims).filter(isRecord).map(readClaim);
+  const given = { size: raw.size, seed: raw.seed };
+  const claims = list(raw.claims)
+    .filter(isRecord)
+    .map((claim) => readClaim({ ...given, ...claim }));
   const used = new Set(claims.map((each) => each.topic));
   const topics = Object.entries(isRecord(raw.topics) ? raw.topics : {}).map(([id, name], i) => ({
     id,
@@ -101,6 +106,8 @@ function readClaim(raw: Record<string, unknown>): Claim {
     control: { what: text(control.what), ...readJudged(control) },
     trusted: typeof raw.trusted === 'boolean' ? raw.trusted : null,
     seconds: readNumber(raw.seconds),
+    size: text(raw.size),
+    seed: readNumber(raw.seed),
   };
 }
 
@@ -156,14 +163,14 @@ export function tableOf(claims: Claim[], topics: Ledger['topics']): Table {
     header: [
       ...['claim', 'topic', 'statement', 'probably wrong', ...JUDGED, 'measured', 'holds if'],
       ...['control', ...JUDGED.map((name) => `control ${name}`), 'trusted'],
-      ...['seconds', 'source', 'reference', 'why'],
+      ...['seconds', 'size', 'seed', 'source', 'reference', 'why'],
     ],
     rows: claims.map((claim) => [
       ...[claim.id, topic.get(claim.topic) ?? claim.topic, claim.statement],
       ...[claim.quoted ? 'yes' : 'no', ...judged(claim), claim.measured, claim.threshold],
       ...[claim.control.what, ...judged(claim.control)],
       claim.trusted === null ? '' : claim.trusted ? 'yes' : 'no',
-      ...[claim.seconds, claim.source, claim.reference, claim.why],
+      ...[claim.seconds, claim.size, claim.seed, claim.source, claim.reference, claim.why],
     ]),
   };
 }

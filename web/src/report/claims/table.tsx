@@ -46,7 +46,7 @@ export function ClaimTable({ ledger, shown, choices, change }: Props) {
                 </tr>
               )}
               {claims.map((claim) => (
-                <Row key={claim.id} {...{ claim, choices, change }} />
+                <Row key={claim.id} {...{ claim, choices, change }} mixed={!ledger.size} />
               ))}
             </tbody>
           )
@@ -71,11 +71,12 @@ function step(event: KeyboardEvent): void {
 
 interface RowProps {
   claim: Claim;
+  mixed: boolean; // others may have been run in another size
   choices: Choices;
   change: (some: Partial<Choices>) => void;
 }
 
-function Row({ claim, choices, change }: RowProps) {
+function Row({ claim, mixed, choices, change }: RowProps) {
   const { address } = useContext(Home);
   const open = choices.open.includes(claim.id);
   const toggle = (): void => change({ open: turned(choices.open, claim.id, !open), at: '' });
@@ -101,6 +102,11 @@ function Row({ claim, choices, change }: RowProps) {
           <a class="id" href={address.link(claim.id)} title="Link to this claim">
             {plain(claim.id)}
           </a>
+          {mixed && claim.size && (
+            <span class="dim small ran">
+              {plain(claim.size)}, seed {claim.seed}
+            </span>
+          )}
         </td>
         <td role="cell" class="measured" data-name="Measured">
           {claim.figure && (
