@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from typing import Any
 from attnlab.training import Run
 from tests.studios import Served, append, make_run, rows, served
 
-STEPS, READERS, FIRST = 600, 50, 5
+STEPS, READERS, FIRST = 200, 50, 5
 SIZES = ["--width", "16", "--layers", "1", "--heads", "2", "--context", "16"]
 
 
@@ -26,7 +27,10 @@ def training(folder: Path, *options: str, steps: int = STEPS) -> Iterator[subpro
     text.write_text("to be or not to be. " * 200)
     command = [sys.executable, "-m", "attnlab", "language", "train", str(text), *SIZES]
     command += ["--steps", str(steps), "--batch-tokens", "64", "--out", str(folder), *options]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}  # threads that wait for cores take minutes
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment
+    )
     try:
         yield process
     finally:
