@@ -4,8 +4,9 @@
     python benchmarks/summary.py copying --minutes 5    with and without the copy head
     python benchmarks/summary.py ways RUN               greedy and beams, on validation texts
     python benchmarks/summary.py speed RUN              1,000 texts at once against one by one
-    python benchmarks/summary.py compare --minutes 10   softmax and Performers, two seeds
+    python benchmarks/summary.py compare --minutes 10   softmax and Performers, three seeds
     python benchmarks/summary.py curves RUN             docs/pictures/summary-loss.svg, -rouge.svg
+    python benchmarks/summary.py compared FOLDER        docs/pictures/summary-compared-*.svg
 
 Each training is a process of its own, everything included: pairs are gathered from apt's lists,
 the tokeniser is trained, the test texts are summarised. CACHE empty (the default) means a cold
@@ -165,7 +166,7 @@ def compare(options: Sequence[str], minutes: float) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as temporary:
         out = Path(os.environ.get("RUNS", temporary)) / "compared"
         told = attnlab(
-            "compare", "--data", "debian", "--attention", "softmax", "favor", "--features", 32, 128,
+            "compare", "--data", "debian", "--attention", "softmax", "favor", "--features", 64, 256,
             "--budget", minutes, "--out", out, *options, cache=os.environ.get("CACHE"),
         )  # fmt: skip
         print(told, file=sys.stderr)
@@ -176,7 +177,6 @@ def compare(options: Sequence[str], minutes: float) -> dict[str, Any]:
 def curves(run: Path) -> dict[str, Any]:
     """Pictures of a training, for docs/summary.md."""
     from attnlab.charts import Series, line_chart
-    from attnlab.page import picture
     from attnlab.training import Run
 
     rows = Run(run).metrics()
@@ -193,20 +193,38 @@ def curves(run: Path) -> dict[str, Any]:
         "rouge": [Series("ROUGE-L", [(at, found["rougeL"]) for at, found in checks])],
     }
     labels = {"loss": "loss, nats per token", "rouge": "ROUGE-L on validation texts, greedy"}
+    made = {
+        name: line_chart(series, title=labels[name], x_label="minutes", y_label=labels[name])
+        for name, series in drawn.items()
+    }
+    return {"what": "curves", "written": save_pictures(made)}
+
+
+def compared(folder: Path) -> dict[str, Any]:
+    """Pictures of a comparison, for docs/summary.md."""
+    from attnlab.tasks.summary.compare_page import charts
+
+    report = json.loads((folder / "compare.json").read_text(encoding="utf-8"))
+    _, loss, rouge = charts(report)
+    made = {"compared-loss": loss, "compared-rouge": rouge}
+    return {"what": "compared", "written": save_pictures(made)}
+
+
+def save_pictures(charts: dict[str, Any]) -> list[str]:
+    from attnlab.page import picture
+
     folder = Path(__file__).parent.parent / "docs" / "pictures"
-    folder.mkdir(exist_ok=True)
-    written = []
-    for name, series in drawn.items():
-        chart = line_chart(series, title=labels[name], x_label="minutes", y_label=labels[name])
-        written.append(folder / f"summary-{name}.svg")
-        written[-1].write_text(picture(chart), encoding="utf-8")
-    return {"what": "curves", "written": list(map(str, written))}
+    written = [folder / f"summary-{name}.svg" for name in charts]
+    for path, chart in zip(written, charts.values(), strict=True):
+        path.write_text(picture(chart), encoding="utf-8")
+    return list(map(str, written))
 
 
 OF_A_RUN: dict[str, Callable[[Path], dict[str, Any]]] = {
     "ways": ways,
     "speed": speed,
     "curves": curves,
+    "compared": compared,
 }
 
 
@@ -214,7 +232,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
     parser.add_argument("what", choices=["debian", "copying", "compare", *OF_A_RUN])
     parser.add_argument(
-        "run", nargs="?", type=Path, help="a run folder, for ways, speed and curves"
+        "run", nargs="?", type=Path, help="a run folder, for ways, speed, curves, compared"
     )
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--minutes", type=float)

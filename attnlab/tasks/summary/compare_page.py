@@ -10,7 +10,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from attnlab.charts import Mark, Series, line_chart
+from attnlab.charts import Chart, Mark, Series, line_chart
 from attnlab.page import Figure, Section, page
 from attnlab.page import Table as PageTable
 from attnlab.tasks.summary.verdicts import Report
@@ -81,8 +81,8 @@ def print_comparison(report: Report, console: Console) -> None:
         console.print(line, highlight=False, soft_wrap=True)
 
 
-def comparison_page(report: Report) -> str:
-    """One offline page: verdicts, table, loss and ROUGE over minutes."""
+def charts(report: Report) -> tuple[Chart, Chart, Chart]:
+    """Training loss, loss and ROUGE-L of validation summaries, over minutes of training."""
     loss = line_chart(
         _series(report, "loss_curve"),
         title="Training loss over minutes of training",
@@ -102,6 +102,11 @@ def comparison_page(report: Report) -> str:
         y_label="ROUGE-L",
         marks=[Mark("first words", y=report["first_words"])],
     )
+    return loss, checked, quality
+
+
+def comparison_page(report: Report) -> str:
+    """One offline page: verdicts, table, loss and ROUGE over minutes."""
     all_runs = PageTable(
         ("mechanism", "rate", "seed", "steps", "validation loss", "test loss", "ROUGE-L"),
         [
@@ -133,7 +138,7 @@ def comparison_page(report: Report) -> str:
                 prose=[*sentences(report), words],
                 tables=[PageTable(HEADER, cells(report))],
             ),
-            Section("On the way", figures=[Figure(each) for each in (loss, checked, quality)]),
+            Section("On the way", figures=[Figure(each) for each in charts(report)]),
             Section("Runs", tables=[all_runs]),
         ],
     )
