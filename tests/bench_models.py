@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,8 +11,9 @@ import torch
 from attnlab.bench.activations import (
     candidates,
 )
-from attnlab.bench.readers import HuggingFaceReader, OwnReader, Reader
+from attnlab.bench.material import Material
 from attnlab.bench.settings import ModelSettings
+from attnlab.bench.text_readers import HuggingFaceTexts, OwnTexts, TextReader
 from attnlab.looking.huggingface_subjects import HuggingFaceSubject
 from attnlab.looking.own_subjects import OwnSubject
 from attnlab.models import create
@@ -21,23 +23,24 @@ from tests.test_look_huggingface import byte_pairs, word_pieces
 transformers: Any = pytest.importorskip("transformers", reason="transformers is not installed")
 
 TEXT = "I wanted to have a party, and bought a cake for it. Happy are those who have a cake. " * 12
+READ = Material(TEXT)
 SMALL = ModelSettings(
     tokens=48, windows=2, features=(8,), window=(4, 16), block=(4,), ranks=(2, 200), tolerance=0.3
 )
 SPECS = candidates((), SMALL, 48)
 
 
-def language_model(**changes: Any) -> Reader:
+def language_model(**changes: Any) -> TextReader:
     with torch.random.fork_rng():
         torch.manual_seed(0)
         sizes = {"hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 2}
         heads = {"num_attention_heads": 6, "num_key_value_heads": 2, "vocab_size": 320}
         config = transformers.LlamaConfig(**sizes, **heads, **changes)
         model = peaked(transformers.LlamaForCausalLM(config).eval())
-    return HuggingFaceReader(HuggingFaceSubject(model, byte_pairs(), "llama"))
+    return HuggingFaceTexts(HuggingFaceSubject(model, byte_pairs(), "llama"))
 
 
-def encoder(head: bool) -> Reader:
+def encoder(head: bool) -> TextReader:
     kind = transformers.BertForMaskedLM if head else transformers.BertModel
     with torch.random.fork_rng():
         torch.manual_seed(0)
@@ -45,7 +48,7 @@ def encoder(head: bool) -> Reader:
             vocab_size=18, hidden_size=24, num_hidden_layers=2, num_attention_heads=3,
             intermediate_size=30, max_position_embeddings=64,
         )  # fmt: skip
-        return HuggingFaceReader(
+        return HuggingFaceTexts(
             HuggingFaceSubject(peaked(kind(config).eval()), word_pieces(), "bert")
         )
 
@@ -59,14 +62,18 @@ def peaked(model: Any) -> Any:
     return model
 
 
-def own_model() -> Reader:
+def own_model() -> OwnTexts:
     with torch.random.fork_rng():
         torch.manual_seed(0)
         tokens = Characters.train(TEXT)
         config = {"width": 24, "heads": 3, "layers": 2, "vocabulary": tokens.vocabulary}
         model = create({"model": "decoder", **config, "context": 64}).eval()
         peaked(model)
-    return OwnReader(OwnSubject(model, tokens, "own", asked=False))
+    return OwnTexts(OwnSubject(model, tokens, "own", asked=False))
 
 
-READERS = {"llama": language_model, "own": own_model, "bert": lambda: encoder(False)}
+READERS: dict[str, Callable[[], TextReader]] = {
+    "llama": language_model,
+    "own": own_model,
+    "bert": lambda: encoder(False),
+}

@@ -14,6 +14,7 @@ from torch import Tensor
 import attnlab
 from attnlab import Mask, create_mechanism
 from attnlab.bench.activations import (
+    CROSS,
     EVEN,
     Ear,
     Head,
@@ -32,18 +33,18 @@ from attnlab.bench.assigning import (
 from attnlab.bench.error import UNIFORM
 from attnlab.bench.model import bench_model
 from attnlab.bench.progress import SILENT
-from attnlab.bench.readers import HuggingFaceReader, OwnReader
 from attnlab.bench.results import Table
+from attnlab.bench.text_readers import HuggingFaceTexts
 from attnlab.huggingface.calls import Call
 from attnlab.looking.huggingface_subjects import HuggingFaceSubject
 from tests.bench_models import (
+    READ,
     READERS,
     SMALL,
     SPECS,
     TEXT,
     language_model,
     own_model,
-    peaked,
     transformers,
 )
 from tests.commands import run
@@ -56,7 +57,7 @@ from tests.test_look_huggingface import byte_pairs
 def test_errors_are_those_of_the_definition(name: str) -> None:
     """Each head alone, in float64, weights times values; the head's own output is the measure."""
     reader = READERS[name]()
-    window = reader.windows(TEXT, SMALL).choosing[0]
+    window = reader.windows(READ, SMALL).choosing[0]
     found = measure_heads(reader, [window], SPECS, SMALL)
     with torch.no_grad(), attnlab.capture(reader.model, qkv=True) as seen:
         reader.run(window)
@@ -111,7 +112,7 @@ def planted() -> Measured:
     ear = Ear(["window:window=16", "elu"], (4,), SILENT)
     ear.begin()
     ear.hear(call_of(q, k, torch.randn(3, T, D, generator=draws)))
-    return Measured(list(ear.heads.values()), ear.notes, T)
+    return Measured(list(ear.heads.values()), ear.notes)
 
 
 def test_planted_heads_are_told_apart() -> None:
@@ -121,7 +122,7 @@ def test_planted_heads_are_told_apart() -> None:
     assert nothing.error(UNIFORM) < 1e-5
     assert nothing.error("window:window=16") > 0.3
     assert far.error("window:window=16") > 0.5
-    assert choose(found, 0.1, causal=True) == {"layer": ["window:window=16", "softmax", "softmax"]}
+    assert choose(found, 0.1) == {"layer": ["window:window=16", "softmax", "softmax"]}
 
 
 @pytest.mark.parametrize("causal", [True, False])
@@ -172,9 +173,9 @@ def test_layers_that_cannot_be_compared_are_named() -> None:
         num_attention_heads=6, num_key_value_heads=2, sliding_window=8,
     )  # fmt: skip
     model = transformers.MistralForCausalLM(sliding).eval()
-    reader = HuggingFaceReader(HuggingFaceSubject(model, byte_pairs(), "mistral"))
+    reader = HuggingFaceTexts(HuggingFaceSubject(model, byte_pairs(), "mistral"))
     with pytest.raises(ValueError, match=r"no head could be measured.*more than causal"):
-        measure_heads(reader, reader.windows(TEXT, SMALL).choosing, SPECS, SMALL)
+        measure_heads(reader, reader.windows(READ, SMALL).choosing, SPECS, SMALL)
 
 
 # The choice
@@ -182,10 +183,13 @@ def test_layers_that_cannot_be_compared_are_named() -> None:
 
 def made(errors: list[dict[str, float]], tokens: int = 512) -> Measured:
     heads = [
-        Head(0, "a", i, 64, {spec: [error] for spec, error in each.items()})
+        Head(
+            0, "a", i, 64, {spec: [error] for spec, error in each.items()}, causal=True,
+            lengths=[(tokens, tokens)],
+        )
         for i, each in enumerate(errors)
-    ]
-    return Measured(heads, [], tokens)
+    ]  # fmt: skip
+    return Measured(heads)
 
 
 def test_the_cheapest_within_the_tolerance_is_chosen() -> None:
@@ -197,32 +201,50 @@ def test_the_cheapest_within_the_tolerance_is_chosen() -> None:
             {UNIFORM: 0.5, "hard": 0.0, "polynomial": 0.0, "elu": 0.2},  # as dear as softmax
         ]
     )
-    assert choose(found, 0.1, causal=True)["a"] == [
+    assert choose(found, 0.1)["a"] == [
         "window:window=32", "window:window=64", "softmax", "softmax",
     ]  # fmt: skip
-    assert choose(found, 0.2, causal=True)["a"][3] == "elu"
+    assert choose(found, 0.2)["a"][3] == "elu"
     # N^2/2 against N W of 512 tokens
-    assert cost("window:window=32", 64, 512, True) / cost("softmax", 64, 512, True) == 32 / 256
+    share = cost("window:window=32", 64, 512, 512, True) / cost("softmax", 64, 512, 512, True)
+    assert share == 32 / 256
     # a causal query sees its own block and half of the others around: 2 + 1 + 3 of 16 keys
-    share = cost("bigbird:block=16", 64, 512, True) / cost("softmax", 64, 512, True)
+    share = cost("bigbird:block=16", 64, 512, 512, True) / cost("softmax", 64, 512, 512, True)
     assert share == 6 * 16 / 256
-    share = cost("bigbird:block=16", 64, 512, False) / cost("softmax", 64, 512, False)
+    share = cost("bigbird:block=16", 64, 512, 512, False) / cost("softmax", 64, 512, 512, False)
     assert share == 7 * 16 / 512
-    plan = choose(found, 0.1, causal=True)
-    assert plan_cost(plan, found, True) == pytest.approx((32 / 256 + 64 / 256 + 2) / 4)
+    # of 20 queries and 80 keys: each pair once, or sums of keys and readings of queries
+    assert cost("softmax", 8, 20, 80, False) == 4 * 20 * 80 * 8
+    assert cost("elu", 8, 20, 80, False) == 4 * (20 + 80) / 2 * 8 * 8
+    plan = choose(found, 0.1)
+    assert plan_cost(plan, found) == pytest.approx((32 / 256 + 64 / 256 + 2) / 4)
 
 
 def test_controls_have_the_same_mechanisms() -> None:
-    plan = {"a": ["softmax", "elu", "window:window=4"], "b": ["softmax"] * 3}
-    dealt = [shuffled(plan, seed) for seed in range(5)]
+    plan = {
+        "a": ["softmax", "elu", "window:window=4"],
+        "b": ["softmax"] * 3,
+        "cross": ["elu", "softmax"],
+    }
+    every = {"window:window=4": [0.1], "elu": [0.1]}
+    heads = [Head(0, layer, head, 8, every) for layer in "ab" for head in range(3)]
+    heads += [Head(2, "cross", head, 8, {"elu": [0.1]}, part=CROSS) for head in range(2)]
+    found = Measured(heads)
+    dealt = [shuffled(plan, found, seed) for seed in range(5)]
     for each in dealt:
-        assert sorted(chain(*each.values())) == sorted(chain(*plan.values()))
-        assert [len(specs) for specs in each.values()] == [3, 3]
+        assert sorted(chain(each["a"], each["b"])) == sorted(chain(plan["a"], plan["b"]))
+        assert [len(specs) for specs in each.values()] == [3, 3, 2]
+        assert sorted(each["cross"]) == ["elu", "softmax"]  # no window looks at another text
     assert len({str(each) for each in dealt}) > 1
-    assert the_same(plan, "elu") == {"a": ["elu"] * 3, "b": ["elu"] * 3}
-    assert usual_window(plan, SPECS) == "window:window=4"
-    assert usual_window({"a": ["softmax"]}, SPECS) == "window:window=16"
-    assert usual_window(plan, ["elu"]) is None
+    assert the_same(found, "elu") == {"a": ["elu"] * 3, "b": ["elu"] * 3, "cross": ["elu"] * 2}
+    assert the_same(found, "window:window=4")["cross"] == ["softmax"] * 2
+    assert the_same(found, EVEN)["cross"] == [EVEN] * 2
+    errors = {spec: [0.1] for spec in SPECS}
+    for tokens, usual in ((48, "window:window=16"), (31, "window:window=4")):
+        some = Measured([Head(0, "a", 0, 8, errors, lengths=[(tokens, tokens)])])
+        assert usual_window(plan, some, SPECS) == "window:window=4"
+        assert usual_window({"a": ["softmax"]}, some, SPECS) == usual  # of 31 tokens 16 see all
+        assert usual_window(plan, some, ["elu"]) is None
 
 
 # The whole
@@ -277,7 +299,6 @@ def test_the_command_writes_all_that_was_found(
 
 def test_a_folder_of_attnlab_is_read(tmp_path: Path) -> None:
     reader = own_model()
-    assert isinstance(reader, OwnReader)
     reader.subject.model.save_pretrained(tmp_path)
     reader.subject.tokenizer.save(tmp_path)
     (tmp_path / "text.txt").write_text(TEXT)
@@ -287,35 +308,6 @@ def test_a_folder_of_attnlab_is_read(tmp_path: Path) -> None:
         "stack.blocks.0.attention",
         "stack.blocks.1.attention",
     }
-
-
-def test_of_an_encoder_decoder_the_encoder_is_read() -> None:
-    config = transformers.BartConfig(
-        vocab_size=320, d_model=24, encoder_layers=1, decoder_layers=1,
-        encoder_attention_heads=3, decoder_attention_heads=3,
-    )  # fmt: skip
-    model = peaked(transformers.BartForConditionalGeneration(config).eval())
-    reader = HuggingFaceReader(HuggingFaceSubject(model, byte_pairs(), "bart"))
-    assert (reader.causal, reader.meaning) == (False, "vectors")
-    window = reader.windows(TEXT, SMALL).checking[0]
-    with torch.no_grad():
-        whole = model(input_ids=window, decoder_input_ids=window[:, :1])
-        assert torch.equal(reader.run(window), whole.encoder_last_hidden_state)
-    section = bench_model(reader, TEXT, SMALL, mechanisms=["window", "favor"])
-    names = {row["name"] for row in section.measurements if "name" in row}
-    assert names == {"layers.0.self_attn"}
-    assert any("heads of its encoder" in line for line in section.findings)
-
-
-def test_images_are_refused() -> None:
-    config = transformers.ViTConfig(
-        hidden_size=24, num_hidden_layers=1, num_attention_heads=3, intermediate_size=32,
-        image_size=8, patch_size=4,
-    )  # fmt: skip
-    model = transformers.ViTModel(config).eval()
-    reader = transformers.ViTImageProcessor()
-    with pytest.raises(ValueError, match="kind vision; a bench reads texts"):
-        HuggingFaceReader(HuggingFaceSubject(model, reader, "vit"))
 
 
 def test_names_too_long_for_a_terminal_are_letters() -> None:
@@ -336,6 +328,8 @@ def test_names_too_long_for_a_terminal_are_letters() -> None:
         ("--text x.txt", ["--model FOLDER"]),
         ("--model x", ["--text FILE"]),
         ("--model x --text x.txt --norms 2", ["--norms", "without --model"]),
+        ("--images x", ["--model FOLDER"]),
+        ("--model x --text x.txt --images x", ["--text and --images", "one of them"]),
         ("--tolerance 0.2", ["--tolerance", "with --model"]),
         ("--model x --text nothing.txt", ["nothing.txt", "No such file"]),
     ],

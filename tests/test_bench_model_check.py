@@ -21,18 +21,18 @@ from attnlab.bench.assigning import (
     Outcome,
     check_exchange,
     check_plans,
-    choose,
     drawn_anew,
     planned,
     the_same,
 )
+from attnlab.bench.material import Material
 from attnlab.bench.model import bench_model
 from attnlab.bench.model_words import verdict
 from attnlab.bench.progress import SILENT
-from attnlab.bench.readers import OwnReader
 from attnlab.bench.results import Table
 from attnlab.mechanisms import MECHANISMS
 from tests.bench_models import (
+    READ,
     READERS,
     SMALL,
     SPECS,
@@ -47,7 +47,7 @@ from tests.bench_models import (
 def test_a_plan_is_what_the_model_computes(name: str) -> None:
     """Captured under the plan, each head's weights are its mechanism's own."""
     reader = READERS[name]()
-    window = reader.windows(TEXT, SMALL).checking[0]
+    window = reader.windows(READ, SMALL).checking[0]
     assert check_exchange(reader, window) < 1e-6
     names = list(measure_heads(reader, [window], ["elu"], SMALL).layers)
     H = len(measure_heads(reader, [window], ["elu"], SMALL).of(names[0]))
@@ -61,7 +61,7 @@ def test_a_plan_is_what_the_model_computes(name: str) -> None:
     first, second = (layer.weights for layer in seen.layers)
     assert first is not None
     assert second is not None
-    T = window.shape[1]
+    T = window.ids.shape[1]
     at = torch.arange(T)
     far = (at[:, None] - at).abs() >= 4
     assert float(second[0][far].abs().max()) == 0
@@ -73,7 +73,7 @@ def test_a_plan_is_what_the_model_computes(name: str) -> None:
 
 def test_outcomes_are_the_models_own_loss() -> None:
     reader = language_model()
-    windows = reader.windows(TEXT, SMALL)
+    windows = reader.windows(READ, SMALL)
     found = measure_heads(reader, windows.choosing, SPECS, SMALL)
     outcomes = check_plans(reader, windows.checking, found, SPECS, SMALL.tolerance)
     assert [each.name.split(":")[0] for each in outcomes] == [
@@ -86,7 +86,10 @@ def test_outcomes_are_the_models_own_loss() -> None:
         "all uniform weights",
     ]
     with torch.no_grad():
-        wanted = [float(reader.model(input_ids=ids, labels=ids).loss) for ids in windows.checking]
+        wanted = [
+            float(reader.model(input_ids=each.ids, labels=each.ids).loss)
+            for each in windows.checking
+        ]
     assert outcomes[0].scores == pytest.approx(wanted, rel=1e-5)
     assert outcomes[0].cost == 1
     assert outcomes[-1].cost == 0
@@ -112,10 +115,10 @@ def test_the_check_has_draws_that_nothing_was_chosen_on(
     monkeypatch.setattr(kind, "forward", heard)
     reader = READERS[name]()
     reader.seed = seed
-    windows = reader.windows(TEXT, SMALL)
+    windows = reader.windows(READ, SMALL)
     measured = measure_heads(reader, windows.choosing[:1], ["favor:features=8"], SMALL)
     chosen_on = len(made)
-    plan = the_same(choose(measured, 0.1, True), "favor:features=8")
+    plan = the_same(measured, "favor:features=8")
     Check(reader, windows.checking[:1], measured, SILENT).outcome("all", plan)
     assert chosen_on == len(made) - chosen_on == 2  # two layers each
     choosing, checking = made[:chosen_on], made[chosen_on:]
@@ -168,32 +171,31 @@ def test_a_control_that_is_what_was_chosen_is_left_out() -> None:
 
 def test_windows_do_not_overlap_and_both_halves_have_some() -> None:
     reader = own_model()
-    assert isinstance(reader, OwnReader)
     ids = torch.tensor(reader.encode(TEXT))
-    found = reader.windows(TEXT, SMALL)
+    found = reader.windows(READ, SMALL)
     assert (len(found.choosing), len(found.checking), found.tokens) == (2, 2, 48)
     places = []
     for window in (*found.choosing, *found.checking):
-        starts = [i for i in range(len(ids) - 47) if torch.equal(ids[i : i + 48], window[0])]
+        starts = [i for i in range(len(ids) - 47) if torch.equal(ids[i : i + 48], window.ids[0])]
         places.append(starts)
     assert all(places)
-    short = reader.windows(TEXT[:40], SMALL)
+    short = reader.windows(Material(TEXT[:40]), SMALL)
     assert (len(short.choosing), short.tokens) == (1, 20)
     with pytest.raises(ValueError, match="the text has 20 tokens; give one of 32 or more"):
-        reader.windows(TEXT[:20], SMALL)
+        reader.windows(Material(TEXT[:20]), SMALL)
 
 
 def test_an_encoder_with_a_head_guesses_the_same_tokens_each_time() -> None:
     reader = encoder(head=True)
-    assert reader.meaning == "masked"
-    window = reader.windows(TEXT, SMALL).checking[0]
-    assert window[0, 0] == 2  # [CLS]
-    assert window[0, -1] == 3  # [SEP]
+    assert reader.measure == "masked-token loss"
+    window = reader.windows(READ, SMALL).checking[0]
+    assert window.ids[0, 0] == 2  # [CLS]
+    assert window.ids[0, -1] == 3  # [SEP]
     one, two = (float(reader.said(window, number)) for number in (0, 1))
     assert float(reader.said(window, 0)) == one
     assert one != two
     bare = encoder(head=False)
-    assert bare.meaning == "vectors"
+    assert bare.measure == "distance"
     said = bare.said(window, 0)
     assert bare.score(said, said) == 0
     assert bare.score(2 * said, said) == pytest.approx(1)

@@ -9,9 +9,11 @@ Letters: H heads, G key heads, T tokens, D head size, M value size, R rank.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -20,7 +22,7 @@ from attnlab import huggingface
 from attnlab.bench.contenders import Ours, Sizes
 from attnlab.bench.error import UNIFORM, name_of
 from attnlab.bench.progress import SILENT, Progress
-from attnlab.bench.readers import Reader
+from attnlab.bench.readers import Reader, Window
 from attnlab.bench.settings import ModelSettings
 from attnlab.create import create_mechanism, find_mechanism, mechanism_options, parse_groups
 from attnlab.huggingface.calls import Call, accurate
@@ -29,6 +31,7 @@ from attnlab.mask import Mask
 from attnlab.mechanism import Mechanism
 from attnlab.mechanisms import MECHANISMS
 
+ENCODER, CROSS = "encoder", "cross-attention"
 NOTHING = 1e-20  # an inverse temperature at which all scores are alike
 EVEN = f"softmax:beta={NOTHING:g}"
 """Uniform weights, as a mechanism."""
@@ -47,6 +50,12 @@ class Head:
     size: int
     """Head size."""
     errors: dict[str, list[float]] = field(default_factory=dict)
+    """Of those that can take its place."""
+    part: str = ENCODER
+    """encoder, decoder or cross-attention."""
+    causal: bool = False
+    lengths: list[tuple[int, int]] = field(default_factory=list)
+    """Queries and keys of each window."""
     ranks: dict[int, tuple[float, float]] = field(default_factory=dict)
     """By rank: the least error that any projection of so many directions leaves in the weights,
     and the error of the output with those weights."""
@@ -56,12 +65,16 @@ class Head:
         found = self.errors[spec]
         return sum(found) / len(found)
 
+    def cost(self, spec: str) -> float:
+        """The mean over windows."""
+        found = [cost(spec, self.size, *each, self.causal) for each in self.lengths]
+        return sum(found) / len(found)
+
 
 @dataclass
 class Measured:
     heads: list[Head] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    tokens: int = 0
 
     @property
     def layers(self) -> list[str]:
@@ -70,8 +83,31 @@ class Measured:
     def of(self, layer: str) -> list[Head]:
         return [head for head in self.heads if head.name == layer]
 
+    @property
+    def parts(self) -> dict[str, list[str]]:
+        """The layers of each part of the model."""
+        found: dict[str, list[str]] = {}
+        for layer in self.layers:
+            found.setdefault(self.of(layer)[0].part, []).append(layer)
+        return found
 
-def candidates(specs: Sequence[str], settings: ModelSettings, tokens: int) -> list[str]:
+    @property
+    def tokens(self) -> int:
+        """The most that a head looks at."""
+        return max(keys for head in self.heads for _, keys in head.lengths)
+
+    @property
+    def size(self) -> str:
+        """512 tokens; of an encoder-decoder 512 and 64 tokens."""
+        found = []
+        for part, (first, *_) in self.parts.items():
+            lengths = [queries for queries, _ in self.of(first)[0].lengths]
+            if part != CROSS:
+                found.append(f"{round(sum(lengths) / len(lengths)):,}")
+        return f"{' and '.join(found or [f'{self.tokens:,}'])} tokens"
+
+
+def candidates(specs: Sequence[str], settings: ModelSettings, tokens: int | None) -> list[str]:
     """All mechanisms without learned parameters, or those named; what they leave open is swept."""
     found = []
     free = [name for name, kind in MECHANISMS.items() if not kind.card.learned]
@@ -85,7 +121,7 @@ def candidates(specs: Sequence[str], settings: ModelSettings, tokens: int) -> li
         create_mechanism(name, head_dim=8, heads=1, **options)  # a mistake is told now
         found += _swept(spec, name, options, settings)
     # a window as wide as the text is softmax
-    return [each for each in found if _sight(each) < tokens]
+    return [each for each in found if tokens is None or sight(each) < tokens]
 
 
 def _swept(spec: str, name: str, options: dict[str, object], settings: ModelSettings) -> list[str]:
@@ -106,14 +142,22 @@ def _swept(spec: str, name: str, options: dict[str, object], settings: ModelSett
     return [spec]
 
 
-def _sight(spec: str) -> float:
+def sight(spec: str) -> float:
+    """Keys that a window shows; 0 where nothing is cut off."""
     ((_, _, options),) = parse_groups(spec)
     return float(options.get("window", 0))
 
 
-def cost(spec: str, size: int, tokens: int, causal: bool) -> float:
+@cache
+def cost(spec: str, size: int, queries: int, keys: int, causal: bool) -> float:
     """Multiplications and additions of one head on one window: the products that make weights or
-    sums and the output. Feature maps and softmax are not counted."""
+    sums and the output. Feature maps and softmax are not counted.
+
+    Where queries and keys are not as many, N^2 is their product and N their mean: sums take each
+    key in once, and each query reads them once.
+    """
+    square = "N^2" in find_mechanism(name_of(spec)).card.time
+    tokens = math.sqrt(queries * keys) if square else (queries + keys) / 2
     found = Ours(spec).flops(Sizes(1, size), tokens, causal)
     assert found is not None
     return found
@@ -121,7 +165,7 @@ def cost(spec: str, size: int, tokens: int, causal: bool) -> float:
 
 def measure_heads(
     reader: Reader,
-    windows: Sequence[Tensor],
+    windows: Sequence[Window],
     specs: Sequence[str],
     settings: ModelSettings,
     progress: Progress = SILENT,
@@ -137,7 +181,11 @@ def measure_heads(
             for window in windows:
                 ear.begin()
                 reader.run(window)
-    found = Measured(list(ear.heads.values()), ear.notes, windows[0].shape[1])
+                progress.step(by=max(0, len(names) - ear.heard))  # what nobody could hear
+    for head in ear.heads.values():  # what was softmax in a short window is left out in all
+        count = len(head.errors[UNIFORM])
+        head.errors = {spec: each for spec, each in head.errors.items() if len(each) == count}
+    found = Measured(list(ear.heads.values()), ear.notes)
     if not found.heads:
         why = f" {found.notes[0]}" if found.notes else ""
         raise ValueError(f"{reader.label}: no head could be measured.{why}")
@@ -155,10 +203,10 @@ class Ear:
         self.specs, self.ranks, self.progress, self.draws = specs, ranks, progress, draws
         self.heads: dict[tuple[str, int], Head] = {}
         self.notes: list[str] = []
-        self.window = -1
+        self.window, self.heard = -1, 0
 
     def begin(self) -> None:
-        self.window += 1
+        self.window, self.heard = self.window + 1, 0
 
     def admit(
         self, name: str, *, batch: int, heads: int, queries: int, keys: int
@@ -176,15 +224,19 @@ class Ear:
     def hear(self, call: Call) -> None:
         name = call.name.partition(" (")[0]  # a module that runs twice has one plan for both
         self.progress.step(name)
+        self.heard += 1
         reason = _unfit(call)
         if reason:
             self.note(f"{name}: left out, because {reason}.")
             return
+        assert call.q is not None
+        assert call.k is not None
         layer = len({head.name for head in self.heads.values()})
+        part = CROSS if call.kind == "cross" else call.stack
         for head in call.heads:
-            assert call.q is not None
-            made = Head(layer, name, head, call.q.shape[2])
-            self.heads.setdefault((name, head), made)
+            made = Head(layer, name, head, call.q.shape[2], part=part, causal=call.causal)
+            kept = self.heads.setdefault((name, head), made)
+            kept.lengths.append((call.q.shape[1], call.k.shape[1]))
         for spec, errors in _errors(call, self.specs, self.draws).items():
             for head, error in zip(call.heads, errors, strict=True):
                 self.heads[name, head].errors.setdefault(spec, []).append(error)
@@ -195,8 +247,6 @@ class Ear:
 
 def _unfit(call: Call) -> str:
     """Why other mechanisms cannot be compared on this layer."""
-    if call.kind == "cross":
-        return "it looks at another text"
     if call.mechanism != "softmax":
         return f"its mechanism is {call.mechanism}, not softmax"
     if call.q is None or call.k is None or call.v is None or call.given is None:
@@ -230,7 +280,7 @@ def _errors(call: Call, specs: Sequence[str], draws: int) -> dict[str, list[floa
     mask, H = Mask(causal=call.causal), q.shape[1]
     assert call.scale is not None
     found = {}
-    for spec in (UNIFORM, *specs):
+    for spec in (UNIFORM, *(each for each in specs if fits(each, call))):
         text = EVEN if spec == UNIFORM else redrawn(spec, draws)
         mechanism = build(text, H, q.shape[3], call.scale)
         mechanism = mechanism.to(q.device)
@@ -242,6 +292,14 @@ def _errors(call: Call, specs: Sequence[str], draws: int) -> dict[str, list[floa
         apart = (out - given).flatten(2).norm(dim=2) / given.flatten(2).norm(dim=2)  # (1, H)
         found[spec] = apart[0].nan_to_num(torch.inf, torch.inf).tolist()
     return found
+
+
+def fits(spec: str, call: Call) -> bool:
+    """Whether it can take this layer's place and is not softmax there: what is defined by distances
+    cannot look at another text, and a window as wide as the text is softmax."""
+    assert call.q is not None
+    cross = find_mechanism(name_of(spec)).card.cross
+    return (cross or call.kind == "self") and not sight(spec) >= call.q.shape[1]
 
 
 def redrawn(spec: str, by: int) -> str:

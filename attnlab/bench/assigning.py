@@ -15,13 +15,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from attnlab.bench.activations import DRAWS, EVEN, Head, Measured, cost, redrawn
+from attnlab.bench.activations import DRAWS, EVEN, Head, Measured, redrawn
 from attnlab.bench.costs import one_thread
 from attnlab.bench.error import UNIFORM
 from attnlab.bench.progress import SILENT, Progress
-from attnlab.bench.readers import Reader
+from attnlab.bench.readers import Reader, Window
 from attnlab.create import create_heads
 from attnlab.huggingface import attend_with, is_huggingface
 from attnlab.intervals import Figure, over
@@ -34,49 +34,65 @@ Plan = Mapping[str, Sequence[str]]
 """For each layer's name the mechanism of each head."""
 
 
-def choose(measured: Measured, tolerance: float, causal: bool) -> dict[str, list[str]]:
+def choose(measured: Measured, tolerance: float) -> dict[str, list[str]]:
     """The cheapest mechanism of each head that stays within the tolerance and below softmax."""
     return {
-        layer: [_best(head, tolerance, measured.tokens, causal) for head in measured.of(layer)]
-        for layer in measured.layers
+        layer: [_best(head, tolerance) for head in measured.of(layer)] for layer in measured.layers
     }
 
 
-def _best(head: Head, tolerance: float, tokens: int, causal: bool) -> str:
-    exact = cost(SOFTMAX, head.size, tokens, causal)
+def _best(head: Head, tolerance: float) -> str:
+    exact = head.cost(SOFTMAX)
     found = [
-        (cost(spec, head.size, tokens, causal), head.error(spec), spec)
+        (head.cost(spec), head.error(spec), spec)
         for spec in head.errors
         if spec != UNIFORM and head.error(spec) <= tolerance
     ]
     return min((each for each in found if each[0] < exact), default=(exact, 0.0, SOFTMAX))[2]
 
 
-def plan_cost(plan: Plan, measured: Measured, causal: bool) -> float:
+def plan_cost(plan: Plan, measured: Measured) -> float:
     """Of all heads that were measured, as a share of softmax's; uniform weights cost nothing."""
     total = exact = 0.0
     for head in measured.heads:
         spec = plan[head.name][head.head]
-        exact += cost(SOFTMAX, head.size, measured.tokens, causal)
-        total += 0.0 if spec == EVEN else cost(spec, head.size, measured.tokens, causal)
+        exact += head.cost(SOFTMAX)
+        total += 0.0 if spec == EVEN else head.cost(spec)
     return total / exact
 
 
-def shuffled(plan: Plan, seed: int) -> dict[str, list[str]]:
-    """The same mechanisms, each as often, on heads that chance picks."""
-    dealt = [spec for specs in plan.values() for spec in specs]
-    random.Random(seed).shuffle(dealt)
-    cards = iter(dealt)
-    return {layer: [next(cards) for _ in specs] for layer, specs in plan.items()}
+def shuffled(plan: Plan, measured: Measured, seed: int) -> dict[str, list[str]]:
+    """The same mechanisms, each as often, on heads that chance picks, among those that can have
+    the same."""
+    chance, piles = random.Random(seed), dict[frozenset[str], list[str]]()
+    for head in measured.heads:
+        piles.setdefault(frozenset(head.errors), []).append(plan[head.name][head.head])
+    for pile in piles.values():
+        chance.shuffle(pile)
+    return {
+        layer: [piles[frozenset(head.errors)].pop() for head in measured.of(layer)]
+        for layer in measured.layers
+    }
 
 
-def the_same(plan: Plan, spec: str) -> dict[str, list[str]]:
-    return {layer: [spec] * len(specs) for layer, specs in plan.items()}
+def the_same(measured: Measured, spec: str) -> dict[str, list[str]]:
+    """One mechanism for all heads that can have it."""
+    return {
+        layer: [spec if spec == EVEN or spec in head.errors else SOFTMAX for head in heads]
+        for layer in measured.layers
+        for heads in [measured.of(layer)]
+    }
 
 
-def usual_window(plan: Plan, specs: Sequence[str]) -> str | None:
-    """The window that the plan has most often, else the middle one of those that were tried."""
-    windows = [spec for spec in specs if spec.startswith("window")]
+def usual_window(plan: Plan, measured: Measured, specs: Sequence[str]) -> str | None:
+    """The window that the plan has most often, else the middle one of those that save something:
+    one that sees all is no control."""
+    windows = [
+        spec
+        for spec in specs
+        if spec.startswith("window")
+        and any(spec in h.errors and h.cost(spec) < h.cost(SOFTMAX) for h in measured.heads)
+    ]
     counts = Counter(spec for each in plan.values() for spec in each if spec in windows)
     if counts:
         return counts.most_common(1)[0][0]
@@ -146,7 +162,7 @@ class Check:
     """Runs a model on windows that nothing was chosen on."""
 
     def __init__(
-        self, reader: Reader, windows: Sequence[Tensor], measured: Measured, progress: Progress
+        self, reader: Reader, windows: Sequence[Window], measured: Measured, progress: Progress
     ) -> None:
         self.reader, self.windows, self.measured = reader, windows, measured
         self.progress = progress
@@ -172,7 +188,7 @@ class Check:
         scores, seconds = found
         heads = [spec for specs in plan.values() for spec in specs]
         share = sum(spec != SOFTMAX for spec in heads) / len(heads) if heads else 0.0
-        flops = plan_cost(plan, self.measured, self.reader.causal) if plan else 1.0
+        flops = plan_cost(plan, self.measured) if plan else 1.0
         return Outcome(name, scores, self.before, share, flops, seconds, control)
 
     def _scores(self) -> tuple[list[float], float]:
@@ -185,7 +201,7 @@ class Check:
         return [self.reader.score(each, own) for each, own in pairs], seconds
 
 
-def check_exchange(reader: Reader, window: Tensor) -> float:
+def check_exchange(reader: Reader, window: Window) -> float:
     """With softmax in the place of its own attention a model must say the same; by how much, as a
     share, its output moves. Told before hours of measuring: some models ask for more."""
     with torch.no_grad():
@@ -206,7 +222,7 @@ def check_exchange(reader: Reader, window: Tensor) -> float:
 
 def check_plans(
     reader: Reader,
-    windows: Sequence[Tensor],
+    windows: Sequence[Window],
     measured: Measured,
     specs: Sequence[str],
     tolerance: float,
@@ -215,18 +231,18 @@ def check_plans(
     """The model as it is, with what was chosen at half, once and twice the tolerance, and with
     the controls; one that is the same as what was chosen is none, and left out."""
     check = Check(reader, windows, measured, progress)
-    chosen = choose(measured, tolerance, reader.causal)
-    window = usual_window(chosen, specs)
+    chosen = choose(measured, tolerance)
+    window = usual_window(chosen, measured, specs)
     progress.begin("check", 5 + SHUFFLES)
     found = [check.as_it_is()]
     for allowed in (tolerance / 2, tolerance, 2 * tolerance):
-        plan = choose(measured, allowed, reader.causal)
+        plan = choose(measured, allowed)
         found.append(check.outcome(f"within {allowed:g}", plan))
-    dealt = [shuffled(chosen, seed) for seed in range(SHUFFLES)]
+    dealt = [shuffled(chosen, measured, seed) for seed in range(SHUFFLES)]
     controls = {f"{tolerance:g} on heads {BY_CHANCE}": dealt}
     if window is not None:
-        controls[f"all {window}"] = [the_same(chosen, window)]
-    controls[f"all {UNIFORM}"] = [the_same(chosen, EVEN)]
+        controls[f"all {window}"] = [the_same(measured, window)]
+    controls[f"all {UNIFORM}"] = [the_same(measured, EVEN)]
     for name, plans in controls.items():
         others = [plan for plan in plans if plan != chosen]
         if others:

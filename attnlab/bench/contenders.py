@@ -57,7 +57,7 @@ class Contender(ABC):
         """How many numbers a head keeps beyond q, k, v and the output, but for a factor that is
         the same at every length."""
 
-    def flops(self, sizes: Sizes, tokens: int, causal: bool) -> float | None:
+    def flops(self, sizes: Sizes, tokens: float, causal: bool) -> float | None:
         """Of the two products that it cannot do without, all heads; None where nobody knows."""
         del sizes, tokens, causal
         return None
@@ -94,7 +94,7 @@ class Ours(Contender):
         del backward
         return counted(self.kind.card.memory, self.letters(sizes, tokens, causal))
 
-    def flops(self, sizes: Sizes, tokens: int, causal: bool) -> float | None:
+    def flops(self, sizes: Sizes, tokens: float, causal: bool) -> float | None:
         """Four for each product that the card names: multiplied and added, for the weights or the
         state, and for the output. Feature maps and softmax are not counted."""
         text, letters = self.kind.card.time, self.letters(sizes, tokens, causal)
@@ -103,7 +103,7 @@ class Ours(Contender):
         half = 0.5 if causal and "N^2" in text else 1.0
         return 4 * half * sizes.heads * counted(text, letters)
 
-    def letters(self, sizes: Sizes, tokens: int, causal: bool) -> dict[str, float]:
+    def letters(self, sizes: Sizes, tokens: float, causal: bool) -> dict[str, float]:
         options = options_of(self.spec)
         known = {"N": float(tokens), "D": float(sizes.head_dim)}
         known |= {"C": float(options.get("features", sizes.head_dim))}
@@ -139,7 +139,7 @@ class Matrix(Contender):
         del sizes, causal, backward
         return float(tokens**2)
 
-    def flops(self, sizes: Sizes, tokens: int, causal: bool) -> float | None:
+    def flops(self, sizes: Sizes, tokens: float, causal: bool) -> float | None:
         return Ours("softmax").flops(sizes, tokens, causal)
 
 
@@ -173,7 +173,7 @@ class Performer(Contender):
         states = sizes.head_dim if causal and backward else 1
         return float(tokens * self.features * states)
 
-    def flops(self, sizes: Sizes, tokens: int, causal: bool) -> float | None:
+    def flops(self, sizes: Sizes, tokens: float, causal: bool) -> float | None:
         return Ours(f"favor:features={self.features}").flops(sizes, tokens, causal)
 
 

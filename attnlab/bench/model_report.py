@@ -29,7 +29,7 @@ def model_section(found: Found) -> Section:
         _error_by_cost(found),
         _least(found),
         _control(found),
-        *(_rank(found, rank) for rank in s.ranks if rank < found.measured.tokens),
+        *(_rank(found, rank) for rank in found.ranks),
     ]
     return Section(
         "model",
@@ -42,6 +42,7 @@ def model_section(found: Found) -> Section:
             "tolerance": s.tolerance,
             "tokens": found.measured.tokens,
             "windows": len(found.outcomes[0].scores),
+            "reads": found.reads,
             "measure": found.measure,
             "mechanisms": list(found.specs),
         },
@@ -74,7 +75,7 @@ def _map(
         "layer",
         z,
         [str(i) for i in range(width)],
-        [str(row[0].layer) for row in rows],
+        _names(found),
         cells(value, None),  # type: ignore[arg-type]
         **more,  # type: ignore[arg-type]
         **told,  # type: ignore[arg-type]
@@ -82,19 +83,32 @@ def _map(
     return Drawn(title, plot, note)
 
 
+def _names(found: Found) -> list[str]:
+    """Of the layers: numbers, with the part that they belong to where there are several."""
+    parts = found.measured.parts
+    places = {
+        layer: f"{number_of}"
+        if len(parts) == 1
+        else f"{part.removesuffix('-attention')} {number_of}"
+        for part, layers in parts.items()
+        for number_of, layer in enumerate(layers)
+    }
+    return [places[layer] for layer in found.measured.layers]
+
+
 def _choice(found: Found) -> Drawn:
     used = [spec for spec in found.specs if any(found.chosen(h) == spec for h in found.heads)]
     names = [*used, NEEDS]
 
     def text(head: Head) -> str:
-        best = min((head.error(spec), spec) for spec in found.specs)
-        return f"closest: {best[1]}, error {number(best[0])}"
+        best = min(((head.error(spec), spec) for spec in found.tried(head)), default=None)
+        return f"closest: {best[1]}, error {number(best[0])}" if best else ""
 
     return _map(
         found,
         f"The cheapest mechanism of each head within {found.settings.tolerance:g}",
-        f"{ERROR.capitalize()}, mean over {len(found.heads[0].errors[UNIFORM])} windows of "
-        f"{found.measured.tokens} tokens.",
+        f"{ERROR.capitalize()}, mean over {len(found.heads[0].errors[UNIFORM])} "
+        f"{found.pieces} of {found.measured.size}.",
         "mechanism",
         lambda h: len(used) if found.chosen(h) == SOFTMAX else names.index(found.chosen(h)),
         names=names,
@@ -129,14 +143,15 @@ def _control(found: Found) -> Drawn:
 
 
 def _rank(found: Found, rank: int) -> Drawn:
+    heads = found.ranked(rank)
     return _map(
         found,
         f"What the best projection of rank {rank} leaves of the weights",
         "The part beyond the largest singular values: no low-rank mechanism can do better on "
         "these weights. Of the first window.",
         "relative error of the weights",
-        lambda h: h.ranks[rank][0] if rank in h.ranks else None,
-        text=lambda h: f"of the output {number(h.ranks[rank][1])}" if rank in h.ranks else "",
+        lambda h: h.ranks[rank][0] if h in heads else None,
+        text=lambda h: f"of the output {number(h.ranks[rank][1])}" if h in heads else "",
     )
 
 
@@ -156,14 +171,14 @@ def _losses(found: Found) -> Table:
         for each in found.outcomes
     ]
     return Table(
-        "The model's own word, on text that nothing was chosen on",
+        f"The model's own word, on {found.reads} that nothing was chosen on",
         ["attention", found.measure, "more", "replaced", "products", "CPU s"],
         rows,
-        f"{MEASURES[found.measure]} More: than as it is, window by window; 95% intervals over "
-        "windows. Replaced: of all heads. Products: multiplications of the heads that were "
+        f"{MEASURES[found.measure]} More: than as it is, each against itself; 95% intervals over "
+        f"{found.pieces}. Replaced: of all heads. Products: multiplications of the heads that were "
         "measured, as a share of softmax's; feature maps and softmax itself are not counted. "
-        f"CPU s: one forward of the whole model over {found.measured.tokens} tokens, on one "
-        "thread; for longer texts see attnlab bench speed.",
+        f"CPU s: one forward of the whole model over {found.measured.size}, on one thread; for "
+        "longer texts see attnlab bench speed.",
         drop=["CPU s", "replaced", "products"],
     )
 
@@ -181,15 +196,16 @@ def _loss_by_cost(found: Found) -> Drawn:
 
 
 def _mechanisms(found: Found) -> Table:
-    heads, rows = found.heads, []
+    rows = []
     for spec in (UNIFORM, *found.specs):
+        heads = found.fitting(spec)
         errors = [head.error(spec) for head in heads]
         within = sum(error <= found.settings.tolerance for error in errors)
         chosen = sum(found.chosen(head) == spec for head in heads)
         nearer = sum(error < head.error(UNIFORM) for error, head in zip(errors, heads, strict=True))
         row: list[Cell] = [
             spec,
-            "" if spec == UNIFORM else f"{found.cost(spec, heads[0]):.0%}",
+            "" if spec == UNIFORM else f"{found.cost(spec, *heads):.0%}",
             statistics.median(errors),
             min(errors),
             None if spec == UNIFORM else nearer,
@@ -201,11 +217,16 @@ def _mechanisms(found: Found) -> Table:
         "Every mechanism on every head",
         ["mechanism", "products", "median", "least", "nearer", "within", "chosen"],
         rows,
-        f"Products as a share of softmax's at {found.measured.tokens} tokens; {ERROR}, median "
-        f"and least of {len(heads)} heads; heads on which it is nearer than uniform weights, is "
-        f"within {found.settings.tolerance:g}, and was chosen.",
+        f"Products as a share of softmax's at {found.measured.size}; {ERROR}, median and least of "
+        f"{_which(found)}; heads on which it is nearer than uniform weights, is within "
+        f"{found.settings.tolerance:g}, and was chosen.",
         drop=["least", "nearer", "products"],
     )
+
+
+def _which(found: Found) -> str:
+    everywhere = all(len(found.fitting(spec)) == len(found.heads) for spec in found.specs)
+    return f"{len(found.heads)} heads" if everywhere else "the heads that can have it"
 
 
 def _error_by_cost(found: Found) -> Drawn:
@@ -214,11 +235,12 @@ def _error_by_cost(found: Found) -> Drawn:
         specs = [spec for spec in found.specs if name_of(spec) == family]
         points = []
         for spec in specs:
-            errors = sorted(head.error(spec) for head in found.heads)
+            heads = found.fitting(spec)
+            errors = sorted(head.error(spec) for head in heads)
             quarter = len(errors) // 4
             middle = statistics.median(errors)
             ends = errors[quarter], errors[len(errors) - 1 - quarter]
-            points.append((found.cost(spec, found.heads[0]), middle, ends))
+            points.append((found.cost(spec, *heads), middle, ends))
         points.sort()
         lines.append(Series(family, [p[:2] for p in points], [p[2] for p in points]))
     control = statistics.median(head.error(UNIFORM) for head in found.heads)
@@ -243,7 +265,8 @@ def _head_rows(found: Found) -> list[dict[str, Value]]:
     rows: list[dict[str, Value]] = []
     for head in found.heads:
         place: dict[str, Value] = {"layer": head.layer, "name": head.name, "head": head.head}
-        for spec in (UNIFORM, SOFTMAX, *found.specs):
+        place |= {"part": head.part, "causal": head.causal}
+        for spec in (UNIFORM, SOFTMAX, *found.tried(head)):
             exact = spec == SOFTMAX
             rows.append(
                 place

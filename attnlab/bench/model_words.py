@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 
-from attnlab.bench.activations import Head, Measured, cost
+from attnlab.bench.activations import Head, Measured
 from attnlab.bench.assigning import BY_CHANCE, SOFTMAX, Outcome, choose, plan_cost
 from attnlab.bench.error import UNIFORM, name_of
+from attnlab.bench.readers import TEXT
 from attnlab.bench.settings import ModelSettings
 from attnlab.bench.words import joined
 from attnlab.charts import number
@@ -22,7 +23,8 @@ class Found:
     """All that the report is made from."""
 
     label: str
-    causal: bool
+    reads: str
+    """text or images."""
     measure: str
     measured: Measured
     specs: Sequence[str]
@@ -32,7 +34,7 @@ class Found:
 
     @cached_property
     def plan(self) -> dict[str, list[str]]:
-        return choose(self.measured, self.settings.tolerance, self.causal)
+        return choose(self.measured, self.settings.tolerance)
 
     @property
     def heads(self) -> list[Head]:
@@ -41,28 +43,53 @@ class Found:
     def chosen(self, head: Head) -> str:
         return self.plan[head.name][head.head]
 
-    def cost(self, spec: str, head: Head) -> float:
+    @property
+    def pieces(self) -> str:
+        return pieces_of(self.reads)
+
+    def fitting(self, spec: str) -> list[Head]:
+        """The heads that can have it."""
+        return [head for head in self.heads if spec in head.errors]
+
+    @property
+    def ranks(self) -> list[int]:
+        """Those that leave something of a head's weights."""
+        return [rank for rank in self.settings.ranks if self.ranked(rank)]
+
+    def ranked(self, rank: int) -> list[Head]:
+        """Heads with more queries and keys than that."""
+        return [head for head in self.heads if rank in head.ranks and rank < min(head.lengths[0])]
+
+    def tried(self, head: Head) -> list[str]:
+        return [spec for spec in self.specs if spec in head.errors]
+
+    def cost(self, spec: str, *heads: Head) -> float:
         """As a share of softmax's."""
-        exact = cost(SOFTMAX, head.size, self.measured.tokens, self.causal)
-        return cost(spec, head.size, self.measured.tokens, self.causal) / exact
+        exact = sum(head.cost(SOFTMAX) for head in heads)
+        return sum(head.cost(spec) for head in heads) / exact
 
     def cheaper(self, head: Head) -> list[str]:
         """The mechanisms that save something on this head."""
-        return [spec for spec in self.specs if self.cost(spec, head) < 1]
+        return [spec for spec in self.tried(head) if self.cost(spec, head) < 1]
 
     def outcome(self, name: str) -> Outcome:
         return next(each for each in self.outcomes if each.name == name)
 
 
+def pieces_of(reads: str) -> str:
+    """What is read at once."""
+    return "windows" if reads == TEXT else reads
+
+
 def findings(found: Found) -> list[str]:
     s, heads = found.settings, found.heads
     kept = [head for head in heads if found.chosen(head) != SOFTMAX]
-    share = plan_cost(found.plan, found.measured, found.causal)
+    share = plan_cost(found.plan, found.measured)
     used = sorted({found.chosen(head) for head in kept})
     even = sum(head.error(UNIFORM) <= s.tolerance for head in heads)
     told = [
         f"Within an error of {s.tolerance:.0%}, {len(kept)} of {len(heads)} heads can do with "
-        f"something cheaper than softmax at {found.measured.tokens} tokens"
+        f"something cheaper than softmax at {found.measured.size}"
         + (f" ({joined(used)}); attention then takes {share:.0%} of its products." if kept else ".")
     ]
     told.append(
@@ -77,7 +104,7 @@ def findings(found: Found) -> list[str]:
         if best is not None:
             told.append(f"The closest of all is {best[1]}, with an error of {number(best[0])}.")
     told += [*_checked(found, bool(kept)), *_random_words(found)]
-    told += [_rank_words(found, rank) for rank in s.ranks if rank < found.measured.tokens]
+    told += [_rank_words(found, rank) for rank in found.ranks]
     return told
 
 
@@ -88,7 +115,7 @@ def _checked(found: Found, replaced: bool) -> list[str]:
     told = [f"What the {found.measure} would be with less: {'; '.join(others)}."]
     if replaced:
         told = [
-            f"Checked on text that nothing was chosen on: the {found.measure} goes from "
+            f"Checked on {found.reads} that nothing was chosen on: the {found.measure} goes from "
             f"{own.score.value:.4g} to {after.score.value:.4g} ({change(after.worse)}). "
             f"Controls: {'; '.join(others)}."
         ]
@@ -97,10 +124,11 @@ def _checked(found: Found, replaced: bool) -> list[str]:
                 "The same mechanisms on heads by chance would be what was chosen, so this control "
                 "is left out."
             )
-    return [*told, *verdict(after, [each for each in found.outcomes if each.control])]
+    controls = [each for each in found.outcomes if each.control]
+    return [*told, *verdict(after, controls, found.reads)]
 
 
-def verdict(chosen: Outcome, controls: Sequence[Outcome]) -> list[str]:
+def verdict(chosen: Outcome, controls: Sequence[Outcome], reads: str = TEXT) -> list[str]:
     """Controls must do worse than what was chosen, or the check has shown nothing."""
     gaps = {each.name: each.worse_than(chosen.scores) for each in controls}
     passed = [name for name, gap in gaps.items() if gap.value <= 0]
@@ -110,12 +138,14 @@ def verdict(chosen: Outcome, controls: Sequence[Outcome]) -> list[str]:
     told = []
     if passed:
         told.append(
-            f"A control did no worse than what was chosen ({joined(passed)}): this text cannot "
-            "tell whether the choice is right."
+            f"A control did no worse than what was chosen ({joined(passed)}): "
+            f"{'this text' if reads == TEXT else 'these images'} cannot tell whether the choice is "
+            "right."
         )
     if unsure:
         told.append(
-            f"Worse than what was chosen, but not surely so over {len(chosen.scores)} windows: "
+            f"Worse than what was chosen, but not surely so over {len(chosen.scores)} "
+            f"{pieces_of(reads)}: "
             f"{joined(unsure)}; more --windows would tell."
         )
     return told
@@ -129,7 +159,7 @@ def _random_words(found: Found) -> list[str]:
         if specs:
             better = sum(
                 min(head.error(spec) for spec in specs) < head.error(UNIFORM)
-                for head in found.heads
+                for head in found.fitting(specs[0])
             )
             told.append(f"{family} on {better}")
     if not told:
@@ -141,14 +171,16 @@ def _random_words(found: Found) -> list[str]:
 
 
 def _rank_words(found: Found, rank: int) -> str:
-    ranked = [head.ranks[rank] for head in found.heads if rank in head.ranks]
+    heads = found.ranked(rank)
+    ranked = [head.ranks[rank] for head in heads]
     weights, output = (statistics.median(each[i] for each in ranked) for i in (0, 1))
     within = sum(each[1] <= found.settings.tolerance for each in ranked)
     return (
-        f"The best projection of rank {rank} that is possible leaves, over all heads, a median "
+        f"The best projection of rank {rank} that is possible leaves, over "
+        f"{'all' if len(heads) == len(found.heads) else f'{len(heads)} longer'} heads, a median "
         f"of {weights:.0%} of the weights and {output:.0%} of the output, and is within the "
         f"tolerance on {within} of them; a low-rank mechanism can come near it only if it learns it"
-        f"{', and none is causal' if found.causal else ''}."
+        f"{', and none is causal' if all(head.causal for head in found.heads) else ''}."
     )
 
 
@@ -165,22 +197,31 @@ def change(figure: Figure) -> str:
 
 def advice(found: Found) -> list[str]:
     """Layer by layer; layers in which all heads need softmax together."""
+    parts = found.measured.parts
+    lines = []
+    for part, layers in parts.items():
+        name = "Layer" if len(parts) == 1 else f"{part.capitalize()} layer"
+        lines += _part_advice(found, name, layers)
+    return lines
+
+
+def _part_advice(found: Found, name: str, layers: Sequence[str]) -> list[str]:
     lines, whole = [], []
-    for layer in found.measured.layers:
+    for number_of, layer in enumerate(layers):
         heads = found.measured.of(layer)
         groups = {spec: [h.head for h in heads if found.chosen(h) == spec] for spec in found.specs}
         exact = [h.head for h in heads if found.chosen(h) == SOFTMAX]
         if len(exact) == len(heads):
-            whole.append(heads[0].layer)
+            whole.append(number_of)
             continue
         told = [f"{_places('head', at)}: {spec}" for spec, at in groups.items() if at]
         if exact:
             needs = "need" if len(exact) > 1 else "needs"
             told.append(f"{_places('head', exact)} {needs} softmax")
-        lines.append(f"Layer {heads[0].layer}: {'; '.join(told)}.")
+        lines.append(f"{name} {number_of}: {'; '.join(told)}.")
     if whole:
-        at = f"within {found.settings.tolerance:g}, at {found.measured.tokens} tokens"
-        lines.append(f"{_places('Layer', whole)}: all heads need softmax ({at}).")
+        at = f"within {found.settings.tolerance:g}, at {found.measured.size}"
+        lines.append(f"{_places(name, whole)}: all heads need softmax ({at}).")
     return lines
 
 

@@ -87,15 +87,17 @@ def _check_seed(seed: int) -> None:
 
 def bench_model_report(
     model: Path,
-    text: Path,
+    text: Path | None = None,
     *,
+    images: Path | str | None = None,
     mechanisms: Sequence[str] = (),
     quick: bool = False,
     seed: int = 0,
     progress: Progress = SILENT,
     **settings: Any,
 ) -> Report:
-    """Measure mechanisms on the heads of the model in this folder, reading this text file.
+    """Measure mechanisms on the heads of the model in this folder, reading this text file, or
+    these images.
 
     `settings` are fields of ModelSettings.
     """
@@ -103,7 +105,9 @@ def bench_model_report(
     _check_seed(seed)
     how: ModelSettings = made(ModelSettings, quick, settings)
     specs = _once(mechanisms)
-    section = bench_model(model, text, how, mechanisms=specs, seed=seed, progress=progress)
+    section = bench_model(
+        model, text, how, images=images, mechanisms=specs, seed=seed, progress=progress
+    )
     seconds = time.perf_counter() - begin
     return Report([section], machine(torch.get_num_threads()), versions(), seconds)
 

@@ -86,7 +86,9 @@ class ModelSettings:
     """Of a model's own queries, keys and values."""
 
     tokens: Annotated[int, "of a window of the text, if the model reads so many"] = 512
-    windows: Annotated[int, "with --model: windows to choose on, and as many to check on"] = 4
+    windows: Annotated[
+        int | None, "with --model: windows (4) or images (16) to choose on, and as many to check on"
+    ] = None
     tolerance: Annotated[float, "with --model: error of a head's output that is good enough"] = 0.1
     features: Annotated[Numbers, "numbers of features, for those that have them"] = (64, 256)
     window: Annotated[Numbers, "with --model: keys in sight, for windows"] = (32, 64, 128)
@@ -98,6 +100,10 @@ class ModelSettings:
         _check(self, **least, features=2, window=1, block=1, ranks=1)
         if any(each % 2 for each in self.features):
             raise ValueError(f"--features {_listed(self.features)}: give even numbers")
+
+    def count(self, usual: int) -> int:
+        """Of windows to choose on."""
+        return usual if self.windows is None else self.windows
 
 
 QUICK: dict[type[Any], dict[str, Any]] = {
@@ -128,6 +134,8 @@ def _check(settings: Any, **least: int) -> None:
         if each.name not in least:
             continue
         given = getattr(settings, each.name)
+        if given is None:
+            continue
         values: Sequence[float] = given if isinstance(given, tuple) else (given,)
         small = least[each.name]
         shown = f"--{each.name.replace('_', '-')} {_listed(values)}"

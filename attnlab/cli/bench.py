@@ -40,14 +40,30 @@ class Subject:
         Path | None,
         Parameter(help="Measure on the heads of this model (attnlab's or Hugging Face's folder)."),
     ] = None
-    text: Annotated[Path | None, Parameter(help="What it reads: a text file.")] = None
+    text: Annotated[
+        Path | None,
+        Parameter(
+            help="What it reads: a text file; with .jsonl, .csv or .tsv texts and their summaries, "
+            "for an encoder-decoder."
+        ),
+    ] = None
+    images: Annotated[
+        Path | None,
+        Parameter(
+            help="What a model of images reads: an image, a folder of them, or a data set as "
+            "attnlab vision reads it (digits, fashion)."
+        ),
+    ] = None
 
     def check(self, random: dict[str, Any], own: dict[str, Any]) -> None:
         """Options of random inputs and of a model exclude each other."""
-        if self.model is None and self.text is not None:
-            raise ValueError("--text: who reads it? give --model FOLDER too")
-        if self.model is not None and self.text is None:
-            raise ValueError(f"--model {self.model}: what does it read? give --text FILE too")
+        given = {"--text": self.text, "--images": self.images}
+        named = [name for name, value in given.items() if value is not None]
+        if self.model is None and named:
+            raise ValueError(f"{named[0]}: who reads it? give --model FOLDER too")
+        if self.model is not None and len(named) != 1:
+            asked = f"--model {self.model}: what does it read? give --text FILE too, or --images"
+            raise ValueError("--text and --images: give one of them" if named else asked)
         shared = ("tokens", "features")
         wrong = [name for name in random if name not in shared] if self.model else list(own)
         if wrong:
@@ -220,8 +236,8 @@ def error(
 ) -> None:
     """Error against exact softmax, with doing nothing as the control.
 
-    On random inputs; with --model and --text on a real model's heads, which mechanism could take
-    softmax's place in each, checked by the model's own loss.
+    On random inputs; with --model and --text or --images on a real model's heads, which mechanism
+    could take softmax's place in each, checked by the model's own loss.
     """
     random, own = given(settings, unset=True), given(heads, unset=True)
     subject.check(random, own)
@@ -235,6 +251,7 @@ def error(
         report = bench_model_report(
             subject.model,
             subject.text,
+            images=subject.images,
             mechanisms=common.mechanisms,
             quick=common.quick,
             seed=common.seed,

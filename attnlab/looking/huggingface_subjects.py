@@ -64,7 +64,7 @@ class HuggingFaceSubject(Subject):
         prompt = None
         if wish.generate:
             prompt = len(ids)
-            ids = self._written(read, self.count_to_write(wish, len(ids), self.limit()))
+            ids = self.written(read, self.count_to_write(wish, len(ids), self.limit()))
             read = {"input_ids": torch.tensor([ids])}
             hints = [*hints, *[None] * (len(ids) - prompt)]
         segments = (
@@ -125,7 +125,9 @@ class HuggingFaceSubject(Subject):
         said = f"{count} tokens are" if count > 1 else "1 token is"
         return [f"{self.label}: {said} unknown to the tokenizer and read as {self.token(unknown)}."]
 
-    def _written(self, inputs: dict[str, Tensor], count: int) -> list[int]:
+    def written(self, inputs: dict[str, Tensor], count: int) -> list[int]:
+        """What the model itself writes, without drawing: a prompt and so many tokens, or what its
+        decoder gave from its start on."""
         if not self.model.can_generate():
             raise ValueError(
                 f"{self.label}: a {type(self.model).__name__} has no head to write with; "
@@ -141,16 +143,14 @@ class HuggingFaceSubject(Subject):
         self, read: dict[str, Tensor], hints: list[object], wish: Wish, notes: list[str]
     ) -> Prepared:
         ids = read["input_ids"][0].tolist()
-        start = getattr(self.model.config, "decoder_start_token_id", None)
-        start = start if start is not None else self.reader.pad_token_id or 0
         if wish.pair is not None:
             _check_text(wish.pair)
             given = self.reader(text_target=wish.pair, return_tensors="pt")
-            target, prompt = [start, *given["input_ids"][0].tolist()], None
+            target, prompt = [self.start, *given["input_ids"][0].tolist()], None
             known = [None, *self.words.word_hints(given)]
             notes = [*notes, *self._unknown(target[1:])]
         else:
-            target = self._written(read, self.count_to_write(wish, 1, self.limit()))
+            target = self.written(read, self.count_to_write(wish, 1, self.limit()))
             prompt, known = 1, [None] * len(target)
         self.check_length(target, self.limit())
         sequences = [
@@ -159,6 +159,12 @@ class HuggingFaceSubject(Subject):
         ]
         inputs = {**read, "decoder_input_ids": torch.tensor([target])}
         return Prepared(inputs, sequences, 1, tuple(target), notes)
+
+    @property
+    def start(self) -> int:
+        """What stands before all that a decoder writes."""
+        found = getattr(self.model.config, "decoder_start_token_id", None)
+        return int(self.reader.pad_token_id or 0) if found is None else int(found)
 
     def limit(self) -> int | None:
         """The longest text by its table of positions; RoBERTa and its kin count from behind pad."""

@@ -1,0 +1,141 @@
+"""Models that read images.
+
+Letters: C channels, K classes, N tokens, W width.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attnlab.bench.material import Material, Shown, read_images
+from attnlab.bench.readers import IMAGES, Reader, Window, Windows, halves
+from attnlab.bench.settings import ModelSettings
+from attnlab.looking.own_subjects import OwnSubject
+from attnlab.looking.subjects import Subject, at_home
+from attnlab.models import ViT
+from attnlab.pictures import middle_square, to_channels
+
+COUNT = 16  # images to choose on
+USUAL = 224  # pixels, where a model does not say
+
+
+class ImageReader(Reader):
+    """Judged by the images' classes where it knows them, else by how far its output moves."""
+
+    reads = IMAGES
+    name: str
+    """Of its input."""
+
+    def __init__(self, subject: Subject) -> None:
+        super().__init__(subject)
+        self.measure = "distance"
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """Pixels of its images."""
+
+    @property
+    @abstractmethod
+    def classes(self) -> list[str]: ...
+
+    @abstractmethod
+    def pixels(self, shown: Shown) -> Tensor:
+        """(1, C, height, width) as it takes them."""
+
+    def _windows(self, material: Material, settings: ModelSettings) -> Windows:
+        assert material.images is not None
+        found = read_images(material.images, self.size, 2 * settings.count(COUNT))
+        self.notes += found.notes
+        shown = found.shown[: len(found.shown) // 2 * 2]
+        known = {name.lower(): number for number, name in enumerate(self.classes)}
+        wanted = [known.get((each.name or "").lower()) for each in shown]
+        windows = [Window(at_home(self.model, {self.name: self.pixels(each)})) for each in shown]
+        with torch.no_grad():
+            out = self.run(windows[0])
+        judged = None not in wanted and out.shape == (1, len(self.classes))
+        self.measure = "loss of the classes" if judged else "distance"
+        if judged:
+            labels = torch.tensor(wanted, device=out.device)[:, None]  # (windows, 1)
+            windows = [replace(each, wanted=x) for each, x in zip(windows, labels, strict=True)]
+        return halves(windows)
+
+
+class OwnImages(ImageReader):
+    """A ViT of attnlab."""
+
+    subject: OwnSubject
+    name = "images"
+
+    @property
+    def vit(self) -> ViT:
+        assert isinstance(self.subject.model, ViT)
+        return self.subject.model
+
+    @property
+    def size(self) -> int:
+        return self.vit.config.image_size
+
+    @property
+    def classes(self) -> list[str]:
+        return list(self.subject.classes)
+
+    def pixels(self, shown: Shown) -> Tensor:
+        config, picture = self.vit.config, shown.picture
+        if not isinstance(picture, Tensor):
+            return to_channels(middle_square(picture, self.size), config.channels)[None]
+        if picture.shape[1:] != (self.size, self.size):
+            raise ValueError(
+                f"{self.label}: reads images of {self.size} pixels; these have {picture.shape[2]}"
+            )
+        if len(picture) == config.channels:
+            return picture[None].float() / 255
+        three = picture.expand(3, -1, -1).permute(1, 2, 0)
+        return to_channels(three, config.channels)[None]
+
+    def run(self, window: Window) -> Tensor:
+        out: Tensor = self.vit(window.inputs["images"])
+        return out
+
+
+class HuggingFaceImages(ImageReader):
+    """A model of images of the transformers library."""
+
+    name = "pixel_values"
+
+    @property
+    def config(self) -> Any:
+        whole: Any = self.subject.model.config
+        return getattr(whole, "vision_config", whole)
+
+    @property
+    def size(self) -> int:
+        found = getattr(self.config, "image_size", None)
+        return found if isinstance(found, int) else USUAL
+
+    @property
+    def classes(self) -> list[str]:
+        named: Any = getattr(self.config, "id2label", None) or {}
+        return [str(named[number]) for number in sorted(named)]
+
+    def pixels(self, shown: Shown) -> Tensor:
+        picture = shown.picture
+        if isinstance(picture, Tensor):
+            picture = picture.expand(3, -1, -1)  # grey ones too
+        reader: Any = self.subject.reader  # type: ignore[attr-defined]
+        found: Tensor = reader(images=picture, return_tensors="pt")["pixel_values"]
+        return found
+
+    def run(self, window: Window) -> Tensor:
+        out: Any = self.model(**window.inputs, return_dict=True)
+        logits = getattr(out, "logits", None)
+        if logits is not None and logits.dim() == 2:
+            found: Tensor = logits
+            return found
+        last: Tensor = getattr(out, "last_hidden_state", out[0])
+        return last.flatten(1, -2) if last.dim() > 3 else last

@@ -1,0 +1,117 @@
+"""What a bench lets a model read: a text, texts with their summaries, or images."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+
+from attnlab.pictures import SUFFIXES, UnreadableImageError, open_picture
+from attnlab.tasks.summary.pairs import SUFFIXES as PAIRED
+from attnlab.tasks.summary.pairs import Pair, read_pairs
+from attnlab.tasks.vision.images import divided
+from attnlab.tasks.vision.opening import is_resized, open_data
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+    from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Material:
+    """One of them; a mistake in a text is told before a model is opened."""
+
+    text: str = ""
+    pairs: list[Pair] = field(default_factory=list)
+    images: str | None = None
+    """An image, a folder of them, or a data set as `attnlab vision` reads it."""
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def whole(self) -> str:
+        """All that is to be read as one text."""
+        return self.text or "\n".join(pair.text for pair in self.pairs)
+
+
+def read_material(text: Path | str | None, images: Path | str | None = None) -> Material:
+    """`text`: a file, of pairs where its name says so, or the text itself."""
+    if images is not None and text is None:
+        return Material(images=str(images))
+    if text is None or images is not None:
+        raise ValueError("what is read: give a text, or images, one of them")
+    if isinstance(text, Path) and text.suffix.lower() in PAIRED:
+        found = read_pairs(text)
+        complaint = found.complaint(text)
+        return Material(pairs=found.pairs, notes=[f"{complaint}."] if complaint else [])
+    return Material(read_text(text) if isinstance(text, Path) else text)
+
+
+def read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
+        raise ValueError(f"{path}: cannot be read as a text ({reason})") from None
+
+
+@dataclass(frozen=True)
+class Shown:
+    """An image, (C, height, width) uint8 or as Pillow has it, and its class where it is known."""
+
+    picture: Tensor | Image
+    name: str | None = None
+
+
+@dataclass(frozen=True)
+class Pictures:
+    shown: list[Shown]
+    notes: list[str]
+
+
+def read_images(source: str, size: int, most: int) -> Pictures:
+    """Up to `most`, an even number; of a data set those that are held out to choose by, for a
+    model was trained on the others, and reports on the rest. `size`: that of a folder's images."""
+    loose = _loose(Path(source))
+    found = _pictures(loose, most) if loose else _of_data(source, size, most)
+    if len(found.shown) < 2:
+        raise ValueError(
+            f"{source}: {len(found.shown) or 'no'} image that can be read; give 2 or more, half to "
+            "choose on and half to check on"
+        )
+    return found
+
+
+def _loose(path: Path) -> list[Path]:
+    """Images without a class: a file, or those that lie in a folder."""
+    if path.is_file() and path.suffix.lower() in SUFFIXES:
+        return [path]
+    if not path.is_dir() or not is_resized(path):
+        return []
+    return sorted(each for each in path.iterdir() if each.suffix.lower() in SUFFIXES)
+
+
+def _pictures(files: list[Path], most: int) -> Pictures:
+    """Spread over all of them."""
+    shown, skipped = list[Shown](), list[str]()
+    for path in files[:: max(1, len(files) // most)][:most]:
+        try:
+            shown.append(Shown(open_picture(path)))
+        except UnreadableImageError as error:
+            skipped.append(str(error))
+    return Pictures(shown, _left_out(skipped))
+
+
+def _of_data(source: str, size: int, most: int) -> Pictures:
+    dataset = open_data(source, size if is_resized(source) else None)
+    held = divided(dataset).validation
+    rows = torch.randperm(len(held), generator=torch.Generator().manual_seed(0))[:most]
+    chosen = held.select(rows)
+    names = [dataset.classes[label] for label in chosen.labels.tolist()]
+    return Pictures(list(map(Shown, chosen.pixels, names)), _left_out(dataset.skipped))
+
+
+def _left_out(sentences: list[str]) -> list[str]:
+    more = f", and {len(sentences) - 1} more" if len(sentences) > 1 else ""
+    return [f"Left out: {sentences[0]}{more}."] if sentences else []

@@ -1,0 +1,160 @@
+"""Models that read one text: decoders and encoders.
+
+Letters: T tokens, V vocabulary, W width.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from attnlab.bench.material import Material
+from attnlab.bench.readers import MASKED, Reader, Window, Windows, halves, pieces
+from attnlab.bench.settings import ModelSettings
+from attnlab.looking.own_subjects import OwnSubject
+from attnlab.looking.subjects import Subject
+
+WINDOWS = 4
+
+
+class TextReader(Reader):
+    """Judged by the next token, by masked ones, or by its vectors where it has no head."""
+
+    def __init__(self, subject: Subject) -> None:
+        super().__init__(subject)
+        self.causal = subject.kind == "decoder"
+
+    @property
+    @abstractmethod
+    def limit(self) -> int | None:
+        """Tokens that it can read at once."""
+
+    @abstractmethod
+    def encode(self, text: str) -> list[int]: ...
+
+    @abstractmethod
+    def frame(self) -> tuple[list[int], list[int]]:
+        """What stands before and behind each text."""
+
+    @property
+    @abstractmethod
+    def mask_id(self) -> int | None: ...
+
+    def _windows(self, material: Material, settings: ModelSettings) -> Windows:
+        """Of the first half of the text to choose on, of the second half to check on."""
+        before, behind = self.frame()
+        size = min(settings.tokens, self.limit or settings.tokens) - len(before) - len(behind)
+        count = 2 * settings.count(WINDOWS)
+        found = [
+            self.at_home([*before, *piece, *behind])
+            for piece in pieces(self.encode(material.whole), size, count, self.label)
+        ]
+        return halves([Window({"ids": each}) for each in found], found[0].shape[1])
+
+    @torch.no_grad()
+    def said(self, window: Window, number: int) -> Tensor:
+        ids = window.ids
+        if self.measure == "distance":
+            return super().said(window, number)
+        if self.causal:
+            return F.cross_entropy(self.run(window)[0, :-1].float(), ids[0, 1:])
+        random = torch.Generator().manual_seed(self.seed * 1_000_003 + number)
+        hidden = (torch.rand(ids.shape, generator=random) < MASKED).to(ids.device)
+        before, behind = map(len, self.frame())
+        hidden[:, :before], hidden[:, ids.shape[1] - behind :] = False, False
+        hidden[0, before] |= ~hidden.any()  # at least one
+        assert self.mask_id is not None
+        masked = Window({"ids": ids.masked_fill(hidden, self.mask_id)})
+        return F.cross_entropy(self.run(masked)[hidden], ids[hidden])
+
+
+class OwnTexts(TextReader):
+    """A decoder or encoder of attnlab."""
+
+    subject: OwnSubject
+
+    def __init__(self, subject: OwnSubject) -> None:
+        super().__init__(subject)
+        self.measure = "next-token loss" if self.causal else "masked-token loss"
+
+    @property
+    def limit(self) -> int | None:
+        found = self.model.max_length
+        return found if isinstance(found, int) else None
+
+    @property
+    def mask_id(self) -> int:
+        return self.subject.tokenizer.mask
+
+    def encode(self, text: str) -> list[int]:
+        return self.subject.tokenizer.encode(text)
+
+    def frame(self) -> tuple[list[int], list[int]]:
+        return [], []
+
+    def run(self, window: Window) -> Tensor:
+        out: Tensor = self.model(window.ids)
+        return out
+
+
+class HuggingFaceTexts(TextReader):
+    """A decoder or encoder of the transformers library."""
+
+    def __init__(self, subject: Any) -> None:
+        super().__init__(subject)
+        self.reader = subject.reader
+        self._limit: int | None = subject.limit()
+        probe = self.at_home([*self.frame()[0], *self.encode("a b c"), *self.frame()[1]])
+        with torch.no_grad():
+            out = self.model(input_ids=probe)
+        logits = getattr(out, "logits", None)
+        words = self.model.config.get_text_config().vocab_size  # type: ignore[union-attr,operator]
+        headed = logits is not None and logits.dim() == 3 and logits.shape[2] == words
+        self.measure = "distance"
+        if headed and (self.causal or self.mask_id is not None):
+            self.measure = "next-token loss" if self.causal else "masked-token loss"
+
+    @property
+    def limit(self) -> int | None:
+        return self._limit
+
+    @property
+    def mask_id(self) -> int | None:
+        found = getattr(self.reader, "mask_token_id", None)
+        return found if isinstance(found, int) else None
+
+    def encode(self, text: str) -> list[int]:
+        return encoded(self.reader, text)
+
+    def frame(self) -> tuple[list[int], list[int]]:
+        return framed(self.reader)
+
+    def run(self, window: Window) -> Tensor:
+        changes = {"use_cache": False} if self.causal else {}
+        return output_of(self.model(input_ids=window.ids, **changes), self.measure == "distance")
+
+
+def encoded(reader: Any, text: str) -> list[int]:
+    """By a tokenizer of transformers, with nothing around."""
+    return list(reader(text, add_special_tokens=False, verbose=False)["input_ids"])
+
+
+def framed(reader: Any) -> tuple[list[int], list[int]]:
+    """What such a tokenizer sets before and behind a text."""
+    bare, whole = encoded(reader, "a"), list(reader("a")["input_ids"])
+    at = next(i for i in range(len(whole)) if whole[i : i + len(bare)] == bare)
+    return whole[:at], whole[at + len(bare) :]
+
+
+def output_of(out: Any, vectors: bool) -> Tensor:
+    """Logits of a model of transformers, or its last vectors."""
+    if not vectors:
+        logits: Tensor = out.logits
+        return logits
+    last = getattr(out, "last_hidden_state", None)
+    found: Tensor = out[0] if last is None else last
+    return found

@@ -1,0 +1,316 @@
+"""Heads of encoder-decoders and of models of images: every one is measured and can be replaced."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+import attnlab
+from attnlab import Mask, create_mechanism
+from attnlab.bench.activations import CROSS, EVEN, measure_heads
+from attnlab.bench.assigning import check_exchange, planned, the_same
+from attnlab.bench.error import UNIFORM
+from attnlab.bench.image_readers import HuggingFaceImages, OwnImages
+from attnlab.bench.material import Material, read_images, read_material
+from attnlab.bench.model import bench_model
+from attnlab.bench.pair_readers import HuggingFacePairs, OwnPairs, PairReader
+from attnlab.bench.readers import Reader
+from attnlab.bench.settings import ModelSettings
+from attnlab.looking.huggingface_subjects import HuggingFaceSubject
+from attnlab.looking.own_subjects import OwnSubject
+from attnlab.models import create
+from attnlab.tokens import Characters
+from tests.bench_models import READ, SMALL, TEXT, language_model, peaked, transformers
+from tests.commands import run
+from tests.test_look_huggingface import byte_pairs
+
+DIGITS = Material(images="digits")
+NAMES = [str(digit) for digit in range(10)]
+
+
+def bart(head: bool = True) -> PairReader:
+    kind = transformers.BartForConditionalGeneration if head else transformers.BartModel
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        config = transformers.BartConfig(
+            vocab_size=320, d_model=24, encoder_layers=2, decoder_layers=1,
+            max_position_embeddings=64, encoder_attention_heads=3, decoder_attention_heads=3,
+            forced_eos_token_id=None,
+        )  # fmt: skip
+        model = peaked(kind(config).eval())
+    return HuggingFacePairs(HuggingFaceSubject(model, byte_pairs(), "bart"))
+
+
+def own_pairs() -> PairReader:
+    tokens = Characters.train(TEXT)
+    stack = {"width": 24, "heads": 3, "layers": 1, "vocabulary": tokens.vocabulary, "context": 64}
+    described = {"model": "seq2seq", "encoder": {**stack, "layers": 2}, "decoder": stack}
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = peaked(create({**described, "copy": True}).eval())
+    return OwnPairs(OwnSubject(model, tokens, "own", asked=False))
+
+
+def own_vit() -> OwnImages:
+    sizes = {"image_size": 8, "channels": 1, "patch": 1, "width": 24, "layers": 2, "heads": 3}
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = peaked(create({"model": "vit", "classes": 10, **sizes}).eval())
+    return OwnImages(OwnSubject(model, None, "own vit", asked=False, classes=NAMES))
+
+
+def vit(head: bool = True) -> HuggingFaceImages:
+    kind = transformers.ViTForImageClassification if head else transformers.ViTModel
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        config = transformers.ViTConfig(
+            hidden_size=24, num_hidden_layers=2, num_attention_heads=3, intermediate_size=32,
+            image_size=16, patch_size=2, num_labels=10, id2label=dict(enumerate(NAMES)),
+        )  # fmt: skip
+        model = peaked(kind(config).eval())
+    size = {"height": 16, "width": 16}
+    return HuggingFaceImages(
+        HuggingFaceSubject(model, transformers.ViTImageProcessor(size=size), "vit")
+    )
+
+
+MODELS: dict[str, tuple[Callable[[], Reader], Material]] = {
+    "bart": (bart, READ),
+    "own pairs": (own_pairs, READ),
+    "vit": (vit, DIGITS),
+    "own vit": (own_vit, DIGITS),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_errors_of_every_head_are_those_of_the_definition(name: str) -> None:
+    """Each head alone, in float64, weights times values, of all layers and both texts."""
+    make, material = MODELS[name]
+    reader = make()
+    window = reader.windows(material, SMALL).choosing[0]
+    specs = ["window:window=4", "favor:features=8", "elu"]
+    found = measure_heads(reader, [window], specs, SMALL)
+    with torch.no_grad(), attnlab.capture(reader.model, qkv=True) as seen:
+        reader.run(window)
+    layers = {layer.name: layer for layer in seen.layers if layer.name != "copy"}
+    assert len(found.heads) == sum(len(layer.heads) for layer in layers.values())
+    parts = ["encoder", "decoder", CROSS] if "vit" not in name else ["encoder"]
+    assert list(found.parts) == parts
+    for head in found.heads:
+        layer = layers[head.name]
+        assert layer.weights is not None
+        q, k, v = (one_head(x, head.head) for x in (layer.q, layer.k, layer.v))
+        exact = layer.weights[head.head].double() @ v[0, 0]
+        assert head.causal == (head.part == "decoder")
+        assert head.lengths == [(q.shape[2], k.shape[2])]
+        fitting = specs[1:] if head.part == CROSS else specs
+        assert list(head.errors) == [UNIFORM, *fitting]
+        for spec, options in (
+            (UNIFORM, {"beta": 1e-20}),
+            ("window:window=4", {"window": 4, "beta": layer.scale}),
+            ("favor:features=8", {"features": 8, "beta": layer.scale}),
+            ("elu", {}),
+        ):
+            if spec not in head.errors:
+                continue
+            plain = "softmax" if spec == UNIFORM else spec.partition(":")[0]
+            mechanism = create_mechanism(plain, head_dim=head.size, heads=1, **options).double()
+            out = mechanism.weights(q, k, Mask(causal=head.causal))[0, 0] @ v[0, 0]
+            wanted = float((out - exact).norm() / exact.norm())
+            assert head.error(spec) == pytest.approx(wanted, rel=2e-3, abs=1e-4), (spec, head)
+
+
+def one_head(x: Tensor | None, head: int) -> Tensor:
+    """(1, 1, T, D), float64."""
+    assert x is not None
+    return x[head].double()[None, None]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_head_can_be_replaced(name: str) -> None:
+    """Captured under a plan, each head's weights are its mechanism's own; then all is as it was."""
+    make, material = MODELS[name]
+    reader = make()
+    window = reader.windows(material, SMALL).checking[0]
+    assert check_exchange(reader, window) < 1e-6
+    measured = measure_heads(reader, [window], ["window:window=4", "elu"], SMALL)
+    with torch.no_grad():
+        before = reader.run(window)
+        with planned(reader.model, the_same(measured, EVEN)), attnlab.capture(reader.model) as seen:
+            after = reader.run(window)
+        assert torch.equal(reader.run(window), before)
+    assert not torch.allclose(before, after, atol=1e-4)
+    for layer in seen.layers:
+        assert layer.weights is not None
+        T, S = layer.weights.shape[1:]
+        allowed = torch.ones(T, S).tril() if layer.causal else torch.ones(T, S)
+        even = (allowed / allowed.sum(1, keepdim=True)).expand(3, T, S)
+        assert torch.allclose(layer.weights.float(), even, atol=1e-3), layer.name
+    windows = the_same(measured, "window:window=4")
+    with torch.no_grad(), planned(reader.model, windows), attnlab.capture(reader.model) as seen:
+        reader.run(window)
+    for layer in seen.layers:
+        assert layer.weights is not None
+        T, S = layer.weights.shape[1:]
+        far = (torch.arange(T)[:, None] - torch.arange(S)).abs() >= 4
+        assert (float(layer.weights[:, far].abs().max()) == 0) == (layer.kind == "self")
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_section_says_what_to_use_in_each_part(name: str) -> None:
+    make, material = MODELS[name]
+    reader = make()
+    given = {"text": None, "images": "digits"} if material is DIGITS else {"text": TEXT}
+    section = bench_model(reader, settings=SMALL, **given)
+    heads = [row for row in section.measurements if "chosen" in row]
+    for place in {(row["name"], row["head"]) for row in heads}:
+        rows = [row for row in heads if (row["name"], row["head"]) == place]
+        (chosen,) = [row for row in rows if row["chosen"]]
+        assert chosen["error"] <= SMALL.tolerance  # type: ignore[operator]
+        crosses = rows[0]["part"] == CROSS
+        assert crosses != any(str(row["mechanism"]).startswith("window") for row in rows)
+    told = " ".join(section.advice)
+    if material is DIGITS:
+        assert section.settings["measure"] == "loss of the classes"
+        assert "Layer" in told
+        assert any("images that nothing was chosen on" in part.title for part in section.parts)
+    else:
+        assert section.settings["measure"] == "loss of its own words"
+        assert all(part in told for part in ("Encoder layer", "Decoder layer", "Cross-attention"))
+
+
+# What is read
+
+
+def test_of_pairs_the_loss_is_that_of_the_summaries(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.jsonl"
+    rows = [{"text": TEXT[i:200], "summary": TEXT[i : i + 20]} for i in range(8)]
+    path.write_text("\n".join(map(json.dumps, [*rows, {"text": "nothing"}])))
+    material = read_material(path)
+    reader = bart()
+    windows = reader.windows(material, SMALL)
+    assert (len(windows.choosing), len(windows.checking)) == (2, 2)
+    assert reader.measure == "loss of the summaries"
+    assert any("1 of 9 rows left out" in note for note in reader.notes)
+    window = windows.checking[0]
+    labels = torch.tensor([byte_pairs()(text_target=rows[4]["summary"])["input_ids"]])
+    assert torch.equal(window.wanted, labels[0])  # type: ignore[arg-type]
+    with torch.no_grad():
+        wanted = reader.model(input_ids=window.inputs["source"], labels=labels).loss
+    assert float(reader.said(window, 0)) == pytest.approx(float(wanted), rel=1e-5)
+
+    own = own_pairs()
+    window = own.windows(material, SMALL).checking[0]
+    tokens = own.subject.tokenizer  # type: ignore[attr-defined]
+    ids = tokens.encode(rows[4]["summary"])
+    assert window.inputs["target"].tolist() == [[tokens.end, *ids]]
+    with torch.no_grad():
+        logits = own.model(window.inputs["source"], window.inputs["target"])[0]
+    wanted = F.cross_entropy(logits, torch.tensor([*ids, tokens.end]))
+    assert float(own.said(window, 0)) == pytest.approx(float(wanted), rel=1e-5)
+
+
+def test_without_pairs_a_model_reads_what_it_writes() -> None:
+    for reader in (bart(), own_pairs()):
+        window = reader.windows(READ, SMALL).choosing[0]
+        assert window.inputs["source"].shape == (1, SMALL.tokens)
+        assert window.wanted is not None
+        with torch.no_grad():
+            best = reader.run(window)[0].argmax(-1)
+        assert torch.equal(best, window.wanted)  # greedy: at each place the likeliest
+
+
+def test_a_model_without_a_head_is_judged_by_its_vectors() -> None:
+    reader = bart(head=False)
+    window = reader.windows(READ, SMALL).checking[0]
+    assert (reader.measure, window.wanted) == ("distance", None)
+    with torch.no_grad():
+        out = reader.model(
+            input_ids=window.inputs["source"], decoder_input_ids=window.inputs["source"]
+        )
+    assert torch.equal(reader.run(window), out.last_hidden_state)
+    bare = vit(head=False)
+    assert bare.windows(DIGITS, SMALL).choosing[0].wanted is None
+    assert bare.measure == "distance"
+
+
+def test_images_are_held_out_and_have_their_classes() -> None:
+    reader = own_vit()
+    windows = reader.windows(DIGITS, ModelSettings())
+    assert (len(windows.choosing), len(windows.checking)) == (16, 16)
+    from attnlab.tasks.vision.images import divided
+    from attnlab.tasks.vision.opening import open_data
+
+    held = divided(open_data("digits")).validation
+    for window in (*windows.choosing, *windows.checking):
+        assert window.wanted is not None
+        pixels = (window.inputs["images"] * 255).round().to(torch.uint8)
+        at = (held.pixels == pixels).flatten(1).all(1).nonzero()[:, 0]
+        assert int(window.wanted[0]) in held.labels[at].tolist()
+        with torch.no_grad():
+            wanted = F.cross_entropy(reader.model(window.inputs["images"]), window.wanted)
+        assert float(reader.said(window, 0)) == pytest.approx(float(wanted), rel=1e-5)
+
+
+def test_images_of_a_folder_need_no_classes(tmp_path: Path) -> None:
+    pillow: Any = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
+    for number in range(5):
+        noise = torch.randint(0, 255, (20, 30, 3), dtype=torch.uint8)
+        pillow.fromarray(noise.numpy()).save(tmp_path / f"{number}.png")
+    (tmp_path / "broken.png").write_bytes(b"no image")
+    for reader in (own_vit(), vit()):
+        windows = reader.windows(Material(images=str(tmp_path)), ModelSettings())
+        assert (len(windows.choosing), len(windows.checking)) == (2, 2)
+        assert reader.measure == "distance"
+        assert any("broken.png" in note for note in reader.notes)
+        said = reader.said(windows.checking[0], 0)
+        assert reader.score(said, said) == 0
+    with pytest.raises(ValueError, match="1 image that can be read; give 2 or more"):
+        read_images(str(tmp_path / "0.png"), 16, 4)
+    with pytest.raises(ValueError, match=r"nothing\.npz: is not there"):
+        read_images(str(tmp_path / "nothing.npz"), 16, 4)
+
+
+def test_a_folder_of_classes_is_read_at_the_models_size(tmp_path: Path) -> None:
+    pillow: Any = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
+    for name in ("3", "7"):
+        (tmp_path / name).mkdir()
+        for number in range(12):
+            noise = torch.randint(0, 255, (20, 30, 3), dtype=torch.uint8)
+            pillow.fromarray(noise.numpy()).save(tmp_path / name / f"{number}.png")
+    for reader in (own_vit(), vit()):
+        windows = reader.windows(Material(images=str(tmp_path)), ModelSettings(windows=1))
+        assert reader.measure == "loss of the classes"
+        labels = {int(each.wanted) for each in (*windows.choosing, *windows.checking)}  # type: ignore[arg-type]
+        assert labels <= {3, 7}
+
+
+def test_what_a_model_cannot_read_is_told() -> None:
+    with pytest.raises(ValueError, match="this model reads a text; give --text FILE"):
+        language_model().windows(DIGITS, SMALL)
+    with pytest.raises(ValueError, match="this model reads images; give --images"):
+        own_vit().windows(READ, SMALL)
+    with pytest.raises(ValueError, match="reads images of 8 pixels; these have 28"):
+        own_vit().pixels(type("Shown", (), {"picture": torch.zeros(1, 28, 28)})())
+    with pytest.raises(ValueError, match="give a text, or images, one of them"):
+        read_material(None)
+
+
+def test_the_command_reads_images(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    own_vit().subject.model.save_pretrained(tmp_path / "model")
+    code, out, err = run(
+        f"bench error --model {tmp_path / 'model'} --images digits --quick --windows 2 --window 8 "
+        f"--mechanisms window elu --json {tmp_path / 'heads.json'}",
+        capsys,
+    )
+    assert code == 0, err
+    assert "images that nothing was chosen on" in " ".join(out.split())
+    (section,) = json.loads((tmp_path / "heads.json").read_text())["sections"]
+    assert section["settings"]["reads"] == "images"
