@@ -22,10 +22,15 @@ export function grouped(rows: DiffRow[]): Group[] {
   return [...groups.values()];
 }
 
+// 2/15 as 0.1333333; whole numbers whole.
+function shown(value: number): string {
+  return String(Number.isInteger(value) ? value : Number(value.toPrecision(7)));
+}
+
 export function written(value: unknown): string {
   if (value === null || value === undefined) return '–';
   if (typeof value === 'boolean') return value ? 'yes' : 'no';
   if (typeof value === 'string') return value;
-  if (typeof value === 'number') return String(value).replace('-', '−');
+  if (typeof value === 'number') return shown(value).replace('-', '−');
   return Array.isArray(value) ? value.map(written).join(', ') : JSON.stringify(value);
 }

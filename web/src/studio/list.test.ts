@@ -51,6 +51,7 @@ test('settings in groups, with what differs from the first run', () => {
   }); // prettier-ignore
   expect(groups[1].rows[1].values).toEqual(['softmax, elu', 'softmax']);
   expect(groups[2].rows[0].values).toEqual(['–', 'no']);
+  expect([2 / 15, 123456789, 3e-4].map(written)).toEqual(['0.1333333', '123456789', '0.0003']);
   expect(written({ a: -1 })).toBe('{"a":-1}');
 });
 

@@ -82,6 +82,7 @@ function Row({ claim, mixed, choices, change }: RowProps) {
   const toggle = (): void => change({ open: turned(choices.open, claim.id, !open), at: '' });
   // the reason has more room in another column
   const idle = claim.outcome === 'failed' || claim.outcome === 'not run';
+  const told = idle ? claim.condition : claim.measured;
   const body = `claim-${claim.id}`;
   return (
     <>
@@ -115,9 +116,11 @@ function Row({ claim, mixed, choices, change }: RowProps) {
               <span class="dim number small">{interval(claim.figure)}</span>
             </>
           )}
-          <div class="dim small">
-            <Prose text={idle ? claim.condition : claim.measured} />
-          </div>
+          {told && (
+            <div class="dim small">
+              <Prose text={told} />
+            </div>
+          )}
         </td>
         <td role="cell" class="number" data-name="Holds if">
           {claim.figure && plain(claim.threshold)}
