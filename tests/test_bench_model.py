@@ -13,16 +13,7 @@ from torch import Tensor
 
 import attnlab
 from attnlab import Mask, create_mechanism
-from attnlab.bench.activations import (
-    CROSS,
-    EVEN,
-    Ear,
-    Head,
-    Measured,
-    candidates,
-    cost,
-    measure_heads,
-)
+from attnlab.bench.activations import EVEN, Ear, candidates, measure_heads
 from attnlab.bench.assigning import (
     choose,
     plan_cost,
@@ -31,6 +22,7 @@ from attnlab.bench.assigning import (
     usual_window,
 )
 from attnlab.bench.error import UNIFORM
+from attnlab.bench.heads import CROSS, Head, Measured, cost
 from attnlab.bench.model import bench_model
 from attnlab.bench.progress import SILENT
 from attnlab.bench.results import Table

@@ -14,9 +14,10 @@ from torch.nn import functional as F
 
 import attnlab
 from attnlab import Mask, create_mechanism
-from attnlab.bench.activations import CROSS, EVEN, measure_heads
+from attnlab.bench.activations import EVEN, measure_heads
 from attnlab.bench.assigning import check_exchange, planned, the_same
 from attnlab.bench.error import UNIFORM
+from attnlab.bench.heads import CROSS
 from attnlab.bench.image_readers import HuggingFaceImages, OwnImages
 from attnlab.bench.material import Material, read_images, read_material
 from attnlab.bench.model import bench_model

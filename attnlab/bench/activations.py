@@ -9,18 +9,15 @@ Letters: H heads, G key heads, T tokens, D head size, M value size, R rank.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
-from functools import cache
 
 import torch
 from torch import Tensor
 
 from attnlab import huggingface
-from attnlab.bench.contenders import Ours, Sizes
 from attnlab.bench.error import UNIFORM, name_of
+from attnlab.bench.heads import CROSS, Head, Measured, sight
 from attnlab.bench.progress import SILENT, Progress
 from attnlab.bench.readers import Reader, Window
 from attnlab.bench.settings import ModelSettings
@@ -31,80 +28,11 @@ from attnlab.mask import Mask
 from attnlab.mechanism import Mechanism
 from attnlab.mechanisms import MECHANISMS
 
-ENCODER, CROSS = "encoder", "cross-attention"
 NOTHING = 1e-20  # an inverse temperature at which all scores are alike
 EVEN = f"softmax:beta={NOTHING:g}"
 """Uniform weights, as a mechanism."""
 WITHOUT_CHANCE = ",window_blocks=9,random_blocks=0"
 DRAWS = 1_000_003  # seeds of draws that belong to one seed of the bench
-
-
-@dataclass
-class Head:
-    """One head of one layer, and each mechanism's error on it, window by window."""
-
-    layer: int
-    name: str
-    """Of the module."""
-    head: int
-    size: int
-    """Head size."""
-    errors: dict[str, list[float]] = field(default_factory=dict)
-    """Of those that can take its place."""
-    part: str = ENCODER
-    """encoder, decoder or cross-attention."""
-    causal: bool = False
-    lengths: list[tuple[int, int]] = field(default_factory=list)
-    """Queries and keys of each window."""
-    ranks: dict[int, tuple[float, float]] = field(default_factory=dict)
-    """By rank: the least error that any projection of so many directions leaves in the weights,
-    and the error of the output with those weights."""
-
-    def error(self, spec: str) -> float:
-        """The mean over windows."""
-        found = self.errors[spec]
-        return sum(found) / len(found)
-
-    def cost(self, spec: str) -> float:
-        """The mean over windows."""
-        found = [cost(spec, self.size, *each, self.causal) for each in self.lengths]
-        return sum(found) / len(found)
-
-
-@dataclass
-class Measured:
-    heads: list[Head] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-
-    @property
-    def layers(self) -> list[str]:
-        return list(dict.fromkeys(head.name for head in self.heads))
-
-    def of(self, layer: str) -> list[Head]:
-        return [head for head in self.heads if head.name == layer]
-
-    @property
-    def parts(self) -> dict[str, list[str]]:
-        """The layers of each part of the model."""
-        found: dict[str, list[str]] = {}
-        for layer in self.layers:
-            found.setdefault(self.of(layer)[0].part, []).append(layer)
-        return found
-
-    @property
-    def tokens(self) -> int:
-        """The most that a head looks at."""
-        return max(keys for head in self.heads for _, keys in head.lengths)
-
-    @property
-    def size(self) -> str:
-        """512 tokens; of an encoder-decoder 512 and 64 tokens."""
-        found = []
-        for part, (first, *_) in self.parts.items():
-            lengths = [queries for queries, _ in self.of(first)[0].lengths]
-            if part != CROSS:
-                found.append(f"{round(sum(lengths) / len(lengths)):,}")
-        return f"{' and '.join(found or [f'{self.tokens:,}'])} tokens"
 
 
 def candidates(specs: Sequence[str], settings: ModelSettings, tokens: int | None) -> list[str]:
@@ -142,27 +70,6 @@ def _swept(spec: str, name: str, options: dict[str, object], settings: ModelSett
     return [spec]
 
 
-def sight(spec: str) -> float:
-    """Keys that a window shows; 0 where nothing is cut off."""
-    ((_, _, options),) = parse_groups(spec)
-    return float(options.get("window", 0))
-
-
-@cache
-def cost(spec: str, size: int, queries: int, keys: int, causal: bool) -> float:
-    """Multiplications and additions of one head on one window: the products that make weights or
-    sums and the output. Feature maps and softmax are not counted.
-
-    Where queries and keys are not as many, N^2 is their product and N their mean: sums take each
-    key in once, and each query reads them once.
-    """
-    square = "N^2" in find_mechanism(name_of(spec)).card.time
-    tokens = math.sqrt(queries * keys) if square else (queries + keys) / 2
-    found = Ours(spec).flops(Sizes(1, size), tokens, causal)
-    assert found is not None
-    return found
-
-
 def measure_heads(
     reader: Reader,
     windows: Sequence[Window],
@@ -170,7 +77,7 @@ def measure_heads(
     settings: ModelSettings,
     progress: Progress = SILENT,
 ) -> Measured:
-    """Every mechanism on every head of every window; the low-rank bound on the first alone."""
+    """Every mechanism on every head of every window; the low-rank bound on the longest alone."""
     ear = Ear(specs, settings.ranks, progress, DRAWS * reader.seed)
     with ExitStack() as stack:
         names = stack.enter_context(hooks.listen(reader.model, ear))
@@ -182,14 +89,28 @@ def measure_heads(
                 ear.begin()
                 reader.run(window)
                 progress.step(by=max(0, len(names) - ear.heard))  # what nobody could hear
-    for head in ear.heads.values():  # what was softmax in a short window is left out in all
-        count = len(head.errors[UNIFORM])
-        head.errors = {spec: each for spec, each in head.errors.items() if len(each) == count}
     found = Measured(list(ear.heads.values()), ear.notes)
+    found.notes += _without_softmax(found, specs)
     if not found.heads:
         why = f" {found.notes[0]}" if found.notes else ""
         raise ValueError(f"{reader.label}: no head could be measured.{why}")
     return found
+
+
+def _without_softmax(found: Measured, specs: Sequence[str]) -> list[str]:
+    """Leave windows out where they see all of every text, and say so."""
+    told = []
+    for part, layers in found.parts.items():
+        heads = [head for layer in layers for head in found.of(layer)]
+        longest = max(queries for queries, _ in heads[0].lengths)
+        wide = [spec for spec in specs if spec in heads[0].errors and sight(spec) >= longest]
+        for head in heads:
+            head.errors = {spec: each for spec, each in head.errors.items() if spec not in wide}
+        if wide:
+            told.append(
+                f"Left out as being softmax on {longest} tokens of the {part}: {', '.join(wide)}."
+            )
+    return told
 
 
 class Ear:
@@ -240,9 +161,11 @@ class Ear:
         for spec, errors in _errors(call, self.specs, self.draws).items():
             for head, error in zip(call.heads, errors, strict=True):
                 self.heads[name, head].errors.setdefault(spec, []).append(error)
-        if self.window == 0 and self.ranks:
+        tokens = min(call.q.shape[1], call.k.shape[1])
+        if self.ranks and tokens > self.heads[name, call.heads[0]].rank_tokens:
             for head, found in zip(call.heads, rank_errors(call, self.ranks), strict=True):
                 self.heads[name, head].ranks = found
+                self.heads[name, head].rank_tokens = tokens
 
 
 def _unfit(call: Call) -> str:
@@ -281,6 +204,9 @@ def _errors(call: Call, specs: Sequence[str], draws: int) -> dict[str, list[floa
     assert call.scale is not None
     found = {}
     for spec in (UNIFORM, *(each for each in specs if fits(each, call))):
+        if sight(spec) >= q.shape[2]:  # softmax, on a text so short
+            found[spec] = [0.0] * H
+            continue
         text = EVEN if spec == UNIFORM else redrawn(spec, draws)
         mechanism = build(text, H, q.shape[3], call.scale)
         mechanism = mechanism.to(q.device)
@@ -295,20 +221,30 @@ def _errors(call: Call, specs: Sequence[str], draws: int) -> dict[str, list[floa
 
 
 def fits(spec: str, call: Call) -> bool:
-    """Whether it can take this layer's place and is not softmax there: what is defined by distances
-    cannot look at another text, and a window as wide as the text is softmax."""
-    assert call.q is not None
-    cross = find_mechanism(name_of(spec)).card.cross
-    return (cross or call.kind == "self") and not sight(spec) >= call.q.shape[1]
+    """Whether it can take this layer's place: what is defined by distances cannot look at another
+    text."""
+    return call.kind == "self" or find_mechanism(name_of(spec)).card.cross
 
 
 def redrawn(spec: str, by: int) -> str:
     """The same mechanism with other draws, where it draws: its seed and so much more."""
+    ((_, _, options),) = parse_groups(spec)
+    return _with(spec, "seed", int(options.get("seed", 0)) + by)
+
+
+def scaled(spec: str, beta: float | None) -> str:
+    """The same mechanism at a model's own inverse temperature, where it has one and leaves it
+    open."""
+    ((_, _, options),) = parse_groups(spec)
+    return spec if beta is None or "beta" in options else _with(spec, "beta", beta)
+
+
+def _with(spec: str, option: str, value: float) -> str:
     ((_, name, options),) = parse_groups(spec)
-    if "seed" not in [option.name for option in mechanism_options(name)]:
+    if option not in [each.name for each in mechanism_options(name)]:
         return spec
-    options["seed"] = int(options.get("seed", 0)) + by
-    return f"{name}:{','.join(f'{key}={json.dumps(value)}' for key, value in options.items())}"
+    options[option] = value
+    return f"{name}:{','.join(f'{key}={json.dumps(each)}' for key, each in options.items())}"
 
 
 def build(spec: str, heads: int, head_dim: int, scale: float) -> Mechanism:

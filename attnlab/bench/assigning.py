@@ -17,15 +17,17 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from attnlab.bench.activations import DRAWS, EVEN, Head, Measured, redrawn
+from attnlab.bench.activations import DRAWS, EVEN, redrawn, scaled
 from attnlab.bench.costs import one_thread
 from attnlab.bench.error import UNIFORM
+from attnlab.bench.heads import Head, Measured
 from attnlab.bench.progress import SILENT, Progress
 from attnlab.bench.readers import Reader, Window
 from attnlab.create import create_heads
 from attnlab.huggingface import attend_with, is_huggingface
 from attnlab.intervals import Figure, over
 from attnlab.layers import MultiHead
+from attnlab.mechanisms.groups import name_of, scale_of
 
 SOFTMAX = "softmax"
 SHUFFLES = 3
@@ -62,16 +64,15 @@ def plan_cost(plan: Plan, measured: Measured) -> float:
 
 
 def shuffled(plan: Plan, measured: Measured, seed: int) -> dict[str, list[str]]:
-    """The same mechanisms, each as often, on heads that chance picks, among those that can have
-    the same."""
-    chance, piles = random.Random(seed), dict[frozenset[str], list[str]]()
+    """The same mechanisms, each as often, on heads that chance picks in the same part of the model:
+    so they cost the same."""
+    chance, piles = random.Random(seed), dict[str, list[str]]()
     for head in measured.heads:
-        piles.setdefault(frozenset(head.errors), []).append(plan[head.name][head.head])
+        piles.setdefault(head.part, []).append(plan[head.name][head.head])
     for pile in piles.values():
         chance.shuffle(pile)
     return {
-        layer: [piles[frozenset(head.errors)].pop() for head in measured.of(layer)]
-        for layer in measured.layers
+        layer: [piles[head.part].pop() for head in measured.of(layer)] for layer in measured.layers
     }
 
 
@@ -120,7 +121,9 @@ def planned(model: nn.Module, plan: Plan) -> Iterator[None]:
     try:
         for name, specs in plan.items():
             layer = layers[name]
-            made = create_heads(specs, head_dim=layer.head_dim).to(next(layer.parameters()).device)
+            beta = scale_of(layer.mechanism)
+            same = [scaled(spec, beta) for spec in specs]
+            made = create_heads(same, head_dim=layer.head_dim).to(next(layer.parameters()).device)
             layer.mechanism = made.train(layer.training)
         yield
     finally:
@@ -206,10 +209,14 @@ def check_exchange(reader: Reader, window: Window) -> float:
     share, its output moves. Told before hours of measuring: some models ask for more."""
     with torch.no_grad():
         own = reader.run(window)
-        if not is_huggingface(reader.model):
-            return 0.0
-        with attend_with(reader.model, SOFTMAX):
-            found = reader.run(window)
+        try:
+            with _softmax(reader.model):
+                found = reader.run(window)
+        except ValueError as problem:  # in transformers' words, or those for its users
+            reason = str(problem).partition(";")[0].removeprefix(f"{reader.label}: ")
+            raise ValueError(
+                f"{reader.label}: {reason}; mechanisms cannot be compared in it"
+            ) from None
     moved = float((found - own).norm() / own.norm())
     if moved > 1e-2:
         raise ValueError(
@@ -218,6 +225,19 @@ def check_exchange(reader: Reader, window: Window) -> float:
             "compared in it"
         )
     return moved
+
+
+@contextmanager
+def _softmax(model: nn.Module) -> Iterator[None]:
+    """Inside, attnlab's softmax takes the place of the model's own."""
+    if is_huggingface(model):
+        with attend_with(model, SOFTMAX):
+            yield
+        return
+    layers = {name: each for name, each in model.named_modules() if isinstance(each, MultiHead)}
+    own = {n: [SOFTMAX] * x.heads for n, x in layers.items() if name_of(x.mechanism) == SOFTMAX}
+    with planned(model, own):
+        yield
 
 
 def check_plans(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -19,6 +19,9 @@ from attnlab.looking.own_subjects import OwnSubject
 from attnlab.looking.subjects import Subject, at_home
 from attnlab.models import ViT
 from attnlab.pictures import middle_square, to_channels
+
+if TYPE_CHECKING:
+    from attnlab.looking.huggingface_subjects import HuggingFaceSubject
 
 COUNT = 16  # images to choose on
 USUAL = 224  # pixels, where a model does not say
@@ -106,6 +109,7 @@ class OwnImages(ImageReader):
 class HuggingFaceImages(ImageReader):
     """A model of images of the transformers library."""
 
+    subject: HuggingFaceSubject
     name = "pixel_values"
 
     @property
@@ -124,15 +128,23 @@ class HuggingFaceImages(ImageReader):
         return [str(named[number]) for number in sorted(named)]
 
     def pixels(self, shown: Shown) -> Tensor:
-        picture = shown.picture
-        if isinstance(picture, Tensor):
-            picture = picture.expand(3, -1, -1)  # grey ones too
-        reader: Any = self.subject.reader  # type: ignore[attr-defined]
-        found: Tensor = reader(images=picture, return_tensors="pt")["pixel_values"]
+        picture, grey = shown.picture, getattr(self.config, "num_channels", 3) == 1
+        if not isinstance(picture, Tensor):
+            picture = picture.convert("L") if grey else picture
+        elif grey and len(picture) == 3:
+            three = to_channels(picture.permute(1, 2, 0), 1) * 255
+            picture = three.round().to(torch.uint8)
+        elif not grey:
+            picture = picture.expand(3, -1, -1)
+        changes = {"input_data_format": "channels_first"} if isinstance(picture, Tensor) else {}
+        with self.subject.told():
+            read = self.subject.reader(images=picture, return_tensors="pt", **changes)
+        found: Tensor = read["pixel_values"]
         return found
 
     def run(self, window: Window) -> Tensor:
-        out: Any = self.model(**window.inputs, return_dict=True)
+        with self.subject.told():
+            out: Any = self.model(**window.inputs, return_dict=True)
         logits = getattr(out, "logits", None)
         if logits is not None and logits.dim() == 2:
             found: Tensor = logits

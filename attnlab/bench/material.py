@@ -11,6 +11,7 @@ import torch
 from attnlab.pictures import SUFFIXES, UnreadableImageError, open_picture
 from attnlab.tasks.summary.pairs import SUFFIXES as PAIRED
 from attnlab.tasks.summary.pairs import Pair, read_pairs
+from attnlab.tasks.vision.folders import is_image_folder
 from attnlab.tasks.vision.images import divided
 from attnlab.tasks.vision.opening import is_resized, open_data
 
@@ -42,7 +43,11 @@ def read_material(text: Path | str | None, images: Path | str | None = None) -> 
     if text is None or images is not None:
         raise ValueError("what is read: give a text, or images, one of them")
     if isinstance(text, Path) and text.suffix.lower() in PAIRED:
-        found = read_pairs(text)
+        try:
+            found = read_pairs(text)
+        except ValueError as problem:  # it tells of options that a bench has not
+            told = str(problem).partition(": name yours")
+            raise ValueError(told[0] + (told[1] and "; a bench reads text and summary")) from None
         complaint = found.complaint(text)
         return Material(pairs=found.pairs, notes=[f"{complaint}."] if complaint else [])
     return Material(read_text(text) if isinstance(text, Path) else text)
@@ -84,20 +89,26 @@ def read_images(source: str, size: int, most: int) -> Pictures:
 
 
 def _loose(path: Path) -> list[Path]:
-    """Images without a class: a file, or those that lie in a folder."""
+    """Images without a class: a file, or those that lie in a folder without classes."""
     if path.is_file() and path.suffix.lower() in SUFFIXES:
         return [path]
-    if not path.is_dir() or not is_resized(path):
+    if not path.is_dir() or not is_resized(path) or is_image_folder(path):
         return []
-    return sorted(each for each in path.iterdir() if each.suffix.lower() in SUFFIXES)
+    found = sorted(each for each in path.iterdir() if each.suffix.lower() in SUFFIXES)
+    if not found:
+        raise ValueError(f"{path}: no images here; give a folder of images, or one for each class")
+    return found
 
 
 def _pictures(files: list[Path], most: int) -> Pictures:
-    """Spread over all of them."""
+    """Spread over all of them; what is broken is replaced by others."""
+    first = set(spread(len(files), most))
     shown, skipped = list[Shown](), list[str]()
-    for path in files[:: max(1, len(files) // most)][:most]:
+    for place in (*sorted(first), *(n for n in range(len(files)) if n not in first)):
+        if len(shown) == most:
+            break
         try:
-            shown.append(Shown(open_picture(path)))
+            shown.append(Shown(open_picture(files[place])))
         except UnreadableImageError as error:
             skipped.append(str(error))
     return Pictures(shown, _left_out(skipped))
@@ -105,13 +116,23 @@ def _pictures(files: list[Path], most: int) -> Pictures:
 
 def _of_data(source: str, size: int, most: int) -> Pictures:
     dataset = open_data(source, size if is_resized(source) else None)
-    held = divided(dataset).validation
+    notes = _left_out(dataset.skipped)
+    try:
+        held = divided(dataset).validation
+    except ValueError:  # too few to hold some out
+        held = dataset.train
+        notes.append(f"{source}: too few images to hold some out; all may be read.")
     rows = torch.randperm(len(held), generator=torch.Generator().manual_seed(0))[:most]
     chosen = held.select(rows)
     names = [dataset.classes[label] for label in chosen.labels.tolist()]
-    return Pictures(list(map(Shown, chosen.pixels, names)), _left_out(dataset.skipped))
+    return Pictures(list(map(Shown, chosen.pixels, names)), notes)
 
 
 def _left_out(sentences: list[str]) -> list[str]:
     more = f", and {len(sentences) - 1} more" if len(sentences) > 1 else ""
     return [f"Left out: {sentences[0]}{more}."] if sentences else []
+
+
+def spread(total: int, count: int) -> list[int]:
+    """So many places of all of them, or all."""
+    return [place * total // count for place in range(count)] if total > count else [*range(total)]

@@ -65,6 +65,8 @@ def bench_model(
         check_exchange(reader, windows.checking[0])
         measured = measure_heads(reader, windows.choosing, specs, settings, progress)
         specs = [spec for spec in specs if any(spec in head.errors for head in measured.heads)]
+        if not specs:
+            raise ValueError(f"{reader.label}: nothing to measure. {' '.join(measured.notes)}")
         tolerance = settings.tolerance
         outcomes = check_plans(reader, windows.checking, measured, specs, tolerance, progress)
     return model_section(

@@ -6,9 +6,9 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable
 
-from attnlab.bench.activations import Head
 from attnlab.bench.assigning import SOFTMAX
 from attnlab.bench.error import UNIFORM, name_of
+from attnlab.bench.heads import Head
 from attnlab.bench.model_words import Found, advice, change, findings
 from attnlab.bench.readers import MEASURES
 from attnlab.bench.results import Cell, Drawn, Section, Table, Value
@@ -148,7 +148,7 @@ def _rank(found: Found, rank: int) -> Drawn:
         found,
         f"What the best projection of rank {rank} leaves of the weights",
         "The part beyond the largest singular values: no low-rank mechanism can do better on "
-        "these weights. Of the first window.",
+        "these weights. Of the longest window.",
         "relative error of the weights",
         lambda h: h.ranks[rank][0] if h in heads else None,
         text=lambda h: f"of the output {number(h.ranks[rank][1])}" if h in heads else "",
@@ -175,8 +175,8 @@ def _losses(found: Found) -> Table:
         ["attention", found.measure, "more", "replaced", "products", "CPU s"],
         rows,
         f"{MEASURES[found.measure]} More: than as it is, each against itself; 95% intervals over "
-        f"{found.pieces}. Replaced: of all heads. Products: multiplications of the heads that were "
-        "measured, as a share of softmax's; feature maps and softmax itself are not counted. "
+        f"{found.pieces}. Replaced: of the heads that were measured. Products: multiplications of "
+        "these, as a share of softmax's; feature maps and softmax itself are not counted. "
         f"CPU s: one forward of the whole model over {found.measured.size}, on one thread; for "
         "longer texts see attnlab bench speed.",
         drop=["CPU s", "replaced", "products"],

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 
-from attnlab.bench.activations import Head, Measured
 from attnlab.bench.assigning import BY_CHANCE, SOFTMAX, Outcome, choose, plan_cost
 from attnlab.bench.error import UNIFORM, name_of
+from attnlab.bench.heads import Head, Measured
 from attnlab.bench.readers import TEXT
 from attnlab.bench.settings import ModelSettings
 from attnlab.bench.words import joined
@@ -58,7 +59,7 @@ class Found:
 
     def ranked(self, rank: int) -> list[Head]:
         """Heads with more queries and keys than that."""
-        return [head for head in self.heads if rank in head.ranks and rank < min(head.lengths[0])]
+        return [head for head in self.heads if rank in head.ranks and rank < head.rank_tokens]
 
     def tried(self, head: Head) -> list[str]:
         return [spec for spec in self.specs if spec in head.errors]
@@ -76,9 +77,9 @@ class Found:
         return next(each for each in self.outcomes if each.name == name)
 
 
-def pieces_of(reads: str) -> str:
+def pieces_of(reads: str, count: int = 2) -> str:
     """What is read at once."""
-    return "windows" if reads == TEXT else reads
+    return ("windows" if reads == TEXT else reads)[: -1 if count == 1 else None]
 
 
 def findings(found: Found) -> list[str]:
@@ -93,7 +94,7 @@ def findings(found: Found) -> list[str]:
         + (f" ({joined(used)}); attention then takes {share:.0%} of its products." if kept else ".")
     ]
     told.append(
-        f"Uniform weights, the control, are within it on {even} heads: "
+        f"Uniform weights, the control, are within it on {even} head{'' if even == 1 else 's'}: "
         f"{'there nothing is looked for' if even else 'every head looks for something'}."
     )
     if not kept:
@@ -131,6 +132,8 @@ def _checked(found: Found, replaced: bool) -> list[str]:
 def verdict(chosen: Outcome, controls: Sequence[Outcome], reads: str = TEXT) -> list[str]:
     """Controls must do worse than what was chosen, or the check has shown nothing."""
     gaps = {each.name: each.worse_than(chosen.scores) for each in controls}
+    if len(chosen.scores) == 1 and gaps:
+        gaps = {name: Figure(gap.value, -math.inf, math.inf) for name, gap in gaps.items()}
     passed = [name for name, gap in gaps.items() if gap.value <= 0]
     unsure = [name for name, gap in gaps.items() if gap.value > 0 >= gap.ends[0]]
     if not passed and not unsure:
@@ -145,7 +148,7 @@ def verdict(chosen: Outcome, controls: Sequence[Outcome], reads: str = TEXT) -> 
     if unsure:
         told.append(
             f"Worse than what was chosen, but not surely so over {len(chosen.scores)} "
-            f"{pieces_of(reads)}: "
+            f"{pieces_of(reads, len(chosen.scores))}: "
             f"{joined(unsure)}; more --windows would tell."
         )
     return told

@@ -9,12 +9,12 @@ Letters: S source tokens, T target tokens, V vocabulary, W width.
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from attnlab.bench.material import Material
+from attnlab.bench.material import Material, spread
 from attnlab.bench.readers import Reader, Window, Windows, halves, pieces
 from attnlab.bench.settings import ModelSettings
 from attnlab.bench.text_readers import WINDOWS, encoded, framed, output_of
@@ -23,7 +23,11 @@ from attnlab.looking.own_subjects import OwnSubject, SummarySubject
 from attnlab.models import Seq2Seq
 from attnlab.tasks.summary.wording import spaced
 
+if TYPE_CHECKING:
+    from attnlab.looking.huggingface_subjects import HuggingFaceSubject
+
 WRITTEN = 64  # tokens that a model writes at most
+FEW = 8
 
 
 class PairReader(Reader):
@@ -43,12 +47,12 @@ class PairReader(Reader):
         """What stands before and behind each text that it reads."""
 
     @abstractmethod
-    def target(self, summary: str) -> list[int]:
-        """A summary as the writer sees it, from what begins it to its end."""
+    def target(self, summary: str) -> tuple[list[int], list[int]]:
+        """A summary as the writer reads it, and as it should write it, to its end."""
 
     @abstractmethod
     def written(self, source: list[int], count: int) -> list[int]:
-        """The same of what it writes itself, at most so many tokens."""
+        """What begins all that it writes, and what it writes then, at most so many tokens."""
 
     def _windows(self, material: Material, settings: ModelSettings) -> Windows:
         read, written = self.limits
@@ -57,35 +61,34 @@ class PairReader(Reader):
         most = min(settings.tokens, written or settings.tokens)
         count = 2 * settings.count(WINDOWS)
         if material.pairs:
-            sources, targets = self._pairs(material, size, most, count)
+            found = self._pairs(material, size, most, count)
         else:
             sources = pieces(self.encode(material.whole), size, count, self.label)
-            targets = [None] * len(sources)
-        found = []
-        for source, given in zip(sources, targets, strict=True):
-            ids = [*before, *source, *behind]
-            target = given or self._own_words(ids, most)
-            found.append(self._window(ids, target))
+            found = [self._own_words([*before, *source, *behind], most) for source in sources]
         longest = max(max(x.shape[1] for x in each.inputs.values()) for each in found)
         return halves(found, longest)
 
-    def _pairs(
-        self, material: Material, size: int, most: int, count: int
-    ) -> tuple[list[list[int]], list[list[int] | None]]:
+    def _pairs(self, material: Material, size: int, most: int, count: int) -> list[Window]:
         """Spread over the file; what is too long is cut at its end."""
-        if len(material.pairs) < 2:
-            raise ValueError(
-                f"{self.label}: one pair; give 2 or more, half to choose on and half to check on"
-            )
         self.measure = "loss of the summaries" if self.headed else "distance"
-        pairs = material.pairs[:: max(1, len(material.pairs) // count)][:count]
-        pairs = pairs[: len(pairs) // 2 * 2]
-        sources = [self.encode(pair.text)[:size] for pair in pairs]
-        return sources, [self.target(pair.summary)[:most] for pair in pairs]
+        before, behind = self.frame()
+        found = []
+        for place in spread(len(material.pairs), count):
+            pair = material.pairs[place]
+            source, (read, wanted) = self.encode(pair.text)[:size], self.target(pair.summary)
+            if source and read:
+                ids = [*before, *source, *behind]
+                found.append(self._window(ids, read[:most], wanted[:most]))
+        if len(found) < 2:
+            raise ValueError(
+                f"{self.label}: {len(found) or 'no'} pair with tokens on both sides; give 2 or "
+                "more, half to choose on and half to check on"
+            )
+        return found[: len(found) // 2 * 2]
 
-    def _own_words(self, ids: list[int], most: int) -> list[int]:
+    def _own_words(self, ids: list[int], most: int) -> Window:
         if not self.headed:  # as transformers does by itself: the same text once more
-            return ids[:most]
+            return self._window(ids, ids[:most], [])
         self.measure = "loss of its own words"
         found = self.written(ids, min(WRITTEN, most - 1))
         if len(found) < 2:
@@ -93,13 +96,17 @@ class PairReader(Reader):
                 f"{self.label}: writes nothing after a window of this text; give texts with their "
                 "summaries, --text FILE.jsonl"
             )
-        return found
+        few = (
+            f"{self.label} writes fewer than {FEW} tokens after a window, so its decoder is "
+            "measured on little; texts with summaries (--text FILE.jsonl) tell more."
+        )
+        if len(found) <= FEW and few not in self.notes:
+            self.notes.append(few)
+        return self._window(ids, found[:-1], found[1:])
 
-    def _window(self, source: list[int], target: list[int]) -> Window:
-        inputs = {"source": self.at_home(source), "target": self.at_home(target)}
-        if not self.headed:
-            return Window(inputs)
-        return Window({**inputs, "target": inputs["target"][:, :-1]}, inputs["target"][0, 1:])
+    def _window(self, source: list[int], read: list[int], wanted: list[int]) -> Window:
+        inputs = {"source": self.at_home(source), "target": self.at_home(read)}
+        return Window(inputs, self.at_home(wanted)[0] if self.headed else None)
 
 
 class OwnPairs(PairReader):
@@ -134,9 +141,9 @@ class OwnPairs(PairReader):
     def frame(self) -> tuple[list[int], list[int]]:
         return [], []
 
-    def target(self, summary: str) -> list[int]:
-        end = self.subject.tokenizer.end
-        return [end, *self.encode(summary), end]
+    def target(self, summary: str) -> tuple[list[int], list[int]]:
+        end, ids = self.subject.tokenizer.end, self.encode(summary)
+        return [end, *ids], [*ids, end]
 
     def written(self, source: list[int], count: int) -> list[int]:
         end = self.subject.tokenizer.end
@@ -154,7 +161,9 @@ class OwnPairs(PairReader):
 class HuggingFacePairs(PairReader):
     """An encoder-decoder of the transformers library."""
 
-    def __init__(self, subject: Any) -> None:
+    subject: HuggingFaceSubject
+
+    def __init__(self, subject: HuggingFaceSubject) -> None:
         super().__init__(subject)
         self.reader = subject.reader
         self.headed = bool(subject.model.can_generate())
@@ -167,8 +176,7 @@ class HuggingFacePairs(PairReader):
 
     @property
     def limits(self) -> tuple[int | None, int | None]:
-        limit: int | None = self.subject.limit()  # type: ignore[attr-defined]
-        return limit, limit
+        return self.subject.limit("encoder"), self.subject.limit("decoder")
 
     def encode(self, text: str) -> list[int]:
         return encoded(self.reader, text)
@@ -176,16 +184,18 @@ class HuggingFacePairs(PairReader):
     def frame(self) -> tuple[list[int], list[int]]:
         return framed(self.reader)
 
-    def target(self, summary: str) -> list[int]:
-        start: int = self.subject.start  # type: ignore[attr-defined]
-        return [start, *self.reader(text_target=summary)["input_ids"]]
+    def target(self, summary: str) -> tuple[list[int], list[int]]:
+        wanted = list(self.reader(text_target=summary)["input_ids"])
+        moved = getattr(self.model, "prepare_decoder_input_ids_from_labels", None)
+        if moved is None or not wanted:
+            return [self.subject.start, *wanted[:-1]], wanted
+        return moved(labels=torch.tensor([wanted]))[0].tolist(), wanted  # not all begin alike
 
     def written(self, source: list[int], count: int) -> list[int]:
-        inputs = {"input_ids": torch.tensor([source])}
-        found: list[int] = self.subject.written(inputs, count)  # type: ignore[attr-defined]
-        return found
+        return self.subject.written({"input_ids": torch.tensor([source])}, count)
 
     def run(self, window: Window) -> Tensor:
         source, target = window.inputs["source"], window.inputs["target"]
-        out = self.model(input_ids=source, decoder_input_ids=target, use_cache=False)
+        with self.subject.told():
+            out = self.model(input_ids=source, decoder_input_ids=target, use_cache=False)
         return output_of(out, not self.headed)

@@ -114,6 +114,11 @@ def halves(windows: list[Window], tokens: int | None = None) -> Windows:
 
 def pieces(ids: Sequence[int], size: int, count: int, label: str) -> list[list[int]]:
     """Up to `count` of them, an even number, of `size` tokens, spread over the whole text."""
+    if size < LEAST:
+        raise ValueError(
+            f"{label}: would read {max(0, size)} tokens of a text at once, by --tokens and by what "
+            f"the model can read and adds before and behind; {LEAST} are the least"
+        )
     size = min(size, len(ids) // 2)
     if size < LEAST:
         raise ValueError(

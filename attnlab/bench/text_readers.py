@@ -6,7 +6,8 @@ Letters: T tokens, V vocabulary, W width.
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -17,6 +18,9 @@ from attnlab.bench.readers import MASKED, Reader, Window, Windows, halves, piece
 from attnlab.bench.settings import ModelSettings
 from attnlab.looking.own_subjects import OwnSubject
 from attnlab.looking.subjects import Subject
+
+if TYPE_CHECKING:
+    from attnlab.looking.huggingface_subjects import HuggingFaceSubject
 
 WINDOWS = 4
 
@@ -48,6 +52,8 @@ class TextReader(Reader):
         """Of the first half of the text to choose on, of the second half to check on."""
         before, behind = self.frame()
         size = min(settings.tokens, self.limit or settings.tokens) - len(before) - len(behind)
+        if material.pairs:
+            self.notes.append("Of the pairs the texts alone were read, one after the other.")
         count = 2 * settings.count(WINDOWS)
         found = [
             self.at_home([*before, *piece, *behind])
@@ -104,12 +110,15 @@ class OwnTexts(TextReader):
 class HuggingFaceTexts(TextReader):
     """A decoder or encoder of the transformers library."""
 
-    def __init__(self, subject: Any) -> None:
+    subject: HuggingFaceSubject
+
+    def __init__(self, subject: HuggingFaceSubject) -> None:
         super().__init__(subject)
         self.reader = subject.reader
         self._limit: int | None = subject.limit()
-        probe = self.at_home([*self.frame()[0], *self.encode("a b c"), *self.frame()[1]])
-        with torch.no_grad():
+        before, behind = self.frame()
+        probe = self.at_home([*before, *known_tokens(self.reader), *behind])
+        with torch.no_grad(), subject.told():
             out = self.model(input_ids=probe)
         logits = getattr(out, "logits", None)
         words = self.model.config.get_text_config().vocab_size  # type: ignore[union-attr,operator]
@@ -135,7 +144,9 @@ class HuggingFaceTexts(TextReader):
 
     def run(self, window: Window) -> Tensor:
         changes = {"use_cache": False} if self.causal else {}
-        return output_of(self.model(input_ids=window.ids, **changes), self.measure == "distance")
+        with self.subject.told():
+            out = self.model(input_ids=window.ids, **changes)
+        return output_of(out, self.measure == "distance")
 
 
 def encoded(reader: Any, text: str) -> list[int]:
@@ -143,11 +154,28 @@ def encoded(reader: Any, text: str) -> list[int]:
     return list(reader(text, add_special_tokens=False, verbose=False)["input_ids"])
 
 
+def known_tokens(reader: Any) -> list[int]:
+    """Ids of some text that it knows: not all know letters."""
+    return next(filter(None, (encoded(reader, text) for text in _tries(reader))), [0])
+
+
 def framed(reader: Any) -> tuple[list[int], list[int]]:
     """What such a tokenizer sets before and behind a text."""
-    bare, whole = encoded(reader, "a"), list(reader("a")["input_ids"])
-    at = next(i for i in range(len(whole)) if whole[i : i + len(bare)] == bare)
-    return whole[:at], whole[at + len(bare) :]
+    for text in _tries(reader):
+        bare, whole = encoded(reader, text), list(reader(text)["input_ids"])
+        for at in range(len(whole) - len(bare) + 1):
+            if bare and whole[at : at + len(bare)] == bare:
+                return whole[:at], whole[at + len(bare) :]
+    raise ValueError("the tokenizer makes no tokens of any word that was tried; is it whole?")
+
+
+def _tries(reader: Any) -> Iterator[str]:
+    """Short texts, then its own words."""
+    yield from ("a b c", "a", "A", "0")
+    for index in range(min(200, len(reader))):
+        word = reader.decode([index], skip_special_tokens=True).strip()
+        if word:
+            yield word
 
 
 def output_of(out: Any, vectors: bool) -> Tensor:

@@ -50,8 +50,8 @@ class Subject:
     images: Annotated[
         Path | None,
         Parameter(
-            help="What a model of images reads: an image, a folder of them, or a data set as "
-            "attnlab vision reads it (digits, fashion)."
+            help="What a model of images reads: a folder of them, or a data set as attnlab vision "
+            "reads it (digits, fashion)."
         ),
     ] = None
 
@@ -64,6 +64,8 @@ class Subject:
         if self.model is not None and len(named) != 1:
             asked = f"--model {self.model}: what does it read? give --text FILE too, or --images"
             raise ValueError("--text and --images: give one of them" if named else asked)
+        if self.images is not None and "tokens" in random:
+            raise ValueError("--tokens: goes with --text; a model cuts its images itself")
         shared = ("tokens", "features")
         wrong = [name for name in random if name not in shared] if self.model else list(own)
         if wrong:

@@ -53,7 +53,7 @@ class HuggingFaceSubject(Subject):
         self.refuse(wish)
         if self.kind == "vision":
             assert wish.image is not None
-            with self._told():
+            with self.told():
                 return read_image(self.model, self.reader, wish.image)
         read, hints = self._read(wish.text or "", wish.pair if self.kind == "encoder" else None)
         ids = read["input_ids"][0].tolist()
@@ -78,7 +78,7 @@ class HuggingFaceSubject(Subject):
 
     def run(self, prepared: Prepared) -> Said:
         changes = {} if self.kind in ("encoder", "vision") else {"use_cache": False}
-        with self._told():
+        with self.told():
             inputs = at_home(self.model, prepared.inputs)
             out = self.model(**inputs, return_dict=True, **changes)
         logits = getattr(out, "logits", None)
@@ -110,7 +110,7 @@ class HuggingFaceSubject(Subject):
         and of each token what is known of its word."""
         taken = inspect.signature(self.model.forward).parameters
         _check_text(text + (pair or ""))
-        with self._told():
+        with self.told():
             read = self.reader(text, pair, return_tensors="pt")
         inputs = {name: value for name, value in read.items() if name in taken}
         return inputs, self.words.word_hints(read)
@@ -133,7 +133,7 @@ class HuggingFaceSubject(Subject):
                 f"{self.label}: a {type(self.model).__name__} has no head to write with; "
                 "leave --generate, and give --pair to an encoder-decoder"
             )
-        with torch.no_grad(), self._told():
+        with torch.no_grad(), self.told():
             found = self.model.generate(
                 **at_home(self.model, inputs), max_new_tokens=count, do_sample=False, num_beams=1
             )
@@ -150,9 +150,9 @@ class HuggingFaceSubject(Subject):
             known = [None, *self.words.word_hints(given)]
             notes = [*notes, *self._unknown(target[1:])]
         else:
-            target = self.written(read, self.count_to_write(wish, 1, self.limit()))
+            target = self.written(read, self.count_to_write(wish, 1, self.limit("decoder")))
             prompt, known = 1, [None] * len(target)
-        self.check_length(target, self.limit())
+        self.check_length(target, self.limit("decoder"))
         sequences = [
             self._sequence("source", ids, hints, None, None),
             self._sequence("target", target, known, None, prompt),
@@ -166,10 +166,15 @@ class HuggingFaceSubject(Subject):
         found = getattr(self.model.config, "decoder_start_token_id", None)
         return int(self.reader.pad_token_id or 0) if found is None else int(found)
 
-    def limit(self) -> int | None:
-        """The longest text by its table of positions; RoBERTa and its kin count from behind pad."""
-        limit = getattr(self.model.config, "max_position_embeddings", None)
-        if not isinstance(limit, int) or limit < 1:
+    def limit(self, part: str = "encoder") -> int | None:
+        """The longest text by its table of positions, of an encoder-decoder that this part reads;
+        RoBERTa and its kin count from behind pad."""
+        config, name = self.model.config, "max_position_embeddings"
+        places = [(config, f"max_{part}_position_embeddings"), (config, name)]
+        places.insert(1, (getattr(config, part, None), name))  # two models in one
+        found = (getattr(owner, each, None) for owner, each in places)
+        limit = next((each for each in found if isinstance(each, int) and each > 0), None)
+        if limit is None:
             return None
         tables = [m for n, m in self.model.named_modules() if n.endswith("position_embeddings")]
         offset = max((getattr(m, "padding_idx", None) or -1 for m in tables), default=-1) + 1
@@ -189,7 +194,7 @@ class HuggingFaceSubject(Subject):
         return Sequence(name, texts, words, special, segments, prompt, ids=ids)
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def told(self) -> Iterator[None]:
         """The library has models with needs of their own: what goes wrong in it is one sentence."""
         try:
             yield
@@ -216,7 +221,7 @@ def why_not(model: Any) -> str:
     name = model.main_input_name
     if name not in ("input_ids", "pixel_values"):
         what = OTHER_INPUTS.get(str(name), "neither text nor image")
-        return f"reads {what} ({name}); look shows models of texts and of images"
+        return f"reads {what} ({name}); attnlab looks at models of texts and of images"
     if name == "pixel_values" and (model.config.is_encoder_decoder or model.can_generate()):
         return "reads an image and goes on with a decoder; give its image encoder alone"
     towers = [getattr(model, each, None) for each in ("text_model", "vision_model")]
