@@ -1,13 +1,14 @@
 """Decoding: 500 prompts at once against one by one without a cache, and the cost of one step.
 
-    python benchmarks/generation.py [--threads 2] [--subset 10] [--repeats 3]
+    python benchmarks/generation.py [--threads 2] [--prompts 500] [--subset 10] [--repeats 3]
+                                    [--positions 100 1000 10000]
 
 Both models of the first part hold the same weights, and what they write must be equal. The
 reference writes on from a subset, every so many of the prompts sorted by length; its time for all
 is that of the subset times their ratio. Reference and ours take turns, and the best time of each
 counts: noise only ever adds.
 
-The second part times one step of two layers of width 64 after prompts of three lengths, all in
+The second part times one step of two layers of width 64 after prompts of these lengths, all in
 turn, 50 times, and takes the median.
 """
 
@@ -17,6 +18,7 @@ import argparse
 import math
 import statistics
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -31,25 +33,25 @@ POSITIONS = (100, 1_000, 10_000)
 STEPS = 50
 
 
-def make_prompts() -> list[list[int]]:
+def make_prompts(count: int) -> list[list[int]]:
     """Sorted by length, so that every n-th stands for all; `generate` gets them shuffled."""
     generator = torch.Generator().manual_seed(0)
-    lengths = torch.randint(SHORTEST, LONGEST + 1, (PROMPTS,), generator=generator).sort().values
+    lengths = torch.randint(SHORTEST, LONGEST + 1, (count,), generator=generator).sort().values
     return [
         torch.randint(1, VOCABULARY, (length,), generator=generator).tolist()
         for length in lengths.tolist()
     ]
 
 
-def compare_writing(subset: int, repeats: int) -> None:
+def compare_writing(count: int, subset: int, repeats: int) -> None:
     torch.manual_seed(0)
     ours, course = Decoder.preset("course").eval(), CourseModel().eval()
     assert ours.parameter_count() == parameter_count(course) == PARAMETERS
     load_weights(course, ours)
-    prompts = make_prompts()
-    every = PROMPTS // subset
-    chosen = range(every // 2, PROMPTS, every)
-    shuffled = torch.randperm(PROMPTS, generator=torch.Generator().manual_seed(1)).tolist()
+    prompts = make_prompts(count)
+    every = count // subset
+    chosen = range(every // 2, count, every)
+    shuffled = torch.randperm(count, generator=torch.Generator().manual_seed(1)).tolist()
     best_course, best_ours = math.inf, math.inf
     for _ in range(repeats):
         begin = time.perf_counter()
@@ -61,9 +63,9 @@ def compare_writing(subset: int, repeats: int) -> None:
         ids = {i: row[0].ids for i, row in zip(shuffled, written, strict=True)}
         for i in chosen:
             assert plain[i] == ids[i], f"prompt {i}: {plain[i]} one by one, {ids[i]} batched"
-    scaled = best_course * PROMPTS / len(chosen)
-    tokens, same = PROMPTS * NEW_TOKENS, len(chosen) * NEW_TOKENS
-    print(f"{PROMPTS} prompts of {SHORTEST} to {LONGEST} ids, {NEW_TOKENS} new ones each, greedy,")
+    scaled = best_course * count / len(chosen)
+    tokens, same = count * NEW_TOKENS, len(chosen) * NEW_TOKENS
+    print(f"{count} prompts of {SHORTEST} to {LONGEST} ids, {NEW_TOKENS} new ones each, greedy,")
     print(f"course preset, best of {repeats}; the {same} tokens written by both are equal\n")
     print(f"{'':34}{'seconds':>10}{'tokens/s':>10}{'ratio':>8}")
     label = f"one by one ({len(chosen)} prompts, scaled up)"
@@ -72,7 +74,7 @@ def compare_writing(subset: int, repeats: int) -> None:
     print(f"{'attnlab, all at once':34}{best_ours:10.2f}{tokens / best_ours:10,.0f}{ratio:8.1f}\n")
 
 
-def step_milliseconds() -> dict[tuple[str, int], float]:
+def step_milliseconds(positions: Sequence[int]) -> dict[tuple[str, int], float]:
     """The median step of each mechanism after a prompt of each length."""
     models: dict[str, Decoder] = {}
     states: dict[tuple[str, int], Any] = {}
@@ -83,7 +85,7 @@ def step_milliseconds() -> dict[tuple[str, int], float]:
             torch.manual_seed(0)
             config = StackConfig(
                 vocabulary=VOCABULARY,
-                context=max(POSITIONS) + STEPS + 1,
+                context=max(positions) + STEPS + 1,
                 width=64,
                 layers=2,
                 heads=4,
@@ -91,7 +93,7 @@ def step_milliseconds() -> dict[tuple[str, int], float]:
                 position="rotary",
             )
             models[name] = Decoder(config).eval()
-            for position in POSITIONS:
+            for position in positions:
                 ids = torch.randint(VOCABULARY, (1, position), generator=generator)  # (1, T)
                 states[name, position] = models[name].prefill(ids, torch.tensor([position]))[1]
                 times[name, position] = []
@@ -104,14 +106,14 @@ def step_milliseconds() -> dict[tuple[str, int], float]:
     return {key: 1e3 * statistics.median(seconds) for key, seconds in times.items()}
 
 
-def compare_positions() -> None:
-    median = step_milliseconds()
-    first, last = POSITIONS[0], POSITIONS[-1]
+def compare_positions(positions: Sequence[int]) -> None:
+    median = step_milliseconds(positions)
+    first, last = positions[0], positions[-1]
     print(f"milliseconds of one step, batch 1, 2 layers, width 64, median of {STEPS}\n")
-    shown = "".join(f"{position:>10,}" for position in POSITIONS)
+    shown = "".join(f"{position:>10,}" for position in positions)
     print(f"{'at position':16}{shown}{f'{last:,} : {first:,}':>16}")
     for name in MECHANISMS:
-        columns = "".join(f"{median[name, position]:10.3f}" for position in POSITIONS)
+        columns = "".join(f"{median[name, position]:10.3f}" for position in positions)
         print(f"{name:16}{columns}{median[name, last] / median[name, first]:16.2f}")
     print(f"\nlinear growth would be {last / first:.0f}, a constant cost 1")
 
@@ -119,15 +121,17 @@ def compare_positions() -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description="How fast models write.")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--prompts", type=int, default=PROMPTS)
     parser.add_argument("--subset", type=int, default=10, help="prompts of the reference")
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--positions", type=int, nargs="+", default=POSITIONS)
     given = parser.parse_args()
-    if PROMPTS % given.subset:
-        parser.error(f"--subset is {given.subset}; give a divisor of {PROMPTS}")
+    if given.prompts % given.subset:
+        parser.error(f"--subset is {given.subset}; give a divisor of {given.prompts}")
     torch.set_num_threads(given.threads)
     print(f"{given.threads} thread(s), float32, torch {torch.__version__}\n")
-    compare_writing(given.subset, given.repeats)
-    compare_positions()
+    compare_writing(given.prompts, given.subset, given.repeats)
+    compare_positions(given.positions)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@
 
 Data comes from the folder in ATTNLAB_DATA. Each training is a cold start: a new process for every
 command, everything included. No choice looks at the evaluation set. With RUNS set to a folder the
-runs stay there; further options go to the training command.
+runs stay there; further options go to the training command, in the place of those chosen here.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ LONG = [
     "--remember-epochs", "40", "--chooser", "0.5", "--sharpen", "3",
 ]  # fmt: skip
 PLAIN = ["--minutes", "50"]
+LENGTHS = ("--minutes", "--steps", "--epochs")  # of training: one of them is enough
 CURVE = (2, 5, 10, 20)  # minutes of pretraining
 
 
@@ -51,6 +52,18 @@ def attnlab(*arguments: object) -> str:
     """Run the command line in a process of its own; its progress stays visible."""
     command = [sys.executable, "-m", "attnlab", "knowledge", *map(str, arguments)]
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def chosen(own: list[str], given: list[str]) -> list[str]:
+    """Options of a benchmark, pairs of name and value, and what was given, which goes before."""
+    names = {*given, *(LENGTHS if set(LENGTHS) & set(given) else ())}
+    kept = zip(own[::2], own[1::2], strict=True)
+    return [word for name, value in kept if name not in names for word in (name, value)] + given
+
+
+def lengths_in(given: list[str]) -> list[str]:
+    """How long to train, if that was given."""
+    return [word for i, word in enumerate(given) if {word, given[max(0, i - 1)]} & set(LENGTHS)]
 
 
 def measured(train: Callable[[Path], Path], name: str, *dev: object) -> dict[str, Any]:
@@ -94,7 +107,7 @@ def plain(seed: int, options: list[str], name: str = "plain") -> dict[str, Any]:
 def curve(seed: int, options: list[str]) -> dict[str, Any]:
     found: dict[str, Any] = {"what": "minutes of pretraining: right of 500", "seed": seed}
     for minutes in CURVE:
-        row = plain(seed, ["--minutes", str(minutes), *options], f"curve-{minutes}")
+        row = plain(seed, chosen(["--minutes", str(minutes)], options), f"curve-{minutes}")
         found[str(minutes)] = row["right"]
         print(json.dumps(row), file=sys.stderr)
     return found
@@ -120,14 +133,16 @@ OBJECTIVES = ("span", "lines", "lm", "entities:foreign=0", "entities", "entities
 
 def objectives(seed: int, options: list[str]) -> dict[str, Any]:
     """People of the embedded world who were never asked about, after the same minutes of each."""
-    found: dict[str, Any] = {"what": "objectives", "seed": seed, "minutes of pretraining": 1.5}
+    trained = " ".join(lengths_in(options)) or "1.5 minutes of pretraining"
+    found: dict[str, Any] = {"what": "objectives", "seed": seed, "trained": trained}
     for objective in OBJECTIVES:
 
         def train(folder: Path, objective: str = objective) -> Path:
-            chosen = ["--objective", objective, "--minutes", 1.5, "--seed", seed, *options]
-            attnlab("pretrain", "--out", folder / "pretrained", *chosen)
-            out = ["--out", folder / "run"]
-            attnlab("finetune", folder / "pretrained", *out, "--minutes", 0.5, "--seed", seed)
+            reading = chosen(["--objective", objective, "--minutes", "1.5"], options)
+            asking = chosen(["--minutes", "0.5"], lengths_in(options))
+            out = folder / "pretrained"
+            attnlab("pretrain", "--out", out, "--seed", seed, *reading)
+            attnlab("finetune", out, "--out", folder / "run", "--seed", seed, *asking)
             return folder / "run"
 
         row = measured(train, f"{objective.replace(':', '-')}-{seed}")
@@ -221,7 +236,7 @@ def main() -> None:
     part, options = PARTS[arguments.part]
     rows = []
     for seed in arguments.seeds:
-        rows.append(part(seed, [*options, *others]))
+        rows.append(part(seed, chosen(options, others)))
         print(json.dumps(rows[-1]), flush=True)
     shares = [row["right"] / row["of"] for row in rows if "right" in row]
     if len(shares) > 1:

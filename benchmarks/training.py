@@ -1,10 +1,11 @@
 """Training the course preset: attnlab's way against the usual course loop of `course.py`.
 
-    python benchmarks/training.py [--threads 2] [--steps 4] [--rounds 2] [--no-compile] [--profile]
+    python benchmarks/training.py [--threads 2] [--steps 4] [--rounds 2] [--rows 128] [--no-compile]
+                                  [--profile]
 
 Rows are as long as those of the course's span corruption: a document cut to 4 to 112 characters,
 with two mask tokens. Of many rows in batches by length, `--steps` batches evenly spread over the
-lengths are trained on; the reference gets exactly the same rows, shuffled, 128 at a time, padded
+lengths are trained on; the reference gets exactly the same rows, shuffled, --rows at a time, padded
 to the full context. A useful token is one that is no padding; each predicts the next.
 
 Steps of all variants take turns, in several rounds over the same batches. Of each batch the best
@@ -39,7 +40,7 @@ from attnlab.training.loop import clip
 from attnlab.training.machine import matmul_peak
 from attnlab.training.optimisers import make_optimisers, rate_at, set_rate
 
-POOL = 64 * ROWS  # rows to choose from: one window of `bucket`
+POOL = 64  # batches to choose from: one window of `bucket`
 SHORTEST, LONGEST, MASKS = 4, 112, 2
 IGNORED = -100
 RATE = 6e-4
@@ -47,10 +48,10 @@ RATE = 6e-4
 Rows = Sequence[Tensor]
 
 
-def make_rows(seed: int = 0) -> list[Tensor]:
+def make_rows(count: int, seed: int = 0) -> list[Tensor]:
     """Row for row ids from 1 on; 0 is padding."""
     generator = torch.Generator().manual_seed(seed)
-    lengths = torch.randint(SHORTEST, LONGEST + 1, (POOL,), generator=generator) + MASKS
+    lengths = torch.randint(SHORTEST, LONGEST + 1, (count,), generator=generator) + MASKS
     return [
         torch.randint(PADDING + 1, VOCABULARY, (length,), generator=generator)
         for length in lengths.tolist()
@@ -67,21 +68,21 @@ def mean(batches: list[list[int]], lengths: list[int]) -> float:
     return sum(chosen) / len(chosen)
 
 
-def make_batches(rows: Rows, steps: int) -> tuple[list[Rows], list[Rows]]:
+def make_batches(rows: Rows, steps: int, size: int) -> tuple[list[Rows], list[Rows]]:
     """Ours, by length, and the reference's: the same rows in another order."""
     generator = torch.Generator().manual_seed(0)
     lengths = [len(row) - 1 for row in rows]
-    tokens = ROWS * sum(lengths) // len(lengths)  # useful ones in a batch of the reference
+    tokens = size * sum(lengths) // len(lengths)  # useful ones in a batch of the reference
     cut = bucket(lengths, tokens=tokens, rows=None, generator=generator)
     cut = sorted(cut, key=lambda batch: max(lengths[row] for row in batch))
     # evenly spread; of the ways to do so, the one whose rows are as long as all on average
     every = len(cut) // steps
     spread = [cut[first::every][:steps] for first in range(every)]
-    chosen = min(spread, key=lambda batches: abs(mean(batches, lengths) - tokens / ROWS))
+    chosen = min(spread, key=lambda batches: abs(mean(batches, lengths) - tokens / size))
     together = [row for batch in chosen for row in batch]
     order = torch.randperm(len(together), generator=generator).tolist()
     mixed = [
-        [rows[together[i]] for i in order[at : at + ROWS]] for at in range(0, len(order), ROWS)
+        [rows[together[i]] for i in order[at : at + size]] for at in range(0, len(order), size)
     ]
     return [[rows[row] for row in batch] for batch in chosen], list(mixed)
 
@@ -200,6 +201,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--steps", type=int, default=4, help="batches of ours, at most 32")
     parser.add_argument("--rounds", type=int, default=2, help="times that each batch is timed")
+    parser.add_argument("--rows", type=int, default=ROWS, help="of a batch of the reference")
     parser.add_argument("--no-compile", action="store_true")
     parser.add_argument("--profile", action="store_true", help="where the time of our step goes")
     given = parser.parse_args()
@@ -209,7 +211,7 @@ def main() -> None:
     torch.manual_seed(0)
     course = CourseModel()
     assert parameter_count(course) == PARAMETERS
-    ours, theirs = make_batches(make_rows(), given.steps)
+    ours, theirs = make_batches(make_rows(POOL * given.rows), given.steps, given.rows)
     assert sum(map(len, ours)) == sum(map(len, theirs))
     assert sum(map(useful, ours)) == sum(map(useful, theirs))
     variants = {

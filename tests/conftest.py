@@ -10,6 +10,8 @@ import hypothesis
 import pytest
 import torch
 
+from attnlab.claims import Claim, Result, run_one
+from attnlab.claims.base import Size
 from attnlab.tasks.knowledge.world import World, WorldConfig, make_world
 from attnlab.tasks.summary import docstrings
 from tests.browser import Watched, chromium
@@ -80,6 +82,16 @@ def few_docstrings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     few = {name: library / name for name in ("email", "json", "logging")}
     monkeypatch.setattr(docstrings, "roots", lambda: few)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def claims_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Claims in this process: to start one for each costs more than most of them."""
+
+    def run_here(wanted: list[Claim], *, seed: int, size: Size, **_: object) -> Iterator[Result]:
+        return (run_one(each, seed, size) for each in wanted)
+
+    monkeypatch.setattr("attnlab.cli.claims.run", run_here)
 
 
 @pytest.fixture(scope="session")

@@ -173,9 +173,15 @@ def threaded(runs: Path) -> Iterator[Threaded]:
 
 @contextmanager
 def served(runs: Path, *options: str) -> Iterator[Served]:
+    """A studio over these runs, at any free port."""
+    with serving("--runs", str(runs), "--port", "0", "--no-browser", *options) as found:
+        yield found
+
+
+@contextmanager
+def serving(*options: str) -> Iterator[Served]:
     """`attnlab studio` as a person starts it."""
-    command = [sys.executable, "-m", "attnlab", "studio", "--runs", str(runs)]
-    command += ["--port", "0", "--no-browser", *options]
+    command = [sys.executable, "-m", "attnlab", "studio", *options]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment

@@ -2,34 +2,21 @@
 
 from __future__ import annotations
 
-import argparse
 import math
 import re
-import runpy
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cyclopts import App, CycloptsError
 
 from attnlab import MECHANISMS
-from attnlab.claims import CLAIMS, Claim, Result, run_one
-from attnlab.claims.base import Size
 from attnlab.cli import app
 from attnlab.create import mechanism_options
 from attnlab.register import BUILT_IN, load_named
 from docs.scripts.make import made
 from tests.commands import run
-
-ROOT = Path(__file__).parent.parent
-DOCUMENTS = ["README.md", *sorted(str(p.relative_to(ROOT)) for p in (ROOT / "docs").rglob("*.md"))]
-BLOCK = re.compile(r"```(\w+)\n(.*?)```", flags=re.DOTALL)
-
-
-def blocks(path: str) -> list[tuple[str, str]]:
-    """(language, text) in the order in which a reader meets them."""
-    return BLOCK.findall((ROOT / path).read_text(encoding="utf-8"))
+from tests.documents import BLOCK, DOCUMENTS, ROOT, blocks
 
 
 @pytest.fixture
@@ -43,16 +30,6 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     MECHANISMS.clear()
     MECHANISMS.update(before)
     load_named.cache_clear()
-
-
-@pytest.fixture
-def claims_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Claims in this process: to start one for each costs more than most of them."""
-
-    def run_here(wanted: list[Claim], *, seed: int, size: Size, **_: object) -> Iterator[Result]:
-        return (run_one(each, seed, size) for each in wanted)
-
-    monkeypatch.setattr("attnlab.cli.claims.run", run_here)
 
 
 @pytest.mark.usefixtures("few_docstrings", "desk", "claims_here")
@@ -81,30 +58,17 @@ def test_blocks_run(
 
 
 def run_line(line: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> str:
-    """What a line of a shell prints. Only these programs are called in the documentation."""
+    """What a command of attnlab prints; `tests/test_documented.py` runs all others."""
     words = shlex.split(line, comments=True)
     with monkeypatch.context() as here:
         while words and re.match(r"[A-Z_]+=", words[0]):
             here.setenv(*words.pop(0).split("=", 1))
             load_named.cache_clear()
-        if not words:
+        if not words or words[0] != "attnlab":
             return ""
-        program, first = words[0], words[1]
-        if program == "make":
-            assert re.search(rf"^{first}:", (ROOT / "Makefile").read_text(), re.MULTILINE), line
-        elif program == ".":
-            assert first == ".venv/bin/activate", line
-        elif program == "torchrun":  # as tests/test_processes.py runs it
-            assert "-m attnlab language train" in line
-        elif program == "python":
-            assert first.startswith(("benchmarks/", "examples/")), line
-            assert (ROOT / first).exists(), line
-        else:
-            assert program == "attnlab", line
-            code, out, err = run(shlex.join(words[1:]), capsys)
-            assert code == 0, f"{line}: {err}"
-            return out
-    return ""
+        code, out, err = run(shlex.join(words[1:]), capsys)
+        assert code == 0, f"{line}: {err}"
+        return out
 
 
 def assert_told(said: str, told: str) -> None:
@@ -141,60 +105,6 @@ def test_a_wrong_output_would_be_noticed() -> None:
     for told in ("softmax 0.5", "...\nrelu 0.994", "elu 0.994", "...\nerror:\n...\nsoftmax"):
         with pytest.raises(AssertionError):
             assert_told(said, told)
-
-
-def test_what_is_not_run_exists_too() -> None:
-    """Long commands stand in `text` blocks and in tables: their names must be right at least."""
-    words = set[str]()
-    for path in DOCUMENTS:
-        text = (ROOT / path).read_text(encoding="utf-8")
-        for line in re.findall(r"attnlab claims ([a-z -]*?)(?:\s{2,}|`|$)", text, re.MULTILINE):
-            words |= set(line.split()) - {"show", "playground"}
-        for line in re.findall(r"run\.py .*", text.replace("\\\n", " ")):
-            command = re.split(r"\s{3,}(?=[^\s-])", line)[0]  # a remark may stand behind it
-            run_py().parse_args(shlex.split(command)[1:])
-    assert {word for word in words if not word.startswith("-")} <= set(CLAIMS)
-
-
-def told_commands(text: str) -> Iterator[list[str]]:
-    """Words of every attnlab command in a page, run or not: in blocks, in remarks, in sentences."""
-    text = text.replace("\\\n", " ")
-    for _, block in BLOCK.findall(text):
-        for line in block.splitlines():
-            found = re.search(r"(?:^|# )\s*(?:[A-Z_]+=\S+ )*(attnlab (?!\S*:).*)", line)
-            if found:  # a remark may stand behind it
-                yield shlex.split(re.split(r"\s{2,}|: | #", found[1])[0])[1:]
-    for line in re.findall(r"`(?:[A-Z_]+=\S+ )*attnlab ([^`\n\\]+)`", BLOCK.sub("", text)):
-        yield shlex.split(line)
-
-
-@pytest.mark.parametrize("path", [p for p in DOCUMENTS if "reference" not in p])
-def test_every_command_is_understood(path: str) -> None:
-    """Those that take long, too: none has a wrong name, option or number of arguments."""
-    for words in told_commands((ROOT / path).read_text(encoding="utf-8")):
-        group: App = app
-        names = [word for word in words if word.isalpha()]
-        while names and names[0] in group:
-            group = group[names.pop(0)]
-        if len(words) > 2 or names or any(word.startswith("-") for word in words):
-            app.parse_args(
-                [word.replace("KIND", "all") for word in words],
-                exit_on_error=False,
-                print_error=False,
-            )
-
-
-def test_a_wrong_command_would_be_noticed() -> None:
-    page = "Try `attnlab bench speed --treads 2`:\n```text\nattnlab look --out x.html   # why\n```"
-    commands = list(told_commands(page))
-    assert commands == [["look", "--out", "x.html"], ["bench", "speed", "--treads", "2"]]
-    for words in commands:
-        with pytest.raises(CycloptsError):
-            app.parse_args(words, exit_on_error=False, print_error=False)
-
-
-def run_py() -> argparse.ArgumentParser:
-    return runpy.run_path(str(ROOT / "examples" / "course" / "run.py"))["parser"]()
 
 
 def test_readme_begins_with_the_two_commands_and_an_example() -> None:

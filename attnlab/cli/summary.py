@@ -234,7 +234,12 @@ def masks(
     summary_column: SummaryColumn = "summary",
     run: Annotated[Path | None, Parameter(help="Take its tokens; else learned here.")] = None,
     texts: Annotated[int, Parameter(help="Of the batch.")] = 3,
-    tokens: Annotated[int, Parameter(help="Longest text, or summary, that is drawn.")] = 32,
+    tokens: Annotated[
+        int | None,
+        Parameter(
+            help="Longest text, or summary, that is drawn; 32, or more where all are longer."
+        ),
+    ] = None,
     out: Annotated[Path | None, Parameter(help="A picture too, NAME.svg.")] = None,
     seed: Annotated[int, Parameter(help="Of which texts are drawn.")] = 0,
     overwrite: Annotated[bool, Parameter(negative="", help="Replace the picture.")] = False,

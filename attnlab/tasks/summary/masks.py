@@ -26,7 +26,7 @@ from attnlab.tasks.summary.wording import Wording
 CELL, GAP, TITLE, LEFT = 7, 34, 40, 16  # pixels of the picture
 NARROWEST = 540  # pixels, so that every line of text has room
 MOST = 8  # texts
-MOST_TOKENS = 200
+USUAL_TOKENS, MOST_TOKENS = 32, 200
 READ = 300  # pairs from which those that are drawn are chosen
 VOCABULARY = 1000
 FULL, EMPTY, SPACE = "█", "·", "  "
@@ -74,32 +74,47 @@ def example(
     *,
     run: Path | None = None,
     texts: int = 3,
-    tokens: int = 32,
+    tokens: int | None = None,
     seed: int = 0,
 ) -> list[Drawn]:
     """The masks of some pairs of a source, as a run's tokeniser or one of its own reads them.
 
-    Texts and summaries are whole, and their lengths differ where the source has such.
+    Texts and summaries are whole, and their lengths differ where the source has such. Unless told,
+    they have at most 32 tokens, or as many as are needed where all are longer.
     """
     for name, number, most in (("texts", texts, MOST), ("tokens", tokens, MOST_TOKENS)):
-        if not 1 <= number <= most:
+        if number is not None and not 1 <= number <= most:
             raise ValueError(f"{name} is {number}; give 1 to {most}, so that masks can be seen")
     pairs = _some_pairs(data, columns, random.Random(seed))
     known = learned(pairs, VOCABULARY) if run is None else load_summary(run)[1].tokenizer
-    whole = Wording(known, tokens, tokens)
+    longest = MOST_TOKENS if tokens is None else tokens
+    whole = _whole_pairs(pairs, Wording(known, longest, longest))
+    if len(whole) < texts:
+        advice = "" if tokens is None else "; give more tokens"
+        raise ValueError(
+            f"{data}: {len(whole)} of the {len(pairs)} pairs that were read have a text and a "
+            f"summary of at most {longest} tokens, {texts} are asked for{advice}"
+        )
+    if tokens is None:
+        needed = sorted(max(lengths) for _, lengths in whole)[texts - 1]
+        longest = max(USUAL_TOKENS, needed)
     different: dict[int, Pair] = {}
     others: list[Pair] = []
-    for pair in pairs:
-        (ids, cut), summary = whole.source(pair.text), whole.summary(pair.summary)
-        if not cut and len(summary) <= tokens and different.setdefault(len(ids), pair) is not pair:
+    for pair, lengths in whole:
+        if max(lengths) <= longest and different.setdefault(lengths[0], pair) is not pair:
             others.append(pair)
     chosen = [*different.values(), *others][:texts]
-    if len(chosen) < texts:
-        raise ValueError(
-            f"{data}: {len(chosen)} of the {len(pairs)} pairs that were read have a text and a "
-            f"summary of at most {tokens} tokens, {texts} are asked for; give more tokens"
-        )
-    return masks_of(chosen, whole)
+    return masks_of(chosen, Wording(known, longest, longest))
+
+
+def _whole_pairs(pairs: Sequence[Pair], wording: Wording) -> list[tuple[Pair, tuple[int, int]]]:
+    """Those of which nothing is cut off, with the tokens of text and summary."""
+    found = []
+    for pair in pairs:
+        (ids, cut), summary = wording.source(pair.text), wording.summary(pair.summary)
+        if not cut and len(summary) <= wording.longest_summary:
+            found.append((pair, (len(ids), len(summary))))
+    return found
 
 
 def _some_pairs(data: str | Path, columns: Columns, draw: random.Random) -> list[Pair]:
