@@ -43,6 +43,7 @@ PLACEHOLDERS = (
     ("attnlab vision", "RUN", "runs/vit"),
     ("attnlab language", "RUN", "runs/first"),
     ("attnlab look", "RUN", "runs/learned"),
+    ("attnlab bench error", "RUN", "runs/vit"),
     ("attnlab look MODEL --image", "MODEL", "runs/vit"),
     (".* --encoder MODEL", "MODEL$", "models/bert"),
     (".* --pair", "MODEL", "models/bert"),
@@ -102,7 +103,6 @@ RULES = (
     # summaries
     Rule("attnlab summary evaluate$", "runs/summary"),
     Rule("attnlab summary write$", "runs/summary notes.txt"),
-    Rule("attnlab summary compare --data debian", f"{FEW_SUMMARIES} --out runs/debian"),
     Rule("attnlab summary compare", FEW_SUMMARIES, makes="runs/summaries-compared/compare.html"),
     Rule(
         "(OMP_NUM_THREADS=1 )?python benchmarks/summary.py debian",
@@ -142,6 +142,10 @@ RULES = (
     ),
     Rule("attnlab mechanisms check", "--examples 2", slow=True),
     # the bench
+    Rule(
+        "attnlab bench error --model RUN --images",
+        "--quick --windows 1 --mechanisms window elu --window 2 --json images.json",
+    ),
     Rule(
         "attnlab bench error --model",
         "--quick --tokens 32 --windows 1 --mechanisms window elu --window 8 --json heads.json",

@@ -19,7 +19,7 @@ from attnlab.bench.assigning import check_exchange, planned, the_same
 from attnlab.bench.error import UNIFORM
 from attnlab.bench.heads import CROSS
 from attnlab.bench.image_readers import HuggingFaceImages, OwnImages
-from attnlab.bench.material import Material, read_images, read_material
+from attnlab.bench.material import Material, Shown, read_images, read_material
 from attnlab.bench.model import bench_model
 from attnlab.bench.pair_readers import HuggingFacePairs, OwnPairs, PairReader
 from attnlab.bench.readers import Reader
@@ -293,13 +293,22 @@ def test_a_folder_of_classes_is_read_at_the_models_size(tmp_path: Path) -> None:
         assert labels <= {3, 7}
 
 
+def test_images_of_another_size_or_colour_are_fitted() -> None:
+    reader = own_vit()  # grey, 8 pixels
+    even = Shown(torch.full((3, 28, 28), 102, dtype=torch.uint8))
+    assert torch.allclose(reader.pixels(even), torch.full((1, 1, 8, 8), 0.4), atol=1e-5)
+    assert reader.notes == ["Images of 28 pixels were resized to 8."]
+    same = torch.arange(64, dtype=torch.uint8).view(1, 8, 8)
+    assert torch.equal(reader.pixels(Shown(same)), same[None] / 255)
+    colour = torch.stack([torch.full((8, 8), v, dtype=torch.uint8) for v in (255, 0, 0)])
+    assert torch.allclose(reader.pixels(Shown(colour)), torch.full((1, 1, 8, 8), 0.299))
+
+
 def test_what_a_model_cannot_read_is_told() -> None:
     with pytest.raises(ValueError, match="this model reads a text; give --text FILE"):
         language_model().windows(DIGITS, SMALL)
     with pytest.raises(ValueError, match="this model reads images; give --images"):
         own_vit().windows(READ, SMALL)
-    with pytest.raises(ValueError, match="reads images of 8 pixels; these have 28"):
-        own_vit().pixels(type("Shown", (), {"picture": torch.zeros(1, 28, 28)})())
     with pytest.raises(ValueError, match="give a text, or images, one of them"):
         read_material(None)
 

@@ -9,7 +9,6 @@ import shlex
 import socket
 import subprocess
 import sys
-import warnings
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from io import StringIO
@@ -55,10 +54,8 @@ class Typist:
         return said
 
     def python(self, block: str) -> str:
-        """A piece of a program: its imports may stand elsewhere, and it may leave files open."""
-        with redirect_stdout(StringIO()) as out, warnings.catch_warnings():
-            warnings.simplefilter("ignore", ResourceWarning)
-            exec(compile(block, "block", "exec"), {"json": __import__("json")})
+        with redirect_stdout(StringIO()) as out:
+            exec(compile(block, "block", "exec"), {"__name__": "__main__"})
         return out.getvalue()
 
     def program(self, command: Ready) -> tuple[int, str]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from attnlab.bench.material import Material, Shown, read_images
 from attnlab.bench.readers import IMAGES, Reader, Window, Windows, halves
@@ -92,14 +93,15 @@ class OwnImages(ImageReader):
         config, picture = self.vit.config, shown.picture
         if not isinstance(picture, Tensor):
             return to_channels(middle_square(picture, self.size), config.channels)[None]
-        if picture.shape[1:] != (self.size, self.size):
-            raise ValueError(
-                f"{self.label}: reads images of {self.size} pixels; these have {picture.shape[2]}"
-            )
-        if len(picture) == config.channels:
-            return picture[None].float() / 255
-        three = picture.expand(3, -1, -1).permute(1, 2, 0)
-        return to_channels(three, config.channels)[None]
+        if len(picture) != config.channels:
+            three = picture.expand(3, -1, -1).permute(1, 2, 0)
+            picture = to_channels(three, config.channels) * 255
+        values = picture[None].float() / 255  # (1, C, height, width)
+        if values.shape[2:] == (self.size, self.size):
+            return values
+        self.note(f"Images of {picture.shape[2]} pixels were resized to {self.size}.")
+        size = (self.size, self.size)
+        return F.interpolate(values, size, mode="bicubic", antialias=True).clamp(0, 1)
 
     def run(self, window: Window) -> Tensor:
         out: Tensor = self.vit(window.inputs["images"])

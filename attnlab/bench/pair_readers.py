@@ -100,8 +100,8 @@ class PairReader(Reader):
             f"{self.label} writes fewer than {FEW} tokens after a window, so its decoder is "
             "measured on little; texts with summaries (--text FILE.jsonl) tell more."
         )
-        if len(found) <= FEW and few not in self.notes:
-            self.notes.append(few)
+        if len(found) <= FEW:
+            self.note(few)
         return self._window(ids, found[:-1], found[1:])
 
     def _window(self, source: list[int], read: list[int], wanted: list[int]) -> Window:

@@ -102,6 +102,11 @@ class Reader(ABC):
             return float((said - before).norm() / before.norm())
         return float(said)
 
+    def note(self, sentence: str) -> None:
+        """Once."""
+        if sentence not in self.notes:
+            self.notes.append(sentence)
+
     def at_home(self, ids: Sequence[int]) -> Tensor:
         return torch.tensor([list(ids)], device=next(self.model.parameters()).device)
 

@@ -50,8 +50,8 @@ class Subject:
     images: Annotated[
         Path | None,
         Parameter(
-            help="What a model of images reads: a folder of them, or a data set as attnlab vision "
-            "reads it (digits, fashion)."
+            help="What a model of images reads: a folder of them, or a data set for vision runs "
+            "(digits, fashion)."
         ),
     ] = None
 
