@@ -118,8 +118,8 @@ RULES = (
     ),
     Rule("python benchmarks/vision.py fashion", f"--data idx {STEPS}"),
     Rule("python benchmarks/vision.py digits", "--steps 2", slow=True),
-    Rule("(OMP_NUM_THREADS=1 )?python benchmarks/vision.py cifar", TINY),
-    Rule("python benchmarks/vision.py compare", f"--seeds 1 {STEPS}"),
+    Rule("(OMP_NUM_THREADS=1 )?python benchmarks/vision.py cifar", STEPS),
+    Rule("(OMP_NUM_THREADS=1 )?python benchmarks/vision.py compare", f"--seeds 1 {STEPS}"),
     # looking
     Rule("attnlab look$", 'models/gpt2 --text "The dog ran"', makes="*.html"),
     Rule("attnlab look .*--untrained$", '--text "The dog ran"', makes="*.html"),
