@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from attnlab import MECHANISMS
 from attnlab.cli import app
+from attnlab.register import load_named
 from tests.desks import furnish, small_world
 from tests.documented import (
     PLACEHOLDERS,
@@ -53,8 +55,12 @@ def furnished(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def desk(furnished: Path, tmp_path: Path) -> Iterator[Path]:
     """A folder of one's own with all that the documentation names."""
     folder = shutil.copytree(furnished, tmp_path / "desk", symlinks=True)
+    before = dict(MECHANISMS)
     with chdir(folder):
         yield folder
+    MECHANISMS.clear()  # what a command registered is gone afterwards
+    MECHANISMS.update(before)
+    load_named.cache_clear()
 
 
 HERE = typed_here()
