@@ -27,6 +27,10 @@ PAGES = {
     "bench": "figure",
 }
 """Each with what shows that it is there."""
+SETTLED = """() => new Promise((done) => {
+    const frame = (next) => requestAnimationFrame(() => setTimeout(next));
+    frame(() => frame(done)) })"""
+"""What was drawn listens, and what it heard is drawn."""
 
 
 def fill(folder: Path, made: Path) -> Path:
@@ -67,6 +71,7 @@ class Window(Watched):
     def go(self, fragment: str, wait: str) -> Any:
         """A page by its address, when something of it is there."""
         self.page.goto(f"{self.server.origin}/#{fragment}")
+        self.page.evaluate(SETTLED)  # the page before has the same things to wait for
         self.page.wait_for_selector(wait)
         return self.page
 

@@ -113,6 +113,22 @@ def test_curves_of_several_are_compared(window: Window) -> None:
     window.told()
 
 
+def test_an_address_that_changes_while_the_list_is_drawn_is_kept(window: Window) -> None:
+    """The newest run is shown where none was asked for, and only there."""
+    page = window.page
+    page.goto("about:blank")
+    page.add_init_script(
+        """new MutationObserver((_, watching) => {
+        if (!document.querySelector('.run')) return;
+        watching.disconnect();
+        location.hash = '#/runs?run=one' }).observe(document, { childList: true, subtree: true })"""
+    )
+    page = window.go("/runs", "figure path.line")
+    page.wait_for_function("() => document.querySelector('.chosen h2').innerText === 'one'")
+    assert page.evaluate("() => location.hash") == "#/runs?run=one"
+    window.told()
+
+
 def test_settings_and_files(window: Window) -> None:
     page = window.go("/runs?run=one&run=deep%2Ftwo&show=settings", "table.diff")
     text = page.locator(".chosen").inner_text()

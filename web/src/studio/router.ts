@@ -8,6 +8,7 @@ export interface Router {
   route: Route;
   one: (name: string) => string; // of a field, empty where it is not given
   set: (fields: Fields, inner?: string) => void; // some of the fields; without a step in the history
+  fill: (fields: Fields) => void; // those of them that the address does not give by now
 }
 
 export function useRouter(): Router {
@@ -18,17 +19,19 @@ export function useRouter(): Router {
     read(); // the address may have changed before anybody listened
     return () => window.removeEventListener('hashchange', read);
   }, []);
+  const write = (change: (now: Route) => Route): void => {
+    const now = parseRoute(window.location.hash); // it may have changed since the page was drawn
+    if (now.page !== route.page) return; // a page that has been left does not write another's address
+    const next = printRoute(change(now));
+    replaceFragment(next);
+    setRoute(parseRoute(next));
+  };
   return {
     route,
     one: (name) => route.fields[name]?.[0] ?? '',
-    set: (some, inner) => {
-      const now = parseRoute(window.location.hash); // its inner part changes without us
-      if (now.page !== route.page) return; // a page that has been left does not write another's address
-      const fields: Fields = { ...now.fields, ...some };
-      const next = { ...now, fields, inner: inner ?? now.inner };
-      replaceFragment(printRoute(next));
-      setRoute(parseRoute(printRoute(next)));
-    },
+    set: (some, inner) =>
+      write((now) => ({ ...now, fields: { ...now.fields, ...some }, inner: inner ?? now.inner })),
+    fill: (some) => write((now) => ({ ...now, fields: { ...some, ...now.fields } })),
   };
 }
 

@@ -24,7 +24,7 @@ export function RunsPage({ router }: { router: Router }) {
   const ids = (router.route.fields.run ?? []).slice(0, MOST);
   useEffect(() => {
     if (!runs?.length || ids.length || touched) return;
-    router.set({ run: [newest(runs).id] });
+    router.fill({ run: [newest(runs).id] });
   }, [runs]);
   useEffect(() => client.watch(ids), [ids.join('\n')]);
   useEffect(() => () => client.watch([]), []);
