@@ -17,6 +17,7 @@ from attnlab.bench.material import Material, read_images, read_material, spread
 from attnlab.bench.model import bench_model, reader_of
 from attnlab.bench.model_words import verdict
 from attnlab.bench.progress import SILENT
+from attnlab.bench.readers import pieces
 from attnlab.bench.settings import ModelSettings
 from attnlab.bench.text_readers import HuggingFaceTexts, OwnTexts, framed
 from attnlab.looking.huggingface_subjects import HuggingFaceSubject
@@ -118,6 +119,31 @@ def test_one_window_cannot_tell() -> None:
     control = Outcome("all window", [2.0], [1.0], 0.5, 0.5, 0.1, control=True)
     (told,) = verdict(chosen, [control])
     assert "not surely so over 1 window: all window" in told
+
+
+def test_a_huge_text_is_not_made_into_tokens_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its windows are spread all the same, and begin with a word."""
+    words = [f"{number:05}" for number in range(20_000)]
+    asked = list[str]()
+
+    def encode(text: str) -> list[int]:
+        asked.append(text)
+        return [int(word) for word in text.split() if len(word) == 5]
+
+    monkeypatch.setattr("attnlab.bench.readers.HUGE", 12_000)
+    found = pieces(" ".join(words), encode, 50, 6, "own")
+    assert [each[-1] - each[0] for each in found] == [49] * 6
+    starts = [each[0] for each in found]
+    assert starts[0] == 0
+    assert all(abs(start - 20_000 * n / 6) < 2 for n, start in enumerate(starts))
+    assert sum(map(len, asked)) <= 12_000
+    assert (
+        pieces("a" * 13_000, lambda text: [0] * (len(text) // 100), 50, 2, "own") == [[0] * 50] * 2
+    )  # parts too short for it: then the whole
+    monkeypatch.undo()
+    assert pieces(" ".join(words), encode, 50, 6, "own") == [
+        list(range(at, at + 50)) for at in range(0, 19_998, 3333)
+    ]
 
 
 # Models

@@ -63,7 +63,7 @@ class PairReader(Reader):
         if material.pairs:
             found = self._pairs(material, size, most, count)
         else:
-            sources = pieces(self.encode(material.whole), size, count, self.label)
+            sources = pieces(material.whole, self.encode, size, count, self.label)
             found = [self._own_words([*before, *source, *behind], most) for source in sources]
         longest = max(max(x.shape[1] for x in each.inputs.values()) for each in found)
         return halves(found, longest)

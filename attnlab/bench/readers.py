@@ -6,8 +6,9 @@ Letters: T tokens, V vocabulary, K classes, W width.
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -30,6 +31,8 @@ MEASURES = {
     "distance": "The distance is that of the model's output from its own, relative to its length.",
 }
 TEXT, IMAGES = "text", "images"
+HUGE = 4_000_000  # characters: of a longer text only parts are made into tokens
+NEAR = 200  # characters in which a word is looked for
 
 
 @dataclass(frozen=True)
@@ -117,13 +120,20 @@ def halves(windows: list[Window], tokens: int | None = None) -> Windows:
     return Windows(windows[:middle], windows[middle:], tokens)
 
 
-def pieces(ids: Sequence[int], size: int, count: int, label: str) -> list[list[int]]:
+def pieces(
+    text: str, encode: Callable[[str], list[int]], size: int, count: int, label: str
+) -> list[list[int]]:
     """Up to `count` of them, an even number, of `size` tokens, spread over the whole text."""
     if size < LEAST:
         raise ValueError(
             f"{label}: would read {max(0, size)} tokens of a text at once, by --tokens and by what "
             f"the model can read and adds before and behind; {LEAST} are the least"
         )
+    if len(text) > HUGE:
+        found = [encode(part)[:size] for part in _parts(text, count)]
+        if all(len(each) == size for each in found):
+            return found
+    ids = encode(text)
     size = min(size, len(ids) // 2)
     if size < LEAST:
         raise ValueError(
@@ -132,4 +142,16 @@ def pieces(ids: Sequence[int], size: int, count: int, label: str) -> list[list[i
         )
     count = min(count, len(ids) // size)
     step = len(ids) // count
-    return [list(ids[at : at + size]) for at in range(0, count * step, step)]
+    return [ids[at : at + size] for at in range(0, count * step, step)]
+
+
+def _parts(text: str, count: int) -> list[str]:
+    """So many beginnings of equal parts of a huge text, each from a word's beginning where one is
+    near, together as long as a text may be."""
+    step, long = len(text) // count, HUGE // count
+    found = []
+    for at in range(0, count * step, step):
+        part = text[at : at + long]
+        word = re.search(r"\s", part[:NEAR]) if at else None
+        found.append(part[word.end() :] if word else part)
+    return found

@@ -57,7 +57,7 @@ class TextReader(Reader):
         count = 2 * settings.count(WINDOWS)
         found = [
             self.at_home([*before, *piece, *behind])
-            for piece in pieces(self.encode(material.whole), size, count, self.label)
+            for piece in pieces(material.whole, self.encode, size, count, self.label)
         ]
         return halves([Window({"ids": each}) for each in found], found[0].shape[1])
 
