@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -227,16 +228,21 @@ def test_a_run_that_goes_back_to_a_checkpoint(window: Window, runs: Path) -> Non
 
 
 def test_an_empty_studio_says_what_to_type(browser: Any, tmp_path: Path) -> None:
-    (tmp_path / "runs").mkdir()
-    with served(tmp_path / "runs") as server:
+    """Commands whose runs it shows, and of which no folder's name makes others."""
+    folder = tmp_path / "it's $(mine)"
+    folder.mkdir()
+    with served(folder) as server:
         window = Window(browser, server)
         for page, words in {
-            "runs": "attnlab knowledge learn", "ask": "attnlab knowledge learn",
-            "write": "attnlab summary train", "see": "attnlab vision train",
-            "look": "attnlab studio --runs", "bench": "attnlab bench all",
-        }.items():  # fmt: skip
-            text = window.go(f"/{page}", ".command").locator("main").inner_text()
-            assert words in text, page
+            "runs": "attnlab knowledge learn --out {}/learned",
+            "ask": "attnlab knowledge learn --out {}/learned",
+            "write": "attnlab summary train --out {}/summary",
+            "see": "attnlab vision train --out {}/vision",
+            "look": "attnlab studio --model FOLDER --runs {}",
+            "bench": "attnlab bench all --json {}/bench.json",
+        }.items():
+            text = window.go(f"/{page}", ".command code").locator(".command code").inner_text()
+            assert shlex.split(text) == [each.format(folder) for each in words.split()], page
         window.told()
         server.process.kill()
         server.process.wait()

@@ -50,7 +50,7 @@ function NoRun() {
   return (
     <Empty title="No run can answer questions yet">
       <p>Teach one the embedded world; it takes a few minutes:</p>
-      <Command text="attnlab knowledge learn --out runs/learned" />
+      <Command words="attnlab knowledge learn --out" of="learned" />
     </Empty>
   );
 }

@@ -13,7 +13,7 @@ import { Busy, Command, Failure, Share } from './parts';
 type Found = { page: AuditPage } | { missing: string } | { failure: string };
 
 export function Audit({ run }: { run: string }) {
-  const { jobs, info } = useClient();
+  const { jobs } = useClient();
   const [found, setFound] = useState<Found | null>(null);
   const name = `audit ${run}`;
   const done = jobs.done(name);
@@ -45,7 +45,7 @@ export function Audit({ run }: { run: string }) {
           </p>
           <JobBar name={name} what="Audit it now" begin={() => begin()} />
           <p class="dim small">Or in a terminal:</p>
-          <Command text={`attnlab knowledge audit ${plain(`${info?.runsFolder ?? 'runs'}/${run}`)}`} />
+          <Command words="attnlab knowledge audit" of={run} />
         </>
       )}
       {found && 'page' in found && <Results page={found.page} />}

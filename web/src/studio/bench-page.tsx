@@ -118,7 +118,7 @@ function NoReport() {
         How far each mechanism is from exact attention, and what it costs. A quick try is a press on
         the button above; all of it takes five minutes:
       </p>
-      <Command text="attnlab bench all --json runs/bench.json" />
+      <Command words="attnlab bench all --json" of="bench.json" />
     </Empty>
   );
 }

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { ago, bytes, count, percent } from './format';
+import { ago, bytes, count, percent, shellWord } from './format';
 
 test('sizes', () => {
   expect([0, 999, 1000, 5203000, 999999, null].map(bytes)).toEqual([
@@ -23,5 +23,11 @@ test('counts', () => {
 test('shares: none and all are said only of none and all', () => {
   expect([0, 1, 0.5, 0.004, 0.9996, 0.0001, 0.997, NaN, null].map(percent)).toEqual([
     '0%', '100%', '50%', '0.4%', '> 99.9%', '< 0.1%', '99.7%', '–', '–',
+  ]); // prettier-ignore
+});
+
+test('a path is one word of a command', () => {
+  expect(['runs/a-b_1.5', 'my runs/a', "$(x); 'y' `z`", '', 'ä'].map(shellWord)).toEqual([
+    'runs/a-b_1.5', "'my runs/a'", "'$(x); '\\''y'\\'' `z`'", "''", "'ä'",
   ]); // prettier-ignore
 });

@@ -37,6 +37,11 @@ export function count(value: number | null): string {
   return `${Number((value / (unit === 1e4 ? 1e3 : unit)).toPrecision(3))}${name}`;
 }
 
+// As a shell reads it: one word, whatever a folder is called.
+export function shellWord(text: string): string {
+  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+}
+
 // 0% and 100% only where it is none or all.
 export function percent(share: number | null): string {
   if (share === null || !Number.isFinite(share)) return '–';

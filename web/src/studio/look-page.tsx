@@ -34,16 +34,16 @@ export function LookPage({ router }: { router: Router }) {
         Give a text or an image and see what a model attends to while it reads: head by head, layer
         by layer, or two side by side.
       </p>
-      {choices.length ? <Form {...{ choices, router }} /> : <NoModel folder={info.runsFolder} />}
+      {choices.length ? <Form {...{ choices, router }} /> : <NoModel />}
     </div>
   );
 }
 
-function NoModel({ folder }: { folder: string }) {
+function NoModel() {
   return (
     <Empty title="There is nothing to look into yet">
       <p>Train a run, or start the studio with the folder of a model, also one of Hugging Face:</p>
-      <Command text={`attnlab studio --runs ${plain(folder || 'runs')} --model FOLDER`} />
+      <Command words="attnlab studio --model FOLDER --runs" />
     </Empty>
   );
 }

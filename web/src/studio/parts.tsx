@@ -5,7 +5,7 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { plain } from '../report/prose';
 import { told } from './api';
 import { useClient } from './client';
-import { percent } from './format';
+import { percent, shellWord } from './format';
 import type { Ability, Run } from './reading';
 
 export function Failure({ text }: { text: string }) {
@@ -16,8 +16,11 @@ export function Failure({ text }: { text: string }) {
   ) : null;
 }
 
-// What to type where there is nothing to show.
-export function Command({ text }: { text: string }) {
+// What to type where there is nothing to show: words, then a file or folder among the runs, or theirs.
+export function Command({ words, of = '' }: { words: string; of?: string }) {
+  const { info } = useClient();
+  const path = [info?.runsFolder || 'runs', of].filter(Boolean).join('/');
+  const text = `${words} ${shellWord(plain(path))}`;
   const [copied, setCopied] = useState(false);
   const copy = (): void => {
     void navigator.clipboard?.writeText(text).then(

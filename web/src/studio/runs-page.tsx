@@ -111,7 +111,7 @@ function NoRuns({ folder }: { folder: string }) {
         There is no run folder in {folder ? <code>{plain(folder)}</code> : 'the folder of this studio'}.
         Train one, and it appears here while it trains:
       </p>
-      <Command text={`attnlab knowledge learn --out ${plain(folder || 'runs')}/learned`} />
+      <Command words="attnlab knowledge learn --out" of="learned" />
     </Empty>
   );
 }

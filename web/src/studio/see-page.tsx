@@ -41,7 +41,7 @@ function NoRun() {
   return (
     <Empty title="No run can see yet">
       <p>Train a small vision transformer on the embedded digits:</p>
-      <Command text="attnlab vision train --out runs/vision" />
+      <Command words="attnlab vision train --out" of="vision" />
     </Empty>
   );
 }

@@ -37,7 +37,7 @@ function NoRun() {
   return (
     <Empty title="No run can write summaries yet">
       <p>Train one on the docstrings of this machine’s Python packages:</p>
-      <Command text="attnlab summary train --out runs/summary" />
+      <Command words="attnlab summary train --out" of="summary" />
     </Empty>
   );
 }
