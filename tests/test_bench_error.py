@@ -31,11 +31,11 @@ from attnlab.bench.error_words import Errors, advice, findings
 from attnlab.bench.reading import report_of
 from attnlab.bench.results import Report, report_json
 from attnlab.bench.settings import ErrorSettings
-from attnlab.bench.words import joined, ranges
 from attnlab.create import create_mechanism
 from attnlab.mask import Mask
 from attnlab.mechanisms import MECHANISMS
 from attnlab.mechanisms.draws import gaussian_draws
+from attnlab.words import joined, ranges
 
 SMALL = ErrorSettings(
     tokens=7, head_dim=5, head_dims=(3, 5), features=(4, 6), norms=(1.0, 3.0), seeds=2

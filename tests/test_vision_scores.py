@@ -290,6 +290,17 @@ def test_the_meeting_in_words() -> None:
     assert "cannot be told apart" in words([10, 100], [[0.1, -0.1], [0.1, 0.1]])
 
 
+def test_who_leads_between_the_ends_is_told_where_it_is_sure() -> None:
+    unsure, for_a, for_b = [0.1, -0.1], [0.2, 0.201], [-0.2, -0.201]
+    said = words([10, 20, 30, 4000, 5000, 6000], [unsure, for_a, for_b, unsure, for_b, unsure])
+    assert (
+        "). Between them, by their 95% intervals, A is ahead with 20 and B is ahead with 30 and "
+        "5,000. The curves" in said
+    )
+    assert "Between them" not in words([10, 20, 30], [unsure, unsure, for_b])
+    assert "Between them" not in words([10, 20, 30], [[0.1], [0.2], [0.1]])
+
+
 def test_words_where_little_differs() -> None:
     level = words([10, 100], [[0.0, 0.0, 0.0]] * 2)
     assert level == (

@@ -16,10 +16,10 @@ from attnlab.bench.passes import Way
 from attnlab.bench.results import Cell, Drawn, Section, Table, Value
 from attnlab.bench.settings import CostSettings
 from attnlab.bench.speed import Costs
-from attnlab.bench.words import joined
 from attnlab.charts import Series
 from attnlab.charts.plots import Plot
 from attnlab.intervals import Figure, exponent
+from attnlab.words import joined
 
 EXACT = "softmax"
 LEAST = 3  # points that an exponent is fitted to, where there are as many

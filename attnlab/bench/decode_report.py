@@ -8,10 +8,10 @@ from attnlab.bench.cost_report import EXACT, beaten, crossover, fitted, left_out
 from attnlab.bench.decode import Steps
 from attnlab.bench.results import Cell, Drawn, Section, Table
 from attnlab.bench.settings import DecodeSettings
-from attnlab.bench.words import joined
 from attnlab.charts import Series
 from attnlab.charts.plots import Plot
 from attnlab.intervals import Figure
+from attnlab.words import joined
 
 NOTE = (
     "faster from: position from which a step is faster than softmax's, in brackets where that is "

@@ -9,8 +9,8 @@ from functools import cached_property
 
 from attnlab.bench.error import UNIFORM, Case, Measured, cases_of
 from attnlab.bench.settings import ErrorSettings
-from attnlab.bench.words import joined, ranges
 from attnlab.intervals import LEAST, Figure, exponent, geometric, over
+from attnlab.words import joined, ranges
 
 SMALL = 0.1  # an error that many could live with
 EXACT = 1e-9

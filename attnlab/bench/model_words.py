@@ -14,9 +14,9 @@ from attnlab.bench.error import UNIFORM, name_of
 from attnlab.bench.heads import Head, Measured
 from attnlab.bench.readers import TEXT
 from attnlab.bench.settings import ModelSettings
-from attnlab.bench.words import joined
 from attnlab.charts import number
 from attnlab.intervals import Figure
+from attnlab.words import joined
 
 
 @dataclass(frozen=True)

@@ -11,13 +11,13 @@ from rich.table import Table as Drawn_table
 from rich.text import Text
 
 from attnlab.bench.results import Cell, Drawn, Report, Section, Table
-from attnlab.bench.words import joined
 from attnlab.charts import number
 from attnlab.charts.plots import Bars, Heatmap
 from attnlab.charts.scales import clean
 from attnlab.charts.terminal import bars, plot
 from attnlab.charts.terminal_heatmap import heatmap, short
 from attnlab.intervals import Figure
+from attnlab.words import joined
 
 HEIGHT, WIDEST = 12, 110
 BETWEEN = 2  # characters after each column

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from attnlab.intervals import over
+from attnlab.words import joined
 
 DRAWS = 4000
 
@@ -94,7 +95,7 @@ def in_words(
     if len(sizes) == 1:
         return [leads[0], "One size does not show where the curves meet."]
     means = [mean_of(each) for each in differences]
-    where = f"{leads[0]} {leads[-1]}"
+    where = " ".join([leads[0], leads[-1], *_between(sizes[1:-1], differences[1:-1], names)])
     if not any(means):
         return [where, "The curves are level at every size that was tried."]
     found = meeting(sizes, differences)
@@ -102,11 +103,30 @@ def in_words(
         leader = names[0] if means[0] > 0 else names[1]
         text = f"The curves do not meet: {leader} is ahead at every size that was tried"
     else:
-        listed = [f"{place:,.0f}" for place in found.places]
-        times = f" {len(listed)} times," if len(listed) > 1 else ""
-        at = " and ".join([", ".join(listed[:-1]), listed[-1]] if times else listed)
-        text = f"The curves meet{times} at about {at} training images"
+        times = f" {len(found.places)} times," if len(found.places) > 1 else ""
+        text = f"The curves meet{times} at about {_listed(found.places)} training images"
     return [where, f"{text}{_sureness(found)}"]
+
+
+def _between(
+    sizes: Sequence[int], differences: Sequence[Sequence[float]], names: tuple[str, str]
+) -> list[str]:
+    """Who leads beyond chance at the sizes between the ends."""
+    ends = [over(each).ends if len(each) > 1 else (0, 0) for each in differences]
+    told = []
+    for name, sign in zip(names, (1, -1), strict=True):
+        surely = [
+            size
+            for size, (low, high) in zip(sizes, ends, strict=True)
+            if low * high > 0 and low * sign > 0
+        ]
+        if surely:
+            told.append(f"{name} is ahead with {_listed(surely)}")
+    return [f"Between them, by their 95% intervals, {' and '.join(told)}."] if told else []
+
+
+def _listed(places: Sequence[float]) -> str:
+    return joined([f"{place:,.0f}" for place in places])
 
 
 def _sureness(found: Meeting) -> str:
