@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -249,3 +250,57 @@ def test_an_empty_studio_says_what_to_type(browser: Any, tmp_path: Path) -> None
         window.page.wait_for_selector(".lost p")
         assert re.search("does not answer|closed", window.page.locator(".lost").inner_text())
         window.close()
+
+
+def test_a_run_that_goes_leaves_the_others_alone(window: Window, runs: Path) -> None:
+    make_run(runs / "doomed", rows(1, 2))
+    make_run(runs / "kept", rows(1, 2, 3))
+    page = window.go("/runs?run=doomed&run=kept", "figure path.line")
+    shutil.rmtree(runs / "doomed")
+    page.wait_for_selector("[data-run=doomed]:has-text('no such run')")
+    page.reload()
+    page.wait_for_selector(".link[data-link=live]")
+    append(runs / "kept", rows(4))
+    page.wait_for_function(
+        "() => document.querySelector('figure path.line')?.getAttribute('d').match(/L/g)?.length"
+        " === 3"
+    )
+    assert page.locator(".lost p").count() == 0
+    page.get_by_role("checkbox", name="Compare doomed").uncheck()
+    page.wait_for_function("() => location.hash === '#/runs?run=kept'")
+    page = window.go("/runs?run=doomed", ".run-head [role=alert]")
+    assert "deleted or renamed" in page.locator(".run-head").inner_text()
+    shutil.rmtree(runs / "kept")
+    window.told()
+
+
+def test_settings_are_read_anew_and_of_those_that_have_some(window: Window, runs: Path) -> None:
+    run = make_run(runs / "changed", rows(1, 2))
+    page = window.go("/runs?run=one&run=broken&run=changed&show=settings", ".chosen .lead")
+    before = page.locator(".chosen .lead").inner_text()
+    assert "broken: without settings" in page.locator(".chosen [role=alert]").inner_text()
+    config = json.loads((run / "config.json").read_text())
+    config["training"]["rate"] = 0.5
+    (run / "config.json").write_text(json.dumps(config))
+    page.wait_for_selector("table.diff td:has-text('0.5')")
+    assert page.locator(".chosen .lead").inner_text() != before
+    shutil.rmtree(run)
+    window.told()
+
+
+def test_minutes_and_losses_that_are_no_numbers(window: Window, runs: Path) -> None:
+    """A run of minutes is not as far as its steps say; NaN is not what is missing."""
+    last = {"step": 4, "seconds": 30, "loss": float("nan"), "validation": {"bits": 2.0}}
+    task = {"name": "language", "headline": "bits"}
+    settings = {"steps": 2, "minutes": 1, "rate": 0.1}
+    make_run(runs / "timed", [*rows(1, 2, 3), last], training=settings, task=task)
+    page = window.go("/runs?run=timed", "[data-run=timed] progress")
+    row = page.locator("[data-run=timed]").inner_text()
+    assert "4 steps" in row
+    assert "of 2" not in row
+    assert "loss NaN" in row
+    assert page.locator("[data-run=timed] progress").get_attribute("value") == "0.5"
+    page.wait_for_selector("figure path.line")
+    assert drawn(page)[-1][-1] == "NaN"
+    shutil.rmtree(runs / "timed")
+    window.told()

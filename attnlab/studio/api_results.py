@@ -119,7 +119,7 @@ async def run_audit(studio: Studio, asked: RunAudit) -> Any:
                 "questions and answers to audit it with.",
             )
         given["file"] = str(found)
-    return {"job": studio.jobs.add("audit", given, lambda _: {}).id}
+    return {"job": studio.jobs.add("audit", given, lambda _: {}, asked.run).id}
 
 
 async def list_jobs(studio: Studio) -> Any:

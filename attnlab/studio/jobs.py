@@ -29,6 +29,8 @@ class Job:
     given: dict[str, Any]
     finish: Callable[[Any], dict[str, Any]]
     """From what the worker gave to what the page is told."""
+    about: str = ""
+    """The run that it is of."""
     id: str = field(default_factory=lambda: secrets.token_urlsafe(9))
     state: str = "waiting"
     done: int = 0
@@ -41,6 +43,7 @@ class Job:
         found = {
             "id": self.id,
             "kind": self.kind,
+            "about": self.about,
             "state": self.state,
             "done": self.done,
             "of": self.of,
@@ -62,11 +65,17 @@ class Jobs:
         self.worker: Worker | None = None
         self.closing = False
 
-    def add(self, kind: str, given: dict[str, Any], finish: Callable[[Any], dict[str, Any]]) -> Job:
+    def add(
+        self,
+        kind: str,
+        given: dict[str, Any],
+        finish: Callable[[Any], dict[str, Any]],
+        about: str = "",
+    ) -> Job:
         waiting = sum(each.state not in ENDED for each in self.jobs.values())
         if waiting >= limits.JOBS or self.closing:
             raise Refused(429, f"{waiting} jobs wait or run, the most; cancel one or wait.")
-        job = Job(kind, given, finish)
+        job = Job(kind, given, finish, about)
         self.jobs[job.id] = job
         for old in [each for each in self.jobs.values() if each.state in ENDED]:
             if len(self.jobs) > limits.KEPT_JOBS:

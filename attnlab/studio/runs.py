@@ -160,7 +160,9 @@ def numbers_of(row: dict[str, Any]) -> dict[str, Any]:
     flat = {key: value for key, value in row.items() if key not in ("step", "validation")}
     if isinstance(inner, dict):
         flat |= {f"validation {key}": value for key, value in inner.items()}
-    return {k: v for k, v in flat.items() if isinstance(v, int | float) or v in ("nan", "inf")}
+    return {
+        k: v for k, v in flat.items() if isinstance(v, int | float) or v in ("nan", "inf", "-inf")
+    }
 
 
 def abilities(folder: Path, config: dict[str, Any]) -> list[str]:

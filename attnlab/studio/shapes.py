@@ -43,6 +43,7 @@ PART = record(run=TEXT, after=WHOLE, rows=many(OBJECT), next=WHOLE, mark=TEXT, t
 JOB = record(
     id=TEXT,
     kind=TEXT,
+    about=TEXT,
     state={"enum": ["waiting", "running", "done", "failed", "cancelled"]},
     done=WHOLE,
     of=WHOLE,

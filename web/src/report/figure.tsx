@@ -127,5 +127,6 @@ function Taken(props: { name: string; table: Table; drawing: () => Drawing; box:
 }
 
 function digits(value: number): string {
+  if (Number.isNaN(value)) return 'NaN'; // what is missing is an empty cell
   return Number.isFinite(value) ? String(value).replace(/-/g, '−') : long(value);
 }

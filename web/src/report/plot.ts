@@ -140,6 +140,12 @@ function trimmed({ title, header, rows }: Table): Table {
 // For a file, which has no sign for what is infinite.
 export function spelled(table: Table): Table {
   const word = (value: string | number): string | number =>
-    value === Infinity ? 'inf' : value === -Infinity ? '-inf' : value;
+    typeof value === 'string' || Number.isFinite(value)
+      ? value
+      : Number.isNaN(value)
+        ? 'nan'
+        : value > 0
+          ? 'inf'
+          : '-inf';
   return { ...table, rows: table.rows.map((row) => row.map(word)) };
 }

@@ -98,6 +98,7 @@ const STATES = {
   begun: 'connecting',
   live: 'live',
   lost: 'connection lost',
+  refused: 'not allowed',
   resting: 'resting',
 } as const;
 
@@ -117,9 +118,10 @@ function Lost() {
   const { state, why } = client.link;
   return (
     <div class="lost" role="status">
-      {state === 'lost' && (
+      {(state === 'lost' || state === 'refused') && (
         <p>
-          <strong>The connection is lost.</strong> {why} What is shown may be old; trying again.
+          <strong>The connection is lost.</strong> {why} What is shown may be old
+          {state === 'lost' ? '; trying again.' : '.'}
           <button type="button" onClick={() => client.again()}>
             Try now
           </button>

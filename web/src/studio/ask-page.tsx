@@ -6,7 +6,7 @@ import { ask, query } from './api';
 import { AnswerCard } from './answer-card';
 import { Audit } from './audit';
 import { useClient, useKept } from './client';
-import { Busy, Command, Empty, Failure, RunPicker, useRuns, useWork } from './parts';
+import { Busy, Command, Empty, Failure, RunPicker, useWork } from './parts';
 import { readAnswers, readDetail, type Answer, type Thresholds } from './reading';
 import type { Router } from './router';
 
@@ -20,8 +20,6 @@ export interface Asked {
 const KEPT = 100; // answers on the page
 
 export function AskPage({ router }: { router: Router }) {
-  const runs = useRuns('ask');
-  const run = router.one('run') || runs?.[0]?.id || '';
   return (
     <div class="page">
       <h1>Ask</h1>
@@ -29,19 +27,14 @@ export function AskPage({ router }: { router: Router }) {
         Questions to a model that learned facts. Each answer says how sure the model is, and whether
         that is enough to call it known.
       </p>
-      <RunPicker
-        label="Run"
-        can={['ask']}
-        value={run}
-        change={(next) => router.set({ run: [next] }, '')}
-        none={<NoRun />}
-      />
-      {run && (
-        <>
-          <Questions key={`questions ${run}`} run={run} router={router} />
-          <Audit key={`audit ${run}`} run={run} />
-        </>
-      )}
+      <RunPicker can={['ask']} router={router} none={<NoRun />}>
+        {(run) => (
+          <>
+            <Questions key={`questions ${run}`} run={run} router={router} />
+            <Audit key={`audit ${run}`} run={run} />
+          </>
+        )}
+      </RunPicker>
     </div>
   );
 }
@@ -68,7 +61,7 @@ function Questions({ run, router }: { run: string; router: Router }) {
     .filter(Boolean);
   const most = info?.limits.questions ?? 20;
   const send = (questions: string[]): void => {
-    if (!questions.length) return;
+    if (!questions.length || work.busy) return; // the last ones are not thrown away
     work.run(async (signal) => {
       const json = { run, questions };
       const { answers, thresholds } = readAnswers(await ask('/api/ask', { json, signal }));

@@ -8,6 +8,7 @@ import { ask, query, Refused, told } from './api';
 import { readAudit, tabbed, type AuditPage, type Told } from './audit-plots';
 import { useClient, useKept } from './client';
 import { JobBar } from './job-bar';
+import { nameOf } from './jobs';
 import { Busy, Command, Failure, Share } from './parts';
 
 type Found = { page: AuditPage } | { missing: string } | { failure: string };
@@ -15,8 +16,8 @@ type Found = { page: AuditPage } | { missing: string } | { failure: string };
 export function Audit({ run }: { run: string }) {
   const { jobs } = useClient();
   const [found, setFound] = useState<Found | null>(null);
-  const name = `audit ${run}`;
-  const done = jobs.done(name);
+  const name = nameOf({ kind: 'audit', about: run });
+  const done = jobs.ended(name);
   useEffect(() => {
     const controller = new AbortController();
     ask(query('/api/audit', { run }), { signal: controller.signal }).then(

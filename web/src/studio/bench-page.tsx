@@ -32,7 +32,7 @@ export function BenchPage({ router }: { router: Router }) {
   const { jobs } = useClient();
   const [files, setFiles] = useState<File[] | null>(null);
   const [failure, setFailure] = useState('');
-  const done = jobs.done(JOB);
+  const done = jobs.ended(JOB);
   const [part, setPart] = useState<string>('error');
   const [quick, setQuick] = useState(true);
   useEffect(() => {

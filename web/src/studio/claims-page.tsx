@@ -23,7 +23,7 @@ export function ClaimsPage({ router }: { router: Router }) {
   const { jobs } = useClient();
   const [ledger, setLedger] = useState<Ledger | null>(null);
   const [failure, setFailure] = useState('');
-  const done = jobs.done(JOB);
+  const done = jobs.ended(JOB);
   const [wanted, setWanted] = useState<string[]>([]);
   const [size, setSize] = useState<Size>('small');
   useEffect(() => {

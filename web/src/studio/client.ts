@@ -48,10 +48,11 @@ export class Client {
     this.live.watch([]);
     document.addEventListener('visibilitychange', () => {
       if (document.hidden) this.live.rest();
-      else this.live.restart();
+      else this.again();
     });
-    window.addEventListener('online', () => this.live.restart());
+    window.addEventListener('online', () => this.again());
     void this.read();
+    void this.jobs.takeUp();
   }
 
   watch(runs: string[]): void {
@@ -60,6 +61,7 @@ export class Client {
 
   again(): void {
     this.live.restart();
+    void this.jobs.takeUp();
   }
 
   subscribe(hearer: () => void): () => void {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { ago, bytes, count, percent, shellWord } from './format';
+import { ago, bytes, count, metric, percent, shellWord } from './format';
 
 test('sizes', () => {
   expect([0, 999, 1000, 5203000, 999999, null].map(bytes)).toEqual([
@@ -12,6 +12,10 @@ test('times', () => {
   const past = [3, 59, 61, 3599, 7300, 90000, 400000, -20].map((each) => ago(now - each, now));
   expect(past).toEqual(['now', '59 s ago', '1 min ago', '59 min ago', '2 h ago', 'yesterday', '4 days ago', 'now']);
   expect(ago(null)).toBe('–');
+});
+
+test('a loss that is no number is not missing', () => {
+  expect([0.5, NaN, Infinity, null].map(metric)).toEqual(['0.5', 'NaN', '∞', '–']);
 });
 
 test('counts', () => {

@@ -1,5 +1,7 @@
 // Sizes, times and counts in few letters.
 
+import { short } from '../report/numbers';
+
 const MINUTE = 60;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
@@ -35,6 +37,11 @@ export function count(value: number | null): string {
   const [unit, name] = units.find(([each]) => value >= each) ?? [1, ''];
   if (unit === 1) return value.toLocaleString('en', { maximumFractionDigits: 0 });
   return `${Number((value / (unit === 1e4 ? 1e3 : unit)).toPrecision(3))}${name}`;
+}
+
+// What was measured: a loss that is no number is not one that is missing.
+export function metric(value: number | null): string {
+  return value !== null && Number.isNaN(value) ? 'NaN' : short(value);
 }
 
 // As a shell reads it: one word, whatever a folder is called.

@@ -1,7 +1,9 @@
-// Work that the server does meanwhile: begun, followed wherever the reader is, cancelled.
+// Work that the server does meanwhile: begun, followed wherever the reader is, cancelled. What
+// another window began, or this one before it was read anew, is followed too.
 
+import { isRecord } from '../report/plot';
 import { ask, parsed, Refused, stream, told } from './api';
-import { ended, readJob, type Job } from './reading';
+import { ended, readJob, records, type Job } from './reading';
 
 const POLL = 2000; // ms between two questions where events do not come through
 
@@ -12,7 +14,7 @@ export interface Followed {
 
 export class Jobs {
   private readonly all = new Map<string, Followed>();
-  private readonly last = new Map<string, string>(); // the id of the last that was done
+  private readonly last = new Map<string, string>(); // the id of the last that ended
 
   constructor(private readonly changed: () => void) {}
 
@@ -26,9 +28,9 @@ export class Jobs {
     return found !== undefined && !found.failure && (found.job === null || !ended(found.job));
   }
 
-  // Which of them was the last to be done: who shows its result reads it anew when this changes,
-  // also a page that was left and opened again meanwhile.
-  done(name: string): string {
+  // Which of them was the last to end: who shows its result reads it anew when this changes, also
+  // a page that was left and opened again meanwhile. One that was cancelled may have some.
+  ended(name: string): string {
     return this.last.get(name) ?? '';
   }
 
@@ -36,8 +38,31 @@ export class Jobs {
   async run(name: string, path: string, json: unknown): Promise<Job | null> {
     if (this.busy(name)) return null;
     this.set(name, { job: null, failure: '' });
+    return this.follow(name, async () => readJob(await ask(path, { json })));
+  }
+
+  // Follows what is under way and is not followed yet: of each name the first, then the next.
+  async takeUp(): Promise<void> {
+    let found: Job[];
     try {
-      let job = readJob(await ask(path, { json }));
+      const raw = await ask('/api/jobs');
+      found = records(isRecord(raw) ? raw.jobs : []).map(readJob);
+    } catch {
+      return; // only a help: who begins a job hears of it
+    }
+    for (const job of found) {
+      const name = nameOf(job);
+      if (ended(job) || this.busy(name)) continue;
+      this.set(name, { job, failure: '' });
+      void this.follow(name, () => Promise.resolve(job)).then(() => {
+        if (!this.of(name)?.failure) void this.takeUp();
+      });
+    }
+  }
+
+  private async follow(name: string, begin: () => Promise<Job>): Promise<Job | null> {
+    try {
+      let job = await begin();
       const { id } = job;
       this.set(name, { job, failure: '' });
       while (!ended(job)) {
@@ -79,7 +104,12 @@ export class Jobs {
 
   private set(name: string, followed: Followed): void {
     this.all.set(name, followed);
-    if (followed.job?.state === 'done') this.last.set(name, followed.job.id);
+    if (followed.job && ended(followed.job)) this.last.set(name, followed.job.id);
     this.changed();
   }
+}
+
+// As the pages call it.
+export function nameOf({ kind, about }: { kind: string; about: string }): string {
+  return about ? `${kind} ${about}` : kind;
 }

@@ -112,7 +112,7 @@ test('a window that nobody sees rests; one that is refused does not try again', 
   live.restart();
   await vi.advanceTimersByTimeAsync(60000);
   expect(opened).toHaveLength(2);
-  expect(states.at(-1)).toBe('lost');
+  expect(states.at(-1)).toBe('refused');
 });
 
 test('the first list of a connection is whole, later ones are changes', async () => {

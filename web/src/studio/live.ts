@@ -5,7 +5,7 @@ import { parsed, query, Refused, stream, told } from './api';
 import { readArrived, type Arrived } from './metrics';
 import type { Heard } from './sse';
 
-export type State = 'begun' | 'live' | 'lost' | 'resting';
+export type State = 'begun' | 'live' | 'lost' | 'refused' | 'resting';
 
 export interface Hearer {
   place: (run: string) => string; // behind what was taken so far
@@ -77,6 +77,7 @@ export class Live {
       this.hearer.state('live', '');
     };
     let why = 'The connection was closed.';
+    let refused = false;
     try {
       const run = this.runs.map((each) => `${each}:${this.hearer.place(each)}`);
       for await (const heard of this.open(query('/api/events', { run }), { signal }, alive)) {
@@ -86,14 +87,14 @@ export class Live {
       }
     } catch (error) {
       why = told(error);
-      if (error instanceof Refused && error.status === 403) this.closed = true; // trying is useless
+      refused = error instanceof Refused && error.status === 403; // trying is useless
     } finally {
       clearTimeout(quiet);
     }
     if (this.running !== controller) return; // another took its place
     this.running = null;
-    this.hearer.state('lost', why);
-    if (this.closed) return;
+    this.hearer.state(refused ? 'refused' : 'lost', why);
+    if (this.closed || refused) return;
     this.waiting = setTimeout(() => {
       this.waiting = undefined;
       void this.listen();

@@ -1,5 +1,6 @@
 // Look: a text or an image, a model, and every view of what it attends to.
 
+import { useEffect } from 'preact/hooks';
 import { isRecord, text as textOf } from '../report/plot';
 import { plain } from '../report/prose';
 import { ask, query } from './api';
@@ -7,7 +8,7 @@ import { useClient, useKept } from './client';
 import { DropZone, problemOf, usePasted } from './drop-zone';
 import { Compare, Reads, Subject, TextField, type Choice } from './look-fields';
 import { EMPTY, imageQuery, TEXT, textBody, wrongWith, type Wish } from './look-wish';
-import { Busy, Command, Empty, Failure, NumberField, runTitle, useRuns, useWork } from './parts';
+import { Busy, Command, Empty, Failure, NumberField, runTitle, useChoice, useRuns, useWork } from './parts';
 import type { Router } from './router';
 import { Viewer } from './viewer';
 
@@ -53,10 +54,15 @@ function Form({ choices, router }: { choices: Choice[]; router: Router }) {
   const [wish, setWish] = useKept<Wish>('look wish', EMPTY);
   const [image, setImage] = useKept<Blob | null>('image', null);
   const work = useWork();
-  const subject = router.one('subject') || choices[0].key;
+  const subject = useChoice(
+    router,
+    'subject',
+    choices.map(({ key }) => key),
+  );
   const chosen = choices.find(({ key }) => key === subject);
   const sees = router.one('reads') ? router.one('reads') === 'image' : Boolean(chosen?.sees);
   const compare = sees && router.one('compare') === TEXT ? '' : router.one('compare');
+  useEffect(() => work.stop, [subject, compare]); // an answer of another model is not shown as this one's
   const most = info?.limits.tokens ?? 256;
   const wrong = wrongWith(wish, compare, sees, most);
   const show = (given: Blob | null, asked: (signal: AbortSignal) => Promise<unknown>): void => {
@@ -90,7 +96,10 @@ function Form({ choices, router }: { choices: Choice[]; router: Router }) {
           else if (image) see(image);
         }}
       >
-        <Subject {...{ choices, value: subject }} change={(key) => router.set({ subject: [key], reads: [] })} />
+        <Subject
+          {...{ choices, value: subject }}
+          change={(key) => router.set({ subject: [key], reads: [], capture: [] }, '')}
+        />
         <Compare
           choices={choices.filter(({ key }) => key !== subject)}
           value={compare}

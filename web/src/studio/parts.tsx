@@ -4,9 +4,10 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { plain } from '../report/prose';
 import { told } from './api';
-import { useClient } from './client';
+import { useClient, useKept } from './client';
 import { percent, shellWord } from './format';
 import type { Ability, Run } from './reading';
+import type { Router } from './router';
 
 export function Failure({ text }: { text: string }) {
   return text ? (
@@ -57,11 +58,10 @@ export function Busy({ text }: { text: string }) {
 }
 
 interface PickerProps {
-  label: string;
   can: Ability[];
-  value: string;
-  change: (run: string) => void;
+  router: Router;
   none: ComponentChildren; // where there is no such run
+  children: (run: string) => ComponentChildren; // what is done with it
 }
 
 // The runs that can do one of these things, the newest first.
@@ -72,27 +72,54 @@ export function useRuns(...can: Ability[]): Run[] | null {
   return able.sort((one, other) => (other.updated ?? 0) - (one.updated ?? 0));
 }
 
-export function RunPicker({ label, can, value, change, none }: PickerProps) {
+// What the address names, else what was chosen on this page before, else the first. It then stands
+// in the address: while others train, another becomes the first.
+export function useChoice(router: Router, field: string, options: string[]): string {
+  const [last, keep] = useKept(`${router.route.page} ${field}`, '');
+  const given = router.one(field);
+  const found = given || (options.includes(last) ? last : (options[0] ?? ''));
+  useEffect(() => {
+    if (!found) return;
+    if (found !== last) keep(found);
+    if (!given) router.fill({ [field]: [found] });
+  }, [found, given]);
+  return found;
+}
+
+export function RunPicker({ can, router, none, children }: PickerProps) {
   const runs = useRuns(...can);
-  const { failure } = useClient();
+  const { failure, runs: all } = useClient();
+  const chosen = useChoice(router, 'run', (runs ?? []).map(({ id }) => id));
   if (!runs) return failure ? <Failure text={failure} /> : <Busy text="Reading the runs…" />;
   if (!runs.length) return <>{none}</>;
+  const able = runs.some(({ id }) => id === chosen);
+  const there = all?.some(({ id }) => id === chosen);
   return (
-    <label class="field">
-      <span>{label}</span>
-      <select value={value} onChange={(event) => change(event.currentTarget.value)}>
-        {!runs.some((run) => run.id === value) && value && (
-          <option value={value} selected>
-            {plain(value)}
-          </option>
-        )}
-        {runs.map((run) => (
-          <option key={run.id} value={run.id} selected={run.id === value}>
-            {runTitle(run)}
-          </option>
-        ))}
-      </select>
-    </label>
+    <>
+      <label class="field">
+        <span>Run</span>
+        <select
+          value={chosen}
+          onChange={(event) => router.set({ run: [event.currentTarget.value] }, '')}
+        >
+          {!able && (
+            <option value={chosen} selected>
+              {plain(chosen)}
+            </option>
+          )}
+          {runs.map((run) => (
+            <option key={run.id} value={run.id} selected={run.id === chosen}>
+              {runTitle(run)}
+            </option>
+          ))}
+        </select>
+      </label>
+      {able ? (
+        children(chosen)
+      ) : (
+        <Failure text={`${chosen}: ${there ? 'it cannot do this' : 'it is gone'}. Choose another run.`} />
+      )}
+    </>
   );
 }
 

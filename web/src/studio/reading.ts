@@ -5,7 +5,7 @@ import { end, isRecord, list, readNumber, text } from '../report/plot';
 type Raw = Record<string, unknown>;
 
 export const STATES = ['training', 'finished', 'stopped', 'broken'] as const;
-export type RunState = (typeof STATES)[number];
+export type RunState = (typeof STATES)[number] | 'gone';
 export type Ability = 'ask' | 'write' | 'see' | 'look' | 'generate';
 
 export interface Run {
@@ -18,6 +18,7 @@ export interface Run {
   updated: number | null;
   step: number | null;
   steps: number | null;
+  minutes: number | null; // it trains so long, whatever its steps
   parameters: number | null;
   attention: string;
   last: [string, number][];
@@ -76,6 +77,7 @@ export function readRun(raw: Raw): Run {
     updated: finite(raw.updated),
     step: finite(raw.step),
     steps: finite(raw.steps),
+    minutes: finite(raw.minutes),
     parameters: finite(raw.parameters),
     attention: text(raw.attention),
     last: Object.entries(isRecord(raw.last) ? raw.last : {})
@@ -178,6 +180,8 @@ export function readSeen(raw: unknown): Seen {
 
 export interface Job {
   id: string;
+  kind: string;
+  about: string; // the run that it is of
   state: string;
   done: number;
   of: number | null;
@@ -189,6 +193,8 @@ export function readJob(raw: unknown): Job {
   const found = isRecord(raw) ? raw : {};
   return {
     id: text(found.id) || text(found.job),
+    kind: text(found.kind),
+    about: text(found.about),
     state: text(found.state) || 'waiting',
     done: finite(found.done) ?? 0,
     of: finite(found.of),

@@ -20,10 +20,14 @@ export function FileLists({ chosen }: { chosen: Run[] }) {
 
 const OFTEN = 10; // seconds between two readings while it trains
 
+// A folder is read anew when this changes.
+export function whenRead({ state, updated }: Run): string {
+  return `${state} ${state === 'training' ? Math.floor((updated ?? 0) / OFTEN) : updated}`;
+}
+
 function Files({ run, several }: { run: Run; several: boolean }) {
   const [detail, setDetail] = useState<Detail | null>(null);
   const [failure, setFailure] = useState('');
-  const when = `${run.state} ${Math.floor((run.updated ?? 0) / OFTEN)}`;
   useEffect(() => {
     const controller = new AbortController();
     ask(query('/api/run', { run: run.id }), { signal: controller.signal }).then(
@@ -36,7 +40,7 @@ function Files({ run, several }: { run: Run; several: boolean }) {
       },
     );
     return () => controller.abort();
-  }, [run.id, when]);
+  }, [run.id, whenRead(run)]);
   if (failure) return <Failure text={failure} />;
   if (!detail) return <Busy text="Reading the folder…" />;
   return (

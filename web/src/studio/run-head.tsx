@@ -1,9 +1,8 @@
 // Above the curves: what the chosen runs are, and where to go with them.
 
 import { colourOf } from '../report/lines';
-import { short } from '../report/numbers';
 import { plain } from '../report/prose';
-import { ago, count } from './format';
+import { ago, count, metric } from './format';
 import { Failure } from './parts';
 import { linkTo, type Page } from './routes';
 import type { Run } from './reading';
@@ -27,6 +26,7 @@ function One({ run }: { run: Run }) {
       <h2>
         <RunName run={run} />
       </h2>
+      {run.state === 'gone' && <Failure text="There is no such run any more: it was deleted or renamed." />}
       {run.problem && <Failure text={`This folder cannot be read as a run: ${run.problem}`} />}
       <p class="dim">
         {plain(
@@ -62,7 +62,7 @@ function Several({ chosen }: { chosen: Run[] }) {
   return (
     <div class="run-head">
       <h2>{chosen.length} runs</h2>
-      <div class="scroll" tabIndex={0} role="region" aria-label="The chosen runs">
+      <div class="scroll tall" tabIndex={0} role="region" aria-label="The chosen runs">
         <table>
           <thead>
             <tr>
@@ -95,7 +95,7 @@ function Several({ chosen }: { chosen: Run[] }) {
                 <td class="number">{count(run.parameters)}</td>
                 {measures.map((name) => (
                   <td key={name} class="number">
-                    {short(new Map(run.last).get(name) ?? null)}
+                    {metric(new Map(run.last).get(name) ?? null)}
                   </td>
                 ))}
               </tr>

@@ -1,10 +1,9 @@
 // The list: search, order, and a box for each run.
 
 import { useEffect, useRef } from 'preact/hooks';
-import { short } from '../report/numbers';
 import { colourOf } from '../report/lines';
 import { plain } from '../report/prose';
-import { ago, count } from './format';
+import { ago, count, metric } from './format';
 import { found, ordered, ORDERS, type Order } from './list';
 import { linkTo } from './routes';
 import type { Run } from './reading';
@@ -13,12 +12,13 @@ import { MOST } from './runs-page';
 
 interface Props {
   runs: Run[];
+  gone: Run[]; // that are chosen all the same, and can be left out
   ids: string[];
   choose: (ids: string[]) => void;
   router: Router;
 }
 
-export function RunList({ runs, ids, choose, router }: Props) {
+export function RunList({ runs, gone, ids, choose, router }: Props) {
   const search = useRef<HTMLInputElement>(null);
   const text = router.one('text');
   const order = (Object.keys(ORDERS) as Order[]).find((each) => each === router.one('order')) ?? 'updated';
@@ -68,7 +68,7 @@ export function RunList({ runs, ids, choose, router }: Props) {
         )}
       </p>
       <ul>
-        {shown.map((run) => (
+        {[...gone, ...shown].map((run) => (
           <Row key={run.id} {...{ run, ids, choose }} keep={router.route.fields} />
         ))}
       </ul>
@@ -129,6 +129,7 @@ export function RunName({ run }: { run: Run }) {
 }
 
 function facts(run: Run): string {
+  if (run.state === 'gone') return 'There is no such run any more.';
   if (run.state === 'broken') return plain(`cannot be read: ${run.problem || 'broken'}`);
   const size = run.parameters === null ? '' : `${count(run.parameters)} parameters`;
   return plain([run.task, run.attention, size].filter(Boolean).join(' · '));
@@ -143,29 +144,38 @@ export function StateName({ run }: { run: Run }) {
 }
 
 export function Progress({ run }: { run: Run }) {
-  const share = run.step !== null && run.steps ? Math.min(1, run.step / run.steps) : null;
+  const share = shareOf(run);
   const main = headline(run);
+  const lost = run.last.find(([name, value]) => name === 'loss' && !Number.isFinite(value));
   return (
     <div class="small">
-      {share !== null && run.state !== 'finished' && run.state !== 'broken' && (
-        <progress max={1} value={share} aria-label={`Steps of ${plain(run.name)}`} />
+      {share !== null && (run.state === 'training' || run.state === 'stopped') && (
+        <progress max={1} value={share} aria-label={`Progress of ${plain(run.name)}`} />
       )}
       <span class="facts">
         <StateName run={run} />
         {run.state !== 'broken' && run.step !== null && (
           <span class="number dim">
             {count(run.step)}
-            {run.steps !== null && run.steps !== run.step && ` of ${count(run.steps)}`} steps
+            {run.steps !== null && run.steps !== run.step && !run.minutes && ` of ${count(run.steps)}`} steps
           </span>
         )}
         {main && (
           <span class="number">
-            {plain(main[0])} {short(main[1])}
+            {plain(main[0])} {metric(main[1])}
           </span>
         )}
+        {lost && lost !== main && <span class="number warn">loss {metric(lost[1])}</span>}
       </span>
     </div>
   );
+}
+
+// Of its steps, or of the minutes that it may take.
+export function shareOf({ step, steps, minutes, last }: Run): number | null {
+  const seconds = new Map(last).get('seconds');
+  if (minutes) return seconds === undefined ? null : Math.min(1, seconds / (60 * minutes));
+  return step !== null && steps ? Math.min(1, step / steps) : null;
 }
 
 // The measure on held-out data where there is one, else the loss.

@@ -5,6 +5,7 @@ import { plain } from '../report/prose';
 import { ask, query, told } from './api';
 import { grouped, type Group } from './diff';
 import { Busy, Failure } from './parts';
+import { whenRead } from './run-files';
 import { readDetail, readDiff, type DiffRow, type Run } from './reading';
 import { RunName } from './run-list';
 
@@ -16,30 +17,36 @@ interface Found {
 export function Settings({ chosen }: { chosen: Run[] }) {
   const [found, setFound] = useState<Found | null>(null);
   const [failure, setFailure] = useState('');
-  const ids = chosen.map((run) => run.id);
+  const readable = chosen.filter(({ state }) => state !== 'broken' && state !== 'gone');
+  const left = chosen.filter((run) => !readable.includes(run)).map(({ id }) => id);
+  const ids = readable.map((run) => run.id).join('\n');
+  useEffect(() => setFound(null), [ids]);
   useEffect(() => {
+    if (!ids) return undefined;
     const controller = new AbortController();
-    setFound(null);
     setFailure('');
-    read(ids, controller.signal).then(setFound, (error: unknown) => {
+    read(ids.split('\n'), controller.signal).then(setFound, (error: unknown) => {
       if (!controller.signal.aborted) setFailure(told(error));
     });
     return () => controller.abort();
-  }, [ids.join('\n')]);
+  }, [ids, readable.map(whenRead).join()]);
+  const unread = left.length > 0 && <Failure text={`${left.join(', ')}: without settings that can be read.`} />;
+  if (!ids) return <>{unread}</>;
   if (failure) return <Failure text={failure} />;
   if (!found) return <Busy text="Reading the settings…" />;
-  const several = chosen.length > 1;
+  const several = readable.length > 1;
   return (
     <>
+      {unread}
       {several && (
         <p class="lead">
           {found.rows.length
-            ? `${found.rows.length} settings differ, ${found.same} are the same.`
+            ? `${found.rows.length} ${found.rows.length === 1 ? 'setting differs' : 'settings differ'}, ${found.same} are the same.`
             : `All ${found.same} settings are the same.`}{' '}
           {found.rows.length > 0 && 'What differs from the first run is marked.'}
         </p>
       )}
-      {found.rows.length > 0 && <DiffTable chosen={chosen} groups={grouped(found.rows)} />}
+      {found.rows.length > 0 && <DiffTable chosen={readable} groups={grouped(found.rows)} />}
     </>
   );
 }

@@ -37,7 +37,7 @@ export function RunsPage({ router }: { router: Router }) {
   const chosen = ids.map((id) => runs.find((run) => run.id === id) ?? missing(id));
   return (
     <div class="sides">
-      <RunList {...{ runs, ids, choose, router }} />
+      <RunList {...{ runs, ids, choose, router }} gone={chosen.filter(({ state }) => state === 'gone')} />
       <section class="chosen" aria-label="Chosen runs">
         {chosen.length ? <Chosen {...{ chosen, router }} /> : <NoneChosen />}
       </section>
@@ -52,9 +52,9 @@ function newest(runs: Run[]): Run {
 
 // An address may name a run that is gone.
 function missing(id: string): Run {
-  const nothing = { created: null, updated: null, step: null, steps: null, parameters: null };
-  const words = { name: id, task: '', headline: '', problem: 'There is no such run.', attention: '' };
-  return { id, state: 'broken', last: [], can: [], ...nothing, ...words };
+  const nothing = { created: null, updated: null, step: null, steps: null, minutes: null, parameters: null };
+  const words = { name: id, task: '', headline: '', problem: '', attention: '' };
+  return { id, state: 'gone', last: [], can: [], ...nothing, ...words };
 }
 
 function Chosen({ chosen, router }: { chosen: Run[]; router: Router }) {

@@ -8,7 +8,7 @@ import { ask, query } from './api';
 import { useClient, useKept } from './client';
 import { DropZone, problemOf, usePasted } from './drop-zone';
 import { percent } from './format';
-import { Busy, Command, Empty, Failure, RunPicker, useRuns, useWork } from './parts';
+import { Busy, Command, Empty, Failure, RunPicker, useWork } from './parts';
 import { readSeen, type Seen } from './reading';
 import type { Router } from './router';
 import { Viewer } from './viewer';
@@ -16,8 +16,6 @@ import { Viewer } from './viewer';
 const BARS = 10;
 
 export function SeePage({ router }: { router: Router }) {
-  const runs = useRuns('see');
-  const run = router.one('run') || runs?.[0]?.id || '';
   return (
     <div class="page">
       <h1>See</h1>
@@ -25,14 +23,9 @@ export function SeePage({ router }: { router: Router }) {
         An image, what the model takes it for, and which patches it attended to. The image stays on
         this computer.
       </p>
-      <RunPicker
-        label="Run"
-        can={['see']}
-        value={run}
-        change={(next) => router.set({ run: [next] }, '')}
-        none={<NoRun />}
-      />
-      {run && <Seeing run={run} router={router} />}
+      <RunPicker can={['see']} router={router} none={<NoRun />}>
+        {(run) => <Seeing run={run} router={router} />}
+      </RunPicker>
     </div>
   );
 }
@@ -73,7 +66,7 @@ function Seeing({ run, router }: { run: string; router: Router }) {
   };
   usePasted(look);
   useEffect(() => {
-    if (image && shot && shot.run !== run) look(image); // another model sees the same
+    if (image && !found) look(image); // another model sees the same, as does one that was left
   }, [run]);
   return (
     <>

@@ -4,7 +4,7 @@ import { useState } from 'preact/hooks';
 import { isRecord, text as textOf } from '../report/plot';
 import { Refused, parsed, stream } from './api';
 import { useClient, useKept } from './client';
-import { Command, Empty, Failure, RunPicker, useRuns, useWork } from './parts';
+import { Command, Empty, Failure, RunPicker, useWork } from './parts';
 import type { Router } from './router';
 import { Source, type Pointed } from './source-text';
 import { Summaries } from './summaries';
@@ -12,8 +12,6 @@ import { GIVEN, wayOf, Ways, type Way } from './ways';
 import { heard, NOTHING, type Written } from './written';
 
 export function WritePage({ router }: { router: Router }) {
-  const runs = useRuns('write', 'generate');
-  const run = router.one('run') || runs?.[0]?.id || '';
   return (
     <div class="page">
       <h1>Write</h1>
@@ -21,14 +19,9 @@ export function WritePage({ router }: { router: Router }) {
         A text goes in, summaries come out; a language model goes on with the text. Point at a
         written word: the places of the text that it came from are marked.
       </p>
-      <RunPicker
-        label="Run"
-        can={['write', 'generate']}
-        value={run}
-        change={(next) => router.set({ run: [next] })}
-        none={<NoRun />}
-      />
-      {run && <Desk key={run} run={run} />}
+      <RunPicker can={['write', 'generate']} router={router} none={<NoRun />}>
+        {(run) => <Desk key={run} run={run} />}
+      </RunPicker>
     </div>
   );
 }
@@ -44,7 +37,7 @@ function NoRun() {
 
 function Desk({ run }: { run: string }) {
   const { info, runs } = useClient();
-  const [text, setText] = useKept('write text', '');
+  const [typed, setTyped] = useKept('write text', '');
   const [way, setWay] = useKept<Way>('write way', GIVEN);
   const [written, setWritten] = useKept<{ of: string; text: string; found: Written } | null>(
     'written',
@@ -53,6 +46,7 @@ function Desk({ run }: { run: string }) {
   const [pointed, setPointed] = useState<Pointed | null>(null);
   const work = useWork();
   const mine = written?.of === run ? written : null;
+  const text = mine?.text ?? typed; // what is shown is what is written about
   const limit = info?.limits.text ?? Infinity;
   const goesOn = runs?.find(({ id }) => id === run)?.can.includes('generate');
   const what = goesOn ? 'Continuations' : 'Summaries';
@@ -82,7 +76,7 @@ function Desk({ run }: { run: string }) {
             pointed={pointed}
             edit={() => {
               work.stop();
-              setText(mine.text);
+              setTyped(mine.text);
               setWritten(null);
             }}
           />
@@ -96,7 +90,7 @@ function Desk({ run }: { run: string }) {
               rows={14}
               value={text}
               placeholder="Paste a text here."
-              onInput={(event) => setText(event.currentTarget.value)}
+              onInput={(event) => setTyped(event.currentTarget.value)}
               onKeyDown={(event) => {
                 if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) start();
               }}
@@ -113,7 +107,7 @@ function Desk({ run }: { run: string }) {
           <button
             type="button"
             class="main"
-            disabled={work.busy || Boolean(wrong) || !(mine?.text ?? text).trim() || text.length > limit}
+            disabled={work.busy || Boolean(wrong) || !text.trim() || text.length > limit}
             onClick={start}
           >
             {mine ? 'Write again' : 'Write'}
