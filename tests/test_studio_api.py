@@ -109,6 +109,8 @@ def described(job: str) -> dict[str, Any]:
             content = operation.get("requestBody", {}).get("content", {})
             properties = content.get("application/json", {}).get("schema", {}).get("properties", {})
             properties |= {name: runs for name in ("run", "subject") if name in properties}
+            if "pairs" in properties:
+                properties["pairs"] = {"enum": ["Who?\tMe", "Who?", None]}
             if "ids" in properties:
                 properties["ids"]["items"] = claims
     return found
