@@ -148,6 +148,18 @@ def test_claims_are_run_and_joined(client: TestClient, kinds: Path) -> None:
     assert "no claim 'nonsense'" in wrong["error"]
 
 
+def test_claims_that_ended_before_their_job_are_kept(client: TestClient) -> None:
+    """The slow ones measure time, so they begin when the first has ended."""
+    path = inside(client).results.own / "claims-small.json"
+    path.unlink(missing_ok=True)
+    job = posted(client, "claims", 202, ids=["copy", "linear-cost", "longer-free"])["job"]
+    while client.get(f"/api/jobs/{job}").json()["done"] == 0:
+        time.sleep(0.05)
+    assert client.delete(f"/api/jobs/{job}").json()["state"] == "cancelled"
+    assert rows_of(client)["copy"]["outcome"] == "holds"
+    assert [row["id"] for row in json.loads(path.read_text())["claims"]] == ["copy"]
+
+
 def test_a_bench_is_a_job_and_a_file(client: TestClient, kinds: Path) -> None:
     assert client.get("/api/bench").json() == {"files": []}
     job = posted(client, "bench", 202, part="decode")["job"]
