@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -71,6 +72,21 @@ def test_a_model_that_breaks_is_a_sentence(client: TestClient) -> None:
     assert answer.status_code == 500
     assert answer.json()["error"].startswith("The model broke: IndexError")
     assert client.post("/api/see?run=vit", content=png(pixels(1, 1, 6)[0])).status_code == 200
+
+
+def test_weights_of_another_configuration_are_a_whole_sentence(
+    client: TestClient, kinds: Path
+) -> None:
+    other = shutil.copytree(kinds / "language", kinds / "other")
+    config = json.loads((other / "config.json").read_text())
+    config["model"]["layers"] += 1
+    (other / "config.json").write_text(json.dumps(config))
+    said = posted(client, "look", 409, subject="other", text="to be")["error"]
+    assert said == (
+        "other/model.safetensors: these weights do not fit the configuration in config.json: "
+        f"stack.blocks.{config['model']['layers'] - 1}.attention.project.weight is not in the file"
+    )
+    shutil.rmtree(other)
 
 
 def test_a_slow_model_holds_up_nobody_and_a_killed_one_is_replaced(client: TestClient) -> None:
