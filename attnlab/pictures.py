@@ -40,7 +40,7 @@ def open_plain(path: Path, most: int = MOST_PIXELS) -> Image:
     Upright: cameras turn a picture by a note in its file. What is transparent is white, as paper.
     """
     try:
-        from PIL import Image, ImageOps
+        from PIL import Image, ImageOps, UnidentifiedImageError
     except ImportError:
         raise ValueError("images need Pillow; pip install 'attnlab[image]'") from None
     if not path.exists():
@@ -53,6 +53,9 @@ def open_plain(path: Path, most: int = MOST_PIXELS) -> Image:
                     raise ValueError(f"{opened.width} x {opened.height} pixels are too many")
                 opened.load()
                 return _in_bytes(ImageOps.exif_transpose(opened), opened.format)
+    except UnidentifiedImageError:
+        reason = f"none of {', '.join(FORMATS)}, or damaged"
+        raise UnreadableImageError(f"{path}: no image that can be read ({reason})") from None
     except Exception as error:  # Pillow's readers raise all kinds on broken files
         said = " ".join(str(error).split()) or type(error).__name__
         raise UnreadableImageError(f"{path}: no image that can be read ({said})") from None

@@ -396,12 +396,30 @@ def test_bad_folders(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(described))
     fails("model.safetensors is missing")
     (tmp_path / "model.safetensors").write_bytes(b"nonsense")
-    fails("do not fit")
-    Decoder(config(width=12)).save_pretrained(tmp_path / "other")
-    (tmp_path / "model.safetensors").write_bytes(
-        (tmp_path / "other" / "model.safetensors").read_bytes()
-    )
-    fails("do not fit")
+    fails("model.safetensors: these weights cannot be read")
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        (
+            {"width": 12},
+            "stack.embedding.weight has the shape (11, 12) in the file, but (11, 24) as configured",
+        ),
+        ({"layers": 1}, "stack.blocks.1.attention.project.weight is not in the file"),
+        ({"layers": 3}, "the file has stack.blocks.2.attention.out.bias, which is not configured"),
+    ],
+)
+def test_weights_of_another_configuration(
+    changes: dict[str, Any], problem: str, tmp_path: Path
+) -> None:
+    """The first difference, in a sentence that is whole."""
+    Decoder(config(**changes)).save_pretrained(tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps(Decoder(config()).description()))
+    with pytest.raises(ValueError, match="do not fit") as caught:
+        models.load(tmp_path)
+    said = f"these weights do not fit the configuration in config.json: {problem}"
+    assert str(caught.value) == f"{tmp_path / 'model.safetensors'}: {said}"
 
 
 def test_flops_count_the_weights_that_multiply() -> None:

@@ -118,6 +118,18 @@ def test_damage_is_named(tmp_path: Path) -> None:
         open_picture(tmp_path)
 
 
+@pytest.mark.parametrize("content", [b"<svg xmlns='http://www.w3.org/2000/svg'/>", b"nothing"])
+def test_what_can_be_read_is_named(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "a.png"
+    path.write_bytes(content)
+    with pytest.raises(UnreadableImageError) as told:
+        open_picture(path)
+    assert str(told.value) == (
+        f"{path}: no image that can be read "
+        "(none of BMP, GIF, JPEG, PNG, PPM, TIFF, WEBP, or damaged)"
+    )
+
+
 @lru_cache
 def whole(form: str) -> bytes:
     random = np.random.default_rng(0)

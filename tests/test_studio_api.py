@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import aclosing
@@ -16,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from attnlab.pictures import png
-from attnlab.studio import hub
+from attnlab.studio import hub, limits
 from attnlab.studio.app import ENDPOINTS
 from attnlab.studio.endpoint import Endpoint
 from attnlab.studio.hub import Hub
@@ -109,6 +110,8 @@ def described(job: str) -> dict[str, Any]:
             content = operation.get("requestBody", {}).get("content", {})
             properties = content.get("application/json", {}).get("schema", {}).get("properties", {})
             properties |= {name: runs for name in ("run", "subject") if name in properties}
+            if "pairs" in properties:
+                properties["pairs"] = {"enum": ["Who?\tMe", "Who?", None]}
             if "ids" in properties:
                 properties["ids"]["items"] = claims
     return found
@@ -169,6 +172,17 @@ def test_the_description_names_every_endpoint(server: Threaded) -> None:
             assert operation["responses"][str(status)]["description"] == REASONS[status]
     names = [op["operationId"] for path in found["paths"].values() for op in path.values()]
     assert len(set(names)) == len(names) == len(ENDPOINTS)
+
+
+def test_the_page_about_the_studio_names_every_status_and_limit() -> None:
+    page = (Path(__file__).parent.parent / "docs" / "studio.md").read_text(encoding="utf-8")
+    told = page.split("## For programs")[1].split("```")[0]
+    wanted = {*REASONS, 405}  # a method that there is not has no endpoint to describe it
+    assert {int(number) for number in re.findall(r"\b[45]\d\d\b", told)} == wanted
+    refused = " ".join(page.split("- A body is refused")[1].split("\n- ")[0].split())
+    assert f"{limits.JSON_BYTES // 2**20} MiB; images {limits.IMAGE_BYTES // 2**20} MiB" in refused
+    assert f"more than {limits.TEXT:,} characters" in refused
+    assert f"at most {limits.ROWS:,} rows" in refused
 
 
 # The declarations

@@ -50,9 +50,7 @@ def test_an_audit_asks_what_is_given_or_what_the_run_was_measured_on(
     first = "\n".join(pairs.splitlines()[:3])
     report = audited(client, kinds, pairs=first)
     assert (report["pairs"], report["asked"]) == (3, "the questions that were given")
-    assert audited(client, kinds, pairs="a\tb\tc") == (
-        "the questions: line 1 has more than one tab; each line is question, tab, answer"
-    )
+    assert "the questions that were given" in (kinds / "learned" / "audit.html").read_text()
     (kinds / "world").mkdir()
     (kinds / "world" / "train.tsv").write_text(pairs)
     try:
@@ -73,6 +71,32 @@ def test_an_audit_asks_what_is_given_or_what_the_run_was_measured_on(
     finally:
         shutil.rmtree(kinds / "world")
         shutil.copy(made / "learned" / "config.json", kinds / "learned")
+
+
+@pytest.mark.parametrize(
+    ("pairs", "told"),
+    [
+        (
+            "\nno question here\nWhere was Bob born",
+            "has questions without answers, the first in line 2; put a tab and the answer behind "
+            "each question",
+        ),
+        ("Who?\tMe\n\nWhy?", "line 3 has no tab; each line is question, tab, answer"),
+        ("Who?\tMe\nWhy?\t", "line 2 has no answer; each line is question, tab, answer"),
+        ("a\tb\tc", "line 1 has more than one tab; each line is question, tab, answer"),
+        (" \n", "holds no question; give lines of question, tab, answer"),
+    ],
+)
+def test_an_audit_without_answers_replaces_none(
+    client: TestClient, kinds: Path, pairs: str, told: str
+) -> None:
+    path, before = kinds / "learned" / "audit.json", len(inside(client).jobs.jobs)
+    path.write_text('{"pairs": 500}')
+    answer = posted(client, "audit", 400, run="learned", pairs=pairs)
+    assert answer["error"] == f"the questions: {told}"
+    assert len(inside(client).jobs.jobs) == before
+    assert path.read_text() == '{"pairs": 500}'
+    path.unlink()
 
 
 def test_the_embedded_world_has_one_name() -> None:
@@ -122,6 +146,18 @@ def test_claims_are_run_and_joined(client: TestClient, kinds: Path) -> None:
     (kinds / "claims.json").unlink()
     wrong = posted(client, "claims", 400, ids=["nonsense"])
     assert "no claim 'nonsense'" in wrong["error"]
+
+
+def test_claims_that_ended_before_their_job_are_kept(client: TestClient) -> None:
+    """The slow ones measure time, so they begin when the first has ended."""
+    path = inside(client).results.own / "claims-small.json"
+    path.unlink(missing_ok=True)
+    job = posted(client, "claims", 202, ids=["copy", "linear-cost", "longer-free"])["job"]
+    while client.get(f"/api/jobs/{job}").json()["done"] == 0:
+        time.sleep(0.05)
+    assert client.delete(f"/api/jobs/{job}").json()["state"] == "cancelled"
+    assert rows_of(client)["copy"]["outcome"] == "holds"
+    assert [row["id"] for row in json.loads(path.read_text())["claims"]] == ["copy"]
 
 
 def test_a_bench_is_a_job_and_a_file(client: TestClient, kinds: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -134,6 +135,33 @@ def test_a_reader_that_comes_back_goes_on_where_it_was(tmp_path: Path) -> None:
         event = next(event for event in stream if event.name == "metrics")
         assert event.data["again"] is True
         assert len(event.data["rows"]) == 5
+        stream.close()
+
+
+def test_a_run_that_is_not_there_ends_nothing_for_the_others(tmp_path: Path) -> None:
+    folder = tmp_path / "runs"
+    make_run(folder / "other", rows(1, 2))
+    make_run(folder / "link").joinpath("config.json").rename(tmp_path / "config.json")
+    (folder / "link" / "config.json").symlink_to(tmp_path / "config.json")
+    with served(folder) as server:
+        stream = server.events("/api/events?run=doomed:0&run=link:0&run=other:1")
+
+        def steps() -> tuple[str, list[int]]:
+            event = next(event for event in stream if event.name == "metrics")
+            return event.data["run"], [row["step"] for row in event.data["rows"]]
+
+        first = next(stream)
+        assert {each["id"]: each["state"] for each in first.data["runs"]} == {
+            "link": "broken",
+            "other": "stopped",
+        }
+        assert steps() == ("other", [2])
+        make_run(folder / "doomed", rows(5))
+        assert steps() == ("doomed", [5])
+        shutil.rmtree(folder / "doomed")
+        assert next(each.data["gone"] for each in stream if each.data.get("gone")) == ["doomed"]
+        append(folder / "other" / "metrics.jsonl", '{"step": 3}\n')
+        assert steps() == ("other", [3])
         stream.close()
 
 

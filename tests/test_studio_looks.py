@@ -39,10 +39,14 @@ def test_an_image_is_seen_as_the_command_sees_it(
         assert (found["capture"] is None) == (run == "convnet")
 
 
+NONE_OF_THEM = "none of BMP, GIF, JPEG, PNG, PPM, TIFF, WEBP, or damaged"
+
+
 @pytest.mark.parametrize(
     ("run", "content", "status", "words"),
     [
-        ("vit", b"no image", 422, "the image: no image that can be read"),
+        ("vit", b"no image", 422, f"the image: no image that can be read ({NONE_OF_THEM})"),
+        ("vit", b"<svg xmlns='http://www.w3.org/2000/svg'/>", 422, f"can be read ({NONE_OF_THEM})"),
         ("vit", b"\x89PNG\r\n\x1a\n" + bytes(50), 422, "the image"),
         ("vit", b"", 400, "empty"),
         ("language", b"x", 409, "not vision"),

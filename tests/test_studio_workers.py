@@ -116,6 +116,57 @@ def test_what_fails_is_a_sentence_and_the_next_is_answered(
     assert ("Traceback" in capfd.readouterr().err) == (order == "break")
 
 
+def test_workers_that_died_idle_cost_no_request() -> None:
+    async def act(made: Pool) -> None:
+        await asyncio.gather(*(asked(made, "sleep 0.3") for _ in range(2)))
+        before = list(made.workers)
+        assert len(before) == 2
+        for worker in before:
+            os.kill(worker.process.pid, signal.SIGKILL)
+            await worker.process.wait()
+        pid = (await asked(made, "sleep 0"))["pid"]
+        assert pid not in [each.process.pid for each in before]
+        assert [each.process.pid for each in made.workers] == [pid]
+        assert made.idle == made.workers
+
+    with_pool(act)
+
+
+def test_a_worker_that_dies_before_it_took_the_request(tmp_path: Path) -> None:
+    """Nobody can have noticed: it still stood when it was chosen."""
+
+    async def act(made: Pool) -> None:
+        await asked(made, "sleep 0")
+        (worker,) = made.workers
+        os.kill(worker.process.pid, signal.SIGSTOP)
+        task = asyncio.create_task(asked(made, f"touch {tmp_path / 'done'}"))
+        while made.idle:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.05)  # what was asked waits in the pipe
+        os.kill(worker.process.pid, signal.SIGKILL)
+        assert (await task)["pid"] != worker.process.pid
+        assert (tmp_path / "done").exists()
+        assert len(made.workers) == 1
+
+    with_pool(act)
+
+
+def test_a_worker_that_dies_at_work_is_told_of(tmp_path: Path) -> None:
+    async def act(made: Pool) -> None:
+        await asked(made, "sleep 0")
+        (worker,) = made.workers
+        task = asyncio.create_task(asked(made, f"touch {tmp_path / 'begun'}", "sleep 600"))
+        while not (tmp_path / "begun").exists():
+            await asyncio.sleep(0.01)
+        os.kill(worker.process.pid, signal.SIGKILL)
+        with pytest.raises(Refused, match="its process ended with signal 9") as told:
+            await task
+        assert told.value.status == 500
+        assert made.workers == []
+
+    with_pool(act)
+
+
 def test_slow_ones_hold_up_nobody_until_all_are_slow() -> None:
     async def act(made: Pool) -> None:
         await asked(made, "sleep 0")

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_model, save_model
 from torch import nn
 
@@ -123,9 +123,33 @@ def read_description(folder: str | Path) -> dict[str, Any]:
 
 def load_weights(model: nn.Module, path: Path) -> None:
     try:
-        load_model(model, str(path))
+        problem = _other_shape(model, path) or _other_names(model, path)
     except FileNotFoundError:
         raise ValueError(f"{path.parent}: no weights here; {path.name} is missing") from None
     except (SafetensorError, RuntimeError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise ValueError(f"{path}: these weights do not fit the model ({reason})") from None
+        reason = " ".join(str(error).split())
+        raise ValueError(f"{path}: these weights cannot be read ({reason})") from None
+    if problem:
+        raise ValueError(
+            f"{path}: these weights do not fit the configuration in {CONFIG}: {problem}"
+        )
+
+
+def _other_shape(model: nn.Module, path: Path) -> str:
+    """The first in the model's order; torch would tell of all, which is pages."""
+    with safe_open(path, framework="pt") as file:
+        shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+    for name, tensor in model.state_dict().items():
+        wanted = tuple(tensor.shape)
+        if shapes.get(name, wanted) != wanted:
+            return f"{name} has the shape {shapes[name]} in the file, but {wanted} as configured"
+    return ""
+
+
+def _other_names(model: nn.Module, path: Path) -> str:
+    """Loaded, unless something is too much or too little."""
+    missing, unexpected = load_model(model, str(path), strict=False)
+    for name in model.state_dict():
+        if name in missing:
+            return f"{name} is not in the file"
+    return f"the file has {unexpected[0]}, which is not configured" if unexpected else ""

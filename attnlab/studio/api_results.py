@@ -15,9 +15,10 @@ from attnlab.studio.api_runs import RUN
 from attnlab.studio.endpoint import Endpoint
 from attnlab.studio.places import shown
 from attnlab.studio.results import BENCH, CLAIMS, OWN, Found, merged
-from attnlab.studio.schema import Choice, Flag, Many, Refused, Text
+from attnlab.studio.schema import Choice, Flag, Many, Refused, Text, wrong
 from attnlab.studio.shapes import JOB, OBJECT, TEXT, many, maybe, record
 from attnlab.studio.streams import EVENTS
+from attnlab.tasks.knowledge.data import pairs_in
 
 if TYPE_CHECKING:
     from attnlab.studio.app import Studio
@@ -107,6 +108,8 @@ async def run_audit(studio: Studio, asked: RunAudit) -> Any:
     folder, name = folder_of(studio, asked.run), shown(asked.run)
     if "ask" not in (await studio.hub.entry(asked.run))["can"]:
         raise Refused(409, f"{name}: cannot answer questions, so nothing can be audited.")
+    if asked.pairs is not None:
+        checked(asked.pairs)
     given = {"folder": folder, "pairs": asked.pairs, "file": None}
     learned = runs.pairs_of(Path(folder))
     if asked.pairs is None and learned is not None:
@@ -120,6 +123,14 @@ async def run_audit(studio: Studio, asked: RunAudit) -> Any:
             )
         given["file"] = str(found)
     return {"job": studio.jobs.add("audit", given, lambda _: {}, asked.run).id}
+
+
+def checked(pairs: str) -> None:
+    """Before a job begins: one without right answers would replace an audit by nearly nothing."""
+    try:
+        pairs_in(pairs, "the questions")
+    except ValueError as error:
+        raise wrong(str(error)) from None
 
 
 async def list_jobs(studio: Studio) -> Any:

@@ -12,6 +12,7 @@ from starlette.responses import Response
 import attnlab
 from attnlab.studio import limits, runs
 from attnlab.studio.endpoint import Endpoint
+from attnlab.studio.places import could_be, shown
 from attnlab.studio.schema import Many, Text, wrong
 from attnlab.studio.shapes import ANY, ENTRY, NUMBER, OBJECT, PART, TEXT, WHOLE, many, maybe, record
 from attnlab.studio.streams import EVENTS
@@ -78,15 +79,18 @@ async def diff(studio: Studio, asked: Several) -> dict[str, Any]:
 
 
 async def events(studio: Studio, asked: Followed, last: str) -> Response:
-    """`last`: what the header Last-Event-ID says, which is newer than the address."""
+    """`last`: what the header Last-Event-ID says, which is newer than the address.
+
+    A run that is not there ends no connection, which has others too; its rows come once it is.
+    """
     places: dict[str, str] = {}
     for each in asked.run:
         run, colon, place = each.rpartition(":")
         if not colon or not run or not MARK.fullmatch(place):
             raise wrong(f"run: {each[:40]!r} has no place; give RUN:N, from RUN:0 on")
+        if not could_be(run):
+            raise wrong(f"run: {shown(run)} cannot be a run; GET /api/runs lists them")
         places[run] = place
-    for run in places:
-        studio.places.run(run)
     places |= {run: place for run, place in known_of(last).items() if run in places}
     return studio.streams.answer(studio.hub.follow(places))
 
@@ -143,6 +147,6 @@ ENDPOINTS = [
     ),
     Endpoint(
         "GET", "/api/events", "What changes: events `runs` and `metrics`.", events,
-        {}, query=Followed, media=EVENTS, refusals=(404, 429), resumes=True,
+        {}, query=Followed, media=EVENTS, refusals=(429,), resumes=True,
     ),
 ]  # fmt: skip

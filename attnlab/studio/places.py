@@ -43,16 +43,13 @@ class Places:
 
     def run(self, run: str) -> Path:
         """The folder of a run id."""
-        folder = self.runs
-        parts = [] if run == HERE else run.split("/")
-        unfit = "\0" in run or len(parts) > DEPTH or any(not p or p.startswith(".") for p in parts)
-        if not unfit:
-            for part in parts:
-                folder = folder / part
-                if not _plain_folder(folder):
-                    unfit = True
-                    break
-        if unfit or not _regular(folder / CONFIG):
+        folder, plain = self.runs, could_be(run)
+        for part in parts_of(run) if plain else ():
+            folder = folder / part
+            if not _plain_folder(folder):
+                plain = False
+                break
+        if not plain or not _regular(folder / CONFIG):
             raise Refused(404, f"There is no run {shown(run)}.")
         return folder
 
@@ -81,6 +78,17 @@ class Places:
             known = ", ".join(self.models) or "none; give --model FOLDER at start"
             raise Refused(404, f"There is no model {shown(model)} (there are: {known}).")
         return self.models[model]
+
+
+def parts_of(run: str) -> list[str]:
+    return [] if run == HERE else run.split("/")
+
+
+def could_be(run: str) -> bool:
+    """Whether this can be the id of a run, be it there or not."""
+    parts = parts_of(run)
+    plain = all(part and not part.startswith(".") for part in parts)
+    return plain and "\0" not in run and len(parts) <= DEPTH
 
 
 def name_of(folder: Path, root: Path) -> str:

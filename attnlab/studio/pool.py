@@ -1,6 +1,7 @@
 """The workers: as many as are needed and no more than a few; a slow request holds up one of them.
 
-A worker that dies is one answer "the model broke"; the next request starts another.
+A worker that dies at work is one answer "the model broke"; the next request starts another. Of one
+that dies before it begins, another takes the request.
 """
 
 from __future__ import annotations
@@ -24,6 +25,10 @@ from attnlab.studio.schema import Refused
 PROGRAM = "attnlab.studio.worker"
 INBOX = 64  # frames that wait to be heard; a worker that says more waits too
 LEAVING = 2.0  # seconds that a worker has to stop when nobody waits any more, else it is ended
+
+
+class UntakenError(Refused):
+    """The worker ended before it began: not by what was asked, so another may be."""
 
 
 class Worker:
@@ -94,6 +99,7 @@ class Worker:
         seconds: float | None = limits.WORK_SECONDS,
     ) -> AsyncIterator[Frame]:
         """All that comes, the end last. What is refused or breaks is a Refused."""
+        taken = False
         try:
             await self.send({"call": name, "with": given}, content)
             end = None if seconds is None else time.monotonic() + seconds
@@ -105,6 +111,9 @@ class Worker:
                     raise Refused(message["status"], message["wrong"])
                 if "broken" in message:
                     raise Refused(500, f"The model broke: {message['broken']}")
+                if "taken" in message:
+                    taken = True
+                    continue
                 yield message, attached
                 if "done" in message:
                     return
@@ -116,7 +125,7 @@ class Worker:
             self.kill()
             code = await self.process.wait()
             how = f"signal {-code}" if code < 0 else f"code {code}"
-            raise Refused(
+            raise (Refused if taken else UntakenError)(
                 500,
                 f"The model broke: its process ended with {how}; there may be too little memory.",
             ) from None
@@ -152,10 +161,21 @@ class Pool:
         worker = await self._take(key)
         ended = False
 
+        async def tried() -> AsyncIterator[Frame]:
+            nonlocal worker
+            try:
+                async for frame in worker.frames(name, given, content):
+                    yield frame
+            except UntakenError:
+                await self._give(worker)
+                worker = await self._take(key)
+                async for frame in worker.frames(name, given, content):
+                    yield frame
+
         async def frames() -> AsyncIterator[Frame]:
             nonlocal ended
             try:
-                async for frame in worker.frames(name, given, content):
+                async for frame in tried():
                     ended = "done" in frame[0]
                     yield frame
             except Refused:
@@ -197,7 +217,10 @@ class Pool:
         return self.closed or bool(self.idle) or len(self.workers) < limits.WORKERS
 
     def _best(self, key: str) -> Worker | None:
-        """An idle worker that has the model, or has the fewest; None where all are busy."""
+        """An idle worker that has the model, or has the fewest; None where all are busy or dead."""
+        for dead in [each for each in self.idle if not each.alive]:
+            self.idle.remove(dead)
+            self.workers.remove(dead)
         if not self.idle:
             return None
         worker = min(self.idle, key=lambda each: (key not in each.models, len(each.models)))

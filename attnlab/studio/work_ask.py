@@ -102,15 +102,11 @@ def asked_in(folder: Path, text: str | None, file: str | None) -> Iterator[tuple
         yield None, "the held-out questions of the embedded world"
         return
     with TemporaryDirectory(prefix="attnlab-studio-") as place:
-        path = Path(place) / "pairs"
-        try:
-            what = "the questions that were given"
-            if text is None:
-                text, what = own_pairs(folder, Path(str(file)))
-            path.write_text(text, encoding="utf-8")
-            yield path, what
-        except ValueError as error:
-            raise ValueError(str(error).replace(str(path), "the questions")) from None
+        path, what = Path(place) / "pairs", "the questions that were given"
+        if text is None:
+            text, what = own_pairs(folder, Path(str(file)))
+        path.write_text(text, encoding="utf-8")
+        yield path, what
 
 
 def own_pairs(folder: Path, file: Path) -> tuple[str, str]:

@@ -12,7 +12,7 @@ from attnlab.bench.running import bench as measure
 from attnlab.claims.base import CLAIMS, TOPICS
 from attnlab.claims.ledger import ledger
 from attnlab.claims.registry import chosen
-from attnlab.claims.running import Result, run
+from attnlab.claims.running import run
 from attnlab.files import write_json
 from attnlab.studio import limits
 from attnlab.studio.places import read_json
@@ -45,14 +45,18 @@ def registry(given: dict[str, Any], content: bytes, tell: Teller) -> tuple[Any, 
 
 
 def claims(given: dict[str, Any], content: bytes, tell: Teller) -> tuple[Any, bytes]:
-    """Run some; what was run before at this size stands beside them in the file."""
+    """Run some; what was run before at this size stands beside them in the file.
+
+    Each is written as it ends: whatever ends the job then, it is kept.
+    """
     del content
-    wanted = chosen(given["ids"])
-    found: list[Result] = []
+    wanted, count = chosen(given["ids"]), 0
     under_way: dict[str, None] = {}
+    path = Path(given["cache"]) / LEDGER.format(size=given["size"])
+    path.parent.mkdir(parents=True, exist_ok=True)
 
     def progress() -> None:
-        done = {"done": len(found), "of": len(wanted), "message": ", ".join(under_way)}
+        done = {"done": count, "of": len(wanted), "message": ", ".join(under_way)}
         tell("progress", done)
 
     def begun(name: str) -> None:
@@ -61,12 +65,10 @@ def claims(given: dict[str, Any], content: bytes, tell: Teller) -> tuple[Any, by
 
     progress()
     for result in run(wanted, size=given["size"], begun=begun):
-        found.append(result)
+        write_json(path, joined(known_in(path), ledger([result], seed=0, size=given["size"])))
+        count += 1
         under_way.pop(result.name, None)
         progress()
-    path = Path(given["cache"]) / LEDGER.format(size=given["size"])
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_json(path, joined(known_in(path), ledger(found, seed=0, size=given["size"])))
     return {}, b""
 
 

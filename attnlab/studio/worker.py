@@ -70,6 +70,7 @@ def main() -> None:
     while True:
         message, content = calls.get()
         teller.cancelled.clear()
+        teller.send({"taken": True})
         try:
             value, attached = found(message["call"])(message["with"], content, teller)
             teller.send({"done": value}, attached)

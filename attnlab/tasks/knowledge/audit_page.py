@@ -75,7 +75,7 @@ def _tiles(report: Report) -> list[Tile]:
     known, made_up = report["verdicts"]["known"], report["made_up"]
     share = percent(part_of(known["count"], len(report["answers"])))
     area = "–" if report["roc_area"] is None else f"{report['roc_area']:.2f}"
-    tiles = [Tile("Questions", number(report["pairs"]))]
+    tiles = [Tile("Questions", number(report["pairs"]), report.get("asked", ""))]
     if report["accuracy"] is not None:
         tiles += [
             Tile("Right", percent(report["accuracy"]), between(report)),

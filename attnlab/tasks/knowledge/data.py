@@ -21,7 +21,7 @@ Pair = tuple[str, str]
 def read_corpus(path: str | Path) -> list[str]:
     """The documents of a file, one per line; blank lines are left out."""
     path = Path(path)
-    documents = [line.strip() for line in _lines(path) if line.strip()]
+    documents = [line.strip() for line in _split(_text(path), path) if line.strip()]
     if not documents:
         raise ValueError(f"{path}: holds no document; give a file with one document per line")
     return documents
@@ -29,45 +29,58 @@ def read_corpus(path: str | Path) -> list[str]:
 
 def read_pairs(path: str | Path) -> list[Pair]:
     """Questions and answers, separated by a tab."""
-    path = Path(path)
-    pairs = read_questions(path)
-    without = [number for number, (_, answer) in enumerate(pairs, 1) if answer is None]
-    if without:
+    return pairs_in(_text(Path(path)), path)
+
+
+def pairs_in(text: str, source: object) -> list[Pair]:
+    """The same of a text."""
+    rows = _rows(text, source)
+    if not _answered(rows):
         raise ValueError(
-            f"{path}: has questions without answers; this command needs lines of "
-            "question, tab, answer"
+            f"{source}: has questions without answers, the first in line {rows[0][0]}; "
+            "put a tab and the answer behind each question"
         )
-    return [(question, answer) for question, answer in pairs if answer is not None]
+    _refuse(source, [n for n, fields in rows if len(fields) < 2], "no tab")
+    _refuse(source, [n for n, fields in rows if not fields[1].strip()], "no answer")
+    return [(fields[0].strip(), fields[1].strip()) for _, fields in rows]
 
 
 def read_questions(path: str | Path) -> list[tuple[str, str | None]]:
     """The same, but the answers may be missing: in all lines, or the file is broken."""
-    path = Path(path)
-    rows = [
-        (number, line.split("\t")) for number, line in enumerate(_lines(path), 1) if line.strip()
-    ]
+    text = _text(Path(path))
+    rows = _rows(text, path)
+    if _answered(rows):
+        return [*pairs_in(text, path)]
+    return [(fields[0].strip(), None) for _, fields in rows]
+
+
+def _rows(text: str, source: object) -> list[tuple[int, list[str]]]:
+    """Of each line that is not blank its number and what its tabs part."""
+    lines = enumerate(_split(text, source), 1)
+    rows = [(number, line.split("\t")) for number, line in lines if line.strip()]
     if not rows:
-        raise ValueError(f"{path}: holds no question; give lines of question, tab, answer")
-    _refuse(path, [n for n, fields in rows if len(fields) > 2], "more than one tab")
-    _refuse(path, [n for n, fields in rows if not fields[0].strip()], "no question")
-    if all(len(fields) == 1 or not fields[1].strip() for _, fields in rows):
-        return [(fields[0].strip(), None) for _, fields in rows]
-    _refuse(path, [n for n, fields in rows if len(fields) < 2], "no tab")
-    _refuse(path, [n for n, fields in rows if not fields[1].strip()], "no answer")
-    return [(fields[0].strip(), fields[1].strip()) for _, fields in rows]
+        raise ValueError(f"{source}: holds no question; give lines of question, tab, answer")
+    _refuse(source, [n for n, fields in rows if len(fields) > 2], "more than one tab")
+    _refuse(source, [n for n, fields in rows if not fields[0].strip()], "no question")
+    return rows
 
 
-def _refuse(path: Path, numbers: Sequence[int], problem: str) -> None:
+def _answered(rows: Sequence[tuple[int, list[str]]]) -> bool:
+    """Any of them: then all must be."""
+    return any(len(fields) > 1 and fields[1].strip() for _, fields in rows)
+
+
+def _refuse(source: object, numbers: Sequence[int], problem: str) -> None:
     if numbers:
         shown = ", ".join(map(str, numbers[:NAMED])) + (", ..." if len(numbers) > NAMED else "")
         lines = "line" if len(numbers) == 1 else "lines"
         verb = "has" if len(numbers) == 1 else "have"
         raise ValueError(
-            f"{path}: {lines} {shown} {verb} {problem}; each line is question, tab, answer"
+            f"{source}: {lines} {shown} {verb} {problem}; each line is question, tab, answer"
         )
 
 
-def _lines(path: Path) -> list[str]:
+def _text(path: Path) -> str:
     try:
         if path.exists() and not path.is_file():
             raise ValueError(f"{path}: is not a file")
@@ -80,15 +93,18 @@ def _lines(path: Path) -> list[str]:
     if len(content) > LARGEST_FILE:
         raise ValueError(f"{path}: has more than {LARGEST_FILE // 2**20} MB; give a part of it")
     try:
-        text = content.decode("utf-8-sig")
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         number = error.object.count(b"\n", 0, error.start) + 1  # the object has no BOM any more
         raise ValueError(f"{path}: line {number} is not UTF-8; convert the file first") from None
+
+
+def _split(text: str, source: object) -> list[str]:
     lines = text.replace("\r\n", "\n").split("\n")
     for number, line in enumerate(lines, 1):
         if len(line) > LONGEST_LINE:
             raise ValueError(
-                f"{path}: line {number} has {len(line):,} characters, more than "
+                f"{source}: line {number} has {len(line):,} characters, more than "
                 f"{LONGEST_LINE:,}; put one document on each line"
             )
     return lines
