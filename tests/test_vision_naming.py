@@ -107,6 +107,16 @@ def test_only_cifar_has_its_names(tmp_path: Path) -> None:
 # idx, CIFAR, npz
 
 
+def test_a_text_may_begin_with_a_mark(tmp_path: Path) -> None:
+    """Windows' Notepad writes one; it is no part of the first name or number."""
+    folder = write_idx_folder(tmp_path / "idx")
+    (folder / "classes.txt").write_text("zero\none\n", encoding="utf-8-sig")
+    assert open_data(folder).classes == ["zero", "one"]
+    folder = write_sheets(tmp_path / "sheets")
+    (folder / "train_lables.json").write_text(json.dumps(labels(40)), encoding="utf-8-sig")
+    assert open_data(folder).train.labels.tolist() == labels(40)
+
+
 def test_idx_mistakes_name_the_file(tmp_path: Path) -> None:
     folder = write_idx_folder(tmp_path / "idx")
     kinds = ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1")

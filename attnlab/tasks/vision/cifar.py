@@ -223,7 +223,7 @@ def _sheet(path: Path) -> Tensor:
 
 def _labels(path: Path) -> Tensor:
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")  # with Windows' mark or without
         found = json.loads(text) if path.suffix == ".json" else [int(n) for n in text.split()]
     except (OSError, ValueError, RecursionError) as error:
         raise ValueError(f"{path}: no labels that can be read ({error})") from None

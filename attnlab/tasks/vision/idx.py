@@ -106,7 +106,8 @@ def is_idx_folder(folder: Path) -> bool:
 
 def read_names(path: Path) -> list[str]:
     try:
-        found = path.read_text(encoding="utf-8").split("\n")
+        # some editors of Windows begin a text with a mark, which is no part of the first name
+        found = path.read_text(encoding="utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"{path}: cannot be read ({error})") from None
     names = [line.strip() for line in found if line.strip()]
