@@ -278,6 +278,8 @@ def test_sheet_mistakes(tmp_path: Path) -> None:
         ),
         ({"classes": np.array(["a", "b"]), "y_test": np.array([0, 2] * 5)}, "label 2; there are 2"),
         ({"classes": np.array(["a", "a"])}, "different names"),
+        ({"classes": np.array(["a", "b"], object)}, "classes: an array of object; give names as"),
+        ({"classes": np.array([b"a", b"b"])}, r"classes: an array of \|S1; give names as text"),
         ({"classes": np.array([], "U3")}, "names in one row, two or more"),
         ({"x_train": np.zeros((0, 6, 6), np.uint8), "y_train": np.zeros(0, int)}, "x_train: there"),
         ({"x_train": np.zeros((40, 0, 0), np.uint8)}, "x_train: there are no train images"),

@@ -80,7 +80,8 @@ def _array(file: IO[bytes], size: int, name: str) -> Array:
     else:
         shape, by_columns, kind = np.lib.format.read_array_header_2_0(file)
     if kind.hasobject or kind.kind not in "uifbU":
-        raise ValueError(f"{name}: an array of {kind}; give numbers (nothing is unpickled)")
+        wanted = "names as text (dtype=str)" if name == CLASSES else "numbers"
+        raise ValueError(f"{name}: an array of {kind}; give {wanted} (nothing is unpickled)")
     count = math.prod(shape)
     if count * kind.itemsize != size - file.tell():
         raise ValueError(f"{name}: its header says {shape} of {kind}, and the file is not as long")
