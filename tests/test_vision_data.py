@@ -100,6 +100,18 @@ def test_pickles_of_every_age(protocol: int, tmp_path: Path) -> None:
     assert torch.equal(dataset.train.pixels[:30], pixels(30, 3, 32, 1))
 
 
+@pytest.mark.parametrize("protocol", [0, 1, 2])
+def test_a_pickle_may_hold_no_bytes(protocol: int, tmp_path: Path) -> None:
+    """Python 3 writes b"" into an old kind of pickle as a call of bytes; only that one is made."""
+    path = tmp_path / "data_batch_1"
+    path.write_bytes(pickle.dumps({b"batch_label": b"", b"labels": [1]}, protocol))
+    assert read_pickle(path) == {b"batch_label": b"", b"labels": [1]}
+    for given in (10, b"x", [1]):
+        path.write_bytes(pickle.dumps({b"data": Harm(bytes, given)}, protocol))
+        with pytest.raises(ValueError, match="bytes written in an unknown way"):
+            read_pickle(path)
+
+
 def test_floats_and_any_numbers_as_labels(tmp_path: Path) -> None:
     x = pixels(40, 1, 6)[:, 0].numpy()
     path = write_npz(
