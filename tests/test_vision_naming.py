@@ -212,6 +212,29 @@ def test_cifar_100(tmp_path: Path) -> None:
     refused(python, python / "test", "label 100; there are 100 classes")
 
 
+def test_cifar_100_without_names_or_test(tmp_path: Path) -> None:
+    """As of CIFAR-10: names are numbers then, and a fifth is the test set."""
+    content = {b"data": batch(300)[b"data"], b"fine_labels": [i % 100 for i in range(300)]}
+    for name in ("train", "test"):
+        (tmp_path / name).write_bytes(pickle.dumps(content, 2))
+    assert open_data(tmp_path).classes == [str(k) for k in range(100)]
+    (tmp_path / "test").unlink()
+    alone = open_data(tmp_path)
+    meta = {b"fine_label_names": [f"thing {k}".encode() for k in range(100)]}
+    (tmp_path / "meta").write_bytes(pickle.dumps(meta, 2))
+    for dataset, seventh in ((alone, "7"), (open_data(tmp_path), "thing 7")):
+        assert dataset.test is None
+        assert dataset.notes[0].startswith(f"{tmp_path / 'test'}: is not there; a fifth")
+        assert dataset.classes[7] == seventh
+
+
+def test_a_file_called_train_beside_folders_of_images(tmp_path: Path) -> None:
+    folder = write_folders(tmp_path / "set")
+    for name in ("train", "test"):
+        (folder / name).write_text("dark/1.png")
+    assert open_data(folder, 8).classes == ["dark", "light"]
+
+
 def test_one_file_of_several(tmp_path: Path) -> None:
     folder = write_idx_folder(tmp_path / "idx")
     for path in folder.iterdir():

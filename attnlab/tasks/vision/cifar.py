@@ -32,7 +32,9 @@ from attnlab.tasks.vision.unpickle import read_pickle
 TEN = [
     "airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck",
 ]  # fmt: skip
+HUNDRED = [str(each) for each in range(100)]  # where no file names them
 SIDE, PIXELS = 32, 3 * 32 * 32
+PICKLE = b"\x80"  # begins one of protocol 2, which CIFAR's are, or later
 
 
 def read_cifar(folder: Path) -> Dataset:
@@ -71,9 +73,18 @@ def _python_files(folder: Path) -> tuple[list[Path], list[Path]]:
     ten = in_order(path for path in folder.glob("data_batch_*") if not path.suffix)
     if ten:
         return ten, [folder / "test_batch"]
-    if not all((folder / name).is_file() for name in ("train", "test", "meta")):
-        return [], []
-    return [folder / "train"], [folder / "test"]
+    hundred = folder / "train"
+    return ([hundred], [folder / "test"]) if _is_hundred(hundred) else ([], [])
+
+
+def _is_hundred(path: Path) -> bool:
+    """`train` is a common name: without both others it must at least begin as a pickle does."""
+    if not path.is_file():
+        return False
+    if all(path.with_name(name).is_file() for name in ("test", "meta")):
+        return True
+    with path.open("rb") as file:
+        return file.read(1) == PICKLE
 
 
 def _python_names(folder: Path) -> list[str]:
@@ -83,7 +94,7 @@ def _python_names(folder: Path) -> list[str]:
             if not isinstance(listed, list) or not listed:
                 raise ValueError(f"{folder / name}: has no {key.decode()}")
             return [_text(each, folder / name) for each in listed]
-    return TEN
+    return HUNDRED if _is_hundred(folder / "train") else TEN
 
 
 def _text(name: Any, path: Path) -> str:
@@ -127,7 +138,7 @@ def _binary_names(folder: Path) -> list[str]:
     for name in ("batches.meta.txt", "fine_label_names.txt"):
         if (folder / name).is_file():
             return read_names(folder / name)
-    return [str(each) for each in range(100)] if (folder / "train.bin").exists() else TEN
+    return HUNDRED if (folder / "train.bin").exists() else TEN
 
 
 def _binary_batch(path: Path) -> Images:
