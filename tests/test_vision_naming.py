@@ -148,6 +148,48 @@ def test_idx_mistakes_name_the_file(tmp_path: Path) -> None:
     refused(folder, test_numbers, "label 2; there are 2 classes")
 
 
+def write_letters(folder: Path, name: str = "emnist-letters-") -> Path:
+    """EMNIST's: labels begin at 1."""
+    folder.mkdir(exist_ok=True)
+    for part, count in (("train", 60), ("test", 20)):
+        write_idx(folder / f"{name}{part}-images-idx3-ubyte.gz", pixels(count, 1, 6)[:, 0])
+        numbers = torch.arange(count) % 2 + 1
+        write_idx(folder / f"{name}{part}-labels-idx1-ubyte.gz", numbers)
+    return folder
+
+
+def test_a_set_has_its_name_before_its_files(tmp_path: Path) -> None:
+    folder = write_letters(tmp_path / "letters")
+    dataset = open_data(folder)
+    assert (len(dataset.train), dataset.test and len(dataset.test)) == (60, 20)
+    assert dataset.classes == ["1", "2"]
+    assert torch.equal(dataset.train.pixels, pixels(60, 1, 6))  # not turned
+    assert dataset.notes == [
+        f"{folder}: EMNIST keeps its images transposed; they are read as they are"
+    ]
+    (folder / "classes.txt").write_text("a\nb\n")
+    refused(folder, folder / "emnist-letters-train-labels-idx1-ubyte.gz", "label 2; there are 2")
+    (folder / "classes.txt").unlink()
+    for path in folder.glob("*test*"):
+        path.unlink()
+    wanted = folder / "emnist-letters-test-images-idx3-ubyte"
+    assert open_data(folder).notes[0].startswith(f"{wanted}: is not there; a fifth")
+    gone = folder / "emnist-letters-train-labels-idx1-ubyte.gz"
+    gone.unlink()
+    images = folder / "emnist-letters-train-images-idx3-ubyte.gz"
+    refused(folder, images, f"has no {gone.name[:-3]} beside it")
+
+
+def test_several_sets_in_one_folder_are_listed(tmp_path: Path) -> None:
+    folder = write_letters(write_letters(tmp_path / "two"), "emnist-digits-")
+    listed = "emnist-digits-train-images, emnist-letters-train-images"
+    refused(folder, folder, rf"several sets \({listed}\); give a folder with one")
+    folder = write_idx_folder(tmp_path / "tests")
+    for path in folder.glob("t10k*"):
+        path.with_name(path.name.replace("t10k", "test")).write_bytes(path.read_bytes())
+    refused(folder, folder / "test-images-idx3-ubyte.gz", "a second test set beside .*t10k")
+
+
 def test_too_few_images_name_the_file(tmp_path: Path) -> None:
     path = write_npz(tmp_path / "few.npz", 4)
     refused(path, path, "too few images")
