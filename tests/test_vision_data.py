@@ -106,8 +106,8 @@ def test_a_pickle_may_hold_no_bytes(protocol: int, tmp_path: Path) -> None:
     path = tmp_path / "data_batch_1"
     path.write_bytes(pickle.dumps({b"batch_label": b"", b"labels": [1]}, protocol))
     assert read_pickle(path) == {b"batch_label": b"", b"labels": [1]}
-    for given in (10, b"x", [1]):
-        path.write_bytes(pickle.dumps({b"data": Harm(bytes, given)}, protocol))
+    for argument in (10, b"x", [1]):
+        path.write_bytes(pickle.dumps({b"data": Harm(bytes, argument)}, protocol))
         with pytest.raises(ValueError, match="bytes written in an unknown way"):
             read_pickle(path)
 

@@ -295,7 +295,10 @@ def test_a_class_may_be_called_train(tmp_path: Path) -> None:
     dataset = open_data(folder, 8)
     assert dataset.classes == ["test", "train"]
     assert len(dataset.train) == 24
-    assert dataset.notes == []
+    assert dataset.notes == [
+        f"{folder / name}: holds images without classes, so it is read as a class itself"
+        for name in ("test", "train")
+    ]
 
 
 def test_what_was_not_read_is_told(tmp_path: Path) -> None:

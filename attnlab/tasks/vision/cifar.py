@@ -172,6 +172,15 @@ def read_sheets(folder: Path) -> Dataset:
     return checked(Dataset(str(folder), _sheet_names(folder, train), train, test))
 
 
+def sheets_fit(folder: Path) -> bool:
+    """Whether they are what their names may mean."""
+    try:
+        read_sheets(folder)
+    except ValueError:
+        return False
+    return True
+
+
 def _labelled(sheets: Sequence[Path], labels: Sequence[Path]) -> Images | None:
     if not sheets and not labels:
         return None
