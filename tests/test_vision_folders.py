@@ -46,19 +46,28 @@ def test_a_test_set_beside_the_classes(tmp_path: Path) -> None:
     assert dataset.classes == ["dark", "light"]
     assert sizes(dataset) == (24, 6, 4)
     assert dataset.notes == []
+    (folder / "test").rename(tmp_path / "test")
+    (note,) = open_data(folder, 8).notes
+    assert note.startswith(f"{folder / 'test'}: is not there")
+    (tmp_path / "test").rename(folder / "test")
     (folder / "test" / "dark").rename(folder / "test" / "green")
     refused(folder, f"test/green: no class of this name in {folder}; name it as one of them")
 
 
-@pytest.mark.parametrize("name", ["test", "Validation"])
+@pytest.mark.parametrize("name", ["Test", "val"])
 def test_images_without_classes_are_no_class(name: str, tmp_path: Path) -> None:
     folder = write_folders(tmp_path / "set")
     some_images(folder / name)
     dataset = open_data(folder, 8)
     assert dataset.classes == ["dark", "light"]
     assert sizes(dataset) == (24, 0, 0)
-    said = f"{folder / name}: no folder of images for each class in it; it was not read"
-    assert dataset.notes == [said]
+    fifth = "a fifth of the training images is the test set"
+    assert dataset.notes == [
+        f"{folder / name}: no folder of images for each class in it; it was not read",
+        f"{folder}: no test set was read; {fifth}"
+        if name == "Test"
+        else f"{folder / 'test'}: is not there; {fifth}",
+    ]
 
 
 @pytest.mark.parametrize(

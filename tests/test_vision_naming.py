@@ -6,6 +6,7 @@ import json
 import pickle
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -213,6 +214,29 @@ def test_a_missing_test_set_is_told(tmp_path: Path) -> None:
     for path in folder.glob("t10k*"):
         path.unlink()
     assert open_data(folder).notes[0].startswith(f"{folder / 't10k-images-idx3-ubyte'}: is not")
+    folder = write_sheets(tmp_path / "sheets")
+    for path in folder.glob("test*"):
+        path.unlink()
+    said = "is not there; a fifth of the training images is the test set"
+    assert open_data(folder).notes == [f"{folder}/test*.png: {said}"]
+    write_folders(tmp_path / "folders" / "train")
+    assert open_data(tmp_path / "folders", 8).notes == [f"{tmp_path / 'folders' / 'test'}: {said}"]
+    arrays = {"x": pixels(40, 1, 6)[:, 0].numpy(), "y": np.array(labels(40))}
+    for images, numbers, test in (
+        ("x_train", "y_train", "x_test"),
+        ("train_images", "train_labels", "test_images"),
+    ):
+        path = tmp_path / f"{images}.npz"
+        np.savez(path, **{images: arrays["x"], numbers: arrays["y"]})
+        assert open_data(path).notes == [f"{path}: {test}: {said}"]
+
+
+def test_a_whole_set_lacks_no_test(tmp_path: Path) -> None:
+    """It is not divided: nobody expects a part of it to be there."""
+    path = tmp_path / "whole.npz"
+    np.savez(path, images=pixels(40, 1, 6)[:, 0].numpy(), labels=np.array(labels(40)))
+    for source in (path, write_folders(tmp_path / "set"), "digits"):
+        assert open_data(source).notes == []
 
 
 def test_cifar_100(tmp_path: Path) -> None:
@@ -310,5 +334,6 @@ def test_what_was_not_read_is_told(tmp_path: Path) -> None:
     (tmp_path / "train" / "dark" / ".hidden").write_bytes(b"something")
     assert open_data(tmp_path, 8).notes == [
         f"{tmp_path / 'test'}: no folder of images for each class in it; it was not read",
+        f"{tmp_path}: no test set was read; a fifth of the training images is the test set",
         f"{tmp_path / 'train'}: not read: 3 files that by name hold no image (.avif, no suffix)",
     ]

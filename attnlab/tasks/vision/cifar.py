@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from attnlab.pictures import open_plain, pixels_of
-from attnlab.tasks.vision.idx import named_classes, no_test, read_names
+from attnlab.tasks.vision.idx import named_classes, read_names
 from attnlab.tasks.vision.images import (
     MOST_BYTES,
     Dataset,
@@ -26,6 +26,7 @@ from attnlab.tasks.vision.images import (
     check_size,
     checked,
     join,
+    no_test,
 )
 from attnlab.tasks.vision.unpickle import read_pickle
 
@@ -169,7 +170,8 @@ def read_sheets(folder: Path) -> Dataset:
     both = zip(_sheets(folder), _label_files(folder), strict=True)
     train, test = (_labelled(sheets, labels) for sheets, labels in both)
     assert train is not None
-    return checked(Dataset(str(folder), _sheet_names(folder, train), train, test))
+    notes = [] if test else [no_test(folder / "test*.png")]
+    return checked(Dataset(str(folder), _sheet_names(folder, train), train, test, notes=notes))
 
 
 def sheets_fit(folder: Path) -> bool:

@@ -16,7 +16,7 @@ from attnlab.pictures import (
     open_picture,
     to_channels,
 )
-from attnlab.tasks.vision.images import MOST_BYTES, Dataset, Images, checked
+from attnlab.tasks.vision.images import MOST_BYTES, Dataset, Images, checked, no_test
 
 # in small letters; a folder may have capitals
 TRAIN, TEST = ("train", "training"), ("test", "testing")
@@ -121,10 +121,13 @@ def _layout(folder: Path) -> _Layout:
         notes = _unread(others)
         notes += _counted(folder, classes, "folder", f"of images beside {train.name}, not read")
         notes += _counted(folder, loose_images(folder), "image", "in no class's folder, not read")
+        notes += [] if test else _no_test(folder, others)
         return _Layout(train, _classes(train), test, validation, notes)
     if len(classes) < 2:
         classes = held
-    notes = _unread(path for path in held if path not in classes)
+    unread = [path for path in held if path not in classes]
+    notes = _unread(unread)
+    notes += _no_test(folder, unread) if (validation or unread) and not test else []
     notes += [
         f"{path}: holds images without classes, so it is read as a class itself"
         for path in classes
@@ -233,6 +236,11 @@ def _unread(paths: Iterable[Path]) -> list[str]:
         for path in paths
         if path.name.lower() in (*TEST, *VALIDATION)
     ]
+
+
+def _no_test(folder: Path, unread: Sequence[Path]) -> list[str]:
+    there = any(path.name.lower() in TEST for path in unread)
+    return [no_test(folder, "no test set was read") if there else no_test(folder / TEST[0])]
 
 
 def _counted(folder: Path, paths: Sequence[Path], what: str, how: str) -> list[str]:

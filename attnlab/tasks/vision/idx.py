@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from attnlab.tasks.vision.images import MOST_BYTES, Dataset, Images, checked
+from attnlab.tasks.vision.images import MOST_BYTES, Dataset, Images, checked, no_test
 
 # Debian's package dataset-fashion-mnist
 FASHION = Path("/usr/share/datasets/fashion-mnist")
@@ -83,10 +83,6 @@ def read_idx_folder(folder: Path) -> Dataset:
 def named_classes(folder: Path) -> list[str]:
     """What stands in classes.txt, where there is one."""
     return read_names(folder / NAMES) if (folder / NAMES).exists() else []
-
-
-def no_test(path: Path) -> str:
-    return f"{path}: is not there; a fifth of the training images is the test set"
 
 
 def _pair(files: Files, part: str, name: str) -> Images | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -71,6 +72,11 @@ class Parts:
     train: Images
     validation: Images
     test: Images
+
+
+def no_test(where: str | Path, what: str = "is not there") -> str:
+    """A note on a set that has a training part, and no test part beside it."""
+    return f"{where}: {what}; a fifth of the training images is the test set"
 
 
 def join(parts: Sequence[Images]) -> Images:

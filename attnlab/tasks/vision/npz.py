@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnlab.tasks.vision.images import MOST_BYTES, Dataset, Images, checked
+from attnlab.tasks.vision.images import MOST_BYTES, Dataset, Images, checked, no_test
 
 Array = np.ndarray[Any, Any]
 # how others call them: Keras, MedMNIST, attnlab
@@ -36,7 +36,17 @@ def read_npz(path: Path) -> Dataset:
         wanted = ", or ".join(" and ".join(pair) for pair in NAMES["train"])
         raise ValueError(f"{path}: has {', '.join(arrays) or 'nothing'}; give {wanted}")
     classes = _names(arrays[CLASSES], path) if CLASSES in arrays else []
-    return checked(Dataset(str(path), classes, train, parts["test"], parts["validation"]))
+    notes = [] if parts["test"] else _no_test(arrays, path)
+    return checked(
+        Dataset(str(path), classes, train, parts["test"], parts["validation"], notes=notes)
+    )
+
+
+def _no_test(arrays: dict[str, Array], path: Path) -> list[str]:
+    """`images` and `labels` are a whole set, of which nobody expects a test part."""
+    both = zip(NAMES["train"], NAMES["test"], strict=False)
+    missing = [test for (train, _), (test, _) in both if train in arrays]
+    return [no_test(f"{path}: {name}") for name in missing[:1]]
 
 
 def _names(array: Array, path: Path) -> list[str]:
