@@ -11,6 +11,7 @@ import pytest
 from attnlab.pictures import png
 from attnlab.tasks.vision.images import Dataset
 from attnlab.tasks.vision.opening import open_data
+from attnlab.tasks.vision.recipe import SKIPPED, VisionSettings, train_vision
 from tests.vision_files import pixels, write_folders, write_idx_folder, write_sheets
 
 
@@ -160,6 +161,30 @@ def test_what_only_is_called_an_image_is_counted(tmp_path: Path) -> None:
 
 def test_images_without_any_class(tmp_path: Path) -> None:
     refused(some_images(tmp_path / "flat"), "images without classes; give a folder of them for")
+
+
+def test_names_that_are_no_text(tmp_path: Path) -> None:
+    """Of Latin-1 and with line breaks: shown by their numbers, and training goes on."""
+    folder = write_folders(tmp_path / "set")
+    for name in (b"\xe8.png", b"a\nb.png", "ü.png".encode()):
+        (folder / "dark" / os.fsdecode(name)).write_bytes(b"broken")
+    some_images(folder / "light" / os.fsdecode(b"\xe9"))
+    (folder / "light").rename(folder / os.fsdecode(b"caf\xe9"))
+    out = tmp_path / "run"
+    train_vision(
+        folder, out=out, vision=VisionSettings(image_size=8), training={"steps": 1},
+        sizes={"layers": 1, "width": 16, "heads": 2}, quiet=True,
+    )  # fmt: skip
+    lines = (out / SKIPPED).read_text(encoding="utf-8").splitlines()
+    starts = [f"{folder}/dark/{name}: no image that" for name in (r"a\x0ab.png", "ü.png")]
+    starts.append(rf"{folder}/dark/\xe8.png: no image that")
+    assert [line.startswith(start) for line, start in zip(lines, starts, strict=True)] == [True] * 3
+    dataset = open_data(folder, 8)
+    assert dataset.classes == [r"caf\xe9", "dark"]
+    assert dataset.notes[0].endswith(r"read with it (caf\xe9/\xe9)")
+    for text in (*dataset.notes, *dataset.skipped, *dataset.classes):
+        assert text.encode("utf-8")
+        assert "\n" not in text
 
 
 # Other kinds in the same folder

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -221,13 +222,14 @@ def test_a_missing_test_set_is_told(tmp_path: Path) -> None:
     assert open_data(folder).notes == [f"{folder}/test*.png: {said}"]
     write_folders(tmp_path / "folders" / "train")
     assert open_data(tmp_path / "folders", 8).notes == [f"{tmp_path / 'folders' / 'test'}: {said}"]
-    arrays = {"x": pixels(40, 1, 6)[:, 0].numpy(), "y": np.array(labels(40))}
+    x, y = pixels(40, 1, 6)[:, 0].numpy(), np.array(labels(40))
     for images, numbers, test in (
         ("x_train", "y_train", "x_test"),
         ("train_images", "train_labels", "test_images"),
     ):
         path = tmp_path / f"{images}.npz"
-        np.savez(path, **{images: arrays["x"], numbers: arrays["y"]})
+        arrays: dict[str, Any] = {images: x, numbers: y}
+        np.savez(path, **arrays)
         assert open_data(path).notes == [f"{path}: {test}: {said}"]
 
 

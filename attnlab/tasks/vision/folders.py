@@ -16,7 +16,7 @@ from attnlab.pictures import (
     open_picture,
     to_channels,
 )
-from attnlab.tasks.vision.images import MOST_BYTES, Dataset, Images, checked, no_test
+from attnlab.tasks.vision.images import MOST_BYTES, Dataset, Images, checked, legible, no_test
 
 # in small letters; a folder may have capitals
 TRAIN, TEST = ("train", "training"), ("test", "testing")
@@ -61,7 +61,8 @@ def read_folders(folder: Path, size: int | None = None, channels: int = 3) -> Da
             raise ValueError(
                 f"{train / name}: no image that can be read ({_first_of(skipped, train / name)})"
             )
-    return checked(Dataset(str(folder), classes, parts[0], parts[1], parts[2], skipped, notes))
+    skipped, notes, names = (list(map(legible, each)) for each in (skipped, notes, classes))
+    return checked(Dataset(str(folder), names, parts[0], parts[1], parts[2], skipped, notes))
 
 
 def _read(part: Path, classes: list[str], size: int, channels: int, skipped: list[str]) -> Images:
