@@ -100,6 +100,18 @@ def test_pickles_of_every_age(protocol: int, tmp_path: Path) -> None:
     assert torch.equal(dataset.train.pixels[:30], pixels(30, 3, 32, 1))
 
 
+@pytest.mark.parametrize("protocol", [0, 1, 2])
+def test_a_pickle_may_hold_no_bytes(protocol: int, tmp_path: Path) -> None:
+    """Python 3 writes b"" into an old kind of pickle as a call of bytes; only that one is made."""
+    path = tmp_path / "data_batch_1"
+    path.write_bytes(pickle.dumps({b"batch_label": b"", b"labels": [1]}, protocol))
+    assert read_pickle(path) == {b"batch_label": b"", b"labels": [1]}
+    for argument in (10, b"x", [1]):
+        path.write_bytes(pickle.dumps({b"data": Harm(bytes, argument)}, protocol))
+        with pytest.raises(ValueError, match="bytes written in an unknown way"):
+            read_pickle(path)
+
+
 def test_floats_and_any_numbers_as_labels(tmp_path: Path) -> None:
     x = pixels(40, 1, 6)[:, 0].numpy()
     path = write_npz(
@@ -278,6 +290,8 @@ def test_sheet_mistakes(tmp_path: Path) -> None:
         ),
         ({"classes": np.array(["a", "b"]), "y_test": np.array([0, 2] * 5)}, "label 2; there are 2"),
         ({"classes": np.array(["a", "a"])}, "different names"),
+        ({"classes": np.array(["a", "b"], object)}, "classes: an array of object; give names as"),
+        ({"classes": np.array([b"a", b"b"])}, r"classes: an array of \|S1; give names as text"),
         ({"classes": np.array([], "U3")}, "names in one row, two or more"),
         ({"x_train": np.zeros((0, 6, 6), np.uint8), "y_train": np.zeros(0, int)}, "x_train: there"),
         ({"x_train": np.zeros((40, 0, 0), np.uint8)}, "x_train: there are no train images"),

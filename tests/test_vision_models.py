@@ -25,7 +25,7 @@ from attnlab.tasks.vision.recipe import (
     usual_sizes,
 )
 from attnlab.tasks.vision.task import VisionTask, as_floats
-from tests.vision_files import pixels
+from tests.vision_files import pixels, write_folders, write_npz
 from tests.vision_runs import QUICK, trained
 
 # Models
@@ -123,12 +123,38 @@ def test_images_without_usual_patches() -> None:
     """Of 53 pixels: patches of one would be 2,809, a patch of all is none."""
     images = Images(pixels(4, 1, 53), torch.arange(4) % 2)
     dataset = Dataset("prime", ["a", "b"], images)
-    with pytest.raises(ValueError, match=r"images of 53 pixels: .*give --patch, or images of"):
+    with pytest.raises(ValueError, match=r"^prime: images of 53 pixels, .*give --patch 1 or 53$"):
         make_model("vit", dataset, images, "softmax", {})
     asked = make_model("vit", dataset, images, "softmax", {"patch": 53})
     assert asked(torch.rand(1, 1, 53, 53)).shape == (1, 2)
     net = make_model("convnet", dataset, images, "softmax", {})
     assert net(torch.rand(1, 1, 53, 53)).shape == (1, 2)
+
+
+def test_sizes_that_do_not_fit_name_the_data(tmp_path: Path) -> None:
+    """And what would fit: only images of a folder may get another size."""
+    path = write_npz(tmp_path / "six.npz", side=6)
+    folder = write_folders(tmp_path / "set")
+    for source, size, more in ((path, None, ""), (folder, 6, ", or another --image-size")):
+        dataset = open_data(source, size)
+        for model, sizes, said in (
+            ("vit", {"patch": 4}, "patches of 4 do not tile images of 6 pixels; give --patch "
+                                  "1 or 2 or 3 or 6"),
+            ("convnet", {"stages": 4}, "images of 6 pixels cannot be halved 3 times; give "
+                                       "--stages 3 or fewer"),
+        ):  # fmt: skip
+            with pytest.raises(ValueError, match="give --") as error:
+                make_model(model, dataset, dataset.train, "softmax", sizes)
+            assert str(error.value) == f"{source}: {said}{more}"
+
+
+def test_images_of_one_pixel() -> None:
+    """The usual ConvNet halves them as often as they can be."""
+    images = Images(pixels(4, 1, 1), torch.arange(4) % 2)
+    dataset = Dataset("dots", ["a", "b"], images)
+    for model in ("vit", "convnet"):
+        made = make_model(model, dataset, images, "softmax", {})
+        assert made(torch.rand(1, 1, 1, 1)).shape == (1, 2)
 
 
 def test_every_mechanism_learns_images(tmp_path: Path) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import pickle
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -107,6 +109,16 @@ def test_only_cifar_has_its_names(tmp_path: Path) -> None:
 # idx, CIFAR, npz
 
 
+def test_a_text_may_begin_with_a_mark(tmp_path: Path) -> None:
+    """Windows' Notepad writes one; it is no part of the first name or number."""
+    folder = write_idx_folder(tmp_path / "idx")
+    (folder / "classes.txt").write_text("zero\none\n", encoding="utf-8-sig")
+    assert open_data(folder).classes == ["zero", "one"]
+    folder = write_sheets(tmp_path / "sheets")
+    (folder / "train_lables.json").write_text(json.dumps(labels(40)), encoding="utf-8-sig")
+    assert open_data(folder).train.labels.tolist() == labels(40)
+
+
 def test_idx_mistakes_name_the_file(tmp_path: Path) -> None:
     folder = write_idx_folder(tmp_path / "idx")
     kinds = ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1")
@@ -138,6 +150,48 @@ def test_idx_mistakes_name_the_file(tmp_path: Path) -> None:
     refused(folder, test_numbers, "label 2; there are 2 classes")
 
 
+def write_letters(folder: Path, name: str = "emnist-letters-") -> Path:
+    """EMNIST's: labels begin at 1."""
+    folder.mkdir(exist_ok=True)
+    for part, count in (("train", 60), ("test", 20)):
+        write_idx(folder / f"{name}{part}-images-idx3-ubyte.gz", pixels(count, 1, 6)[:, 0])
+        numbers = torch.arange(count) % 2 + 1
+        write_idx(folder / f"{name}{part}-labels-idx1-ubyte.gz", numbers)
+    return folder
+
+
+def test_a_set_has_its_name_before_its_files(tmp_path: Path) -> None:
+    folder = write_letters(tmp_path / "letters")
+    dataset = open_data(folder)
+    assert (len(dataset.train), dataset.test and len(dataset.test)) == (60, 20)
+    assert dataset.classes == ["1", "2"]
+    assert torch.equal(dataset.train.pixels, pixels(60, 1, 6))  # not turned
+    assert dataset.notes == [
+        f"{folder}: EMNIST keeps its images transposed; they are read as they are"
+    ]
+    (folder / "classes.txt").write_text("a\nb\n")
+    refused(folder, folder / "emnist-letters-train-labels-idx1-ubyte.gz", "label 2; there are 2")
+    (folder / "classes.txt").unlink()
+    for path in folder.glob("*test*"):
+        path.unlink()
+    wanted = folder / "emnist-letters-test-images-idx3-ubyte"
+    assert open_data(folder).notes[0].startswith(f"{wanted}: is not there; a fifth")
+    gone = folder / "emnist-letters-train-labels-idx1-ubyte.gz"
+    gone.unlink()
+    images = folder / "emnist-letters-train-images-idx3-ubyte.gz"
+    refused(folder, images, f"has no {gone.name[:-3]} beside it")
+
+
+def test_several_sets_in_one_folder_are_listed(tmp_path: Path) -> None:
+    folder = write_letters(write_letters(tmp_path / "two"), "emnist-digits-")
+    listed = "emnist-digits-train-images, emnist-letters-train-images"
+    refused(folder, folder, rf"several sets \({listed}\); give a folder with one")
+    folder = write_idx_folder(tmp_path / "tests")
+    for path in folder.glob("t10k*"):
+        path.with_name(path.name.replace("t10k", "test")).write_bytes(path.read_bytes())
+    refused(folder, folder / "test-images-idx3-ubyte.gz", "a second test set beside .*t10k")
+
+
 def test_too_few_images_name_the_file(tmp_path: Path) -> None:
     path = write_npz(tmp_path / "few.npz", 4)
     refused(path, path, "too few images")
@@ -161,6 +215,30 @@ def test_a_missing_test_set_is_told(tmp_path: Path) -> None:
     for path in folder.glob("t10k*"):
         path.unlink()
     assert open_data(folder).notes[0].startswith(f"{folder / 't10k-images-idx3-ubyte'}: is not")
+    folder = write_sheets(tmp_path / "sheets")
+    for path in folder.glob("test*"):
+        path.unlink()
+    said = "is not there; a fifth of the training images is the test set"
+    assert open_data(folder).notes == [f"{folder}/test*.png: {said}"]
+    write_folders(tmp_path / "folders" / "train")
+    assert open_data(tmp_path / "folders", 8).notes == [f"{tmp_path / 'folders' / 'test'}: {said}"]
+    x, y = pixels(40, 1, 6)[:, 0].numpy(), np.array(labels(40))
+    for images, numbers, test in (
+        ("x_train", "y_train", "x_test"),
+        ("train_images", "train_labels", "test_images"),
+    ):
+        path = tmp_path / f"{images}.npz"
+        arrays: dict[str, Any] = {images: x, numbers: y}
+        np.savez(path, **arrays)
+        assert open_data(path).notes == [f"{path}: {test}: {said}"]
+
+
+def test_a_whole_set_lacks_no_test(tmp_path: Path) -> None:
+    """It is not divided: nobody expects a part of it to be there."""
+    path = tmp_path / "whole.npz"
+    np.savez(path, images=pixels(40, 1, 6)[:, 0].numpy(), labels=np.array(labels(40)))
+    for source in (path, write_folders(tmp_path / "set"), "digits"):
+        assert open_data(source).notes == []
 
 
 def test_cifar_100(tmp_path: Path) -> None:
@@ -202,6 +280,29 @@ def test_cifar_100(tmp_path: Path) -> None:
     refused(python, python / "test", "label 100; there are 100 classes")
 
 
+def test_cifar_100_without_names_or_test(tmp_path: Path) -> None:
+    """As of CIFAR-10: names are numbers then, and a fifth is the test set."""
+    content = {b"data": batch(300)[b"data"], b"fine_labels": [i % 100 for i in range(300)]}
+    for name in ("train", "test"):
+        (tmp_path / name).write_bytes(pickle.dumps(content, 2))
+    assert open_data(tmp_path).classes == [str(k) for k in range(100)]
+    (tmp_path / "test").unlink()
+    alone = open_data(tmp_path)
+    meta = {b"fine_label_names": [f"thing {k}".encode() for k in range(100)]}
+    (tmp_path / "meta").write_bytes(pickle.dumps(meta, 2))
+    for dataset, seventh in ((alone, "7"), (open_data(tmp_path), "thing 7")):
+        assert dataset.test is None
+        assert dataset.notes[0].startswith(f"{tmp_path / 'test'}: is not there; a fifth")
+        assert dataset.classes[7] == seventh
+
+
+def test_a_file_called_train_beside_folders_of_images(tmp_path: Path) -> None:
+    folder = write_folders(tmp_path / "set")
+    for name in ("train", "test"):
+        (folder / name).write_text("dark/1.png")
+    assert open_data(folder, 8).classes == ["dark", "light"]
+
+
 def test_one_file_of_several(tmp_path: Path) -> None:
     folder = write_idx_folder(tmp_path / "idx")
     for path in folder.iterdir():
@@ -220,7 +321,10 @@ def test_a_class_may_be_called_train(tmp_path: Path) -> None:
     dataset = open_data(folder, 8)
     assert dataset.classes == ["test", "train"]
     assert len(dataset.train) == 24
-    assert dataset.notes == []
+    assert dataset.notes == [
+        f"{folder / name}: holds images without classes, so it is read as a class itself"
+        for name in ("test", "train")
+    ]
 
 
 def test_what_was_not_read_is_told(tmp_path: Path) -> None:
@@ -232,5 +336,6 @@ def test_what_was_not_read_is_told(tmp_path: Path) -> None:
     (tmp_path / "train" / "dark" / ".hidden").write_bytes(b"something")
     assert open_data(tmp_path, 8).notes == [
         f"{tmp_path / 'test'}: no folder of images for each class in it; it was not read",
+        f"{tmp_path}: no test set was read; a fifth of the training images is the test set",
         f"{tmp_path / 'train'}: not read: 3 files that by name hold no image (.avif, no suffix)",
     ]

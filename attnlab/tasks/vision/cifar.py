@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from attnlab.pictures import open_plain, pixels_of
-from attnlab.tasks.vision.idx import named_classes, no_test, read_names
+from attnlab.tasks.vision.idx import named_classes, read_names
 from attnlab.tasks.vision.images import (
     MOST_BYTES,
     Dataset,
@@ -26,13 +26,16 @@ from attnlab.tasks.vision.images import (
     check_size,
     checked,
     join,
+    no_test,
 )
 from attnlab.tasks.vision.unpickle import read_pickle
 
 TEN = [
     "airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck",
 ]  # fmt: skip
+HUNDRED = [str(each) for each in range(100)]  # where no file names them
 SIDE, PIXELS = 32, 3 * 32 * 32
+PICKLE = b"\x80"  # begins one of protocol 2, which CIFAR's are, or later
 
 
 def read_cifar(folder: Path) -> Dataset:
@@ -71,9 +74,18 @@ def _python_files(folder: Path) -> tuple[list[Path], list[Path]]:
     ten = in_order(path for path in folder.glob("data_batch_*") if not path.suffix)
     if ten:
         return ten, [folder / "test_batch"]
-    if not all((folder / name).is_file() for name in ("train", "test", "meta")):
-        return [], []
-    return [folder / "train"], [folder / "test"]
+    hundred = folder / "train"
+    return ([hundred], [folder / "test"]) if _is_hundred(hundred) else ([], [])
+
+
+def _is_hundred(path: Path) -> bool:
+    """`train` is a common name: without both others it must at least begin as a pickle does."""
+    if not path.is_file():
+        return False
+    if all(path.with_name(name).is_file() for name in ("test", "meta")):
+        return True
+    with path.open("rb") as file:
+        return file.read(1) == PICKLE
 
 
 def _python_names(folder: Path) -> list[str]:
@@ -83,7 +95,7 @@ def _python_names(folder: Path) -> list[str]:
             if not isinstance(listed, list) or not listed:
                 raise ValueError(f"{folder / name}: has no {key.decode()}")
             return [_text(each, folder / name) for each in listed]
-    return TEN
+    return HUNDRED if _is_hundred(folder / "train") else TEN
 
 
 def _text(name: Any, path: Path) -> str:
@@ -127,7 +139,7 @@ def _binary_names(folder: Path) -> list[str]:
     for name in ("batches.meta.txt", "fine_label_names.txt"):
         if (folder / name).is_file():
             return read_names(folder / name)
-    return [str(each) for each in range(100)] if (folder / "train.bin").exists() else TEN
+    return HUNDRED if (folder / "train.bin").exists() else TEN
 
 
 def _binary_batch(path: Path) -> Images:
@@ -158,7 +170,17 @@ def read_sheets(folder: Path) -> Dataset:
     both = zip(_sheets(folder), _label_files(folder), strict=True)
     train, test = (_labelled(sheets, labels) for sheets, labels in both)
     assert train is not None
-    return checked(Dataset(str(folder), _sheet_names(folder, train), train, test))
+    notes = [] if test else [no_test(folder / "test*.png")]
+    return checked(Dataset(str(folder), _sheet_names(folder, train), train, test, notes=notes))
+
+
+def sheets_fit(folder: Path) -> bool:
+    """Whether they are what their names may mean."""
+    try:
+        read_sheets(folder)
+    except ValueError:
+        return False
+    return True
 
 
 def _labelled(sheets: Sequence[Path], labels: Sequence[Path]) -> Images | None:
@@ -223,7 +245,7 @@ def _sheet(path: Path) -> Tensor:
 
 def _labels(path: Path) -> Tensor:
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")  # with Windows' mark or without
         found = json.loads(text) if path.suffix == ".json" else [int(n) for n in text.split()]
     except (OSError, ValueError, RecursionError) as error:
         raise ValueError(f"{path}: no labels that can be read ({error})") from None

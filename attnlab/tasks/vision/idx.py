@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import math
+import re
 import struct
 import zlib
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from attnlab.tasks.vision.images import MOST_BYTES, Dataset, Images, checked
+from attnlab.tasks.vision.images import MOST_BYTES, Dataset, Images, checked, no_test
 
 # Debian's package dataset-fashion-mnist
 FASHION = Path("/usr/share/datasets/fashion-mnist")
@@ -20,6 +21,12 @@ FASHION_CLASSES = [
     "ankle boot",
 ]  # fmt: skip
 BYTES = 0x08  # the only kind of number that images come in
+KINDS, TESTS = ("images-idx3", "labels-idx1"), ("t10k", "test")
+# a set's name, if any; its part; its kind: some write a full stop where others write a hyphen
+FILE = re.compile(
+    r"(|[^.].*[-_. ])(train|t10k|test)-(images[-.]idx3|labels[-.]idx1)-ubyte(?:\.gz)?"
+)
+Files = dict[tuple[str, str], Path]  # of one set, by part and kind
 NAMES = "classes.txt"  # one name in each line, beside the files
 
 
@@ -50,15 +57,27 @@ def read_idx(path: Path) -> Tensor:
 
 
 def read_idx_folder(folder: Path) -> Dataset:
-    """train-images-idx3-ubyte and its like; the t10k pair is the test set."""
-    train = _pair(folder, "train")
-    test = _pair(folder, "t10k")
+    """train-images-idx3-ubyte and its like; the t10k or test pair is the test set.
+
+    The set's name may stand before: emnist-letters-train-images-idx3-ubyte.
+    """
+    sets = _sets(folder)
+    if len(sets) > 1:
+        listed = ", ".join(f"{name}train-images" for name in sorted(sets))
+        raise ValueError(f"{folder}: idx files of several sets ({listed}); give a folder with one")
+    name, files = next(iter(sets.items()), ("", {}))
+    train = _pair(files, "train", name)
     if train is None:
-        raise ValueError(f"{folder}: has no train-images-idx3-ubyte, plain or .gz")
+        raise ValueError(f"{folder}: has no {name}train-images-idx3-ubyte, plain or .gz")
+    tests = [test for test in (_pair(files, part, name) for part in TESTS) if test]
+    if len(tests) > 1:
+        raise ValueError(f"{tests[1].file}: a second test set beside {tests[0].file}; give one")
     fashion = "fashion" in folder.resolve().name.lower()
     classes = named_classes(folder) or (FASHION_CLASSES if fashion else [])
-    notes = [] if test else [no_test(folder / "t10k-images-idx3-ubyte")]
-    return checked(Dataset(str(folder), classes, train, test, notes=notes))
+    notes = [] if tests else [no_test(folder / f"{name}{TESTS[bool(name)]}-images-idx3-ubyte")]
+    if "emnist" in name.lower():
+        notes.append(f"{folder}: EMNIST keeps its images transposed; they are read as they are")
+    return checked(Dataset(str(folder), classes, train, tests[0] if tests else None, notes=notes))
 
 
 def named_classes(folder: Path) -> list[str]:
@@ -66,19 +85,14 @@ def named_classes(folder: Path) -> list[str]:
     return read_names(folder / NAMES) if (folder / NAMES).exists() else []
 
 
-def no_test(path: Path) -> str:
-    return f"{path}: is not there; a fifth of the training images is the test set"
-
-
-def _pair(folder: Path, start: str) -> Images | None:
-    paths = [_found(folder, f"{start}-{kind}") for kind in ("images-idx3", "labels-idx1")]
-    images, labels = paths
+def _pair(files: Files, part: str, name: str) -> Images | None:
+    images, labels = (files.get((part, kind)) for kind in KINDS)
     if images is None and labels is None:
         return None
     if labels is None:
-        raise ValueError(f"{images}: has no {start}-labels-idx1-ubyte beside it, plain or .gz")
+        raise ValueError(f"{images}: has no {name}{part}-{KINDS[1]}-ubyte beside it, plain or .gz")
     if images is None:
-        raise ValueError(f"{labels}: has no {start}-images-idx3-ubyte beside it, plain or .gz")
+        raise ValueError(f"{labels}: has no {name}{part}-{KINDS[0]}-ubyte beside it, plain or .gz")
     pixels, numbers = read_idx(images), read_idx(labels)
     if pixels.dim() != 3:
         raise ValueError(f"{images}: {pixels.dim()} axes; images have 3")
@@ -89,24 +103,25 @@ def _pair(folder: Path, start: str) -> Images | None:
     return Images(pixels[:, None], numbers.long(), str(images), str(labels))
 
 
-def _found(folder: Path, stem: str) -> Path | None:
-    """Some write a full stop where others write a hyphen."""
-    names = [f"{stem}-ubyte", f"{stem}-ubyte.gz"]
-    names += [name.replace("-idx", ".idx") for name in names]
-    return next((folder / name for name in names if (folder / name).exists()), None)
+def _sets(folder: Path) -> dict[str, Files]:
+    """By the name that stands before; of two that say the same the plain one, not .gz."""
+    found: dict[str, Files] = {}
+    for path in sorted(folder.iterdir(), key=lambda path: (path.suffix == ".gz", path.name)):
+        parsed = FILE.fullmatch(path.name)
+        if parsed:
+            name, part, kind = parsed.groups()
+            found.setdefault(name, {}).setdefault((part, kind.replace(".", "-")), path)
+    return found
 
 
 def is_idx_folder(folder: Path) -> bool:
-    return any(
-        _found(folder, f"{start}-{kind}")
-        for start in ("train", "t10k")
-        for kind in ("images-idx3", "labels-idx1")
-    )
+    return bool(_sets(folder))
 
 
 def read_names(path: Path) -> list[str]:
     try:
-        found = path.read_text(encoding="utf-8").split("\n")
+        # some editors of Windows begin a text with a mark, which is no part of the first name
+        found = path.read_text(encoding="utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"{path}: cannot be read ({error})") from None
     names = [line.strip() for line in found if line.strip()]

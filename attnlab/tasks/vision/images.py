@@ -6,8 +6,11 @@ Letters: N images, C channels.
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from unicodedata import category
 
 import torch
 from torch import Tensor
@@ -71,6 +74,18 @@ class Parts:
     train: Images
     validation: Images
     test: Images
+
+
+def legible(text: str) -> str:
+    """As it can be written and printed: a file's name may hold bytes that are no text, and line
+    breaks. Such are shown by their numbers, so that the file can still be found."""
+    named = os.fsencode(text).decode("utf-8", "backslashreplace")
+    return "".join(f"\\x{ord(c):02x}" if category(c) == "Cc" else c for c in named)
+
+
+def no_test(where: str | Path, what: str = "is not there") -> str:
+    """A note on a set that has a training part, and no test part beside it."""
+    return f"{where}: {what}; a fifth of the training images is the test set"
 
 
 def join(parts: Sequence[Images]) -> Images:

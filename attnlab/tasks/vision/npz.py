@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnlab.tasks.vision.images import MOST_BYTES, Dataset, Images, checked
+from attnlab.tasks.vision.images import MOST_BYTES, Dataset, Images, checked, no_test
 
 Array = np.ndarray[Any, Any]
 # how others call them: Keras, MedMNIST, attnlab
@@ -36,7 +36,17 @@ def read_npz(path: Path) -> Dataset:
         wanted = ", or ".join(" and ".join(pair) for pair in NAMES["train"])
         raise ValueError(f"{path}: has {', '.join(arrays) or 'nothing'}; give {wanted}")
     classes = _names(arrays[CLASSES], path) if CLASSES in arrays else []
-    return checked(Dataset(str(path), classes, train, parts["test"], parts["validation"]))
+    notes = [] if parts["test"] else _no_test(arrays, path)
+    return checked(
+        Dataset(str(path), classes, train, parts["test"], parts["validation"], notes=notes)
+    )
+
+
+def _no_test(arrays: dict[str, Array], path: Path) -> list[str]:
+    """`images` and `labels` are a whole set, of which nobody expects a test part."""
+    both = zip(NAMES["train"], NAMES["test"], strict=False)
+    missing = [test for (train, _), (test, _) in both if train in arrays]
+    return [no_test(f"{path}: {name}") for name in missing[:1]]
 
 
 def _names(array: Array, path: Path) -> list[str]:
@@ -80,7 +90,8 @@ def _array(file: IO[bytes], size: int, name: str) -> Array:
     else:
         shape, by_columns, kind = np.lib.format.read_array_header_2_0(file)
     if kind.hasobject or kind.kind not in "uifbU":
-        raise ValueError(f"{name}: an array of {kind}; give numbers (nothing is unpickled)")
+        wanted = "names as text (dtype=str)" if name == CLASSES else "numbers"
+        raise ValueError(f"{name}: an array of {kind}; give {wanted} (nothing is unpickled)")
     count = math.prod(shape)
     if count * kind.itemsize != size - file.tell():
         raise ValueError(f"{name}: its header says {shape} of {kind}, and the file is not as long")

@@ -6,8 +6,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from attnlab.tasks.vision.cifar import is_cifar_folder, is_sheet_folder, read_cifar, read_sheets
-from attnlab.tasks.vision.folders import is_image_folder, read_folders
+from attnlab.tasks.vision.cifar import (
+    is_cifar_folder,
+    is_sheet_folder,
+    read_cifar,
+    read_sheets,
+    sheets_fit,
+)
+from attnlab.tasks.vision.folders import is_image_folder, loose_images, read_folders
 from attnlab.tasks.vision.idx import fashion_folder, is_idx_folder, read_idx_folder
 from attnlab.tasks.vision.images import Dataset
 from attnlab.tasks.vision.npz import read_npz
@@ -22,10 +28,15 @@ KINDS = (
 )
 
 
+def _holds_sheets(folder: Path) -> bool:
+    """Beside folders of images a preview and a list of labels may lie: then they must fit."""
+    return is_sheet_folder(folder) and (not is_image_folder(folder) or sheets_fit(folder))
+
+
 READERS = (
     (is_idx_folder, read_idx_folder),
     (is_cifar_folder, read_cifar),
-    (is_sheet_folder, read_sheets),
+    (_holds_sheets, read_sheets),
 )
 
 
@@ -64,6 +75,8 @@ def _reader(folder: Path) -> Callable[[Path], Dataset] | None:
 
 def _images(path: Path, size: int | None) -> Dataset:
     if not is_image_folder(path):
+        if loose_images(path):
+            raise ValueError(f"{path}: images without classes; give a folder of them for each")
         raise ValueError(f"{path}: no images here that attnlab reads; give {KINDS}")
     if size is not None and not 4 <= size <= 1024:
         raise ValueError(f"--image-size {size}; give from 4 to 1,024 pixels")
@@ -79,7 +92,10 @@ def _of_its_size(source: str | Path) -> Dataset:
     if path.is_dir():
         read = _reader(path)
         assert read is not None  # otherwise a folder of images
-        return read(path)
+        found = read(path)
+        if not is_image_folder(path):
+            return found
+        return replace(found, notes=[*found.notes, f"{path}: its folders of images are not read"])
     if not path.exists():
         raise ValueError(f"{path}: is not there; give digits, fashion, {KINDS}")
     if path.suffix == ".npz":

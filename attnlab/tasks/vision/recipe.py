@@ -16,6 +16,7 @@ from attnlab.files import write_text
 from attnlab.models import ConvNet, ConvNetConfig, Model, ViT, ViTConfig
 from attnlab.models.vision import matched_convnet
 from attnlab.tasks.vision.augment import Augmentation, recipe_named
+from attnlab.tasks.vision.fitting import check_patch, check_stages, most_stages
 from attnlab.tasks.vision.images import Dataset, Images, Parts, digest, divided, fraction
 from attnlab.tasks.vision.opening import is_resized, open_data, source_of
 from attnlab.tasks.vision.task import VisionTask
@@ -27,7 +28,6 @@ SHOWN = 3  # images that could not be read, by name
 STOPS = 10  # validations on the way
 FEW = 5000  # images: fewer are small sets, which bear more epochs and smaller batches
 TINY = 16  # pixels along an image
-MOST_ALONG = 32  # patches, unless they were asked for: attention's cost grows by the fourth power
 SKIPPED = "skipped.txt"  # in a run folder: each image that could not be read
 
 
@@ -184,15 +184,10 @@ def make_model(
     }
     if model == "vit":
         usual = {**usual_sizes(size), **sizes}
-        if "patch" not in sizes and size // usual["patch"] > MOST_ALONG:
-            raise ValueError(
-                f"images of {size} pixels: no patches tile them that are neither one pixel nor "
-                "nearly all of them; give --patch, or images of another size"
-            )
+        check_patch(dataset, usual["patch"], "patch" in sizes)
         return ViT(ViTConfig(classes, size, attention=attention, **{**shared, **usual}))
-    stages = sizes.get("stages", 2 if size < TINY else 3)
-    if stages >= 1 and size < 2 ** (stages - 1):
-        raise ValueError(f"images of {size} pixels cannot be halved {stages - 1} times")
+    stages = sizes.get("stages", min(2 if size < TINY else 3, most_stages(size)))
+    check_stages(dataset, stages)
     given = {**shared, **sizes, "stages": stages}
     if "width" not in sizes:
         if parameters is None:

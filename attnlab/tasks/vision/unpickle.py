@@ -71,6 +71,13 @@ def _encode(text: Any, code: Any = "latin1") -> bytes:
     return text.encode("latin1")
 
 
+def _no_bytes(*arguments: Any) -> bytes:
+    """bytes(): how Python 3 writes b"" into an old kind of pickle; bytes(n) would take memory."""
+    if arguments:
+        raise ValueError("bytes written in an unknown way")
+    return b""
+
+
 def _frombuffer(content: Any, kind: Any, shape: Any, order: Any) -> _Array:
     """How newer versions of numpy write an array."""
     array = _Array()
@@ -86,6 +93,8 @@ ALLOWED: dict[tuple[str, str], Any] = {
     ("numpy.core.numeric", "_frombuffer"): _frombuffer,
     ("numpy._core.numeric", "_frombuffer"): _frombuffer,
     ("_codecs", "encode"): _encode,
+    ("__builtin__", "bytes"): _no_bytes,
+    ("builtins", "bytes"): _no_bytes,
 }
 
 
