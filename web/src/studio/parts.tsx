@@ -20,9 +20,10 @@ export function Failure({ text }: { text: string }) {
 // What to type where there is nothing to show: words, then a file or folder among the runs, or theirs.
 export function Command({ words, of = '' }: { words: string; of?: string }) {
   const { info } = useClient();
-  const path = [info?.runsFolder || 'runs', of].filter(Boolean).join('/');
-  const text = `${words} ${shellWord(plain(path))}`;
   const [copied, setCopied] = useState(false);
+  if (!info) return null; // where they lie is not known yet
+  const path = [info.runsFolder, of].filter(Boolean).join('/');
+  const text = `${words} ${shellWord(plain(path))}`;
   const copy = (): void => {
     void navigator.clipboard?.writeText(text).then(
       () => setCopied(true),
