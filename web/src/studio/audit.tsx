@@ -53,19 +53,22 @@ export function Audit({ run }: { run: string }) {
       {found && 'page' in found && (
         <JobBar name={name} what="Audit it again" begin={() => begin()} quiet />
       )}
-      {found && <OwnPairs open={failed} busy={jobs.busy(name)} begin={begin} />}
+      {found && (
+        <OwnPairs open={failed} replaces={'page' in found} busy={jobs.busy(name)} begin={begin} />
+      )}
     </section>
   );
 }
 
 interface PairsProps {
   open: boolean; // the run's own questions were not found
+  replaces: boolean; // there is an audit
   busy: boolean;
   begin: (pairs: string) => void;
 }
 
 // Questions whose answers the reader knows.
-function OwnPairs({ open, busy, begin }: PairsProps) {
+function OwnPairs({ open, replaces, busy, begin }: PairsProps) {
   const { info } = useClient();
   const [pairs, setPairs] = useKept('audit pairs', '');
   const most = info?.limits.pairs ?? 500_000;
@@ -95,6 +98,7 @@ function OwnPairs({ open, busy, begin }: PairsProps) {
           choose a file
           <input type="file" class="quiet" onChange={(event) => take(event.currentTarget.files?.[0])} />
         </label>
+        {replaces && <span class="dim small">The audit above is replaced.</span>}
         {pairs.length > most && (
           <span class="warn small">{`${most.toLocaleString('en')} characters are the most.`}</span>
         )}
