@@ -27,7 +27,7 @@ from attnlab.tasks.vision.recipe import (
     MODELS,
     SKIPPED,
     VisionSettings,
-    keep_skipped,
+    keep_beside,
     make_model,
     prepared,
     settled,
@@ -168,7 +168,7 @@ class _Contest:
         )  # fmt: skip
         train(
             task, made, settings, Run(folder), resume=resume, overwrite=overwrite, quiet=True,
-            on_begin=lambda: keep_skipped(self.dataset, folder),
+            on_begin=lambda: keep_beside(self.dataset, task, folder),
         )  # fmt: skip
         said = logits_of(made.eval(), self.parts.test.pixels).argmax(-1)
         last = Run(folder).metrics()[-1]

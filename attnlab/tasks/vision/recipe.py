@@ -18,6 +18,7 @@ from attnlab.models.vision import matched_convnet
 from attnlab.tasks.vision.augment import Augmentation, recipe_named
 from attnlab.tasks.vision.images import Dataset, Images, Parts, digest, divided, fraction
 from attnlab.tasks.vision.opening import is_resized, open_data, source_of
+from attnlab.tasks.vision.seen import keep_seen
 from attnlab.tasks.vision.task import VisionTask
 from attnlab.training import Run, Settings, speaks, train
 from attnlab.training.run import check_folder
@@ -89,12 +90,14 @@ def train_vision(
         tell(dataset, task, made, settings)
     return train(
         task, made, settings, Run(out), resume=resume, overwrite=overwrite, quiet=quiet,
-        on_begin=lambda: keep_skipped(dataset, Path(out)),
+        on_begin=lambda: keep_beside(dataset, task, Path(out)),
     )  # fmt: skip
 
 
-def keep_skipped(dataset: Dataset, folder: Path) -> None:
-    """Which images could not be read, all of them, in the run's folder."""
+def keep_beside(dataset: Dataset, task: VisionTask, folder: Path) -> None:
+    """In the run's folder: which images were learned from or chosen by, and which could not be
+    read."""
+    keep_seen([task.train, task.validation], folder)
     (folder / SKIPPED).unlink(missing_ok=True)  # of a run that stood here
     if dataset.skipped:
         write_text(folder / SKIPPED, "".join(f"{each}\n" for each in dataset.skipped))
@@ -286,10 +289,19 @@ def load_vision(folder: str | Path) -> tuple[Model, dict[str, Any]]:
     return run.model(), config
 
 
-def parts_of(config: dict[str, Any], data: str | Path | None = None) -> tuple[Dataset, Parts, str]:
-    """The images that a run was trained on, or others of the same kind; where they come from."""
+def parts_of(config: dict[str, Any]) -> tuple[Dataset, Parts]:
+    """The images that a run was trained on, and how they were divided."""
+    source = config["task"]["data"]
+    dataset = open_like(config, source)
+    parts = own_parts(config, dataset)
+    if parts is None:
+        raise ValueError(f"{source}: is not what the run was trained on; give --data to use it")
+    return dataset, parts
+
+
+def open_like(config: dict[str, Any], source: str | Path) -> Dataset:
+    """These images, which must be of the classes and size that a run knows."""
     task = config["task"]
-    source = str(data if data is not None else task["data"])
     size = task["image_size"]
     dataset = open_data(source, size if is_resized(source) else None)
     found = (dataset.classes, dataset.train.size, dataset.train.channels)
@@ -299,8 +311,14 @@ def parts_of(config: dict[str, Any], data: str | Path | None = None) -> tuple[Da
             f"{dataset.train.channels} channels; the run has {len(task['classes'])}, {size} and "
             f"{task['channels']}, of the same names"
         )
-    parts = divided(dataset)
+    return dataset
+
+
+def own_parts(config: dict[str, Any], dataset: Dataset) -> Parts | None:
+    """How a run divided these images; None where it was not trained on them."""
+    try:
+        parts = divided(dataset)
+    except ValueError:  # too few to be divided
+        return None
     content = digest(parts.train, parts.validation, parts.test)
-    if data is None and content != task["content"]:
-        raise ValueError(f"{source}: is not what the run was trained on; give --data to use it")
-    return dataset, parts, source
+    return parts if content == config["task"]["content"] else None

@@ -18,7 +18,12 @@ from attnlab.tasks.vision.scoring import Report, confusions
 SHOWN = 12  # rows of a table
 DRAWN = 24  # classes of a matrix: of more only those with most mistakes
 NAMES = {"vit": "ViT", "convnet": "ConvNet"}
-WORDS = {"test": "test images", "validation": "validation images", "train": "training images"}
+WORDS = {
+    "test": "test images",
+    "validation": "validation images",
+    "train": "training images",
+    "all": "images",
+}
 
 
 def score_page(report: Report, pixels: Sequence[Tensor]) -> str:
@@ -43,15 +48,31 @@ def summary(report: Report) -> list[str]:
         f"The model is a {NAMES[report['model']]} of {report['parameters']:,} parameters, trained "
         f"on {report['trained_on']:,} images of {report['data']}.",
     ]
+    words += _overlap(report["left_out"])
     worst = confusions(report)[:1]
     if worst:
         label, said, count, total = worst[0]
         words.append(f"Taken for another most often: {label} for {said}, {count:,} of {total:,}.")
     else:
         words.append("There is no mistake to show.")
-    if report["part"] != "test":
+    if report["part"] in ("validation", "train"):
         words.append("These are not the test images: the model was chosen or trained by them.")
     return words
+
+
+def _overlap(left_out: int | None) -> list[str]:
+    if left_out is None:
+        return [
+            "Whether the run has learned from some of these images could not be checked: it was "
+            "made before runs kept digests of what they learn from."
+        ]
+    if not left_out:
+        return []
+    if left_out == 1:
+        return ["1 image was left out, because the run was trained on it or chosen by it."]
+    return [
+        f"{left_out:,} images were left out, because the run was trained on them or chosen by them."
+    ]
 
 
 def _tiles(report: Report) -> list[Tile]:
