@@ -74,7 +74,7 @@ def test_a_page_of_pictures() -> None:
     logits, labels = torch.randn(400, 30), torch.arange(400) % 30
     report = score(logits, labels, names)
     report |= {"run": "a", "model": "vit", "parameters": 5, "data": "d", "part": "validation"}
-    report |= {"trained_on": 7, "left_out": 0}
+    report |= {"trained_on": 7, "left_out": 0, "foreign": False, "trained_data": "d"}
     images = [pixels(1, 3, 6, k)[0] for k in range(len(report["mistakes"]))]
     text = score_page(report, images)
     read = check_page(text)

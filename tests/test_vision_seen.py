@@ -16,7 +16,7 @@ from attnlab.tasks.vision.scoring import evaluate, subject_of
 from attnlab.tasks.vision.seen import SEEN, digests, seen_by
 from tests.chart_checks import check_page
 from tests.commands import run
-from tests.vision_files import labels, pixels
+from tests.vision_files import labels, pixels, write_npz
 from tests.vision_runs import QUICK, trained
 
 SHORT = {**QUICK, "steps": 2}
@@ -118,3 +118,44 @@ def test_only_the_fraction_that_was_learned_from_counts_as_seen(tmp_path: Path) 
         tested = seen_by(tmp_path / "vit", parts.test)
         assert tested is not None
         assert not bool(tested.any())
+
+
+@pytest.mark.parametrize("tested", [False, True])
+def test_other_data_are_named_and_measured_as_such(
+    tested: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trained(tmp_path, training=SHORT)
+    folder, other = tmp_path / "vit", tmp_path / "the other.npz"
+    if tested:
+        write_npz(other, 30)
+    else:
+        write_plain(other, 30, seed=8)
+    command = f"vision evaluate {folder}"
+    code, own, error = run(command, capsys)
+    assert code == 0, error
+    assert f"trained on 54 images of {tmp_path / 'set.npz'}." in own.replace("\n", "")
+    page = (folder / "test.html").read_bytes()
+    code, out, error = run(f"{command} --data '{other}'", capsys)
+    assert code == 0, error
+    assert (folder / "test.html").read_bytes() == page  # the run's own report
+    report = json.loads((folder / "test-the-other.json").read_text())
+    count = 10 if tested else 30
+    assert (report["images"], report["left_out"]) == (count, 0)
+    assert (report["trained_on"], report["trained_data"]) == (54, str(tmp_path / "set.npz"))
+    assert (report["data"], report["foreign"]) == (str(other), True)
+    for text in (out.replace("\n", " "), (folder / "test-the-other.html").read_text()):
+        said = " ".join(text.split()).replace(" " + str(tmp_path), str(tmp_path))
+        assert f"of {count} {'test ' if tested else ''}images of" in said
+        assert f"trained on 54 images of{tmp_path / 'set.npz'}." in said
+        measured = "own test set is measured" if tested else "so all its images are measured"
+        assert measured in said
+    code, _, error = run(f"{command} --data '{other}' --part validation --overwrite", capsys)
+    assert code == 2
+    assert "is not what the run was trained on, and has no validation images" in error
+
+
+def test_the_same_data_elsewhere_are_the_runs_own(tmp_path: Path) -> None:
+    trained(tmp_path, training=SHORT)
+    moved = (tmp_path / "set.npz").rename(tmp_path / "moved.npz")
+    subject = subject_of(tmp_path / "vit", moved, "validation")
+    assert (subject.name, subject.about["foreign"], len(subject.images)) == ("validation", False, 6)

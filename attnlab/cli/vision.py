@@ -25,7 +25,7 @@ from attnlab.models import ConvNetConfig, ViTConfig
 from attnlab.models.base import CONFIG
 from attnlab.tasks.vision import recipe
 from attnlab.tasks.vision.recipe import VisionSettings
-from attnlab.training import Run, Settings
+from attnlab.training import Settings
 
 app = App(
     name="vision",
@@ -93,11 +93,19 @@ def evaluate(
     /,
     *,
     data: Annotated[
-        str | None, Parameter(help="Other images of the same classes and size.")
+        str | None,
+        Parameter(
+            help="Other images of the same classes and size: their own test set, or all of them; "
+            "without those that the run has learned from."
+        ),
     ] = None,
     part: Annotated[str, Parameter(help="test, validation or train.")] = "test",
     out: Annotated[
-        Path | None, Parameter(help="The page; default RUN/PART.html, and .json beside it.")
+        Path | None,
+        Parameter(
+            help="The page; default RUN/PART.html, of other data RUN/test-NAME.html; .json beside "
+            "it."
+        ),
     ] = None,
     overwrite: Annotated[bool, Parameter(negative="", help="Replace the page.")] = False,
     json: Json = False,
@@ -108,17 +116,14 @@ def evaluate(
     from attnlab.files import write_json
     from attnlab.page import check_page, write_page
     from attnlab.tasks.vision.score_page import print_score, score_page
-    from attnlab.tasks.vision.scoring import PARTS
-    from attnlab.tasks.vision.scoring import evaluate as measure
+    from attnlab.tasks.vision.scoring import measured, subject_of
 
-    if part not in PARTS:
-        raise ValueError(f"part {part!r}; there are {', '.join(PARTS)}")
-    out = out or run / f"{part}.html"
+    subject = subject_of(run, data, part)
+    out = out or run / f"{subject.name}.html"
     figures = out.with_suffix(".json")
-    Run(run).config()  # says so where there is no run
     check_page(out, overwrite)
     _check_figures(figures, overwrite)
-    report, pixels = measure(run, data, part)
+    report, pixels = measured(subject)
     recipe.tell_skipped(report["skipped"], report["notes"], f"; all in {figures}")
     write_page(out, score_page(report, pixels), overwrite)
     write_json(figures, report)

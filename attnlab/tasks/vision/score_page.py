@@ -41,13 +41,21 @@ def percent(share: float | None) -> str:
 def summary(report: Report) -> list[str]:
     low, high = report["interval"]
     base = report["baseline"]
+    what = WORDS[report["part"]] + (f" of {report['data']}" if report["foreign"] else "")
     words = [
-        f"{report['right']:,} of {report['images']:,} {WORDS[report['part']]} were named rightly: "
+        f"{report['right']:,} of {report['images']:,} {what} were named rightly: "
         f"{percent(report['accuracy'])} (95% interval {percent(low)} to {percent(high)}). Saying "
         f"“{base['class']}” every time would be right in {percent(base['accuracy'])}.",
         f"The model is a {NAMES[report['model']]} of {report['parameters']:,} parameters, trained "
-        f"on {report['trained_on']:,} images of {report['data']}.",
+        f"on {report['trained_on']:,} images of {report['trained_data']}.",
     ]
+    if report["foreign"]:
+        measured = (
+            "its own test set is measured"
+            if report["part"] == "test"
+            else "it has no test set of its own, so all its images are measured"
+        )
+        words.append(f"{report['data']} is not what it was trained on: {measured}.")
     words += _overlap(report["left_out"])
     worst = confusions(report)[:1]
     if worst:

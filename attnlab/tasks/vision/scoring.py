@@ -5,6 +5,7 @@ Letters: N images, K classes.
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,8 @@ class Subject:
     """(N,) of each image, in the part that it is of."""
     classes: list[str]
     about: Report
+    name: str
+    """Of the page: other data never take the place of the run's own test report."""
 
 
 def evaluate(
@@ -74,12 +77,21 @@ def subject_of(run: str | Path, data: str | Path | None = None, part: str = "tes
         "parameters": config["parameters"],
         "data": source,
         "part": part,
+        "foreign": own is None,
         "trained_on": task["images"],
+        "trained_data": task["data"],
         "left_out": left_out,  # None: not known
         "skipped": dataset.skipped,
         "notes": dataset.notes,
     }
-    return Subject(model, images.select(numbers), numbers, dataset.classes, about)
+    name = f"test-{_file_name(source)}" if own is None else part
+    return Subject(model, images.select(numbers), numbers, dataset.classes, about, name)
+
+
+def _file_name(source: str) -> str:
+    """What a file or folder is called, in letters that may stand in any name."""
+    path = Path(source).resolve()
+    return re.sub(r"[^\w.-]+", "-", path.stem if path.is_file() else path.name) or "other"
 
 
 def foreign(dataset: Dataset, part: str) -> tuple[str, Images]:
