@@ -7,6 +7,7 @@ images many more labels than it may have. Each run is measured on the test image
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +19,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 
 from attnlab.charts import Chart, Series, line_chart
+from attnlab.files import write_json
 from attnlab.intervals import over, wilson
 from attnlab.page import Figure, Section, Table, page
 from attnlab.tasks.vision.images import Dataset, Images, Parts, divided, fraction
@@ -41,6 +43,7 @@ from attnlab.training.run import check_folder
 Report = dict[str, Any]
 FRACTIONS = (0.01, 0.03, 0.1, 0.3, 1.0)
 CONVNET = ("width", "stages", "blocks")
+TESTED = "compared.json"  # in the folder of each run: what was measured of it
 
 
 def compare(
@@ -160,7 +163,8 @@ class _Contest:
     def run(
         self, model: str, share: float, seed: int, folder: Path, *, resume: bool, overwrite: bool
     ) -> Report:
-        """Train one, and measure it on the test images."""
+        """Train one, and measure it on the test images; one that is finished and was measured is
+        not measured again."""
         task, made, settings = prepared(
             self.dataset, self.parts, self.source, model, self.attention[model],
             replace(self.vision, fraction=share), None, self.sizes[model],
@@ -170,9 +174,12 @@ class _Contest:
             task, made, settings, Run(folder), resume=resume, overwrite=overwrite, quiet=True,
             on_begin=lambda: keep_beside(self.dataset, task, folder),
         )  # fmt: skip
-        said = logits_of(made.eval(), self.parts.test.pixels).argmax(-1)
         last = Run(folder).metrics()[-1]
-        return {
+        before = kept(folder / TESTED) if resume else {}
+        if before.get("steps") == last["step"]:
+            return before
+        said = logits_of(made.eval(), self.parts.test.pixels).argmax(-1)
+        row = {
             "model": model,
             "fraction": share,
             "images": len(task.train),
@@ -181,6 +188,17 @@ class _Contest:
             "steps": int(last["step"]),
             "seconds": float(last["seconds"]),
         }
+        write_json(folder / TESTED, row)
+        return row
+
+
+def kept(path: Path) -> Report:
+    """What was measured of a run; empty where nothing was, or nobody can read it."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _folder(model: str, share: float, seed: int) -> str:
