@@ -159,3 +159,22 @@ def test_the_same_data_elsewhere_are_the_runs_own(tmp_path: Path) -> None:
     moved = (tmp_path / "set.npz").rename(tmp_path / "moved.npz")
     subject = subject_of(tmp_path / "vit", moved, "validation")
     assert (subject.name, subject.about["foreign"], len(subject.images)) == ("validation", False, 6)
+
+
+def test_beginning_anew_leaves_no_report_of_other_weights(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trained(tmp_path, training=SHORT)
+    folder = tmp_path / "vit"
+    other = write_plain(tmp_path / "other.npz", 30, seed=8)
+    for options in ("", f" --data {other}", " --part train"):
+        assert run(f"vision evaluate {folder}{options}", capsys)[0] == 0
+    mine = {"mine.html": "a", "test-mine.html": "b", "test-notes.json": "[1]", "test-x.json": "no"}
+    for name, text in mine.items():
+        (folder / name).write_text(text)
+    trained(tmp_path, training=SHORT, overwrite=True)
+    left = {path.name for path in folder.iterdir() if path.suffix in (".html", ".json")}
+    assert left == {"config.json", *mine}
+    assert {name: (folder / name).read_text() for name in mine} == mine
+    code, _, error = run(f"vision evaluate {folder}", capsys)
+    assert code == 0, error

@@ -23,6 +23,12 @@ from attnlab.training.checkpoint import newest_good
 
 METRICS, CHECKPOINTS, LOCK = "metrics.jsonl", "checkpoints", ".lock"
 TRIES = 10  # at a lock
+# What commands of all tasks leave in a run folder besides, about the weights that are there: of
+# other weights it would be wrong.
+RESULTS = (
+    "test.html", "test.json", "validation.html", "validation.json", "train.html", "train.json",
+    "compared.json", "seen.safetensors", "skipped.txt", "audit.html", "audit.json", "known.json",
+)  # fmt: skip
 
 
 class Run:
@@ -117,14 +123,30 @@ class Run:
                     f"{self.folder}: holds a run already; "
                     "give --resume to go on, --overwrite to begin anew, or another folder"
                 )
-            for name in (WEIGHTS, METRICS):
-                (self.folder / name).unlink(missing_ok=True)
-            shutil.rmtree(self.checkpoints, ignore_errors=True)
+            self.clear()
         write_json(path, config)
+
+    def clear(self) -> None:
+        """Remove what a training left here and what was found out about it, by known names."""
+        for name in (WEIGHTS, METRICS, *RESULTS):
+            (self.folder / name).unlink(missing_ok=True)
+        for report in filter(_is_report, self.folder.glob("test-*.json")):  # on other data
+            report.with_suffix(".html").unlink(missing_ok=True)
+            report.unlink()
+        shutil.rmtree(self.checkpoints, ignore_errors=True)
 
     def finish(self, tensors: dict[str, torch.Tensor]) -> None:
         """Write the trained weights."""
         write_whole(self.folder / WEIGHTS, lambda part: save_file(tensors, part))
+
+
+def _is_report(path: Path) -> bool:
+    """Whether an evaluation wrote this, and not a person."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(found, dict) and {"run", "trained_data", "confusion"} <= set(found)
 
 
 def _taken(file: IO[str]) -> bool:
