@@ -63,6 +63,22 @@ def test_resuming_ends_in_the_same_weights(tmp_path: Path) -> None:
     assert (tmp_path / "vit" / "model.safetensors").read_bytes() == whole
 
 
+def test_an_unfinished_run_is_not_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _interrupted(tmp_path, {**QUICK, "save_every": 7})
+    folder = tmp_path / "vit"
+    code, _, error = run(f"vision evaluate {folder}", capsys)
+    assert code == 2
+    assert error == (
+        f"attnlab: {folder}: its training is not finished; go on with vision train --resume, then "
+        "measure\n"
+    )
+    assert not list(folder.glob("test.*"))
+    trained(tmp_path, resume=True)
+    assert run(f"vision evaluate {folder}", capsys)[0] == 0
+
+
 def _interrupted(tmp_path: Path, training: dict[str, Any], **changes: Any) -> None:
     before = VisionTask.collate
     count = 0

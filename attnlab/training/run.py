@@ -41,6 +41,11 @@ class Run:
     def checkpoints(self) -> Path:
         return self.folder / CHECKPOINTS
 
+    @property
+    def finished(self) -> bool:
+        """Whether its training came to an end; `model` takes a checkpoint while it has not."""
+        return (self.folder / WEIGHTS).exists()
+
     def config(self) -> dict[str, Any]:
         path = self.folder / CONFIG
         try:

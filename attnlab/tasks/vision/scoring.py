@@ -21,6 +21,7 @@ from attnlab.tasks.vision.images import Dataset, Images, Parts, join
 from attnlab.tasks.vision.recipe import load_vision, open_like, own_parts, parts_of
 from attnlab.tasks.vision.seen import seen_by
 from attnlab.tasks.vision.task import logits_of
+from attnlab.training import Run
 
 PARTS = ("test", "validation", "train")
 MISTAKES = 48  # that are kept
@@ -57,6 +58,10 @@ def subject_of(run: str | Path, data: str | Path | None = None, part: str = "tes
     if part not in PARTS:
         raise ValueError(f"part {part!r}; there are {', '.join(PARTS)}")
     model, config = load_vision(run)
+    if not Run(run).finished:  # it will be measured when it is, and once
+        raise ValueError(
+            f"{run}: its training is not finished; go on with vision train --resume, then measure"
+        )
     task = config["task"]
     source = str(task["data"] if data is None else data)
     own: Parts | None
