@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from functools import lru_cache
 from pathlib import Path
@@ -11,8 +12,12 @@ import pytest
 import torch
 from torch import nn
 
+from attnlab.create import create_attention
+from attnlab.layers import Block
+from attnlab.models import ViT, ViTConfig
 from attnlab.tasks.vision.augment import Augmentation
 from attnlab.tasks.vision.images import Images, divided
+from attnlab.tasks.vision.notes import softmax_notes
 from attnlab.tasks.vision.opening import open_data
 from attnlab.tasks.vision.recipe import VisionSettings, load_vision
 from attnlab.tasks.vision.scoring import evaluate
@@ -21,6 +26,8 @@ from attnlab.training import Run
 from tests.commands import run
 from tests.vision_files import pixels, write_folders, write_npz
 from tests.vision_runs import QUICK, trained
+
+COVERS = "covers all 37 tokens: this is softmax"
 
 # Training
 
@@ -163,6 +170,46 @@ def test_other_data_than_the_run_learned(tmp_path: Path) -> None:
         trained(tmp_path, training={**QUICK, "steps": 4}, resume=True)
     with pytest.raises(ValueError, match="10 classes of 8 pixels"):
         evaluate(tmp_path / "vit", "digits")
+
+
+@pytest.mark.parametrize(
+    ("attention", "notes"),
+    [
+        ("window", [f"window: its window of 128 {COVERS}; try window:window=9"]),
+        ("window:window=37", [f"window: its window of 37 {COVERS}; try window:window=9"]),
+        ("window:window=36", []),
+        ("bigbird", [f"bigbird: its block of 64 {COVERS}; try bigbird:block=4"]),
+        ("bigbird:block=4", []),
+        ("1*window+1*softmax", [f"window: its window of 128 {COVERS}; try window:window=9"]),
+        ("favor", []),
+    ],
+)
+def test_what_is_softmax_on_so_few_tokens_says_so(attention: str, notes: list[str]) -> None:
+    sizes: dict[str, Any] = {"channels": 1, "patch": 1, "width": 16, "layers": 2, "heads": 2}
+    model = ViT(ViTConfig(2, 6, attention=attention, **sizes))
+    assert softmax_notes(model) == notes
+    same = copy.deepcopy(model)
+    for block in same.blocks:
+        assert isinstance(block, Block)
+        block.attention.mechanism = create_attention("softmax", head_dim=8, heads=2)
+    images = torch.rand(3, 1, 6, 6)
+    equal = torch.allclose(model.eval()(images), same.eval()(images), atol=1e-5)
+    assert equal == bool(notes)
+
+
+def test_the_note_is_told_before_training(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    small = "--steps 1 --width 16 --layers 1 --heads 2 --attention window"
+    said = "window: its window of 128 covers all 17 tokens: this is softmax; try window:window=4\n"
+    code, _, error = run(f"vision train {small} --out {tmp_path / 'a'}", capsys)
+    assert (code, error.count(said)) == (0, 1)
+    code, _, error = run(
+        f"vision compare {small} --fractions 0.01 --seeds 1 --out {tmp_path / 'b'}", capsys
+    )
+    assert (code, error.count(said)) == (0, 1)
+    code, text, _ = run("vision train --help", capsys)
+    assert "window:window=3" in text
 
 
 # The command line

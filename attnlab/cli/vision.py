@@ -42,7 +42,9 @@ Data = Annotated[
 ]
 Attention = Annotated[
     list[str] | None,
-    several("vit: mechanism of all layers, or one for each."),
+    several(
+        "vit: mechanism of all layers, or one for each; options behind a colon: window:window=3."
+    ),
 ]
 Epochs = Annotated[float | None, Parameter(help="Passes over the training images.")]
 Resume = Annotated[bool, Parameter(negative="", help="Go on with what is in --out.")]

@@ -24,6 +24,7 @@ from attnlab.intervals import over, wilson
 from attnlab.page import Figure, Section, Table, page
 from attnlab.tasks.vision.images import Dataset, Images, Parts, divided, fraction
 from attnlab.tasks.vision.meeting import in_words, meeting
+from attnlab.tasks.vision.notes import softmax_notes
 from attnlab.tasks.vision.opening import open_data, source_of
 from attnlab.tasks.vision.recipe import (
     MODELS,
@@ -75,7 +76,8 @@ def compare(
     check_parts(contest.parts.train, fractions)
     if speaks() and not quiet:
         read = contest.dataset
-        tell_skipped(read.skipped, read.notes, f"; all in {SKIPPED} of each run")
+        notes = [*read.notes, *contest.notes]
+        tell_skipped(read.skipped, notes, f"; all in {SKIPPED} of each run")
     rows: list[Report] = []
     for each, folder, again in zip(plan, folders, going_on, strict=True):
         _say(f"{len(rows) + 1} of {len(plan)}: {folder.name}", quiet)
@@ -132,6 +134,8 @@ class _Contest:
     """Of each model; of the ConvNet as many as of the ViT."""
     budget: dict[str, Any]
     """The same for all: what the whole training set would usually have."""
+    notes: list[str]
+    """About the models."""
 
     @staticmethod
     def of(
@@ -158,6 +162,7 @@ class _Contest:
             {"vit": sizes, "convnet": {name: getattr(net.config, name) for name in CONVNET}},
             {"vit": vit.parameter_count(), "convnet": net.parameter_count()},
             {**saving, "batch_rows": usual.batch_rows, **length, **training},
+            softmax_notes(vit),
         )
 
     def run(

@@ -17,6 +17,7 @@ from attnlab.models import ConvNet, ConvNetConfig, Model, ViT, ViTConfig
 from attnlab.models.vision import matched_convnet
 from attnlab.tasks.vision.augment import Augmentation, recipe_named
 from attnlab.tasks.vision.images import Dataset, Images, Parts, digest, divided, fraction
+from attnlab.tasks.vision.notes import softmax_notes
 from attnlab.tasks.vision.opening import is_resized, open_data, source_of
 from attnlab.tasks.vision.seen import keep_seen
 from attnlab.tasks.vision.task import VisionTask
@@ -267,7 +268,8 @@ def tell(dataset: Dataset, task: VisionTask, model: Model, settings: Settings) -
         f"{len(task.validation):,} to choose by; {model.parameter_count():,} parameters; {length}",
         file=sys.stderr,
     )
-    tell_skipped(dataset.skipped, dataset.notes, f"; all in {SKIPPED} of the run")
+    notes = [*dataset.notes, *softmax_notes(model)]
+    tell_skipped(dataset.skipped, notes, f"; all in {SKIPPED} of the run")
 
 
 def tell_skipped(skipped: Sequence[str], notes: Sequence[str], where: str) -> None:
