@@ -368,7 +368,7 @@ def test_comparing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         ]
         assert report["curves"][model][1]["accuracy"] == pytest.approx(statistics.fmean(rights))
     code, _, error = run(command, capsys)
-    assert (code, "holds a run already" in error) == (2, True)
+    assert (code, "holds a comparison already" in error) == (2, True)
     with pytest.MonkeyPatch.context() as patch:  # a finished comparison is not measured again
         patch.setattr(comparing, "logits_of", None)
         code, _, error = run(f"{command} --resume", capsys)
@@ -385,6 +385,43 @@ def test_comparing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert code == 2
         assert said in error
         assert not (tmp_path / "b").exists()
+
+
+def test_one_comparison_in_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_npz(tmp_path / "set.npz", 60)
+    out = tmp_path / "out"
+    short = f"vision compare {path} --steps 1 --seeds 1 --width 24 --layers 1 --out {out}"
+    code, _, error = run(f"{short} --fractions 0.2 1", capsys)
+    assert code == 0, error
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    for options, said in (
+        ("--fractions 0.5", "holds a comparison already; give --resume"),
+        ("--fractions 0.5 --resume", "holds another comparison (convnet-0.2-0); give the same"),
+        ("--fractions 0.2 --resume", "holds another comparison (convnet-1-0); give the same"),
+        ("--fractions 0.2 1 --seed 4 --resume", "holds another comparison (convnet-0.2-0)"),
+        ("--fractions 0.1 0.2 1 --rate 0.5 --resume", "the run has rate 0.002, not 0.5"),
+    ):
+        code, _, error = run(f"{short} {options}", capsys)
+        assert (code, said in error) == (2, True), error
+        now = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+        assert now == before, options
+    # all that was, and more
+    code, _, error = run(f"{short} --fractions 0.1 0.2 1 --resume", capsys)
+    assert code == 0, error
+    report = json.loads((out / "compare.json").read_text())
+    assert [each["images"] for each in report["curves"]["vit"]] == [6, 10, 54]
+    (out / "vit-1-0" / "mine.txt").write_text("mine")
+    code, _, error = run(f"{short} --fractions 0.5 --overwrite", capsys)
+    assert code == 0, error
+    left = {path.name for path in out.iterdir() if path.is_dir()}
+    assert left == {"vit-0.5-0", "convnet-0.5-0", "vit-1-0"}
+    assert [path.name for path in (out / "vit-1-0").iterdir()] == ["mine.txt"]
+    texts = tmp_path / "texts"
+    texts.mkdir()
+    (texts / "compare.json").write_text("{}")  # of a comparison of other things
+    for options in ("", "--resume"):
+        code, _, error = run(f"{short.replace(str(out), str(texts))} {options}", capsys)
+        assert (code, "texts: holds a" in error) == (2, True)
 
 
 def test_the_convnet_is_matched_to_the_vit_of_the_comparison(tmp_path: Path) -> None:

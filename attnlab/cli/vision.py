@@ -253,6 +253,7 @@ def compare(
     from attnlab.files import write_json, write_text
     from attnlab.page import picture, write_page
     from attnlab.tasks.vision import compare as comparing
+    from attnlab.tasks.vision.compare_folder import REPORTS
 
     report = comparing.compare(
         data,
@@ -267,8 +268,9 @@ def compare(
         resume=resume,
         overwrite=overwrite,
     )
-    write_json(out / "compare.json", report)
-    write_page(out / "compare.html", comparing.comparison_page(report), overwrite=True)
-    write_text(out / "compare.svg", picture(comparing.comparison_chart(report)))
+    files = [out / name for name in REPORTS]
+    write_json(files[0], report)
+    write_page(files[1], comparing.comparison_page(report), overwrite=True)
+    write_text(files[2], picture(comparing.comparison_chart(report)))
     comparing.print_comparison(report, Console())
-    print("\n".join(str(out / f"compare.{kind}") for kind in ("json", "html", "svg")))
+    print("\n".join(map(str, files)))

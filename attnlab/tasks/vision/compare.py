@@ -7,7 +7,6 @@ images many more labels than it may have. Each run is measured on the test image
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +20,15 @@ from rich.table import Table as RichTable
 from attnlab.charts import Chart, Series, line_chart
 from attnlab.files import write_json
 from attnlab.intervals import over, wilson
+from attnlab.models.base import CONFIG
 from attnlab.page import Figure, Section, Table, page
+from attnlab.tasks.vision.compare_folder import (
+    TESTED,
+    check_out,
+    kept,
+    remove,
+    run_folder,
+)
 from attnlab.tasks.vision.images import Dataset, Images, Parts, divided, fraction
 from attnlab.tasks.vision.meeting import in_words, meeting
 from attnlab.tasks.vision.notes import softmax_notes
@@ -44,7 +51,6 @@ from attnlab.training.run import check_folder
 Report = dict[str, Any]
 FRACTIONS = (0.01, 0.03, 0.1, 0.3, 1.0)
 CONVNET = ("width", "stages", "blocks")
-TESTED = "compared.json"  # in the folder of each run: what was measured of it
 
 
 def compare(
@@ -68,8 +74,9 @@ def compare(
     plan = planned(fractions, range(first, first + seeds))
     if vision.fraction != 1:
         raise ValueError("--fraction is for one run; give --fractions")
-    folders = [Path(out) / _folder(*each) for each in plan]
-    going_on = [resume and (folder / "config.json").exists() for folder in folders]
+    folders = [Path(out) / run_folder(*each) for each in plan]
+    others = check_out(Path(out), folders, resume, overwrite)
+    going_on = [resume and (folder / CONFIG).exists() for folder in folders]
     for folder, again in zip(folders, going_on, strict=True):
         check_folder(folder, again, overwrite)
     contest = _Contest.of(data, attention, vision, epochs, sizes or {}, training)
@@ -78,8 +85,12 @@ def compare(
         read = contest.dataset
         notes = [*read.notes, *contest.notes]
         tell_skipped(read.skipped, notes, f"; all in {SKIPPED} of each run")
+    if overwrite:
+        remove(Path(out), others)
     rows: list[Report] = []
-    for each, folder, again in zip(plan, folders, going_on, strict=True):
+    # those that are there come first: if they have other settings, nothing new is trained
+    todo = sorted(zip(plan, folders, going_on, strict=True), key=lambda each: not each[2])
+    for each, folder, again in todo:
         _say(f"{len(rows) + 1} of {len(plan)}: {folder.name}", quiet)
         rows.append(contest.run(*each, folder, resume=again, overwrite=overwrite))
         last = rows[-1]
@@ -195,19 +206,6 @@ class _Contest:
         }
         write_json(folder / TESTED, row)
         return row
-
-
-def kept(path: Path) -> Report:
-    """What was measured of a run; empty where nothing was, or nobody can read it."""
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _folder(model: str, share: float, seed: int) -> str:
-    return f"{model}-{share:g}-{seed}"
 
 
 def _say(text: str, quiet: bool) -> None:
