@@ -238,6 +238,17 @@ def test_from_a_folder_of_images(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "broken.jpg: no image that can be read" in error
 
 
+@pytest.mark.parametrize(("option", "flip"), [("", True), ("--no-flip", False), ("--flip", True)])
+def test_mirroring_can_be_turned_off(
+    option: str, flip: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, out = write_folders(tmp_path / "set"), tmp_path / "run"
+    small = "--image-size 8 --steps 1 --width 16 --layers 1 --heads 2 --augmentation light"
+    code, _, error = run(f"vision train {folder} {small} {option} --out {out}", capsys)
+    assert code == 0, error
+    assert Run(out).config()["task"]["augmentation"]["flip"] is flip
+
+
 def test_every_broken_image_is_named_somewhere(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
