@@ -70,6 +70,15 @@ def test_resuming_ends_in_the_same_weights(tmp_path: Path) -> None:
     assert (tmp_path / "vit" / "model.safetensors").read_bytes() == whole
 
 
+def test_more_steps_keep_the_warmup_that_the_run_began_with(tmp_path: Path) -> None:
+    for steps in (20, 40):
+        trained(tmp_path, training={**QUICK, "steps": steps}, resume=steps > 20)
+        assert Run(tmp_path / "vit").config()["training"]["warmup"] == 4
+    assert len(Run(tmp_path / "vit").metrics()) == 40
+    with pytest.raises(ValueError, match="the run has warmup 4, not 8"):  # asked for
+        trained(tmp_path, training={**QUICK, "warmup": 8}, resume=True)
+
+
 def test_an_unfinished_run_is_not_measured(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -7,8 +7,9 @@ import json
 import platform
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -20,6 +21,7 @@ from attnlab.files import write_json, write_text, write_whole
 from attnlab.models import Model, create
 from attnlab.models.base import CONFIG, WEIGHTS, load_weights
 from attnlab.training.checkpoint import newest_good
+from attnlab.training.settings import Settings
 
 METRICS, CHECKPOINTS, LOCK = "metrics.jsonl", "checkpoints", ".lock"
 TRIES = 10  # at a lock
@@ -179,6 +181,14 @@ FREE = {
     "steps", "minutes", "training_only", "device", "shard", "evaluate_every", "evaluations",
     "save_every", "keep", "compile",
 }  # fmt: skip
+
+
+def as_begun(settings: Settings, out: str | Path, given: Mapping[str, Any]) -> Settings:
+    """Settings of a run that goes on in `out`: a warmup that nobody gave was made from the steps,
+    and with more of them stays what the run began with."""
+    if given.get("warmup") is not None:
+        return settings
+    return replace(settings, warmup=Run(out).config()["training"].get("warmup", settings.warmup))
 
 
 def _same(old: dict[str, Any], new: dict[str, Any], path: Path) -> None:

@@ -46,7 +46,7 @@ from attnlab.tasks.vision.recipe import (
 from attnlab.tasks.vision.score_page import NAMES
 from attnlab.tasks.vision.task import logits_of
 from attnlab.training import Run, speaks, train
-from attnlab.training.run import check_folder
+from attnlab.training.run import as_begun, check_folder
 
 Report = dict[str, Any]
 FRACTIONS = (0.01, 0.03, 0.1, 0.3, 1.0)
@@ -186,6 +186,8 @@ class _Contest:
             replace(self.vision, fraction=share), None, self.sizes[model],
             {**self.budget, "seed": seed},
         )  # fmt: skip
+        if resume:
+            settings = as_begun(settings, folder, self.budget)
         train(
             task, made, settings, Run(folder), resume=resume, overwrite=overwrite, quiet=True,
             on_begin=lambda: keep_beside(self.dataset, task, folder),

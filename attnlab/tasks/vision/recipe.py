@@ -22,7 +22,7 @@ from attnlab.tasks.vision.opening import is_resized, open_data, source_of
 from attnlab.tasks.vision.seen import keep_seen
 from attnlab.tasks.vision.task import VisionTask
 from attnlab.training import Run, Settings, speaks, train
-from attnlab.training.run import check_folder
+from attnlab.training.run import as_begun, check_folder
 
 MODELS = ("vit", "convnet")
 SHOWN = 3  # images that could not be read, by name
@@ -87,6 +87,8 @@ def train_vision(
         dataset, parts, source_of(data), model, attention, vision, epochs, sizes or {},
         training or {},
     )  # fmt: skip
+    if resume:
+        settings = as_begun(settings, out, training or {})
     if speaks() and not quiet:
         tell(dataset, task, made, settings)
     return train(
