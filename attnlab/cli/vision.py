@@ -167,10 +167,13 @@ def classify(
     json: Json = False,
 ) -> None:
     """Say what images show; --explain: per layer and head which patches are looked at."""
+    from rich.console import Console
+
     from attnlab.page import check_page
     from attnlab.pictures import png
     from attnlab.tasks.vision.classify import classify as read
     from attnlab.tasks.vision.classify import classify_test
+    from attnlab.tasks.vision.score_page import plain
 
     if top < 1:
         raise ValueError(f"--top {top}; give 1 or more")
@@ -182,7 +185,7 @@ def classify(
     pages = _pages(explain, count)
     for page in pages:
         check_page(page, overwrite)
-    found = read(run, images) if images else []
+    found, console = read(run, images) if images else [], Console()
     files = list(images)
     with tempfile.TemporaryDirectory() as folder:
         if test:
@@ -201,7 +204,7 @@ def classify(
             for each in found:
                 said = ", ".join(f"{name} {chance:.1%}" for name, chance in each.chances[:top])
                 label = "" if each.label is None else f" (it is {each.label})"
-                print(f"{each.image}: {said}{label}")
+                print(plain(f"{each.image}: {said}{label}", console))
         for file, page, each in zip(files, pages, found, strict=False):
             name, chance = each.chances[0]
             title = f"{run.resolve().name}: {file.name} is {name} ({chance:.0%})"

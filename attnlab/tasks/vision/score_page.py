@@ -191,7 +191,7 @@ def _calibration(report: Report) -> Section:
 def print_score(report: Report, console: Console) -> None:
     """The summary, and the commonest confusions."""
     for sentence in summary(report):
-        console.print(_plain(sentence, console))
+        console.print(plain(sentence, console))
     rows = confusions(report)[: SHOWN // 2]
     if not rows:
         return
@@ -199,12 +199,12 @@ def print_score(report: Report, console: Console) -> None:
     for heading in ("it is", "it said", "images", "of"):
         table.add_column(heading, justify="left" if heading.startswith("it") else "right")
     for label, said, count, total in rows:
-        table.add_row(_plain(label, console), _plain(said, console), str(count), str(total))
+        table.add_row(plain(label, console), plain(said, console), str(count), str(total))
     console.print()
     console.print(table)
 
 
-def _plain(text: str, console: Console) -> Text:
+def plain(text: str, console: Console) -> Text:
     """Text is never read as markup; what the console cannot encode becomes a question mark."""
     simple = clean(text).translate(str.maketrans("“”–", '""-'))
     return Text(simple.encode(console.encoding, "replace").decode(console.encoding))
