@@ -56,7 +56,8 @@ class Run:
             raise ValueError(f"{self.folder}: not a run folder; {CONFIG} is missing") from None
         except (json.JSONDecodeError, UnicodeDecodeError) as error:
             raise ValueError(f"{path}: not JSON ({error})") from None
-        if not isinstance(config, dict) or not {"task", "model", "training"} <= set(config):
+        parts = ("task", "model", "training")
+        if not isinstance(config, dict) or not all(isinstance(config.get(p), dict) for p in parts):
             raise ValueError(f"{path}: not the configuration of a run")
         return config
 

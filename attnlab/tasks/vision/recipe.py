@@ -14,6 +14,7 @@ import torch
 
 from attnlab.files import write_text
 from attnlab.models import ConvNet, ConvNetConfig, Model, ViT, ViTConfig
+from attnlab.models.base import CONFIG
 from attnlab.models.vision import matched_convnet
 from attnlab.tasks.vision.augment import Augmentation, recipe_named
 from attnlab.tasks.vision.images import Dataset, Images, Parts, digest, divided, fraction
@@ -284,13 +285,31 @@ def tell_skipped(skipped: Sequence[str], notes: Sequence[str], where: str) -> No
         print(f"{count} left out{more}", file=sys.stderr)
 
 
+# what later commands need of a run's configuration, and of which type
+NEEDED: dict[str, dict[str, type]] = {
+    "task": {"data": str, "classes": list, "image_size": int, "channels": int, "images": int,
+             "content": str},
+    "model": {"model": str},
+}  # fmt: skip
+
+
 def load_vision(folder: str | Path) -> tuple[Model, dict[str, Any]]:
     """Model and configuration of a vision run."""
     run = Run(folder)
     config = run.config()
     if config["task"].get("name") != VisionTask.name:
         raise ValueError(f"{folder}: a run of task {config['task'].get('name')!r}, not vision")
-    return run.model(), config
+    for part, names in NEEDED.items():
+        for name, kind in names.items():
+            if not isinstance(config[part].get(name), kind):
+                raise ValueError(
+                    f"{run.folder / CONFIG}: has no {name} of the {part}; train it anew"
+                )
+    model, classes = run.model(), config["task"]["classes"]
+    fits = isinstance(model, ViT | ConvNet) and model.config.classes == len(classes)
+    if not fits or not all(isinstance(name, str) for name in classes):
+        raise ValueError(f"{run.folder / CONFIG}: its classes are not its model's; train it anew")
+    return model, config
 
 
 def parts_of(config: dict[str, Any]) -> tuple[Dataset, Parts]:

@@ -79,7 +79,7 @@ def subject_of(run: str | Path, data: str | Path | None = None, part: str = "tes
     about = {
         "run": str(run),
         "model": config["model"]["model"],
-        "parameters": config["parameters"],
+        "parameters": model.parameter_count(),
         "data": source,
         "part": part,
         "foreign": own is None,
