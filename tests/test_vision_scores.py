@@ -134,6 +134,15 @@ def test_other_data_of_another_size(
     assert "--image-size" not in error
 
 
+def test_other_data_of_other_names(
+    runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_npz(tmp_path / "b.npz", classes=np.array(["0", "uno"]))
+    code, _, error = run(f"vision evaluate {runs / 'vit'} --data {path}", capsys)
+    assert code == 2
+    assert "b.npz: class 2 is 'uno', that of the run '1'; give images of the same" in error
+
+
 # Classification
 
 
@@ -242,7 +251,9 @@ def test_where_lines_cross() -> None:
     assert crossings([10, 1000], [1.0, 0.0]) == [1000]
     assert crossings([10, 100, 1000], [1.0, 0.0, 2.0]) == [100]  # touched, not crossed
     assert crossings([10, 100, 1000, 2000], [1.0, 0.0, 0.0, -1.0]) == [100]  # a level stretch
-    assert crossings([10, 100], [0.0, 0.0]) == [10]
+    assert crossings([10, 100], [0.0, 0.0]) == []
+    assert crossings([10, 100, 1000], [0.0, 0.0, 1.0]) == []  # level at first, and then apart
+    assert crossings([10, 100, 1000], [0.0, 1.0, 0.0]) == [1000]
 
 
 @given(st.lists(st.integers(-3, 3), min_size=1, max_size=7))
@@ -323,6 +334,15 @@ def test_words_where_little_differs() -> None:
     )
 
 
+def test_a_level_beginning_is_no_meeting() -> None:
+    said = words([22, 100, 1000], [[0.0, 0.0], [-0.1, -0.1], [-0.1, -0.1]])
+    assert "With 22 images the two are level." in said
+    assert "do not meet after 22 images, where they are level: B is ahead at every larger" in said
+    assert "meet at about" not in said
+    both = words([10, 20, 100], [[0.0], [0.0], [0.1]])
+    assert "do not meet after 20 images, where they are level: A is ahead" in both
+
+
 def test_every_crossing_is_told() -> None:
     said = words([10, 100, 1000], [[0.1, 0.11], [-0.1, -0.11], [0.1, 0.11]])
     assert "The curves meet 2 times, at about 32 and 316 training images" in said
@@ -374,7 +394,9 @@ def test_comparing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         code, _, error = run(f"{command} --resume", capsys)
     assert code == 0, error
     assert json.loads((out / "compare.json").read_text()) == report
+    assert "--fraction " not in run("vision compare --help", capsys)[1]
     for wrong, said in (
+        ("--fraction 0.5", "Unknown option: --fraction. Did you mean --fractions?"),
         ("--fractions 2", "--fractions 2; give shares"),
         ("--fractions nan", "--fractions nan; give shares"),
         ("--fractions 1 nan", "give shares"),

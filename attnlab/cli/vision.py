@@ -53,6 +53,7 @@ SET = ("classes", "image_size", "channels", "attention", "mean", "deviation")  #
 ViTOptions: Any = options_of(ViTConfig, without=SET, unset=True)
 ConvNetOptions: Any = options_of(ConvNetConfig, without=(*SET, "width", "dropout"), unset=True)
 VisionOptions: Any = options_of(VisionSettings)
+ComparedOptions: Any = options_of(VisionSettings, without=("fraction",))  # it has --fractions
 TrainingOptions: Any = options_of(Settings, without=("batch_tokens",), unset=True)
 
 
@@ -229,7 +230,7 @@ def _explain(run: Path, image: Path, page: Path, title: str, overwrite: bool) ->
 
 
 @app.command
-@grouped(vision=VisionOptions, sizes=ViTOptions, training=TrainingOptions)
+@grouped(vision=ComparedOptions, sizes=ViTOptions, training=TrainingOptions)
 def compare(
     data: Data = None,
     /,
@@ -246,7 +247,7 @@ def compare(
     out: Annotated[Path, Parameter(help="Folder of all runs and figures.")] = Path("runs/images"),
     resume: Resume = False,
     overwrite: Overwrite = False,
-    vision: Any = VisionOptions(),  # noqa: B008
+    vision: Any = ComparedOptions(),  # noqa: B008
     sizes: Any = ViTOptions(),  # noqa: B008
     training: Any = TrainingOptions(),  # noqa: B008
 ) -> None:

@@ -327,13 +327,19 @@ def open_like(config: dict[str, Any], source: str | Path) -> Dataset:
     task = config["task"]
     size = task["image_size"]
     dataset = open_data(source, size if is_resized(source) else None)
-    found = (dataset.classes, dataset.train.size, dataset.train.channels)
-    if found != (task["classes"], size, task["channels"]):
+    found = (len(dataset.classes), dataset.train.size, dataset.train.channels)
+    if found != (len(task["classes"]), size, task["channels"]):
         raise ValueError(
             f"{source}: {len(dataset.classes)} classes of {dataset.train.size} pixels with "
             f"{dataset.train.channels} channels; the run has {len(task['classes'])}, {size} and "
-            f"{task['channels']}, of the same names"
+            f"{task['channels']}"
         )
+    for number, (here, known) in enumerate(zip(dataset.classes, task["classes"], strict=True), 1):
+        if here != known:
+            raise ValueError(
+                f"{source}: class {number} is {here!r}, that of the run {known!r}; give images of "
+                "the same classes, named alike"
+            )
     return dataset
 
 
