@@ -14,7 +14,9 @@ from torch import Tensor
 from attnlab.mask import Mask
 from attnlab.mechanism import Mechanism
 from attnlab.mechanisms import MECHANISMS
+from attnlab.mechanisms.bigbird import BigBird
 from attnlab.mechanisms.groups import HeadGroups
+from attnlab.mechanisms.window import Window
 from attnlab.register import VARIABLE, Option, load_named, options_of
 
 
@@ -104,6 +106,31 @@ def parse_attention(spec: str, heads: int) -> list[Part]:
 def parse_groups(spec: str) -> list[tuple[int | None, str, dict[str, Any]]]:
     """(heads or None, name, options) of each group of a line of text."""
     return [_parse_group(part, spec) for part in spec.split("+")]
+
+
+@lru_cache(maxsize=1024)
+def is_softmax(spec: str, tokens: int, causal: bool | None = None) -> bool:
+    """Whether a mechanism that leaves out far keys leaves out none on so short a text.
+
+    `spec` has one group; without `causal` it must be so with and without a causal mask.
+    """
+    ((_, name, options),) = parse_groups(spec)
+    kind = MECHANISMS.get(name)
+    if kind not in (Window, BigBird):
+        return False
+    made = kind(head_dim=8, heads=1, **options)
+    if isinstance(made, Window):
+        return made.window >= tokens
+    assert isinstance(made, BigBird)
+    blocks, pattern = -(-tokens // made.block), made.pattern
+    if blocks > pattern.global_blocks + 2 * pattern.side + 1 + pattern.random_blocks:
+        return False
+    seen = kind(head_dim=8, heads=1, **{**options, "block": 1})  # a token for each block
+    assert isinstance(seen, BigBird)
+    real = torch.ones(blocks, blocks, dtype=torch.bool)
+    masks = {False: real, True: real.tril()}
+    kinds = masks if causal is None else [causal]
+    return all(bool(seen.edges(blocks, each)[masks[each]].all()) for each in kinds)
 
 
 def _parse_group(part: str, spec: str) -> tuple[int | None, str, dict[str, Any]]:

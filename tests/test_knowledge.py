@@ -18,7 +18,7 @@ from attnlab.tasks.knowledge.data import Relation, read_pairs
 from attnlab.tasks.knowledge.rows import Wording
 from attnlab.training import Run
 from tests.commands import run
-from tests.knowledge_runs import everything, same_weights
+from tests.knowledge_runs import PRETRAIN, everything, same_weights
 from tests.reports import make_report
 
 
@@ -42,6 +42,17 @@ def test_the_runs_explain_themselves(made: Path) -> None:
     assert known.relations == [Relation("Where was ", " born?")]
     assert len(known.names) == 12
     assert known.fitted_on == "12 training pairs it has learned, so it will be too sure"
+
+
+def test_more_epochs_keep_the_warmup(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    told = f"{PRETRAIN.replace('--steps 6', '')} --batch-rows 2 --out longer"
+    found = []
+    for options in ("--epochs 1", "--epochs 2 --resume"):
+        code, _, err = run(f"{told} {options}", capsys)
+        assert code == 0, err
+        found.append(Run(here / "longer").config()["training"])
+    assert found[0]["steps"] < found[1]["steps"] == len(Run(here / "longer").metrics())
+    assert found[0]["warmup"] == found[1]["warmup"] == max(1, found[0]["steps"] // 5)
 
 
 def test_evaluate(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -140,6 +140,17 @@ def test_what_was_learned() -> None:
     assert {"loss", "accuracy", "rougeL"} <= Run(trained()).metrics()[-1]["validation"].keys()
 
 
+def test_more_steps_keep_the_warmup(tmp_path: Path) -> None:
+    data = write_rows(tmp_path / "rows.jsonl", 90)
+    for steps in (10, 20):
+        recipe.train(
+            data, out=tmp_path / "a", training={"batch_tokens": 512, "steps": steps}, model=TINY,
+            columns=Columns(group="group"), held_out=0.1, quiet=True, resume=steps > 10,
+        )  # fmt: skip
+        assert Run(tmp_path / "a").config()["training"]["warmup"] == 2
+    assert len(Run(tmp_path / "a").metrics()) == 20
+
+
 def test_a_run_goes_on(tmp_path: Path) -> None:
     settings: dict[str, Any] = {
         "columns": Columns(group="group"), "held_out": 0.1, "model": TINY, "quiet": True,

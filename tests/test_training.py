@@ -292,6 +292,34 @@ def test_minutes_of_training_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert 60 * 0.02 <= seconds < 60 * 0.02 + Ticking.step
 
 
+@pytest.mark.parametrize("training_only", [False, True])
+def test_a_run_that_the_clock_ended_stays_finished(
+    training_only: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Validations and saving used some of its minutes, and are not given back."""
+    slow_validations(Ticking(), monkeypatch)
+    options: dict[str, Any] = {
+        "minutes": 0.02, "save_every": 9, "evaluate_every": 9, "training_only": training_only,
+    }  # fmt: skip
+    run_tiny(tmp_path, **options)
+    rows = Run(tmp_path).metrics()
+    weights = (tmp_path / "model.safetensors").read_bytes()
+    run_tiny(tmp_path, **options, resume=True)
+    assert Run(tmp_path).metrics() == rows
+    assert (tmp_path / "model.safetensors").read_bytes() == weights
+
+
+def test_a_checkpoint_that_does_not_tell_the_time_is_still_read(tmp_path: Path) -> None:
+    run_tiny(tmp_path, steps=4)
+    path = tmp_path / "checkpoints" / "step-000000004" / "state.json"
+    state = json.loads(path.read_text())
+    assert state.pop("elapsed") >= state["seconds"] > 0
+    path.write_text(json.dumps(state))  # as older versions wrote it
+    run_tiny(tmp_path, steps=6, resume=True)
+    assert len(Run(tmp_path).metrics()) == 6
+    assert json.loads((path.parent.parent / "step-000000006" / "state.json").read_text())["elapsed"]
+
+
 @pytest.mark.parametrize("length", [{"steps": 24}, {"minutes": 0.02, "training_only": True}])
 def test_validations_at_even_shares_of_a_run(
     length: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -244,3 +244,16 @@ def test_the_loop_does_not_swallow_errors(tmp_path: Path, monkeypatch: pytest.Mo
     with pytest.raises(ZeroDivisionError):
         run_tiny(tmp_path)
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+
+
+def test_beginning_anew_takes_away_what_was_found_out_before(tmp_path: Path) -> None:
+    """An audit of other weights would pass for one of these."""
+    run_tiny(tmp_path, steps=1)
+    for name in ("audit.html", "audit.json", "known.json", "notes.txt"):
+        (tmp_path / name).write_text("{}")
+    run_tiny(tmp_path, steps=1, resume=True)
+    assert (tmp_path / "audit.html").exists()
+    run_tiny(tmp_path, steps=1, overwrite=True)
+    assert not list(tmp_path.glob("audit.*"))
+    assert not (tmp_path / "known.json").exists()
+    assert (tmp_path / "notes.txt").exists()

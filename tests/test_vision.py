@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from functools import lru_cache
 from pathlib import Path
@@ -11,20 +12,22 @@ import pytest
 import torch
 from torch import nn
 
+from attnlab.create import create_attention
+from attnlab.layers import Block
+from attnlab.models import ViT, ViTConfig
 from attnlab.tasks.vision.augment import Augmentation
 from attnlab.tasks.vision.images import Images, divided
+from attnlab.tasks.vision.notes import softmax_notes
 from attnlab.tasks.vision.opening import open_data
-from attnlab.tasks.vision.recipe import (
-    VisionSettings,
-    load_vision,
-    parts_of,
-)
+from attnlab.tasks.vision.recipe import VisionSettings, load_vision
 from attnlab.tasks.vision.scoring import evaluate
 from attnlab.tasks.vision.task import VisionTask
 from attnlab.training import Run
 from tests.commands import run
 from tests.vision_files import pixels, write_folders, write_npz
 from tests.vision_runs import QUICK, trained
+
+COVERS = "covers all 37 tokens: this is softmax"
 
 # Training
 
@@ -65,6 +68,31 @@ def test_resuming_ends_in_the_same_weights(tmp_path: Path) -> None:
     _interrupted(tmp_path, stopped, **changes)
     trained(tmp_path, training={**QUICK}, resume=True, **changes)
     assert (tmp_path / "vit" / "model.safetensors").read_bytes() == whole
+
+
+def test_more_steps_keep_the_warmup_that_the_run_began_with(tmp_path: Path) -> None:
+    for steps in (20, 40):
+        trained(tmp_path, training={**QUICK, "steps": steps}, resume=steps > 20)
+        assert Run(tmp_path / "vit").config()["training"]["warmup"] == 4
+    assert len(Run(tmp_path / "vit").metrics()) == 40
+    with pytest.raises(ValueError, match="the run has warmup 4, not 8"):  # asked for
+        trained(tmp_path, training={**QUICK, "warmup": 8}, resume=True)
+
+
+def test_an_unfinished_run_is_not_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _interrupted(tmp_path, {**QUICK, "save_every": 7})
+    folder = tmp_path / "vit"
+    code, _, error = run(f"vision evaluate {folder}", capsys)
+    assert code == 2
+    assert error == (
+        f"attnlab: {folder}: its training is not finished; go on with vision train --resume, then "
+        "measure\n"
+    )
+    assert not list(folder.glob("test.*"))
+    trained(tmp_path, resume=True)
+    assert run(f"vision evaluate {folder}", capsys)[0] == 0
 
 
 def _interrupted(tmp_path: Path, training: dict[str, Any], **changes: Any) -> None:
@@ -149,10 +177,48 @@ def test_other_data_than_the_run_learned(tmp_path: Path) -> None:
         evaluate(tmp_path / "vit")
     with pytest.raises(ValueError, match="resume with the same settings"):
         trained(tmp_path, training={**QUICK, "steps": 4}, resume=True)
-    _, config = load_vision(tmp_path / "vit")
-    assert parts_of(config, tmp_path / "set.npz")[2] == str(tmp_path / "set.npz")
     with pytest.raises(ValueError, match="10 classes of 8 pixels"):
-        parts_of(config, "digits")
+        evaluate(tmp_path / "vit", "digits")
+
+
+@pytest.mark.parametrize(
+    ("attention", "notes"),
+    [
+        ("window", [f"window: its window of 128 {COVERS}; try window:window=9"]),
+        ("window:window=37", [f"window: its window of 37 {COVERS}; try window:window=9"]),
+        ("window:window=36", []),
+        ("bigbird", [f"bigbird: its block of 64 {COVERS}; try bigbird:block=4"]),
+        ("bigbird:block=4", []),
+        ("1*window+1*softmax", [f"window: its window of 128 {COVERS}; try window:window=9"]),
+        ("favor", []),
+    ],
+)
+def test_what_is_softmax_on_so_few_tokens_says_so(attention: str, notes: list[str]) -> None:
+    sizes: dict[str, Any] = {"channels": 1, "patch": 1, "width": 16, "layers": 2, "heads": 2}
+    model = ViT(ViTConfig(2, 6, attention=attention, **sizes))
+    assert softmax_notes(model) == notes
+    same = copy.deepcopy(model)
+    for block in same.blocks:
+        assert isinstance(block, Block)
+        block.attention.mechanism = create_attention("softmax", head_dim=8, heads=2)
+    images = torch.rand(3, 1, 6, 6)
+    equal = torch.allclose(model.eval()(images), same.eval()(images), atol=1e-5)
+    assert equal == bool(notes)
+
+
+def test_the_note_is_told_before_training(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    small = "--steps 1 --width 16 --layers 1 --heads 2 --attention window"
+    said = "window: its window of 128 covers all 17 tokens: this is softmax; try window:window=4\n"
+    code, _, error = run(f"vision train {small} --out {tmp_path / 'a'}", capsys)
+    assert (code, error.count(said)) == (0, 1)
+    code, _, error = run(
+        f"vision compare {small} --fractions 0.01 --seeds 1 --out {tmp_path / 'b'}", capsys
+    )
+    assert (code, error.count(said)) == (0, 1)
+    code, text, _ = run("vision train --help", capsys)
+    assert "window:window=3" in text
 
 
 # The command line
@@ -179,6 +245,17 @@ def test_from_a_folder_of_images(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert code == 0, error
     assert "of 4 test images" in text
     assert "broken.jpg: no image that can be read" in error
+
+
+@pytest.mark.parametrize(("option", "flip"), [("", True), ("--no-flip", False), ("--flip", True)])
+def test_mirroring_can_be_turned_off(
+    option: str, flip: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, out = write_folders(tmp_path / "set"), tmp_path / "run"
+    small = "--image-size 8 --steps 1 --width 16 --layers 1 --heads 2 --augmentation light"
+    code, _, error = run(f"vision train {folder} {small} {option} --out {out}", capsys)
+    assert code == 0, error
+    assert Run(out).config()["task"]["augmentation"]["flip"] is flip
 
 
 def test_every_broken_image_is_named_somewhere(

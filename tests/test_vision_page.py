@@ -25,7 +25,18 @@ def scored() -> str:
     report = score(logits, labels, NAMES)
     about = {"run": "runs/a", "model": "convnet", "parameters": 1234, "data": "clothes"}
     images = [pixels(1, 1 + 2 * (k % 2), 8, k)[0] for k in range(len(report["mistakes"]))]
-    return score_page({**about, "part": "test", "trained_on": 900, **report}, images)
+    return score_page(
+        {
+            **about,
+            "part": "test",
+            "trained_on": 900,
+            "left_out": 0,
+            "foreign": False,
+            "trained_data": "d",
+            **report,
+        },
+        images,
+    )
 
 
 def compared() -> str:

@@ -74,7 +74,7 @@ def test_a_page_of_pictures() -> None:
     logits, labels = torch.randn(400, 30), torch.arange(400) % 30
     report = score(logits, labels, names)
     report |= {"run": "a", "model": "vit", "parameters": 5, "data": "d", "part": "validation"}
-    report |= {"trained_on": 7}
+    report |= {"trained_on": 7, "left_out": 0, "foreign": False, "trained_data": "d"}
     images = [pixels(1, 3, 6, k)[0] for k in range(len(report["mistakes"]))]
     text = score_page(report, images)
     read = check_page(text)
@@ -132,6 +132,15 @@ def test_other_data_of_another_size(
     assert code == 2
     assert "idx: 2 classes of 7 pixels with 1 channels; the run has 2, 6 and 1" in error
     assert "--image-size" not in error
+
+
+def test_other_data_of_other_names(
+    runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_npz(tmp_path / "b.npz", classes=np.array(["0", "uno"]))
+    code, _, error = run(f"vision evaluate {runs / 'vit'} --data {path}", capsys)
+    assert code == 2
+    assert "b.npz: class 2 is 'uno', that of the run '1'; give images of the same" in error
 
 
 # Classification
@@ -242,7 +251,9 @@ def test_where_lines_cross() -> None:
     assert crossings([10, 1000], [1.0, 0.0]) == [1000]
     assert crossings([10, 100, 1000], [1.0, 0.0, 2.0]) == [100]  # touched, not crossed
     assert crossings([10, 100, 1000, 2000], [1.0, 0.0, 0.0, -1.0]) == [100]  # a level stretch
-    assert crossings([10, 100], [0.0, 0.0]) == [10]
+    assert crossings([10, 100], [0.0, 0.0]) == []
+    assert crossings([10, 100, 1000], [0.0, 0.0, 1.0]) == []  # level at first, and then apart
+    assert crossings([10, 100, 1000], [0.0, 1.0, 0.0]) == [1000]
 
 
 @given(st.lists(st.integers(-3, 3), min_size=1, max_size=7))
@@ -323,6 +334,15 @@ def test_words_where_little_differs() -> None:
     )
 
 
+def test_a_level_beginning_is_no_meeting() -> None:
+    said = words([22, 100, 1000], [[0.0, 0.0], [-0.1, -0.1], [-0.1, -0.1]])
+    assert "With 22 images the two are level." in said
+    assert "do not meet after 22 images, where they are level: B is ahead at every larger" in said
+    assert "meet at about" not in said
+    both = words([10, 20, 100], [[0.0], [0.0], [0.1]])
+    assert "do not meet after 20 images, where they are level: A is ahead" in both
+
+
 def test_every_crossing_is_told() -> None:
     said = words([10, 100, 1000], [[0.1, 0.11], [-0.1, -0.11], [0.1, 0.11]])
     assert "The curves meet 2 times, at about 32 and 316 training images" in said
@@ -368,12 +388,15 @@ def test_comparing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         ]
         assert report["curves"][model][1]["accuracy"] == pytest.approx(statistics.fmean(rights))
     code, _, error = run(command, capsys)
-    assert (code, "holds a run already" in error) == (2, True)
-    code, _, error = run(f"{command} --resume", capsys)
+    assert (code, "holds a comparison already" in error) == (2, True)
+    with pytest.MonkeyPatch.context() as patch:  # a finished comparison is not measured again
+        patch.setattr(comparing, "logits_of", None)
+        code, _, error = run(f"{command} --resume", capsys)
     assert code == 0, error
-    again = json.loads((out / "compare.json").read_text())
-    assert [r["right"] for r in again["runs"]] == [r["right"] for r in report["runs"]]
+    assert json.loads((out / "compare.json").read_text()) == report
+    assert "--fraction " not in run("vision compare --help", capsys)[1]
     for wrong, said in (
+        ("--fraction 0.5", "Unknown option: --fraction. Did you mean --fractions?"),
         ("--fractions 2", "--fractions 2; give shares"),
         ("--fractions nan", "--fractions nan; give shares"),
         ("--fractions 1 nan", "give shares"),
@@ -384,6 +407,43 @@ def test_comparing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert code == 2
         assert said in error
         assert not (tmp_path / "b").exists()
+
+
+def test_one_comparison_in_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_npz(tmp_path / "set.npz", 60)
+    out = tmp_path / "out"
+    short = f"vision compare {path} --steps 1 --seeds 1 --width 24 --layers 1 --out {out}"
+    code, _, error = run(f"{short} --fractions 0.2 1", capsys)
+    assert code == 0, error
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    for options, said in (
+        ("--fractions 0.5", "holds a comparison already; give --resume"),
+        ("--fractions 0.5 --resume", "holds another comparison (convnet-0.2-0); give the same"),
+        ("--fractions 0.2 --resume", "holds another comparison (convnet-1-0); give the same"),
+        ("--fractions 0.2 1 --seed 4 --resume", "holds another comparison (convnet-0.2-0)"),
+        ("--fractions 0.1 0.2 1 --rate 0.5 --resume", "the run has rate 0.002, not 0.5"),
+    ):
+        code, _, error = run(f"{short} {options}", capsys)
+        assert (code, said in error) == (2, True), error
+        now = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+        assert now == before, options
+    # all that was, and more
+    code, _, error = run(f"{short} --fractions 0.1 0.2 1 --resume", capsys)
+    assert code == 0, error
+    report = json.loads((out / "compare.json").read_text())
+    assert [each["images"] for each in report["curves"]["vit"]] == [6, 10, 54]
+    (out / "vit-1-0" / "mine.txt").write_text("mine")
+    code, _, error = run(f"{short} --fractions 0.5 --overwrite", capsys)
+    assert code == 0, error
+    left = {path.name for path in out.iterdir() if path.is_dir()}
+    assert left == {"vit-0.5-0", "convnet-0.5-0", "vit-1-0"}
+    assert [path.name for path in (out / "vit-1-0").iterdir()] == ["mine.txt"]
+    texts = tmp_path / "texts"
+    texts.mkdir()
+    (texts / "compare.json").write_text("{}")  # of a comparison of other things
+    for options in ("", "--resume"):
+        code, _, error = run(f"{short.replace(str(out), str(texts))} {options}", capsys)
+        assert (code, "texts: holds a" in error) == (2, True)
 
 
 def test_the_convnet_is_matched_to_the_vit_of_the_comparison(tmp_path: Path) -> None:
@@ -417,3 +477,9 @@ def test_comparing_by_the_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert found == {("vit", 10): 9, ("vit", 54): 9, ("convnet", 10): 5, ("convnet", 54): 5}
     assert report["seconds"] == {"vit": 2 * 63, "convnet": 2 * 65}
     assert "Each run had the same minutes (5 to 9 steps)" in comparing.comparison_page(report)
+    monkeypatch.setattr(comparing, "logits_of", None)
+    again = comparing.compare(
+        path, out=tmp_path / "m", fractions=[0.2, 1.0], seeds=1, sizes={"width": 24, "layers": 1},
+        training={"minutes": 1.0, "device": "cpu"}, quiet=True, resume=True,
+    )  # fmt: skip
+    assert again == report

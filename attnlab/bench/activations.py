@@ -17,11 +17,17 @@ from torch import Tensor
 
 from attnlab import huggingface
 from attnlab.bench.error import UNIFORM, name_of
-from attnlab.bench.heads import CROSS, Head, Measured, sight
+from attnlab.bench.heads import CROSS, Head, Measured
 from attnlab.bench.progress import SILENT, Progress
 from attnlab.bench.readers import Reader, Window
 from attnlab.bench.settings import ModelSettings
-from attnlab.create import create_mechanism, find_mechanism, mechanism_options, parse_groups
+from attnlab.create import (
+    create_mechanism,
+    find_mechanism,
+    is_softmax,
+    mechanism_options,
+    parse_groups,
+)
 from attnlab.huggingface.calls import Call, accurate
 from attnlab.looking import hooks
 from attnlab.mask import Mask
@@ -48,8 +54,8 @@ def candidates(specs: Sequence[str], settings: ModelSettings, tokens: int | None
             raise ValueError("softmax is what the heads have already; name another mechanism")
         create_mechanism(name, head_dim=8, heads=1, **options)  # a mistake is told now
         found += _swept(spec, name, options, settings)
-    # a window as wide as the text is softmax
-    return [each for each in found if tokens is None or sight(each) < tokens]
+    # what sees all of a text so short is softmax
+    return [each for each in found if tokens is None or not is_softmax(each, tokens)]
 
 
 def _swept(spec: str, name: str, options: dict[str, object], settings: ModelSettings) -> list[str]:
@@ -98,12 +104,12 @@ def measure_heads(
 
 
 def _without_softmax(found: Measured, specs: Sequence[str]) -> list[str]:
-    """Leave windows out where they see all of every text, and say so."""
+    """Leave out what sees all of every text, and say so."""
     told = []
     for part, layers in found.parts.items():
         heads = [head for layer in layers for head in found.of(layer)]
         longest = max(queries for queries, _ in heads[0].lengths)
-        wide = [spec for spec in specs if spec in heads[0].errors and sight(spec) >= longest]
+        wide = [spec for spec in specs if spec in heads[0].errors and is_softmax(spec, longest)]
         for head in heads:
             head.errors = {spec: each for spec, each in head.errors.items() if spec not in wide}
         if wide:
@@ -204,7 +210,7 @@ def _errors(call: Call, specs: Sequence[str], draws: int) -> dict[str, list[floa
     assert call.scale is not None
     found = {}
     for spec in (UNIFORM, *(each for each in specs if fits(each, call))):
-        if sight(spec) >= q.shape[2]:  # softmax, on a text so short
+        if is_softmax(spec, q.shape[2]):  # softmax, on a text so short
             found[spec] = [0.0] * H
             continue
         text = EVEN if spec == UNIFORM else redrawn(spec, draws)

@@ -8,7 +8,7 @@ from functools import cache
 
 from attnlab.bench.contenders import Ours, Sizes
 from attnlab.bench.error import name_of
-from attnlab.create import find_mechanism, parse_groups
+from attnlab.create import find_mechanism
 
 ENCODER, CROSS = "encoder", "cross-attention"
 
@@ -99,9 +99,3 @@ def cost(spec: str, size: int, queries: int, keys: int, causal: bool) -> float:
     found = Ours(spec).flops(Sizes(1, size), tokens, causal)
     assert found is not None
     return found
-
-
-def sight(spec: str) -> float:
-    """Keys that a window shows; 0 where nothing is cut off."""
-    ((_, _, options),) = parse_groups(spec)
-    return float(options.get("window", 0))

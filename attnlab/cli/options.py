@@ -48,7 +48,7 @@ def options_of(
         if default is MISSING:
             raise TypeError(f"{settings.__name__}.{each.name} has no default; leave it out")
         # only a switch that is on, or may be, needs a twin that turns it off
-        switch = default is True or (unset and kind is bool)
+        switch = default is True or (default is None and bool in (kind, *get_args(kind)))
         hint, kind = kind, kind | None if unset else kind
         usual = f" [{_shown(each.default)}]" if told else ""
         shown = Parameter(

@@ -25,7 +25,7 @@ from attnlab.models import ConvNetConfig, ViTConfig
 from attnlab.models.base import CONFIG
 from attnlab.tasks.vision import recipe
 from attnlab.tasks.vision.recipe import VisionSettings
-from attnlab.training import Run, Settings
+from attnlab.training import Settings
 
 app = App(
     name="vision",
@@ -42,7 +42,9 @@ Data = Annotated[
 ]
 Attention = Annotated[
     list[str] | None,
-    several("vit: mechanism of all layers, or one for each."),
+    several(
+        "vit: mechanism of all layers, or one for each; options behind a colon: window:window=3."
+    ),
 ]
 Epochs = Annotated[float | None, Parameter(help="Passes over the training images.")]
 Resume = Annotated[bool, Parameter(negative="", help="Go on with what is in --out.")]
@@ -51,6 +53,7 @@ SET = ("classes", "image_size", "channels", "attention", "mean", "deviation")  #
 ViTOptions: Any = options_of(ViTConfig, without=SET, unset=True)
 ConvNetOptions: Any = options_of(ConvNetConfig, without=(*SET, "width", "dropout"), unset=True)
 VisionOptions: Any = options_of(VisionSettings)
+ComparedOptions: Any = options_of(VisionSettings, without=("fraction",))  # it has --fractions
 TrainingOptions: Any = options_of(Settings, without=("batch_tokens",), unset=True)
 
 
@@ -93,11 +96,19 @@ def evaluate(
     /,
     *,
     data: Annotated[
-        str | None, Parameter(help="Other images of the same classes and size.")
+        str | None,
+        Parameter(
+            help="Other images of the same classes and size: their own test set, or all of them; "
+            "without those that the run has learned from."
+        ),
     ] = None,
     part: Annotated[str, Parameter(help="test, validation or train.")] = "test",
     out: Annotated[
-        Path | None, Parameter(help="The page; default RUN/PART.html, and .json beside it.")
+        Path | None,
+        Parameter(
+            help="The page; default RUN/PART.html, of other data RUN/test-NAME.html; .json beside "
+            "it."
+        ),
     ] = None,
     overwrite: Annotated[bool, Parameter(negative="", help="Replace the page.")] = False,
     json: Json = False,
@@ -108,17 +119,14 @@ def evaluate(
     from attnlab.files import write_json
     from attnlab.page import check_page, write_page
     from attnlab.tasks.vision.score_page import print_score, score_page
-    from attnlab.tasks.vision.scoring import PARTS
-    from attnlab.tasks.vision.scoring import evaluate as measure
+    from attnlab.tasks.vision.scoring import measured, subject_of
 
-    if part not in PARTS:
-        raise ValueError(f"part {part!r}; there are {', '.join(PARTS)}")
-    out = out or run / f"{part}.html"
+    subject = subject_of(run, data, part)
+    out = out or run / f"{subject.name}.html"
     figures = out.with_suffix(".json")
-    Run(run).config()  # says so where there is no run
     check_page(out, overwrite)
     _check_figures(figures, overwrite)
-    report, pixels = measure(run, data, part)
+    report, pixels = measured(subject)
     recipe.tell_skipped(report["skipped"], report["notes"], f"; all in {figures}")
     write_page(out, score_page(report, pixels), overwrite)
     write_json(figures, report)
@@ -160,10 +168,13 @@ def classify(
     json: Json = False,
 ) -> None:
     """Say what images show; --explain: per layer and head which patches are looked at."""
+    from rich.console import Console
+
     from attnlab.page import check_page
     from attnlab.pictures import png
     from attnlab.tasks.vision.classify import classify as read
     from attnlab.tasks.vision.classify import classify_test
+    from attnlab.tasks.vision.score_page import plain
 
     if top < 1:
         raise ValueError(f"--top {top}; give 1 or more")
@@ -175,7 +186,7 @@ def classify(
     pages = _pages(explain, count)
     for page in pages:
         check_page(page, overwrite)
-    found = read(run, images) if images else []
+    found, console = read(run, images) if images else [], Console()
     files = list(images)
     with tempfile.TemporaryDirectory() as folder:
         if test:
@@ -194,7 +205,7 @@ def classify(
             for each in found:
                 said = ", ".join(f"{name} {chance:.1%}" for name, chance in each.chances[:top])
                 label = "" if each.label is None else f" (it is {each.label})"
-                print(f"{each.image}: {said}{label}")
+                print(plain(f"{each.image}: {said}{label}", console))
         for file, page, each in zip(files, pages, found, strict=False):
             name, chance = each.chances[0]
             title = f"{run.resolve().name}: {file.name} is {name} ({chance:.0%})"
@@ -219,7 +230,7 @@ def _explain(run: Path, image: Path, page: Path, title: str, overwrite: bool) ->
 
 
 @app.command
-@grouped(vision=VisionOptions, sizes=ViTOptions, training=TrainingOptions)
+@grouped(vision=ComparedOptions, sizes=ViTOptions, training=TrainingOptions)
 def compare(
     data: Data = None,
     /,
@@ -236,7 +247,7 @@ def compare(
     out: Annotated[Path, Parameter(help="Folder of all runs and figures.")] = Path("runs/images"),
     resume: Resume = False,
     overwrite: Overwrite = False,
-    vision: Any = VisionOptions(),  # noqa: B008
+    vision: Any = ComparedOptions(),  # noqa: B008
     sizes: Any = ViTOptions(),  # noqa: B008
     training: Any = TrainingOptions(),  # noqa: B008
 ) -> None:
@@ -246,6 +257,7 @@ def compare(
     from attnlab.files import write_json, write_text
     from attnlab.page import picture, write_page
     from attnlab.tasks.vision import compare as comparing
+    from attnlab.tasks.vision.compare_folder import REPORTS
 
     report = comparing.compare(
         data,
@@ -260,8 +272,9 @@ def compare(
         resume=resume,
         overwrite=overwrite,
     )
-    write_json(out / "compare.json", report)
-    write_page(out / "compare.html", comparing.comparison_page(report), overwrite=True)
-    write_text(out / "compare.svg", picture(comparing.comparison_chart(report)))
+    files = [out / name for name in REPORTS]
+    write_json(files[0], report)
+    write_page(files[1], comparing.comparison_page(report), overwrite=True)
+    write_text(files[2], picture(comparing.comparison_chart(report)))
     comparing.print_comparison(report, Console())
-    print("\n".join(str(out / f"compare.{kind}") for kind in ("json", "html", "svg")))
+    print("\n".join(map(str, files)))

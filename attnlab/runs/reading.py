@@ -29,6 +29,8 @@ PURPOSE = {
     "tokenizer.json": "the tokeniser",
     METRICS: "one row for each step",
     CHECKPOINTS: "what --resume goes on from",
+    "seen.safetensors": "digests of the images that it learned from",
+    "skipped.txt": "images that could not be read",
 }
 
 DEPTH = 4  # folders below DIR that are searched

@@ -35,7 +35,13 @@ class Progress:
     position: int = 0
     tokens: int = 0
     seconds: float = 0.0
+    """Of training steps."""
     best: float | None = None
+    elapsed: float | None = None
+    """Seconds in all, validations and saving included; older checkpoints did not tell."""
+
+
+NEWER = ("elapsed",)  # what checkpoints of older versions lack
 
 
 def model_tensors(model: nn.Module) -> dict[str, Tensor]:
@@ -136,7 +142,7 @@ def load_checkpoint(
         else:
             owner[id(parameter)].state[parameter][kind] = tensor
     state = json.loads((path / STATE).read_text(encoding="utf-8"))
-    return Progress(**{name: state[name] for name in asdict(Progress())})
+    return Progress(**{name: state[name] for name in asdict(Progress()) if name in state})
 
 
 def load_best(path: Path) -> dict[str, Tensor] | None:
@@ -161,7 +167,8 @@ def _damage(path: Path) -> str | None:
             if _digest(path / name) != wanted:
                 return f"{name} is not what was written"
         for name in asdict(Progress()):
-            state[name]
+            if name not in NEWER:
+                state[name]
     except (OSError, json.JSONDecodeError, KeyError, UnicodeDecodeError, SafetensorError) as error:
         return f"{type(error).__name__}: {error}"
     return None

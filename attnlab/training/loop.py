@@ -118,9 +118,9 @@ def _train(
                 f"give --steps {progress.step} or more"
             )
         reporter = Reporter(settings.steps, progress.step, reporter.peak, reporter.quiet, task.unit)
-    unfinished = Clock(settings, progress, group).done < 1
+    clock = Clock(settings, progress, group)
     if group.first:
-        run.go_on_from(progress.step, unfinished, describe(task, model, settings))
+        run.go_on_from(progress.step, clock.done < 1, describe(task, model, settings))
     group.wait()
     if settings.compile:
         called.compile(dynamic=True)
@@ -131,6 +131,7 @@ def _train(
     def save() -> None:
         nonlocal last_saved
         progress.epoch, progress.position = loader.epoch, loader.position
+        progress.elapsed = clock.elapsed()
         save_checkpoint(
             run.checkpoints, model, optimisers, average, progress, group, settings.keep, best
         )
@@ -141,7 +142,7 @@ def _train(
         model.train()
         if last_saved is None:
             save()  # so that a run can always go on, from its first step
-        clock = Clock(settings, progress, group)
+        clock = Clock(settings, progress, group)  # from now on
         while clock.done < 1:
             begin = time.perf_counter()
             torch.manual_seed(mix(settings.seed, progress.step, group.rank))  # dropout
@@ -251,7 +252,8 @@ class Clock:
     def __init__(self, settings: Settings, progress: Progress, group: Group) -> None:
         self.settings, self.group = settings, group
         self.share: float | None = None
-        self.begin = time.perf_counter() - progress.seconds  # before a resumed run went on
+        before = progress.seconds if progress.elapsed is None else progress.elapsed
+        self.begin = time.perf_counter() - before  # as if a resumed run had never stopped
         self.done = 0.0
         self.tick(progress)
 
@@ -262,10 +264,16 @@ class Clock:
             self.done = progress.step / self.settings.steps
         else:
             only = self.settings.training_only
-            seconds = progress.seconds if only else time.perf_counter() - self.begin
-            seconds = self.group.total(seconds) / self.group.size
+            seconds = self.mean(progress.seconds) if only else self.elapsed()
             self.done = self.share = seconds / (60 * self.settings.minutes)
             self.steps = progress.step / max(1e-9, min(1.0, self.done))  # as far as one can tell
+
+    def elapsed(self) -> float:
+        return self.mean(time.perf_counter() - self.begin)
+
+    def mean(self, seconds: float) -> float:
+        """Over all processes, so that they agree when it is over."""
+        return self.group.total(seconds) / self.group.size
 
     def stops(self) -> bool:
         """Whether the last tick reached a share of the run at which it is validated."""

@@ -7,8 +7,9 @@ import json
 import platform
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -20,9 +21,16 @@ from attnlab.files import write_json, write_text, write_whole
 from attnlab.models import Model, create
 from attnlab.models.base import CONFIG, WEIGHTS, load_weights
 from attnlab.training.checkpoint import newest_good
+from attnlab.training.settings import Settings
 
 METRICS, CHECKPOINTS, LOCK = "metrics.jsonl", "checkpoints", ".lock"
 TRIES = 10  # at a lock
+# What commands of all tasks leave in a run folder besides, about the weights that are there: of
+# other weights it would be wrong.
+RESULTS = (
+    "test.html", "test.json", "validation.html", "validation.json", "train.html", "train.json",
+    "compared.json", "seen.safetensors", "skipped.txt", "audit.html", "audit.json", "known.json",
+)  # fmt: skip
 
 
 class Run:
@@ -35,6 +43,11 @@ class Run:
     def checkpoints(self) -> Path:
         return self.folder / CHECKPOINTS
 
+    @property
+    def finished(self) -> bool:
+        """Whether its training came to an end; `model` takes a checkpoint while it has not."""
+        return (self.folder / WEIGHTS).exists()
+
     def config(self) -> dict[str, Any]:
         path = self.folder / CONFIG
         try:
@@ -43,7 +56,8 @@ class Run:
             raise ValueError(f"{self.folder}: not a run folder; {CONFIG} is missing") from None
         except (json.JSONDecodeError, UnicodeDecodeError) as error:
             raise ValueError(f"{path}: not JSON ({error})") from None
-        if not isinstance(config, dict) or not {"task", "model", "training"} <= set(config):
+        parts = ("task", "model", "training")
+        if not isinstance(config, dict) or not all(isinstance(config.get(p), dict) for p in parts):
             raise ValueError(f"{path}: not the configuration of a run")
         return config
 
@@ -117,14 +131,30 @@ class Run:
                     f"{self.folder}: holds a run already; "
                     "give --resume to go on, --overwrite to begin anew, or another folder"
                 )
-            for name in (WEIGHTS, METRICS):
-                (self.folder / name).unlink(missing_ok=True)
-            shutil.rmtree(self.checkpoints, ignore_errors=True)
+            self.clear()
         write_json(path, config)
+
+    def clear(self) -> None:
+        """Remove what a training left here and what was found out about it, by known names."""
+        for name in (WEIGHTS, METRICS, *RESULTS):
+            (self.folder / name).unlink(missing_ok=True)
+        for report in filter(_is_report, self.folder.glob("test-*.json")):  # on other data
+            report.with_suffix(".html").unlink(missing_ok=True)
+            report.unlink()
+        shutil.rmtree(self.checkpoints, ignore_errors=True)
 
     def finish(self, tensors: dict[str, torch.Tensor]) -> None:
         """Write the trained weights."""
         write_whole(self.folder / WEIGHTS, lambda part: save_file(tensors, part))
+
+
+def _is_report(path: Path) -> bool:
+    """Whether an evaluation wrote this, and not a person."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(found, dict) and {"run", "trained_data", "confusion"} <= set(found)
 
 
 def _taken(file: IO[str]) -> bool:
@@ -152,6 +182,14 @@ FREE = {
     "steps", "minutes", "training_only", "device", "shard", "evaluate_every", "evaluations",
     "save_every", "keep", "compile",
 }  # fmt: skip
+
+
+def as_begun(settings: Settings, out: str | Path, given: Mapping[str, Any]) -> Settings:
+    """Settings of a run that goes on in `out`: a warmup that nobody gave was made from the steps,
+    and with more of them stays what the run began with."""
+    if given.get("warmup") is not None:
+        return settings
+    return replace(settings, warmup=Run(out).config()["training"].get("warmup", settings.warmup))
 
 
 def _same(old: dict[str, Any], new: dict[str, Any], path: Path) -> None:

@@ -83,7 +83,9 @@ def learn(
     )
     lesson.check()
     if overwrite:  # what was learned before must not pass for what is learned now
-        for name in ("config.json", "known.json", SELF_MADE):
+        if (lesson.out / "config.json").exists():
+            Run(lesson.out).clear()
+        for name in ("config.json", SELF_MADE):
             (lesson.out / name).unlink(missing_ok=True)
     readers = [read(lesson, number) for number in range(1, settings.readers + 1)]
     return remember(lesson, readers[0], answer_everybody(lesson, readers))

@@ -40,7 +40,7 @@ from attnlab.tasks.knowledge.task import Documents, KnowledgeTask, Questions, So
 from attnlab.tasks.knowledge.world import WorldConfig, make_world
 from attnlab.tokens import Tokenizer
 from attnlab.training import Run, Settings, bucket, speaks, train
-from attnlab.training.run import check_folder
+from attnlab.training.run import as_begun, check_folder
 
 SCRATCH = "scratch"
 QUESTIONS_MIXED = 3  # times that a question comes for each time that the documents do
@@ -91,6 +91,8 @@ def pretrain(
         },
     )
     settings = in_steps(task, settings, epochs)
+    if resume:
+        settings = as_begun(settings, out, training or {})
     tell(source, tokens, made, settings, quiet)
     return run_training(task, made, settings, tokens, out, resume, overwrite, quiet)
 
@@ -182,6 +184,8 @@ def finetune(
         },
     )
     settings = in_steps(task, settings, epochs)
+    if resume:
+        settings = as_begun(settings, out, training or {})
     tell(source, tokens, loaded, settings, quiet)
     metrics = run_training(task, loaded, settings, tokens, out, resume, overwrite, quiet)
     keep_certainty(loaded, wording, out, learned, measured, Library(source.documents))

@@ -23,7 +23,7 @@ from attnlab.tokens import BPE, Tokenizer, load_tokenizer
 from attnlab.training import Run, Settings, speaks
 from attnlab.training import train as train_task
 from attnlab.training.machine import choose_device
-from attnlab.training.run import check_folder
+from attnlab.training.run import as_begun, check_folder
 
 SHARE = 0.03
 MEASURED = 200  # validation texts that are summarised at each validation
@@ -101,6 +101,8 @@ def train(
     """Train on a built-in source or a file; returns the last metrics."""
     check_folder(out, resume, overwrite)
     settings = settled(training)
+    if resume:
+        settings = as_begun(settings, out, training or {})
     choose_device(settings.device)  # what can be wrong is told before texts are gathered
     model.build(model.vocabulary, settings.seed)
     wanted = Run(out).config()["task"].get("pairs") if resume else None

@@ -46,7 +46,7 @@ def classify_with(
 def classify_test(run: str | Path, numbers: Sequence[int]) -> tuple[list[Prediction], list[Tensor]]:
     """Test images by their number, and their pixels (C, side, side)."""
     model, config = load_vision(run)
-    dataset, parts, _ = parts_of(config)
+    dataset, parts = parts_of(config)
     for number in numbers:
         if not 0 <= number < len(parts.test):
             raise ValueError(f"test image {number}; there are 0 to {len(parts.test) - 1}")

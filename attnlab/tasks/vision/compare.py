@@ -18,16 +18,26 @@ from rich.console import Console
 from rich.table import Table as RichTable
 
 from attnlab.charts import Chart, Series, line_chart
+from attnlab.files import write_json
 from attnlab.intervals import over, wilson
+from attnlab.models.base import CONFIG
 from attnlab.page import Figure, Section, Table, page
+from attnlab.tasks.vision.compare_folder import (
+    TESTED,
+    check_out,
+    kept,
+    remove,
+    run_folder,
+)
 from attnlab.tasks.vision.images import Dataset, Images, Parts, divided, fraction
 from attnlab.tasks.vision.meeting import in_words, meeting
+from attnlab.tasks.vision.notes import softmax_notes
 from attnlab.tasks.vision.opening import open_data, source_of
 from attnlab.tasks.vision.recipe import (
     MODELS,
     SKIPPED,
     VisionSettings,
-    keep_skipped,
+    keep_beside,
     make_model,
     prepared,
     settled,
@@ -36,7 +46,7 @@ from attnlab.tasks.vision.recipe import (
 from attnlab.tasks.vision.score_page import NAMES
 from attnlab.tasks.vision.task import logits_of
 from attnlab.training import Run, speaks, train
-from attnlab.training.run import check_folder
+from attnlab.training.run import as_begun, check_folder
 
 Report = dict[str, Any]
 FRACTIONS = (0.01, 0.03, 0.1, 0.3, 1.0)
@@ -64,17 +74,23 @@ def compare(
     plan = planned(fractions, range(first, first + seeds))
     if vision.fraction != 1:
         raise ValueError("--fraction is for one run; give --fractions")
-    folders = [Path(out) / _folder(*each) for each in plan]
-    going_on = [resume and (folder / "config.json").exists() for folder in folders]
+    folders = [Path(out) / run_folder(*each) for each in plan]
+    others = check_out(Path(out), folders, resume, overwrite)
+    going_on = [resume and (folder / CONFIG).exists() for folder in folders]
     for folder, again in zip(folders, going_on, strict=True):
         check_folder(folder, again, overwrite)
     contest = _Contest.of(data, attention, vision, epochs, sizes or {}, training)
     check_parts(contest.parts.train, fractions)
     if speaks() and not quiet:
         read = contest.dataset
-        tell_skipped(read.skipped, read.notes, f"; all in {SKIPPED} of each run")
+        notes = [*read.notes, *contest.notes]
+        tell_skipped(read.skipped, notes, f"; all in {SKIPPED} of each run")
+    if overwrite:
+        remove(Path(out), others)
     rows: list[Report] = []
-    for each, folder, again in zip(plan, folders, going_on, strict=True):
+    # those that are there come first: if they have other settings, nothing new is trained
+    todo = sorted(zip(plan, folders, going_on, strict=True), key=lambda each: not each[2])
+    for each, folder, again in todo:
         _say(f"{len(rows) + 1} of {len(plan)}: {folder.name}", quiet)
         rows.append(contest.run(*each, folder, resume=again, overwrite=overwrite))
         last = rows[-1]
@@ -129,6 +145,8 @@ class _Contest:
     """Of each model; of the ConvNet as many as of the ViT."""
     budget: dict[str, Any]
     """The same for all: what the whole training set would usually have."""
+    notes: list[str]
+    """About the models."""
 
     @staticmethod
     def of(
@@ -155,24 +173,31 @@ class _Contest:
             {"vit": sizes, "convnet": {name: getattr(net.config, name) for name in CONVNET}},
             {"vit": vit.parameter_count(), "convnet": net.parameter_count()},
             {**saving, "batch_rows": usual.batch_rows, **length, **training},
+            softmax_notes(vit),
         )
 
     def run(
         self, model: str, share: float, seed: int, folder: Path, *, resume: bool, overwrite: bool
     ) -> Report:
-        """Train one, and measure it on the test images."""
+        """Train one, and measure it on the test images; one that is finished and was measured is
+        not measured again."""
         task, made, settings = prepared(
             self.dataset, self.parts, self.source, model, self.attention[model],
             replace(self.vision, fraction=share), None, self.sizes[model],
             {**self.budget, "seed": seed},
         )  # fmt: skip
+        if resume:
+            settings = as_begun(settings, folder, self.budget)
         train(
             task, made, settings, Run(folder), resume=resume, overwrite=overwrite, quiet=True,
-            on_begin=lambda: keep_skipped(self.dataset, folder),
+            on_begin=lambda: keep_beside(self.dataset, task, folder),
         )  # fmt: skip
-        said = logits_of(made.eval(), self.parts.test.pixels).argmax(-1)
         last = Run(folder).metrics()[-1]
-        return {
+        before = kept(folder / TESTED) if resume else {}
+        if before.get("steps") == last["step"]:
+            return before
+        said = logits_of(made.eval(), self.parts.test.pixels).argmax(-1)
+        row = {
             "model": model,
             "fraction": share,
             "images": len(task.train),
@@ -181,10 +206,8 @@ class _Contest:
             "steps": int(last["step"]),
             "seconds": float(last["seconds"]),
         }
-
-
-def _folder(model: str, share: float, seed: int) -> str:
-    return f"{model}-{share:g}-{seed}"
+        write_json(folder / TESTED, row)
+        return row
 
 
 def _say(text: str, quiet: bool) -> None:

@@ -62,10 +62,13 @@ def meeting(sizes: Sequence[int], differences: Sequence[Sequence[float]], seed: 
 
 
 def crossings(sizes: Sequence[int], values: Sequence[float]) -> list[float]:
-    """Where the line through these values comes to zero; once for a stretch that is level."""
+    """Where the line through these values comes to zero; once for a stretch that is level.
+
+    One that begins at zero does not come there.
+    """
     places = []
     for i, (size, value) in enumerate(zip(sizes, values, strict=True)):
-        before = values[i - 1] if i else math.nan
+        before = values[i - 1] if i else 0.0
         if value == 0 and before != 0:
             places.append(float(size))
         elif before * value < 0:
@@ -100,8 +103,14 @@ def in_words(
         return [where, "The curves are level at every size that was tried."]
     found = meeting(sizes, differences)
     if found.at is None:
-        leader = names[0] if means[0] > 0 else names[1]
-        text = f"The curves do not meet: {leader} is ahead at every size that was tried"
+        level = next(i for i, mean in enumerate(means) if mean)  # sizes before any lead
+        leader = names[0] if means[level] > 0 else names[1]
+        text = (
+            f"The curves do not meet after {sizes[level - 1]:,} images, where they are level: "
+            f"{leader} is ahead at every larger size that was tried"
+            if level
+            else f"The curves do not meet: {leader} is ahead at every size that was tried"
+        )
     else:
         times = f" {len(found.places)} times," if len(found.places) > 1 else ""
         text = f"The curves meet{times} at about {_listed(found.places)} training images"

@@ -14,14 +14,17 @@ import torch
 
 from attnlab.files import write_text
 from attnlab.models import ConvNet, ConvNetConfig, Model, ViT, ViTConfig
+from attnlab.models.base import CONFIG
 from attnlab.models.vision import matched_convnet
 from attnlab.tasks.vision.augment import Augmentation, recipe_named
 from attnlab.tasks.vision.fitting import check_patch, check_stages, most_stages
 from attnlab.tasks.vision.images import Dataset, Images, Parts, digest, divided, fraction
+from attnlab.tasks.vision.notes import softmax_notes
 from attnlab.tasks.vision.opening import is_resized, open_data, source_of
+from attnlab.tasks.vision.seen import keep_seen
 from attnlab.tasks.vision.task import VisionTask
 from attnlab.training import Run, Settings, speaks, train
-from attnlab.training.run import check_folder
+from attnlab.training.run import as_begun, check_folder
 
 MODELS = ("vit", "convnet")
 SHOWN = 3  # images that could not be read, by name
@@ -85,16 +88,20 @@ def train_vision(
         dataset, parts, source_of(data), model, attention, vision, epochs, sizes or {},
         training or {},
     )  # fmt: skip
+    if resume:
+        settings = as_begun(settings, out, training or {})
     if speaks() and not quiet:
         tell(dataset, task, made, settings)
     return train(
         task, made, settings, Run(out), resume=resume, overwrite=overwrite, quiet=quiet,
-        on_begin=lambda: keep_skipped(dataset, Path(out)),
+        on_begin=lambda: keep_beside(dataset, task, Path(out)),
     )  # fmt: skip
 
 
-def keep_skipped(dataset: Dataset, folder: Path) -> None:
-    """Which images could not be read, all of them, in the run's folder."""
+def keep_beside(dataset: Dataset, task: VisionTask, folder: Path) -> None:
+    """In the run's folder: which images were learned from or chosen by, and which could not be
+    read."""
+    keep_seen([task.train, task.validation], folder)
     (folder / SKIPPED).unlink(missing_ok=True)  # of a run that stood here
     if dataset.skipped:
         write_text(folder / SKIPPED, "".join(f"{each}\n" for each in dataset.skipped))
@@ -259,7 +266,8 @@ def tell(dataset: Dataset, task: VisionTask, model: Model, settings: Settings) -
         f"{len(task.validation):,} to choose by; {model.parameter_count():,} parameters; {length}",
         file=sys.stderr,
     )
-    tell_skipped(dataset.skipped, dataset.notes, f"; all in {SKIPPED} of the run")
+    notes = [*dataset.notes, *softmax_notes(model)]
+    tell_skipped(dataset.skipped, notes, f"; all in {SKIPPED} of the run")
 
 
 def tell_skipped(skipped: Sequence[str], notes: Sequence[str], where: str) -> None:
@@ -272,30 +280,69 @@ def tell_skipped(skipped: Sequence[str], notes: Sequence[str], where: str) -> No
         print(f"{count} left out{more}", file=sys.stderr)
 
 
+# what later commands need of a run's configuration, and of which type
+NEEDED: dict[str, dict[str, type]] = {
+    "task": {"data": str, "classes": list, "image_size": int, "channels": int, "images": int,
+             "content": str},
+    "model": {"model": str},
+}  # fmt: skip
+
+
 def load_vision(folder: str | Path) -> tuple[Model, dict[str, Any]]:
     """Model and configuration of a vision run."""
     run = Run(folder)
     config = run.config()
     if config["task"].get("name") != VisionTask.name:
         raise ValueError(f"{folder}: a run of task {config['task'].get('name')!r}, not vision")
-    return run.model(), config
+    for part, names in NEEDED.items():
+        for name, kind in names.items():
+            if not isinstance(config[part].get(name), kind):
+                raise ValueError(
+                    f"{run.folder / CONFIG}: has no {name} of the {part}; train it anew"
+                )
+    model, classes = run.model(), config["task"]["classes"]
+    fits = isinstance(model, ViT | ConvNet) and model.config.classes == len(classes)
+    if not fits or not all(isinstance(name, str) for name in classes):
+        raise ValueError(f"{run.folder / CONFIG}: its classes are not its model's; train it anew")
+    return model, config
 
 
-def parts_of(config: dict[str, Any], data: str | Path | None = None) -> tuple[Dataset, Parts, str]:
-    """The images that a run was trained on, or others of the same kind; where they come from."""
+def parts_of(config: dict[str, Any]) -> tuple[Dataset, Parts]:
+    """The images that a run was trained on, and how they were divided."""
+    source = config["task"]["data"]
+    dataset = open_like(config, source)
+    parts = own_parts(config, dataset)
+    if parts is None:
+        raise ValueError(f"{source}: is not what the run was trained on; give --data to use it")
+    return dataset, parts
+
+
+def open_like(config: dict[str, Any], source: str | Path) -> Dataset:
+    """These images, which must be of the classes and size that a run knows."""
     task = config["task"]
-    source = str(data if data is not None else task["data"])
     size = task["image_size"]
     dataset = open_data(source, size if is_resized(source) else None)
-    found = (dataset.classes, dataset.train.size, dataset.train.channels)
-    if found != (task["classes"], size, task["channels"]):
+    found = (len(dataset.classes), dataset.train.size, dataset.train.channels)
+    if found != (len(task["classes"]), size, task["channels"]):
         raise ValueError(
             f"{source}: {len(dataset.classes)} classes of {dataset.train.size} pixels with "
             f"{dataset.train.channels} channels; the run has {len(task['classes'])}, {size} and "
-            f"{task['channels']}, of the same names"
+            f"{task['channels']}"
         )
-    parts = divided(dataset)
+    for number, (here, known) in enumerate(zip(dataset.classes, task["classes"], strict=True), 1):
+        if here != known:
+            raise ValueError(
+                f"{source}: class {number} is {here!r}, that of the run {known!r}; give images of "
+                "the same classes, named alike"
+            )
+    return dataset
+
+
+def own_parts(config: dict[str, Any], dataset: Dataset) -> Parts | None:
+    """How a run divided these images; None where it was not trained on them."""
+    try:
+        parts = divided(dataset)
+    except ValueError:  # too few to be divided
+        return None
     content = digest(parts.train, parts.validation, parts.test)
-    if data is None and content != task["content"]:
-        raise ValueError(f"{source}: is not what the run was trained on; give --data to use it")
-    return dataset, parts, source
+    return parts if content == config["task"]["content"] else None

@@ -18,7 +18,12 @@ from attnlab.tasks.vision.scoring import Report, confusions
 SHOWN = 12  # rows of a table
 DRAWN = 24  # classes of a matrix: of more only those with most mistakes
 NAMES = {"vit": "ViT", "convnet": "ConvNet"}
-WORDS = {"test": "test images", "validation": "validation images", "train": "training images"}
+WORDS = {
+    "test": "test images",
+    "validation": "validation images",
+    "train": "training images",
+    "all": "images",
+}
 
 
 def score_page(report: Report, pixels: Sequence[Tensor]) -> str:
@@ -36,22 +41,46 @@ def percent(share: float | None) -> str:
 def summary(report: Report) -> list[str]:
     low, high = report["interval"]
     base = report["baseline"]
+    what = WORDS[report["part"]] + (f" of {report['data']}" if report["foreign"] else "")
     words = [
-        f"{report['right']:,} of {report['images']:,} {WORDS[report['part']]} were named rightly: "
+        f"{report['right']:,} of {report['images']:,} {what} were named rightly: "
         f"{percent(report['accuracy'])} (95% interval {percent(low)} to {percent(high)}). Saying "
         f"“{base['class']}” every time would be right in {percent(base['accuracy'])}.",
         f"The model is a {NAMES[report['model']]} of {report['parameters']:,} parameters, trained "
-        f"on {report['trained_on']:,} images of {report['data']}.",
+        f"on {report['trained_on']:,} images of {report['trained_data']}.",
     ]
+    if report["foreign"]:
+        measured = (
+            "its own test set is measured"
+            if report["part"] == "test"
+            else "it has no test set of its own, so all its images are measured"
+        )
+        words.append(f"{report['data']} is not what it was trained on: {measured}.")
+    words += _overlap(report["left_out"])
     worst = confusions(report)[:1]
     if worst:
         label, said, count, total = worst[0]
         words.append(f"Taken for another most often: {label} for {said}, {count:,} of {total:,}.")
     else:
         words.append("There is no mistake to show.")
-    if report["part"] != "test":
+    if report["part"] in ("validation", "train"):
         words.append("These are not the test images: the model was chosen or trained by them.")
     return words
+
+
+def _overlap(left_out: int | None) -> list[str]:
+    if left_out is None:
+        return [
+            "Whether the run has learned from some of these images could not be checked: it was "
+            "made before runs kept digests of what they learn from."
+        ]
+    if not left_out:
+        return []
+    if left_out == 1:
+        return ["1 image was left out, because the run was trained on it or chosen by it."]
+    return [
+        f"{left_out:,} images were left out, because the run was trained on them or chosen by them."
+    ]
 
 
 def _tiles(report: Report) -> list[Tile]:
@@ -162,7 +191,7 @@ def _calibration(report: Report) -> Section:
 def print_score(report: Report, console: Console) -> None:
     """The summary, and the commonest confusions."""
     for sentence in summary(report):
-        console.print(_plain(sentence, console))
+        console.print(plain(sentence, console))
     rows = confusions(report)[: SHOWN // 2]
     if not rows:
         return
@@ -170,12 +199,12 @@ def print_score(report: Report, console: Console) -> None:
     for heading in ("it is", "it said", "images", "of"):
         table.add_column(heading, justify="left" if heading.startswith("it") else "right")
     for label, said, count, total in rows:
-        table.add_row(_plain(label, console), _plain(said, console), str(count), str(total))
+        table.add_row(plain(label, console), plain(said, console), str(count), str(total))
     console.print()
     console.print(table)
 
 
-def _plain(text: str, console: Console) -> Text:
+def plain(text: str, console: Console) -> Text:
     """Text is never read as markup; what the console cannot encode becomes a question mark."""
     simple = clean(text).translate(str.maketrans("“”–", '""-'))
     return Text(simple.encode(console.encoding, "replace").decode(console.encoding))
