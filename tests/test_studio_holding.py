@@ -14,13 +14,11 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from attnlab.pictures import png
 from attnlab.studio import limits
 from attnlab.studio.models import Models
 from attnlab.studio.schema import Refused
 from tests.studio_kinds import QUESTION, inside, posted
 from tests.studios import served
-from tests.vision_files import pixels
 
 
 def test_a_model_is_opened_once_and_again_when_it_changes(tmp_path: Path) -> None:
@@ -68,10 +66,9 @@ def test_a_model_that_changes_while_it_is_opened_is_tried_again(tmp_path: Path) 
 
 
 def test_a_model_that_breaks_is_a_sentence(client: TestClient) -> None:
-    answer = client.post("/api/see?run=liar", content=png(pixels(1, 1, 6)[0]))
-    assert answer.status_code == 500
-    assert answer.json()["error"].startswith("The model broke: IndexError")
-    assert client.post("/api/see?run=vit", content=png(pixels(1, 1, 6)[0])).status_code == 200
+    said = posted(client, "look", 500, subject="liar", text="Where?")
+    assert said["error"].startswith("The model broke: IndexError")
+    posted(client, "look", subject="language", text="to be")
 
 
 def test_weights_of_another_configuration_are_a_whole_sentence(
