@@ -193,14 +193,14 @@ def _attention(found: Found, seen: Seen) -> Section:
 def _claims(found: Found) -> Section:
     count = len(found.claims)
     outcomes = [each.verdict.outcome for each in found.claims]
-    kinds = [f"{outcomes.count(kind)} {kind}" for kind in dict.fromkeys(outcomes)]
+    kinds = [f"{kind}: {outcomes.count(kind)}" for kind in dict.fromkeys(outcomes)]
     trusted = sum(each.trusted is True for each in found.claims)
     prose = [
         "Much is said about attention, in courses and papers. Here a statement is an experiment: "
         "a figure is measured, and a threshold that was set beforehand judges it. The same judge "
         "must come to the other verdict for a control, in which the experiment is spoilt (or what "
         "is wrong is put right): else it would say the same of anything.",
-        f"{count} of them were run just now: {', '.join(kinds)}. For {trusted} the control came "
+        f"{count} of them were run just now ({', '.join(kinds)}). For {trusted} the control came "
         "out as it must.",
     ]
     made = blocks.claims(found.claims, CLAIMS_PAGE)
