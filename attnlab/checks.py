@@ -81,6 +81,8 @@ def _call_problems(
     for name, x in (("q", q), ("k", k), ("v", v)):
         if x is not None and x.dim() != 4:
             yield f"{name} has {x.dim()} axes; give four: batch, heads, length, width"
+        if x is not None and not x.is_floating_point():
+            yield f"{name} holds {x.dtype}; give floating-point numbers"
     B, G, S, D = k.shape
     if G == 0 or mechanism.heads % G:
         yield (

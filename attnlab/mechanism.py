@@ -14,12 +14,15 @@ from typing import Any, ClassVar, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
+from torch._C._functorch import TransformType
+from torch.autograd import forward_ad
 
 from attnlab.checks import check_absorb, check_call, check_read, check_size
 from attnlab.mask import Mask
 from attnlab.state import KeyValues, Origin, State
 
 Kind = TypeVar("Kind", bound=State)
+DERIVATIVES = (TransformType.Grad, TransformType.Jvp)  # vmap alone is no derivative
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,15 @@ class Card:
     """A layer builds no projection for what is not used and passes it with width 0."""
 
 
+def transformed() -> bool:
+    """Derivatives are wanted that neither the C kernels nor the loops by hand have: those of
+    torch.func, and of forward mode, where PyTorch would take a result for a constant."""
+    if torch.compiler.is_compiling():
+        return False
+    stack = torch._C._functorch.get_interpreter_stack() or ()
+    return forward_ad._current_level >= 0 or any(each.key() in DERIVATIVES for each in stack)
+
+
 class Mechanism(nn.Module):
     """Subclasses define `weights`; all else has a default and, where overridden, must agree."""
 
@@ -84,7 +96,19 @@ class Mechanism(nn.Module):
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
         """The output (B, H, T, M): checks, then `compute`."""
         check_call(self, q, k, v, mask)
-        return self.compute(q, blank(k, mask.keys), blank(v, mask.keys), mask)
+        k, v = blank(k, mask.keys), blank(v, mask.keys)
+        if self.compilable and transformed():
+            return self._by_definition(q, k, v, mask)
+        return self.compute(q, k, v, mask)
+
+    def _by_definition(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
+        """Slow, and of operations that have every derivative."""
+        if self.training and getattr(self, "dropout", None):
+            raise RuntimeError(
+                f"{self.name}: torch.func.grad and forward-mode derivatives are taken of its "
+                "definition, which has no dropout; call eval(), or set dropout to 0"
+            )
+        return Mechanism.compute(self, q, k, v, mask)
 
     def compute(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
         """The output of inputs that fit, padding blank. Override with a faster way to the same."""

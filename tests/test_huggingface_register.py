@@ -13,6 +13,7 @@ from torch import Tensor
 import attnlab
 from attnlab import Mask, create_mechanism
 from attnlab.huggingface import attend_with, register
+from attnlab.huggingface.places import uses_interface
 from attnlab.huggingface.registering import PREFIX
 from tests.huggingface_attention import SPECS, attention_of, call, run, text
 from tests.small_transformers import inputs, small, transformers
@@ -69,6 +70,12 @@ def test_models_without_the_interface_are_refused(name: str) -> None:
         attend_with(small(name), "favor"),
     ):
         pass
+    model = small(name)
+    before = model.config._attn_implementation
+    with pytest.raises(ValueError, match="does not ask transformers' AttentionInterface"):
+        model.set_attn_implementation("attnlab-favor")
+    model.set_attn_implementation("eager")
+    assert model.config._attn_implementation in (before, "eager")
 
 
 def test_what_register_refuses() -> None:
@@ -130,6 +137,19 @@ def test_each_layer_draws_its_own_directions_from_the_seed() -> None:
     wanted = create_mechanism("favor", head_dim=4, heads=6, features=32, seed=8, beta=0.3)
     got = call(name, attention_of(model, 1), q, k, v, scaling=0.9)
     assert torch.equal(got, wanted(q, k, v, Mask(causal=True)))
+
+
+def test_layers_without_a_number_draw_their_own_too() -> None:
+    """The same in a second model, and those of one that ran before do not count."""
+    from attnlab.huggingface.building import number_of
+
+    for _ in range(2):
+        model = small("vit", "attnlab-favor")
+        with torch.no_grad():
+            model(**inputs("vit"))
+        found = [number_of(layer) for layer in model.modules() if uses_interface(layer)]
+        assert found == list(range(len(found)))
+        assert len(found) > 1
 
 
 def test_draws_are_kept_with_the_layer_and_not_saved() -> None:
@@ -283,3 +303,29 @@ def test_a_plan_that_does_not_fit() -> None:
     ):
         model(input_ids=text(1, 3))
     assert model.config._attn_implementation == "sdpa"
+    with (
+        pytest.raises(ValueError, match=r"'2\*elu\+4\*softmax': several mechanisms for one head"),
+        attend_with(model, {"model.layers.0.self_attn": ["2*elu+4*softmax"] * 6}),
+    ):
+        model(input_ids=text(1, 3))
+
+
+def test_plans_inside_each_other() -> None:
+    """The inner one counts alone, and the outer one after it."""
+    model, given = small("llama"), inputs("llama")
+    outer, inner = "window:window=2", {"model.layers.0.self_attn": "elu"}
+
+    def logits() -> Tensor:
+        with torch.no_grad():
+            found: Tensor = model(**given).logits
+        return found
+
+    with attend_with(model, outer):
+        wanted = logits()
+    with attend_with(model, inner):
+        alone = logits()
+    with attend_with(model, outer):
+        with attend_with(model, inner):
+            assert torch.equal(logits(), alone)
+        assert torch.equal(logits(), wanted)
+    assert not torch.equal(alone, wanted)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, finalize
 
 import torch
 from torch import nn
@@ -29,6 +29,9 @@ Spec = str | tuple[str, ...]
 """A line of text for all heads, as `attnlab.create.create_attention` takes it, or one for each."""
 
 _made: WeakKeyDictionary[nn.Module, dict[tuple[Any, ...], Mechanism]] = WeakKeyDictionary()
+_numbers: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()
+_asked: dict[int, int] = {}
+"""Layers without a number, by the id of their configuration, which cannot be a key itself."""
 
 
 def without_parameters() -> list[str]:
@@ -71,10 +74,26 @@ def _build(module: nn.Module, spec: Spec, heads: int, head_dim: int, beta: float
         known = [option.name for option in mechanism_options(name)]
         given = {"beta": beta, **options} if "beta" in known else dict(options)
         if "seed" in known:  # layers draw differently, so that their errors do not add up
-            given["seed"] = int(options.get("seed", 0)) + (getattr(module, "layer_idx", 0) or 0)
+            given["seed"] = int(options.get("seed", 0)) + number_of(module)
         members.append(create_mechanism(name, head_dim=head_dim, heads=len(heads_of), **given))
         places.append(heads_of)
     return members[0] if len(members) == 1 else HeadGroups(members, places)
+
+
+def number_of(module: nn.Module) -> int:
+    """Of a layer: its own, or, where it has none, how many of its model were asked before."""
+    given = getattr(module, "layer_idx", None)
+    if isinstance(given, int):
+        return given
+    if module not in _numbers:
+        config = getattr(module, "config", None)  # one for all layers of a model
+        known = _asked.get(id(config), 0)
+        if config is not None:
+            if not known:
+                finalize(config, _asked.pop, id(config), None)
+            _asked[id(config)] = known + 1
+        _numbers[module] = known
+    return _numbers[module]
 
 
 def _parts(spec: Spec, heads: int) -> list[tuple[list[int], str, dict[str, Any]]]:
@@ -89,6 +108,8 @@ def _parts(spec: Spec, heads: int) -> list[tuple[list[int], str, dict[str, Any]]
     found = []
     for each in dict.fromkeys(spec):
         at = [head for head, other in enumerate(spec) if other == each]
-        ((_, name, options),) = parse_attention(each, len(at))
-        found.append((at, name, options))
+        parts = parse_attention(each, len(at))
+        if len(parts) > 1:
+            raise ValueError(f"{each!r}: several mechanisms for one head; give one")
+        found.append((at, parts[0].name, parts[0].options))
     return found

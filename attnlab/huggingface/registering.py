@@ -73,23 +73,32 @@ def why_not(kind: Any) -> str:
 
 def _guard(kind: Any) -> None:
     """Models that do not ask for their attention function would take any name and ignore it."""
-    check = kind.get_correct_attn_implementation
+    check, change = kind.get_correct_attn_implementation, kind.set_attn_implementation
     if getattr(check, "guards", False):
         return
 
+    def refuse(self: Any, requested: Any) -> None:
+        reason = why_not(type(self)) if str(requested).startswith(PREFIX) else ""
+        if reason:
+            raise ValueError(
+                f"{type(self).__name__}: {reason}, so {requested} cannot be used; "
+                'leave attn_implementation out, or give "eager"'
+            )
+
     @wraps(check)
     def guarded(self: Any, requested: str | None, *args: Any, **options: Any) -> Any:
-        if str(requested).startswith(PREFIX):
-            reason = why_not(type(self))
-            if reason:
-                raise ValueError(
-                    f"{type(self).__name__}: {reason}, so {requested} cannot be used; "
-                    'leave attn_implementation out, or give "eager"'
-                )
+        refuse(self, requested)
         return check(self, requested, *args, **options)
+
+    @wraps(change)
+    def changed(self: Any, attn_implementation: Any, *args: Any, **options: Any) -> Any:
+        if not self.config.sub_configs:  # else it is for the models inside, which are asked
+            refuse(self, attn_implementation)
+        return change(self, attn_implementation, *args, **options)
 
     guarded.guards = True  # type: ignore[attr-defined]
     kind.get_correct_attn_implementation = guarded
+    kind.set_attn_implementation = changed
 
 
 class Implementation:
@@ -146,6 +155,7 @@ def attend_with(model: nn.Module, plan: Plan) -> Iterator[None]:
     configs = _configs(model)
     before = [config._attn_implementation for config in configs]
     with _lock:
+        outer = {layer: _plans.pop(layer, None) for layer in layers.values()}
         for name, each in chosen.items():
             _plans[layers[name]] = each if isinstance(each, str) else tuple(each)
     try:
@@ -156,8 +166,10 @@ def attend_with(model: nn.Module, plan: Plan) -> Iterator[None]:
         for config, implementation in zip(configs, before, strict=True):
             config._attn_implementation = implementation
         with _lock:
-            for name in chosen:
-                _plans.pop(layers[name], None)
+            for layer, planned in outer.items():  # this may have been inside another
+                _plans.pop(layer, None)
+                if planned is not None:
+                    _plans[layer] = planned
 
 
 def _configs(model: nn.Module) -> list[Any]:

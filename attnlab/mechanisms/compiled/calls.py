@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attnlab.mechanism import transformed
 from attnlab.mechanisms.compiled.build import status
 
 TYPES = {torch.float32: "float", torch.float64: "double"}
@@ -32,7 +33,7 @@ def ready() -> bool:
 
 def serves(x: Tensor) -> bool:
     """The kernels can compute with tensors like this one."""
-    return x.dtype in TYPES and x.device.type == "cpu" and ready()
+    return x.dtype in TYPES and x.device.type == "cpu" and ready() and not transformed()
 
 
 @lru_cache(maxsize=64)
