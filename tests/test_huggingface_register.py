@@ -251,6 +251,19 @@ def _built(spec: str, seed: int) -> Any:
     return create_attention(spec, head_dim=4, heads=6)
 
 
+def test_a_model_that_does_not_pass_the_wish_on_gives_them_too() -> None:
+    model, eager, given = small("gpt2", "attnlab-softmax"), small("gpt2"), inputs("gpt2")
+    eager.load_state_dict(model.state_dict())
+    eager.set_attn_implementation("eager")
+    with torch.no_grad():
+        found = model(**given, output_attentions=True).attentions
+        wanted = eager(**given, output_attentions=True).attentions
+        assert model(**given).attentions is None
+    real = given["attention_mask"].bool()[:, None, :, None]
+    for one, other in zip(found, wanted, strict=True):
+        torch.testing.assert_close(one * real, other * real)
+
+
 def test_asked_for_attentions_a_model_gives_the_mechanisms() -> None:
     model, given = small("bert", "attnlab-hard"), inputs("bert")
     with torch.no_grad():

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import wraps
+from functools import cache, wraps
 from importlib import import_module
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -120,8 +120,25 @@ class Implementation:
         """(B, T, H, M), and the weights (B, H, T, S) where they are asked for."""
         spec = spec_of(self.name, module)
         ready = prepare(spec, module, query, key, value, attention_mask, options)
-        weights = ready.weights() if options.get("output_attentions") else None
+        weights = ready.weights() if weights_asked(options) else None
         return ready.output().transpose(1, 2).contiguous(), weights
+
+
+def weights_asked(options: Mapping[str, Any]) -> bool:
+    """Some models do not pass the wish on (GPT-2, OPT): transformers then collects by a hook."""
+    if options.get("output_attentions"):
+        return True
+    collected = None if _collector() is None else _collector().get()
+    return any("attentions" in name for name in collected or ())
+
+
+@cache
+def _collector() -> Any:
+    """What transformers collects at the moment; older versions have none."""
+    try:
+        return import_module("transformers.utils.output_capturing")._active_collector
+    except (ImportError, AttributeError):
+        return None
 
 
 def is_ours(name: str) -> bool:
