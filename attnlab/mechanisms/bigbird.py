@@ -183,8 +183,9 @@ class Pattern:
         Global query blocks look at all, which the table does not say (unless causal: then all
         that they may see is global itself).
         """
-        numbers = (self.side, self.global_blocks, self.random_blocks, self.seed)
-        return _constant_table(*numbers, blocks, causal)
+        seed = (self.seed + 2**63) % 2**64 - 2**63  # the same to the hash, and fits an operator
+        numbers = (self.side, self.global_blocks, self.random_blocks, seed, blocks, causal)
+        return _table_operator(*numbers) if torch.compiler.is_compiling() else _table(*numbers)
 
     @torch.compiler.disable
     def rows(self, first: int, last: int, blocks: int, causal: bool) -> Tensor:
@@ -211,10 +212,22 @@ class Pattern:
         return torch.from_numpy(np.concatenate([shared, near, picks], axis=1).astype(np.int64))
 
 
-@torch.compiler.assume_constant_result
-def _constant_table(*numbers: int) -> Tensor:
-    """A compiled model holds the table of each length that it meets."""
-    return _table(*numbers)
+@torch.library.custom_op("attnlab::bigbird_table", mutates_args=())
+def _table_operator(
+    side: int, global_blocks: int, random_blocks: int, seed: int, blocks: int, causal: bool
+) -> Tensor:
+    """For compiled models, which do not look inside, and so go on at any length."""
+    return _table(side, global_blocks, random_blocks, seed, blocks, causal).clone()
+
+
+@_table_operator.register_fake
+def _(
+    side: int, global_blocks: int, random_blocks: int, seed: int, blocks: int, causal: bool
+) -> Tensor:
+    del seed
+    near = side + 1 if causal else 2 * side + 1
+    width = global_blocks + near + torch.sym_min(random_blocks, blocks)
+    return torch.empty(blocks, width, dtype=torch.int64)
 
 
 @lru_cache(maxsize=32)  # equal patterns share their tables
