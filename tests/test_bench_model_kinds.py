@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -177,6 +178,11 @@ def test_a_section_says_what_to_use_in_each_part(name: str) -> None:
         assert chosen["error"] <= SMALL.tolerance  # type: ignore[operator]
         crosses = rows[0]["part"] == CROSS
         assert crosses != any(str(row["mechanism"]).startswith("window") for row in rows)
+    for part in {row["part"] for row in heads}:  # each counts its layers from 0
+        layers = {(row["name"], row["layer"]) for row in heads if row["part"] == part}
+        assert sorted(number for _, number in layers) == list(range(len(layers)))  # type: ignore[type-var]
+        numbered = [(re.search(r"\d+", str(name)), number) for name, number in layers]
+        assert all(int(found[0]) == number for found, number in numbered if found)
     told = " ".join(section.advice)
     if material is DIGITS:
         assert section.settings["measure"] == "loss of the classes"

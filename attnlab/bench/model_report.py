@@ -85,15 +85,11 @@ def _map(
 
 def _names(found: Found) -> list[str]:
     """Of the layers: numbers, with the part that they belong to where there are several."""
-    parts = found.measured.parts
-    places = {
-        layer: f"{number_of}"
-        if len(parts) == 1
-        else f"{part.removesuffix('-attention')} {number_of}"
-        for part, layers in parts.items()
-        for number_of, layer in enumerate(layers)
-    }
-    return [places[layer] for layer in found.measured.layers]
+    measured = found.measured
+    several = len(measured.parts) > 1
+    parts = [measured.of(layer)[0].part.removesuffix("-attention") for layer in measured.layers]
+    numbers = [str(measured.number(layer)) for layer in measured.layers]
+    return [f"{a} {b}" for a, b in zip(parts, numbers, strict=True)] if several else numbers
 
 
 def _choice(found: Found) -> Drawn:
