@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -282,6 +283,18 @@ def test_a_section_says_what_to_use(name: str) -> None:
     assert "".join(section.advice)
     ranked = [row["rank"] for row in section.measurements if "rank" in row]
     assert set(ranked) == {2, 200}
+
+
+def test_the_closest_is_of_those_that_are_cheaper() -> None:
+    """What is as dear as softmax may be closer, and stands in the table."""
+    section = bench_model(language_model(), TEXT, replace(SMALL, tolerance=1e-9))
+    rows: list[Any] = [row for row in section.measurements if "chosen" in row]
+    rows = [row for row in rows if row["mechanism"] not in (UNIFORM, "softmax")]
+    cheaper = [row for row in rows if row["cost"] < 1]
+    assert len(cheaper) < len(rows)
+    best = min(cheaper, key=lambda row: row["error"])
+    told = f"The closest of those cheaper than softmax is {best['mechanism']}, with an error of "
+    assert any(each.startswith(told) for each in section.findings)
 
 
 def test_the_command_writes_all_that_was_found(

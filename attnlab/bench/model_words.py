@@ -103,7 +103,10 @@ def findings(found: Found) -> list[str]:
             default=None,
         )
         if best is not None:
-            told.append(f"The closest of all is {best[1]}, with an error of {number(best[0])}.")
+            told.append(
+                f"The closest of those cheaper than softmax is {best[1]}, with an error of "
+                f"{number(best[0])}."
+            )
     told += [*_checked(found, bool(kept)), *_random_words(found)]
     told += [_rank_words(found, rank) for rank in found.ranks]
     return told
