@@ -287,7 +287,7 @@ def test_a_section_says_what_to_use(name: str) -> None:
 
 def test_the_closest_is_of_those_that_are_cheaper() -> None:
     """What is as dear as softmax may be closer, and stands in the table."""
-    section = bench_model(language_model(), TEXT, replace(SMALL, tolerance=1e-9))
+    section = bench_model(language_model(), TEXT, replace(SMALL, tolerance=1e-9, windows=1))
     rows: list[Any] = [row for row in section.measurements if "chosen" in row]
     rows = [row for row in rows if row["mechanism"] not in (UNIFORM, "softmax")]
     cheaper = [row for row in rows if row["cost"] < 1]
@@ -295,6 +295,8 @@ def test_the_closest_is_of_those_that_are_cheaper() -> None:
     best = min(cheaper, key=lambda row: row["error"])
     told = f"The closest of those cheaper than softmax is {best['mechanism']}, with an error of "
     assert any(each.startswith(told) for each in section.findings)
+    assert isinstance(section.parts[0], Drawn)
+    assert section.parts[0].note.endswith("mean over 1 window of 48 tokens.")
 
 
 def test_the_command_writes_all_that_was_found(

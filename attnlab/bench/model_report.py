@@ -9,7 +9,7 @@ from collections.abc import Callable
 from attnlab.bench.assigning import SOFTMAX
 from attnlab.bench.error import UNIFORM, name_of
 from attnlab.bench.heads import Head
-from attnlab.bench.model_words import Found, advice, change, findings
+from attnlab.bench.model_words import Found, advice, change, findings, pieces_of
 from attnlab.bench.readers import MEASURES
 from attnlab.bench.results import Cell, Drawn, Section, Table, Value
 from attnlab.charts import Mark, Series, number
@@ -100,11 +100,12 @@ def _choice(found: Found) -> Drawn:
         best = min(((head.error(spec), spec) for spec in found.tried(head)), default=None)
         return f"closest: {best[1]}, error {number(best[0])}" if best else ""
 
+    count = len(found.heads[0].errors[UNIFORM])
     return _map(
         found,
         f"The cheapest mechanism of each head within {found.settings.tolerance:g}",
-        f"{ERROR.capitalize()}, mean over {len(found.heads[0].errors[UNIFORM])} "
-        f"{found.pieces} of {found.measured.size}.",
+        f"{ERROR.capitalize()}, mean over {count} {pieces_of(found.reads, count)} of "
+        f"{found.measured.size}.",
         "mechanism",
         lambda h: len(used) if found.chosen(h) == SOFTMAX else names.index(found.chosen(h)),
         names=names,
