@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,18 @@ def check_new(path: Path, overwrite: bool) -> None:
         raise ValueError(f"{path}: there is no folder {path.parent}; make it first")
     if path.exists() and not overwrite:
         raise ValueError(f"{path}: is there already; give --overwrite or another name")
+    check_writable(path)
+
+
+def check_writable(path: Path) -> None:
+    """That its folder takes files: modes do not tell, not to root and not of /proc."""
+    try:
+        tempfile.TemporaryFile(dir=path.parent).close()
+    except OSError as error:
+        raise ValueError(
+            f"{path}: nothing can be written to {path.parent} ({error.strerror or error}); "
+            "choose another folder"
+        ) from None
 
 
 def write_json(path: Path, data: Any) -> None:

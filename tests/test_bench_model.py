@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -25,8 +27,9 @@ from attnlab.bench.error import UNIFORM
 from attnlab.bench.heads import CROSS, Head, Measured, cost
 from attnlab.bench.model import bench_model
 from attnlab.bench.progress import SILENT
-from attnlab.bench.results import Table
+from attnlab.bench.results import Drawn, Table
 from attnlab.bench.text_readers import HuggingFaceTexts
+from attnlab.charts.plots import Heatmap
 from attnlab.huggingface.calls import Call
 from attnlab.looking.huggingface_subjects import HuggingFaceSubject
 from tests.bench_models import (
@@ -170,6 +173,24 @@ def test_layers_that_cannot_be_compared_are_named() -> None:
         measure_heads(reader, reader.windows(READ, SMALL).choosing, SPECS, SMALL)
 
 
+def test_layers_have_the_models_own_numbers() -> None:
+    """Those that are left out count: text, maps, JSON and the modules' names agree."""
+    config = transformers.Gemma3TextConfig(
+        vocab_size=320, hidden_size=24, intermediate_size=40, num_hidden_layers=4,
+        num_attention_heads=6, num_key_value_heads=2, head_dim=4, sliding_window=8,
+        layer_types=["sliding_attention", "full_attention"] * 2,
+    )  # fmt: skip
+    model = transformers.Gemma3ForCausalLM(config).eval()
+    reader = HuggingFaceTexts(HuggingFaceSubject(model, byte_pairs(), "gemma"))
+    section = bench_model(reader, TEXT, SMALL)
+    rows = {(row["layer"], row["name"]) for row in section.measurements if "layer" in row}
+    assert rows == {(n, f"model.layers.{n}.self_attn") for n in (1, 3)}
+    told = " ".join(section.advice)
+    assert {int(n) for n in re.findall(r"Layers? (\d)", told)} <= {1, 3}
+    maps = [p.plot for p in section.parts if isinstance(p, Drawn) and isinstance(p.plot, Heatmap)]
+    assert {tuple(each.rows) for each in maps} == {("1", "3")}
+
+
 # The choice
 
 
@@ -262,6 +283,20 @@ def test_a_section_says_what_to_use(name: str) -> None:
     assert "".join(section.advice)
     ranked = [row["rank"] for row in section.measurements if "rank" in row]
     assert set(ranked) == {2, 200}
+
+
+def test_the_closest_is_of_those_that_are_cheaper() -> None:
+    """What is as dear as softmax may be closer, and stands in the table."""
+    section = bench_model(language_model(), TEXT, replace(SMALL, tolerance=1e-9, windows=1))
+    rows: list[Any] = [row for row in section.measurements if "chosen" in row]
+    rows = [row for row in rows if row["mechanism"] not in (UNIFORM, "softmax")]
+    cheaper = [row for row in rows if row["cost"] < 1]
+    assert len(cheaper) < len(rows)
+    best = min(cheaper, key=lambda row: row["error"])
+    told = f"The closest of those cheaper than softmax is {best['mechanism']}, with an error of "
+    assert any(each.startswith(told) for each in section.findings)
+    assert isinstance(section.parts[0], Drawn)
+    assert section.parts[0].note.endswith("mean over 1 window of 48 tokens.")
 
 
 def test_the_command_writes_all_that_was_found(

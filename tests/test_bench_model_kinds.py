@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -177,6 +178,11 @@ def test_a_section_says_what_to_use_in_each_part(name: str) -> None:
         assert chosen["error"] <= SMALL.tolerance  # type: ignore[operator]
         crosses = rows[0]["part"] == CROSS
         assert crosses != any(str(row["mechanism"]).startswith("window") for row in rows)
+    for part in {row["part"] for row in heads}:  # each counts its layers from 0
+        layers = {(row["name"], row["layer"]) for row in heads if row["part"] == part}
+        assert sorted(number for _, number in layers) == list(range(len(layers)))  # type: ignore[type-var]
+        numbered = [(re.search(r"\d+", str(name)), number) for name, number in layers]
+        assert all(int(found[0]) == number for found, number in numbered if found)
     told = " ".join(section.advice)
     if material is DIGITS:
         assert section.settings["measure"] == "loss of the classes"
@@ -291,6 +297,28 @@ def test_a_folder_of_classes_is_read_at_the_models_size(tmp_path: Path) -> None:
         assert reader.measure == "loss of the classes"
         labels = {int(each.wanted) for each in (*windows.choosing, *windows.checking)}  # type: ignore[arg-type]
         assert labels <= {3, 7}
+        assert not any("held out" in note for note in reader.notes)  # 2 are, and 2 were wanted
+
+
+def test_few_images_held_out_are_told(tmp_path: Path) -> None:
+    """A model of attnlab may have learned from the others; another one reads them all."""
+    pillow: Any = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
+    for name in ("3", "7"):
+        (tmp_path / name).mkdir()
+        for number in range(12):
+            noise = torch.randint(0, 255, (20, 20, 3), dtype=torch.uint8)
+            pillow.fromarray(noise.numpy()).save(tmp_path / name / f"{number}.png")
+    few = f"{tmp_path}: 2 of its images are held out, fewer than the 12 wanted; "
+    own, other = own_vit(), vit()
+    settings, given = ModelSettings(windows=6), Material(images=str(tmp_path))
+    assert len(own.windows(given, settings).choosing) == 1
+    assert own.notes[0].startswith(f"{few}the others are not read")
+    assert len(other.windows(given, settings).choosing) == 6
+    assert other.notes == [f"{few}all may be read."]
+    for number in range(9):
+        (tmp_path / "7" / f"{number}.png").unlink()
+    with pytest.raises(ValueError, match="1 of its images is held out, and a model may have"):
+        own_vit().windows(given, settings)
 
 
 def test_images_of_another_size_or_colour_are_fitted() -> None:

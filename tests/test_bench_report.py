@@ -392,11 +392,13 @@ def test_the_cost_commands(kind: str, capsys: pytest.CaptureFixture[str]) -> Non
         ("error --norms nan", "--norms nan"),
         ("error --features 3", "--features 3: give even numbers"),
         ("error --seeds 0", "--seeds 0: give 1 or more"),
-        ("error --tokens 2000000", "--tokens 2000000: whole matrices of weights at 9 norms would"),
-        ("error --features 1000000000", "--features 1e+09: of 256 tokens and head size 128 they"),
+        ("error --tokens 2000000", "--tokens 2,000,000: whole matrices of weights at 9 norms"),
+        ("error --features 1000000000", "--features 1,000,000,000: of 256 tokens and head size"),
         ("error --seed 99999999999999999999", "give a number from 0 to 2147483647"),
         ("error --seed -1", "--seed -1: give a number from 0"),
-        ("speed --lengths 64", "--lengths 64: give 2 or more"),
+        ("speed --lengths 64", "--lengths 64: give 2 or more lengths, for an exponent"),
+        ("speed --lengths 100000000", "--lengths 100,000,000: give 2 or more lengths"),
+        ("decode --positions 4096", "--positions 4,096: give 2 or more positions"),
         ("speed --lengths 4 8", "--lengths 4 8: give 16 or more"),
         ("speed --threads 0", "--threads 0: give 1 or more"),
         ("speed --mechanisms 2*elu+1*favor", "one mechanism at a time"),
@@ -406,6 +408,13 @@ def test_the_cost_commands(kind: str, capsys: pytest.CaptureFixture[str]) -> Non
         ("error --quick --json {folder}", "is a folder"),
         ("error --quick --json {folder}/no/a.json", "there is no folder"),
         ("error --quick --html {folder}/a.txt", "NAME.html"),
+        ("error --quick --json /proc/a.json", "/proc/a.json: nothing can be written to /proc"),
+        ("error --quick --html /proc/a.html", "/proc/a.html: nothing can be written to /proc"),
+        ("error --json {folder}/a --markdown {folder}/./a", "--json and --markdown: both name"),
+        (
+            "error --json {folder}/a.html --html {folder}/../{name}/a.html",
+            "--json and --html: both",
+        ),
         ("error --quick --into {folder}/no.md", "there is no such page"),
         ("error --quick --mark kernels", "--mark kernels: of which page? give --into FILE too"),
         ("taste", "taste"),
@@ -415,11 +424,41 @@ def test_the_cost_commands(kind: str, capsys: pytest.CaptureFixture[str]) -> Non
 def test_mistakes_are_one_line(
     arguments: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, out, err = run(f"bench {arguments.format(folder=tmp_path)}", capsys)
+    filled = arguments.format(folder=tmp_path, name=tmp_path.name)
+    code, out, err = run(f"bench {filled}", capsys)
     assert (code, out) == (2, ""), err
     assert words in err
     assert err.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_two_names_of_one_file_are_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page, link = tmp_path / "page.md", tmp_path / "link.md"
+    page.write_text(f"{BEGIN}\n{END}\n")
+    link.symlink_to(page)
+    code, out, err = run(f"bench error --markdown {link} --into {page} --overwrite", capsys)
+    assert (code, out) == (2, "")
+    assert f"--markdown and --into: both name {page}; give two files" in err
+
+
+def test_a_file_that_fails_takes_nothing_with_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was measured is printed, and the other files are written."""
+
+    def full(*_: object) -> None:
+        raise OSError("no room")
+
+    report = tmp_path / "a.json"
+    report.write_text(json.dumps(report_json(made_up())))
+    monkeypatch.setattr("attnlab.cli.bench.write_json", full)
+    files = f"--json {tmp_path}/b.json --markdown {tmp_path}/b.md"
+    code, out, err = run(f"bench show {report} {files}", capsys)
+    assert code != 0
+    assert err == "attnlab: no room\n"
+    assert "beats uniform weights" in out
+    assert out.splitlines()[-1] == f"{tmp_path}/b.md"
+    assert (tmp_path / "b.md").exists()
 
 
 def test_the_command_line_waits_for_no_torch() -> None:

@@ -129,6 +129,8 @@ class Ear:
     ) -> None:
         self.specs, self.ranks, self.progress, self.draws = specs, ranks, progress, draws
         self.heads: dict[tuple[str, int], Head] = {}
+        self.places: dict[str, list[str]] = {}
+        """The layers of each part of the model, also those that are left out."""
         self.notes: list[str] = []
         self.window, self.heard = -1, 0
 
@@ -152,14 +154,17 @@ class Ear:
         name = call.name.partition(" (")[0]  # a module that runs twice has one plan for both
         self.progress.step(name)
         self.heard += 1
+        part = CROSS if call.kind == "cross" else call.stack
+        places = self.places.setdefault(part, [])
+        if name not in places:
+            places.append(name)
         reason = _unfit(call)
         if reason:
             self.note(f"{name}: left out, because {reason}.")
             return
         assert call.q is not None
         assert call.k is not None
-        layer = len({head.name for head in self.heads.values()})
-        part = CROSS if call.kind == "cross" else call.stack
+        layer = places.index(name)
         for head in call.heads:
             made = Head(layer, name, head, call.q.shape[2], part=part, causal=call.causal)
             kept = self.heads.setdefault((name, head), made)

@@ -18,6 +18,7 @@ class Head:
     """One head of one layer, and each mechanism's error on it, window by window."""
 
     layer: int
+    """Its place among the attention layers of its part, counting those that were left out."""
     name: str
     """Of the module."""
     head: int
@@ -60,6 +61,10 @@ class Measured:
 
     def of(self, layer: str) -> list[Head]:
         return [head for head in self.heads if head.name == layer]
+
+    def number(self, layer: str) -> int:
+        """Of the layer in its part, as the model counts."""
+        return self.of(layer)[0].layer
 
     @property
     def parts(self) -> dict[str, list[str]]:

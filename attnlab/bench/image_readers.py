@@ -34,6 +34,8 @@ class ImageReader(Reader):
     reads = IMAGES
     name: str
     """Of its input."""
+    only_held = False
+    """Whether it may have been trained on the rest of a data set, divided as here."""
 
     def __init__(self, subject: Subject) -> None:
         super().__init__(subject)
@@ -54,7 +56,8 @@ class ImageReader(Reader):
 
     def _windows(self, material: Material, settings: ModelSettings) -> Windows:
         assert material.images is not None
-        found = read_images(material.images, self.size, 2 * settings.count(COUNT))
+        most = 2 * settings.count(COUNT)
+        found = read_images(material.images, self.size, most, self.only_held)
         self.notes += found.notes
         shown = found.shown[: len(found.shown) // 2 * 2]
         known = {name.lower(): number for number, name in enumerate(self.classes)}
@@ -75,6 +78,7 @@ class OwnImages(ImageReader):
 
     subject: OwnSubject
     name = "images"
+    only_held = True
 
     @property
     def vit(self) -> ViT:

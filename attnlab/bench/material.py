@@ -12,7 +12,7 @@ from attnlab.pictures import SUFFIXES, UnreadableImageError, open_picture
 from attnlab.tasks.summary.pairs import SUFFIXES as PAIRED
 from attnlab.tasks.summary.pairs import Pair, read_pairs
 from attnlab.tasks.vision.folders import is_image_folder
-from attnlab.tasks.vision.images import divided
+from attnlab.tasks.vision.images import Dataset, Images, divided, join
 from attnlab.tasks.vision.opening import is_resized, open_data
 
 if TYPE_CHECKING:
@@ -75,11 +75,12 @@ class Pictures:
     notes: list[str]
 
 
-def read_images(source: str, size: int, most: int) -> Pictures:
+def read_images(source: str, size: int, most: int, only_held: bool = True) -> Pictures:
     """Up to `most`, an even number; of a data set those that are held out to choose by, for a
-    model was trained on the others, and reports on the rest. `size`: that of a folder's images."""
+    model of attnlab was trained on the others, and reports on the rest. `size`: that of a folder's
+    images. Without `only_held` all may be read where too few are held out."""
     loose = _loose(Path(source))
-    found = _pictures(loose, most) if loose else _of_data(source, size, most)
+    found = _pictures(loose, most) if loose else _of_data(source, size, most, only_held)
     if len(found.shown) < 2:
         raise ValueError(
             f"{source}: {len(found.shown) or 'no'} image that can be read; give 2 or more, half to "
@@ -114,18 +115,35 @@ def _pictures(files: list[Path], most: int) -> Pictures:
     return Pictures(shown, _left_out(skipped))
 
 
-def _of_data(source: str, size: int, most: int) -> Pictures:
+def _of_data(source: str, size: int, most: int, only_held: bool) -> Pictures:
     dataset = open_data(source, size if is_resized(source) else None)
-    notes = _left_out(dataset.skipped)
+    images, few = _readable(dataset, source, most, only_held)
+    rows = torch.randperm(len(images), generator=torch.Generator().manual_seed(0))[:most]
+    chosen = images.select(rows)
+    names = [dataset.classes[label] for label in chosen.labels.tolist()]
+    shown = list(map(Shown, chosen.pixels, names))
+    return Pictures(shown, [*_left_out(dataset.skipped), *few])
+
+
+def _readable(
+    dataset: Dataset, source: str, most: int, only_held: bool
+) -> tuple[Images, list[str]]:
+    """Those that are held out, or all; and a note where these are too few."""
+    parts = (dataset.train, dataset.validation, dataset.test)
+    everything = [part for part in parts if part is not None]
     try:
         held = divided(dataset).validation
     except ValueError:  # too few to hold some out
-        held = dataset.train
-        notes.append(f"{source}: too few images to hold some out; all may be read.")
-    rows = torch.randperm(len(held), generator=torch.Generator().manual_seed(0))[:most]
-    chosen = held.select(rows)
-    names = [dataset.classes[label] for label in chosen.labels.tolist()]
-    return Pictures(list(map(Shown, chosen.pixels, names)), notes)
+        return join(everything), [f"{source}: too few images to hold some out; all may be read."]
+    if len(held) >= most:
+        return held, []
+    few = f"{source}: {len(held)} of its images {'is' if len(held) == 1 else 'are'} held out"
+    if not only_held:
+        return join(everything), [f"{few}, fewer than the {most} wanted; all may be read."]
+    if len(held) < 2:
+        raise ValueError(f"{few}, and a model may have learned from the others; give more images")
+    told = "the others are not read, for a model may have learned from them"
+    return held, [f"{few}, fewer than the {most} wanted; {told}."]
 
 
 def _left_out(sentences: list[str]) -> list[str]:

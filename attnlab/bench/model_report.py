@@ -9,7 +9,7 @@ from collections.abc import Callable
 from attnlab.bench.assigning import SOFTMAX
 from attnlab.bench.error import UNIFORM, name_of
 from attnlab.bench.heads import Head
-from attnlab.bench.model_words import Found, advice, change, findings
+from attnlab.bench.model_words import Found, advice, change, findings, pieces_of
 from attnlab.bench.readers import MEASURES
 from attnlab.bench.results import Cell, Drawn, Section, Table, Value
 from attnlab.charts import Mark, Series, number
@@ -85,15 +85,11 @@ def _map(
 
 def _names(found: Found) -> list[str]:
     """Of the layers: numbers, with the part that they belong to where there are several."""
-    parts = found.measured.parts
-    places = {
-        layer: f"{number_of}"
-        if len(parts) == 1
-        else f"{part.removesuffix('-attention')} {number_of}"
-        for part, layers in parts.items()
-        for number_of, layer in enumerate(layers)
-    }
-    return [places[layer] for layer in found.measured.layers]
+    measured = found.measured
+    several = len(measured.parts) > 1
+    parts = [measured.of(layer)[0].part.removesuffix("-attention") for layer in measured.layers]
+    numbers = [str(measured.number(layer)) for layer in measured.layers]
+    return [f"{a} {b}" for a, b in zip(parts, numbers, strict=True)] if several else numbers
 
 
 def _choice(found: Found) -> Drawn:
@@ -104,11 +100,12 @@ def _choice(found: Found) -> Drawn:
         best = min(((head.error(spec), spec) for spec in found.tried(head)), default=None)
         return f"closest: {best[1]}, error {number(best[0])}" if best else ""
 
+    count = len(found.heads[0].errors[UNIFORM])
     return _map(
         found,
         f"The cheapest mechanism of each head within {found.settings.tolerance:g}",
-        f"{ERROR.capitalize()}, mean over {len(found.heads[0].errors[UNIFORM])} "
-        f"{found.pieces} of {found.measured.size}.",
+        f"{ERROR.capitalize()}, mean over {count} {pieces_of(found.reads, count)} of "
+        f"{found.measured.size}.",
         "mechanism",
         lambda h: len(used) if found.chosen(h) == SOFTMAX else names.index(found.chosen(h)),
         names=names,

@@ -103,7 +103,10 @@ def findings(found: Found) -> list[str]:
             default=None,
         )
         if best is not None:
-            told.append(f"The closest of all is {best[1]}, with an error of {number(best[0])}.")
+            told.append(
+                f"The closest of those cheaper than softmax is {best[1]}, with an error of "
+                f"{number(best[0])}."
+            )
     told += [*_checked(found, bool(kept)), *_random_words(found)]
     told += [_rank_words(found, rank) for rank in found.ranks]
     return told
@@ -210,18 +213,18 @@ def advice(found: Found) -> list[str]:
 
 def _part_advice(found: Found, name: str, layers: Sequence[str]) -> list[str]:
     lines, whole = [], []
-    for number_of, layer in enumerate(layers):
-        heads = found.measured.of(layer)
+    for layer in layers:
+        heads, place = found.measured.of(layer), found.measured.number(layer)
         groups = {spec: [h.head for h in heads if found.chosen(h) == spec] for spec in found.specs}
         exact = [h.head for h in heads if found.chosen(h) == SOFTMAX]
         if len(exact) == len(heads):
-            whole.append(number_of)
+            whole.append(place)
             continue
         told = [f"{_places('head', at)}: {spec}" for spec, at in groups.items() if at]
         if exact:
             needs = "need" if len(exact) > 1 else "needs"
             told.append(f"{_places('head', exact)} {needs} softmax")
-        lines.append(f"{name} {number_of}: {'; '.join(told)}.")
+        lines.append(f"{name} {place}: {'; '.join(told)}.")
     if whole:
         at = f"within {found.settings.tolerance:g}, at {found.measured.size}"
         lines.append(f"{_places(name, whole)}: all heads need softmax ({at}).")

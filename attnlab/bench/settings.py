@@ -36,12 +36,12 @@ class ErrorSettings:
         most = math.isqrt(int(ROOM / 8 / (len(self.norms) + 4)))
         if self.tokens > most:
             raise ValueError(
-                f"--tokens {self.tokens}: whole matrices of weights at {len(self.norms)} norms "
+                f"--tokens {self.tokens:,}: whole matrices of weights at {len(self.norms)} norms "
                 f"would take more than {ROOM / 1e9:g} GB; give {most:,} or fewer"
             )
         if 8 * max(self.features) * max(self.tokens, self.head_dim, *self.head_dims) > ROOM:
             raise ValueError(
-                f"--features {_listed(self.features)}: of {self.tokens} tokens and head size "
+                f"--features {_listed(self.features)}: of {self.tokens:,} tokens and head size "
                 f"{max(self.head_dim, *self.head_dims)} they would take more than "
                 f"{ROOM / 1e9:g} GB; give fewer"
             )
@@ -60,7 +60,9 @@ class CostSettings:
     def __post_init__(self) -> None:
         _check(self, lengths=16, heads=1, head_dim=1, threads=1, rounds=1)
         if len(set(self.lengths)) < 2:
-            raise ValueError(f"--lengths {_listed(self.lengths)}: give 2 or more, for an exponent")
+            raise ValueError(
+                f"--lengths {_listed(self.lengths)}: give 2 or more lengths, for an exponent"
+            )
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ class DecodeSettings:
         _check(self, positions=1, heads=1, head_dim=1, threads=1, rounds=1)
         if len(set(self.positions)) < 2:
             raise ValueError(
-                f"--positions {_listed(self.positions)}: give 2 or more, for an exponent"
+                f"--positions {_listed(self.positions)}: give 2 or more positions, for an exponent"
             )
 
 
@@ -148,4 +150,4 @@ def _check(settings: Any, **least: int) -> None:
 
 
 def _listed(values: Sequence[float]) -> str:
-    return " ".join(f"{value:g}" for value in values)
+    return " ".join(f"{x:,}" if isinstance(x, int) else f"{x:g}" for x in values)

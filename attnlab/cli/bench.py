@@ -5,6 +5,8 @@ Nothing that takes time is imported before a command runs.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,7 +16,7 @@ from cyclopts import App, Parameter
 from attnlab.bench.progress import Progress
 from attnlab.bench.settings import CostSettings, DecodeSettings, ErrorSettings, ModelSettings
 from attnlab.cli.options import given, grouped, options_of, several
-from attnlab.files import write_json, write_text
+from attnlab.files import check_new, check_writable, write_json, write_text
 from attnlab.page import check_page
 
 if TYPE_CHECKING:
@@ -107,19 +109,27 @@ class Outputs:
 
     def check(self) -> None:
         """Before anything is computed."""
+        self.check_names()
         for path in filter(None, (self.json, self.markdown)):
-            if path.is_dir():
-                raise ValueError(f"{path}: is a folder; name a file")
-            if not path.parent.is_dir():
-                raise ValueError(f"{path}: there is no folder {path.parent}; make it first")
-            if path.exists() and not self.overwrite:
-                raise ValueError(f"{path}: is there already; give --overwrite or another name")
+            check_new(path, self.overwrite)
         if self.mark and self.into is None:
             raise ValueError(f"--mark {self.mark}: of which page? give --into FILE too")
         if self.html is not None:
             check_page(self.html, self.overwrite)
         if self.into is not None:
             self.page_with("")
+            check_writable(self.into)
+
+    def check_names(self) -> None:
+        """Two outputs in one file would leave one of them."""
+        given = {"json": self.json, "html": self.html, "markdown": self.markdown, "into": self.into}
+        first: dict[str, str] = {}
+        for option, path in given.items():
+            if path is None:
+                continue
+            other = first.setdefault(os.path.realpath(path), option)
+            if other != option:
+                raise ValueError(f"--{other} and --{option}: both name {path}; give two files")
 
     def page_with(self, text: str) -> str:
         """The page of --into with this text in its place."""
@@ -156,7 +166,7 @@ def measure(kinds: list[str], common: Any, outputs: Any, settings: dict[str, Any
 
 def tell(report: Report, outputs: Outputs, charts: bool) -> None:
     """In the files that were asked for, each whole or not at all; then on the terminal, whose
-    reader may leave early."""
+    reader may leave early. A file that fails takes nothing else with it."""
     from rich.console import Console
 
     from attnlab.bench.markdown import report_markdown
@@ -164,17 +174,29 @@ def tell(report: Report, outputs: Outputs, charts: bool) -> None:
     from attnlab.bench.results import report_json
     from attnlab.bench.terminal import print_report
 
-    if outputs.json is not None:
-        write_json(outputs.json, report_json(report))
-    if outputs.html is not None:
-        save_page(outputs.html, report, outputs.overwrite)
-    if outputs.markdown is not None:
-        write_text(outputs.markdown, report_markdown(report))
-    if outputs.into is not None:
-        write_text(outputs.into, outputs.page_with(report_markdown(report, level=3)))
+    writers: list[tuple[Path | None, Callable[[Path], None]]] = [
+        (outputs.json, lambda path: write_json(path, report_json(report))),
+        (outputs.html, lambda path: save_page(path, report, outputs.overwrite)),
+        (outputs.markdown, lambda path: write_text(path, report_markdown(report))),
+        (
+            outputs.into,
+            lambda path: write_text(path, outputs.page_with(report_markdown(report, level=3))),
+        ),
+    ]
+    written, problems = list[Path](), list[Exception]()
+    for path, write in writers:
+        if path is None:
+            continue
+        try:
+            write(path)
+            written.append(path)
+        except (OSError, ValueError) as problem:
+            problems.append(problem)
     print_report(report, Console(), charts if outputs.charts is None else outputs.charts)
-    for path in filter(None, (outputs.json, outputs.html, outputs.markdown, outputs.into)):
+    for path in written:
         print(path)
+    if problems:
+        raise OSError("; ".join(map(str, problems)))
 
 
 class Bar(Progress):
