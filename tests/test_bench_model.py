@@ -15,7 +15,7 @@ from torch import Tensor
 
 import attnlab
 from attnlab import Mask, create_mechanism
-from attnlab.bench.activations import EVEN, Ear, candidates, measure_heads
+from attnlab.bench.activations import EVEN, Ear, candidates, measure_heads, numbers_of
 from attnlab.bench.assigning import (
     choose,
     plan_cost,
@@ -189,6 +189,14 @@ def test_layers_have_the_models_own_numbers() -> None:
     assert {int(n) for n in re.findall(r"Layers? (\d)", told)} <= {1, 3}
     maps = [p.plot for p in section.parts if isinstance(p, Drawn) and isinstance(p.plot, Heatmap)]
     assert {tuple(each.rows) for each in maps} == {("1", "3")}
+
+
+def test_numbers_are_those_of_the_names_or_places() -> None:
+    assert numbers_of(["layers.1.attn", "layers.3.attn"]) == {
+        "layers.1.attn": 1, "layers.3.attn": 3,
+    }  # fmt: skip
+    for names in (["a.0.b.0", "a.0.b.2"], ["text.3.attn2", "image.3.attn2"], ["layers.4", "copy"]):
+        assert list(numbers_of(names).values()) == [0, 1]
 
 
 # The choice

@@ -9,6 +9,7 @@ Letters: H heads, G key heads, T tokens, D head size, M value size, R rank.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from contextlib import ExitStack
 
@@ -96,11 +97,23 @@ def measure_heads(
                 reader.run(window)
                 progress.step(by=max(0, len(names) - ear.heard))  # what nobody could hear
     found = Measured(list(ear.heads.values()), ear.notes)
+    for head in found.heads:
+        head.layer = numbers_of(ear.places[head.part])[head.name]
     found.notes += _without_softmax(found, specs)
     if not found.heads:
         why = f" {found.notes[0]}" if found.notes else ""
         raise ValueError(f"{reader.label}: no head could be measured.{why}")
     return found
+
+
+def numbers_of(names: Sequence[str]) -> dict[str, int]:
+    """Of a part's layers: those in their names where each has one of its own, for others than
+    attention may lie between (convolutions, state spaces), else their places."""
+    told = [re.findall(r"(?<![^.])\d+(?![^.])", name) for name in names]
+    alone = {each[0] for each in told if len(each) == 1}
+    if len(alone) < len(names):
+        return {name: place for place, name in enumerate(names)}
+    return {name: int(each[0]) for name, each in zip(names, told, strict=True)}
 
 
 def _without_softmax(found: Measured, specs: Sequence[str]) -> list[str]:
@@ -164,9 +177,10 @@ class Ear:
             return
         assert call.q is not None
         assert call.k is not None
-        layer = places.index(name)
         for head in call.heads:
-            made = Head(layer, name, head, call.q.shape[2], part=part, causal=call.causal)
+            made = Head(
+                places.index(name), name, head, call.q.shape[2], part=part, causal=call.causal
+            )
             kept = self.heads.setdefault((name, head), made)
             kept.lengths.append((call.q.shape[1], call.k.shape[1]))
         for spec, errors in _errors(call, self.specs, self.draws).items():

@@ -18,7 +18,7 @@ class Head:
     """One head of one layer, and each mechanism's error on it, window by window."""
 
     layer: int
-    """Its place among the attention layers of its part, counting those that were left out."""
+    """As the model counts: its place in its part, counting those that were left out."""
     name: str
     """Of the module."""
     head: int
