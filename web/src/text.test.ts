@@ -10,6 +10,7 @@ describe('what is invisible', () => {
       '‹ZWSP›‹ZWJ›‹RLO›‹LRI›‹BOM›‹soft hyphen›',
     );
     expect(visible('\u0085\u2003\ue000\u{e0041}')).toBe('‹U+0085›‹U+2003›‹U+E000›‹U+E0041›');
+    expect(visible('\u2065\ufff0\u{e0fff}')).toBe('‹U+2065›‹U+FFF0›‹U+E0FFF›'); // nobody's yet
     expect(visible('\ud83d')).toBe('‹U+D83D›');
     expect(visible('x\udc00')).toBe('x‹U+DC00›');
     expect(visible('')).toBe('‹empty›');

@@ -59,7 +59,7 @@ const PLAIN = /^[!-~]+$/;
 // what has no look of its own, or changes how others look
 const HIDDEN = new RegExp(
   '[\\p{Cc}\\p{Cf}\\p{Cs}\\p{Zs}\\p{Zl}\\p{Zp}\\p{Noncharacter_Code_Point}\\p{Co}' +
-    '\\u034f\\u115f\\u1160\\u17b4\\u17b5\\u3164\\uffa0\\ufe00-\\ufe0e\\u{e0100}-\\u{e01ef}]' +
+    '\\u034f\\u115f\\u1160\\u17b4\\u17b5\\u2065\\u3164\\uffa0\\ufe00-\\ufe0e\\ufff0-\\ufff8\\u{e0000}-\\u{e0fff}]' +
     '|(?<!\\p{Extended_Pictographic})\\ufe0f',
   'gu',
 ); // what makes a sign an emoji may do so
