@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from starlette.testclient import TestClient
 
 from attnlab.studio.app import App
@@ -176,6 +177,15 @@ def served(runs: Path, *options: str) -> Iterator[Served]:
     """A studio over these runs, at any free port."""
     with serving("--runs", str(runs), "--port", "0", "--no-browser", *options) as found:
         yield found
+
+
+@contextmanager
+def served_alone(runs: Path, cache: Path, *options: str) -> Iterator[Served]:
+    """With results of its own: others' claims and benches are not seen."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(cache))
+        with served(runs, *options) as found:
+            yield found
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from tests.commands import call
 from tests.knowledge_runs import SIZES
 from tests.small_transformers import small, write_tokenizer
 from tests.studio_pages import VIEWER, Window
-from tests.studios import Served, served
+from tests.studios import Served, served_alone
 from tests.vision_files import pixels
 
 
@@ -34,10 +34,9 @@ def server(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ser
     model = tmp_path_factory.mktemp("models") / "bert"
     small("bert").save_pretrained(model)
     write_tokenizer(model)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        with served(runs, "--model", str(model)) as started:
-            yield started
+    cache = tmp_path_factory.mktemp("cache")
+    with served_alone(runs, cache, "--model", str(model)) as started:
+        yield started
 
 
 def test_an_audit_is_made_in_the_page(window: Window, runs: Path) -> None:

@@ -15,7 +15,7 @@ from attnlab.pictures import png
 from tests import summaries
 from tests.ledgers import STATEMENTS, made_up
 from tests.studio_pages import PAGES, VIEWER, Window, fill
-from tests.studios import Served, served
+from tests.studios import Served, served_alone
 from tests.vision_files import pixels
 from tests.widths import SCHEMES
 
@@ -27,10 +27,8 @@ def runs(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        with served(runs) as started:
-            yield started
+    with served_alone(runs, tmp_path_factory.mktemp("cache")) as started:
+        yield started
 
 
 def ask(page: Any, text: str) -> None:
