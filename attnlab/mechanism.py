@@ -96,13 +96,12 @@ class Mechanism(nn.Module):
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
         """The output (B, H, T, M): checks, then `compute`."""
         check_call(self, q, k, v, mask)
-        k, v = blank(k, mask.keys), blank(v, mask.keys)
-        if self.compilable and transformed():
-            return self._by_definition(q, k, v, mask)
-        return self.compute(q, k, v, mask)
+        return self.attend(q, blank(k, mask.keys), blank(v, mask.keys), mask)
 
-    def _by_definition(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
-        """Slow, and of operations that have every derivative."""
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
+        """`compute`, or the definition where derivatives are wanted that only it has."""
+        if not self.compilable or not transformed():
+            return self.compute(q, k, v, mask)
         if self.training and getattr(self, "dropout", None):
             raise RuntimeError(
                 f"{self.name}: torch.func.grad and forward-mode derivatives are taken of its "

@@ -285,13 +285,18 @@ def test_images_of_a_folder_need_no_classes(tmp_path: Path) -> None:
         read_images(str(tmp_path / "nothing.npz"), 16, 4)
 
 
-def test_a_folder_of_classes_is_read_at_the_models_size(tmp_path: Path) -> None:
+def write_class_folders(folder: Path) -> None:
+    """Twelve images of each of two classes."""
     pillow: Any = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
     for name in ("3", "7"):
-        (tmp_path / name).mkdir()
+        (folder / name).mkdir()
         for number in range(12):
             noise = torch.randint(0, 255, (20, 30, 3), dtype=torch.uint8)
-            pillow.fromarray(noise.numpy()).save(tmp_path / name / f"{number}.png")
+            pillow.fromarray(noise.numpy()).save(folder / name / f"{number}.png")
+
+
+def test_a_folder_of_classes_is_read_at_the_models_size(tmp_path: Path) -> None:
+    write_class_folders(tmp_path)
     for reader in (own_vit(), vit()):
         windows = reader.windows(Material(images=str(tmp_path)), ModelSettings(windows=1))
         assert reader.measure == "loss of the classes"
@@ -302,12 +307,7 @@ def test_a_folder_of_classes_is_read_at_the_models_size(tmp_path: Path) -> None:
 
 def test_few_images_held_out_are_told(tmp_path: Path) -> None:
     """A model of attnlab may have learned from the others; another one reads them all."""
-    pillow: Any = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
-    for name in ("3", "7"):
-        (tmp_path / name).mkdir()
-        for number in range(12):
-            noise = torch.randint(0, 255, (20, 20, 3), dtype=torch.uint8)
-            pillow.fromarray(noise.numpy()).save(tmp_path / name / f"{number}.png")
+    write_class_folders(tmp_path)
     few = f"{tmp_path}: 2 of its images are held out, fewer than the 12 wanted; "
     own, other = own_vit(), vit()
     settings, given = ModelSettings(windows=6), Material(images=str(tmp_path))

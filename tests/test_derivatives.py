@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from attnlab import MECHANISMS, Mask, create_mechanism
+from attnlab.create import create_attention
 from attnlab.mechanism import Mechanism
 
 # PyTorch's own, when it first makes a dual number
@@ -65,6 +66,21 @@ def test_torch_func_has_the_gradients_of_backward(name: str, causal: bool) -> No
     loss(*inputs).backward()
     for found, x in zip(torch.func.grad(loss, (0, 1, 2))(q, k, v), inputs, strict=True):
         torch.testing.assert_close(found, x.grad)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_each_group_of_heads_has_them(causal: bool) -> None:
+    mechanism = create_attention("1*favor+1*elu", head_dim=D, heads=H)
+    _, (q, k, v), (_, _, way) = given("elu")
+
+    def f(value: Tensor) -> Tensor:
+        return mechanism(q, k, value, Mask(causal=causal))
+
+    _, found, *_ = torch.func.jvp(f, (v,), (way,))
+    torch.testing.assert_close(found, f(way))  # linear in v
+    value = v.clone().requires_grad_()
+    (f(value) * way).sum().backward()
+    torch.testing.assert_close(torch.func.grad(lambda x: (f(x) * way).sum())(v), value.grad)
 
 
 @pytest.mark.parametrize("name", ["elu", "favor"])

@@ -92,7 +92,7 @@ class HeadGroups(Mechanism):
         return self._join([m.weights(q, k, mask) for m, (q, k) in split])
 
     def compute(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
-        return self._join([m.compute(q, k, v, mask) for m, (q, k, v) in self._split(q, k, v)])
+        return self._join([m.attend(q, k, v, mask) for m, (q, k, v) in self._split(q, k, v)])
 
     def absorb(
         self, k: Tensor, v: Tensor, keys: Tensor | None = None, state: State | None = None
