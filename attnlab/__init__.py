@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from attnlab.create import attention as attention
     from attnlab.create import create_mechanism as create_mechanism
+    from attnlab.interpret.api import look as look
+    from attnlab.interpret.capture import capture as capture
     from attnlab.laws import check_laws as check_laws
-    from attnlab.looking.api import look as look
-    from attnlab.looking.capture import capture as capture
     from attnlab.mask import Mask as Mask
     from attnlab.mechanism import Card as Card
     from attnlab.mechanism import Mechanism as Mechanism
@@ -26,10 +26,10 @@ _PUBLIC = {
     "Mask": "attnlab.mask",
     "Mechanism": "attnlab.mechanism",
     "attention": "attnlab.create",
-    "capture": "attnlab.looking.capture",
+    "capture": "attnlab.interpret.capture",
     "check_laws": "attnlab.laws",
     "create_mechanism": "attnlab.create",
-    "look": "attnlab.looking.api",
+    "look": "attnlab.interpret.api",
     "register_mechanism": "attnlab.register",
 }
 __all__ = [

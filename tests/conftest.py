@@ -14,9 +14,9 @@ from attnlab.claims import Claim, Result, run_one
 from attnlab.claims.base import Size
 from attnlab.tasks.knowledge.world import World, WorldConfig, make_world
 from attnlab.tasks.summary import docstrings
-from tests.browser import Watched, chromium
-from tests.course_files import write_files
-from tests.knowledge_runs import make_runs
+from tests.support.browser import Watched, chromium
+from tests.support.course_files import write_files
+from tests.support.knowledge_runs import make_runs
 
 # No deadline: the machines are shared, and a slow example is not a wrong one. The same examples in
 # every run, so that a failure in CI is the failure at home.
@@ -41,7 +41,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def kinds(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A studio's folder with a run of each kind."""
-    from tests.studio_kinds import every_kind
+    from tests.support.studio_runs import every_kind
 
     return every_kind(tmp_path_factory.mktemp("studio") / "runs", made)
 
@@ -49,8 +49,8 @@ def kinds(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def client(kinds: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A studio over it, and over a model of another library."""
-    from tests.small_transformers import small
-    from tests.studios import studio
+    from tests.support.small_transformers import small
+    from tests.support.studio_servers import studio
 
     model = tmp_path_factory.mktemp("models") / "gpt2"
     small("gpt2").save_pretrained(model)
@@ -121,7 +121,7 @@ def watched(browser: Any) -> Iterator[Watched]:
 @pytest.fixture
 def window(browser: Any, server: Any) -> Iterator[Any]:
     """On the studio that the file's own `server` started."""
-    from tests.studio_pages import Window
+    from tests.support.studio_window import Window
 
     made = Window(browser, server)
     yield made

@@ -13,7 +13,7 @@ import pytest
 
 import attnlab
 from attnlab import MECHANISMS
-from tests.commands import run
+from tests.support.command_line import run
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "attnlab"
@@ -36,7 +36,7 @@ FLOORS = [
     {"training"},
     {"tasks"},
     {"huggingface"},
-    {"looking"},
+    {"interpret"},
     {"bench", "listing", "matrices", "runs"},
     {"claims"},
     {"demo"},
@@ -90,6 +90,16 @@ def test_the_import_test_would_notice() -> None:
     assert illegal_imports("models", {"attnlab.tasks"})
     assert illegal_imports("bench", {"attnlab.cli"})
     assert not illegal_imports("models", {"attnlab.mechanisms.favor", "attnlab.mask"})
+
+
+def test_no_test_file_imports_another_one() -> None:
+    for path in (ROOT / "tests").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                parts = node.module.split(".")
+                assert not (parts[0] == "tests" and parts[-1].startswith("test_")), (
+                    f"{path} imports {node.module}; put what both need into tests/support"
+                )
 
 
 # The command line

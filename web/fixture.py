@@ -10,10 +10,10 @@ from pathlib import Path
 
 import torch
 
-from attnlab.looking.file import save
-from attnlab.looking.packing import pack
-from attnlab.looking.page import render
-from attnlab.looking.records import (
+from attnlab.interpret.file import save
+from attnlab.interpret.packing import pack
+from attnlab.interpret.page import render
+from attnlab.interpret.records import (
     Capture,
     Flow,
     Layer,

@@ -30,7 +30,7 @@ from attnlab.create import (
     parse_groups,
 )
 from attnlab.huggingface.calls import Call, accurate
-from attnlab.looking import hooks
+from attnlab.interpret import hooks
 from attnlab.mask import Mask
 from attnlab.mechanism import Mechanism
 from attnlab.mechanisms import MECHANISMS

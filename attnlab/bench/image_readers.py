@@ -16,13 +16,13 @@ from torch.nn import functional as F
 from attnlab.bench.material import Material, Shown, read_images
 from attnlab.bench.readers import IMAGES, Reader, Window, Windows, halves
 from attnlab.bench.settings import ModelSettings
-from attnlab.looking.own_subjects import OwnSubject
-from attnlab.looking.subjects import Subject, at_home
+from attnlab.interpret.own_subjects import OwnSubject
+from attnlab.interpret.subjects import Subject, at_home
 from attnlab.models import ViT
 from attnlab.pictures import middle_square, to_channels
 
 if TYPE_CHECKING:
-    from attnlab.looking.huggingface_subjects import HuggingFaceSubject
+    from attnlab.interpret.huggingface_subjects import HuggingFaceSubject
 
 COUNT = 16  # images to choose on
 USUAL = 224  # pixels, where a model does not say

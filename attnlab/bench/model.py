@@ -19,9 +19,9 @@ from attnlab.bench.readers import Reader
 from attnlab.bench.results import Section
 from attnlab.bench.settings import ModelSettings
 from attnlab.bench.text_readers import HuggingFaceTexts, OwnTexts
-from attnlab.looking.api import open_subject
-from attnlab.looking.own_subjects import OwnSubject
-from attnlab.looking.subjects import Subject
+from attnlab.interpret.api import open_subject
+from attnlab.interpret.own_subjects import OwnSubject
+from attnlab.interpret.subjects import Subject
 
 OWN: dict[str, type[Reader]] = {"vision": OwnImages, "encoder-decoder": OwnPairs}
 OTHERS: dict[str, type[Reader]] = {"vision": HuggingFaceImages, "encoder-decoder": HuggingFacePairs}

@@ -19,12 +19,12 @@ from attnlab.bench.readers import Reader, Window, Windows, halves, pieces
 from attnlab.bench.settings import ModelSettings
 from attnlab.bench.text_readers import WINDOWS, encoded, framed, output_of
 from attnlab.generate import generate
-from attnlab.looking.own_subjects import OwnSubject, SummarySubject
+from attnlab.interpret.own_subjects import OwnSubject, SummarySubject
 from attnlab.models import Seq2Seq
 from attnlab.tasks.summary.wording import spaced
 
 if TYPE_CHECKING:
-    from attnlab.looking.huggingface_subjects import HuggingFaceSubject
+    from attnlab.interpret.huggingface_subjects import HuggingFaceSubject
 
 WRITTEN = 64  # tokens that a model writes at most
 FEW = 8

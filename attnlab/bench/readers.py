@@ -17,7 +17,7 @@ from torch.nn import functional as F
 
 from attnlab.bench.material import Material
 from attnlab.bench.settings import ModelSettings
-from attnlab.looking.subjects import Subject
+from attnlab.interpret.subjects import Subject
 
 LEAST = 16  # tokens of a window
 MASKED = 0.15  # share of an encoder's tokens that it has to guess

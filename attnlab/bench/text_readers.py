@@ -16,11 +16,11 @@ from torch.nn import functional as F
 from attnlab.bench.material import Material
 from attnlab.bench.readers import MASKED, Reader, Window, Windows, halves, pieces
 from attnlab.bench.settings import ModelSettings
-from attnlab.looking.own_subjects import OwnSubject
-from attnlab.looking.subjects import Subject
+from attnlab.interpret.own_subjects import OwnSubject
+from attnlab.interpret.subjects import Subject
 
 if TYPE_CHECKING:
-    from attnlab.looking.huggingface_subjects import HuggingFaceSubject
+    from attnlab.interpret.huggingface_subjects import HuggingFaceSubject
 
 WINDOWS = 4
 

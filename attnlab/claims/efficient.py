@@ -83,7 +83,7 @@ def texts(trial: Trial, count: int) -> list[str]:
 @torch.no_grad()
 def attention_of(model: Any, tokenizer: Any, text: str, n: int) -> Tensor:
     """(72, n, n): the weights of all heads."""
-    from attnlab.looking.capture import capture
+    from attnlab.interpret.capture import capture
 
     given = tokenizer(text, return_tensors="pt", truncation=True, max_length=n)
     with capture(model) as seen:

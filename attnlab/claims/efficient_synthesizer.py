@@ -18,8 +18,8 @@ from attnlab.charts import Series
 from attnlab.claims.base import Bars, Evidence, Figure, Plot, Trial, claim, exponent, over
 from attnlab.claims.handmade_order import seeded
 from attnlab.claims.judges import Above, exact
+from attnlab.interpret.capture import capture
 from attnlab.layers import Block, MultiHead
-from attnlab.looking.capture import capture
 from attnlab.mask import Mask
 
 TAY = (

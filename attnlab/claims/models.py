@@ -15,10 +15,10 @@ import torch
 from torch import Tensor
 
 from attnlab.claims.base import Trial
-from attnlab.looking.capture import capture
-from attnlab.looking.huggingface_subjects import HuggingFaceSubject, open_huggingface
-from attnlab.looking.records import Layer, Sequence
-from attnlab.looking.subjects import Wish
+from attnlab.interpret.capture import capture
+from attnlab.interpret.huggingface_subjects import HuggingFaceSubject, open_huggingface
+from attnlab.interpret.records import Layer, Sequence
+from attnlab.interpret.subjects import Wish
 
 # Modules, what they must bring along, and how they are called in the index of packages
 PLACES = {

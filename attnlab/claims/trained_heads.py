@@ -18,7 +18,7 @@ from attnlab.charts import Series
 from attnlab.claims.base import Bars, Evidence, Figure, Plot, Size, Trial, claim, over
 from attnlab.claims.judges import Above
 from attnlab.claims.models import Read, Reader, needs, one_of, texts, trained
-from attnlab.looking.patterns import head_patterns
+from attnlab.interpret.patterns import head_patterns
 
 # Patterns: the best head is chosen on one half of the sentences and measured on the other
 

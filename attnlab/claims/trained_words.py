@@ -15,7 +15,7 @@ from attnlab.claims.base import Bars, Evidence, Figure, Trial, claim, over, shar
 from attnlab.claims.judges import Above, Below, Every
 from attnlab.claims.models import Reader, needs, one_of, texts, trained
 from attnlab.claims.trained_sentences import MAKERS, sentences
-from attnlab.looking.subjects import Wish
+from attnlab.interpret.subjects import Wish
 
 
 @claim(

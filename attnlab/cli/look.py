@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from attnlab.cli.options import several
-from attnlab.looking.memory import GIBIBYTES
+from attnlab.interpret.memory import GIBIBYTES
 
 
 def look(
@@ -51,9 +51,9 @@ def look(
     overwrite: Annotated[bool, Parameter(negative="", help="Replace --out.")] = False,
 ) -> None:
     """See what a model attends to: one page that works offline."""
-    from attnlab.looking.api import check_out
-    from attnlab.looking.api import look as looking
-    from attnlab.looking.summary import print_summary
+    from attnlab.interpret.api import check_out
+    from attnlab.interpret.api import look as looking
+    from attnlab.interpret.summary import print_summary
 
     check_out(out, overwrite)
     found = looking(

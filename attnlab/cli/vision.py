@@ -223,7 +223,7 @@ def _pages(explain: Path | None, count: int) -> list[Path]:
 
 
 def _explain(run: Path, image: Path, page: Path, title: str, overwrite: bool) -> None:
-    from attnlab.looking.api import look
+    from attnlab.interpret.api import look
 
     seen = look(str(run), image=image, title=title)
     seen.opening("image").save(page, overwrite=overwrite)

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 from attnlab.demo.found import Seen, Strip
-from attnlab.looking.api import Looked, look
-from attnlab.looking.own_subjects import OwnSubject, open_own
-from attnlab.looking.records import Sequence as Tokens
-from attnlab.looking.records import Side
+from attnlab.interpret.api import Looked, look
+from attnlab.interpret.own_subjects import OwnSubject, open_own
+from attnlab.interpret.records import Sequence as Tokens
+from attnlab.interpret.records import Side
 from attnlab.tasks.knowledge.data import Library, Pair
 from attnlab.tasks.knowledge.reading import standing
 from attnlab.tasks.knowledge.rows import Wording

@@ -16,7 +16,7 @@ from attnlab.demo.found import Asked, Found, Report, Way
 from attnlab.demo.progress import Tick
 from attnlab.demo.settings import DemoSettings
 from attnlab.files import write_json
-from attnlab.looking.page import render
+from attnlab.interpret.page import render
 from attnlab.page import write_page
 from attnlab.tasks.knowledge import recipe, scoring
 from attnlab.tasks.knowledge.audit import ask, audit

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnlab.looking.capture import capture
+from attnlab.interpret.capture import capture
 from attnlab.models import Seq2Seq
 from attnlab.tasks.summary.wording import Wording, spaced
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from attnlab.looking.api import Looked, open_subject
-from attnlab.looking.api import look as looking
-from attnlab.looking.file import parts_of
-from attnlab.looking.own_subjects import open_own
-from attnlab.looking.subjects import Subject
+from attnlab.interpret.api import Looked, open_subject
+from attnlab.interpret.api import look as looking
+from attnlab.interpret.file import parts_of
+from attnlab.interpret.own_subjects import open_own
+from attnlab.interpret.subjects import Subject
 from attnlab.models import Model, ViT
 from attnlab.studio import limits
 from attnlab.studio.models import MODELS

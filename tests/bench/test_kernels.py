@@ -1,0 +1,48 @@
+"""benchmarks/kernels.py: what it measured is a report of the bench, figures and all."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from attnlab.bench.markdown import report_markdown
+from attnlab.bench.reading import report_of
+from attnlab.bench.results import Report, Table, report_json
+
+
+@pytest.fixture
+def kernels(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
+    return importlib.import_module("kernels_report")
+
+
+def test_figures_and_timings_are_a_section(kernels: Any) -> None:
+    figures = [
+        kernels.Figure(1, "causal 8,192 forward: x exact", 59.125, 60),
+        kernels.Figure(1, "  share of the matmul peak", 0.7, 0.6),
+        kernels.Figure(2, "memory: x exact", 0.9, 1.2, at_least=False),
+    ]
+    timings = [
+        kernels.Timing(1, "forward", "exact", 8192, 1130.0, 1131.0),
+        kernels.Timing(1, "forward", "scan", 8192, 19.125, 19.25),
+        kernels.Timing(2, "forward", "exact", 8192, 1200.0, 610.0),
+    ]
+    section = kernels.kernels_section(figures, timings, {"threads": [1, 2]})
+    assert section.findings == [
+        "2 of 3 figures are reached.",
+        "Not reached with 1 thread: causal 8,192 forward: x exact, 59.1 where >= 60 is aimed at.",
+    ]
+    report = report_of(report_json(Report([section], {}, {})))
+    tables = [part for part in report.sections[0].parts if isinstance(part, Table)]
+    assert [list(row) for row in tables[0].rows] == [
+        ["causal 8,192 forward: x exact", 1, "59.12", ">= 60", "no"],
+        ["causal 8,192 forward, share of the matmul peak", 1, "0.70", ">= 0.6", "yes"],
+        ["memory: x exact", 2, "0.90", "<= 1.2", "yes"],
+    ]
+    assert [len(table.rows) for table in tables[1:]] == [2, 1]
+    kinds = [row["kind"] for row in report.sections[0].measurements]
+    assert kinds == ["figure"] * 3 + ["timing"] * 3
+    assert "| scan | forward | 8,192 | 19.1 | 19.2 |" in report_markdown(report)

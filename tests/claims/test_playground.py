@@ -1,0 +1,220 @@
+"""The playground: its instances are fresh; in a browser it answers to mouse, finger and keys."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from attnlab.claims import CLAIMS
+from attnlab.claims.base import TOPICS
+from attnlab.claims.page import save_playground
+from tests.support.browser import Watched
+from tests.support.command_line import run
+from tests.support.page_widths import check_width, every_width
+
+WEB = Path(__file__).parents[2] / "web"
+
+
+@pytest.fixture(scope="module")
+def playground(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("playground") / "a.html"
+    save_playground(path)
+    return path
+
+
+@pytest.fixture
+def watched(browser: Any) -> Iterator[Watched]:
+    made = Watched(browser, viewport={"width": 1280, "height": 1000})
+    yield made
+    made.close()
+
+
+def same(found: Any, wanted: Any) -> None:
+    if isinstance(wanted, dict):
+        assert found.keys() == wanted.keys()
+        for name, each in wanted.items():
+            same(found[name], each)
+    elif isinstance(wanted, list):
+        assert len(found) == len(wanted)
+        for one, other in zip(found, wanted, strict=True):
+            same(one, other)
+    elif isinstance(wanted, float):
+        assert found == pytest.approx(wanted, rel=1e-12, abs=1e-14)
+    else:
+        assert found == wanted
+
+
+def test_the_instances_are_fresh() -> None:
+    """Vitest compares the page's mathematics with this file; here it is made anew."""
+    spec = importlib.util.spec_from_file_location("instances", WEB / "instances.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    kept = json.loads(module.PATH.read_text(encoding="utf-8"))
+    same(kept, json.loads(json.dumps(module.instances())))
+    kept["attention"][0]["weights"][0] += 1e-6
+    with pytest.raises(AssertionError):
+        same(kept, module.instances())
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "playground.html"
+    code, told, _ = run(f"claims playground --out {path}", capsys)
+    assert (code, told) == (0, f"{path}\n")
+    assert "Content-Security-Policy" in path.read_text()
+    code, _, wrong = run(f"claims playground --out {path}", capsys)
+    assert code == 2
+    assert "--overwrite" in wrong
+    assert run(f"claims playground --out {path} --overwrite", capsys)[0] == 0
+
+
+def weights(page: Any) -> list[float]:
+    return [float(each) for each in page.locator(".weights .cell .text").all_inner_texts()]
+
+
+def test_points_move_by_keys_and_by_mouse(playground: Path, watched: Watched) -> None:
+    page = watched.open(playground)
+    assert weights(page)[0] > 0.99
+    page.locator("[data-thing=query-0]").focus()
+    for _ in range(8):
+        page.keyboard.press("Shift+ArrowLeft")
+    assert "−0.20, 0.00" in page.locator("[data-thing=query-0]").get_attribute("aria-label")
+    assert weights(page)[0] < 0.1
+    page.get_by_role("button", name="Begin again").click()
+    area = page.locator(".board svg").first.bounding_box()
+    at = page.locator("[data-thing=query-0] .ring").bounding_box()
+    page.mouse.move(at["x"] + at["width"] / 2, at["y"] + at["height"] / 2)
+    page.mouse.down()
+    page.mouse.move(area["x"] + area["width"] * 0.3, area["y"] + area["height"] * 0.35, steps=4)
+    page.mouse.up()
+    assert "−1.00, 0.75" in page.locator("[data-thing=query-0]").get_attribute("aria-label")
+    assert weights(page)[2] > 0.9
+    watched.check()
+
+
+def test_points_move_by_finger(playground: Path, browser: Any) -> None:
+    watched = Watched(browser, viewport={"width": 400, "height": 900}, has_touch=True)
+    page = watched.open(playground)
+    page.evaluate("""() => {
+        const svg = document.querySelector('.board svg');
+        const box = svg.getBoundingClientRect();
+        const tip = document.querySelector('[data-thing=query-0] .ring');
+        const at = tip.getBoundingClientRect();
+        const fire = (target, type, x, y) => target.dispatchEvent(new PointerEvent(type, {
+            pointerId: 1, pointerType: 'touch', bubbles: true, clientX: x, clientY: y }));
+        svg.setPointerCapture = () => {};
+        fire(tip, 'pointerdown', at.x + at.width / 2, at.y + at.height / 2);
+        fire(svg, 'pointermove', box.x + box.width * 0.3, box.y + box.height * 0.35);
+        fire(svg, 'pointerup', 0, 0);
+    }""")
+    assert "−1.00, 0.75" in page.locator("[data-thing=query-0]").get_attribute("aria-label")
+    watched.check()
+    watched.close()
+
+
+def test_every_preset_opens_and_the_address_shows_the_same(
+    playground: Path, watched: Watched
+) -> None:
+    page = watched.open(playground)
+    ids = page.locator("#preset option").evaluate_all("all => all.map(each => each.value)")
+    assert len(ids) > 20
+    for name in ids:
+        page.locator("#preset").select_option(name)
+        assert f"attnlab claims show {name}" in page.locator(".try").inner_text()
+        claim = CLAIMS[name]
+        assert list(TOPICS).index(claim.topic) < 3
+        said = page.locator(".said").inner_text()
+        assert said.startswith(f"Claim {name}: ")
+        words = [each for each in re.findall(r"[a-z]{5,}", claim.statement) if each != "alpha"]
+        assert all(each in said for each in words), said
+        assert "NaN" not in page.locator(".attnlab").inner_html()
+    page.locator("#preset").select_option("noise-radial")
+    page.get_by_role("slider", name="inverse temperature beta").press("ArrowLeft")
+    page.get_by_role("button", name="Other draws").click()
+    page.get_by_label("k2", exact=True).check()
+    page.get_by_role("button", name="more heads").click()
+    before = page.locator(".results").inner_text()
+    cloud = page.locator(".cloud").first.get_attribute("d")
+    page.wait_for_function("() => /queries=.*seed=2/.test(location.hash)")
+    address = page.evaluate("() => location.hash")
+    page.goto("about:blank")
+    watched.open(playground, address)
+    assert page.locator(".results").inner_text() == before
+    assert page.locator(".cloud").first.get_attribute("d") == cloud
+    watched.open(playground, "#preset=__proto__&keys=a,b&beta=x&allowed=%ff&panel=2")
+    assert weights(page)[0] > 0.99
+    watched.check()
+
+
+def test_what_can_be_set(playground: Path, watched: Watched) -> None:
+    page = watched.open(playground, "#preset=mask-minus-infinity")
+    sums = page.locator(".weights .foot").first.locator("td")
+    assert sums.inner_text() == "1.00"
+    page.get_by_role("button", name="after it").click()
+    assert float(sums.inner_text()) < 0.7
+    page.get_by_label("key 1 is seen").check()
+    assert sums.inner_text() == "1.00"
+    page.get_by_role("button", name="more keys").click()
+    assert len(weights(page)) == 6
+    page.get_by_role("button", name="self-attention").click()
+    assert len(weights(page)) == 36
+    page.get_by_label("looks back only").check()
+    assert weights(page)[1::6][:1] == weights(page)[1:2]
+    box = page.get_by_label("Q, row 1, column 1")
+    box.fill("-2.5")
+    page.wait_for_function("() => location.hash.includes('query=-2.5;0;0;1')")
+    page.locator("summary").click()
+    page.get_by_label("token 1, x").fill("0.5")
+    assert "0.50" in page.locator("[data-thing=key-0]").get_attribute("aria-label")
+    watched.check()
+
+
+def test_features_and_positions(playground: Path, watched: Watched) -> None:
+    page = watched.open(playground)
+    page.locator("[role=tab]").first.focus()
+    page.keyboard.press("ArrowRight")
+    assert page.locator("figure").count() == 2
+
+    def error(row: int) -> float:
+        text = page.locator(".errors td.number").nth(row).inner_text()
+        return float(text.removesuffix("%"))
+
+    page.get_by_role("slider", name="number of features").press("End")
+    many = error(0)
+    page.get_by_role("slider", name="number of features").press("Home")
+    assert error(0) > many
+    page.get_by_role("button", name="independent").click()
+    page.get_by_role("slider", name="size of the inputs").press("End")
+    assert "not positive" in page.locator(".errors").inner_text()
+    page.locator("[role=tab][aria-selected=true]").focus()
+    page.keyboard.press("ArrowRight")
+    page.get_by_role("slider", name="steps k").press("End")
+    text = page.locator("#panel").inner_text()
+    wrong = re.search(r"Largest difference.*?: ([\d.e−]+)", text, re.DOTALL)
+    assert wrong is not None
+    assert float(wrong[1].replace("−", "-")) < 1e-14
+    scores = re.search(r": (−?[\d.]+)\. Both moved by 1,000: (−?[\d.]+)\.", text)
+    assert scores is not None
+    assert scores[1] == scores[2]
+    watched.check()
+
+
+@every_width
+def test_every_width_in_light_and_dark(
+    width: int, scheme: str, playground: Path, browser: Any
+) -> None:
+    def views(watched: Watched) -> Iterator[str]:
+        for fragment in ("#preset=self-construct", "#preset=perturb-query", "#panel=features",
+                         "#panel=positions&p-width=16"):  # fmt: skip
+            watched.page.goto("about:blank")
+            watched.open(playground, fragment)
+            yield fragment
+
+    check_width(browser, width, scheme, views)

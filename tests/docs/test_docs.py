@@ -1,0 +1,175 @@
+"""README and docs: blocks run, outputs are true, links lead somewhere, made parts are fresh."""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from attnlab import MECHANISMS
+from attnlab.cli import app
+from attnlab.create import mechanism_options
+from attnlab.register import BUILT_IN, load_named
+from docs.scripts.make import made
+from tests.support.command_line import run
+from tests.support.markdown_blocks import BLOCK, DOCUMENTS, ROOT, blocks
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty folder beside the examples; what a page registers is gone afterwards."""
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    before = dict(MECHANISMS)
+    yield tmp_path
+    MECHANISMS.clear()
+    MECHANISMS.update(before)
+    load_named.cache_clear()
+
+
+@pytest.mark.usefixtures("few_docstrings", "desk", "claims_here")
+@pytest.mark.parametrize("path", DOCUMENTS)
+def test_blocks_run(
+    path: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In order, in one folder: a page may write files that its commands read."""
+    said = ""
+    for language, block in blocks(path):
+        if language == "python":
+            if "from transformers import" in block:
+                pytest.importorskip("transformers", reason="transformers is not installed")
+            exec(compile(block, path, "exec"), {"__name__": "__main__"})
+            captured = capsys.readouterr()
+            assert "Traceback" not in captured.err
+            said = captured.out
+        elif language == "sh":
+            said = "".join(
+                run_line(line, capsys, monkeypatch) for line in block.splitlines() if line.strip()
+            )
+        elif language == "output":
+            assert_told(said, block)
+        else:
+            assert language in ("text", "json"), f"{path}: a block of {language!r} is not run"
+
+
+def run_line(line: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> str:
+    """What a command of attnlab prints; `tests/docs/test_documented.py` runs all others."""
+    words = shlex.split(line, comments=True)
+    with monkeypatch.context() as here:
+        while words and re.match(r"[A-Z_]+=", words[0]):
+            here.setenv(*words.pop(0).split("=", 1))
+            load_named.cache_clear()
+        if not words or words[0] != "attnlab":
+            return ""
+        code, out, err = run(shlex.join(words[1:]), capsys)
+        assert code == 0, f"{line}: {err}"
+        return out
+
+
+def assert_told(said: str, told: str) -> None:
+    """The block is what was printed, word by word; numbers to 5%, and `...` is a part left out."""
+    parts = [part.split() for part in re.split(r"^\.\.\.$", told, flags=re.MULTILINE)]
+    words = said.split()
+    place = 0
+    for number, part in enumerate(parts):
+        if not part:
+            continue
+        starts = range(place, len(words) - len(part) + 1) if number else [0]
+        found = next(
+            (at for at in starts if all(map(same, words[at : at + len(part)], part))), None
+        )
+        assert found is not None, f"not printed: {' '.join(part)}\n\n{said}"
+        place = found + len(part)
+
+
+def same(one: str, other: str) -> bool:
+    try:
+        return math.isclose(as_number(one), as_number(other), rel_tol=0.05, abs_tol=0.002)
+    except ValueError:
+        return one == other
+
+
+def as_number(word: str) -> float:
+    return float(word.strip("(),;:%").replace(",", "").replace("\N{MINUS SIGN}", "-"))
+
+
+def test_a_wrong_output_would_be_noticed() -> None:
+    said = "softmax 0.000 elu 0.994\nerror: nothing"
+    for told in ("softmax 0 elu 0.99", "...\nelu 0.994\n...", "softmax 0.000\n...\nerror: nothing"):
+        assert_told(said, told)
+    for told in ("softmax 0.5", "...\nrelu 0.994", "elu 0.994", "...\nerror:\n...\nsoftmax"):
+        with pytest.raises(AssertionError):
+            assert_told(said, told)
+
+
+def test_readme_begins_with_the_two_commands_and_an_example() -> None:
+    screen = "\n".join((ROOT / "README.md").read_text().splitlines()[:24])
+    assert "make demo" in screen
+    assert "make test" in screen
+    assert "attnlab.attention(" in screen
+
+
+def test_the_readme_names_every_mechanism_and_command() -> None:
+    readme = (ROOT / "README.md").read_text()
+    for name in BUILT_IN:
+        assert f"`{name}`" in readme
+    for command in app:
+        if not command.startswith("-"):
+            assert f"attnlab {command}" in readme or f"make {command}" in readme
+
+
+@pytest.mark.parametrize("name", sorted(BUILT_IN))
+def test_every_mechanism_has_its_page(name: str) -> None:
+    text = (ROOT / "docs" / "mechanisms" / f"{name}.md").read_text()
+    for heading in ("Formula", "Cost", "When to use it", "What goes wrong"):
+        assert f"## {heading}\n" in text
+    for option in mechanism_options(name):
+        assert f"| `{option.name}` |" in text
+    assert MECHANISMS[name].card.arxiv in text
+    picture = ROOT / "docs" / "pictures" / f"{name}.svg"
+    assert f"<title>The weights of {name}</title>" in picture.read_text()
+
+
+def test_what_is_made_from_the_code_is_fresh() -> None:
+    for path, text in made().items():
+        assert path.exists(), f"{path.name} is missing: run make docs"
+        assert path.read_text(encoding="utf-8") == text, f"{path.name} is stale: run make docs"
+
+
+def anchors(path: Path) -> set[str]:
+    """As GitHub makes them of headings: small letters, no marks, - for spaces."""
+    text = BLOCK.sub("", path.read_text(encoding="utf-8"))
+    heads = re.findall(r"^#+ (.*)$", text, flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+@pytest.mark.parametrize("name", [*DOCUMENTS, "CONTRIBUTING.md", "CHANGELOG.md"])
+def test_links_lead_somewhere(name: str) -> None:
+    path = ROOT / name
+    text = BLOCK.sub("", path.read_text(encoding="utf-8"))
+    for target, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)]*))?\)", text):
+        if target.startswith("https://"):
+            continue
+        there = path.parent / target if target else path
+        assert there.exists(), f"{name}: {target}"
+        if anchor:
+            assert anchor in anchors(there), f"{name}: {target}#{anchor}"
+
+
+def test_every_page_can_be_reached() -> None:
+    """From the README by links alone."""
+    seen, waiting = set[Path](), [ROOT / "README.md"]
+    while waiting:
+        path = waiting.pop()
+        if path in seen or path.suffix != ".md":
+            continue
+        seen.add(path)
+        text = BLOCK.sub("", path.read_text(encoding="utf-8"))
+        for target in re.findall(r"\]\(([^)#\s:]+)", text):
+            waiting.append((path.parent / target).resolve())
+    assert {ROOT / name for name in DOCUMENTS} <= seen

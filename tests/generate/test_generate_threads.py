@@ -1,0 +1,105 @@
+"""Many prompts on several threads: what is written, and what is left behind."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+
+from attnlab.generate import Sampling, generate
+from attnlab.generate.threads import side_by_side
+from attnlab.models import Decoder, StackConfig
+from tests.support.summary_runs import rows, written
+
+
+@pytest.fixture(autouse=True)
+def two_threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+def a_decoder() -> Decoder:
+    torch.manual_seed(0)
+    config = StackConfig(vocabulary=20, context=32, width=16, layers=2, heads=2, dropout=0.5)
+    return Decoder(config).train()  # dropout would be seen
+
+
+@pytest.mark.parametrize("sampling", [Sampling(), Sampling(temperature=1.0, seed=3)])
+def test_many_prompts_are_written_as_one_by_one(sampling: Sampling) -> None:
+    model = a_decoder()
+    prompts = [[1 + i % 7, 2, 3 + i % 5][: 1 + i % 3] for i in range(300)]
+    found = generate(model, prompts, new_tokens=9, stop=4, sampling=sampling, samples=2)
+    torch.set_num_threads(1)
+    assert [[row.ids for row in rows] for rows in found] == [
+        [row.ids for row in rows]
+        for rows in generate(model, prompts, new_tokens=9, stop=4, sampling=sampling, samples=2)
+    ]
+
+
+def test_all_threads_are_used_and_given_back() -> None:
+    model, names = a_decoder(), set()
+    together = threading.Barrier(2, timeout=60)  # broken if one came after the other
+
+    def work(part: int) -> int:
+        assert torch.get_num_threads() == 1
+        assert not model.training
+        if part < 2:
+            together.wait()
+        names.add(threading.current_thread().name)
+        return part * part
+
+    assert side_by_side(model, work, range(5)) == [0, 1, 4, 9, 16]
+    assert len(names) == 2
+    assert threading.current_thread().name not in names
+    assert torch.get_num_threads() == 2
+    assert model.training
+
+
+def test_a_failure_is_told_and_nothing_changed() -> None:
+    model = a_decoder()
+
+    def work(part: int) -> None:
+        raise ValueError(f"part {part} is broken")
+
+    with pytest.raises(ValueError, match="part 0 is broken"):
+        side_by_side(model, work, range(50))
+    assert torch.get_num_threads() == 2
+    assert model.training
+    with pytest.raises(ValueError, match="ids from 0 to 19"):
+        generate(model, [[1]] * 200 + [[99]], new_tokens=2)
+
+
+def test_autocast_stays_in_this_thread() -> None:
+    """It holds for the thread that began it alone."""
+    seen = []
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        side_by_side(a_decoder(), lambda _: seen.append(torch.is_autocast_enabled("cpu")), range(3))
+    assert seen == [True] * 3
+
+
+def test_listeners_hear_one_group_after_the_other() -> None:
+    heard: list[tuple[int, str]] = []
+    prompts = [[1 + i % 5] for i in range(200)]
+
+    def listen(prompt: int, sample: int, token: int, log_probability: float) -> None:
+        del sample, token, log_probability
+        heard.append((prompt, threading.current_thread().name))
+
+    generate(a_decoder(), prompts, new_tokens=2, on_token=listen)
+    assert {name for _, name in heard} == {threading.current_thread().name}
+    assert len(heard) == 400
+
+
+@pytest.mark.parametrize("way", [{"beams": 1}, {"beams": 3}, {"temperature": 1.0, "count": 2}])
+def test_many_summaries_are_written_as_by_one_thread(way: dict[str, Any]) -> None:
+    texts = [row["text"] for row in rows(150)]
+    found = written(texts, **way)
+    torch.set_num_threads(1)
+    assert [[each.ids for each in several] for several in found] == [
+        [each.ids for each in several] for several in written(texts, **way)
+    ]

@@ -1,0 +1,379 @@
+"""Mechanisms on a model's own heads: errors by their definition, the choice, the command."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import attnlab
+from attnlab import Mask, create_mechanism
+from attnlab.bench.activations import EVEN, Ear, candidates, measure_heads, numbers_of
+from attnlab.bench.assigning import (
+    choose,
+    plan_cost,
+    shuffled,
+    the_same,
+    usual_window,
+)
+from attnlab.bench.error import UNIFORM
+from attnlab.bench.heads import CROSS, Head, Measured, cost
+from attnlab.bench.model import bench_model
+from attnlab.bench.progress import SILENT
+from attnlab.bench.results import Drawn, Table
+from attnlab.bench.text_readers import HuggingFaceTexts
+from attnlab.charts.plots import Heatmap
+from attnlab.huggingface.calls import Call
+from attnlab.interpret.huggingface_subjects import HuggingFaceSubject
+from tests.support.command_line import run
+from tests.support.head_models import (
+    READ,
+    READERS,
+    SMALL,
+    SPECS,
+    TEXT,
+    language_model,
+    own_model,
+    transformers,
+)
+from tests.support.transformers_with_tokenizers import byte_pairs
+
+# Errors
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_errors_are_those_of_the_definition(name: str) -> None:
+    """Each head alone, in float64, weights times values; the head's own output is the measure."""
+    reader = READERS[name]()
+    window = reader.windows(READ, SMALL).choosing[0]
+    found = measure_heads(reader, [window], SPECS, SMALL)
+    with torch.no_grad(), attnlab.capture(reader.model, qkv=True) as seen:
+        reader.run(window)
+    assert len(found.heads) == sum(len(layer.heads) for layer in seen.layers)
+    mask = Mask(causal=reader.causal)
+    for head in found.heads:
+        layer = next(each for each in seen.layers if each.name == head.name)
+        assert layer.weights is not None
+        q, k, v = (_one(x, layer.groups, head.head) for x in (layer.q, layer.k, layer.v))
+        exact = layer.weights[head.head].double() @ v[0, 0]
+        for spec in (UNIFORM, "window:window=4", "favor:features=8", "elu", "polynomial"):
+            plain, _, option = (EVEN if spec == UNIFORM else spec).partition(":")
+            options: dict[str, Any] = {"beta": layer.scale} if plain not in NO_SCALE else {}
+            if "=" in option:
+                key, _, value = option.partition("=")
+                options[key] = float(value) if key == "beta" else int(value)
+            mechanism = create_mechanism(plain, head_dim=head.size, heads=1, **options).double()
+            out = mechanism.weights(q, k, mask)[0, 0] @ v[0, 0]
+            wanted = float((out - exact).norm() / exact.norm())
+            assert head.error(spec) == pytest.approx(wanted, rel=2e-3, abs=1e-4), (spec, head)
+
+
+NO_SCALE = ("elu", "polynomial")
+
+
+def _one(x: Tensor | None, groups: list[int], head: int) -> Tensor:
+    """(1, 1, T, D) of one head, float64."""
+    assert x is not None
+    place = head if len(x) == len(groups) else groups[head]
+    return x[place : place + 1].double()[None]
+
+
+def call_of(q: Tensor, k: Tensor, v: Tensor, causal: bool = True) -> Call:
+    """As if a layer had softmax attention with these (H, T, D)."""
+    softmax = create_mechanism("softmax", head_dim=q.shape[2], heads=len(q), beta=1.0)
+    made = Call("layer", "decoder", "self", list(range(len(q))), len(q), 0, causal=causal)
+    made.q, made.k, made.v, made.scale, made.groups = q, k, v, 1.0, list(range(len(q)))
+    made.given = softmax(q[None], k[None], v[None], Mask(causal=causal))[0]
+    return made
+
+
+def planted() -> Measured:
+    """Head 0 looks at its neighbours, head 1 at nothing, head 2 back at one far token."""
+    T, D = 64, 16
+    at = torch.arange(T)
+    angle = at[:, None] / torch.tensor([3.0, 6.0, 12.0, 24.0, 48.0, 96.0, 192.0, 384.0])
+    near = 2.0 * torch.cat([angle.cos(), angle.sin()], 1)  # (T, D): close positions, close vectors
+    draws = torch.Generator().manual_seed(1)
+    content = torch.randn(T, D, generator=draws) * 3
+    q = torch.stack([near, torch.zeros(T, D), content[at // 2]])
+    k = torch.stack([near, content, content])
+    ear = Ear(["window:window=16", "elu"], (4,), SILENT)
+    ear.begin()
+    ear.hear(call_of(q, k, torch.randn(3, T, D, generator=draws)))
+    return Measured(list(ear.heads.values()), ear.notes)
+
+
+def test_planted_heads_are_told_apart() -> None:
+    found = planted()
+    near, nothing, far = found.heads
+    assert near.error("window:window=16") < 0.1 < near.error(UNIFORM)
+    assert nothing.error(UNIFORM) < 1e-5
+    assert nothing.error("window:window=16") > 0.3
+    assert far.error("window:window=16") > 0.5
+    assert choose(found, 0.1) == {"layer": ["window:window=16", "softmax", "softmax"]}
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_the_rank_bound_is_that_of_the_singular_values(causal: bool) -> None:
+    from attnlab.bench.activations import rank_errors
+
+    draws = torch.Generator().manual_seed(0)
+    q, k, v = (torch.randn(2, 30, 5, generator=draws) for _ in range(3))
+    call = call_of(q, k, v, causal)
+    for head, found in enumerate(rank_errors(call, (1, 7, 29, 30))):
+        softmax = create_mechanism("softmax", head_dim=5, heads=1, beta=1.0)
+        one, two = q[None, head : head + 1].double(), k[None, head : head + 1].double()
+        A = softmax.weights(one, two, Mask(causal=causal))[0, 0]
+        U, s, V = torch.linalg.svd(A)
+        for rank, (weights, output) in found.items():
+            near = U[:, :rank] @ torch.diag(s[:rank]) @ V[:rank]
+            assert weights == pytest.approx(float((A - near).norm() / A.norm()), abs=1e-7)
+            wanted = A @ v[head].double()
+            apart = float((near @ v[head].double() - wanted).norm() / wanted.norm())
+            assert output == pytest.approx(apart, abs=1e-7)
+        assert found[30] == (0.0, 0.0)
+
+
+def test_what_is_swept() -> None:
+    assert "window:window=16" in SPECS
+    assert "bigbird:block=4" in SPECS
+    assert "bigbird:block=4,window_blocks=9,random_blocks=0" in SPECS
+    assert "favor:features=8" in SPECS
+    assert "softmax" not in SPECS
+    assert candidates(["favor:features=6", "window"], SMALL, 10) == [
+        "favor:features=6",
+        "window:window=4",  # 16 keys are all of 10 tokens: softmax
+    ]
+    assert candidates(["favor:orthogonal=false"], SMALL, 48) == [
+        "favor:orthogonal=false,features=8"
+    ]
+    with pytest.raises(ValueError, match="has learned parameters"):
+        candidates(["linformer"], SMALL, 48)
+    with pytest.raises(ValueError, match="one mechanism at a time"):
+        candidates(["2*elu+1*softmax"], SMALL, 48)
+    with pytest.raises(ValueError, match="softmax is what the heads have already"):
+        candidates(["softmax"], SMALL, 48)
+
+
+def test_layers_that_cannot_be_compared_are_named() -> None:
+    sliding = transformers.MistralConfig(
+        vocab_size=320, hidden_size=24, intermediate_size=40, num_hidden_layers=1,
+        num_attention_heads=6, num_key_value_heads=2, sliding_window=8,
+    )  # fmt: skip
+    model = transformers.MistralForCausalLM(sliding).eval()
+    reader = HuggingFaceTexts(HuggingFaceSubject(model, byte_pairs(), "mistral"))
+    with pytest.raises(ValueError, match=r"no head could be measured.*more than causal"):
+        measure_heads(reader, reader.windows(READ, SMALL).choosing, SPECS, SMALL)
+
+
+def test_layers_have_the_models_own_numbers() -> None:
+    """Those that are left out count: text, maps, JSON and the modules' names agree."""
+    config = transformers.Gemma3TextConfig(
+        vocab_size=320, hidden_size=24, intermediate_size=40, num_hidden_layers=4,
+        num_attention_heads=6, num_key_value_heads=2, head_dim=4, sliding_window=8,
+        layer_types=["sliding_attention", "full_attention"] * 2,
+    )  # fmt: skip
+    model = transformers.Gemma3ForCausalLM(config).eval()
+    reader = HuggingFaceTexts(HuggingFaceSubject(model, byte_pairs(), "gemma"))
+    section = bench_model(reader, TEXT, SMALL)
+    rows = {(row["layer"], row["name"]) for row in section.measurements if "layer" in row}
+    assert rows == {(n, f"model.layers.{n}.self_attn") for n in (1, 3)}
+    told = " ".join(section.advice)
+    assert {int(n) for n in re.findall(r"Layers? (\d)", told)} <= {1, 3}
+    maps = [p.plot for p in section.parts if isinstance(p, Drawn) and isinstance(p.plot, Heatmap)]
+    assert {tuple(each.rows) for each in maps} == {("1", "3")}
+
+
+def test_numbers_are_those_of_the_names_or_places() -> None:
+    assert numbers_of(["layers.1.attn", "layers.3.attn"]) == {
+        "layers.1.attn": 1, "layers.3.attn": 3,
+    }  # fmt: skip
+    for names in (["a.0.b.0", "a.0.b.2"], ["text.3.attn2", "image.3.attn2"], ["layers.4", "copy"]):
+        assert list(numbers_of(names).values()) == [0, 1]
+
+
+# The choice
+
+
+def made(errors: list[dict[str, float]], tokens: int = 512) -> Measured:
+    heads = [
+        Head(
+            0, "a", i, 64, {spec: [error] for spec, error in each.items()}, causal=True,
+            lengths=[(tokens, tokens)],
+        )
+        for i, each in enumerate(errors)
+    ]  # fmt: skip
+    return Measured(heads)
+
+
+def test_the_cheapest_within_the_tolerance_is_chosen() -> None:
+    found = made(
+        [
+            {UNIFORM: 0.0, "window:window=64": 0.01, "window:window=32": 0.09, "elu": 0.2},
+            {UNIFORM: 0.0, "window:window=64": 0.01, "window:window=32": 0.11, "elu": 0.2},
+            {UNIFORM: 0.0, "window:window=64": 0.5, "window:window=32": 0.5, "elu": 0.5},
+            {UNIFORM: 0.5, "hard": 0.0, "polynomial": 0.0, "elu": 0.2},  # as dear as softmax
+        ]
+    )
+    assert choose(found, 0.1)["a"] == [
+        "window:window=32", "window:window=64", "softmax", "softmax",
+    ]  # fmt: skip
+    assert choose(found, 0.2)["a"][3] == "elu"
+    # N^2/2 against N W of 512 tokens
+    share = cost("window:window=32", 64, 512, 512, True) / cost("softmax", 64, 512, 512, True)
+    assert share == 32 / 256
+    # a causal query sees its own block and half of the others around: 2 + 1 + 3 of 16 keys
+    share = cost("bigbird:block=16", 64, 512, 512, True) / cost("softmax", 64, 512, 512, True)
+    assert share == 6 * 16 / 256
+    share = cost("bigbird:block=16", 64, 512, 512, False) / cost("softmax", 64, 512, 512, False)
+    assert share == 7 * 16 / 512
+    # of 20 queries and 80 keys: each pair once, or sums of keys and readings of queries
+    assert cost("softmax", 8, 20, 80, False) == 4 * 20 * 80 * 8
+    assert cost("elu", 8, 20, 80, False) == 4 * (20 + 80) / 2 * 8 * 8
+    plan = choose(found, 0.1)
+    assert plan_cost(plan, found) == pytest.approx((32 / 256 + 64 / 256 + 2) / 4)
+
+
+def test_controls_have_the_same_mechanisms() -> None:
+    plan = {
+        "a": ["softmax", "elu", "window:window=4"],
+        "b": ["softmax"] * 3,
+        "cross": ["elu", "softmax"],
+    }
+    every = {"window:window=4": [0.1], "elu": [0.1]}
+    heads = [Head(0, layer, head, 8, every) for layer in "ab" for head in range(3)]
+    heads += [Head(2, "cross", head, 8, {"elu": [0.1]}, part=CROSS) for head in range(2)]
+    found = Measured(heads)
+    dealt = [shuffled(plan, found, seed) for seed in range(5)]
+    for each in dealt:
+        assert sorted(chain(each["a"], each["b"])) == sorted(chain(plan["a"], plan["b"]))
+        assert [len(specs) for specs in each.values()] == [3, 3, 2]
+        assert sorted(each["cross"]) == ["elu", "softmax"]  # no window looks at another text
+    assert len({str(each) for each in dealt}) > 1
+    assert the_same(found, "elu") == {"a": ["elu"] * 3, "b": ["elu"] * 3, "cross": ["elu"] * 2}
+    assert the_same(found, "window:window=4")["cross"] == ["softmax"] * 2
+    assert the_same(found, EVEN)["cross"] == [EVEN] * 2
+    errors = {spec: [0.1] for spec in SPECS}
+    for tokens, usual in ((48, "window:window=16"), (31, "window:window=4")):
+        some = Measured([Head(0, "a", 0, 8, errors, lengths=[(tokens, tokens)])])
+        assert usual_window(plan, some, SPECS) == "window:window=4"
+        assert usual_window({"a": ["softmax"]}, some, SPECS) == usual  # of 31 tokens 16 see all
+        assert usual_window(plan, some, ["elu"]) is None
+
+
+# The whole
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_section_says_what_to_use(name: str) -> None:
+    section = bench_model(READERS[name](), TEXT, SMALL)
+    losses = next(p for p in section.parts if isinstance(p, Table) and "own word" in p.title)
+    assert losses.rows[0][0] == "as it is"
+    heads = [row for row in section.measurements if "chosen" in row]
+    by_head: dict[Any, list[Any]] = {}
+    for row in heads:
+        by_head.setdefault((row["name"], row["head"]), []).append(row)
+    for rows in by_head.values():
+        (chosen,) = [row for row in rows if row["chosen"]]
+        assert chosen["error"] <= SMALL.tolerance
+        cheaper = [
+            row for row in rows
+            if row["error"] <= SMALL.tolerance and row["cost"] < chosen["cost"]
+        ]  # fmt: skip
+        assert [row["mechanism"] for row in cheaper] in ([], [UNIFORM])
+    assert "".join(section.advice)
+    ranked = [row["rank"] for row in section.measurements if "rank" in row]
+    assert set(ranked) == {2, 200}
+
+
+def test_the_closest_is_of_those_that_are_cheaper() -> None:
+    """What is as dear as softmax may be closer, and stands in the table."""
+    section = bench_model(language_model(), TEXT, replace(SMALL, tolerance=1e-9, windows=1))
+    rows: list[Any] = [row for row in section.measurements if "chosen" in row]
+    rows = [row for row in rows if row["mechanism"] not in (UNIFORM, "softmax")]
+    cheaper = [row for row in rows if row["cost"] < 1]
+    assert len(cheaper) < len(rows)
+    best = min(cheaper, key=lambda row: row["error"])
+    told = f"The closest of those cheaper than softmax is {best['mechanism']}, with an error of "
+    assert any(each.startswith(told) for each in section.findings)
+    assert isinstance(section.parts[0], Drawn)
+    assert section.parts[0].note.endswith("mean over 1 window of 48 tokens.")
+
+
+def test_the_command_writes_all_that_was_found(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reader = language_model()
+    reader.model.save_pretrained(tmp_path / "model")  # type: ignore[operator]
+    byte_pairs().save_pretrained(tmp_path / "model")
+    (tmp_path / "text.txt").write_text(TEXT)
+    files = " ".join(f"--{kind} {tmp_path / kind}.{kind}" for kind in ("json", "html", "markdown"))
+    code, out, err = run(
+        f"bench error --model {tmp_path / 'model'} --text {tmp_path / 'text.txt'} --quick "
+        f"--tokens 40 --windows 1 --window 4 --tolerance 0.4 --mechanisms window elu {files}",
+        capsys,
+    )
+    assert code == 0, err
+    assert "which mechanism reproduces each head" in out
+    report = json.loads((tmp_path / "json.json").read_text())
+    (section,) = report["sections"]
+    assert section["name"] == "model"
+    assert section["settings"]["tokens"] == 40
+    assert section["settings"]["mechanisms"] == ["window:window=4", "elu"]
+    page = (tmp_path / "html.html").read_text()
+    assert "The cheapest mechanism of each head" in page
+    assert "softmax" in (tmp_path / "markdown.markdown").read_text()
+
+
+def test_a_folder_of_attnlab_is_read(tmp_path: Path) -> None:
+    reader = own_model()
+    reader.subject.model.save_pretrained(tmp_path)
+    reader.subject.tokenizer.save(tmp_path)
+    (tmp_path / "text.txt").write_text(TEXT)
+    section = bench_model(tmp_path, tmp_path / "text.txt", SMALL, mechanisms=["window"])
+    assert section.settings["measure"] == "next-token loss"
+    assert {row["name"] for row in section.measurements if "name" in row} == {
+        "stack.blocks.0.attention",
+        "stack.blocks.1.attention",
+    }
+
+
+def test_names_too_long_for_a_terminal_are_letters() -> None:
+    from attnlab.charts.plots import Heatmap
+    from attnlab.charts.terminal_heatmap import heatmap
+
+    names = ["window:window=64", "softmax"]
+    drawn = Heatmap("head", "layer", "z", ["0", "1"], ["0"], [[1, 0]], names=names)
+    assert str(heatmap(drawn, width=60)[1]).split() == ["0", "softmax", "window:windo~"]
+    lines = [str(line) for line in heatmap(drawn, width=36)]
+    assert lines[1].split() == ["0", "b", "a"]
+    assert [line.split() for line in lines[3:]] == [["a", names[0]], ["b", names[1]]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("--text x.txt", ["--model FOLDER"]),
+        ("--model x", ["--text FILE"]),
+        ("--model x --text x.txt --norms 2", ["--norms", "without --model"]),
+        ("--images x", ["--model FOLDER"]),
+        ("--model x --text x.txt --images x", ["--text and --images", "one of them"]),
+        ("--tolerance 0.2", ["--tolerance", "with --model"]),
+        ("--model x --text nothing.txt", ["nothing.txt", "No such file"]),
+    ],
+)
+def test_mistakes_are_one_line(
+    arguments: str, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, err = run(f"bench error {arguments}", capsys)
+    assert code == 2
+    assert err.count("\n") == 1
+    for word in words:
+        assert word in err

@@ -1,0 +1,302 @@
+"""Heads of encoder-decoders and of models of images: every one is measured and can be replaced."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+import attnlab
+from attnlab import Mask, create_mechanism
+from attnlab.bench.activations import EVEN, measure_heads
+from attnlab.bench.assigning import check_exchange, planned, the_same
+from attnlab.bench.error import UNIFORM
+from attnlab.bench.heads import CROSS
+from attnlab.bench.material import Material, Shown, read_images, read_material
+from attnlab.bench.model import bench_model
+from attnlab.bench.readers import Reader
+from attnlab.bench.settings import ModelSettings
+from tests.support.command_line import run
+from tests.support.head_models import READ, SMALL, TEXT, language_model
+from tests.support.head_readers import bart, own_pairs, own_vit, vit
+from tests.support.transformers_with_tokenizers import byte_pairs
+
+DIGITS = Material(images="digits")
+
+
+MODELS: dict[str, tuple[Callable[[], Reader], Material]] = {
+    "bart": (bart, READ),
+    "own pairs": (own_pairs, READ),
+    "vit": (vit, DIGITS),
+    "own vit": (own_vit, DIGITS),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_errors_of_every_head_are_those_of_the_definition(name: str) -> None:
+    """Each head alone, in float64, weights times values, of all layers and both texts."""
+    make, material = MODELS[name]
+    reader = make()
+    window = reader.windows(material, SMALL).choosing[0]
+    specs = ["window:window=4", "favor:features=8", "elu"]
+    found = measure_heads(reader, [window], specs, SMALL)
+    with torch.no_grad(), attnlab.capture(reader.model, qkv=True) as seen:
+        reader.run(window)
+    layers = {layer.name: layer for layer in seen.layers if layer.name != "copy"}
+    assert len(found.heads) == sum(len(layer.heads) for layer in layers.values())
+    parts = ["encoder", "decoder", CROSS] if "vit" not in name else ["encoder"]
+    assert list(found.parts) == parts
+    for head in found.heads:
+        layer = layers[head.name]
+        assert layer.weights is not None
+        q, k, v = (one_head(x, head.head) for x in (layer.q, layer.k, layer.v))
+        exact = layer.weights[head.head].double() @ v[0, 0]
+        assert head.causal == (head.part == "decoder")
+        assert head.lengths == [(q.shape[2], k.shape[2])]
+        fitting = specs[1:] if head.part == CROSS else specs
+        assert list(head.errors) == [UNIFORM, *fitting]
+        for spec, options in (
+            (UNIFORM, {"beta": 1e-20}),
+            ("window:window=4", {"window": 4, "beta": layer.scale}),
+            ("favor:features=8", {"features": 8, "beta": layer.scale}),
+            ("elu", {}),
+        ):
+            if spec not in head.errors:
+                continue
+            plain = "softmax" if spec == UNIFORM else spec.partition(":")[0]
+            mechanism = create_mechanism(plain, head_dim=head.size, heads=1, **options).double()
+            out = mechanism.weights(q, k, Mask(causal=head.causal))[0, 0] @ v[0, 0]
+            wanted = float((out - exact).norm() / exact.norm())
+            assert head.error(spec) == pytest.approx(wanted, rel=2e-3, abs=1e-4), (spec, head)
+
+
+def one_head(x: Tensor | None, head: int) -> Tensor:
+    """(1, 1, T, D), float64."""
+    assert x is not None
+    return x[head].double()[None, None]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_head_can_be_replaced(name: str) -> None:
+    """Captured under a plan, each head's weights are its mechanism's own; then all is as it was."""
+    make, material = MODELS[name]
+    reader = make()
+    window = reader.windows(material, SMALL).checking[0]
+    assert check_exchange(reader, window) < 1e-6
+    measured = measure_heads(reader, [window], ["window:window=4", "elu"], SMALL)
+    with torch.no_grad():
+        before = reader.run(window)
+        with planned(reader.model, the_same(measured, EVEN)), attnlab.capture(reader.model) as seen:
+            after = reader.run(window)
+        assert torch.equal(reader.run(window), before)
+    assert not torch.allclose(before, after, atol=1e-4)
+    for layer in seen.layers:
+        assert layer.weights is not None
+        T, S = layer.weights.shape[1:]
+        allowed = torch.ones(T, S).tril() if layer.causal else torch.ones(T, S)
+        even = (allowed / allowed.sum(1, keepdim=True)).expand(3, T, S)
+        assert torch.allclose(layer.weights.float(), even, atol=1e-3), layer.name
+    windows = the_same(measured, "window:window=4")
+    with torch.no_grad(), planned(reader.model, windows), attnlab.capture(reader.model) as seen:
+        reader.run(window)
+    for layer in seen.layers:
+        assert layer.weights is not None
+        T, S = layer.weights.shape[1:]
+        far = (torch.arange(T)[:, None] - torch.arange(S)).abs() >= 4
+        assert (float(layer.weights[:, far].abs().max()) == 0) == (layer.kind == "self")
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_section_says_what_to_use_in_each_part(name: str) -> None:
+    make, material = MODELS[name]
+    reader = make()
+    given = {"text": None, "images": "digits"} if material is DIGITS else {"text": TEXT}
+    section = bench_model(reader, settings=SMALL, **given)
+    heads = [row for row in section.measurements if "chosen" in row]
+    for place in {(row["name"], row["head"]) for row in heads}:
+        rows = [row for row in heads if (row["name"], row["head"]) == place]
+        (chosen,) = [row for row in rows if row["chosen"]]
+        assert chosen["error"] <= SMALL.tolerance  # type: ignore[operator]
+        crosses = rows[0]["part"] == CROSS
+        assert crosses != any(str(row["mechanism"]).startswith("window") for row in rows)
+    for part in {row["part"] for row in heads}:  # each counts its layers from 0
+        layers = {(row["name"], row["layer"]) for row in heads if row["part"] == part}
+        assert sorted(number for _, number in layers) == list(range(len(layers)))  # type: ignore[type-var]
+        numbered = [(re.search(r"\d+", str(name)), number) for name, number in layers]
+        assert all(int(found[0]) == number for found, number in numbered if found)
+    told = " ".join(section.advice)
+    if material is DIGITS:
+        assert section.settings["measure"] == "loss of the classes"
+        assert "Layer" in told
+        assert any("images that nothing was chosen on" in part.title for part in section.parts)
+    else:
+        assert section.settings["measure"] == "loss of its own words"
+        assert all(part in told for part in ("Encoder layer", "Decoder layer", "Cross-attention"))
+
+
+# What is read
+
+
+def test_of_pairs_the_loss_is_that_of_the_summaries(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.jsonl"
+    rows = [{"text": TEXT[i:200], "summary": TEXT[i : i + 20]} for i in range(8)]
+    path.write_text("\n".join(map(json.dumps, [*rows, {"text": "nothing"}])))
+    material = read_material(path)
+    reader = bart()
+    windows = reader.windows(material, SMALL)
+    assert (len(windows.choosing), len(windows.checking)) == (2, 2)
+    assert reader.measure == "loss of the summaries"
+    assert any("1 of 9 rows left out" in note for note in reader.notes)
+    window = windows.checking[0]
+    labels = torch.tensor([byte_pairs()(text_target=rows[4]["summary"])["input_ids"]])
+    assert torch.equal(window.wanted, labels[0])  # type: ignore[arg-type]
+    with torch.no_grad():
+        wanted = reader.model(input_ids=window.inputs["source"], labels=labels).loss
+    assert float(reader.said(window, 0)) == pytest.approx(float(wanted), rel=1e-5)
+
+    own = own_pairs()
+    window = own.windows(material, SMALL).checking[0]
+    tokens = own.subject.tokenizer  # type: ignore[attr-defined]
+    ids = tokens.encode(rows[4]["summary"])
+    assert window.inputs["target"].tolist() == [[tokens.end, *ids]]
+    with torch.no_grad():
+        logits = own.model(window.inputs["source"], window.inputs["target"])[0]
+    wanted = F.cross_entropy(logits, torch.tensor([*ids, tokens.end]))
+    assert float(own.said(window, 0)) == pytest.approx(float(wanted), rel=1e-5)
+
+
+def test_without_pairs_a_model_reads_what_it_writes() -> None:
+    for reader in (bart(), own_pairs()):
+        window = reader.windows(READ, SMALL).choosing[0]
+        assert window.inputs["source"].shape == (1, SMALL.tokens)
+        assert window.wanted is not None
+        with torch.no_grad():
+            best = reader.run(window)[0].argmax(-1)
+        assert torch.equal(best, window.wanted)  # greedy: at each place the likeliest
+
+
+def test_a_model_without_a_head_is_judged_by_its_vectors() -> None:
+    reader = bart(head=False)
+    window = reader.windows(READ, SMALL).checking[0]
+    assert (reader.measure, window.wanted) == ("distance", None)
+    with torch.no_grad():
+        out = reader.model(
+            input_ids=window.inputs["source"], decoder_input_ids=window.inputs["source"]
+        )
+    assert torch.equal(reader.run(window), out.last_hidden_state)
+    bare = vit(head=False)
+    assert bare.windows(DIGITS, SMALL).choosing[0].wanted is None
+    assert bare.measure == "distance"
+
+
+def test_images_are_held_out_and_have_their_classes() -> None:
+    reader = own_vit()
+    windows = reader.windows(DIGITS, ModelSettings())
+    assert (len(windows.choosing), len(windows.checking)) == (16, 16)
+    from attnlab.tasks.vision.images import divided
+    from attnlab.tasks.vision.opening import open_data
+
+    held = divided(open_data("digits")).validation
+    for window in (*windows.choosing, *windows.checking):
+        assert window.wanted is not None
+        pixels = (window.inputs["images"] * 255).round().to(torch.uint8)
+        at = (held.pixels == pixels).flatten(1).all(1).nonzero()[:, 0]
+        assert int(window.wanted[0]) in held.labels[at].tolist()
+        with torch.no_grad():
+            wanted = F.cross_entropy(reader.model(window.inputs["images"]), window.wanted)
+        assert float(reader.said(window, 0)) == pytest.approx(float(wanted), rel=1e-5)
+
+
+def test_images_of_a_folder_need_no_classes(tmp_path: Path) -> None:
+    pillow: Any = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
+    for number in range(5):
+        noise = torch.randint(0, 255, (20, 30, 3), dtype=torch.uint8)
+        pillow.fromarray(noise.numpy()).save(tmp_path / f"{number}.png")
+    (tmp_path / "broken.png").write_bytes(b"no image")
+    for reader in (own_vit(), vit()):
+        windows = reader.windows(Material(images=str(tmp_path)), ModelSettings())
+        assert (len(windows.choosing), len(windows.checking)) == (2, 2)
+        assert reader.measure == "distance"
+        assert any("broken.png" in note for note in reader.notes)
+        said = reader.said(windows.checking[0], 0)
+        assert reader.score(said, said) == 0
+    with pytest.raises(ValueError, match="1 image that can be read; give 2 or more"):
+        read_images(str(tmp_path / "0.png"), 16, 4)
+    with pytest.raises(ValueError, match=r"nothing\.npz: is not there"):
+        read_images(str(tmp_path / "nothing.npz"), 16, 4)
+
+
+def write_class_folders(folder: Path) -> None:
+    """Twelve images of each of two classes."""
+    pillow: Any = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
+    for name in ("3", "7"):
+        (folder / name).mkdir()
+        for number in range(12):
+            noise = torch.randint(0, 255, (20, 30, 3), dtype=torch.uint8)
+            pillow.fromarray(noise.numpy()).save(folder / name / f"{number}.png")
+
+
+def test_a_folder_of_classes_is_read_at_the_models_size(tmp_path: Path) -> None:
+    write_class_folders(tmp_path)
+    for reader in (own_vit(), vit()):
+        windows = reader.windows(Material(images=str(tmp_path)), ModelSettings(windows=1))
+        assert reader.measure == "loss of the classes"
+        labels = {int(each.wanted) for each in (*windows.choosing, *windows.checking)}  # type: ignore[arg-type]
+        assert labels <= {3, 7}
+        assert not any("held out" in note for note in reader.notes)  # 2 are, and 2 were wanted
+
+
+def test_few_images_held_out_are_told(tmp_path: Path) -> None:
+    """A model of attnlab may have learned from the others; another one reads them all."""
+    write_class_folders(tmp_path)
+    few = f"{tmp_path}: 2 of its images are held out, fewer than the 12 wanted; "
+    own, other = own_vit(), vit()
+    settings, given = ModelSettings(windows=6), Material(images=str(tmp_path))
+    assert len(own.windows(given, settings).choosing) == 1
+    assert own.notes[0].startswith(f"{few}the others are not read")
+    assert len(other.windows(given, settings).choosing) == 6
+    assert other.notes == [f"{few}all may be read."]
+    for number in range(9):
+        (tmp_path / "7" / f"{number}.png").unlink()
+    with pytest.raises(ValueError, match="1 of its images is held out, and a model may have"):
+        own_vit().windows(given, settings)
+
+
+def test_images_of_another_size_or_colour_are_fitted() -> None:
+    reader = own_vit()  # grey, 8 pixels
+    even = Shown(torch.full((3, 28, 28), 102, dtype=torch.uint8))
+    assert torch.allclose(reader.pixels(even), torch.full((1, 1, 8, 8), 0.4), atol=1e-5)
+    assert reader.notes == ["Images of 28 pixels were resized to 8."]
+    same = torch.arange(64, dtype=torch.uint8).view(1, 8, 8)
+    assert torch.equal(reader.pixels(Shown(same)), same[None] / 255)
+    colour = torch.stack([torch.full((8, 8), v, dtype=torch.uint8) for v in (255, 0, 0)])
+    assert torch.allclose(reader.pixels(Shown(colour)), torch.full((1, 1, 8, 8), 0.299))
+
+
+def test_what_a_model_cannot_read_is_told() -> None:
+    with pytest.raises(ValueError, match="this model reads a text; give --text FILE"):
+        language_model().windows(DIGITS, SMALL)
+    with pytest.raises(ValueError, match="this model reads images; give --images"):
+        own_vit().windows(READ, SMALL)
+    with pytest.raises(ValueError, match="give a text, or images, one of them"):
+        read_material(None)
+
+
+def test_the_command_reads_images(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    own_vit().subject.model.save_pretrained(tmp_path / "model")
+    code, out, err = run(
+        f"bench error --model {tmp_path / 'model'} --images digits --quick --windows 2 --window 8 "
+        f"--mechanisms window elu --json {tmp_path / 'heads.json'}",
+        capsys,
+    )
+    assert code == 0, err
+    assert "images that nothing was chosen on" in " ".join(out.split())
+    (section,) = json.loads((tmp_path / "heads.json").read_text())["sections"]
+    assert section["settings"]["reads"] == "images"

@@ -1,0 +1,175 @@
+"""Opening Hugging Face models from folders: the right class, and clear words otherwise."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from attnlab.huggingface import load_model
+from attnlab.huggingface.loading import cache_folder
+from tests.support.small_transformers import inputs, small, transformers, write_tokenizer
+
+
+def save(name: str, folder: Path) -> Any:
+    model = small(name)
+    model.save_pretrained(folder)
+    return model
+
+
+@pytest.mark.parametrize("name", ["bert", "llama", "t5", "vit"])
+def test_the_class_that_was_saved(name: str, tmp_path: Path) -> None:
+    """With its head and all of its weights; no tokenizer here."""
+    saved = save(name, tmp_path)
+    model, reader = load_model(tmp_path)
+    assert type(model) is type(saved)
+    assert not model.training
+    assert reader is None
+    with torch.no_grad():
+        assert torch.equal(model(**inputs(name)).logits, saved(**inputs(name)).logits)
+
+
+def test_a_tokenizer_or_an_image_processor(tmp_path: Path) -> None:
+    save("bert", tmp_path / "text")
+    write_tokenizer(tmp_path / "text")
+    _, tokenizer = load_model(str(tmp_path / "text"))
+    assert tokenizer("the dog ran").tokens() == ["[CLS]", "the", "dog", "ran", "[SEP]"]
+    save("vit", tmp_path / "image")
+    settings = {"image_processor_type": "ViTImageProcessor", "size": {"height": 12, "width": 12}}
+    (tmp_path / "image" / "preprocessor_config.json").write_text(json.dumps(settings))
+    _, processor = load_model(tmp_path / "image")
+    read = processor(torch.zeros(20, 30, 3, dtype=torch.uint8).numpy(), return_tensors="pt")
+    assert read["pixel_values"].shape == (1, 3, 12, 12)
+
+
+def test_half_precision_is_opened_in_float32(tmp_path: Path) -> None:
+    small("llama").to(torch.bfloat16).save_pretrained(tmp_path)
+    assert load_model(tmp_path)[0].dtype == torch.float32
+    assert load_model(tmp_path, dtype=torch.bfloat16)[0].dtype == torch.bfloat16
+
+
+def test_missing_weights_are_told(tmp_path: Path) -> None:
+    small("bert").bert.save_pretrained(tmp_path)
+    description = json.loads((tmp_path / "config.json").read_text())
+    description["architectures"] = ["BertForMaskedLM"]
+    (tmp_path / "config.json").write_text(json.dumps(description))
+    with pytest.warns(UserWarning, match=r"has no weights for cls\..* they are random"):
+        model, _ = load_model(tmp_path)
+    assert type(model).__name__ == "BertForMaskedLM"
+
+
+def change(folder: Path, **changes: Any) -> None:
+    path = folder / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def no_config(folder: Path) -> None:
+    (folder / "config.json").unlink()
+
+
+def bad_json(folder: Path) -> None:
+    (folder / "config.json").write_text("{not json")
+
+
+def another_config(folder: Path) -> None:
+    (folder / "config.json").write_text('{"model": "decoder"}')
+
+
+def pickled(folder: Path) -> None:
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+
+
+def no_weights(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+
+
+def own_code(folder: Path) -> None:
+    change(folder, architectures=["MyOwnModel"], auto_map={"AutoModel": "code.MyOwnModel"})
+    (folder / "code.py").write_text("raise SystemExit('the code of a model was run')")
+
+
+def no_model(folder: Path) -> None:
+    change(folder, architectures=["BertConfig"])
+
+
+def broken_weights(folder: Path) -> None:
+    (folder / "model.safetensors").write_bytes(b"\x10\0\0\0\0\0\0\0not safetensors")
+
+
+def two_files(folder: Path) -> None:
+    no_config(folder)
+    (folder / "a.gguf").touch()
+    (folder / "b.gguf").touch()
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (no_config, ["no config.json"]),
+        (bad_json, ["config.json", "not JSON"]),
+        (another_config, ["model_type is missing"]),
+        (pickled, ["pickled", "pytorch_model.bin", "safetensors"]),
+        (no_weights, ["model.safetensors is missing"]),
+        (own_code, ["MyOwnModel", "not run"]),
+        (no_model, ["BertConfig is no model"]),
+        (broken_weights, ["cannot open it"]),
+        (two_files, ["2 .gguf files"]),
+    ],
+)
+def test_folders_that_are_no_model(damage: Any, words: list[str], tmp_path: Path) -> None:
+    save("bert", tmp_path)
+    damage(tmp_path)
+    with pytest.raises(ValueError, match=str(tmp_path)) as error:
+        load_model(tmp_path)
+    for word in words:
+        assert word in str(error.value)
+    assert str(error.value).count("\n") == 0
+
+
+def test_no_hub_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name that is no folder is refused, though a hub may have a model of that name."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="bert-base-uncased: is not there"):
+        load_model("bert-base-uncased")
+    (tmp_path / "notes.txt").touch()
+    with pytest.raises(ValueError, match=r"a file; give a folder with a model, or a \.gguf"):
+        load_model("notes.txt")
+    (tmp_path / "broken.gguf").write_bytes(b"GGUF nothing")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    with pytest.raises(ValueError, match=r"broken\.gguf: transformers cannot open it"):
+        load_model("broken.gguf")
+    assert list(cache_folder().iterdir()) == []
+    assert cache_folder() == tmp_path / "cache" / "attnlab" / "models"
+
+
+def test_without_transformers() -> None:
+    program = """
+import sys
+sys.modules["transformers"] = None
+from attnlab.huggingface import load_model
+try:
+    load_model("folder")
+except ValueError as error:
+    assert "pip install transformers" in str(error)
+else:
+    raise SystemExit(1)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_progress_bars_are_as_before(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    save("bert", tmp_path)
+    logging = transformers.utils.logging
+    before = (logging.is_progress_bar_enabled(), logging.get_verbosity())
+    capfd.readouterr()
+    load_model(tmp_path)
+    assert capfd.readouterr() == ("", "")
+    assert (logging.is_progress_bar_enabled(), logging.get_verbosity()) == before

@@ -1,0 +1,274 @@
+"""Capturing attnlab models: the same weights as the definition, and nothing changed.
+
+Letters: B batch, H heads, G key heads, T queries, S keys, D head size, M value size.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+import attnlab
+from attnlab import Mask, Mechanism, create_mechanism
+from attnlab.generate import generate
+from attnlab.interpret.records import Layer
+from attnlab.layers import MultiHead
+from attnlab.mechanism import repeat_heads
+from attnlab.models import Decoder, StackConfig
+from tests.support.law_trials import HEADS, all_trials, build, make_inputs, sizes
+from tests.support.small_models import KINDS, inputs_of, model_of, models
+from tests.support.small_training import VOCABULARY
+
+
+@pytest.mark.parametrize(("kind", "name"), models())
+def test_every_mechanism_in_every_model(kind: str, name: str) -> None:
+    model, inputs = model_of(kind, name), inputs_of(kind)
+    heard: list[tuple[Mechanism, Tensor, Tensor, Tensor, Mask, Tensor]] = []
+    hooks = [
+        module.register_forward_hook(lambda module, args, out: heard.append((module, *args, out)))
+        for module in model.modules()
+        if isinstance(module, Mechanism)
+    ]
+    with torch.no_grad():
+        plain = model(*inputs)
+        for hook in hooks:
+            hook.remove()
+        with attnlab.capture(model, qkv=True, row=1) as seen:
+            captured = model(*inputs)
+    assert torch.equal(plain, captured)
+    assert len(seen.layers) == len(heard)
+    assert seen.notes == []
+    for layer, (mechanism, q, k, v, mask, out) in zip(seen.layers, heard, strict=True):
+        weights = mechanism.weights(q, k, mask)[1]
+        assert layer.weights is not None
+        sizes = [max(1.0, float(x.detach().abs().max())) for x in (weights, out)]
+        sizes[1] *= float(mechanism.condition(q, k, mask).max())  # where sums cancel
+        assert torch.allclose(layer.weights, weights, atol=1e-6 * sizes[0])
+        assert layer.mechanism == mechanism.name
+        assert (layer.signed, layer.normalised) == (
+            mechanism.card.signed,
+            mechanism.card.rows_sum_to_one,
+        )
+        assert layer.heads == list(range(layer.all_heads))
+        check_vectors(layer, mechanism, q[1], k[1], v[1])
+        assert layer.difference is not None
+        assert layer.difference < 2e-5 * sizes[1]
+        given = repeat_heads(v, layer.all_heads)[1]
+        if mask.keys is not None:
+            given = given.masked_fill(~mask.keys[1][None, :, None], 0)
+        assert torch.allclose(weights @ given, out[1], atol=2e-5 * sizes[1])
+
+
+def check_vectors(layer: Layer, mechanism: Mechanism, q: Tensor, k: Tensor, v: Tensor) -> None:
+    """q, k and v as the mechanism got them, or None where it has none."""
+    card = mechanism.card
+    assert (layer.q is None, layer.k is None) == (not card.uses_query, not card.uses_key)
+    assert layer.v is not None
+    assert layer.norms is not None
+    if layer.q is not None:
+        assert torch.equal(layer.q, q)
+    real = slice(0, 6)  # padding is blank
+    if layer.k is not None:
+        assert torch.equal(layer.k[:, real], k[:, real])
+    else:
+        assert layer.scale is None
+    assert torch.equal(layer.v[:, real], v[:, real])
+    assert torch.allclose(layer.norms, layer.v[layer.groups].norm(dim=-1))
+
+
+def test_places() -> None:
+    """Which stack a layer belongs to, and what it looks at."""
+    found = {}
+    for kind in KINDS:
+        model = model_of(kind)
+        with torch.no_grad(), attnlab.capture(model) as seen:
+            model(*inputs_of(kind))
+        found[kind] = [(x.name, x.stack, x.kind, x.causal) for x in seen.layers]
+    assert found == {
+        "decoder": [(f"stack.blocks.{i}.attention", "decoder", "self", True) for i in (0, 1)],
+        "encoder": [(f"stack.blocks.{i}.attention", "encoder", "self", False) for i in (0, 1)],
+        "vit": [(f"blocks.{i}.attention", "encoder", "self", False) for i in (0, 1)],
+        "seq2seq": [
+            ("encoder.blocks.0.attention", "encoder", "self", False),
+            ("decoder.blocks.0.attention", "decoder", "self", True),
+            ("decoder.blocks.0.cross", "decoder", "cross", False),
+        ],
+    }
+
+
+def test_by_hand() -> None:
+    """Scores 0, ln 3 and ln 2: a half, a quarter of what is in sight."""
+    mechanism = create_mechanism("softmax", head_dim=1, heads=1, beta=1.0)
+    q = torch.tensor([1.0, 1.0, 1.0]).view(1, 1, 3, 1)
+    k = torch.tensor([0.0, math.log(3), math.log(2)]).view(1, 1, 3, 1)
+    v = torch.tensor([[3.0, 4.0], [0.0, 1.0], [6.0, 8.0]]).view(1, 1, 3, 2)
+    with attnlab.capture(mechanism, qkv=True) as seen:
+        mechanism(q, k, v, Mask(causal=True))
+    (layer,) = seen.layers
+    expected = torch.tensor([[[1, 0, 0], [1 / 4, 3 / 4, 0], [1 / 6, 1 / 2, 1 / 3]]])
+    assert layer.weights is not None
+    assert torch.allclose(layer.weights, expected)
+    assert (layer.name, layer.kind, layer.stack, layer.scale) == ("softmax", "self", "decoder", 1)
+    assert layer.allowed is not None
+    assert layer.allowed.tolist() == [[True, False, False], [True, True, False], [True] * 3]
+    assert layer.norms is not None
+    assert layer.norms.tolist() == [[5.0, 1.0, 10.0]]
+
+
+@given(
+    trial=st.sampled_from(list(all_trials())),
+    size=sizes(),
+    causal=st.booleans(),
+    row=st.integers(0, 2),
+    heads=st.one_of(st.none(), st.lists(st.integers(0, HEADS - 1), min_size=1, unique=True)),
+)
+@settings(max_examples=150)
+def test_any_shape(
+    trial: tuple[str, dict[str, Any]],
+    size: dict[str, Any],
+    causal: bool,
+    row: int,
+    heads: list[int] | None,
+) -> None:
+    """Any mechanism, any lengths, padding, grouped keys, row and heads, in float64."""
+    mechanism = build(*trial)
+    inputs, causal = make_inputs(mechanism, **size), causal and mechanism.card.causal
+    row = row % size["B"]
+    mask = Mask(causal=causal, keys=inputs.keys)
+    with torch.no_grad(), attnlab.capture(mechanism, qkv=True, row=row, heads=heads) as seen:
+        out = mechanism(inputs.q, inputs.k, inputs.v, mask)
+    (layer,) = seen.layers
+    kept = list(range(HEADS)) if heads is None else heads
+    expected = mechanism.weights(inputs.q, inputs.k, mask)[row, kept]
+    assert layer.weights is not None
+    assert layer.weights.dtype == torch.float32
+    assert torch.allclose(layer.weights.double(), expected, atol=1e-6, rtol=1e-5)
+    assert layer.v is not None
+    size_of_terms = layer.weights.abs() @ layer.v[layer.groups].abs()  # (H, T, M)
+    apart = (layer.weights @ layer.v[layer.groups] - out[row, kept].float()).abs()
+    assert bool((apart <= 1e-5 * (1 + size_of_terms)).all())
+    if layer.allowed is not None and not layer.signed:
+        hidden = layer.weights.masked_fill(layer.allowed, 0)
+        assert float(hidden.abs().max()) == 0
+
+
+def test_patterns_of_positions_are_masks() -> None:
+    """A window's or BigBird's pattern is in `allowed`, of the heads that were kept alone."""
+    layer = MultiHead(24, 4, "2*window:window=2+1*hard+1*softmax").eval()
+    x = torch.randn(1, 5, 24)
+    for heads, width in (([0, 1], 2), ([0, 2], 5), ([2, 3], 5)):
+        with attnlab.capture(layer, heads=heads) as seen:
+            layer(x, Mask())
+        near = (torch.arange(5)[:, None] - torch.arange(5)).abs() < width
+        allowed = seen.layers[0].allowed
+        assert (allowed is None) == bool(near.all())
+        if allowed is not None:
+            assert torch.equal(allowed, near)
+        assert seen.layers[0].mechanism == "2*window+1*hard+1*softmax"
+        assert seen.layers[0].scale == pytest.approx(6**-0.5)
+
+
+# What is asked for
+
+
+def test_layers_heads_and_row() -> None:
+    config = StackConfig(VOCABULARY, 12, width=32, layers=3, heads=4, key_heads=2)
+    model, (ids, keys) = Decoder(config).eval(), inputs_of("decoder")
+    with torch.no_grad():
+        with attnlab.capture(model, qkv=True, row=1) as whole:
+            model(ids, keys)
+        with attnlab.capture(
+            model, qkv=True, row=1, layers=[2, "stack.blocks.0.attention"], heads=[3, 0]
+        ) as seen:
+            model(ids, keys)
+        with attnlab.capture(model, weights=False, heads=[3]) as bare:
+            model(ids, keys)
+    assert [layer.name[13:14] for layer in seen.layers] == ["0", "2"]
+    for mine, number in zip(seen.layers, (0, 2), strict=True):
+        other = whole.layers[number]
+        assert (mine.heads, mine.all_heads, mine.groups) == ([3, 0], 4, [1, 0])
+        assert mine.weights is not None
+        assert other.weights is not None
+        assert torch.equal(mine.weights, other.weights[[3, 0]])
+        assert mine.q is not None
+        assert other.q is not None
+        assert torch.equal(mine.q, other.q[[3, 0]])
+        assert mine.k is not None
+        assert other.k is not None
+        assert torch.equal(mine.k, other.k)
+    (first, *_) = bare.layers
+    assert (first.weights, first.q, first.k, first.v, first.difference) == (None,) * 5
+    assert first.norms is not None
+    assert first.norms.shape == (1, 9)
+
+
+def test_equal_masks_are_shared() -> None:
+    model, inputs = model_of("decoder"), inputs_of("decoder")
+    with torch.no_grad(), attnlab.capture(model) as seen:
+        model(*inputs)
+    assert seen.layers[0].allowed is not None
+    assert seen.layers[0].allowed is seen.layers[1].allowed
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"max_tokens": 8}, ["9 queries and 9 keys", "max_tokens=8", "layers", "heads"]),
+        ({"row": 3}, ["row=3", "batch of 3", "0 to 2"]),
+        ({"heads": [0, 2]}, ["heads=[0, 2]", "has 2", "0 to 1"]),
+        ({"heads": [-1]}, ["heads=[-1]", "from 0"]),
+        ({"heads": []}, ["heads=[]", "None for all"]),
+        ({"layers": [2]}, ["layers=[2]", "0 to 1", "stack.blocks.0.attention"]),
+        ({"layers": ["blocks"]}, ["'blocks'", "stack.blocks.1.attention"]),
+        ({"layers": 1}, ["layers=1", "list"]),
+        ({"max_tokens": 0}, ["max_tokens=0"]),
+        ({"row": -1}, ["row=-1"]),
+    ],
+)
+def test_mistakes(options: dict[str, Any], words: list[str]) -> None:
+    model, inputs = model_of("decoder"), inputs_of("decoder")
+    with pytest.raises(ValueError, match=r"^capture: ") as error, attnlab.capture(model, **options):
+        model(*inputs)
+    for word in words:
+        assert word in str(error.value)
+
+
+def test_a_text_that_grows_too_long_is_refused() -> None:
+    model = model_of("decoder")
+    with (
+        pytest.raises(ValueError, match="7 queries and 7 keys, more than max_tokens=6"),
+        attnlab.capture(model, max_tokens=6),
+    ):
+        generate(model, [[2, 3, 4]], new_tokens=8)
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        (lambda: model_of("convnet"), "ConvNet has no attention"),
+        (lambda: model_of("decoder"), "no attention was seen; run the model inside"),
+        (list, "a list is no torch"),
+        (lambda: torch.compile(model_of("decoder"), backend="eager"), "_orig_mod"),
+    ],
+)
+def test_nothing_to_capture(model: Any, words: str) -> None:
+    given = model()
+    with pytest.raises(ValueError, match=words), attnlab.capture(given):
+        pass
+
+
+def test_what_is_kept_is_small() -> None:
+    """Tensors of the row and heads asked for own their memory: nothing holds the batch."""
+    model, inputs = model_of("decoder"), inputs_of("decoder")
+    with torch.no_grad(), attnlab.capture(model, qkv=True, heads=[1]) as seen:
+        model(*inputs)
+    for layer in seen.layers:
+        for x in (layer.weights, layer.q, layer.k, layer.v, layer.norms):
+            assert x is not None
+            assert x.untyped_storage().nbytes() == 4 * x.numel()

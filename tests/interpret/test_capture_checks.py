@@ -1,0 +1,258 @@
+"""What a capture says of itself, and that it leaves nothing behind.
+
+Letters: B batch, H heads, G key heads, T queries, S keys, D head size, M value size.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import warnings
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import attnlab
+from attnlab import Mask, create_mechanism
+from attnlab.generate import generate
+from attnlab.mechanism import repeat_heads
+from attnlab.mechanisms.softmax import Softmax
+from attnlab.state import KeyValues, State
+from tests.support.small_models import check_equal, inputs_of, model_of
+
+# Gradients
+
+
+@pytest.mark.parametrize("name", ["softmax", "favor", "linformer", "hard", "window", "bigbird"])
+def test_gradients(name: str) -> None:
+    """dL/dA of the fast path equals autograd through A as a matrix of its own, in float64."""
+    torch.manual_seed(1)
+    mechanism = create_mechanism(name, head_dim=5, heads=6, max_length=7).double()
+    q, k, v = (torch.randn(3, n, 7, 5, dtype=torch.float64).requires_grad_() for n in (6, 2, 2))
+    down = torch.randn(3, 6, 7, 5, dtype=torch.float64)
+    with attnlab.capture(mechanism, gradients=True, row=2, heads=[5, 1]) as seen:
+        out = mechanism(q, k, v, Mask())
+        (out.tanh() * down).sum().backward()
+    weights = mechanism.weights(q, k, Mask()).detach().requires_grad_()
+    ((weights @ repeat_heads(v, 6)).tanh() * down).sum().backward()
+    assert weights.grad is not None
+    found = seen.layers[0].gradient
+    assert found is not None
+    assert torch.allclose(found.double(), weights.grad[2, [5, 1]], atol=1e-6)
+    assert seen.notes == []
+
+
+def test_gradients_of_a_model() -> None:
+    """Every layer has its own; several backward passes add up; without one a note says so."""
+    model, inputs = model_of("seq2seq").double(), inputs_of("seq2seq")
+    with attnlab.capture(model, gradients=True) as seen:
+        logits = model(*inputs)
+        logits[0, 2, 3].backward(retain_graph=True)
+        once = [x.gradient.clone() for x in seen.layers if x.gradient is not None]
+        logits[0, 2, 3].backward()
+    assert len(once) == len(seen.layers) == 3
+    for layer, first in zip(seen.layers, once, strict=True):
+        assert layer.gradient is not None
+        assert float(first.abs().max()) > 0
+        assert torch.allclose(layer.gradient, 2 * first)
+    with torch.no_grad(), attnlab.capture(model, gradients=True) as nothing:
+        model(*inputs)
+    assert nothing.layers[0].gradient is None
+    assert "call backward inside" in nothing.notes[0]
+
+
+def test_gradients_of_a_frozen_model() -> None:
+    """Where no parameter is learned, the graph begins at the first layer that is looked at."""
+    model, inputs = model_of("decoder"), inputs_of("decoder")
+    found = []
+    for frozen in (False, True):
+        model.requires_grad_(not frozen)
+        with attnlab.capture(model, gradients=True) as seen:
+            model(*inputs)[0, 2, 3].backward()
+        found.append([layer.gradient for layer in seen.layers])
+        model.zero_grad(set_to_none=True)
+    for learned, frozen_too in zip(*found, strict=True):
+        assert learned is not None
+        assert frozen_too is not None
+        assert torch.allclose(learned, frozen_too, atol=1e-6)
+
+
+def test_no_gradient_hook_outlives_the_capture() -> None:
+    model, inputs = model_of("decoder"), inputs_of("decoder")
+    with attnlab.capture(model, gradients=True) as seen:
+        loss = model(*inputs).square().sum()
+    loss.backward()
+    assert all(layer.gradient is None for layer in seen.layers)
+
+
+# The check of itself
+
+
+class Wrong(Softmax):
+    """Its fast path is a little sharper than its definition."""
+
+    sharper = 1.1
+
+    def compute(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
+        return super().compute(self.sharper * q, k, v, mask)
+
+
+def test_a_wrong_fast_path_is_told() -> None:
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(2, 3, 5, 7) for _ in range(3))
+    wrong = Wrong(head_dim=7, heads=3)
+    with (
+        pytest.warns(UserWarning, match=r"^capture: in softmax the weights times the values") as w,
+        attnlab.capture(wrong) as seen,
+    ):
+        out = wrong(q, k, v, Mask())
+    exact = (wrong.weights(q, k, Mask()) @ v - out)[0].abs().max()
+    assert len(w) == 1
+    assert w[0].filename == __file__
+    assert seen.difference == pytest.approx(float(exact), rel=1e-4)
+    assert float(exact) > 1e-3
+    assert seen.layers[0].excess == pytest.approx(float(exact) / 1e-3, rel=1e-4)
+    assert seen.layers[0].doubtful
+    assert f"differ by {seen.difference:.2g}" in seen.notes[0]
+
+
+def test_a_reading_that_is_wrong_is_told() -> None:
+    wrong = Wrong(head_dim=7, heads=3)
+    q, k, v = (3 * torch.randn(2, 3, 5, 7) for _ in range(3))
+    with pytest.warns(UserWarning, match="differ by"), attnlab.capture(wrong) as seen:
+        wrong.read(q, wrong.absorb(k, v), 0)
+    assert seen.difference is not None
+    assert seen.difference > 1e-3
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_rounding_is_no_mistake(dtype: torch.dtype) -> None:
+    """Half the digits: the difference is there, but explained; a wrong path still is not."""
+    torch.manual_seed(0)
+    q, k, v = (3 * torch.randn(2, 3, 5, 7, dtype=dtype) for _ in range(3))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        exact = Softmax(head_dim=7, heads=3)
+        with attnlab.capture(exact) as seen:
+            exact(q, k, v, Mask())
+    assert seen.difference is not None
+    assert 1e-3 < seen.difference < 0.1  # a figure that would be a mistake in float32
+    assert seen.layers[0].excess is not None
+    assert 0 < seen.layers[0].excess <= 1
+    assert not seen.layers[0].doubtful
+    wrong = Wrong(head_dim=7, heads=3)
+    wrong.sharper = 1.5
+    with pytest.warns(UserWarning, match="differ by"), attnlab.capture(wrong) as seen:
+        wrong(q, k, v, Mask())
+    assert seen.layers[0].doubtful
+
+
+def test_dropout_is_told_and_nothing_is_drawn() -> None:
+    model, inputs = model_of("decoder", dropout=0.5).train(), inputs_of("decoder")
+    torch.manual_seed(5)
+    plain = model(*inputs)
+    torch.manual_seed(5)
+    with attnlab.capture(model) as seen:
+        captured = model(*inputs)
+    assert torch.equal(plain, captured)
+    for layer in seen.layers:
+        assert (layer.difference, layer.excess, layer.doubtful) == (None, None, False)
+        assert "Dropout is on" in layer.note
+        assert layer.weights is not None
+        assert torch.allclose(layer.weights.sum(-1), torch.ones(()))
+    assert seen.difference is None
+
+
+# Nothing is left behind
+
+
+def traces(model: nn.Module) -> list[Any]:
+    """Everything that a capture could leave on a model or its classes."""
+    return [
+        State.select,
+        State.trim,
+        KeyValues.select,
+        *((m._forward_hooks, m._forward_pre_hooks, sorted(vars(m))) for m in model.modules()),
+    ]
+
+
+def fail_after(model: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+    model(*inputs)
+    raise RuntimeError("stop")
+
+
+def test_hooks_are_gone() -> None:
+    model, inputs = model_of("decoder"), inputs_of("decoder")
+    before = str(traces(model))
+    with attnlab.capture(model):
+        assert str(traces(model)) != before
+        model(*inputs)
+    assert str(traces(model)) == before
+    with pytest.raises(RuntimeError, match="stop"), attnlab.capture(model) as seen:
+        fail_after(model, inputs)
+    assert str(traces(model)) == before
+    assert len(seen.layers) == 2
+    with pytest.raises(ValueError, match="reads at most"), attnlab.capture(model):
+        model(torch.zeros(1, 99, dtype=torch.long))
+    assert str(traces(model)) == before
+
+
+def test_nested_and_repeated() -> None:
+    model, inputs = model_of("decoder"), inputs_of("decoder")
+    with torch.no_grad(), attnlab.capture(model) as outer:
+        with attnlab.capture(model, layers=[1]) as inner:
+            model(*inputs)
+            generate(model, [[2, 3, 4]], new_tokens=1)
+        model(*inputs)
+    with torch.no_grad(), attnlab.capture(model) as again:
+        model(*inputs)
+    check_equal(outer, again)
+    assert [layer.name for layer in inner.layers] == ["stack.blocks.1.attention"]
+
+
+def test_captures_that_end_in_another_order() -> None:
+    model, inputs = model_of("decoder"), inputs_of("decoder")
+    before = str(traces(model))
+    first, second = attnlab.capture(model), attnlab.capture(model)
+    one, two = first.__enter__(), second.__enter__()
+    model(*inputs)
+    first.__exit__(None, None, None)
+    generate(model, [[2, 3, 4]], new_tokens=3)
+    second.__exit__(None, None, None)
+    assert str(traces(model)) == before
+    assert one.layers[0].weights is not None
+    assert two.layers[0].weights is not None
+    assert one.layers[0].weights.shape == (2, 9, 9)
+    assert two.layers[0].weights.shape == (2, 5, 5)
+
+
+def test_other_threads_are_not_recorded() -> None:
+    model, (ids, _) = model_of("decoder"), inputs_of("decoder")
+    with torch.no_grad(), attnlab.capture(model) as seen:
+        model(ids[:, :4])
+        other = threading.Thread(target=lambda: model(ids))
+        other.start()
+        other.join()
+    assert seen.layers[0].weights is not None
+    assert seen.layers[0].weights.shape == (2, 4, 4)
+    assert seen.notes == []
+
+
+def test_transformers_is_not_needed() -> None:
+    program = """
+import sys
+sys.modules["transformers"] = None
+import torch, attnlab
+from attnlab.models import Decoder, StackConfig
+model = Decoder(StackConfig(9, 8, width=8, layers=1, heads=2))
+with attnlab.capture(model) as seen:
+    model(torch.zeros(1, 3, dtype=torch.long))
+assert seen.layers[0].weights.shape == (2, 3, 3)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,158 @@
+"""The widget in JupyterLab, in a real browser; and what a notebook shows without anywidget."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from attnlab.interpret.api import Looked, look
+from tests.support.browser import chromium
+from tests.support.hostile_capture import HOSTILE, VIEWS, hostile
+from tests.support.text_models import TOKENS, decoder
+
+PATIENCE = 120_000  # milliseconds; the machines are shared
+
+
+def captured(**options: Any) -> Looked:
+    return look(decoder(), "the dog ran in the park", tokenizer=TOKENS, **options)
+
+
+def test_the_widget_has_all_that_a_page_has() -> None:
+    pytest.importorskip("anywidget", reason="anywidget is not installed")
+    found = captured()
+    widget = found.widget()
+    header, blocks = found.packed
+    assert json.loads(widget.header) == header
+    assert list(widget.blocks) == blocks
+    assert "export" in widget._esm
+    bundle = found._repr_mimebundle_()
+    data = bundle[0] if isinstance(bundle, tuple) else bundle
+    assert "application/vnd.jupyter.widget-view+json" in data
+
+
+def test_without_anywidget_the_page_is_framed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "anywidget", None)
+    monkeypatch.delitem(sys.modules, "attnlab.interpret.widget", raising=False)
+    found = captured()
+    found.sides[0].sequences[0].texts[0] = HOSTILE[0]
+    shown = found._repr_mimebundle_()["text/html"]
+    assert shown.startswith('<iframe sandbox="allow-scripts allow-downloads" srcdoc="')
+    assert shown.count("<") == 2  # the frame's own two tags: all else is escaped
+    assert "allow-same-origin" not in shown
+
+
+@contextmanager
+def jupyter_lab(folder: Path) -> Iterator[str]:
+    """A server on a free port of loopback; it and its kernels end with the test."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port = found.getsockname()[1]
+    home = {name: str(folder / name.lower()) for name in ("JUPYTER_CONFIG_DIR", "IPYTHONDIR")}
+    command = [
+        sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1",
+        f"--port={port}", "--ServerApp.port_retries=0", "--IdentityProvider.token=",
+        "--LabApp.news_url=None", "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+        f"--ServerApp.root_dir={folder}",
+    ]  # fmt: skip
+    process = subprocess.Popen(
+        command,
+        cwd=folder,
+        env={**os.environ, **home, "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    address = f"http://127.0.0.1:{port}"
+    try:
+        for _ in range(240):
+            try:
+                urllib.request.urlopen(f"{address}/api", timeout=2).close()
+                break
+            except OSError:
+                time.sleep(0.5)
+        yield address
+    finally:
+        os.killpg(process.pid, signal.SIGTERM)
+        try:
+            process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def execute(page: Any) -> None:
+    """JupyterLab drops a cell that is sent while the kernel's connection is still made."""
+    for _ in range(8):
+        page.locator(".jp-Notebook .cm-content").first.click()
+        page.keyboard.press("Control+Enter")
+        page.wait_for_timeout(5000)
+        prompt = page.locator(".jp-InputPrompt").first.inner_text()
+        if re.search(r"[*\d]", prompt):
+            break
+    page.wait_for_selector(".jp-OutputArea canvas", timeout=PATIENCE)
+
+
+def test_in_jupyter_lab(tmp_path: Path) -> None:
+    pytest.importorskip("jupyterlab", reason="JupyterLab is not installed")
+    pytest.importorskip("ipykernel", reason="ipykernel is not installed")
+    hostile().save(tmp_path / "seen.attnlab")
+    cell = "import attnlab\nattnlab.look('seen.attnlab')"
+    notebook = {
+        "cells": [
+            {"cell_type": "code", "execution_count": None, "id": "one", "metadata": {},
+             "outputs": [], "source": cell}
+        ],
+        "metadata": {"kernelspec": {"display_name": "Python 3", "language": "python",
+                                    "name": "python3"}},
+        "nbformat": 4,
+        "nbformat_minor": 5,
+    }  # fmt: skip
+    (tmp_path / "a.ipynb").write_text(json.dumps(notebook))
+    with chromium() as browser, jupyter_lab(tmp_path) as address:
+        page = browser.new_page(viewport={"width": 1200, "height": 900})
+        foreign: list[str] = []
+        errors: list[str] = []
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("dialog", lambda dialog: errors.append(dialog.message))
+        page.on(
+            "request",
+            lambda request: (
+                None
+                if request.url.startswith((address, "data:", "blob:"))
+                else foreign.append(request.url)
+            ),
+        )
+        page.goto(f"{address}/lab/tree/a.ipynb", timeout=PATIENCE)
+        page.wait_for_selector(".jp-Notebook .cm-content", timeout=PATIENCE)
+        page.wait_for_selector("[data-status=idle]", timeout=PATIENCE)
+        execute(page)
+        tabs = page.locator(".jp-OutputArea [role=tab]")
+        loud: list[str] = []  # from here on: JupyterLab has warnings of its own when it starts
+        page.on("console", lambda said: loud.append(said.text) if said.type == "error" else None)
+        assert tabs.count() == len(VIEWS)
+        for number in range(len(VIEWS)):
+            tabs.nth(number).click()
+            page.wait_for_selector(
+                ".jp-OutputArea canvas, .jp-OutputArea p.message", timeout=PATIENCE
+            )
+            if page.locator(".jp-OutputArea canvas").count():
+                page.locator(".jp-OutputArea .area").focus()
+                page.keyboard.press("ArrowDown")  # a tip, which shows a token
+                page.wait_for_timeout(300)
+        assert page.evaluate("() => window.harmed") is None
+        assert page.locator(".jp-OutputArea img").count() == 0
+        assert (foreign, errors, loud) == ([], [], [])
+        page.screenshot(path=str(tmp_path / "lab.png"))

@@ -1,0 +1,393 @@
+"""The C kernels against the torch path: values, gradients, shapes, threads, `torch.compile`.
+
+That all laws hold on both paths is tested by the laws themselves (tests/support/law_trials.py).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from attnlab import MECHANISMS, Mask, create_mechanism
+from attnlab.mechanisms import compiled, scan
+from attnlab.mechanisms.compiled import build
+from attnlab.mechanisms.kernel import Kernel
+from attnlab.mechanisms.scan import NOTHING, Features
+from tests.support.c_compiler import needs_compiler
+
+KINDS = ("positive", "signed", "shared")
+SMALL: dict[str, dict[str, Any]] = {
+    "favor": {"features": 8},
+    "fourier": {"features": 8},
+    "window": {"window": 7},
+    "bigbird": {"block": 4},
+}
+
+
+def draw(seed: int, *shape: int, dtype: torch.dtype = torch.float64) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype)
+
+
+def features(seed: int, kind: str, shape: tuple[int, ...], C: int, scale: float) -> Features:
+    """Positive features, or signed ones with a log each or one for all."""
+    log = scale * draw(seed, *shape, 1 if kind == "shared" else C)
+    # bounded away from zero, so that no denominator cancels and rounding can be told from mistakes
+    sign = None if kind == "positive" else draw(seed + 1, *shape, C).abs() + 0.1
+    return Features(sign, log)
+
+
+def leaves(query: Features, key: Features, value: Tensor) -> list[Tensor]:
+    found = [x for x in (*query, *key, value) if x is not None]
+    return [x.detach().clone().requires_grad_() for x in found]
+
+
+def rebuilt(inputs: list[Tensor] | tuple[Tensor, ...]) -> tuple[Features, Features, Tensor]:
+    if len(inputs) == 3:
+        return Features(None, inputs[0]), Features(None, inputs[1]), inputs[2]
+    return Features(inputs[0], inputs[1]), Features(inputs[2], inputs[3]), inputs[4]
+
+
+def in_torch(query: Features, key: Features, value: Tensor) -> Tensor:
+    out = scan.causal_scan(query.flatten(), key.flatten(), value.flatten(0, 1), 7)
+    return out.view(value.shape)
+
+
+def close(got: Any, wanted: Any, limit: float) -> None:
+    for one, other in zip(got, wanted, strict=True):
+        assert one.shape == other.shape
+        assert bool(one.isfinite().all())
+        worst = float(
+            (one.double() - other).detach().abs().max() / (1 + other.detach().abs().max())
+        )
+        assert worst < limit
+
+
+@needs_compiler
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=30)
+@given(
+    sizes=st.tuples(*[st.integers(1, n) for n in (2, 3, 80, 40, 40)]),
+    scale=st.sampled_from([0.3, 3.0, 40.0]),
+    padded=st.booleans(),
+    seed=st.integers(0, 999),
+)
+def test_the_scan_equals_the_torch_path(
+    kind: str, sizes: tuple[int, ...], scale: float, padded: bool, seed: int
+) -> None:
+    """Growing keys (scale 40) make the peak move inside chunks; gradients as well."""
+    B, H, T, C, M = sizes
+    shape = (B, H, T)
+    query, key = (features(seed + n, kind, shape, C, scale) for n in (0, 10))
+    value = draw(seed + 20, B, H, T, M)
+    if padded:
+        hidden = draw(seed + 30, B, 1, T, 1) > 0.3
+        key = Features(key.sign, key.log.masked_fill(hidden, NOTHING))
+        value = value.masked_fill(hidden, 0)
+    direction = draw(seed + 40, B, H, T, M)
+    mine, theirs = leaves(query, key, value), leaves(query, key, value)
+    one, other = compiled.causal(*rebuilt(mine)), in_torch(*rebuilt(theirs))
+    close([one], [other], 1e-11)
+    got = torch.autograd.grad((one * direction).sum(), mine)
+    wanted = torch.autograd.grad((other * direction).sum(), theirs)
+    close(got, wanted, 1e-10)
+
+
+@needs_compiler
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("T", [1, 23, 24, 25, 200])
+def test_the_scan_in_float32_is_as_exact_as_float32_can_be(kind: str, T: int) -> None:
+    query, key = (features(n, kind, (1, 2, T), 64, 2.0) for n in (0, 10))
+    inputs = leaves(query, key, draw(20, 1, 2, T, 64))
+    small = [x.detach().float().requires_grad_() for x in inputs]
+    one, other = compiled.causal(*rebuilt(small)), in_torch(*rebuilt(inputs))
+    close([one], [other], 3e-6)
+    direction = draw(40, 1, 2, T, 64)
+    got = torch.autograd.grad((one * direction.float()).sum(), small)
+    wanted = torch.autograd.grad((other * direction).sum(), inputs)
+    close(got, wanted, 1e-5)
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("dtype", "name", "low"), [(torch.float32, "float", -87), (torch.float64, "double", -708)]
+)
+def test_the_exponential(dtype: torch.dtype, name: str, low: float) -> None:
+    """To two units in the last place, and less than a rounding of x makes, |x| / 2 units; exactly 1
+    at 0 and 0 far below; NaN stays NaN."""
+    exponential = getattr(compiled.status().library, f"attnlab_exp_{name}")
+    x = torch.cat([torch.linspace(low, 10, 4093), torch.tensor([0.0, -1e30, torch.nan])]).to(dtype)
+    y = torch.empty_like(x)
+    places = (ctypes.c_void_p(each.data_ptr()) for each in (x, y))
+    exponential(*places, ctypes.c_int64(len(x)))
+    wanted = x[:-3].double().exp()
+    error = ((y[:-3].double() - wanted) / wanted).abs()
+    assert bool((error < (2 + x[:-3].abs() / 5) * torch.finfo(dtype).eps).all())
+    assert y[-3:-1].tolist() == [1, 0]
+    assert bool(y[-1].isnan())
+
+
+@needs_compiler
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=30)
+@given(
+    sizes=st.tuples(*[st.integers(1, n) for n in (2, 3, 110, 110, 40, 40)]),
+    scale=st.sampled_from([0.3, 3.0, 40.0]),
+    seed=st.integers(0, 999),
+)
+def test_sums_and_reading_equal_the_definition(
+    kind: str, sizes: tuple[int, ...], scale: float, seed: int
+) -> None:
+    B, H, T, S, C, M = sizes
+    query, key = (
+        features(seed, kind, (B, H, T), C, scale),
+        features(seed, kind, (B, H, S), C, scale),
+    )
+    value, direction = draw(seed + 20, B, H, S, M), draw(seed + 30, B, H, T, M)
+
+    def define(query: Features, key: Features, value: Tensor) -> Tensor:
+        top = key.log.amax(2, keepdim=True).detach()
+        sight = query.log + top
+        terms = Features(query.sign, sight).over(sight.amax(-1, keepdim=True).detach())
+        weights = terms @ key.over(top).mT  # (B, H, T, S)
+        return weights @ value / weights.sum(-1, keepdim=True)
+
+    mine, theirs = leaves(query, key, value), leaves(query, key, value)
+    query, key, value = rebuilt(mine)
+    one, other = compiled.read(query, *compiled.sums(key, value)), define(*rebuilt(theirs))
+    close([one], [other], 1e-11)
+    got = torch.autograd.grad((one * direction).sum(), mine)
+    close(got, torch.autograd.grad((other * direction).sum(), theirs), 1e-10)
+
+
+@needs_compiler
+@pytest.mark.parametrize("kind", KINDS)
+def test_gradcheck_of_the_kernels(kind: str) -> None:
+    query, key = (features(n, kind, (1, 2, 27), 3, 1.0) for n in (0, 10))
+    inputs = leaves(query, key, draw(20, 1, 2, 27, 2))
+
+    def causal(*given: Tensor) -> Tensor:
+        return compiled.causal(*rebuilt(given))
+
+    def whole(*given: Tensor) -> Tensor:
+        query, key, value = rebuilt(given)
+        return compiled.read(query, *compiled.sums(key, value))
+
+    assert torch.autograd.gradcheck(causal, inputs)
+    assert torch.autograd.gradcheck(whole, inputs)
+
+
+@needs_compiler
+@pytest.mark.parametrize(("causal", "window"), [(True, 0), (True, 4), (False, 4), (False, 0)])
+def test_gradcheck_of_the_blocks(causal: bool, window: int) -> None:
+    q, k, v = (draw(n, 2, 1, 11, 3).requires_grad_() for n in range(3))
+    keys = draw(4, 2, 11) > -0.5
+    table = torch.tensor([[0, -1], [0, 1], [1, 2], [-1, 3]])
+
+    def call(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return compiled.attend_blocks(q, k, v, keys, table, 3, causal, window, 0.7)
+
+    assert torch.autograd.gradcheck(call, (q, k, v))
+
+
+@needs_compiler
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_operators_keep_pytorchs_rules(kind: str) -> None:
+    """Schema, fake tensors, autograd registration and AOT dispatch, by PyTorch's own checker;
+    of what computes gradients, schema and fake tensors."""
+    query, key = (features(n, kind, (1, 2, 27), 3, 1.0) for n in (0, 10))
+    value = draw(20, 1, 27, 2, 5).transpose(1, 2).requires_grad_()
+    checks = ["test_schema", "test_faketensor"]
+    all_checks = [*checks, "test_autograd_registration", "test_aot_dispatch_dynamic"]
+    operators = torch.ops.attnlab
+    sums, peak = compiled.sums(key, value.detach())
+    table = torch.tensor([[0], [1], [1]])
+    calls: list[tuple[Any, tuple[Any, ...]]] = [
+        (operators.causal, (*query, *key, value)),
+        (operators.sums, (*key, value)),
+        (operators.read, (*query, sums.requires_grad_(), peak)),
+        (operators.blocks, (value, value, value, None, table, 10, True, 0, 0.5)),
+    ]
+    for operator, inputs in calls:
+        results = torch.library.opcheck(operator, inputs, test_utils=all_checks)
+        assert set(results.values()) == {"SUCCESS"}
+        plain = [x.detach() if isinstance(x, Tensor) else x for x in inputs]
+        found = operator(*plain)
+        if operator is operators.sums:
+            found = (found[1], found[0])  # it takes the peak, and the gradient of the sums
+        name = operator._qualified_op_name.split("::")[1]
+        grads = () if operator is operators.sums else (torch.ones_like(found[0]),)
+        backward = getattr(operators, f"{name}_backward")
+        results = torch.library.opcheck(backward, (*plain, *found, *grads), test_utils=checks)
+        assert set(results.values()) == {"SUCCESS"}
+
+
+COMPILABLE = sorted(name for name, kind in MECHANISMS.items() if kind.compilable)
+
+
+@needs_compiler
+@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("name", COMPILABLE)
+def test_torch_compile_goes_through_without_a_break(name: str, causal: bool, padded: bool) -> None:
+    """At several lengths: from the second on their number is a symbol."""
+    mechanism = create_mechanism(name, head_dim=4, heads=2, **SMALL.get(name, {})).double()
+
+    def attend(q: Tensor, k: Tensor, v: Tensor, keys: Tensor | None) -> Tensor:
+        return mechanism(q, k, v, Mask(causal, keys))
+
+    torch.compiler.reset()
+    call = torch.compile(attend, backend="aot_eager", fullgraph=True)
+    for T in (30, 21, 33):
+        q, k, v = (draw(n, 2, 2, T, 4).requires_grad_() for n in range(3))
+        keys = draw(5, 2, T) > -1 if padded else None
+        wanted, got = attend(q, k, v, keys), call(q, k, v, keys)
+        close([got], [wanted], 1e-12)
+        grads = [torch.autograd.grad(x.square().sum(), (q, k, v)) for x in (got, wanted)]
+        close(grads[0], grads[1], 1e-12)
+
+
+@needs_compiler
+@pytest.mark.parametrize("all_three", [False, True])
+@pytest.mark.parametrize("in_torch", [False, True])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("name", COMPILABLE)
+def test_second_derivatives_are_right_or_refused(
+    name: str, causal: bool, in_torch: bool, all_three: bool
+) -> None:
+    """Never taken for zero, on no path."""
+    mechanism = create_mechanism(name, head_dim=4, heads=2, **SMALL.get(name, {})).double()
+    mechanism.use_compiled = not in_torch
+    inputs = [draw(n, 1, 2, 30, 4).requires_grad_() for n in range(3)]
+    mask = Mask(causal)
+
+    def twice(out: Tensor) -> list[Tensor]:
+        """Of a penalty on the gradients; a plain sum sends back a constant."""
+        loss, which = (out.square().sum(), inputs) if all_three else (out.sum(), inputs[:1])
+        slopes = torch.autograd.grad(loss, which, create_graph=True)
+        penalty = torch.stack([x.square().sum() for x in slopes]).sum()
+        return list(torch.autograd.grad(penalty, inputs))
+
+    q, k, v = inputs
+    out = mechanism(q, k, v, mask)
+    if in_torch and not causal and issubclass(MECHANISMS[name], Kernel):
+        close(twice(out), twice(mechanism.weights(q, k, mask) @ v), 1e-8)
+    else:
+        with pytest.raises(RuntimeError, match=r"differentiated twice|not implemented"):
+            twice(out)
+
+
+@needs_compiler
+def test_operators_refuse_what_does_not_fit() -> None:
+    """C reads by the sizes that it is told: a wrong one must not come so far."""
+    operators, f32 = torch.ops.attnlab, torch.float32
+    log, value = draw(0, 1, 2, 40, 3), draw(1, 1, 2, 40, 5)
+    sums, peak = draw(2, 1, 2, 3, 6), draw(3, 1, 2, 1, 3)
+    table = torch.tensor([[0], [1], [1], [3]])
+    good = (value, value, value, None, table, 10, True, 0, 0.5)
+    wrong: list[tuple[Any, tuple[Any, ...]]] = [
+        (operators.causal, (None, log[:, :, :4], None, log, value)),
+        (operators.causal, (None, log.to(f32), None, log, value)),
+        (operators.causal, (None, log, None, log[:, :1], value)),
+        (operators.causal, (None, log[0], None, log, value)),
+        (operators.causal, (log, log, None, log, value)),
+        (operators.causal, (log, log[..., :2], log, log[..., :2], value)),
+        (operators.causal, (None, log.half(), None, log.half(), value.half())),
+        (operators.sums, (None, log, value[:, :, :7])),
+        (operators.read, (None, log, sums[:, :, :2], peak)),
+        (operators.read, (None, log, sums.to(f32), peak)),
+        (operators.read, (None, log, sums, peak[..., :2])),
+        (operators.blocks, (*good[:4], table[:3], *good[5:])),
+        (operators.blocks, (*good[:4], table + 1, *good[5:])),
+        (operators.blocks, (*good[:4], table - 2, *good[5:])),
+        (operators.blocks, (*good[:4], table.int(), *good[5:])),
+        (operators.blocks, (*good[:5], 0, *good[6:])),
+        (operators.blocks, (*good[:3], torch.ones(1, 39, dtype=torch.bool), *good[4:])),
+    ]
+    for operator, inputs in wrong:
+        with pytest.raises(ValueError, match=r"takes? "):
+            operator(*inputs)
+    operators.causal(None, log, None, log, value)
+    operators.read(None, log, sums, peak)
+    operators.blocks(*good)
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", ["favor", "fourier", "window", "bigbird"])
+@pytest.mark.parametrize("causal", [False, True])
+def test_threads_and_layout_change_nothing(name: str, causal: bool) -> None:
+    """To the bit: a row is computed by one thread; heads may lie behind tokens in memory."""
+    mechanism = create_mechanism(name, head_dim=16, heads=5)  # and enough work to be shared out
+    inputs = [draw(n, 2, 400, 5, 16, dtype=torch.float32).transpose(1, 2) for n in range(3)]
+    before = torch.get_num_threads()
+    found = []
+    try:
+        for threads, layout in ((1, Tensor.contiguous), (3, Tensor.contiguous), (2, Tensor.clone)):
+            torch.set_num_threads(threads)
+            q, k, v = (layout(x).requires_grad_() for x in inputs)
+            out = mechanism(q, k, v, Mask(causal))
+            found.append([out, *torch.autograd.grad(out.square().sum(), (q, k, v))])
+    finally:
+        torch.set_num_threads(before)
+    for other in found[1:]:
+        for x, y in zip(found[0][:1], other[:1], strict=True):
+            assert torch.equal(x, y)
+        close(other[1:], [x.double() for x in found[0][1:]], 1e-5)
+
+
+@needs_compiler
+def test_own_threads_where_pytorchs_cannot_be_found() -> None:
+    library = compiled.status().library
+    assert library is not None
+    inputs = [draw(n, 2, 3, 400, 32) for n in range(3)]  # enough work to be shared out
+    query, key, value = rebuilt(inputs)
+    wanted = compiled.causal(query, key, value)
+    before = torch.get_num_threads()
+    library.attnlab_use_team(None)
+    try:
+        torch.set_num_threads(3)
+        assert torch.equal(compiled.causal(query, key, value), wanted)
+    finally:
+        torch.set_num_threads(before)
+        build._join_team(library)
+
+
+@needs_compiler
+@pytest.mark.skipif(
+    not Path("/sys/kernel/mm/transparent_hugepage").exists(), reason="this system has no such pages"
+)
+def test_large_results_ask_for_large_pages() -> None:
+    """Page faults of a fresh result cost half as much as its computation."""
+    log, value = torch.zeros(1, 1, 40_000, 1), torch.zeros(1, 1, 40_000, 64)  # 10 MB
+    out = compiled.causal(Features(None, log), Features(None, log), value)
+    middle = out.data_ptr() + out.nbytes // 2
+    flags, inside = "", False
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        place = re.match(r"([0-9a-f]+)-([0-9a-f]+) ", line)
+        if place:
+            inside = int(place[1], 16) <= middle < int(place[2], 16)
+        elif inside and line.startswith("VmFlags:"):
+            flags = line
+    assert " hg" in flags
+
+
+@needs_compiler
+def test_what_the_kernels_do_not_take_goes_the_torch_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """bfloat16 is summed in float32; other devices and types never reach the kernels."""
+    assert compiled.serves(torch.zeros(1))
+    assert not compiled.serves(torch.zeros(1, dtype=torch.bfloat16))
+    assert not compiled.serves(torch.zeros(1, device="meta"))
+    mechanism = create_mechanism("favor", head_dim=4, heads=2)
+    q, k, v = (draw(n, 1, 2, 30, 4, dtype=torch.float32) for n in range(3))
+    wanted = mechanism(q, k, v, Mask(True))
+    monkeypatch.setattr(compiled, "serves", lambda _: False)
+    monkeypatch.setattr(compiled, "causal", None)  # would raise
+    close([mechanism(q, k, v, Mask(True))], [wanted.double()], 1e-5)

@@ -1,0 +1,367 @@
+"""The studio's other pages in a real browser: ask, write, see, look, claims, playground, bench."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+
+from attnlab.interpret.file import read as read_capture
+from attnlab.pictures import png
+from tests.support import summary_runs as summaries
+from tests.support.claim_ledgers import STATEMENTS, made_up
+from tests.support.image_files import pixels
+from tests.support.page_widths import SCHEMES
+from tests.support.studio_servers import Served, served_alone
+from tests.support.studio_window import PAGES, VIEWER, Window, fill
+
+
+@pytest.fixture(scope="module")
+def runs(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return fill(tmp_path_factory.mktemp("studio") / "runs", made)
+
+
+@pytest.fixture(scope="module")
+def server(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served_alone(runs, tmp_path_factory.mktemp("cache")) as started:
+        yield started
+
+
+def ask(page: Any, text: str) -> None:
+    page.get_by_role("textbox").fill(text)
+    page.keyboard.press("Enter")
+
+
+def test_questions_are_answered_and_their_attention_shown(window: Window) -> None:
+    page = window.go("/ask?run=learned", ".chips button")
+    page.locator(".chips button").first.click()
+    page.wait_for_selector(".answer")
+    asked = page.locator(".chips button").first.inner_text()
+    assert page.locator(".answer .question").inner_text() == asked
+    assert page.locator(".answer .verdict").inner_text() in ("known", "unsure", "guess")
+    text = page.locator(".answer").inner_text()
+    assert "It might have said" in text
+    name = page.locator(".answer .others").last.locator("li").first.inner_text()
+    assert name.split("\n")[0] in asked
+    assert "100%" in name
+    ask(page, f"{asked}\n{asked.replace('?', '')}")
+    page.wait_for_function("() => document.querySelectorAll('.answer').length === 3")
+    assert page.locator(".stranger").count() == 0
+    strange = asked.replace(name.split("\n")[0], "Nobody Atall")
+    ask(page, strange)
+    page.wait_for_selector(".stranger:has-text('Nobody Atall')")
+    page.get_by_role("button", name="Attention of this answer").first.click()
+    page.wait_for_selector(VIEWER)
+    assert page.locator(".attention [role=tab][aria-selected=true]").inner_text() == "Generation"
+    page.keyboard.press("x")
+    page.wait_for_selector(".attention .attnlab[data-painted=matrix]")
+    page.wait_for_function("() => location.hash.includes('!view=matrix')")
+    page.get_by_role("link", name="Runs").first.click()
+    page.wait_for_selector(".run")
+    page.go_back()
+    page.wait_for_selector(".answer")  # what was asked is still there
+    window.told("404")  # of the audit that there is not
+
+
+def test_what_the_model_refuses_is_told_in_its_sentence(window: Window) -> None:
+    page = window.go("/ask?run=learned", ".chips button")
+    ask(page, "x" * 450)
+    page.wait_for_selector(".message.warn")
+    assert "tokens" in page.locator("[role=alert]").inner_text()
+    ask(page, "y" * 600)
+    page.wait_for_selector("[role=alert]:has-text('500')")
+    window.told("404", "422", "400")
+
+
+def test_the_audit_is_read_or_made(window: Window, runs: Path) -> None:
+    page = window.go("/ask?run=learned", ".audit .command")
+    page.get_by_role("button", name="Audit it now").click()
+    page.wait_for_selector(".audit .message.warn")  # it must be told what to ask
+    told = page.locator(".audit [role=alert]").inner_text()
+    assert "give questions and answers" in told
+    assert "--" not in told
+    asked = page.locator(".chips button").first.inner_text()
+    page.get_by_label("In each line a question").fill(f"{asked} Paris\n{asked} Rome")
+    page.get_by_role("button", name="Audit with these").click()
+    page.wait_for_selector(".audit .tiles")
+    assert "the questions that were given" in page.locator(".audit .tiles").inner_text()
+    (runs / "learned" / "audit.html").unlink()
+    window.told("404", "409")
+    audit = {
+        "pairs": 50, "accuracy": 0.9, "interval": [0.8, 0.95], "roc_area": 0.7, "ece": 0.04,
+        "reliability": [{"confidence": 0.3, "accuracy": 0.2, "count": 4}],
+        "risk_coverage": [[0.9, 0.5, 1.0], [0.1, 1.0, 0.9]],
+        "verdicts": {"known": {"count": 30, "accuracy": 0.97}},
+        "histogram": [["Paris_1", 12]],
+        "answers": [
+            {"question": "q", "answer": "<b>", "gold": "b", "confidence": 0.8, "correct": False}
+        ],
+    }  # fmt: skip
+    (runs / "learned" / "audit.json").write_text(json.dumps(audit))
+    page.reload()
+    page.wait_for_selector(".audit figure")
+    text = page.locator(".audit").inner_text()
+    assert "90%" in text
+    assert "80% to 95%" in text
+    assert "Paris_1" in text
+    assert page.locator(".audit figure").count() == 4
+    assert "<b>" in page.locator(".audit table").inner_text()
+    (runs / "learned" / "audit.json").unlink()
+    window.told()
+
+
+def write(page: Any, text: str) -> None:
+    page.get_by_label("Text").fill(text)
+    page.get_by_role("button", name="Write", exact=True).click()
+
+
+def test_summaries_and_where_each_word_came_from(window: Window) -> None:
+    page = window.go("/write?run=deep%2Fsummary", "textarea")
+    write(page, summaries.TEXT)
+    page.wait_for_selector(".summaries[aria-busy=false] .word")
+    said = "".join(page.locator(".summary p").first.locator(".word").all_text_contents())
+    (wanted, *_) = summaries.written([summaries.TEXT], count=3, beams=6)[0]
+    assert said == wanted.text
+    assert page.locator(".summary").count() == 3
+    words = page.locator(".summary").first.locator(".word")
+    marked = set()
+    for i in range(words.count()):
+        words.nth(i).hover()
+        assert words.nth(i).get_attribute("class") == "word on"
+        marked |= set(page.locator(".source mark").all_inner_texts())
+    assert marked & {"tool", "maps"}
+    assert "".join(page.locator(".source").all_text_contents()) == summaries.TEXT
+    page.locator(".summary p").first.focus()
+    page.keyboard.press("Home")
+    first = page.locator(".traced").first.inner_text()
+    page.keyboard.press("ArrowRight")
+    assert page.locator(".traced").first.inner_text() != first
+    page.keyboard.press("Escape")
+    page.mouse.move(0, 0)
+    assert "log-probability" in page.locator(".traced").first.inner_text()
+    page.get_by_role("button", name="Drawn").click()
+    page.get_by_label("Temperature").fill("0")
+    assert page.get_by_role("button", name="Write again").is_disabled()
+    page.get_by_label("Temperature").fill("1")
+    page.get_by_role("spinbutton", name="Summaries").fill("2")
+    page.get_by_role("button", name="Write again").click()
+    page.wait_for_selector(".summaries[aria-busy=false] .word")
+    assert page.locator(".summary").count() == 2
+    page.get_by_role("button", name="Edit").click()
+    write(page, " ".join(f"word{i}" for i in range(60)))
+    page.wait_for_selector(".summaries[aria-busy=false] .word")
+    assert "were not read" in page.locator(".summaries").inner_text()
+    assert "word59" in page.locator(".source del").inner_text()
+    window.told()
+
+
+def test_an_image_is_seen(window: Window, tmp_path: Path) -> None:
+    (tmp_path / "light.png").write_bytes(png(pixels(2, 1, 6)[1]))
+    (tmp_path / "bad.png").write_bytes(b"no image")
+    (tmp_path / "text.txt").write_text("no image")
+    page = window.go("/see?run=vit", ".drop")
+    chooser = page.locator("input[type=file]")
+    chooser.set_input_files(tmp_path / "text.txt")
+    page.wait_for_selector("[role=alert]")
+    assert "no image" in page.locator("[role=alert]").inner_text()
+    chooser.set_input_files(tmp_path / "bad.png")
+    page.wait_for_selector("[role=alert]:has-text('be read')")
+    window.told("422")
+    chooser.set_input_files(tmp_path / "light.png")
+    page.wait_for_selector(".attention .attnlab[data-painted=image]")
+    assert page.locator(".prediction .bar-row").count() == 2
+    assert page.locator(".saying").inner_text().startswith("1")
+    assert page.locator("[role=alert]").count() == 0
+    data = list((tmp_path / "light.png").read_bytes())
+    page.evaluate(
+        """bytes => { const files = new DataTransfer();
+        files.items.add(new File([new Uint8Array(bytes)], 'a.png', { type: 'image/png' }));
+        document.querySelector('.drop').dispatchEvent(
+          new DragEvent('drop', { dataTransfer: files, bubbles: true, cancelable: true })) }""",
+        data,
+    )
+    page.wait_for_selector(".busy", state="attached")
+    page.wait_for_selector(".attention .attnlab[data-painted=image]")
+    window.told()
+
+
+def test_a_text_is_looked_at_in_every_view_and_compared(window: Window) -> None:
+    page = window.go("/look?subject=run%3Alanguage", "textarea")
+    page.get_by_label("Text", exact=True).fill("to be or not")
+    page.get_by_label("Tokens to write on").fill("3")
+    page.get_by_role("button", name="Look", exact=True).click()
+    page.wait_for_selector(VIEWER)
+    tabs = page.locator(".attention [role=tab]")
+    for tab in tabs.all():
+        tab.click()
+        page.wait_for_selector(VIEWER)
+    assert page.locator(".attention [role=alert]").count() == 0
+    page.wait_for_function("() => /capture=.+!view=mask/.test(location.hash)")
+    page.reload()
+    page.wait_for_selector(VIEWER)
+    assert page.locator(".attention [role=tab][aria-selected=true]").inner_text() == "Mask"
+    assert sides_of(page, "run:again", "to be") == ["language", "again"]
+    assert sides_of(page, "untrained", "to be") == ["language", "language, untrained"]
+    page.get_by_label("Compare with").select_option("text")
+    assert page.get_by_role("button", name="Look", exact=True).is_disabled()
+    page.get_by_label("The other text").fill("or not")
+    assert sides_of(page, "text", "to be") == ["language, first text", "language, second text"]
+    page.get_by_label("Compare with").select_option("")
+    window.told()
+    page = window.go("/look?capture=gone", "[role=alert]")
+    assert "no longer kept" in page.locator("[role=alert]").inner_text()
+    window.told("404")
+
+
+CAPTURE = "() => location.hash.match(/capture=([^&!]+)/)?.[1]"
+
+
+def sides_of(page: Any, other: str, text: str) -> list[str]:
+    """The names of two sides once they are drawn."""
+    before = page.evaluate(CAPTURE)
+    page.get_by_label("Compare with").select_option(other)
+    page.get_by_label("Text", exact=True).fill(text)
+    page.get_by_role("button", name="Look", exact=True).click()
+    page.wait_for_function(f"was => ({CAPTURE})() !== was", arg=before)
+    page.wait_for_selector(".attention .attnlab[data-painted=compare]")
+    assert page.locator("[role=alert]").count() == 0
+    origin = page.url.split("#")[0]
+    kept = page.request.get(f"{origin}api/captures/{page.evaluate(CAPTURE)}").body()
+    with TemporaryDirectory() as folder:
+        (Path(folder) / "seen.attnlab").write_bytes(kept)
+        return [side.label for side in read_capture(Path(folder) / "seen.attnlab").sides]
+
+
+def test_neurons_may_be_left_out_and_what_is_wrong_names_no_flag(window: Window) -> None:
+    page = window.go("/look?subject=run%3Alanguage", "textarea")
+    page.get_by_label("Queries, keys and values too").uncheck()
+    page.get_by_label("Text", exact=True).fill("to be")
+    page.get_by_role("button", name="Look", exact=True).click()
+    page.wait_for_selector(VIEWER)
+    page.get_by_role("tab", name="Neurons").click()
+    page.wait_for_selector(".attention :text('keys and values were not captured')")
+    page.get_by_label("Second text").fill("or not")
+    page.get_by_role("button", name="Look", exact=True).click()
+    page.wait_for_selector("[role=alert]")
+    assert "leave “Second text”" in page.locator("[role=alert]").inner_text()
+    window.told("422")
+
+
+def test_an_image_is_looked_at(window: Window, tmp_path: Path) -> None:
+    (tmp_path / "light.png").write_bytes(png(pixels(2, 1, 6)[1]))
+    page = window.go("/look?subject=run%3Avit", ".drop")
+    page.locator("input[type=file]").set_input_files(tmp_path / "light.png")
+    page.wait_for_selector(".attention .attnlab[data-painted=image]")
+    page.get_by_label("Compare with").select_option("untrained")
+    page.get_by_role("button", name="Look", exact=True).click()
+    page.wait_for_selector(".attention .attnlab[data-painted=compare]")
+    page.get_by_role("button", name="A text").click()
+    page.get_by_label("Text", exact=True).fill("to be")
+    page.get_by_role("button", name="Look", exact=True).click()
+    page.wait_for_selector("[role=alert]")
+    assert "reads an image: give an image" in page.locator("[role=alert]").inner_text()
+    window.told("422")
+
+
+def test_claims_are_shown_filtered_and_run(window: Window) -> None:
+    page = window.go("/claims", "table.claims")
+    rows = page.locator(".claims .id").all_inner_texts()
+    assert {name for name, _, _ in STATEMENTS} <= set(rows)
+    assert len(rows) > 50  # those that were not run too
+    page.get_by_role("searchbox").fill("zzz")
+    assert page.get_by_role("button", name="Run these 0").is_disabled()
+    window.go("/claims!copy", "tr.body figure")
+    page.get_by_role("searchbox").fill("copy far above every other")
+    page.wait_for_selector("button:text('Run this claim')")
+    before = page.locator("tr.claim .measured").inner_text()
+    assert page.locator("tr.claim .ran").inner_text() == "small, seed 0"
+    page.get_by_role("button", name="Run this claim").click()
+    page.wait_for_function(
+        """was => { const host = document.querySelector('.isolated');
+        return host.shadowRoot.querySelector('tr.claim .measured').innerText !== was }""",
+        arg=before,
+    )
+    assert "holds" in page.locator("tr.claim .verdict").inner_text()
+    assert page.evaluate("() => location.hash").startswith("#/claims!")
+    page.get_by_role("searchbox").fill("")
+    names = {name for name, _, _ in STATEMENTS}
+    kept = {
+        row.locator(".id").inner_text(): row.locator(".verdict").first.inner_text()
+        for row in page.locator("tr.claim").all()
+    }
+    told = {row["id"]: row["outcome"] for row in made_up()["claims"]}
+    lost = {name for name in names - {"copy"} if told[name] not in kept[name]}
+    assert lost == set()  # one was run, and all others are as they were
+    window.told()
+
+
+def test_the_playground_plays(window: Window) -> None:
+    page = window.go("/playground", ".board svg")
+    weight = page.locator(".weights .cell .text").first
+    assert float(weight.inner_text()) > 0.99
+    page.locator("[data-thing=query-0]").focus()
+    for _ in range(8):
+        page.keyboard.press("Shift+ArrowLeft")
+    assert float(weight.inner_text()) < 0.1
+    page.wait_for_function("() => location.hash.startsWith('#/playground!')")
+    page.get_by_role("tab", name="Positions").click()
+    page.wait_for_selector(".clocks")
+    window.told()
+
+
+def test_an_address_that_changes_before_the_page_listens_is_followed(window: Window) -> None:
+    window.page.add_init_script(
+        """new MutationObserver((_, seen) => {
+          if (!document.querySelector('main')) return;
+          seen.disconnect();  // drawn for the first time: its effects come later
+          history.replaceState(null, '', '#/playground');  // as if its event was missed
+        }).observe(document, { childList: true, subtree: true })"""
+    )
+    for before in ("bench", "runs"):  # the second chooses a run, as soon as it knows any
+        window.page.goto(f"{window.server.origin}/?from={before}#/{before}")
+        window.page.wait_for_selector(".board svg")
+        assert window.page.evaluate("() => location.hash") == "#/playground"
+    window.told()
+
+
+def test_bench_reports_have_their_figures(window: Window) -> None:
+    page = window.go("/bench", "figure")
+    assert page.get_by_label("Report").locator("option").count() == 1
+    tabs = page.locator(".isolated [role=tab]")
+    tabs.nth(0).focus()
+    page.keyboard.press("ArrowRight")
+    page.wait_for_function("() => location.hash.includes('!show=speed')")
+    assert "window is faster" in page.locator(".section").inner_text()
+    page.reload()
+    page.wait_for_selector("figure")
+    assert tabs.nth(1).get_attribute("aria-selected") == "true"
+    assert page.locator("figure path.line").count() > 0
+    window.told()
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_every_page_by_keyboard_in_any_width(scheme: str, browser: Any, server: Served) -> None:
+    """Tab reaches every link of the shell, nothing is wider than the window."""
+    for width in (320, 360, 1024, 2400):
+        window = Window(
+            browser, server, viewport={"width": width, "height": 800}, color_scheme=scheme
+        )
+        page = window.page
+        for name, there in PAGES.items():
+            window.go(f"/{name}", there)
+            wide = page.evaluate("() => document.documentElement.scrollWidth")
+            assert wide <= width, (name, width)
+            assert page.locator("h1").count() == 1
+        page.locator("main").focus()
+        page.keyboard.press("Shift+Tab")
+        assert page.evaluate("() => document.activeElement.getAttribute('aria-label')") == (
+            "Colours: auto"
+        )
+        ground = page.evaluate("() => getComputedStyle(document.body).backgroundColor")
+        assert ground == ("rgb(252, 252, 250)" if scheme == "light" else "rgb(21, 23, 26)")
+        window.told("404")
+        window.close()

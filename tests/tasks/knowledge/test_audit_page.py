@@ -1,0 +1,204 @@
+"""The audit's page and terminal account of a made-up but realistic report."""
+
+from __future__ import annotations
+
+import copy
+import html
+import io
+import json
+import re
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from attnlab.tasks.knowledge.audit_page import audit_page, print_audit
+from attnlab.tasks.knowledge.audit_words import percent, summary
+from attnlab.tasks.knowledge.scoring import top_share
+from tests.support.audit_reports import make_report
+from tests.support.chart_checks import HOSTILE, check_inert, check_page
+
+
+@pytest.fixture(scope="module")
+def report() -> dict[str, Any]:
+    made: dict[str, Any] = json.loads(json.dumps(make_report(), allow_nan=False))
+    return made
+
+
+def without_gold(report: dict[str, Any]) -> dict[str, Any]:
+    changed = copy.deepcopy(report)
+    for key in ("accuracy", "interval", "baseline", "ece", "roc_area", "precision95"):
+        changed[key] = None
+    for key in ("reliability", "risk_coverage", "origins", "gold_histogram"):
+        changed[key] = []
+    for each in changed["answers"]:
+        each["gold"] = each["correct"] = None
+    for verdict in changed["verdicts"].values():
+        verdict["accuracy"] = None
+    for key in ("agreement_when_right", "agreement_when_wrong"):
+        changed["sampling"][key] = None
+    return changed
+
+
+def printed(report: dict[str, Any], **settings: Any) -> str:
+    file = io.StringIO()
+    print_audit(report, Console(file=file, width=settings.pop("width", 80), **settings))
+    return file.getvalue()
+
+
+def headings(text: str) -> list[str]:
+    return [html.unescape(each) for each in re.findall(r"<h2>(.*?)</h2>", text)]
+
+
+def test_the_page_is_whole(report: dict[str, Any]) -> None:
+    text = audit_page(report)
+    read = check_page(text)
+    assert headings(text) == [
+        "In short",
+        "Does it know when it knows?",
+        "How many answers can be trusted?",
+        "What it says of its answers",
+        "What does it answer?",
+        "Does it depend on the name?",
+        "People who do not exist",
+        "Asked again",
+        "Surprises",
+    ]
+    assert read.tags.count("svg") == read.tags.count("details") == 4
+    assert text.count("runs/knowledge-rope") == 2
+
+
+def test_the_summary_says_what_the_answers_say(report: dict[str, Any]) -> None:
+    words = " ".join(summary(report))
+    right = [each["correct"] for each in report["answers"]]
+    known = [each["correct"] for each in report["answers"] if each["verdict"] == "known"]
+    assert f"It answered {sum(right)} of 500 questions right ({sum(right) / 5:.0f}%;" in words
+    assert f"says “known” it is right {100 * sum(known) / len(known):.0f} times of 100" in words
+    assert "Answering “London” every time would be right in 5%." in words
+    assert "200 people who do not exist, it claimed to know 6%" in words
+    assert "collapsed" not in words
+
+
+def test_collapse_is_called_so(report: dict[str, Any]) -> None:
+    natural = top_share(report["gold_histogram"])
+    assert natural < 0.4
+    assert "collapsed" in " ".join(summary({**report, "top_three_share": 0.9}))
+    few = {**report, "top_three_share": 0.9, "pairs": 5}  # five answers are no collapse
+    assert "collapsed" not in " ".join(summary(few))
+    narrow = [["London", 300], ["Paris", 200]]  # where the world itself is narrow
+    assert "collapsed" not in " ".join(
+        summary({**report, "top_three_share": 0.9, "gold_histogram": narrow})
+    )
+
+
+def test_without_right_answers(report: dict[str, Any]) -> None:
+    text = audit_page(without_gold(report))
+    check_page(text)
+    assert headings(text) == [
+        "In short",
+        "What it says of its answers",
+        "What does it answer?",
+        "People who do not exist",
+        "Asked again",
+    ]
+    assert "right answers are not given" in text
+    assert "those parts are left out" in text
+    terminal = printed(without_gold(report))
+    assert "right answers are not given" in terminal
+    assert "sure and wrong" not in terminal
+
+
+def test_the_extremes(report: dict[str, Any]) -> None:
+    """All right, no threshold, no made-up names, nothing invented, one question only."""
+    answers = [{**each, "correct": True, "gold": each["answer"]} for each in report["answers"][:1]]
+    answers[0]["nearest"] = []
+    changed = {
+        **report,
+        "pairs": 1,
+        "answers": answers,
+        "accuracy": 1.0,
+        "roc_area": None,
+        "precision95": None,
+        "risk_coverage": [[0.5, 1.0, 1.0]],
+        "reliability": report["reliability"][:1],
+        "verdicts": {"known": {"count": 0, "accuracy": None}},
+        "invented": {"count": 0, "examples": []},
+        "made_up": {"count": 0, "mean_confidence": None, "known_share": None, "examples": []},
+        "origins": [],
+    }
+    text = audit_page(changed)
+    check_page(text)
+    assert "It answered 1 of 1 questions right (100%" in text
+    assert "No threshold makes" in text
+    assert "Every answer is one that training had." in text
+    assert "No made-up names" in text
+    assert "None" not in re.sub("default-src 'none'", "", text)
+    assert "It answered 1 of 1" in printed(changed)
+
+
+def test_some_right_answers_missing(report: dict[str, Any]) -> None:
+    changed = copy.deepcopy(report)
+    for each in changed["answers"][:100]:
+        each["gold"] = each["correct"] = None
+    assert re.search(r"It answered \d+ of 400 questions right", summary(changed)[0])
+    check_page(audit_page(changed))
+
+
+def test_surprises_are_in_order(report: dict[str, Any]) -> None:
+    text = audit_page(report)
+    table = text[text.index("Sure and wrong") : text.index("Unsure and right")]
+    rows = re.findall(r"<tr>(<td.*?)</tr>", table)
+    cells = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in rows]
+    assert len(rows) == 10
+    sure = [float(row[3]) for row in cells]
+    assert sure == sorted(sure, reverse=True)
+    wrong = [each for each in report["answers"] if not each["correct"]]
+    worst = max(wrong, key=lambda each: float(each["confidence"]))
+    assert cells[0][0] == html.escape(worst["question"])
+    assert all(row[1] != row[2] for row in cells)
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_hostile_texts_are_inert(hostile: str, report: dict[str, Any]) -> None:
+    def poisoned(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {
+                key: each if key == "verdict" else poisoned(each) for key, each in value.items()
+            }
+        if isinstance(value, list):
+            return [poisoned(each) for each in value]
+        return hostile if isinstance(value, str) else value
+
+    changed = poisoned(report)
+    read = check_inert(audit_page(changed))
+    assert "script" not in read.tags
+    terminal = printed(changed)
+    assert all(c.isprintable() or c == "\n" for c in terminal)
+
+
+def test_the_terminal(report: dict[str, Any]) -> None:
+    text = printed(report)
+    assert f"It answered {sum(each['correct'] for each in report['answers'])} of 500" in text
+    assert max(len(line) for line in text.splitlines()) <= 80
+    row = next(line.split() for line in text.splitlines() if line.startswith("known"))
+    known = report["verdicts"]["known"]
+    assert row[1:] == [
+        f"{known['count']}",
+        f"{known['count'] / 5:.0f}%",
+        percent(known["accuracy"]),
+    ]
+    assert "sure and wrong" in text
+    markup = copy.deepcopy(report)
+    markup["baseline"]["answer"] = "[red]London[/red]"
+    assert "[red]London[/red]" in printed(markup, width=200)
+
+
+def test_percent_does_not_round_to_none_or_all() -> None:
+    assert [percent(each) for each in (0, 0.004, 0.872, 0.998, 1)] == [
+        "0%",
+        "0.4%",
+        "87%",
+        "99.8%",
+        "100%",
+    ]
+    assert percent(None) == "–"

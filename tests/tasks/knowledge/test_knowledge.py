@@ -1,0 +1,302 @@
+"""Knowledge as a person uses it: learn a corpus, learn to answer, ask, audit, compare."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from attnlab.tasks.knowledge import material, recipe, scoring
+from attnlab.tasks.knowledge.answers import NEW_TOKENS, answer, answer_with_confidence
+from attnlab.tasks.knowledge.audit import audit
+from attnlab.tasks.knowledge.certainty import FILE_NAME, Certainty
+from attnlab.tasks.knowledge.data import Relation, read_pairs
+from attnlab.tasks.knowledge.rows import Wording
+from attnlab.training import Run
+from tests.support.audit_reports import make_report
+from tests.support.command_line import run
+from tests.support.knowledge_runs import PRETRAIN, everything, same_weights
+
+
+def test_the_runs_explain_themselves(made: Path) -> None:
+    before, after = (Run(made / name).config() for name in ("pretrained", "finetuned"))
+    assert before["task"]["stage"] == "pretrain"
+    assert before["task"]["corpus"] == after["task"]["corpus"] == "world/corpus.txt"
+    assert before["task"]["documents"] == 24
+    assert after["task"]["stage"] == "finetune"
+    assert after["task"]["from"] == "pretrained"
+    assert after["task"]["questions"] == 12
+    assert after["task"]["measured_on"] == "training pairs"
+    assert (before["training"]["steps"], after["training"]["steps"]) == (6, 4)
+    assert before["model"] == after["model"]
+    assert "loss" in Run(made / "pretrained").metrics()[-1]["validation"]
+    assert "accuracy" in Run(made / "finetuned").metrics()[-1]["validation"]
+    assert not (made / "pretrained" / FILE_NAME).exists()
+    known = Certainty.load(made / "finetuned")
+    pairs = read_pairs(made / "world" / "train.tsv")
+    assert known.answers == sorted({each for _, each in pairs})
+    assert known.relations == [Relation("Where was ", " born?")]
+    assert len(known.names) == 12
+    assert known.fitted_on == "12 training pairs it has learned, so it will be too sure"
+
+
+def test_more_epochs_keep_the_warmup(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    told = f"{PRETRAIN.replace('--steps 6', '')} --batch-rows 2 --out longer"
+    found = []
+    for options in ("--epochs 1", "--epochs 2 --resume"):
+        code, _, err = run(f"{told} {options}", capsys)
+        assert code == 0, err
+        found.append(Run(here / "longer").config()["training"])
+    assert found[0]["steps"] < found[1]["steps"] == len(Run(here / "longer").metrics())
+    assert found[0]["warmup"] == found[1]["warmup"] == max(1, found[0]["steps"] // 5)
+
+
+def test_evaluate(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    told = "knowledge evaluate finetuned --pairs world/dev.tsv"
+    code, out, err = run(f"{told} --predictions said/dev.txt", capsys)
+    assert code == 0, err
+    said = (here / "said" / "dev.txt").read_text().split("\n")
+    assert len(said) == 13
+    assert said[-1] == ""
+    pairs = read_pairs("world/dev.tsv")
+    score = scoring.evaluate("finetuned", "world/dev.tsv")
+    assert said[:-1] == [" ".join(each.split()) for each in score.predictions]
+    right = sum(a == b for a, (_, b) in zip(score.predictions, pairs, strict=True))
+    assert out == f"Correct: {right:.1f} out of 12.0: {100 * right / 12:.1f}%\n"
+    code, out, err = run(f"{told} --json", capsys)
+    assert code == 0, err
+    assert json.loads(out) == {
+        "run": "finetuned",
+        "questions": 12,
+        "right": right,
+        "accuracy": right / 12,
+    }
+    before = everything(here)
+    code, out, err = run(f"{told} --predictions said/dev.txt", capsys)
+    assert (code, out) == (2, "")
+    assert err == "attnlab: said/dev.txt: is there already; give --overwrite or another name\n"
+    assert everything(here) == before
+    assert run(f"{told} --predictions said/dev.txt --overwrite", capsys)[0] == 0
+    assert everything(here) == before
+
+
+def test_questions_without_answers_cannot_be_scored(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = [question for question, _ in read_pairs("world/dev.tsv")]
+    (here / "asked.tsv").write_text("\n".join(asked))
+    told = "knowledge evaluate finetuned --pairs asked.tsv"
+    code, out, err = run(f"{told} --predictions said.txt", capsys)
+    assert (code, out) == (0, "")
+    assert err == (
+        "12 questions without answers: nothing can be scored; predictions are in said.txt\n"
+    )
+    said = (here / "said.txt").read_text()
+    assert said.count("\n") == 12
+    code, out, err = run(told, capsys)
+    assert out.split() == said.split()
+    assert "nothing can be scored" in err
+    assert json.loads(run(f"{told} --json", capsys)[1]) == {"run": "finetuned", "questions": 12}
+    report = audit("finetuned", "asked.tsv", samples=2, made_up=2)
+    assert report["accuracy"] is None
+    assert report["origins"] == report["reliability"] == []
+    assert [each["correct"] for each in report["answers"]] == [None] * 12
+
+
+def test_ask(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    questions = [question for question, _ in read_pairs("world/dev.tsv")][:2]
+    asked = "knowledge ask finetuned " + " ".join(map(shlex.quote, questions))
+    code, out, err = run(f"{asked} --json", capsys)
+    assert code == 0, err
+    found = json.loads(out)
+    model, tokens, _ = material.load_knowledge("finetuned")
+    certainty = Certainty.load(here / "finetuned")
+    plain = answer(model, Wording(tokens), questions)
+    for row, question, text in zip(found, questions, plain, strict=True):
+        assert row["question"] == question
+        assert row["answer"] == text
+        assert row["verdict"] == certainty.verdict(row["confidence"])
+        assert 0 <= row["confidence"] <= 1
+        assert 0 <= row["runner_up_confidence"] <= 1
+        assert row["runner_up"] != row["answer"]
+    code, out, err = run(asked, capsys)
+    assert code == 0, err
+    for question, row in zip(questions, found, strict=True):
+        assert f"{question} {row['answer']} ({row['verdict']}, " in out
+
+
+def test_confidence_is_the_probability_of_the_answer(made: Path) -> None:
+    model, tokens, _ = material.load_knowledge(made / "learned")
+    wording, question = Wording(tokens), "Where was Ada born?"
+    (said,) = answer_with_confidence(model, wording, [question])
+    ids = wording.question(question)
+    logs = 0.0
+    for _ in range(NEW_TOKENS):
+        with torch.no_grad():
+            known = model(torch.tensor([ids])).double().log_softmax(2)[0, -1]
+        logs += float(known.max())
+        ids.append(int(known.argmax()))
+        if ids[-1] == wording.mask:
+            break
+    answered = ids[len(wording.question(question)) :]
+    assert wording.decode([each for each in answered if each != wording.mask]) == said.text
+    assert said.confidence == pytest.approx(torch.tensor(logs).exp().item(), rel=1e-3)
+    assert said.margin == said.confidence - said.other_confidence
+
+
+def test_audit(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    small = "--samples 2 --made-up 5 --groups 2"
+    told = f"knowledge audit finetuned --pairs world/dev.tsv {small}"
+    code, out, err = run(told, capsys)
+    assert code == 0, err
+    assert out.endswith("finetuned/audit.json\nfinetuned/audit.html\n")
+    report = json.loads((here / "finetuned" / "audit.json").read_text())
+    known = make_report(20)  # what the page is tested with
+    assert report.keys() == known.keys()
+    for part in ("thresholds", "invented", "made_up", "sampling", "verdicts", "baseline"):
+        assert report[part].keys() == known[part].keys(), part
+    assert report["answers"][0].keys() == known["answers"][0].keys()
+    assert report["origins"][0].keys() == known["origins"][0].keys()
+    assert report["made_up"]["examples"][0].keys() == known["made_up"]["examples"][0].keys()
+    assert report["pairs"] == len(report["answers"]) == 12
+    assert report["made_up"]["count"] == 5
+    assert sum(group["count"] for group in report["origins"]) == 12
+    assert sum(each["count"] for each in report["verdicts"].values()) == 12
+    right = sum(each["correct"] for each in report["answers"])
+    assert report["accuracy"] == right / 12
+    assert right == scoring.evaluate("finetuned", "world/dev.tsv").right
+    assert "<!doctype html>" in (here / "finetuned" / "audit.html").read_text().lower()
+    code, out, err = run(f"{told} --json a/b.json --html a/b.html", capsys)
+    assert code == 0, err
+    again = json.loads((here / "a" / "b.json").read_text())
+    assert again == report
+    assert (here / "a" / "b.html").exists()
+
+
+def test_audit_where_names_are_unknown_or_do_not_fit(here: Path) -> None:
+    """One question teaches no wording; and made-up names may be too long for the model."""
+    (here / "one.tsv").write_text("Who?\tRome\n")
+    shared: dict[str, Any] = {
+        "model": {"width": 16, "layers": 1, "heads": 2, "context": 20},
+        "tokenizer": "bytes",
+        "training": {"steps": 2},
+        "quiet": True,
+    }
+    recipe.finetune(pairs="one.tsv", out="one", **shared)
+    assert Certainty.load(here / "one").names == []
+    report = audit("one", "one.tsv", samples=1, made_up=3)
+    assert report["made_up"]["count"] == 0
+    assert report["answers"][0]["nearest"] == []
+    (here / "two.tsv").write_text("Who is Bo?\tRome\nWho is Al?\tOslo\n")
+    recipe.finetune(pairs="two.tsv", out="two", **shared)
+    assert Certainty.load(here / "two").names == ["Al", "Bo"]
+    assert audit("two", "two.tsv", samples=1, made_up=3)["made_up"]["count"] == 0
+
+
+@pytest.mark.usefixtures("here")
+def test_a_model_that_reads_less_than_its_context_answers_long_questions() -> None:
+    """The course's synthesizer reads 127 of 128 characters."""
+    recipe.finetune(
+        pairs="world/train.tsv",
+        out="short",
+        preset="course",
+        attention="synthesizer",
+        model={"width": 16, "layers": 1, "heads": 2},
+        training={"steps": 1, "batch_rows": 4},
+        quiet=True,
+    )
+    model, tokens, _ = material.load_knowledge("short")
+    assert (model.max_length, model.config.context) == (127, 128)
+    questions = ["Where was " + "a" * size + " born?" for size in (80, 100, 109)]
+    assert len(answer(model, Wording(tokens), questions)) == 3
+    with pytest.raises(ValueError, match="question 1 has 126 tokens; this model reads at most 125"):
+        answer(model, Wording(tokens), ["a" * 126])
+
+
+def test_compare(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    told = (
+        "knowledge compare --attention softmax --minutes 0.02 --corpus world/corpus.txt "
+        "--pairs world/train.tsv --measured world/dev.tsv --out compared"
+    )
+    code, out, err = run(told, capsys)
+    assert code == 0, err
+    report = json.loads((here / "compared" / "compare.json").read_text())
+    names = [each["name"] for each in report["contestants"]]
+    assert names == ["softmax", "softmax, no pretraining"]
+    for each in report["contestants"]:
+        assert each["accuracy"] == each["right"] / 12
+        assert each["interval"][0] <= each["accuracy"] <= each["interval"][1]
+        assert each["curve"]
+        minutes = [x for x, _ in each["curve"]]
+        assert minutes == sorted(minutes)
+        assert 0 < each["minutes"] < 1
+        assert each["parameters"] > 1000
+        assert each["name"] in out
+    said, score = scoring.baseline("world/train.tsv", "world/dev.tsv")
+    assert report["baseline"]["answer"] == said
+    assert report["baseline"]["right"] == score.right
+    assert "softmax" in (here / "compared" / "compare.html").read_text()
+    held = Run(here / "compared" / "softmax" / "finetuned").config()["task"]
+    assert held["held_out"] > 0
+    before = everything(here)
+    code, out, err = run(told, capsys)
+    assert code == 2
+    assert "holds a run already" in err
+    assert everything(here) == before
+
+
+def test_python_does_what_the_command_line_does(here: Path) -> None:
+    sizes = {"width": 16, "layers": 1, "heads": 2}
+    metrics = recipe.pretrain(
+        "world/corpus.txt",
+        out="mine",
+        tokenizer="characters",
+        model=sizes,
+        training={"steps": 6},
+        quiet=True,
+    )
+    assert same_weights(here / "mine", here / "pretrained")
+    assert metrics == Run("pretrained").metrics()[-1]["validation"]
+    metrics = recipe.finetune(
+        "mine",
+        pairs="world/train.tsv",
+        held_out=0.0,
+        out="tuned",
+        training={"steps": 4},
+        quiet=True,
+    )
+    assert same_weights(here / "tuned", here / "finetuned")
+    assert metrics == Run("finetuned").metrics()[-1]["validation"]
+    assert Certainty.load(here / "tuned") == Certainty.load(here / "finetuned")
+    one, other = (scoring.evaluate(name, "world/dev.tsv") for name in ("tuned", "finetuned"))
+    assert one == other
+    assert one.accuracy == (one.right or 0) / 12
+    said, score = scoring.baseline("world/train.tsv", "world/dev.tsv")
+    assert score.predictions == [said] * 12
+
+
+def test_baseline(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "train.tsv").write_text("a?\tRome\nb?\tOslo\nc?\tRome\n")
+    (here / "dev.tsv").write_text("d?\tRome\ne?\tBern\n")
+    code, out, err = run("knowledge baseline --pairs train.tsv --measured dev.tsv", capsys)
+    assert code == 0, err
+    assert out == 'Always "Rome". Correct: 1.0 out of 2.0: 50.0%\n'
+    out = run("knowledge baseline --pairs train.tsv --measured dev.tsv --json", capsys)[1]
+    assert json.loads(out) == {"answer": "Rome", "questions": 2, "right": 1, "accuracy": 0.5}
+    code, out, err = run("knowledge baseline", capsys)
+    assert code == 0, err
+    assert out.startswith('Always "')
+    assert " out of 300.0: " in out
+
+
+def test_the_courses_baseline(course_data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pairs, measured = course_data / "birth_places_train.tsv", course_data / "birth_dev.tsv"
+    code, out, err = run(f"knowledge baseline --pairs {pairs} --measured {measured}", capsys)
+    assert code == 0, err
+    assert out == 'Always "London". Correct: 25.0 out of 500.0: 5.0%\n'
+    said, score = scoring.baseline(pairs, measured)
+    assert (said, score.right, len(score.questions)) == ("London", 25, 500)

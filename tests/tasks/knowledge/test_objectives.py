@@ -1,0 +1,206 @@
+"""Training rows of every objective, and objectives by name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from attnlab.tasks.knowledge.data import body_of, title_of
+from attnlab.tasks.knowledge.objectives import (
+    AROUND,
+    OBJECTIVES,
+    Entities,
+    NextToken,
+    WholeSpan,
+    create_objectives,
+)
+from attnlab.tasks.knowledge.rows import Wording
+from tests.support.knowledge_rows import (
+    BOTH,
+    CHARACTERS,
+    WORLD,
+    chance,
+    documents,
+    parts_of,
+    prepared,
+)
+
+
+@given(documents(), BOTH, st.integers(1, 60))
+def test_lm_reads_everything_once(document: str, wording: Wording, context: int) -> None:
+    rows = NextToken().rows(document, wording, context, chance())
+    ids = [*wording.encode(document), wording.tokenizer.end]
+    targets = [each for row in rows for each in row.ids[1:]]
+    assert [rows[0].ids[0], *targets] == ids
+    for row, following in pairwise(rows):
+        assert following.ids[0] == row.ids[-1]  # the context goes on where it stopped
+    assert all(2 <= len(row) <= context + 1 for row in rows)
+    assert all(set(row.weights) == {1.0} for row in rows)
+
+
+@given(documents(), BOTH, st.integers(2, 60), st.integers(0, 99))
+def test_lines_lose_nothing(document: str, wording: Wording, context: int, seed: int) -> None:
+    rows = WholeSpan().rows(document, wording, context, chance(seed))
+    whole: list[int] = []
+    for row in rows:
+        assert len(row) <= context + 1
+        assert set(row.weights) == {1.0}
+        before, after, masked = parts_of(row, wording.mask)
+        assert masked
+        whole += before + masked + after
+    assert whole == wording.encode(document)
+    if len(whole) < context:
+        assert len(rows) == 1
+
+
+def test_lines_mask_differently_each_time() -> None:
+    document = WORLD.corpus[0]
+    drawn = {
+        tuple(WholeSpan().rows(document, CHARACTERS, 256, chance(seed))[0].ids)
+        for seed in range(20)
+    }
+    assert len(drawn) > 15
+    # a context of one has no room, but does no harm
+    rows = WholeSpan().rows(document, CHARACTERS, 1, chance())
+    assert all(len(row) <= 2 for row in rows)
+
+
+def bare(words: Sequence[str]) -> set[str]:
+    return {word.strip(AROUND) for word in words}
+
+
+@settings(max_examples=200)
+@given(st.lists(documents(), min_size=1, max_size=4), st.booleans(), st.integers(0, 99))
+def test_entities_ask_for_what_the_title_does_not_say(
+    corpus: list[str], numbers: bool, seed: int
+) -> None:
+    objective = prepared(Entities(numbers=numbers), corpus)
+    for document in corpus:
+        title, words = title_of(document), body_of(document).split()
+        known = bare(title.split())
+        runs = objective.runs(document)
+        frames = objective.frames(document, chance(seed))
+        assert len(frames) == len(runs)
+        for (start, end), (frame, run) in zip(runs, frames, strict=True):
+            assert 0 <= start < end <= len(words)
+            assert not bare(words[start:end]) <= known
+            assert run == " ".join(words[start:end]).strip(AROUND)
+            assert run in document
+            assert run[0].isupper() or (numbers and run[0].isdigit())
+            assert f" {title} " in f" {frame} "
+        for (_, end), (start, _) in pairwise(runs):
+            assert end <= start
+
+
+@given(documents(), BOTH, st.integers(4, 50), st.integers(0, 99))
+def test_entities_fit_and_only_the_answer_counts(
+    document: str, wording: Wording, context: int, seed: int
+) -> None:
+    objective = prepared(Entities(foreign=2), [document])
+    rows = objective.rows(document, wording, context, chance(seed))
+    frames = objective.frames(document, chance(seed))
+    pairs = [wording.pair(frame, run) for frame, run in frames]
+    assert [row.ids for row in rows] == [p.ids for p in pairs if len(p) <= context + 1]
+    for row in rows:
+        shown, said, end = parts_of(row, wording.mask)
+        assert end == []
+        assert row.weights == [0.0] * len(shown) + [1.0] * (len(said) + 2)
+
+
+def test_entities_by_hand() -> None:
+    document = (
+        "Ada M. Byron. Byron was born in New York, London. The Bank of England (Berlin) knew Ada "
+        "Byron's friend. In 1850 she met Emmy Noether."
+    )
+    other = "Bo. the the in in in in it was cold ."
+    objective = prepared(Entities(bare=1.0, foreign=0), [document, other])
+    frames = objective.frames(document, chance())
+    assert {frame for frame, _ in frames} == {"Ada M. Byron"}
+    said = [run for _, run in frames]
+    assert said[:5] == ["New York", "London", "Bank", "England", "Berlin"]
+    assert said[-1] == "Emmy Noether"
+    assert not {"Byron", "Ada", "The", "In"} & set(said)
+    numbers = prepared(Entities(numbers=True), [document, other])
+    assert "1850" in [run for _, run in numbers.frames(document, chance())]
+    near = prepared(Entities(bare=0.0, near=2, keep=1.0, foreign=0), [document, other])
+    shown = {run: frame for frame, run in near.frames(document, chance())}
+    around = set(shown["New York"].split())
+    assert around == {"Ada", "M.", "Byron", "born", "in", "London.", "The"}
+    assert prepared(Entities(), [other]).frames("only a title", chance()) == []
+    for named in ("50 Cent. In 50 ways 50 Cent sang in 51 .", "AC/DC. With AC/DC they won 51 ."):
+        objective = prepared(Entities(numbers=True), [named, other])
+        runs = [run for _, run in objective.frames(named, chance())]
+        assert runs[-1] == "51"
+        assert not {"50", "50 Cent", "AC/DC"} & set(runs)
+
+
+def test_foreign_words_come_from_the_corpus() -> None:
+    objective = prepared(Entities(bare=1.0, foreign=3), WORLD.corpus)
+    words = {word for document in WORLD.corpus for word in document.split()}
+    counts = set()
+    for seed in range(30):
+        for frame, _ in objective.frames(WORLD.corpus[0], chance(seed)):
+            others = frame.replace(title_of(WORLD.corpus[0]), "").split()
+            assert set(others) <= words
+            counts.add(len(others))
+    assert counts == {0, 1, 2, 3}
+
+
+# By name
+
+
+def test_objectives_by_name() -> None:
+    assert [type(each) for each in create_objectives("lm")] == [NextToken]
+    found = create_objectives("2*entities:foreign=0,bare=1 + lines")
+    assert [each.name for each in found] == ["entities", "entities", "lines"]
+    assert found[0] is not found[1]
+    first = found[0]
+    assert isinstance(first, Entities)
+    assert (first.foreign, first.bare) == (0, 1.0)
+    for text, value in (("true", True), ("Yes", True), ("0", False), ("no", False)):
+        (made,) = create_objectives(f"entities:numbers={text}")
+        assert isinstance(made, Entities)
+        assert made.numbers is value
+    for name, kind in OBJECTIVES.items():
+        (plain,) = create_objectives(name)
+        assert type(plain) is kind
+        assert plain.about
+
+
+@pytest.mark.parametrize(
+    ("spec", "problem"),
+    [
+        ("", "objective ''; there are span, lines, lm, entities"),
+        ("spam", "objective 'spam'; there are span"),
+        ("lm+", "objective ''; there are"),
+        ("lm++lines", "objective ''; there are"),
+        ("Entities", "objective 'Entities'; there are"),
+        ("x*lm", "'x' is no number of times from 1 to 100"),
+        ("*lm", "'' is no number of times"),
+        ("0*lm", "'0' is no number of times"),
+        ("101*lm", "'101' is no number of times"),
+        ("-1*lm", "'-1' is no number of times"),
+        ("2*", "objective ''; there are"),
+        ("lm:size=3", "objective lm: no option 'size=3'; there are none"),
+        ("entities:forein=3", "no option 'forein=3'; there are bare, near, keep, foreign, numbers"),
+        ("entities:foreign", "no option 'foreign'"),
+        ("entities:foreign=x", "foreign is 'x'; give a value like"),
+        ("entities:foreign=1.5", r"foreign is '1.5'; give a value like \d+ \(int\)"),
+        ("entities:bare=", "bare is ''"),
+        ("entities:numbers=maybe", "numbers is 'maybe'"),
+        ("entities:bare=2", "objective entities: bare is 2.0; give 0 to 1"),
+        ("entities:keep=nan", "keep is nan; give 0 to 1"),
+        ("entities:foreign=-1", "foreign is -1; give 0 to 100"),
+        ("entities:foreign=1000000", "give 0 to 100"),
+        ("lm+entities:near=-2", "near is -2; give 0 to 100"),
+        ("span:shortest=0", "shortest is 0; give 1 to"),
+    ],
+)
+def test_specifications_that_are_refused(spec: str, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem) as caught:
+        create_objectives(spec)
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,85 @@
+"""The pages of evaluation and comparison in a real browser, offline."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from attnlab.page import write_page
+from attnlab.tasks.vision.compare import comparison_page, report_of
+from attnlab.tasks.vision.score_page import score_page
+from attnlab.tasks.vision.scoring import score
+from tests.support.browser import Watched, chromium
+from tests.support.image_files import pixels
+
+NAMES = ["T-shirt", "a trouser with a long name", "coat", "dress", "bag"]
+
+
+def scored() -> str:
+    torch.manual_seed(3)
+    labels = torch.arange(300) % len(NAMES)
+    logits = torch.randn(300, len(NAMES)) + 2.5 * torch.eye(len(NAMES))[labels]
+    report = score(logits, labels, NAMES)
+    about = {"run": "runs/a", "model": "convnet", "parameters": 1234, "data": "clothes"}
+    images = [pixels(1, 1 + 2 * (k % 2), 8, k)[0] for k in range(len(report["mistakes"]))]
+    return score_page(
+        {
+            **about,
+            "part": "test",
+            "trained_on": 900,
+            "left_out": 0,
+            "foreign": False,
+            "trained_data": "d",
+            **report,
+        },
+        images,
+    )
+
+
+def compared() -> str:
+    rows: list[dict[str, Any]] = []
+    for model, rights in (("vit", (20, 60, 90)), ("convnet", (40, 65, 85))):
+        for images, right in zip((10, 100, 1000), rights, strict=True):
+            for seed in range(3):
+                rows.append({
+                    "model": model, "images": images, "fraction": images / 1000, "seed": seed,
+                    "right": right + seed, "steps": 50, "seconds": 3.0,
+                })  # fmt: skip
+    counts = {"vit": 1000, "convnet": 1010}
+    report = report_of(rows, "clothes", counts, 100, 32)
+    assert report["meeting"]["images"] is not None
+    return comparison_page(report)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [360, 1200])
+def test_pages_in_a_browser(scheme: str, width: int, tmp_path: Path) -> None:
+    for name, text in (("score", scored()), ("compare", compared())):
+        write_page(tmp_path / f"{name}.html", text, overwrite=True)
+    with chromium() as browser:
+        view = Watched(browser, viewport={"width": width, "height": 800}, color_scheme=scheme)
+        page = view.page
+        page.goto((tmp_path / "score.html").as_uri())
+        loaded = page.evaluate("[...document.images].every(i => i.complete && i.naturalWidth > 0)")
+        assert loaded
+        assert page.evaluate("document.images.length") == 34
+        _no_scrolling_sideways(page)
+        # columns' names stay above the squares, and inside the drawing
+        boxes = page.evaluate(
+            "[...document.querySelectorAll('svg')[0].querySelectorAll('text')]"
+            ".map(t => t.getBoundingClientRect()).map(b => [b.left, b.right])"
+        )
+        assert all(left >= -1 and right <= width + 1 for left, right in boxes)
+        page.goto((tmp_path / "compare.html").as_uri())
+        assert page.evaluate("document.querySelectorAll('line.error').length") == 18
+        _no_scrolling_sideways(page)
+        view.check()
+        view.close()
+
+
+def _no_scrolling_sideways(page: Any) -> None:
+    wide = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+    assert wide <= 0

@@ -1,0 +1,177 @@
+"""Pictures as Pillow reads them: every kind of number, and every kind of damage."""
+
+from __future__ import annotations
+
+import io
+import struct
+import sys
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from attnlab.pictures import UnreadableImageError, middle_square, open_picture, open_plain
+from attnlab.tasks.vision.opening import open_data
+from tests.support.image_files import write_folders
+
+RAMP = np.linspace(0, 65535, 3 * 5).reshape(3, 5).astype(np.uint16)  # height 3, width 5
+SHADES = np.round(RAMP / 257).astype(np.uint8)
+
+
+def saved(image: Image.Image, path: Path, **how: Any) -> Path:
+    image.save(path, **how)
+    return path
+
+
+def grey_of(path: Path) -> Any:
+    plain = open_plain(path)
+    assert plain.mode == "L"
+    assert torch.equal(middle_square(open_picture(path), 3), middle_square(plain.convert("RGB"), 3))
+    return np.asarray(plain)
+
+
+def test_more_than_eight_bits_are_scaled(tmp_path: Path) -> None:
+    for name in ("a.png", "a.tif"):
+        assert np.array_equal(grey_of(saved(Image.fromarray(RAMP), tmp_path / name)), SHADES)
+    (tmp_path / "a.pgm").write_bytes(b"P5 5 3 65535\n" + RAMP.astype(">u2").tobytes())
+    assert np.array_equal(grey_of(tmp_path / "a.pgm"), SHADES)
+    big = struct.pack(">2sHIH", b"MM", 42, 8, 8)  # a TIFF with the high byte first
+    for tag, kind, value in (
+        (256, 3, 5), (257, 3, 3), (258, 3, 16), (259, 3, 1), (262, 3, 1), (273, 4, 110),
+        (278, 3, 3), (279, 4, 30),
+    ):  # fmt: skip
+        shown = struct.pack(">HH", value, 0) if kind == 3 else struct.pack(">I", value)
+        big += struct.pack(">HHI", tag, kind, 1) + shown
+    big += struct.pack(">I", 0)
+    (tmp_path / "b.tif").write_bytes(big.ljust(110, b"\0") + RAMP.astype(">u2").tobytes())
+    assert np.array_equal(grey_of(tmp_path / "b.tif"), SHADES)
+
+
+def test_floats_are_shares_or_refused(tmp_path: Path) -> None:
+    shares = (RAMP / 65535).astype(np.float32)
+    found = grey_of(saved(Image.fromarray(shares), tmp_path / "a.tif"))
+    assert np.array_equal(found, np.round(255 * shares).astype(np.uint8))
+    for wrong in (shares * 255, shares - 0.5, np.where(shares > 0.5, np.nan, shares)):
+        path = saved(Image.fromarray(wrong.astype(np.float32)), tmp_path / "b.tif")
+        with pytest.raises(UnreadableImageError, match=r"b\.tif: .*beyond 0 to 1"):
+            open_plain(path)
+    path = saved(Image.fromarray(RAMP.astype(np.int32)), tmp_path / "c.tif")
+    with pytest.raises(UnreadableImageError, match=r"c\.tif: .*32 bits"):
+        open_plain(path)
+
+
+def test_what_is_transparent_is_white(tmp_path: Path) -> None:
+    """A black bar on nothing, in each way that a file can say nothing."""
+    drawing = np.zeros((6, 7, 4), np.uint8)
+    drawing[1:4, 2:5, 3] = 255
+    wanted = np.where(drawing[:, :, 3] == 255, 0, 255)
+    image = Image.fromarray(drawing)
+    for name, how in (("a.png", {}), ("a.webp", {"lossless": True}), ("a.tif", {})):
+        found = np.asarray(open_picture(saved(image, tmp_path / name, **how)))
+        assert np.array_equal(found, wanted[:, :, None].repeat(3, 2)), name
+    assert np.array_equal(grey_of(saved(image.convert("LA"), tmp_path / "b.png")), wanted)
+    flat = Image.fromarray(np.where(wanted == 0, 0, 9).astype(np.uint8))  # 9 stands for nothing
+    assert np.array_equal(grey_of(saved(flat, tmp_path / "c.png", transparency=9)), wanted)
+    wide = Image.fromarray(np.where(wanted == 0, 0, 999).astype(np.uint16))
+    assert np.array_equal(grey_of(saved(wide, tmp_path / "d.png", transparency=999)), wanted)
+    for name in ("e.gif", "e.png"):
+        palette = flat.convert("P")
+        clear = palette.getpixel((0, 0))
+        found = np.asarray(open_picture(saved(palette, tmp_path / name, transparency=clear)))
+        assert np.array_equal(found[:, :, 1], wanted), name
+    half = Image.fromarray(np.full((3, 5, 4), (200, 100, 0, 51), np.uint8))  # a fifth is there
+    found = np.asarray(open_picture(saved(half, tmp_path / "f.png")))
+    assert found[0, 0].tolist() == [244, 224, 204]
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "RGB", "P", "CMYK", "YCbCr"])
+def test_every_usual_kind(mode: str, tmp_path: Path) -> None:
+    colours = np.stack([SHADES, SHADES[::-1], SHADES[:, ::-1]], 2)
+    image = Image.fromarray(colours).convert(mode)
+    path = saved(image, tmp_path / "a.tif")
+    found = open_plain(path)
+    assert found.mode == ("L" if mode in ("1", "L") else "RGB")
+    assert np.array_equal(np.asarray(found), np.asarray(image.convert(found.mode)))
+
+
+# Damage
+
+
+def test_damage_is_named(tmp_path: Path) -> None:
+    image = Image.fromarray(SHADES)
+    for name in ("a.png", "a.webp"):
+        path = saved(image, tmp_path / name, exif=b"Exif\0\0garbagegarbage")
+        with pytest.raises(UnreadableImageError, match=f"{name}: no image that can be read"):
+            open_picture(path)
+    path = saved(image, tmp_path / "b.png")
+    with pytest.raises(UnreadableImageError, match=r"b\.png: .*5 x 3 pixels are too many"):
+        open_picture(path, most=14)
+    with pytest.raises(UnreadableImageError, match=r"c\.png: is not there"):
+        open_picture(tmp_path / "c.png")
+    with pytest.raises(UnreadableImageError, match="no image that can be read"):
+        open_picture(tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"<svg xmlns='http://www.w3.org/2000/svg'/>", b"nothing"])
+def test_what_can_be_read_is_named(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "a.png"
+    path.write_bytes(content)
+    with pytest.raises(UnreadableImageError) as told:
+        open_picture(path)
+    assert str(told.value) == (
+        f"{path}: no image that can be read "
+        "(none of BMP, GIF, JPEG, PNG, PPM, TIFF, WEBP, or damaged)"
+    )
+
+
+@lru_cache
+def whole(form: str) -> bytes:
+    random = np.random.default_rng(0)
+    image = Image.fromarray(random.integers(0, 255, (7, 9, 3), dtype=np.uint8))
+    turned = b"Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0"
+    how: dict[str, Any] = {"exif": turned} if form in ("JPEG", "PNG", "WEBP") else {}
+    file = io.BytesIO()
+    image.save(file, form, **how)
+    return file.getvalue()
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    form=st.sampled_from(["BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP"]),
+    changes=st.lists(st.tuples(st.floats(0, 0.999), st.integers(0, 255)), min_size=1, max_size=8),
+    kept=st.floats(0.05, 1),
+)
+def test_any_damage_is_one_named_error(
+    form: str,
+    changes: list[tuple[float, int]],
+    kept: float,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    content = bytearray(whole(form))
+    for place, value in changes:  # most of what can go wrong stands at the beginning
+        content[int(place**2 * len(content))] = value
+    path = tmp_path_factory.getbasetemp() / "damaged"
+    path.write_bytes(content[: int(kept**0.2 * len(content))])
+    said = ""
+    try:
+        assert middle_square(open_picture(path), 4).shape == (4, 4, 3)
+    except UnreadableImageError as error:
+        said = str(error)
+    assert not said or said.startswith(f"{path}: no image that can be read (")
+    assert "\n" not in said
+
+
+def test_a_path_that_names_pillow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Broken images are left out wherever they lie; without Pillow nothing can be read."""
+    folder = write_folders(tmp_path / "Pillow")
+    (folder / "dark" / "broken.png").write_bytes(b"no")
+    assert len(open_data(folder).skipped) == 1
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    with pytest.raises(ValueError, match=r"pip install 'attnlab\[image\]'"):
+        open_data(folder)
