@@ -12,7 +12,7 @@ LEAST = 1e-16  # no error at all counts as this much where logarithms are taken
 
 
 @dataclass(frozen=True)
-class Figure:
+class Estimate:
     """A measured number; with low and high where it has an interval (95%)."""
 
     value: float
@@ -50,30 +50,30 @@ def number(value: float | None, percent: bool = False) -> str:
     return (mantissa + exponent).replace("-", "−")
 
 
-def over(values: Sequence[float]) -> Figure:
+def over(values: Sequence[float]) -> Estimate:
     """The mean of independent repeats and its 95% interval by Student's t."""
     mean = statistics.fmean(values)
     if len(values) < 2:
-        return Figure(mean)
+        return Estimate(mean)
     half = student(len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
-    return Figure(mean, mean - half, mean + half)
+    return Estimate(mean, mean - half, mean + half)
 
 
-def geometric(values: Sequence[float]) -> Figure:
+def geometric(values: Sequence[float]) -> Estimate:
     """The geometric mean of repeats above 0 and its interval: of errors and ratios, whose spread
     is a factor, and of which one wild repeat must not decide. Not finite where one is not."""
     if not all(map(math.isfinite, values)):
-        return Figure(math.inf)
+        return Estimate(math.inf)
     logs = over([math.log(max(value, LEAST)) for value in values])
     if logs.low is None or logs.high is None:
-        return Figure(math.exp(logs.value))
+        return Estimate(math.exp(logs.value))
     low, high = (math.exp(min(700.0, end)) for end in (logs.low, logs.high))
-    return Figure(math.exp(logs.value), low, high)
+    return Estimate(math.exp(logs.value), low, high)
 
 
-def share(hits: int, of: int) -> Figure:
+def share(hits: int, of: int) -> Estimate:
     """A share and its 95% interval after Wilson."""
-    return Figure(hits / of, *wilson(hits, of))
+    return Estimate(hits / of, *wilson(hits, of))
 
 
 def wilson(right: int, total: int, level: float = 0.95) -> tuple[float, float]:
@@ -92,17 +92,17 @@ def wilson(right: int, total: int, level: float = 0.95) -> tuple[float, float]:
     return low, 1.0 if right == total else min(1.0, centre + reach)
 
 
-def exponent(points: Sequence[tuple[float, float]]) -> Figure:
+def exponent(points: Sequence[tuple[float, float]]) -> Estimate:
     """The slope of log y against log x by least squares, and its 95% interval."""
     x = [math.log(at) for at, _ in points]
     y = [math.log(value) for _, value in points]
     slope, start = statistics.linear_regression(x, y)
     if len(points) < 3:
-        return Figure(slope)
+        return Estimate(slope)
     left = sum((b - start - slope * a) ** 2 for a, b in zip(x, y, strict=True))
     spread = sum((a - statistics.fmean(x)) ** 2 for a in x)
     half = student(len(points) - 2) * math.sqrt(left / (len(points) - 2) / spread)
-    return Figure(slope, slope - half, slope + half)
+    return Estimate(slope, slope - half, slope + half)
 
 
 def student(freedom: int) -> float:

@@ -25,7 +25,7 @@ from attnlab.bench.progress import SILENT, Progress
 from attnlab.bench.readers import Reader, Window
 from attnlab.create import create_heads
 from attnlab.huggingface import attend_with, is_huggingface
-from attnlab.intervals import Figure, over
+from attnlab.intervals import Estimate, over
 from attnlab.layers import MultiHead
 from attnlab.mechanisms.groups import name_of, scale_of
 
@@ -148,15 +148,15 @@ class Outcome:
     """It must do worse than what was chosen."""
 
     @property
-    def score(self) -> Figure:
+    def score(self) -> Estimate:
         return over(self.scores)
 
     @property
-    def worse(self) -> Figure:
+    def worse(self) -> Estimate:
         """By how much, each window against itself."""
         return self.worse_than(self.before)
 
-    def worse_than(self, others: Sequence[float]) -> Figure:
+    def worse_than(self, others: Sequence[float]) -> Estimate:
         pairs = zip(self.scores, others, strict=True)
         return over([own - other for own, other in pairs])
 

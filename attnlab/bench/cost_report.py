@@ -17,8 +17,8 @@ from attnlab.bench.results import Cell, Drawn, Section, Table, Value
 from attnlab.bench.settings import CostSettings
 from attnlab.bench.speed import Costs
 from attnlab.charts import Series
-from attnlab.charts.plots import Plot
-from attnlab.intervals import Figure, exponent
+from attnlab.charts.plots import Lines
+from attnlab.intervals import Estimate, exponent
 from attnlab.words import joined
 
 EXACT = "softmax"
@@ -63,13 +63,13 @@ class Crossover:
         return f"{rounded:,.0f}" if self.sure else f"({rounded:,.0f})"
 
 
-def fitted(points: dict[int, Figure], smallest: float = 0.0) -> Figure | None:
+def fitted(points: dict[int, Estimate], smallest: float = 0.0) -> Estimate | None:
     """The exponent in the length; None where too little was measured."""
     some = [(float(at), each.value) for at, each in points.items() if each.value > smallest]
     return exponent(some) if len(some) >= min(LEAST, max(2, len(points))) else None
 
 
-def crossover(own: dict[int, Figure], exact: dict[int, Figure]) -> Crossover:
+def crossover(own: dict[int, Estimate], exact: dict[int, Estimate]) -> Crossover:
     """Between the lengths where the order changes for good, both costs as powers of the length."""
     both = [(n, own[n].value / exact[n].value) for n in own if n in exact and exact[n].value > 0]
     if not both:
@@ -257,7 +257,7 @@ def _drawn(found: Costs, kind: Kind, settings: CostSettings, causal: bool, backw
     heads = f"{settings.heads} heads of {settings.head_dim}"
     return Drawn(
         f"{kind.title}: {panel_name(causal, backward)}",
-        Plot("tokens", f"{kind.unit}, {heads}", lines, x_log=True, y_log=True),
+        Lines("tokens", f"{kind.unit}, {heads}", lines, x_log=True, y_log=True),
         "Medians; bands from the fastest to the slowest round." if kind is SPEED else "",
         tabled=True,
     )
@@ -297,7 +297,7 @@ def left_out(reasons: Mapping[str, str]) -> list[str]:
     return [f"Left out {reason}: {joined(each)}" for reason, each in names.items()]
 
 
-def _share(found: Costs, way: Way, points: dict[int, Figure]) -> str | None:
+def _share(found: Costs, way: Way, points: dict[int, Estimate]) -> str | None:
     last = max(points)
     flops = found.flops.get((way[0], way[1], last))
     return None if flops is None else f"{flops / points[last].value / found.peak:.0%}"

@@ -15,7 +15,7 @@ from attnlab.bench.progress import SILENT, Progress
 from attnlab.bench.room import decoder_fits, too_large
 from attnlab.bench.settings import DecodeSettings
 from attnlab.bench.speed import clock_of
-from attnlab.intervals import Figure
+from attnlab.intervals import Estimate
 from attnlab.mechanism import Mechanism
 from attnlab.state import State
 
@@ -27,7 +27,7 @@ PIECE = 1024  # tokens absorbed at once: features of all at once could take giga
 class Steps:
     """Of each mechanism at each position."""
 
-    seconds: dict[str, dict[int, Figure]] = field(default_factory=dict)
+    seconds: dict[str, dict[int, Estimate]] = field(default_factory=dict)
     state_bytes: dict[str, dict[int, int]] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
 
@@ -95,6 +95,6 @@ def measure_decoding(
                 if turn:  # the first one warms up, and moves buffers that are full
                     samples[name, position].append((clock() - begin) / STEPS)
     for (name, position), taken in samples.items():
-        figure = Figure(statistics.median(taken), min(taken), max(taken))
+        figure = Estimate(statistics.median(taken), min(taken), max(taken))
         found.seconds.setdefault(name, {})[position] = figure
     return found

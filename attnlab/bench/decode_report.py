@@ -9,8 +9,8 @@ from attnlab.bench.decode import Steps
 from attnlab.bench.results import Cell, Drawn, Section, Table
 from attnlab.bench.settings import DecodeSettings
 from attnlab.charts import Series
-from attnlab.charts.plots import Plot
-from attnlab.intervals import Figure
+from attnlab.charts.plots import Lines
+from attnlab.intervals import Estimate
 from attnlab.words import joined
 
 NOTE = (
@@ -30,7 +30,7 @@ def decode_section(found: Steps, settings: DecodeSettings) -> Section:
         parts=[
             Drawn(
                 "One step by position",
-                Plot("tokens so far", f"microseconds, {heads}", _lines(found), True, True),
+                Lines("tokens so far", f"microseconds, {heads}", _lines(found), True, True),
                 "Absorb one token and read for it as the generator does, which gives up the old "
                 "state so that sums are updated in place; medians, bands from the fastest round to "
                 "the slowest.",
@@ -38,7 +38,7 @@ def decode_section(found: Steps, settings: DecodeSettings) -> Section:
             ),
             Drawn(
                 "What is kept by position",
-                Plot("tokens so far", f"kB, {heads}", _states(found), True, True),
+                Lines("tokens so far", f"kB, {heads}", _states(found), True, True),
                 "Keys and values, or the sums that stand for them.",
                 tabled=True,
             ),
@@ -118,7 +118,7 @@ def _table(found: Steps, settings: DecodeSettings) -> Table:
     rows: list[list[Cell]] = []
     for name, points in found.seconds.items():
         sizes = found.state_bytes[name]
-        slope: Figure | None = fitted(points)
+        slope: Estimate | None = fitted(points)
         own = name == EXACT or not exact
         rows.append(
             [

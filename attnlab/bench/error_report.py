@@ -11,8 +11,8 @@ from attnlab.bench.error_words import EXACT, NORM, Errors, advice, findings, int
 from attnlab.bench.results import Drawn, Section, Table, Value
 from attnlab.bench.settings import ErrorSettings
 from attnlab.charts import Mark, Series, number
-from attnlab.charts.plots import Heatmap, Plot
-from attnlab.intervals import Figure
+from attnlab.charts.plots import Heatmap, Lines
+from attnlab.intervals import Estimate
 
 OUTPUT = "relative error of the output"
 RATIO = "error over that of uniform weights"
@@ -74,7 +74,7 @@ def _against_uniform(found: Errors) -> Drawn:
 
 
 def _ratio_map(
-    rows: list[str], cells: list[list[tuple[Figure, Figure]]], s: ErrorSettings, y: str
+    rows: list[str], cells: list[list[tuple[Estimate, Estimate]]], s: ErrorSettings, y: str
 ) -> Heatmap:
     return Heatmap(
         f"norm {NORM}", y, RATIO,
@@ -89,11 +89,11 @@ def _ratio_map(
     )  # fmt: skip
 
 
-def _between(figure: Figure) -> str:
+def _between(figure: Estimate) -> str:
     return " to ".join(number(end) for end in figure.ends)
 
 
-def _line(name: str, points: Sequence[tuple[float, Figure]]) -> Series:
+def _line(name: str, points: Sequence[tuple[float, Estimate]]) -> Series:
     return Series(
         name, [(at, each.value) for at, each in points], [each.ends for _, each in points]
     )
@@ -110,7 +110,7 @@ def _by_norm(found: Errors) -> Drawn:
     marks = [Mark("N(0, I)", x=usual)] if s.norms[0] <= usual <= s.norms[-1] else []
     return Drawn(
         f"Error by norm of queries and keys: head size {s.head_dim}",
-        Plot(f"norm {NORM}", OUTPUT, lines, x_log=True, y_log=True, marks=marks),
+        Lines(f"norm {NORM}", OUTPUT, lines, x_log=True, y_log=True, marks=marks),
         f"Means and 95% intervals over {s.seeds} seeds. Uniform weights are the control.",
     )
 
@@ -142,7 +142,7 @@ def _by_features(found: Errors, case: Case) -> Drawn:
         lines.append(_line(f"{NORM} = {norm:g}: exponent {told}", points))
     return Drawn(
         f"{case.spec}: error by number of features, head size {s.head_dim}",
-        Plot("features", OUTPUT, lines, x_log=True, y_log=True),
+        Lines("features", OUTPUT, lines, x_log=True, y_log=True),
         "An exponent of −0.5 is what independent draws promise, once there are enough of them.",
     )
 
@@ -171,7 +171,7 @@ def _sizes(found: Errors) -> Drawn:
     lines = [line for line in lines if max(y for _, y in line.points) > EXACT]
     return Drawn(
         f"Error by head size, {NORM} = {norm:g}",
-        Plot("head size", OUTPUT, lines, x_log=True, y_log=True),
+        Lines("head size", OUTPUT, lines, x_log=True, y_log=True),
         "At one norm a larger head has smaller scores (they are divided by the root of the head "
         "size), and everything is easier.",
     )
@@ -187,7 +187,7 @@ def _draws(found: Errors) -> Drawn:
             lines.append(_line(case.name, points))
     return Drawn(
         f"Orthogonal draws against independent ones: head size {s.head_dim}",
-        Plot(
+        Lines(
             f"norm {NORM}", "error with orthogonal draws over that with independent ones",
             lines, x_log=True, y_log=True, marks=[Mark("no gain", y=1.0)],
         ),
@@ -196,7 +196,7 @@ def _draws(found: Errors) -> Drawn:
 
 def _exponents(found: Errors) -> Table:
     s = found.settings
-    rows: list[list[str | Figure]] = []
+    rows: list[list[str | Estimate]] = []
     for spec in found.specs:
         if not sweeps(spec, "features"):
             continue

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from attnlab.bench.error import UNIFORM, Case, Measured, cases_of
 from attnlab.bench.settings import ErrorSettings
-from attnlab.intervals import LEAST, Figure, exponent, geometric, over
+from attnlab.intervals import LEAST, Estimate, exponent, geometric, over
 from attnlab.words import joined, ranges
 
 SMALL = 0.1  # an error that many could live with
@@ -51,7 +51,7 @@ class Errors:
         """Those whose number of features is swept."""
         return [case for case in self.compared if case.features is not None]
 
-    def error(self, case: Case, norm: float, head_dim: int | None = None) -> Figure:
+    def error(self, case: Case, norm: float, head_dim: int | None = None) -> Estimate:
         return geometric(self.outputs[case, head_dim or self.settings.head_dim, norm])
 
     def weights_error(self, case: Case, norm: float) -> float:
@@ -61,7 +61,7 @@ class Errors:
 
     def ratio(
         self, case: Case, norm: float, head_dim: int | None = None, other: Case | None = None
-    ) -> Figure:
+    ) -> Estimate:
         """The error over that of another case on the same inputs, else of uniform weights."""
         size = head_dim or self.settings.head_dim
         pairs = zip(
@@ -71,7 +71,7 @@ class Errors:
         )
         return geometric([max(one, LEAST) / max(another, LEAST) for one, another in pairs])
 
-    def slope(self, case: Case, norm: float) -> Figure:
+    def slope(self, case: Case, norm: float) -> Estimate:
         """The exponent of the error in the number of features: a fit for each seed. No number
         where no seed has errors to fit: all are nothing, or not finite."""
         rows = [
@@ -83,10 +83,10 @@ class Errors:
             for errors in zip(*rows, strict=True)
             if all(math.isfinite(error) and error > 0 for error in errors)
         ]
-        return over(fits) if fits else Figure(math.nan)
+        return over(fits) if fits else Estimate(math.nan)
 
 
-def better(figure: Figure) -> bool | None:
+def better(figure: Estimate) -> bool | None:
     """Whether a ratio is below 1, by all of its interval; None where it is open."""
     low, high = figure.ends
     return True if high < 1 else False if low > 1 else None
@@ -179,7 +179,7 @@ def _sines_or_positive(found: Errors, favor: Case, fourier: Case) -> str:
     )  # fmt: skip
 
 
-def interval(figure: Figure) -> str:
+def interval(figure: Estimate) -> str:
     low, high = figure.low, figure.high
     return "" if low is None or high is None else f" ({low:.2f} to {high:.2f})".replace("-", "−")
 

@@ -11,7 +11,7 @@ from attnlab.charts import number
 from attnlab.charts.plots import Bars, Heatmap
 from attnlab.charts.scales import clean
 from attnlab.charts.terminal_heatmap import short
-from attnlab.intervals import Figure
+from attnlab.intervals import Estimate
 
 
 def marks(name: str = "") -> tuple[str, str]:
@@ -102,7 +102,7 @@ def _named(drawn: Heatmap, value: float | None) -> Cell:
 
 
 def _cell(cell: Cell) -> str:
-    if isinstance(cell, Figure):
+    if isinstance(cell, Estimate):
         if cell.low is None or cell.high is None:
             return f"{cell.value:.2f}"
         return f"{cell.value:.2f} ({cell.low:.2f} to {cell.high:.2f})"

@@ -19,7 +19,7 @@ from attnlab.bench.passes import Way, pass_of
 from attnlab.bench.progress import SILENT, Progress
 from attnlab.bench.settings import CostSettings
 from attnlab.bench.speed import Costs, fitting, some
-from attnlab.intervals import Figure
+from attnlab.intervals import Estimate
 
 WARM = 64  # tokens of a first call, which loads what the library loads but once
 
@@ -41,7 +41,7 @@ def measure_memory(
             for way in ways:
                 progress.step(f"{party.name}, {tokens:,} tokens")
                 taken = peak_bytes(party, way, sizes, tokens, settings.threads)
-                found.values.setdefault(way, {})[tokens] = Figure(float(taken))
+                found.values.setdefault(way, {})[tokens] = Estimate(float(taken))
     return some(found, settings)
 
 

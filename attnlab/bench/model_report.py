@@ -13,7 +13,7 @@ from attnlab.bench.model_words import Found, advice, change, findings, pieces_of
 from attnlab.bench.readers import MEASURES
 from attnlab.bench.results import Cell, Drawn, Section, Table, Value
 from attnlab.charts import Mark, Series, number
-from attnlab.charts.plots import Heatmap, Plot
+from attnlab.charts.plots import Heatmap, Lines
 
 ERROR = "relative error of the head's output"
 NEEDS = "softmax (nothing cheaper)"
@@ -183,7 +183,7 @@ def _losses(found: Found) -> Table:
 def _loss_by_cost(found: Found) -> Drawn:
     return Drawn(
         "The model's own word by the cost of attention",
-        Plot(
+        Lines(
             "share of softmax's products",
             found.measure,
             [Series(each.name, [(each.cost, each.score.value)]) for each in found.outcomes],
@@ -243,7 +243,7 @@ def _error_by_cost(found: Found) -> Drawn:
     control = statistics.median(head.error(UNIFORM) for head in found.heads)
     return Drawn(
         "Error by cost",
-        Plot(
+        Lines(
             "share of softmax's products",
             f"{ERROR}, median head",
             lines,

@@ -15,7 +15,7 @@ from attnlab.bench.heads import Head, Measured
 from attnlab.bench.readers import TEXT
 from attnlab.bench.settings import ModelSettings
 from attnlab.charts import number
-from attnlab.intervals import Figure
+from attnlab.intervals import Estimate
 from attnlab.words import joined
 
 
@@ -136,7 +136,7 @@ def verdict(chosen: Outcome, controls: Sequence[Outcome], reads: str = TEXT) -> 
     """Controls must do worse than what was chosen, or the check has shown nothing."""
     gaps = {each.name: each.worse_than(chosen.scores) for each in controls}
     if len(chosen.scores) == 1 and gaps:
-        gaps = {name: Figure(gap.value, -math.inf, math.inf) for name, gap in gaps.items()}
+        gaps = {name: Estimate(gap.value, -math.inf, math.inf) for name, gap in gaps.items()}
     passed = [name for name, gap in gaps.items() if gap.value <= 0]
     unsure = [name for name, gap in gaps.items() if gap.value > 0 >= gap.ends[0]]
     if not passed and not unsure:
@@ -194,7 +194,7 @@ def _signed(value: float) -> str:
     return f"{value:+.3g}".replace("-", "−")
 
 
-def change(figure: Figure) -> str:
+def change(figure: Estimate) -> str:
     """With half of its interval, in as many digits as tell."""
     if figure.high is None:
         return _signed(figure.value)

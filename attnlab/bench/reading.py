@@ -20,8 +20,8 @@ from attnlab.bench.results import (
     Value,
 )
 from attnlab.charts import Mark, Series
-from attnlab.charts.plots import Bars, Drawing, Heatmap, Plot
-from attnlab.intervals import Figure
+from attnlab.charts.plots import Bars, Drawing, Heatmap, Lines
+from attnlab.intervals import Estimate
 
 T = TypeVar("T")
 LARGEST = 64 * 2**20  # bytes of a file
@@ -112,10 +112,10 @@ def _cell(raw: Any, where: str) -> Cell:
     return _value(raw, where)
 
 
-def _figure(raw: Any, where: str) -> Figure:
+def _figure(raw: Any, where: str) -> Estimate:
     raw = _dict(raw, where)
     low, high = (_end(raw.get(name), f"{where}, {name}") for name in ("low", "high"))
-    return Figure(_number(raw.get("value"), f"{where}, value"), low, high)
+    return Estimate(_number(raw.get("value"), f"{where}, value"), low, high)
 
 
 def _measurement(raw: Any, where: str) -> dict[str, Value]:
@@ -129,7 +129,7 @@ def _drawing(raw: Any, where: str) -> Drawing:
     raw = _dict(raw, where)
     kind = raw.get("kind")
     if kind == "lines":
-        return Plot(
+        return Lines(
             _text(raw.get("x"), f"{where}, x"),
             _text(raw.get("y"), f"{where}, y"),
             _list(raw, "series", where, _series),
@@ -160,7 +160,7 @@ def _pair(raw: Any, where: str) -> tuple[float, float]:
     return _number(raw[0], where), _number(raw[1], where)
 
 
-def _bar(raw: Any, where: str) -> tuple[str, Figure]:
+def _bar(raw: Any, where: str) -> tuple[str, Estimate]:
     return _text(_dict(raw, where).get("name"), f"{where}, name"), _figure(raw, where)
 
 

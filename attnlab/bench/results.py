@@ -16,12 +16,12 @@ from typing import Any
 
 import attnlab
 from attnlab.charts.plots import Drawing, figure_json, plain, plot_json
-from attnlab.intervals import Figure
+from attnlab.intervals import Estimate
 
 FORMAT, VERSION = "attnlab-bench", 1
 
 Value = str | float | int | bool | None
-Cell = str | float | int | Figure | None
+Cell = str | float | int | Estimate | None
 """Of a table: a text, a number, a number with its interval, or nothing."""
 
 
@@ -151,7 +151,7 @@ def _part(part: Table | Drawn) -> dict[str, Any]:
 
 
 def _cell(cell: Cell) -> Any:
-    return figure_json(cell) if isinstance(cell, Figure) else _value(cell)
+    return figure_json(cell) if isinstance(cell, Estimate) else _value(cell)
 
 
 def _value(value: Value) -> Any:

@@ -16,7 +16,7 @@ from attnlab.bench.passes import Way, pass_of
 from attnlab.bench.progress import SILENT, Progress
 from attnlab.bench.room import fits, too_large
 from attnlab.bench.settings import CostSettings
-from attnlab.intervals import Figure
+from attnlab.intervals import Estimate
 
 LONGEST = 6.0  # seconds of one call, as its last length foretells
 SLOW = 0.5  # seconds: what takes longer needs no warming up, and is timed twice in all
@@ -28,7 +28,7 @@ PEAK = 1024  # side of the matrices whose product is the machine's peak
 class Costs:
     """Of each way at each length; `left_out` says why a length is missing."""
 
-    values: dict[Way, dict[int, Figure]] = field(default_factory=dict)
+    values: dict[Way, dict[int, Estimate]] = field(default_factory=dict)
     left_out: dict[Way, str] = field(default_factory=dict)
     flops: dict[tuple[str, bool, int], float] = field(default_factory=dict)
     peak: float = 0.0
@@ -76,7 +76,7 @@ def measure_speed(
                     taken = _seconds(job.call, clock, times)
                     samples.setdefault((job.way, job.tokens), []).append(taken)
     for (way, tokens), each in samples.items():
-        figure = Figure(statistics.median(each), min(each), max(each))
+        figure = Estimate(statistics.median(each), min(each), max(each))
         found.values.setdefault(way, {})[tokens] = figure
     return some(found, settings)
 

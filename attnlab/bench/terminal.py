@@ -16,7 +16,7 @@ from attnlab.charts.plots import Bars, Heatmap
 from attnlab.charts.scales import clean
 from attnlab.charts.terminal import bars, plot
 from attnlab.charts.terminal_heatmap import heatmap, short
-from attnlab.intervals import Figure
+from attnlab.intervals import Estimate
 from attnlab.words import joined
 
 HEIGHT, WIDEST = 12, 110
@@ -95,7 +95,7 @@ def _made(table: Table, columns: Sequence[int], intervals: bool) -> Drawn_table:
 
 
 def _cell(cell: Cell, intervals: bool) -> str:
-    if isinstance(cell, Figure):
+    if isinstance(cell, Estimate):
         if not intervals or cell.low is None or cell.high is None:
             return f"{cell.value:.2f}".replace("-", "−")
         return f"{cell.value:.2f} ({cell.low:.2f} to {cell.high:.2f})".replace("-", "−")

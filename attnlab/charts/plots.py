@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from attnlab.charts.drawing import Mark, Series
-from attnlab.intervals import Figure
+from attnlab.intervals import Estimate
 
 
 @dataclass(frozen=True)
-class Plot:
+class Lines:
     """Lines over common axes."""
 
     x: str
@@ -28,7 +28,7 @@ class Bars:
     """Named values side by side."""
 
     y: str
-    values: Mapping[str, Figure]
+    values: Mapping[str, Estimate]
     marks: Sequence[Mark] = ()
 
 
@@ -53,7 +53,7 @@ class Heatmap:
     """More to say of each cell, where a reader asks for it."""
 
 
-Drawing = Plot | Bars | Heatmap
+Drawing = Lines | Bars | Heatmap
 
 
 def plain(value: float | None) -> float | str | None:
@@ -61,7 +61,7 @@ def plain(value: float | None) -> float | str | None:
     return value if value is None or math.isfinite(value) else str(value)
 
 
-def figure_json(figure: Figure) -> dict[str, float | str | None]:
+def figure_json(figure: Estimate) -> dict[str, float | str | None]:
     return {"value": plain(figure.value), "low": plain(figure.low), "high": plain(figure.high)}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from attnlab.claims.base import TOPICS, Claim, Evidence, Figure, Trial, Verdict
+from attnlab.claims.base import TOPICS, Claim, Estimate, Evidence, Trial, Verdict
 from attnlab.claims.registry import CLAIMS, chosen
 from attnlab.claims.running import Result, run, run_one
 
@@ -10,8 +10,8 @@ __all__ = [
     "CLAIMS",
     "TOPICS",
     "Claim",
+    "Estimate",
     "Evidence",
-    "Figure",
     "Result",
     "Trial",
     "Verdict",

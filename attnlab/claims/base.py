@@ -30,8 +30,8 @@ from typing import Literal, Protocol, TypeVar
 
 import torch
 
-from attnlab.charts.plots import Bars, Plot
-from attnlab.intervals import Figure, exponent, over, share, student
+from attnlab.charts.plots import Bars, Lines
+from attnlab.intervals import Estimate, exponent, over, share, student
 
 # all that an experiment is written with
 __all__ = [
@@ -40,12 +40,12 @@ __all__ = [
     "TOPICS",
     "Bars",
     "Claim",
+    "Estimate",
     "Evidence",
-    "Figure",
     "Judge",
+    "Lines",
     "Measure",
     "Outcome",
-    "Plot",
     "Size",
     "Source",
     "Trial",
@@ -102,14 +102,14 @@ class Trial:
 class Evidence:
     """What was measured."""
 
-    figure: Figure
+    figure: Estimate
     """The one that decides."""
-    plot: Plot | Bars
-    sweep: Sequence[tuple[float, Figure]] = ()
+    plot: Lines | Bars
+    sweep: Sequence[tuple[float, Estimate]] = ()
     """The same figure at each value of a condition, for a statement that may depend on it."""
     details: Mapping[str, float | int | str] = field(default_factory=dict)
     """Other numbers that a reader wants, by name."""
-    parts: Mapping[str, Figure] = field(default_factory=dict)
+    parts: Mapping[str, Estimate] = field(default_factory=dict)
     """The figure of each further part, for a statement that says several things."""
 
     @property

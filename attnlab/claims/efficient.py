@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from attnlab.charts import Series
-from attnlab.claims.base import Evidence, Plot, Trial, claim, over
+from attnlab.claims.base import Evidence, Lines, Trial, claim, over
 from attnlab.claims.judges import Below, OnlyWhen
 from attnlab.claims.kernels import normal
 from attnlab.mask import Mask
@@ -122,7 +122,7 @@ def low_rank(trial: Trial) -> Evidence:
         errors["trained, each row shuffled"] = _by_rank([A.gather(-1, order) for A in judged], n)
     return Evidence(
         over([float(best_error(A, n // 4).mean()) for A in judged]),
-        Plot("rank / n", "mean relative error", [Series(*line) for line in errors.items()]),
+        Lines("rank / n", "mean relative error", [Series(*line) for line in errors.items()]),
         details=details,
     )
 
@@ -183,7 +183,7 @@ def linformer_rank(trial: Trial) -> Evidence:
     lines.append(Series("all of them", [(float(n), float(n)) for n in lengths]))
     return Evidence(
         sweep[-1][1],
-        Plot("tokens n", "rank needed for 10% error", lines, x_log=True, y_log=True),
+        Lines("tokens n", "rank needed for 10% error", lines, x_log=True, y_log=True),
         sweep,
         {f"exponent at d = {d:.0f}": round(figure.value, 3) for d, figure in sweep},
     )

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from attnlab.bench import costs
 from attnlab.charts import Series
-from attnlab.claims.base import Evidence, Figure, Plot, Trial, claim, exponent
+from attnlab.claims.base import Estimate, Evidence, Lines, Trial, claim, exponent
 from attnlab.claims.judges import Above, Below, OnlyWhen
 from attnlab.mask import Mask
 from attnlab.mechanisms.bigbird import BigBird
@@ -64,8 +64,8 @@ def bigbird_linear(trial: Trial) -> Evidence:
     slope = exponent(lines["bigbird"])
     beyond = _beyond(bird, 1024, causal=False)
     return Evidence(
-        Figure(max(abs(slope.value - 1), beyond)),
-        Plot("tokens", "edges", [Series(*each) for each in lines.items()], True, True),
+        Estimate(max(abs(slope.value - 1), beyond)),
+        Lines("tokens", "edges", [Series(*each) for each in lines.items()], True, True),
         details={
             "exponent of the edges in n": slope.value,
             "share of 1,024^2 pairs beyond two hops": beyond,
@@ -123,8 +123,8 @@ def bigbird_shared_random(trial: Trial) -> Evidence:
         "window alone": _mixing(own[:, :-r], hops),
     }
     return Evidence(
-        Figure(alike["shared" if trial.control else "own"]),
-        Plot("hops", f"share of {blocks} blocks reached", [Series(*x) for x in mixed.items()]),
+        Estimate(alike["shared" if trial.control else "own"]),
+        Lines("hops", f"share of {blocks} blocks reached", [Series(*x) for x in mixed.items()]),
         details={
             f"share reached in 6 hops, {name}": dict(points)[6.0] for name, points in mixed.items()
         },
@@ -177,7 +177,7 @@ def bigbird_longer(trial: Trial) -> Evidence:
     sweep = []
     for n, size in memory["matrix"]:
         exact = _fits(memory["fused"], size) if trial.control else n
-        sweep.append((n, Figure(_fits(memory["bigbird"], size) / exact)))
+        sweep.append((n, Estimate(_fits(memory["bigbird"], size) / exact)))
     lines = [Series(name, [(n, size / 1e6) for n, size in row]) for name, row in memory.items()]
     details: dict[str, float | int | str] = {
         f"factor at n = {n:.0f}": round(figure.value, 2) for n, figure in sweep
@@ -186,7 +186,7 @@ def bigbird_longer(trial: Trial) -> Evidence:
     details["bigbird is computed"] = "by a kernel in C" if status().active else "with copies"
     return Evidence(
         sweep[-1][1],
-        Plot("tokens", "megabytes, one head", lines, x_log=True, y_log=True),
+        Lines("tokens", "megabytes, one head", lines, x_log=True, y_log=True),
         sweep,
         details,
     )

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from attnlab.charts import Series
-from attnlab.claims.base import Evidence, Plot, Trial, claim, over, unrun
+from attnlab.claims.base import Evidence, Lines, Trial, claim, over, unrun
 from attnlab.claims.efficient_bigbird import ZAHEER
 from attnlab.claims.efficient_sequence import VASWANI, Points
 from attnlab.claims.handmade_order import seeded
@@ -82,7 +82,7 @@ def long_range(trial: Trial) -> Evidence:
             lines[name].append((float(distance), value))
     return Evidence(
         over(gaps),
-        Plot("distance", "accuracy", [Series(*each) for each in lines.items()], x_log=True),
+        Lines("distance", "accuracy", [Series(*each) for each in lines.items()], x_log=True),
         details={
             "steps of training": steps,
             "weights, attention": _size(_attention_model(judged)),

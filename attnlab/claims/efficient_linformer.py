@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from attnlab.charts import Series
-from attnlab.claims.base import Evidence, Figure, Plot, Trial, claim, over
+from attnlab.claims.base import Estimate, Evidence, Lines, Trial, claim, over
 from attnlab.claims.efficient import LINFORMER, best_error
 from attnlab.claims.handmade_order import seeded
 from attnlab.claims.judges import Above, Below
@@ -44,7 +44,7 @@ def linformer_svd(trial: Trial) -> Evidence:
     ranks = trial.pick([4, 8, 16], [1, 2, 4, 8, 16, 24])
     ways = ("decomposition", "learned", "not trained", "V_r in Linformer's formula")
     lines: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
-    figure = Figure(math.nan)
+    figure = Estimate(math.nan)
     for r in ranks:
         repeats = range(trial.pick(3, 5) if r == 8 else 1)
         found = [_linformer_errors(trial, r, repeat) for repeat in repeats]
@@ -55,7 +55,7 @@ def linformer_svd(trial: Trial) -> Evidence:
             figure = over([each[judged] / each["bound"] for each in found])
     return Evidence(
         figure,
-        Plot("rank", "relative error of the weights, n = 32", [Series(*x) for x in lines.items()]),
+        Lines("rank", "relative error of the weights, n = 32", [Series(*x) for x in lines.items()]),
         details={f"error at rank 8, {name}": dict(lines[name])[8.0] for name in ways},
     )
 
@@ -132,8 +132,8 @@ def linformer_not_causal(trial: Trial) -> Evidence:
     lines = [Series(name, by_place) for name, by_place in _changes_by_place(trial.random()).items()]
     judged = changes["softmax, causal" if trial.control else "linformer"]
     return Evidence(
-        Figure(min(judged)),
-        Plot("position of the output; token 16 of 24 is replaced", "change", lines),
+        Estimate(min(judged)),
+        Lines("position of the output; token 16 of 24 is replaced", "change", lines),
         details={
             "instances": len(judged),
             "largest change, softmax with a causal mask": max(changes["softmax, causal"]),

@@ -14,7 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from attnlab.bench import costs
 from attnlab.charts import Series
-from attnlab.claims.base import Evidence, Plot, Trial, claim, exponent, over
+from attnlab.claims.base import Evidence, Lines, Trial, claim, exponent, over
 from attnlab.claims.handmade_order import seeded
 from attnlab.claims.judges import Below, Between
 from attnlab.layers import MultiHead
@@ -84,7 +84,7 @@ def sequence_cost(trial: Trial) -> Evidence:
         details |= _exponents()
     return Evidence(
         over(found),
-        Plot(
+        Lines(
             "tokens, d = 64", "milliseconds of CPU time",
             [Series(*each) for each in times.items()], True, True,
         ),
@@ -191,7 +191,7 @@ def longer_free(trial: Trial) -> Evidence:
         exponent(list(zip(at, map(float, weights), strict=True)))
         if trial.control
         else exponent(times),
-        Plot("tokens", "milliseconds of CPU time", lines, x_log=True, y_log=True),
+        Lines("tokens", "milliseconds of CPU time", lines, x_log=True, y_log=True),
         details={
             f"weights for {lengths[0]:,} and {lengths[-1]:,} tokens": f"{weights[0]:,} and "
             f"{weights[-1]:,}"

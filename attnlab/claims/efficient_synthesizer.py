@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from attnlab.bench import costs
 from attnlab.charts import Series
-from attnlab.claims.base import Bars, Evidence, Figure, Plot, Trial, claim, exponent, over
+from attnlab.claims.base import Bars, Estimate, Evidence, Lines, Trial, claim, exponent, over
 from attnlab.claims.handmade_order import seeded
 from attnlab.claims.judges import Above, exact
 from attnlab.interpret.capture import capture
@@ -75,14 +75,14 @@ def synthesizer_blind(trial: Trial) -> Evidence:
                 change[:, j] = 0
                 other[name] = max(other[name], float(change.max()))
     return Evidence(
-        Figure(other["softmax" if trial.control else "synthesizer"]),
+        Estimate(other["softmax" if trial.control else "synthesizer"]),
         Bars("largest change of weights in other rows", _figures(other)),
         details={f"change in the replaced token's own row, {name}": own[name] for name in names},
     )
 
 
-def _figures(values: Mapping[str, float]) -> dict[str, Figure]:
-    return {name: Figure(value) for name, value in values.items()}
+def _figures(values: Mapping[str, float]) -> dict[str, Estimate]:
+    return {name: Estimate(value) for name, value in values.items()}
 
 
 Task = Literal["same letter", "half the length away"]
@@ -117,7 +117,7 @@ def synthesizer_compare(trial: Trial) -> Evidence:
     bars = {name: over(accuracies) for name, accuracies in found.items()}
     return Evidence(
         over(gaps),
-        Bars(f"accuracy, {task}", {**bars, "chance": Figure(1 / MARKS)}),
+        Bars(f"accuracy, {task}", {**bars, "chance": Estimate(1 / MARKS)}),
         details={f"accuracy, {name}": figure.value for name, figure in bars.items()},
     )
 
@@ -212,6 +212,8 @@ def synthesizer_faster(trial: Trial) -> Evidence:
     }
     return Evidence(
         over([row[at] / row[len(lengths) + at] for row in rows]),
-        Plot("tokens", "milliseconds of CPU time", [Series(*x) for x in lines.items()], True, True),
+        Lines(
+            "tokens", "milliseconds of CPU time", [Series(*x) for x in lines.items()], True, True
+        ),
         details={f"exponent in n, {name}": exponent(x).value for name, x in lines.items()},
     )

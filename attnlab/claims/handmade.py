@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from attnlab.charts import Series
-from attnlab.claims.base import Evidence, Figure, Plot, Trial, claim
+from attnlab.claims.base import Estimate, Evidence, Lines, Trial, claim
 from attnlab.claims.judges import Above, Below
 from attnlab.claims.retrieve import orthonormal
 from attnlab.layers import MultiHead
@@ -109,8 +109,8 @@ def by_length(
     name, factor = theory
     lines.append(Series(f"{name} e^(-L^2)", [(L, factor * math.exp(-L * L)) for L in LENGTHS]))
     return Evidence(
-        Figure(max(judged(length * u) for u in drawn)),
-        Plot("L", "largest relative error", lines, y_log=True),
+        Estimate(max(judged(length * u) for u in drawn)),
+        Lines("L", "largest relative error", lines, y_log=True),
         details=details,
     )
 
@@ -184,8 +184,8 @@ def self_cannot(trial: Trial) -> Evidence:
         Series("other matrices: self-construct", other),
     ]
     return Evidence(
-        Figure(min(distance for _, distance in (other if trial.control else tried))),
-        Plot("L", "distance of c_2 from u_b / L", lines),
+        Estimate(min(distance for _, distance in (other if trial.control else tried))),
+        Lines("L", "distance of c_2 from u_b / L", lines),
         details={**details, "the bound sqrt(2)/3": math.sqrt(2) / 3},
     )
 

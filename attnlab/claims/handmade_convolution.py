@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from attnlab.charts import Series
-from attnlab.claims.base import Bars, Evidence, Figure, Plot, Trial, claim, over
+from attnlab.claims.base import Bars, Estimate, Evidence, Lines, Trial, claim, over
 from attnlab.claims.handmade import SOFT, handmade
 from attnlab.claims.judges import exact
 from attnlab.mask import Mask
@@ -67,8 +67,8 @@ def convolution(trial: Trial) -> Evidence:
                     for b in sharp]  # fmt: skip
             lines.append(Series(f"{k} x {k} filter, {rows} x {columns} pixels", soft))
     return Evidence(
-        Figure(worst),
-        Plot("inverse temperature", "largest error with soft weights", lines, True, True),
+        Estimate(worst),
+        Lines("inverse temperature", "largest error with soft weights", lines, True, True),
     )
 
 
@@ -132,10 +132,10 @@ def convolution_one_head(trial: Trial) -> Evidence:
         random.append(_one_head_error(image, kernel))
         averaging.append(_one_head_error(image, kernel.flatten().softmax(0).view(3, 3)))
     shown = {
-        name: Figure(_one_head_error(image, kernel.double())) for name, kernel in named.items()
+        name: Estimate(_one_head_error(image, kernel.double())) for name, kernel in named.items()
     }
     return Evidence(
-        Figure(max(averaging if trial.control else random)),
+        Estimate(max(averaging if trial.control else random)),
         Bars(
             "error of the best head / what the filter gives",
             {"random filters": over(random), "averaging filters": over(averaging), **shown},

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from attnlab.charts import Series
-from attnlab.claims.base import Evidence, Figure, Plot, Trial, claim, over
+from attnlab.claims.base import Estimate, Evidence, Lines, Trial, claim, over
 from attnlab.claims.handmade import SOFT, handmade
 from attnlab.claims.handmade_order import seeded
 from attnlab.claims.judges import Above, Below, exact
@@ -51,8 +51,8 @@ def heads_are_channels(trial: Trial) -> Evidence:
         lines["its neighbour's"].append((float(H), other))
     judged = lines["its neighbour's" if trial.control else "its own block"]
     return Evidence(
-        Figure(max(error for _, error in judged)),
-        Plot("heads", "largest error", [Series(*each) for each in lines.items()], True, True),
+        Estimate(max(error for _, error in judged)),
+        Lines("heads", "largest error", [Series(*each) for each in lines.items()], True, True),
     )
 
 
@@ -120,7 +120,7 @@ def heads_count(trial: Trial) -> Evidence:
     gains = [many - one for many, one in zip(found[FETCHED], found[1], strict=True)]
     return Evidence(
         over(gains),
-        Plot("heads at width 32", "accuracy", [Series(name, measured, ends), chance], x_log=True),
+        Lines("heads at width 32", "accuracy", [Series(name, measured, ends), chance], x_log=True),
         details={f"accuracy at {heads} heads": figure.value for heads, figure in figures.items()},
     )
 
@@ -177,8 +177,8 @@ def by_content_by_position(trial: Trial) -> Evidence:
                     else:
                         points.append((m, error))
     return Evidence(
-        Figure(max(points[-1][1] for points in lines.values())),
-        Plot(
+        Estimate(max(points[-1][1] for points in lines.values())),
+        Lines(
             "m", "largest error of a weight", [Series(*each) for each in lines.items()], True, True
         ),
         details={

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from attnlab.charts import Series
-from attnlab.claims.base import Bars, Evidence, Figure, Plot, Trial, claim
+from attnlab.claims.base import Bars, Estimate, Evidence, Lines, Trial, claim
 from attnlab.claims.handmade import handmade
 from attnlab.claims.judges import exact
 from attnlab.claims.retrieve import orthonormal
@@ -59,8 +59,8 @@ def identity_and_permutation(trial: Trial) -> Evidence:
         points = [(m, _order_error(x, codes, order, wanted, m, "softmax:beta=1.0")) for m in sharp]
         lines[T] = points
     return Evidence(
-        Figure(worst),
-        Plot(
+        Estimate(worst),
+        Lines(
             "m",
             "largest error with soft weights",
             [Series(f"{T} tokens", points) for T, points in lines.items()],
@@ -125,8 +125,8 @@ def permutation_equivariance(trial: Trial) -> Evidence:
                 found[name] = max(found.get(name, 0.0), float(error))
     judged = ["softmax with positions"] if trial.control else MECHANISMS
     return Evidence(
-        Figure(max(found[name] for name in judged)),
-        Bars("largest difference", {name: Figure(error) for name, error in found.items()}),
+        Estimate(max(found[name] for name in judged)),
+        Bars("largest difference", {name: Estimate(error) for name, error in found.items()}),
     )
 
 

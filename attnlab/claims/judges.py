@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from attnlab.charts import number
-from attnlab.claims.base import Evidence, Figure, Outcome, Verdict
+from attnlab.claims.base import Estimate, Evidence, Outcome, Verdict
 
 
 class _Interval(ABC):
@@ -18,7 +18,7 @@ class _Interval(ABC):
     def __call__(self, evidence: Evidence) -> Verdict:
         return Verdict(self.outcome(evidence.figure))
 
-    def outcome(self, figure: Figure) -> Outcome:
+    def outcome(self, figure: Estimate) -> Outcome:
         low, high = figure.ends
         if math.isnan(low) or math.isnan(high):
             return "undecided"

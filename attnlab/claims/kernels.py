@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from attnlab.charts import Series
-from attnlab.claims.base import Evidence, Figure, Plot, Trial, claim, exponent, over
+from attnlab.claims.base import Estimate, Evidence, Lines, Trial, claim, exponent, over
 from attnlab.claims.judges import Above, Below, exact
 from attnlab.mechanisms.polynomial import Polynomial
 
@@ -64,8 +64,8 @@ def gaussian_factor(trial: Trial) -> Evidence:
     worst = max(error for _, error in (wrong if trial.control else right))
     lines = [Series("s^2 = sqrt(d)", shown(right)), Series("s^2 = d", shown(wrong))]
     return Evidence(
-        Figure(worst),
-        Plot("dimension d", "largest relative error", lines, x_log=True, y_log=True),
+        Estimate(worst),
+        Lines("dimension d", "largest relative error", lines, x_log=True, y_log=True),
         details={"instances": repeats * len(sizes)},
     )
 
@@ -116,7 +116,7 @@ def fourier_variance(trial: Trial) -> Evidence:
     at_one = widths.index(1.0)
     return Evidence(
         over([max(errors) for errors in chosen]),
-        Plot("width s of the kernel", "largest error", lines, x_log=True),
+        Lines("width s of the kernel", "largest error", lines, x_log=True),
         details={"largest error at s = 1 alone": max(errors[at_one] for errors in chosen)},
     )
 
@@ -173,8 +173,8 @@ def polynomial_two(trial: Trial) -> Evidence:
     lines = [Series(name, shown(points)) for name, points in errors.items()]
     probe = torch.ones(1, sizes[-1], dtype=torch.float64)
     return Evidence(
-        Figure(worst["squares alone"] if trial.control else max(map(worst.__getitem__, whole))),
-        Plot("dimension d", "largest error", lines, x_log=True, y_log=True),
+        Estimate(worst["squares alone"] if trial.control else max(map(worst.__getitem__, whole))),
+        Lines("dimension d", "largest error", lines, x_log=True, y_log=True),
         details={
             f"features at d = {sizes[-1]}": all_products(probe).shape[-1],
             "features if each product is taken once": each_product_once(probe).shape[-1],
@@ -220,7 +220,7 @@ def taylor_expensive(trial: Trial) -> Evidence:
         needed = random if trial.control else taylor
         fitted = exponent(list(zip(sizes, needed, strict=True)))
         low, high = fitted.ends
-        slopes.append(Figure(fitted.value - order, low - order, high - order))
+        slopes.append(Estimate(fitted.value - order, low - order, high - order))
     variance = over(variances).value
     return Evidence(
         min(slopes, key=lambda each: each.ends[0]),
@@ -261,7 +261,7 @@ def _relative_variance(random: torch.Generator, d: int, draws: int) -> float:
     return float(((normal(random, draws, d) + z) @ z - 2).exp().mean()) - 1
 
 
-def _errors_by_features(variance: float) -> Plot:
+def _errors_by_features(variance: float) -> Lines:
     orders = range(1, 6)
     lines = [
         Series(
@@ -271,7 +271,7 @@ def _errors_by_features(variance: float) -> Plot:
     ]
     counts = [10.0**power for power in range(2, 7)]
     lines.append(Series("positive random features", [(C, math.sqrt(variance / C)) for C in counts]))
-    return Plot(
+    return Lines(
         "number of features", "relative error at q = k, |q|^2 = sqrt(d)", lines,
         x_log=True, y_log=True,
     )  # fmt: skip

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from attnlab.bench import costs
 from attnlab.charts import Series
-from attnlab.claims.base import Evidence, Figure, Plot, Trial, claim, exponent, over
+from attnlab.claims.base import Estimate, Evidence, Lines, Trial, claim, exponent, over
 from attnlab.claims.judges import Below, exact
 from attnlab.claims.kernels import normal, shown
 from attnlab.mask import Mask
@@ -58,8 +58,8 @@ def recurrence(trial: Trial) -> Evidence:
         lines.append(Series(name, shown(points)))
     worst = max(error for line in lines for _, error in line.points)
     return Evidence(
-        Figure(worst),
-        Plot("tokens", "largest error", lines, x_log=True, y_log=True),
+        Estimate(worst),
+        Lines("tokens", "largest error", lines, x_log=True, y_log=True),
         details={"kernels": ", ".join(KERNELS), "instances": len(lengths) * repeats * len(KERNELS)},
     )
 
@@ -131,7 +131,7 @@ def linear_cost(trial: Trial) -> Evidence:
     lines = [Series(name, points) for name, points in times.items()]
     return Evidence(
         max(both, key=lambda each: each.ends[1]),
-        Plot("tokens N", "milliseconds of CPU time", lines, x_log=True, y_log=True),
+        Lines("tokens N", "milliseconds of CPU time", lines, x_log=True, y_log=True),
         details=details if trial.control else details | _other_exponents(trial),
     )
 
@@ -217,7 +217,7 @@ def constant_state(trial: Trial) -> Evidence:
     ]
     return Evidence(
         over([row[-1] / row[0] for row in steps[judged]]),
-        Plot("position", "microseconds of CPU time per step", lines, x_log=True, y_log=True),
+        Lines("position", "microseconds of CPU time per step", lines, x_log=True, y_log=True),
         details={f"{name}: numbers kept at 100, at 100,000": each for name, each in sizes.items()},
     )
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from attnlab.charts import Mark, Series
-from attnlab.claims.base import Evidence, Plot, Trial, claim, over
+from attnlab.claims.base import Evidence, Lines, Trial, claim, over
 from attnlab.claims.judges import Below
 from attnlab.claims.kernels import normal, seed_of, sphere
 from attnlab.claims.kernels_error import TOKENS, distance, favor_error, of_length, true_weights
@@ -77,7 +77,7 @@ def orthogonal_better(trial: Trial) -> Evidence:
     )
     return Evidence(
         ratios[1.0],
-        Plot(
+        Lines(
             "|q + k|^2 (scaled)", "ratio of variances", [line],
             x_log=True, marks=[Mark("no gain", y=1.0)],
         ),
@@ -141,7 +141,7 @@ def random_features_beat_uniform(trial: Trial) -> Evidence:
     ]
     return Evidence(
         ratios[chosen][64],
-        Plot(
+        Lines(
             "dimension d", "error over that of uniform weights", lines,
             x_log=True, y_log=True, marks=[Mark("uniform weights", y=1.0)],
         ),

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from attnlab.charts import Series
-from attnlab.claims.base import Evidence, Plot, Trial, claim, exponent, over
+from attnlab.claims.base import Evidence, Lines, Trial, claim, exponent, over
 from attnlab.claims.judges import Below, Between, OnlyWhen
 from attnlab.claims.kernels import normal, seed_of, sphere
 from attnlab.mask import Mask
@@ -91,7 +91,7 @@ def features_more(trial: Trial) -> Evidence:
         lines.append(Series(f"|q|^2/sqrt(d) = {r:g}", list(zip(counts, means, strict=True))))
     return Evidence(
         dict(sweep)[1.0],
-        Plot("number of features", "relative error of the weights", lines, True, True),
+        Lines("number of features", "relative error of the weights", lines, True, True),
         sweep,
         details={f"exponent at {r:g}": round(figure.value, 3) for r, figure in sweep},
     )
@@ -136,7 +136,7 @@ def dimension_more(trial: Trial) -> Evidence:
     chosen = "|q| = |k| = 2" if trial.control else "q, k ~ N(0, I)"
     return Evidence(
         ratios[chosen],
-        Plot("dimension d", "relative error, 256 features", lines, x_log=True, y_log=True),
+        Lines("dimension d", "relative error, 256 features", lines, x_log=True, y_log=True),
         details={
             f"d = {sizes[-1]} over d = 4, {name}": round(each.value, 3)
             for name, each in ratios.items()

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from attnlab.charts import Series
-from attnlab.claims.base import Evidence, Figure, Plot, Trial, claim
+from attnlab.claims.base import Estimate, Evidence, Lines, Trial, claim
 from attnlab.claims.judges import Above
 from attnlab.claims.kernels import normal, seed_of, shown
 from attnlab.mask import Mask
@@ -78,8 +78,8 @@ def stabiliser_leak(trial: Trial) -> Evidence:
     chosen = changes["attnlab" if trial.control else "usual, epsilon 1e-4"]
     lines = [Series(name, shown(list(points.items()))) for name, points in changes.items()]
     return Evidence(
-        Figure(chosen[4.0]),
-        Plot("last key's length, times as long", "change of earlier outputs", lines, y_log=True),
+        Estimate(chosen[4.0]),
+        Lines("last key's length, times as long", "change of earlier outputs", lines, y_log=True),
         details={
             "attnlab, largest change at any length": max(changes["attnlab"].values()),
             "a last key 1.5 times as long, with epsilon": changes["usual, epsilon 1e-4"][1.5],

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from attnlab.charts import Mark, Series
-from attnlab.claims.base import Evidence, Figure, Plot, Trial, claim, over, share
+from attnlab.claims.base import Estimate, Evidence, Lines, Trial, claim, over, share
 from attnlab.claims.judges import Above, Below
 from attnlab.claims.kernels import normal, sphere
 from attnlab.layers import MultiHead
@@ -87,7 +87,7 @@ def trig_unstable(trial: Trial) -> Evidence:
     smallest = min(float(each["positive features"].min()) for each in ratios.values())
     return Evidence(
         _share_below(ratios[-0.75][chosen], 0.1),
-        Plot("cosine of the angle of q and the keys", "share below a tenth of the true", lines),
+        Lines("cosine of the angle of q and the keys", "share below a tenth of the true", lines),
         details={
             "share below zero, sines and cosines at -3/4": _share_below(
                 ratios[-0.75]["sines and cosines"], 0.0
@@ -108,7 +108,7 @@ def _denominators(random: torch.Generator, cosine: float, repeats: int) -> Measu
     }
 
 
-def _share_below(values: Tensor, limit: float) -> Figure:
+def _share_below(values: Tensor, limit: float) -> Estimate:
     return share(int((values < limit).sum()), len(values))
 
 
@@ -184,7 +184,7 @@ def trig_training(trial: Trial) -> Evidence:
     ends = sorted(each[-1] for each in found[chosen])
     return Evidence(
         share(broken, runs),
-        Plot("steps of training", "loss", lines, y_log=True, marks=[Mark("guessing", y=GUESSING)]),
+        Lines("steps of training", "loss", lines, y_log=True, marks=[Mark("guessing", y=GUESSING)]),
         details={
             f"runs with {chosen} that rise above twice guessing": f"{broken} of {runs}",
             f"median loss at the end, {chosen}": round(ends[runs // 2], 3),
@@ -228,7 +228,7 @@ def positive_always_better(trial: Trial) -> Evidence:
     at_one = errors[1.0]["sines and cosines"].max()
     return Evidence(
         excess[worst],
-        Plot("cosine of the angle of q and k", "relative error of exp(q.k), 64 features", lines),
+        Lines("cosine of the angle of q and k", "relative error of exp(q.k), 64 features", lines),
         details={
             "cosine of the worst angle": worst,
             "largest relative error of sines and cosines at q = k": float(at_one),

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from attnlab.charts import Series
-from attnlab.claims.base import Bars, Evidence, Plot, Size, Trial, claim, over
+from attnlab.claims.base import Bars, Evidence, Lines, Size, Trial, claim, over
 from attnlab.claims.judges import Above, Below, OnlyWhen
 from attnlab.claims.models import TEXTS, needs, trained
 from attnlab.claims.trained_words import rank_correlation
@@ -58,7 +58,7 @@ def value_length(trial: Trial) -> Evidence:
         sweep.append((common, over(found["a |v|"])))
     return Evidence(
         sweep[-1][1],
-        Plot(
+        Lines(
             "common part of the values by their spread",
             "rank correlation with leaving out",
             [Series(name, points) for name, points in lines.items()],
@@ -257,7 +257,7 @@ def feature_capacity(trial: Trial) -> Evidence:
     lines.append(Series("1 - m/n", [(by, max(0.0, 1 - 1 / by)) for by in shares]))
     return Evidence(
         figures[-1],
-        Plot("pairs by features", "share of the values' squares that is lost", lines),
+        Lines("pairs by features", "share of the values' squares that is lost", lines),
         list(zip(shares, figures, strict=True)),
         details={"features": m},
     )

@@ -6,11 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from attnlab.charts import Bar, Chart, Series, bar_chart, line_chart
-from attnlab.claims.base import Bars, Figure, Plot
+from attnlab.claims.base import Bars, Estimate, Lines
 from attnlab.page import picture, write_page
 
 
-def chart_of(drawn: Plot | Bars, title: str) -> Chart:
+def chart_of(drawn: Lines | Bars, title: str) -> Chart:
     if isinstance(drawn, Bars):
         bars = [Bar(name, figure.value, _interval(figure)) for name, figure in drawn.values.items()]
         level = next(((mark.label, mark.y) for mark in drawn.marks if mark.y is not None), None)
@@ -26,15 +26,15 @@ def chart_of(drawn: Plot | Bars, title: str) -> Chart:
     )
 
 
-def save_picture(drawn: Plot | Bars, title: str, path: Path, overwrite: bool = False) -> None:
+def save_picture(drawn: Lines | Bars, title: str, path: Path, overwrite: bool = False) -> None:
     write_page(path, picture(chart_of(drawn, title)), overwrite)
 
 
-def _interval(figure: Figure) -> tuple[float, float] | None:
+def _interval(figure: Estimate) -> tuple[float, float] | None:
     return None if figure.low is None or figure.high is None else (figure.low, figure.high)
 
 
-def _drawable(series: Series, drawn: Plot) -> Series:
+def _drawable(series: Series, drawn: Lines) -> Series:
     """Without what a logarithmic axis cannot show: an error of exactly 0."""
     keep = [
         place

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from attnlab.charts import Series
-from attnlab.claims.base import Bars, Evidence, Figure, Plot, Trial, claim, over
+from attnlab.claims.base import Bars, Estimate, Evidence, Lines, Trial, claim, over
 from attnlab.claims.images import BATCH, LESSONS, accuracy, everything
 from attnlab.claims.judges import Above, exact
 from attnlab.mask import Mask
@@ -75,8 +75,8 @@ def shift_matrix(trial: Trial) -> Evidence:
     lines = [Series(name, [(float(k), e) for k, e in each.items()]) for name, each in found.items()]
     judged = found["all sines first" if trial.control else "in turn"]
     return Evidence(
-        Figure(max(worst, *judged.values())),
-        Plot("shift by k", "largest |p_(t+k) - M^k p_t|", lines, x_log=True, y_log=True),
+        Estimate(max(worst, *judged.values())),
+        Lines("shift by k", "largest |p_(t+k) - M^k p_t|", lines, x_log=True, y_log=True),
     )
 
 
@@ -115,8 +115,8 @@ def attend_relative(trial: Trial) -> Evidence:
         for name, a in zip(("sine codes", "random codes"), found[3], strict=True)
     ]
     return Evidence(
-        Figure(float(min(hit))),
-        Plot("steps back, wanted are 3", "mean weight", lines),
+        Estimate(float(min(hit))),
+        Lines("steps back, wanted are 3", "mean weight", lines),
         details={"m that was used": beta, "margin of the best score at m = 1": margin},
     )
 
@@ -157,8 +157,8 @@ def positions_unique(trial: Trial) -> Evidence:
         for name, table in tables.items()
     ]
     return Evidence(
-        Figure(min(nearest.values())),
-        Plot("difference of positions", "distance of their codes", lines, x_log=True, y_log=True),
+        Estimate(min(nearest.values())),
+        Lines("difference of positions", "distance of their codes", lines, x_log=True, y_log=True),
         details={
             "distinct float32 codes of width 64": len(tables["width 64"].float().unique(dim=0)),
             **{f"least distance, {name}": value for name, value in nearest.items()},
@@ -209,7 +209,7 @@ def rope_relative(trial: Trial) -> Evidence:
         Series(name, [(float(h), float(score(q, k, s + h, t + h)[0, 0, 0])) for h in steps])
         for name, score in (("rotary", _rotary), ("sine codes added", _added))
     ]
-    return Evidence(Figure(worst), Plot("both moved by", "q_s.k_t", lines))
+    return Evidence(Estimate(worst), Lines("both moved by", "q_s.k_t", lines))
 
 
 def _rotary(q: Tensor, k: Tensor, s: Tensor, t: Tensor) -> Tensor:

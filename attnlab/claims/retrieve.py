@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from attnlab.charts import Series
-from attnlab.claims.base import Evidence, Figure, Plot, Trial, claim
+from attnlab.claims.base import Estimate, Evidence, Lines, Trial, claim
 from attnlab.claims.judges import Below, exact
 
 
@@ -54,8 +54,8 @@ def copy(trial: Trial) -> Evidence:
     needed = lines[0].points[-1][1]
     lines.append(Series("ln(100 n)", [(float(n), math.log(100 * n)) for n in sizes]))
     return Evidence(
-        Figure(worst),
-        Plot("number of keys", "margin that is needed", lines, x_log=True),
+        Estimate(worst),
+        Lines("number of keys", "margin that is needed", lines, x_log=True),
         details={f"margin for 1% error at n = {sizes[-1]}": round(needed, 2)},
     )
 
@@ -108,8 +108,8 @@ def average_two(trial: Trial) -> Evidence:
         pairs = zip(scales[1:].tolist(), weights[1:, :2].sum(-1).tolist(), strict=True)
         lines.append(Series(f"{n} keys", list(pairs)))
     return Evidence(
-        Figure(worst),
-        Plot("m", "weight on a and b together", lines),
+        Estimate(worst),
+        Lines("m", "weight on a and b together", lines),
         details={"largest error of the formula e^m / (2 e^m + n - 2)": formula},
     )
 
@@ -149,8 +149,8 @@ def subspace_recovery(trial: Trial) -> Evidence:
             plain = max(plain, float(wrong.norm() / (skewed @ x).norm()))
     theory = [(float(at), math.cos(math.radians(at))) for at in errors]
     return Evidence(
-        Figure(errors[60 if trial.control else 90]),
-        Plot(
+        Estimate(errors[60 if trial.control else 90]),
+        Lines(
             "angle between the spans, degrees",
             "largest error, relative to v_a",
             [Series("measured", [(float(at), e) for at, e in errors.items()]),

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from attnlab.charts import Series
-from attnlab.claims.base import Evidence, Plot, Trial, claim, over, share
+from attnlab.claims.base import Evidence, Lines, Trial, claim, over, share
 from attnlab.claims.judges import Above, Below
 from attnlab.claims.retrieve import attend
 from attnlab.claims.retrieve_noise import KEYS, SHARP, Noisy
@@ -73,7 +73,7 @@ def heads_identical(trial: Trial) -> Evidence:
     decisive = over((own if trial.control else same)[2])
     return Evidence(
         decisive,
-        Plot("heads", "variance / one head's", lines, x_log=True, y_log=True),
+        Lines("heads", "variance / one head's", lines, x_log=True, y_log=True),
         details={f"ratio at {h} heads, the same keys": over(same[h]).value for h in counts[1:]},
     )
 
@@ -119,7 +119,7 @@ def heads_split(trial: Trial) -> Evidence:
     line = [(spread, over(found).value) for spread, found in by_spread.items()]
     return Evidence(
         over(ratios),
-        Plot(
+        Lines(
             "variance of eps",
             "times less variance",
             [Series("two heads against one", line), Series("no gain", [(s, 1.0) for s, _ in line])],
@@ -159,7 +159,7 @@ def heads_split_always(trial: Trial) -> Evidence:
     ]
     return Evidence(
         share(int((on_a < 0.9).sum()), len(on_a)),
-        Plot("eps: k_a = eps mu_a", "weight", lines),
+        Lines("eps: k_a = eps mu_a", "weight", lines),
         details={
             "eps needed for 0.9 on a": math.log(9 * (KEYS - 1)) / SHARP,
             "share of draws in which head 2 has less than 0.9 on b": float(
@@ -198,7 +198,7 @@ def key_scaled(trial: Trial) -> Evidence:
     nine = next(alpha for alpha, mean in lines[0].points if mean > 0.9)
     return Evidence(
         share(int(taken.sum()), len(taken)),
-        Plot("alpha", "mean weight on the scaled key", lines, x_log=True),
+        Lines("alpha", "mean weight on the scaled key", lines, x_log=True),
         details={"alpha of a mean weight above 0.9 on its side": round(nine, 1)},
     )
 

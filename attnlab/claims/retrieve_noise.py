@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from attnlab.charts import Series
-from attnlab.claims.base import Bars, Evidence, Figure, Plot, Trial, claim, over, share
+from attnlab.claims.base import Bars, Estimate, Evidence, Lines, Trial, claim, over, share
 from attnlab.claims.judges import Above, Below, exact
 from attnlab.claims.retrieve import attend, orthonormal
 
@@ -88,7 +88,7 @@ def noise_isotropic(trial: Trial) -> Evidence:
         details[f"the same times 4 m^2 at m = {m:.0f}"] = round(broken * 4 * m * m, 4)
     return Evidence(
         over(_average_error(drawn, alpha, SHARP).tolist()),
-        Plot("alpha", "mean distance from the average", lines, x_log=True, y_log=True),
+        Lines("alpha", "mean distance from the average", lines, x_log=True, y_log=True),
         details=details,
     )
 
@@ -139,7 +139,7 @@ def noise_radial(trial: Trial) -> Evidence:
     ]
     return Evidence(
         share(min(on_a, on_b), N),
-        Plot("weight on a", "share of draws with less", lines),
+        Lines("weight on a", "share of draws with less", lines),
         details={
             "share with nine tenths on a": on_a / N,
             "share with nine tenths on b": on_b / N,
@@ -187,11 +187,11 @@ def identity_outer_product(trial: Trial) -> Evidence:
     along = (drawn.lengths(drawn.keys()) - 1) ** 2
     across = (spread - along) / (WIDTH - 1)
     return Evidence(
-        Figure(worst),
+        Estimate(worst),
         Bars(
             "variance of k_a in one direction",
             {"along mu_a": over(along.tolist()), "across mu_a": over(across.tolist()),
-             "along, if it were I/2": Figure(0.5), "across, if it were I/2": Figure(0.5)},
+             "along, if it were I/2": Estimate(0.5), "across, if it were I/2": Estimate(0.5)},
         ),
         details={"share of all variance along mu_a": float(along.mean() / spread.mean())},
     )  # fmt: skip
@@ -221,8 +221,8 @@ def longer_key_wins(trial: Trial) -> Evidence:
     lines = [Series(f"weight on {name}", drawn.curve(drawn.both(), key))
              for key, name in enumerate("ab")]  # fmt: skip
     return Evidence(
-        Figure(lost),
-        Plot("eps: k_a = eps mu_a", "weight", lines),
+        Estimate(lost),
+        Lines("eps: k_a = eps mu_a", "weight", lines),
         details={"draws with a longer key": int(long.sum()),
                  "share of these that lose": lost / int(long.sum())},
     )  # fmt: skip

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from attnlab.charts import Series
-from attnlab.claims.base import Evidence, Figure, Plot, Trial, claim, over
+from attnlab.claims.base import Estimate, Evidence, Lines, Trial, claim, over
 from attnlab.claims.judges import Below, Between, exact
 from attnlab.mask import Mask
 from attnlab.mechanisms.softmax import Softmax
@@ -65,8 +65,8 @@ def compared(
         for name, errors in zip(names, (right, wrong), strict=True)
     ]
     return Evidence(
-        Figure(max((wrong if trial.control else right).values())),
-        Plot("number of keys", "largest error", series, x_log=True, y_log=True),
+        Estimate(max((wrong if trial.control else right).values())),
+        Lines("number of keys", "largest error", series, x_log=True, y_log=True),
     )
 
 
@@ -105,8 +105,8 @@ def beta_hard(trial: Trial) -> Evidence:
         Series("entropy / ln n", [(b, float(entropy(a).mean())) for b, a in found.items()]),
     ]
     return Evidence(
-        Figure(worst),
-        Plot(f"inverse temperature b, {n} keys", "mean over queries", lines, x_log=True),
+        Estimate(worst),
+        Lines(f"inverse temperature b, {n} keys", "mean over queries", lines, x_log=True),
     )
 
 
@@ -155,7 +155,7 @@ def beta_sqrt_d(trial: Trial) -> Evidence:
     slopes = [statistics.linear_regression(doublings, each).slope for each in judged]
     return Evidence(
         over(slopes),
-        Plot("dimension d of queries and keys", f"entropy / ln n, {n} keys", lines, x_log=True),
+        Lines("dimension d of queries and keys", f"entropy / ln n, {n} keys", lines, x_log=True),
         details={f"{name}, d = {sizes[-1]}": each[-1].value for name, each in means.items()},
     )
 
@@ -210,4 +210,4 @@ def rows_sum_to_one(trial: Trial) -> Evidence:
         Series(name, [(float(i), float(x)) for i, x in enumerate(shown[0, 0].sum(axis))])
         for name, axis in (("a query's, over keys", -1), ("a key's, over queries", -2))
     ]
-    return Evidence(Figure(worst), Plot("number of the query or key", "sum of weights", lines))
+    return Evidence(Estimate(worst), Lines("number of the query or key", "sum of weights", lines))

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from attnlab.charts import Series
-from attnlab.claims.base import Evidence, Figure, Plot, Trial, claim, over
+from attnlab.claims.base import Estimate, Evidence, Lines, Trial, claim, over
 from attnlab.claims.judges import Above, OnlyWhen, exact
 from attnlab.claims.temperature import SIZES, instances, normal, softmax
 from attnlab.mask import Mask
@@ -34,7 +34,7 @@ from attnlab.mask import Mask
 def equal_q_k_identity(trial: Trial) -> Evidence:
     counts, margins = trial.pick([10, 40, 160], [10, 50, 250, 1250]), [-1, 1, 3, 5, 7, 9]
     repeats = trial.pick(5, 10)
-    found: dict[int, list[tuple[float, Figure]]] = {n: [] for n in counts}
+    found: dict[int, list[tuple[float, Estimate]]] = {n: [] for n in counts}
     for n in counts:
         for margin in margins:
             d = round((margin + math.log(n)) ** 2)
@@ -48,7 +48,7 @@ def equal_q_k_identity(trial: Trial) -> Evidence:
     narrow = [_alike(trial, 50, 8, repeat) for repeat in range(repeats)]
     return Evidence(
         over([diagonal for diagonal, _ in usual]),
-        Plot(
+        Lines(
             "sqrt(d) - ln n",
             "mean weight of a token on itself",
             [
@@ -99,7 +99,7 @@ def mask_minus_infinity(trial: Trial) -> Evidence:
     before = [(x, float(_minus_infinity(scores, kept).sum(-1).mean())) for x, kept in left]
     after = [(x, float((scores.softmax(-1) * kept).sum(-1).mean())) for x, kept in left]
     lines = [Series("-inf before the softmax", before), Series("times 0 after it", after)]
-    return Evidence(Figure(worst), Plot("share of keys masked", "sum of a row's weights", lines))
+    return Evidence(Estimate(worst), Lines("share of keys masked", "sum of a row's weights", lines))
 
 
 def _minus_infinity(scores: Tensor, allowed: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from attnlab.charts import Series
-from attnlab.claims.base import Evidence, Figure, Plot, Trial, claim, exponent, over
+from attnlab.claims.base import Estimate, Evidence, Lines, Trial, claim, exponent, over
 from attnlab.claims.judges import Above, Below, OnlyWhen
 from attnlab.claims.temperature import instances, normal, softmax
 from attnlab.mask import Mask
@@ -54,8 +54,10 @@ def perturb_key(trial: Trial) -> Evidence:
         Series("first-order formula", [(x, float(each[1].max())) for x, each in found]),
     ]
     return Evidence(
-        Figure(worst),
-        Plot("length of the perturbation", "share of the change that is missed", lines, True, True),
+        Estimate(worst),
+        Lines(
+            "length of the perturbation", "share of the change that is missed", lines, True, True
+        ),
         details={"weights that changed, of all queries and keys": f"{moved} of {weights}"},
     )
 
@@ -102,8 +104,8 @@ def perturb_query(trial: Trial) -> Evidence:
         for name, change in (("query 1 perturbed", by_query), ("key 1 perturbed", by_key))
     ]
     return Evidence(
-        Figure(right / outputs),
-        Plot("number of the output", "length of its change", lines),
+        Estimate(right / outputs),
+        Lines("number of the output", "length of its change", lines),
         details={"outputs that key 1 changes": f"{int((by_key > 0).sum())} of {len(by_key)}"},
     )
 
@@ -159,7 +161,7 @@ def perturb_key_mean(trial: Trial) -> Evidence:
     small = [(t, figure.value) for t, figure in zip(sizes[:4], shifts, strict=False)]
     return Evidence(
         shifts[-1],
-        Plot("noise in the score, t = b |q| s", "share of the way to v_i", lines, True, True),
+        Lines("noise in the score, t = b |q| s", "share of the way to v_i", lines, True, True),
         list(zip(sizes, shifts, strict=True)),
         {
             "the figure above": f"noise {sizes[-1]}",
@@ -223,7 +225,7 @@ def perturb_compare(trial: Trial) -> Evidence:
     rough = over([_harms(trial, counts[-1], repeat, noise=1.0)[0] for repeat in repeats])
     return Evidence(
         over([row[judged] for row in found[counts[-1]]]),
-        Plot("number of keys and queries n", "harm of a query / of a key", lines, True, True),
+        Lines("number of keys and queries n", "harm of a query / of a key", lines, True, True),
         details={f"over all outputs, noise as large as a key, n = {counts[-1]}": rough.value},
     )
 

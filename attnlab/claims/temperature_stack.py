@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from attnlab.charts import Series
-from attnlab.claims.base import Bars, Evidence, Figure, Plot, Trial, claim, over
+from attnlab.claims.base import Bars, Estimate, Evidence, Lines, Trial, claim, over
 from attnlab.claims.judges import Above, exact
 from attnlab.claims.temperature import normal
 from attnlab.layers import NORMS, FeedForward, MultiHead
@@ -102,18 +102,18 @@ def layernorm_residual(trial: Trial) -> Evidence:
         lines.append(Series(f"{name}, weights {gain:g}", points))
     return Evidence(
         min((factors[case] for case in cases if case[0] in wanted), key=lambda each: each.value),
-        Plot("depth", "gradient at the first layer, depth 2 is 1", lines, True, True),
+        Lines("depth", "gradient at the first layer, depth 2 is 1", lines, True, True),
         details={f"factor, {n}, weights {g:g}": each.value for (n, g), each in factors.items()}
         | differ,
     )
 
 
-def _factor(logs: Figure) -> Figure:
+def _factor(logs: Estimate) -> Estimate:
     """How many times larger or smaller, whichever it is."""
     low, high = logs.ends
     half = (high - low) / 2
     middle = abs(logs.value)
-    return Figure(*(math.exp(x) for x in (middle, max(0.0, middle - half), middle + half)))
+    return Estimate(*(math.exp(x) for x in (middle, max(0.0, middle - half), middle + half)))
 
 
 def _gradients(
@@ -166,8 +166,8 @@ def layernorm_batch(trial: Trial) -> Evidence:
     }
     judged = ("BatchNorm, training",) if trial.control else ("LayerNorm", "RMSNorm")
     return Evidence(
-        Figure(max(change for name in judged for _, change in found[name])),
-        Plot(
+        Estimate(max(change for name in judged for _, change in found[name])),
+        Lines(
             "examples in the batch",
             "largest change of an example",
             [Series(name, points) for name, points in found.items()],

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from attnlab.charts import Series
-from attnlab.claims.base import Bars, Evidence, Figure, Plot, Trial, claim, over
+from attnlab.claims.base import Bars, Estimate, Evidence, Lines, Trial, claim, over
 from attnlab.claims.judges import Above, exact
 from attnlab.claims.models import Reader, needs, one_of, texts, trained, untrained
 
@@ -43,7 +43,7 @@ def untrained_uniform(trial: Trial) -> Evidence:
     decides = shares["trained" if trial.control else "untrained"]
     return Evidence(
         over(decides.mean(1).tolist()),
-        Plot("layer", "entropy as a share of ln n", lines),
+        Lines("layer", "entropy as a share of ln n", lines),
         details={"sentences": len(decides)},
     )
 
@@ -81,7 +81,7 @@ def causal_backwards(trial: Trial) -> Evidence:
         values[label] = over(shares[name])
     decides = "minilm" if trial.control else "smollm2"
     return Evidence(
-        Figure(largest[decides]),
+        Estimate(largest[decides]),
         Bars("share of the weight on later tokens", values),
         details={f"largest single weight, {name}": value for name, value in largest.items()},
     )
@@ -105,7 +105,7 @@ def causal_backwards(trial: Trial) -> Evidence:
 )
 def first_token_sink(trial: Trial) -> Evidence:
     read = texts(trial)[: trial.pick(3, 12)]
-    lines, decides = [], Figure(math.nan)
+    lines, decides = [], Estimate(math.nan)
     details: dict[str, float | int | str] = {}
     for label, fresh in (("trained", False), ("untrained", True)):
         first = [
@@ -120,7 +120,7 @@ def first_token_sink(trial: Trial) -> Evidence:
         )
         if fresh == trial.control:
             decides = over(above)
-    return Evidence(decides, Plot("layer", "weight on the first token", lines), details=details)
+    return Evidence(decides, Lines("layer", "weight on the first token", lines), details=details)
 
 
 def _even(first: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from attnlab.charts import Series
-from attnlab.claims.base import Bars, Evidence, Figure, Plot, Size, Trial, claim, over
+from attnlab.claims.base import Bars, Estimate, Evidence, Lines, Size, Trial, claim, over
 from attnlab.claims.judges import Above
 from attnlab.claims.models import Read, Reader, needs, one_of, texts, trained
 from attnlab.interpret.patterns import head_patterns
@@ -55,8 +55,8 @@ KINDS = ("previous token", "next token", "marks [CLS], [SEP]", "same word", "sim
     needs=needs("minilm"),
 )
 def head_patterns_exist(trial: Trial) -> Evidence:
-    found: dict[str, Figure] = {}
-    weakest = Figure(math.inf)
+    found: dict[str, Estimate] = {}
+    weakest = Estimate(math.inf)
     for fresh in (False, True):
         scores = _pattern_scores(trial.seed, trial.size, fresh)
         best = {kind: _held_out(scores[kind]) for kind in KINDS}
@@ -72,7 +72,7 @@ def head_patterns_exist(trial: Trial) -> Evidence:
     )
 
 
-def _held_out(scores: Tensor) -> Figure:
+def _held_out(scores: Tensor) -> Estimate:
     """(texts, L, H): the head that is best on every other text, measured on the others."""
     best = int(scores[::2].mean(0).argmax())
     return over(scores[1::2].flatten(1)[:, best].tolist())
@@ -174,7 +174,7 @@ def layers_differ(trial: Trial) -> Evidence:
     curve = torch.tensor(between).mean(0).tolist()
     return Evidence(
         over(ratios),
-        Plot(
+        Lines(
             "layers between two heads",
             "Jensen-Shannon divergence",
             [Series("mean of all pairs", [(float(gap), y) for gap, y in enumerate(curve)])],

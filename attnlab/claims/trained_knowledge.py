@@ -9,7 +9,7 @@ import numpy as np
 
 from attnlab.calibration import risk_coverage, roc_area
 from attnlab.charts import Mark, Series
-from attnlab.claims.base import Bars, Evidence, Figure, Plot, Trial, claim, over, share
+from attnlab.claims.base import Bars, Estimate, Evidence, Lines, Trial, claim, over, share
 from attnlab.claims.judges import Above, Below, Between, Every
 from attnlab.claims.learners import LEARNERS, OFTEN, learned
 from attnlab.tasks.knowledge.data import Pair, most_common_answer
@@ -74,9 +74,9 @@ def pretraining_gives_knowledge(trial: Trial) -> Evidence:
     )
 
 
-def _less(found: Figure, by: float) -> Figure:
+def _less(found: Estimate, by: float) -> Estimate:
     low, high = found.ends
-    return Figure(found.value - by, low - by, high - by)
+    return Estimate(found.value - by, low - by, high - by)
 
 
 @claim(
@@ -111,7 +111,7 @@ def invented_answers(trial: Trial) -> Evidence:
         over([roc_area(each, right) or 0.0 for each in dealt])
         if trial.control
         else _area(sure, right, trial.seed),
-        Plot("share of questions answered", "share of wrong answers", lines),
+        Lines("share of questions answered", "share of wrong answers", lines),
         details={
             "right": sum(right),
             "wrong": len(wrong),
@@ -130,7 +130,7 @@ def _risk(sure: list[float], right: list[bool]) -> list[tuple[float, float]]:
     return [(point.coverage, 1 - point.precision) for point in risk_coverage(sure, right)]
 
 
-def _area(sure: list[float], right: list[bool], seed: int, times: int = 300) -> Figure:
+def _area(sure: list[float], right: list[bool], seed: int, times: int = 300) -> Estimate:
     """With the 95% interval of a bootstrap over questions."""
     draw = np.random.default_rng(seed)
     confidence, correct = np.array(sure), np.array(right)
@@ -142,9 +142,9 @@ def _area(sure: list[float], right: list[bool], seed: int, times: int = 300) -> 
             areas.append(area)
     whole = roc_area(confidence, correct)
     if whole is None:
-        return Figure(float("nan"))
+        return Estimate(float("nan"))
     low, high = np.quantile(areas, [0.025, 0.975])
-    return Figure(whole, float(low), float(high))
+    return Estimate(whole, float(low), float(high))
 
 
 @claim(
@@ -209,8 +209,8 @@ def unseen_name(trial: Trial) -> Evidence:
     together=LEARNERS,
 )
 def name_origin_bias(trial: Trial) -> Evidence:
-    bars: dict[str, Figure] = {}
-    gaps: dict[str, Figure] = {}
+    bars: dict[str, Estimate] = {}
+    gaps: dict[str, Estimate] = {}
     for corpus in ("uneven", "even"):
         run = learned(trial.seed, trial.size, corpus)
         wrong = [not good for good in run.right]
@@ -237,12 +237,12 @@ def _in_order(origins: list[str]) -> list[str]:
     return sorted(set(origins), key=lambda each: (each not in OFTEN, each))
 
 
-def _rate(wrong: list[bool], origins: list[str], origin: str) -> Figure:
+def _rate(wrong: list[bool], origins: list[str], origin: str) -> Estimate:
     mine = [bad for bad, each in zip(wrong, origins, strict=True) if each == origin]
     return share(sum(mine), len(mine))
 
 
-def _gap(wrong: list[bool], often: list[bool]) -> Figure:
+def _gap(wrong: list[bool], often: list[bool]) -> Estimate:
     once = [bad for bad, each in zip(wrong, often, strict=True) if not each]
     return _difference(once, [bad for bad, each in zip(wrong, often, strict=True) if each])
 
@@ -251,11 +251,11 @@ def _origin(world: World, pair: Pair) -> str:
     return next(person.origin for person in world.people if f" {person.name} born" in pair[0])
 
 
-def _difference(one: list[bool], other: list[bool]) -> Figure:
+def _difference(one: list[bool], other: list[bool]) -> Estimate:
     """Of two shares, with Newcombe's interval from those of Wilson."""
     a, b = share(sum(one), len(one)), share(sum(other), len(other))
     (a_low, a_high), (b_low, b_high) = a.ends, b.ends
     gap = a.value - b.value
     down = ((a.value - a_low) ** 2 + (b_high - b.value) ** 2) ** 0.5
     up = ((a_high - a.value) ** 2 + (b.value - b_low) ** 2) ** 0.5
-    return Figure(gap, gap - down, gap + up)
+    return Estimate(gap, gap - down, gap + up)

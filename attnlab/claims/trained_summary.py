@@ -21,9 +21,9 @@ from pathlib import Path
 import torch
 
 from attnlab.charts import Mark, Series
-from attnlab.claims.base import Evidence, Plot, Size, Trial, claim, over
+from attnlab.claims.base import Evidence, Lines, Size, Trial, claim, over
 from attnlab.claims.judges import Below, OnlyWhen
-from attnlab.intervals import Figure
+from attnlab.intervals import Estimate
 from attnlab.tasks.summary.compare import placed, scaled
 from attnlab.tasks.summary.pairs import Pair
 from attnlab.tasks.summary.presets import TRAINING, SummaryModel
@@ -72,7 +72,7 @@ def performer_matches(trial: Trial) -> Evidence:
     places = [(trial.seed * 100 + each, trial.size) for each in range(seeds)]
     exact = {rate: [_loss("softmax", rate, *place) for place in places] for rate in RATES}
     guessed = [_guessing(*place) for place in places]
-    sweep: list[tuple[float, Figure]] = []
+    sweep: list[tuple[float, Estimate]] = []
     for count in counts:
         spec = BLIND if trial.control else f"favor:features={count}"
         gaps = [
@@ -85,7 +85,7 @@ def performer_matches(trial: Trial) -> Evidence:
         sweep.append((float(count), max(gaps, key=lambda gap: gap.value)))
     return Evidence(
         sweep[-1][1],
-        Plot(
+        Lines(
             "features",
             "behind softmax, by what it learned",
             [

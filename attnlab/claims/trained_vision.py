@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from attnlab.charts import Series
-from attnlab.claims.base import Evidence, Figure, Plot, Trial, claim, over
+from attnlab.claims.base import Estimate, Evidence, Lines, Trial, claim, over
 from attnlab.claims.images import LESSONS, accuracy, digits, everything, make
 from attnlab.claims.judges import Above, exact
 from attnlab.models import ViT, ViTConfig
@@ -57,8 +57,8 @@ def patches_are_convolution(trial: Trial) -> Evidence:
             points[order].append((float(patch), max(error, 1e-17)))
     decides = points["channel last" if trial.control else "channel first"]
     return Evidence(
-        Figure(max(error for _, error in decides)),
-        Plot(
+        Estimate(max(error for _, error in decides)),
+        Lines(
             "pixels along a patch",
             "largest difference",
             [Series(f"flattened {order}", sorted(found)) for order, found in points.items()],
@@ -123,7 +123,7 @@ def convnet_small_data(trial: Trial) -> Evidence:
     counts = [make(model, LESSONS[trial.size], digits()[1].train) for model in ("convnet", "vit")]
     return Evidence(
         over([min(few, few - many) for few, many in zip(leads[0], leads[-1], strict=True)]),
-        Plot("training images", "test digits named rightly", lines, x_log=True),
+        Lines("training images", "test digits named rightly", lines, x_log=True),
         details={
             f"lead on {sizes[0]} digits": round(over(leads[0]).value, 3),
             f"lead on {sizes[-1]} digits": round(over(leads[-1]).value, 3),

@@ -11,7 +11,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from attnlab.claims.base import Bars, Evidence, Figure, Trial, claim, over, share
+from attnlab.claims.base import Bars, Estimate, Evidence, Trial, claim, over, share
 from attnlab.claims.judges import Above, Below, Every
 from attnlab.claims.models import Reader, needs, one_of, texts, trained
 from attnlab.claims.trained_sentences import MAKERS, sentences
@@ -37,8 +37,8 @@ from attnlab.interpret.subjects import Wish
     needs=needs("minilm"),
 )
 def subject_and_pronoun(trial: Trial) -> Evidence:
-    bars: dict[str, Figure] = {}
-    decides = Figure(0.0)
+    bars: dict[str, Estimate] = {}
+    decides = Estimate(0.0)
     for fresh in (False, True):
         label = ", untrained" if fresh else ""
         hits, of = 0, 0
@@ -111,9 +111,9 @@ NAIVE = ("I was going to play at the park .", "I was going to a play in the park
     needs=needs("minilm"),
 )
 def context_changes_keys(trial: Trial) -> Evidence:
-    bars: dict[str, Figure] = {}
+    bars: dict[str, Estimate] = {}
     details: dict[str, float | int | str] = {}
-    decides = alike = Figure(0.0)
+    decides = alike = Estimate(0.0)
     for fresh in (False, True):
         reader = one_of("minilm", trial.seed, fresh=fresh)
         label = "untrained" if fresh else "trained"

@@ -26,7 +26,7 @@ from attnlab.bench.results import Table
 from attnlab.bench.room import estimated_bytes, fits
 from attnlab.bench.settings import CostSettings, DecodeSettings
 from attnlab.bench.speed import LONGEST, Costs, Job, fitting, measure_speed, too_long
-from attnlab.intervals import Figure
+from attnlab.intervals import Estimate
 from attnlab.mask import Mask
 from attnlab.mechanisms import MECHANISMS, compiled
 from attnlab.mechanisms.kernel import KEPT, KernelState
@@ -344,8 +344,8 @@ def test_states_are_as_large_as_they_must_be() -> None:
 
 def curve(
     scale: float, power: float, lengths: tuple[int, ...] = (100, 200, 400)
-) -> dict[int, Figure]:
-    return {n: Figure(scale * n**power) for n in lengths}
+) -> dict[int, Estimate]:
+    return {n: Estimate(scale * n**power) for n in lengths}
 
 
 def test_exponents_of_powers() -> None:
@@ -353,7 +353,7 @@ def test_exponents_of_powers() -> None:
     assert slope is not None
     assert slope.value == pytest.approx(1.5)
     assert slope.ends[1] - slope.ends[0] < 1e-6
-    assert fitted({100: Figure(1.0), 200: Figure(0.0), 400: Figure(0.0)}) is None
+    assert fitted({100: Estimate(1.0), 200: Estimate(0.0), 400: Estimate(0.0)}) is None
     assert fitted(curve(1, 1), smallest=1e9) is None
 
 
@@ -368,12 +368,12 @@ def test_crossovers() -> None:
     assert far.tokens == pytest.approx(1500)
     assert not far.sure
     assert str(far) == "(1,500)"
-    noisy = {n: Figure(0.9 * n**2, 0.5 * n**2, 1.1 * n**2) for n in (100, 200, 400)}
+    noisy = {n: Estimate(0.9 * n**2, 0.5 * n**2, 1.1 * n**2) for n in (100, 200, 400)}
     assert str(crossover(noisy, exact)) == "alike"
     assert str(crossover(curve(2, 2), exact)) == "never"
     assert str(crossover(curve(0.001, 3), curve(1, 1, (50,)))) == "never"  # no length in common
     # fast, then slow, then fast: only the last change counts
-    again = {100: Figure(1.0), 200: Figure(80_000.0), 400: Figure(80_000.0)}
+    again = {100: Estimate(1.0), 200: Estimate(80_000.0), 400: Estimate(80_000.0)}
     assert crossover(again, exact).tokens > 200
 
 

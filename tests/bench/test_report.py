@@ -25,7 +25,7 @@ from attnlab.bench.results import Cell, Drawn, Report, Section, Table, machine, 
 from attnlab.bench.running import KINDS
 from attnlab.bench.settings import QUICK, CostSettings, ErrorSettings, made
 from attnlab.bench.terminal import print_report
-from attnlab.charts.plots import Bars, Heatmap, Plot
+from attnlab.charts.plots import Bars, Heatmap, Lines
 from attnlab.charts.terminal_heatmap import heatmap, short
 from attnlab.mechanisms.compiled.build import Status
 from tests.support.bench_reports import hostile, made_up, ratio_map
@@ -212,9 +212,9 @@ def test_markdown_has_every_table_and_map_once() -> None:
 def test_drawings_as_tables() -> None:
     parts = [part for part in made_up().sections[0].parts if isinstance(part, Drawn)]
     kinds = {type(part.plot): as_table(part) for part in reversed(parts)}
-    assert set(kinds) == {Plot, Bars, Heatmap}
+    assert set(kinds) == {Lines, Bars, Heatmap}
     assert kinds[Heatmap].rows[0][1:] == list(ratio_map().values[0])
-    assert [row[0] for row in kinds[Plot].rows] == ["softmax", "favor", "window"]
+    assert [row[0] for row in kinds[Lines].rows] == ["softmax", "favor", "window"]
 
 
 # Python

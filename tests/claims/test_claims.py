@@ -15,8 +15,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnlab.claims import CLAIMS, Evidence, Figure, Result, Trial, Verdict, run, run_one, running
-from attnlab.claims.base import Bars, Claim, Plot, Size, exponent, over, share
+from attnlab.claims import CLAIMS, Estimate, Evidence, Result, Trial, Verdict, run, run_one, running
+from attnlab.claims.base import Bars, Claim, Lines, Size, exponent, over, share
 from attnlab.claims.judges import Above, Below, Between, Every, OnlyWhen, exact
 from attnlab.claims.learners import LEARNERS
 from attnlab.claims.ledger import ledger
@@ -29,7 +29,7 @@ NUMBERS = st.floats(-1e6, 1e6)
 
 
 def evidence(value: float, low: float | None = None, high: float | None = None) -> Evidence:
-    return Evidence(Figure(value, low, high), Plot("x", "y", []))
+    return Evidence(Estimate(value, low, high), Lines("x", "y", []))
 
 
 @given(NUMBERS, NUMBERS, NUMBERS)
@@ -64,8 +64,8 @@ SWEEPS = {
 @pytest.mark.parametrize("name", list(SWEEPS))
 def test_a_condition_is_found(name: str) -> None:
     good, condition = SWEEPS[name]
-    sweep = [(float(at), Figure(0.0 if at in good else 1.0)) for at in (1, 2, 3)]
-    made = Evidence(Figure(0.0), Plot("x", "y", []), sweep)
+    sweep = [(float(at), Estimate(0.0 if at in good else 1.0)) for at in (1, 2, 3)]
+    made = Evidence(Estimate(0.0), Lines("x", "y", []), sweep)
     verdict = OnlyWhen(Below(0.5, "x"), "d")(made)
     assert verdict.condition == condition
     assert verdict.outcome == (name if name in ("holds", "refuted") else "holds only when")
@@ -74,8 +74,8 @@ def test_a_condition_is_found(name: str) -> None:
 
 
 def test_a_condition_from_above() -> None:
-    sweep = [(float(at), Figure(0.0 if at <= 2 else 1.0)) for at in (3, 1, 2)]
-    made = Evidence(Figure(0.0), Plot("x", "y", []), sweep)
+    sweep = [(float(at), Estimate(0.0 if at <= 2 else 1.0)) for at in (3, 1, 2)]
+    made = Evidence(Estimate(0.0), Lines("x", "y", []), sweep)
     verdict = OnlyWhen(Below(0.5, "x"), "d", at_least=False)(made)
     assert verdict == Verdict("holds only when", "d is at most 2")
 
@@ -93,7 +93,7 @@ PARTS = {
 def test_a_statement_of_several_parts(name: str) -> None:
     first, second, outcome = PARTS[name]
     judge = Every(Below(1, "x"), [Above(2, "the others")])
-    made = Evidence(Figure(first), Plot("x", "y", []), parts={"the others": Figure(second)})
+    made = Evidence(Estimate(first), Lines("x", "y", []), parts={"the others": Estimate(second)})
     assert judge(made).outcome == outcome
     assert judge.threshold == "at most 1; and the others at least 2"
     assert made.told == {"the others": "3" if second == 3 else "1" if second == 1 else "–"}
@@ -117,7 +117,7 @@ def test_intervals_cover_as_often_as_they_say() -> None:
     assert 0.93 < sum(each.ends[0] <= 0.2 <= each.ends[1] for each in shares) / 2000 < 0.975
     assert share(0, 10).ends[0] == 0
     assert share(10, 10).ends[1] == 1
-    assert over([2.0]) == Figure(2.0)
+    assert over([2.0]) == Estimate(2.0)
 
 
 def test_exponents() -> None:
@@ -133,7 +133,9 @@ def test_exponents() -> None:
 
 def toy(trial: Trial) -> Evidence:
     value = 1.0 if trial.control else 0.0
-    return Evidence(Figure(value), Bars("y", {"a": Figure(value)}), details={"size": trial.size})
+    return Evidence(
+        Estimate(value), Bars("y", {"a": Estimate(value)}), details={"size": trial.size}
+    )
 
 
 def breaks(trial: Trial) -> Evidence:

@@ -24,7 +24,7 @@ from attnlab.claims import (
 from attnlab.claims import trained_knowledge as knowledge
 from attnlab.claims import trained_summary as summary
 from attnlab.claims import trained_vision as vision
-from attnlab.claims.base import Evidence, Plot
+from attnlab.claims.base import Evidence, Lines
 from attnlab.claims.judges import Every
 from attnlab.claims.learners import learned
 from attnlab.claims.models import PLACES, Read, needs
@@ -241,7 +241,7 @@ def test_each_part_of_a_statement_is_judged() -> None:
 def test_risk_and_coverage_is_what_is_drawn() -> None:
     evidence = result("invented-answers", 0).evidence
     assert evidence is not None
-    assert isinstance(evidence.plot, Plot)
+    assert isinstance(evidence.plot, Lines)
     coverage, risk = evidence.plot.series[0].points[-1]
     assert coverage == pytest.approx(1)
     wrong, right = int(evidence.details["wrong"]), int(evidence.details["right"])

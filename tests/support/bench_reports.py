@@ -12,8 +12,8 @@ from pathlib import Path
 from attnlab.bench.page import save_page
 from attnlab.bench.results import Drawn, Report, Section, Table, Value
 from attnlab.charts import Mark, Series
-from attnlab.charts.plots import Bars, Heatmap, Plot
-from attnlab.intervals import Figure
+from attnlab.charts.plots import Bars, Heatmap, Lines
+from attnlab.intervals import Estimate
 from tests.support.claim_ledgers import HOSTILE
 
 NORMS = ["0.5", "1", "2", "4", "8"]
@@ -38,7 +38,7 @@ def head_map() -> Heatmap:
     )  # fmt: skip
 
 
-def times(scale: float = 1.0) -> Plot:
+def times(scale: float = 1.0) -> Lines:
     lengths = (512, 1024, 2048, 4096, 8192)
     lines = [
         Series(
@@ -49,7 +49,7 @@ def times(scale: float = 1.0) -> Plot:
         for name, (factor, power) in SPEEDS.items()
     ]
     marks = [Mark("context", x=2048.0)]
-    return Plot("tokens", "milliseconds, 2 heads of 64", lines, True, True, marks)
+    return Lines("tokens", "milliseconds, 2 heads of 64", lines, True, True, marks)
 
 
 def speed_table() -> Table:
@@ -57,10 +57,10 @@ def speed_table() -> Table:
         "Causal, forward: milliseconds by tokens",
         ["mechanism", "512", "8,192", "exponent", "faster from", "of peak"],
         [
-            ["softmax", 3.5, 155.25, Figure(1.86, 1.8, 1.92), "", "51%"],
-            ["favor", 5.25, 40.0, Figure(0.97, 0.9, 1.04), "1,500", "8%"],
-            ["window", 3.125, 24.5, Figure(0.94), "all", None],
-            ["hard", 10.5, None, Figure(2.61, 2.5, 2.7), "never", "4%"],
+            ["softmax", 3.5, 155.25, Estimate(1.86, 1.8, 1.92), "", "51%"],
+            ["favor", 5.25, 40.0, Estimate(0.97, 0.9, 1.04), "1,500", "8%"],
+            ["window", 3.125, 24.5, Estimate(0.94), "all", None],
+            ["hard", 10.5, None, Estimate(2.61, 2.5, 2.7), "never", "4%"],
         ],
         "faster from: tokens from which it is faster than exact softmax",
     )
@@ -76,8 +76,10 @@ def made_up() -> Report:
         [
             Drawn("Where features beat doing nothing", ratio_map(), "Below 1: better."),
             Drawn("Error by features", times(1e-3)),
-            Drawn("Nothing yet", Plot("x", "y", [])),
-            Drawn("Errors", Bars("error", {"favor": Figure(0.4, 0.3, 0.5), "elu": Figure(0.2)})),
+            Drawn("Nothing yet", Lines("x", "y", [])),
+            Drawn(
+                "Errors", Bars("error", {"favor": Estimate(0.4, 0.3, 0.5), "elu": Estimate(0.2)})
+            ),
         ],
         {"tokens": 256, "head_dims": [16, 64], "causal": False},
         [{"mechanism": "favor", "norm": 1.0, "output": 0.4, "seed": 0, "orthogonal": None}],
@@ -101,12 +103,12 @@ def hostile() -> Report:
     for place, bad in enumerate(HOSTILE):
         grid = Heatmap(bad, bad, bad, [bad, bad + "2"], [bad], [[0.0, 1.0]], names=[bad, bad],
                        texts=[[bad, bad]])  # fmt: skip
-        lines = Plot(bad, bad, [Series(bad, [(1.0, 2.0), (2.0, 3.0)])], marks=[Mark(bad, y=2.5)])
+        lines = Lines(bad, bad, [Series(bad, [(1.0, 2.0), (2.0, 3.0)])], marks=[Mark(bad, y=2.5)])
         parts: list[Table | Drawn] = [
             Drawn(bad, grid, bad),
             Drawn(bad, lines, bad),
-            Drawn(bad, Bars(bad, {bad: Figure(1.0)})),
-            Table(bad, [bad, "b"], [[bad, 1.0], ["=cmd", Figure(1, 0, 2)]], bad),
+            Drawn(bad, Bars(bad, {bad: Estimate(1.0)})),
+            Table(bad, [bad, "b"], [[bad, 1.0], ["=cmd", Estimate(1, 0, 2)]], bad),
         ]
         sections.append(Section(f"bad-{place}", bad, [bad], [bad], parts, {bad: bad}))
     return Report(sections, {HOSTILE[0]: HOSTILE[1]}, {HOSTILE[1]: HOSTILE[0]})

@@ -15,7 +15,7 @@ from attnlab.demo.page import demo_page
 from attnlab.demo.settings import CLAIMS, PARTS
 from attnlab.interpret.api import look
 from attnlab.interpret.page import render
-from attnlab.intervals import Figure
+from attnlab.intervals import Estimate
 from attnlab.tasks.knowledge.world import World
 from tests.support.audit_reports import make_report
 from tests.support.claim_ledgers import HOSTILE
@@ -41,8 +41,8 @@ def framed(text: str) -> str:
 
 def results(text: str) -> list[Result]:
     """One of each kind, under the names of real claims."""
-    figure = Figure(0.5, 0.4, 0.6)
-    evidence = Evidence(figure, Bars(text, {text: figure, "b": Figure(0.1)}))
+    figure = Estimate(0.5, 0.4, 0.6)
+    evidence = Evidence(figure, Bars(text, {text: figure, "b": Estimate(0.1)}))
     outcomes = (
         Verdict("holds"),
         Verdict("refuted"),
