@@ -1,1 +1,1 @@
-"""One `Report` of sections, tables and plots, for the terminal, a page, Markdown, JSON and figures."""
+"""One `Report` for the terminal, a page, Markdown, JSON and figures."""

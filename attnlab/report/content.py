@@ -11,12 +11,11 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, PlainSerializer, model_validator
 from pydantic.dataclasses import dataclass
 
 from attnlab.intervals import Estimate
 
-VERSION = 1
 MAX_TEXT = 4000  # characters
 MAX_ITEMS = 200_000
 
@@ -35,9 +34,17 @@ def _special(value: Any) -> Any:
     return names.get(value, value) if isinstance(value, str) else value
 
 
-def _pairs(value: Any) -> Any:
-    """A mapping as pairs: JavaScript reorders the keys of an object that look like numbers."""
-    return list(value.items()) if isinstance(value, Mapping) else value
+def _mapping(value: Any) -> Any:
+    return dict(value) if isinstance(value, list) else value
+
+
+def _estimate_pairs(value: Mapping[str, Estimate]) -> list[tuple[str, Estimate]]:
+    """JavaScript reorders the keys of an object that look like numbers, but not a list."""
+    return list(value.items())
+
+
+def _number_pairs(value: Mapping[str, float]) -> list[tuple[str, float]]:
+    return list(value.items())
 
 
 Value = Annotated[bool | int | float | Text | None, BeforeValidator(_special)]
@@ -92,13 +99,17 @@ class Lines:
 
 @dataclass(frozen=True, config=CONFIG)
 class Bars:
-    """Named values side by side; `values` may be given as a dictionary."""
+    """Named values side by side."""
 
     y: Text
-    values: Annotated[Sequence[tuple[Text, Estimate]], BeforeValidator(_pairs)]
+    values: Annotated[
+        Mapping[Text, Estimate], BeforeValidator(_mapping), PlainSerializer(_estimate_pairs)
+    ]
     marks: Sequence[Mark] = ()
     percent: bool = False
-    beside: Annotated[Sequence[tuple[Text, float]], BeforeValidator(_pairs)] = ()
+    beside: Annotated[
+        Mapping[Text, float], BeforeValidator(_mapping), PlainSerializer(_number_pairs)
+    ] = Field(default_factory=dict)
     """A second, paler bar to compare with."""
     beside_name: Text = ""
     kind: Literal["bars"] = "bars"
@@ -277,7 +288,7 @@ class Report:
     versions: Mapping[Text, Text] = Field(default_factory=dict)
     seconds: float = 0.0
     format: Literal["attnlab-report"] = "attnlab-report"
-    version: Literal[1] = VERSION
+    version: Literal[1] = 1
 
     @model_validator(mode="after")
     def _names_differ(self) -> Report:
