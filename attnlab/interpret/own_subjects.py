@@ -13,7 +13,7 @@ import torch
 
 from attnlab.generate import generate
 from attnlab.interpret.options import LookInput
-from attnlab.interpret.records import Picture, Sequence
+from attnlab.interpret.records import ModelKind, Picture, Sequence
 from attnlab.interpret.subjects import (
     Prepared,
     Said,
@@ -62,7 +62,12 @@ class OwnSubject(Subject):
     ) -> None:
         self.model, self.tokens, self.label, self.asked = model, tokens, label, asked
         self.classes = classes
-        kinds = {Decoder: "decoder", Encoder: "encoder", Seq2Seq: "encoder-decoder", ViT: "vision"}
+        kinds: dict[type, ModelKind] = {
+            Decoder: "decoder",
+            Encoder: "encoder",
+            Seq2Seq: "encoder-decoder",
+            ViT: "vision",
+        }
         if type(model) not in kinds:
             raise ValueError(f"{label}: a {model.kind} model has no attention to look at")
         self.kind = kinds[type(model)]
