@@ -22,6 +22,7 @@ PACKAGE = ROOT / "attnlab"
 FLOORS = [
     {"intervals", "words"},
     {"calibration", "charts", "files", "report"},
+    {"run_folder"},
     {"mask", "page", "pictures", "state", "tokens"},
     {"checks"},
     {"mechanism"},
@@ -37,7 +38,7 @@ FLOORS = [
     {"tasks"},
     {"huggingface"},
     {"interpret"},
-    {"bench", "listing", "matrices", "runs"},
+    {"bench", "listing", "matrices"},
     {"claims"},
     {"demo"},
     {"studio"},
