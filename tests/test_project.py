@@ -20,7 +20,7 @@ PACKAGE = ROOT / "attnlab"
 
 # DESIGN.md's rooms from the ground up: a room imports from its own floor's file or from below.
 FLOORS = [
-    {"intervals", "words"},
+    {"errors", "extensions", "intervals", "words"},
     {"calibration", "charts", "files", "report"},
     {"run_folder"},
     {"mask", "page", "pictures", "state", "tokens"},
