@@ -20,8 +20,9 @@ PACKAGE = ROOT / "attnlab"
 
 # DESIGN.md's rooms from the ground up: a room imports from its own floor's file or from below.
 FLOORS = [
-    {"intervals", "words"},
+    {"errors", "extensions", "intervals", "words"},
     {"calibration", "charts", "files", "report"},
+    {"run_folder"},
     {"mask", "page", "pictures", "state", "tokens"},
     {"checks"},
     {"mechanism"},
@@ -37,7 +38,7 @@ FLOORS = [
     {"tasks"},
     {"interpret"},
     {"huggingface"},
-    {"bench", "listing", "matrices", "runs"},
+    {"bench", "listing", "matrices"},
     {"claims"},
     {"demo"},
     {"studio"},
