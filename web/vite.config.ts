@@ -35,8 +35,8 @@ interface Made {
 
 // By name: that of the script and of the mode that builds it.
 const MADE: Record<string, Made> = {
-  look: { entry: 'src/main.ts', folder: 'interpret', format: 'iife', style: 'look' },
-  widget: { entry: 'src/widget.ts', folder: 'interpret', format: 'es', style: 'look' },
+  look: { entry: 'src/look/main.ts', folder: 'interpret', format: 'iife', style: 'look' },
+  widget: { entry: 'src/look/widget.ts', folder: 'interpret', format: 'es', style: 'look' },
   claims: { entry: 'src/report/claims/main.tsx', folder: 'claims', format: 'iife', style: 'claims' },
   playground: {
     entry: 'src/playground/main.tsx',

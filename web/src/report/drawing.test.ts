@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { csv } from '../csv';
-import { measurer } from '../fonts';
-import { svg } from '../svg';
-import { theme } from '../theme';
-import { problems } from '../views/fake';
+import { csv } from '../shared/csv';
+import { measurer } from '../shared/fonts';
+import { svg } from '../look/svg';
+import { theme } from '../shared/theme';
+import { problems } from '../../test-support/fake';
 import { axisOf, barsOn } from './bars-layout';
 import { dashOf, drawn } from './drawing';
 import { placeOn } from './numbers';

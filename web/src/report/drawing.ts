@@ -1,8 +1,8 @@
 // A figure as marks, so that it can be saved as a file: title, axes, lines or bars, legend.
 
-import type { Measure } from '../fonts';
-import { headColour } from '../theme';
-import type { Drawing, Mark } from '../view';
+import type { Measure } from '../shared/fonts';
+import { headColour } from '../shared/theme';
+import type { Drawing, Mark } from '../look/view';
 import { axisOf, barsOn, levelsOf } from './bars-layout';
 import { linesLayout, type Layout, type Line } from './layout';
 import { drawable, placeOn, short } from './numbers';

@@ -1,14 +1,14 @@
 // A figure: lines or bars, a readout by pointer and keyboard, switches, and the same as a table.
 
 import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { csv } from '../csv';
-import { measurer } from '../fonts';
-import { bareName, csvFile, svgFile } from '../save';
-import { svg } from '../svg';
-import { theme, type Theme } from '../theme';
-import { Files } from '../ui/files';
-import { Grid } from '../ui/grid';
-import type { Drawing, Table } from '../view';
+import { csv } from '../shared/csv';
+import { measurer } from '../shared/fonts';
+import { bareName, csvFile, svgFile } from '../shared/save';
+import { svg } from '../look/svg';
+import { theme, type Theme } from '../shared/theme';
+import { Files } from '../shared/files';
+import { Grid } from '../shared/grid';
+import type { Drawing, Table } from '../look/view';
 import { BarsArea } from './bars';
 import { drawn } from './drawing';
 import { LinesArea } from './lines';

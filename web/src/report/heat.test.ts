@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { contrast } from '../colour';
-import { theme } from '../theme';
+import { contrast } from '../shared/colour';
+import { theme } from '../shared/theme';
 import {
   cellAt,
   cellColour,

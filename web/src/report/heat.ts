@@ -1,7 +1,7 @@
 // A map of values as colours: what the JSON holds, and where each value lies on the colours. Pure.
 
-import { contrast, LEVELS } from '../colour';
-import type { Theme } from '../theme';
+import { contrast, LEVELS } from '../shared/colour';
+import type { Theme } from '../shared/theme';
 import { long, short } from './numbers';
 import { end, isRecord, list, text } from './plot';
 

@@ -1,7 +1,7 @@
 // A map on a canvas, with its legend, a readout by pointer and keyboard, and the same as a table.
 
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { theme, type Mode, type Theme } from '../theme';
+import { theme, type Mode, type Theme } from '../shared/theme';
 import {
   cellAt,
   cellColour,

@@ -2,9 +2,9 @@
 
 import { render, type ComponentChildren, type VNode } from 'preact';
 import { useContext, useLayoutEffect } from 'preact/hooks';
-import { Home } from '../home';
-import { theme, type Mode } from '../theme';
-import { useMode, type Chosen } from '../ui/mode';
+import { Home } from '../shared/home';
+import { theme, type Mode } from '../shared/theme';
+import { useMode, type Chosen } from '../shared/mode';
 import { parts } from './prose';
 
 const NAMES = ['page', 'card', 'ink', 'dim', 'rule', 'accent', 'warn', 'good', 'found'];

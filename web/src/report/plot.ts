@@ -1,6 +1,6 @@
 // What a figure is drawn from, as attnlab/claims/ledger.py writes it. Nothing here knows of claims.
 
-import type { Table } from '../view';
+import type { Table } from '../look/view';
 
 export interface Point {
   x: number;

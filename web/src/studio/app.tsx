@@ -3,8 +3,8 @@
 import type { ComponentChild } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
 import { ModeButton, useColours } from '../report/page';
-import { Guard } from '../ui/guard';
-import { useMode } from '../ui/mode';
+import { Guard } from '../shared/guard';
+import { useMode } from '../shared/mode';
 import { AskPage } from './ask-page';
 import { BenchPage } from './bench-page';
 import { ClaimsPage } from './claims-page';

@@ -8,7 +8,7 @@ import { readReport, type Report } from '../report/bench/report';
 import heatmapCss from '../report/heatmap.css?inline';
 import { isRecord, list, text } from '../report/plot';
 import { plain } from '../report/prose';
-import { Guard } from '../ui/guard';
+import { Guard } from '../shared/guard';
 import { ask, query, told } from './api';
 import { useClient } from './client';
 import { ago } from './format';

@@ -1,8 +1,8 @@
 // The page of a bench: a section at a time, what was found in words, then figures and tables.
 
 import { useContext, useEffect, useState } from 'preact/hooks';
-import { Home, useAddress } from '../../home';
-import { Guard } from '../../ui/guard';
+import { Home, useAddress } from '../../shared/home';
+import { Guard } from '../../shared/guard';
 import { Figure } from '../figure';
 import { MapFigure } from '../heatmap';
 import { short } from '../numbers';
