@@ -2,6 +2,7 @@
 // table. The drawing is painted on a canvas, written as SVG or turned into PNG; the table is the
 // same for people who cannot see it, and for CSV. So what is taken away is exactly what is shown.
 
+import type { Table } from '../shared/table';
 import type { Opened } from './capture';
 import type { Choices } from './choices';
 
@@ -126,12 +127,6 @@ export interface Drawing {
   zoom?: Zoomed;
   summary: string; // one sentence: what is seen
   note?: string; // one sentence: what was left out, and how to see it
-}
-
-export interface Table {
-  title: string;
-  header: string[];
-  rows: (string | number)[][];
 }
 
 export interface Frame {

@@ -1,6 +1,6 @@
 // A table as CSV that a spreadsheet opens without running anything in it.
 
-import type { Table } from '../look/view';
+import type { Table } from './table';
 
 const LONGEST = 1000; // characters of a cell: a long token stands in many
 

@@ -2,7 +2,7 @@
 
 import type { ComponentChild } from 'preact';
 import { useState } from 'preact/hooks';
-import type { Table } from '../look/view';
+import type { Table } from './table';
 
 const PART = 300; // rows at a time: a browser is slow with many
 

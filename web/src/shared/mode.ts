@@ -4,7 +4,11 @@
 import { useContext, useEffect, useLayoutEffect, useState } from 'preact/hooks';
 import { Home } from './home';
 import type { Mode } from './theme';
-import type { Place } from '../look/ui/app';
+
+interface Place {
+  root: HTMLElement;
+  notebook: boolean;
+}
 
 export type Chosen = Mode | 'auto';
 

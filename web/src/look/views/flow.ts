@@ -6,7 +6,8 @@ import type { Choices } from '../choices';
 import type { Picture, Side } from '../format';
 import { largest, prepare, sumRows } from '../prepare';
 import { inCell, isolate, number, quoted, whole } from '../../shared/text';
-import type { Drawing, Frame, Mark, Need, Table, Target, View } from '../view';
+import type { Table } from '../../shared/table';
+import type { Drawing, Frame, Mark, Need, Target, View } from '../view';
 import {
   askingOf, flowingOf, flowPlace, togetherOf, type Asking, type FlowKind, type Flowing,
 } from './flowing';

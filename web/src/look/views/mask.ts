@@ -6,7 +6,8 @@ import type { Choices } from '../choices';
 import type { LayerInfo, Side, Token } from '../format';
 import { layerName } from '../names';
 import { count, percent, quoted } from '../../shared/text';
-import type { Drawing, Frame, Table, Target, View } from '../view';
+import type { Table } from '../../shared/table';
+import type { Drawing, Frame, Target, View } from '../view';
 import { factsOf, permission, ranges, type MaskFacts, type Permission } from './masks';
 import {
   cellMarks, crosshair, edges, gridOf, inside, legend, rowsApart, type Grid,

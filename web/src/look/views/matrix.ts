@@ -3,7 +3,8 @@
 import type { Choices } from '../choices';
 import { layerTitle } from '../names';
 import { count, number } from '../../shared/text';
-import type { Drawing, Frame, Mark, Need, Table, View } from '../view';
+import type { Table } from '../../shared/table';
+import type { Drawing, Frame, Mark, Need, View } from '../view';
 import { missingLayers, weightsNeeded } from './heads';
 import { LABEL, LEGEND, PAD, plan, type Plan } from './matrix-layout';
 import { chosen, colours, labels, legend, title } from './matrix-marks';

@@ -5,7 +5,8 @@ import type { Choices } from '../choices';
 import type { Side } from '../format';
 import { largest, shade, shades } from '../prepare';
 import { count, inCell } from '../../shared/text';
-import type { Drawing, Frame, Mark, Table, Target, View } from '../view';
+import type { Table } from '../../shared/table';
+import type { Drawing, Frame, Mark, Target, View } from '../view';
 import { layOut, type Layout } from './model-layout';
 import {
   byLayer, byPattern, controlOf, layerMark, scoreNames, severalKinds, UNLABELLED,

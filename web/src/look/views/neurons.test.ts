@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Opened } from '../capture';
 import type { LayerInfo } from '../format';
-import type { Table } from '../view';
+import type { Table } from '../../shared/table';
 import { Blocks, framed, layer, noise, opened, problems, sequence, side, texts } from '../../../test-support/fake';
 import { neurons } from './neurons';
 import { groupOf, softmaxOf } from './scores';

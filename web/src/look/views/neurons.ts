@@ -4,7 +4,8 @@ import type { Opened } from '../capture';
 import type { Choices } from '../choices';
 import { layerName } from '../names';
 import { number, quoted, rounded } from '../../shared/text';
-import type { Drawing, Frame, Mark, Need, Table, Target, View } from '../view';
+import type { Table } from '../../shared/table';
+import type { Drawing, Frame, Mark, Need, Target, View } from '../view';
 import {
   competitionHeight, competitionMarks, competitionTargets, type Competition,
 } from './competition';

@@ -1,14 +1,14 @@
-// What a person has chosen on the bench page; the address holds it.
+// What a person has chosen on the report page; the address holds it.
 
-import { fields } from '../page';
-import type { Plot } from '../plot';
-import { AS_GIVEN, parseShown, printShown, type Shown } from '../shown';
-import type { Report } from './report';
+import { fields } from './page';
+import { readPlot, type Plot } from './plot';
+import { AS_GIVEN, parseShown, printShown, type Shown } from './shown';
+import type { Report } from './report-types';
 
 export interface Choices {
   section: string;
   hidden: string[]; // names of lines that are hidden in all figures
-  figures: Record<string, Shown>; // by "section.part"; lines are hidden by name instead
+  figures: Record<string, Shown>; // by "section.block"; lines are hidden by name instead
 }
 
 const MANY = 64;
@@ -36,7 +36,7 @@ export function parse(fragment: string, report: Report): Choices {
   const wanted = found.get('show') ?? '';
   const section = report.sections.find((each) => each.name === wanted) ?? report.sections[0];
   const known = new Set(namesOf(report));
-  const keys = new Set(report.sections.flatMap((each) => each.parts.map((_, i) => `${each.name}.${i}`)));
+  const keys = new Set(report.sections.flatMap((each) => each.blocks.map((_, i) => `${each.name}.${i}`)));
   const figures: Record<string, Shown> = {};
   for (const part of (found.get('figure') ?? '').split(',')) {
     const [key, how = ''] = part.split(':');
@@ -62,13 +62,10 @@ function decoded(text: string): string {
 }
 
 function namesOf(report: Report): string[] {
-  return report.sections.flatMap((section) =>
-    section.parts.flatMap((part) =>
-      part.kind === 'drawn' && part.plot?.kind === 'lines'
-        ? part.plot.series.map((series) => series.name)
-        : [],
-    ),
-  );
+  return report.sections
+    .flatMap((section) => section.blocks)
+    .map((block) => (block.kind === 'figure' ? readPlot(block.plot) : null))
+    .flatMap((plot) => (plot?.kind === 'lines' ? plot.series.map(({ name }) => name) : []));
 }
 
 // A figure's own switches, and the lines that are hidden by name.

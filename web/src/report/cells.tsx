@@ -1,16 +1,19 @@
 // A table that is put in order by a press on a column's name.
 
 import { useState } from 'preact/hooks';
-import { brief } from '../heat';
-import { Prose } from '../page';
-import { plain } from '../prose';
-import { sorted, type Cell, type Order, type Table } from './report';
+import { Prose } from './page';
+import { plain } from './prose';
+import type { Cell, Table } from './report-types';
+import { cellText, sorted, type Order } from './sorting';
+
+const PART = 300; // rows at a time: a browser is slow with many
 
 export function CellTable({ table }: { table: Table }) {
   const [order, setOrder] = useState<Order | null>(null);
   const numeric = table.header.map((_, i) =>
-    table.rows.every((row) => typeof row[i] !== 'string' || /^[\d.,%]*$/.test(row[i])),
+    table.rows.every(({ [i]: cell }) => typeof cell !== 'string' || /^[\d.,%]*$|^-?Infinity$|^NaN$/.test(cell)),
   );
+  const [most, setMost] = useState(PART);
   const press = (column: number): void =>
     setOrder((old) =>
       old?.column !== column ? { column, down: false } : old.down ? null : { column, down: true },
@@ -36,7 +39,7 @@ export function CellTable({ table }: { table: Table }) {
           </tr>
         </thead>
         <tbody>
-          {sorted(table.rows, order).map((row, i) => (
+          {sorted(table.rows, order).slice(0, most).map((row, i) => (
             <tr key={i}>
               {row.map((cell, j) => (
                 <td key={j} class={numeric[j] ? 'number' : ''}>
@@ -47,6 +50,14 @@ export function CellTable({ table }: { table: Table }) {
           ))}
         </tbody>
       </table>
+      {table.rows.length > most && (
+        <p>
+          The first {most.toLocaleString('en')} of {table.rows.length.toLocaleString('en')} rows.{' '}
+          <button type="button" onClick={() => setMost(most + PART)}>
+            More rows
+          </button>
+        </p>
+      )}
     </div>
   );
 }
@@ -56,26 +67,15 @@ function sortOf(order: Order | null, column: number): 'ascending' | 'descending'
   return order.down ? 'descending' : 'ascending';
 }
 
+// An interval is set small beside its number.
 function Shown({ cell }: { cell: Cell }) {
-  if (cell === null) return <>–</>;
-  if (typeof cell === 'string') return <Prose text={cell} />;
-  if (typeof cell === 'number') return <>{brief(cell)}</>;
-  const { value, low, high } = cell;
+  const text = cellText(cell);
+  if (typeof cell !== 'object' || cell === null) return <Prose text={text} />;
+  const [value, ...interval] = text.split(' ');
   return (
     <>
-      {two(value)}
-      {low !== null && high !== null && (
-        <span class="dim small">
-          {' '}
-          ({two(low)} to {two(high)})
-        </span>
-      )}
+      {value}
+      {interval.length > 0 && <span class="dim small"> {interval.join(' ')}</span>}
     </>
   );
-}
-
-function two(value: number): string {
-  return Number.isFinite(value) && Math.abs(value) < 1e6
-    ? value.toFixed(2).replace('-', '−')
-    : brief(value);
 }
