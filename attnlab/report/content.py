@@ -22,7 +22,18 @@ MAX_ITEMS = 200_000
 CONFIG = ConfigDict(
     extra="forbid", ser_json_inf_nan="strings", ser_json_bytes="base64", val_json_bytes="base64"
 )
-Text = Annotated[str, Field(max_length=MAX_TEXT)]
+
+
+def _text(value: Any) -> Any:
+    """Cuts what is too long, and replaces halves of surrogate pairs, which UTF-8 cannot hold."""
+    if not isinstance(value, str):
+        return value
+    if len(value) > MAX_TEXT:
+        value = value[: MAX_TEXT - 1] + "…"
+    return value.encode("utf-8", "replace").decode("utf-8")
+
+
+Text = Annotated[str, BeforeValidator(_text), Field(max_length=MAX_TEXT)]
 Texts = Annotated[Sequence[Text], Field(max_length=MAX_ITEMS)]
 Point = tuple[float, float]
 Points = Annotated[Sequence[Point], Field(max_length=MAX_ITEMS)]
