@@ -243,7 +243,9 @@ def _by_features(found: Errors, case: Case) -> Figure:
         points = [
             (float(C), found.error(Case(case.spec, C, case.orthogonal), norm)) for C in s.features
         ]
-        lines.append(_line(f"{NORM} = {norm:g}: exponent {slope.value:.2f}".replace("-", "−"), points))
+        lines.append(
+            _line(f"{NORM} = {norm:g}: exponent {slope.value:.2f}".replace("-", "−"), points)
+        )
     return Figure(
         f"{case.spec}: error by number of features, head size {s.head_dim}",
         Lines("features", OUTPUT, lines, x_log=True, y_log=True),

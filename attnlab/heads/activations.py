@@ -17,10 +17,7 @@ from torch import Tensor
 
 from attnlab import huggingface
 from attnlab.bench.error import UNIFORM, name_of, spec_of
-from attnlab.heads.head import CROSS, Head, Measured
 from attnlab.bench.progress import SILENT, Progress
-from attnlab.heads.readers import Reader, Window
-from attnlab.heads.settings import HeadSettings
 from attnlab.create import (
     create_mechanism,
     find_mechanism,
@@ -28,6 +25,9 @@ from attnlab.create import (
     mechanism_options,
     parse_groups,
 )
+from attnlab.heads.head import CROSS, Head, Measured
+from attnlab.heads.readers import Reader, Window
+from attnlab.heads.settings import HeadSettings
 from attnlab.huggingface.calls import Call, accurate
 from attnlab.interpret import hooks
 from attnlab.mask import Mask

@@ -17,13 +17,13 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from attnlab.heads.activations import DRAWS, EVEN, redrawn, scaled
 from attnlab.bench.costs import one_thread
 from attnlab.bench.error import UNIFORM
-from attnlab.heads.head import Head, Measured
 from attnlab.bench.progress import SILENT, Progress
-from attnlab.heads.readers import Reader, Window
 from attnlab.create import create_heads
+from attnlab.heads.activations import DRAWS, EVEN, redrawn, scaled
+from attnlab.heads.head import Head, Measured
+from attnlab.heads.readers import Reader, Window
 from attnlab.huggingface import attend_with, is_huggingface
 from attnlab.intervals import Estimate, over
 from attnlab.layers import MultiHead

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from attnlab.generate import generate
 from attnlab.heads.material import Material, spread
 from attnlab.heads.readers import Reader, Window, Windows, halves, pieces
 from attnlab.heads.settings import HeadSettings
 from attnlab.heads.text_readers import WINDOWS, encoded, framed, output_of
-from attnlab.generate import generate
 from attnlab.interpret.own_subjects import OwnSubject, SummarySubject
 from attnlab.models import Seq2Seq
 from attnlab.tasks.summary.wording import spaced

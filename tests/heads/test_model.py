@@ -11,25 +11,25 @@ from typing import Any
 
 import pytest
 import torch
+from attnlab.bench.results import Drawn, Table
 from torch import Tensor
 
 import attnlab
 from attnlab import Mask, create_mechanism
+from attnlab.bench.error import UNIFORM
+from attnlab.bench.progress import SILENT
+from attnlab.charts.plots import Heatmap
 from attnlab.heads.activations import EVEN, HeadListener, candidates, measure_heads, numbers_of
 from attnlab.heads.assignment import (
     choose,
     plan_cost,
-    shuffled,
     same_for_all,
+    shuffled,
     usual_window,
 )
-from attnlab.bench.error import UNIFORM
 from attnlab.heads.head import CROSS, Head, Measured, cost
 from attnlab.heads.running import bench_model
-from attnlab.bench.progress import SILENT
-from attnlab.bench.results import Drawn, Table
 from attnlab.heads.text_readers import HuggingFaceTexts
-from attnlab.charts.plots import Heatmap
 from attnlab.huggingface.calls import Call
 from attnlab.interpret.huggingface_subjects import HuggingFaceSubject
 from tests.support.command_line import run

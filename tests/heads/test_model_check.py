@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 import torch
+from attnlab.bench.results import Table
+from attnlab.heads.findings import verdict
 from torch import Tensor
 
 import attnlab
 from attnlab import create_mechanism
+from attnlab.bench.progress import SILENT
 from attnlab.heads.activations import (
     EVEN,
     measure_heads,
@@ -19,17 +22,14 @@ from attnlab.heads.activations import (
 from attnlab.heads.assignment import (
     Check,
     Outcome,
+    apply_plan,
     check_exchange,
     check_plans,
-    with_new_draws,
-    apply_plan,
     same_for_all,
+    with_new_draws,
 )
 from attnlab.heads.material import Material
 from attnlab.heads.running import bench_model
-from attnlab.heads.findings import verdict
-from attnlab.bench.progress import SILENT
-from attnlab.bench.results import Table
 from attnlab.mechanisms import MECHANISMS
 from tests.support.head_models import (
     READ,

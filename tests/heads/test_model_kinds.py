@@ -15,14 +15,14 @@ from torch.nn import functional as F
 
 import attnlab
 from attnlab import Mask, create_mechanism
-from attnlab.heads.activations import EVEN, measure_heads
-from attnlab.heads.assignment import check_exchange, apply_plan, same_for_all
 from attnlab.bench.error import UNIFORM
+from attnlab.bench.settings import HeadSettings
+from attnlab.heads.activations import EVEN, measure_heads
+from attnlab.heads.assignment import apply_plan, check_exchange, same_for_all
 from attnlab.heads.head import CROSS
 from attnlab.heads.material import Material, Shown, read_images, read_material
-from attnlab.heads.running import bench_model
 from attnlab.heads.readers import Reader
-from attnlab.bench.settings import HeadSettings
+from attnlab.heads.running import bench_model
 from tests.support.command_line import run
 from tests.support.head_models import READ, SMALL, TEXT, language_model
 from tests.support.head_readers import bart, own_pairs, own_vit, vit
@@ -93,7 +93,10 @@ def test_every_head_can_be_replaced(name: str) -> None:
     measured = measure_heads(reader, [window], ["window:window=4", "elu"], SMALL)
     with torch.no_grad():
         before = reader.run(window)
-        with apply_plan(reader.model, same_for_all(measured, EVEN)), attnlab.capture(reader.model) as seen:
+        with (
+            apply_plan(reader.model, same_for_all(measured, EVEN)),
+            attnlab.capture(reader.model) as seen,
+        ):
             after = reader.run(window)
         assert torch.equal(reader.run(window), before)
     assert not torch.allclose(before, after, atol=1e-4)

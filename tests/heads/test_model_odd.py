@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 import torch
+from attnlab.heads.findings import verdict
 
+from attnlab.bench.progress import SILENT
+from attnlab.bench.settings import HeadSettings
 from attnlab.heads.activations import measure_heads, scaled
 from attnlab.heads.assignment import Check, Outcome, check_exchange, choose, plan_cost, shuffled
 from attnlab.heads.head import Head, Measured
 from attnlab.heads.material import Material, read_images, read_material, spread
-from attnlab.heads.running import bench_model, reader_of
-from attnlab.heads.findings import verdict
-from attnlab.bench.progress import SILENT
 from attnlab.heads.readers import pieces
-from attnlab.bench.settings import HeadSettings
+from attnlab.heads.running import bench_model, reader_of
 from attnlab.heads.text_readers import HuggingFaceTexts, OwnTexts, framed
 from attnlab.interpret.huggingface_subjects import HuggingFaceSubject
 from attnlab.interpret.own_subjects import OwnSubject
