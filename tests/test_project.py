@@ -21,7 +21,8 @@ PACKAGE = ROOT / "attnlab"
 # DESIGN.md's rooms from the ground up: a room imports from its own floor's file or from below.
 FLOORS = [
     {"intervals", "words"},
-    {"calibration", "charts", "files", "report"},
+    {"calibration", "charts", "files"},
+    {"report"},
     {"mask", "page", "pictures", "state", "tokens"},
     {"checks"},
     {"mechanism"},

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from attnlab.bench.results import Table
 from torch import Tensor, nn
 
 import attnlab
@@ -22,7 +23,6 @@ from attnlab.bench.decode import Decoder, measure_decoding
 from attnlab.bench.decode_report import decode_section
 from attnlab.bench.memory import measure_memory, peak_bytes
 from attnlab.bench.passes import pass_of
-from attnlab.bench.results import Table
 from attnlab.bench.room import estimated_bytes, fits
 from attnlab.bench.settings import CostSettings, DecodeSettings
 from attnlab.bench.speed import LONGEST, Costs, Job, fitting, measure_speed, too_long

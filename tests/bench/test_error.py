@@ -8,6 +8,9 @@ from dataclasses import replace
 
 import pytest
 import torch
+from attnlab.bench.error_words import Errors, advice, findings
+from attnlab.bench.reading import report_of
+from attnlab.bench.results import Report, report_json
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
@@ -27,9 +30,6 @@ from attnlab.bench.error import (
     uniform_weights,
 )
 from attnlab.bench.error_report import error_section
-from attnlab.bench.error_words import Errors, advice, findings
-from attnlab.bench.reading import report_of
-from attnlab.bench.results import Report, report_json
 from attnlab.bench.settings import ErrorSettings
 from attnlab.create import create_mechanism
 from attnlab.mask import Mask

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from attnlab.bench.markdown import report_markdown
 from attnlab.bench.reading import report_of
 from attnlab.bench.results import Report, Table, report_json

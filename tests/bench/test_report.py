@@ -13,18 +13,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from attnlab.bench.markdown import as_table, marks, placed, report_markdown
+from attnlab.bench.page import bench_page
+from attnlab.bench.reading import read_report, report_of
+from attnlab.bench.results import Cell, Drawn, Report, Section, Table, machine, report_json
+from attnlab.bench.terminal import print_report
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
 from attnlab.bench import bench
-from attnlab.bench.markdown import as_table, marks, placed, report_markdown
-from attnlab.bench.page import bench_page
-from attnlab.bench.reading import read_report, report_of
-from attnlab.bench.results import Cell, Drawn, Report, Section, Table, machine, report_json
 from attnlab.bench.running import KINDS
 from attnlab.bench.settings import QUICK, CostSettings, ErrorSettings, made
-from attnlab.bench.terminal import print_report
 from attnlab.charts.plots import Bars, Heatmap, Lines
 from attnlab.charts.terminal_heatmap import heatmap, short
 from attnlab.mechanisms.compiled.build import Status

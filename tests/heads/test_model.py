@@ -11,25 +11,25 @@ from typing import Any
 
 import pytest
 import torch
+from attnlab.bench.results import Drawn, Table
 from torch import Tensor
 
 import attnlab
 from attnlab import Mask, create_mechanism
-from attnlab.bench.activations import EVEN, Ear, candidates, measure_heads, numbers_of
-from attnlab.bench.assigning import (
+from attnlab.bench.error import UNIFORM
+from attnlab.bench.progress import SILENT
+from attnlab.charts.plots import Heatmap
+from attnlab.heads.activations import EVEN, HeadListener, candidates, measure_heads, numbers_of
+from attnlab.heads.assignment import (
     choose,
     plan_cost,
+    same_for_all,
     shuffled,
-    the_same,
     usual_window,
 )
-from attnlab.bench.error import UNIFORM
-from attnlab.bench.heads import CROSS, Head, Measured, cost
-from attnlab.bench.model import bench_model
-from attnlab.bench.progress import SILENT
-from attnlab.bench.results import Drawn, Table
-from attnlab.bench.text_readers import HuggingFaceTexts
-from attnlab.charts.plots import Heatmap
+from attnlab.heads.head import CROSS, Head, Measured, cost
+from attnlab.heads.running import bench_model
+from attnlab.heads.text_readers import HuggingFaceTexts
 from attnlab.huggingface.calls import Call
 from attnlab.interpret.huggingface_subjects import HuggingFaceSubject
 from tests.support.command_line import run
@@ -104,7 +104,7 @@ def planted() -> Measured:
     content = torch.randn(T, D, generator=draws) * 3
     q = torch.stack([near, torch.zeros(T, D), content[at // 2]])
     k = torch.stack([near, content, content])
-    ear = Ear(["window:window=16", "elu"], (4,), SILENT)
+    ear = HeadListener(["window:window=16", "elu"], (4,), SILENT)
     ear.begin()
     ear.hear(call_of(q, k, torch.randn(3, T, D, generator=draws)))
     return Measured(list(ear.heads.values()), ear.notes)
@@ -122,7 +122,7 @@ def test_planted_heads_are_told_apart() -> None:
 
 @pytest.mark.parametrize("causal", [True, False])
 def test_the_rank_bound_is_that_of_the_singular_values(causal: bool) -> None:
-    from attnlab.bench.activations import rank_errors
+    from attnlab.heads.activations import rank_errors
 
     draws = torch.Generator().manual_seed(0)
     q, k, v = (torch.randn(2, 30, 5, generator=draws) for _ in range(3))
@@ -257,9 +257,9 @@ def test_controls_have_the_same_mechanisms() -> None:
         assert [len(specs) for specs in each.values()] == [3, 3, 2]
         assert sorted(each["cross"]) == ["elu", "softmax"]  # no window looks at another text
     assert len({str(each) for each in dealt}) > 1
-    assert the_same(found, "elu") == {"a": ["elu"] * 3, "b": ["elu"] * 3, "cross": ["elu"] * 2}
-    assert the_same(found, "window:window=4")["cross"] == ["softmax"] * 2
-    assert the_same(found, EVEN)["cross"] == [EVEN] * 2
+    assert same_for_all(found, "elu") == {"a": ["elu"] * 3, "b": ["elu"] * 3, "cross": ["elu"] * 2}
+    assert same_for_all(found, "window:window=4")["cross"] == ["softmax"] * 2
+    assert same_for_all(found, EVEN)["cross"] == [EVEN] * 2
     errors = {spec: [0.1] for spec in SPECS}
     for tokens, usual in ((48, "window:window=16"), (31, "window:window=4")):
         some = Measured([Head(0, "a", 0, 8, errors, lengths=[(tokens, tokens)])])

@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 import torch
+from attnlab.heads.findings import verdict
 
-from attnlab.bench.activations import measure_heads, scaled
-from attnlab.bench.assigning import Check, Outcome, check_exchange, choose, plan_cost, shuffled
-from attnlab.bench.heads import Head, Measured
-from attnlab.bench.material import Material, read_images, read_material, spread
-from attnlab.bench.model import bench_model, reader_of
-from attnlab.bench.model_words import verdict
 from attnlab.bench.progress import SILENT
-from attnlab.bench.readers import pieces
-from attnlab.bench.settings import ModelSettings
-from attnlab.bench.text_readers import HuggingFaceTexts, OwnTexts, framed
+from attnlab.bench.settings import HeadSettings
+from attnlab.heads.activations import measure_heads, scaled
+from attnlab.heads.assignment import Check, Outcome, check_exchange, choose, plan_cost, shuffled
+from attnlab.heads.head import Head, Measured
+from attnlab.heads.material import Material, read_images, read_material, spread
+from attnlab.heads.readers import pieces
+from attnlab.heads.running import bench_model, reader_of
+from attnlab.heads.text_readers import HuggingFaceTexts, OwnTexts, framed
 from attnlab.interpret.huggingface_subjects import HuggingFaceSubject
 from attnlab.interpret.own_subjects import OwnSubject
 from attnlab.models import create
@@ -65,7 +65,7 @@ def test_a_models_own_temperature_stays(beta: float) -> None:
 
 
 def test_an_exchange_that_changes_the_model_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("attnlab.bench.assigning.scaled", lambda spec, _: spec)
+    monkeypatch.setattr("attnlab.heads.assignment.scaled", lambda spec, _: spec)
     reader = with_beta(2.0)
     with pytest.raises(ValueError, match="mechanisms cannot be compared in it"):
         check_exchange(reader, reader.windows(READ, SMALL).checking[0])
@@ -138,7 +138,7 @@ def test_a_huge_text_is_not_made_into_tokens_whole(monkeypatch: pytest.MonkeyPat
         asked.append(text)
         return [int(word) for word in text.split() if len(word) == 5]
 
-    monkeypatch.setattr("attnlab.bench.readers.HUGE", 12_000)
+    monkeypatch.setattr("attnlab.heads.readers.HUGE", 12_000)
     found = pieces(" ".join(words), encode, 50, 6, "own")
     assert [each[-1] - each[0] for each in found] == [49] * 6
     starts = [each[0] for each in found]
@@ -285,9 +285,9 @@ def test_a_grey_model_gets_grey_images() -> None:
         size={"height": 8, "width": 8}, image_mean=[0.5], image_std=[0.5]
     )
     reader = reader_of(HuggingFaceSubject(model, processor, "grey"))
-    windows = reader.windows(Material(images="digits"), ModelSettings(windows=1))
+    windows = reader.windows(Material(images="digits"), HeadSettings(windows=1))
     assert windows.choosing[0].inputs["pixel_values"].shape == (1, 1, 8, 8)
-    assert vit().windows(Material(images="digits"), ModelSettings(windows=1)).choosing
+    assert vit().windows(Material(images="digits"), HeadSettings(windows=1)).choosing
 
 
 # Words
@@ -320,4 +320,4 @@ def test_mistakes_are_one_line(
 def test_too_few_tokens_at_once_are_told_as_such() -> None:
     """16 are asked for, but [CLS] and [SEP] are two of them."""
     with pytest.raises(ValueError, match="would read 14 tokens of a text at once, by --tokens"):
-        encoder(head=False).windows(READ, ModelSettings(tokens=16))
+        encoder(head=False).windows(READ, HeadSettings(tokens=16))

@@ -6,14 +6,14 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable
 
-from attnlab.bench.assigning import SOFTMAX
 from attnlab.bench.error import UNIFORM, name_of
-from attnlab.bench.heads import Head
-from attnlab.bench.model_words import Found, advice, change, findings, pieces_of
-from attnlab.bench.readers import MEASURES
 from attnlab.bench.results import Cell, Drawn, Section, Table, Value
 from attnlab.charts import Mark, Series, number
 from attnlab.charts.plots import Heatmap, Lines
+from attnlab.heads.assignment import SOFTMAX
+from attnlab.heads.findings import Found, advice, change, findings, pieces_of
+from attnlab.heads.head import Head
+from attnlab.heads.readers import MEASURES
 
 ERROR = "relative error of the head's output"
 NEEDS = "softmax (nothing cheaper)"

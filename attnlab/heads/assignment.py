@@ -17,13 +17,13 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from attnlab.bench.activations import DRAWS, EVEN, redrawn, scaled
 from attnlab.bench.costs import one_thread
 from attnlab.bench.error import UNIFORM
-from attnlab.bench.heads import Head, Measured
 from attnlab.bench.progress import SILENT, Progress
-from attnlab.bench.readers import Reader, Window
 from attnlab.create import create_heads
+from attnlab.heads.activations import DRAWS, EVEN, redrawn, scaled
+from attnlab.heads.head import Head, Measured
+from attnlab.heads.readers import Reader, Window
 from attnlab.huggingface import attend_with, is_huggingface
 from attnlab.intervals import Estimate, over
 from attnlab.layers import MultiHead
@@ -76,7 +76,7 @@ def shuffled(plan: Plan, measured: Measured, seed: int) -> dict[str, list[str]]:
     }
 
 
-def the_same(measured: Measured, spec: str) -> dict[str, list[str]]:
+def same_for_all(measured: Measured, spec: str) -> dict[str, list[str]]:
     """One mechanism for all heads that can have it."""
     return {
         layer: [spec if spec == EVEN or spec in head.errors else SOFTMAX for head in heads]
@@ -100,7 +100,7 @@ def usual_window(plan: Plan, measured: Measured, specs: Sequence[str]) -> str | 
     return windows[len(windows) // 2] if windows else None
 
 
-def drawn_anew(plan: Plan, seed: int) -> dict[str, list[str]]:
+def with_new_draws(plan: Plan, seed: int) -> dict[str, list[str]]:
     """With draws that nothing was chosen on, others in each layer (a layer of transformers adds
     its number once more)."""
     return {
@@ -110,7 +110,7 @@ def drawn_anew(plan: Plan, seed: int) -> dict[str, list[str]]:
 
 
 @contextmanager
-def planned(model: nn.Module, plan: Plan) -> Iterator[None]:
+def apply_plan(model: nn.Module, plan: Plan) -> Iterator[None]:
     """Inside, each head of these layers has the mechanism that the plan gives it."""
     if is_huggingface(model):
         with attend_with(model, plan):
@@ -169,8 +169,8 @@ class Check:
     ) -> None:
         self.reader, self.windows, self.measured = reader, windows, measured
         self.progress = progress
-        self.own = [reader.said(window, i) for i, window in enumerate(windows)]
-        self.before = [reader.score(said, said) for said in self.own]
+        self.own = [reader.judge(window, i) for i, window in enumerate(windows)]
+        self.before = [reader.score(each, each) for each in self.own]
 
     def as_it_is(self) -> Outcome:
         return self._outcome("as it is", self._scores(), {})
@@ -180,7 +180,7 @@ class Check:
         found = []
         for plan in plans:
             self.progress.step(name)
-            with planned(self.reader.model, drawn_anew(plan, self.reader.seed)):
+            with apply_plan(self.reader.model, with_new_draws(plan, self.reader.seed)):
                 found.append(self._scores())
         scores = [sum(each) / len(each) for each in zip(*(s for s, _ in found), strict=True)]
         return self._outcome(name, (scores, found[0][1]), plans[0], control)
@@ -198,9 +198,9 @@ class Check:
         """Of each window, and the CPU seconds that one of them took."""
         begin = time.process_time()
         with one_thread():
-            said = [self.reader.said(window, i) for i, window in enumerate(self.windows)]
+            judged = [self.reader.judge(window, i) for i, window in enumerate(self.windows)]
         seconds = (time.process_time() - begin) / len(self.windows)
-        pairs = zip(said, self.own, strict=True)
+        pairs = zip(judged, self.own, strict=True)
         return [self.reader.score(each, own) for each, own in pairs], seconds
 
 
@@ -236,7 +236,7 @@ def _softmax(model: nn.Module) -> Iterator[None]:
         return
     layers = {name: each for name, each in model.named_modules() if isinstance(each, MultiHead)}
     own = {n: [SOFTMAX] * x.heads for n, x in layers.items() if name_of(x.mechanism) == SOFTMAX}
-    with planned(model, own):
+    with apply_plan(model, own):
         yield
 
 
@@ -261,8 +261,8 @@ def check_plans(
     dealt = [shuffled(chosen, measured, seed) for seed in range(SHUFFLES)]
     controls = {f"{tolerance:g} on heads {BY_CHANCE}": dealt}
     if window is not None:
-        controls[f"all {window}"] = [the_same(measured, window)]
-    controls[f"all {UNIFORM}"] = [the_same(measured, EVEN)]
+        controls[f"all {window}"] = [same_for_all(measured, window)]
+    controls[f"all {UNIFORM}"] = [same_for_all(measured, EVEN)]
     for name, plans in controls.items():
         others = [plan for plan in plans if plan != chosen]
         if others:

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from attnlab.bench.material import Material
-from attnlab.bench.settings import ModelSettings
+from attnlab.heads.material import Material
+from attnlab.heads.settings import HeadSettings
 from attnlab.interpret.subjects import Subject
 
 LEAST = 16  # tokens of a window
@@ -65,7 +65,7 @@ class Reader(ABC):
     reads: str = TEXT
     """text or images."""
     measure: str
-    """What `said` judges by; see MEASURES."""
+    """What `judge` judges by; see MEASURES."""
 
     def __init__(self, subject: Subject) -> None:
         self.subject, self.label = subject, subject.label
@@ -76,7 +76,7 @@ class Reader(ABC):
     def model(self) -> nn.Module:
         return self.subject.model
 
-    def windows(self, material: Material, settings: ModelSettings) -> Windows:
+    def windows(self, material: Material, settings: HeadSettings) -> Windows:
         if (material.images is None) != (self.reads == TEXT):
             wanted = "a text; give --text FILE" if self.reads == TEXT else "images; give --images"
             raise ValueError(f"{self.label}: this model reads {wanted}")
@@ -84,33 +84,33 @@ class Reader(ABC):
         return self._windows(material, settings)
 
     @abstractmethod
-    def _windows(self, material: Material, settings: ModelSettings) -> Windows: ...
+    def _windows(self, material: Material, settings: HeadSettings) -> Windows: ...
 
     @abstractmethod
     def run(self, window: Window) -> Tensor:
         """Logits (1, T, V) or (1, K), or vectors (1, T, W)."""
 
     @torch.no_grad()
-    def said(self, window: Window, number: int) -> Tensor:
+    def judge(self, window: Window, number: int) -> Tensor:
         """The loss (), or all that it gave: what a change of attention is judged by."""
         del number  # of the window, where something is drawn for it
-        found = self.run(window)[0].float()
+        output = self.run(window)[0].float()
         if window.wanted is None:
-            return found
-        return F.cross_entropy(found.view(-1, found.shape[-1]), window.wanted)
+            return output
+        return F.cross_entropy(output.view(-1, output.shape[-1]), window.wanted)
 
-    def score(self, said: Tensor, before: Tensor) -> float:
+    def score(self, judged: Tensor, before: Tensor) -> float:
         """One number: the loss, or how far the output moved from what it was before."""
         if self.measure == "distance":
-            return float((said - before).norm() / before.norm())
-        return float(said)
+            return float((judged - before).norm() / before.norm())
+        return float(judged)
 
     def note(self, sentence: str) -> None:
         """Once."""
         if sentence not in self.notes:
             self.notes.append(sentence)
 
-    def at_home(self, ids: Sequence[int]) -> Tensor:
+    def batch(self, ids: Sequence[int]) -> Tensor:
         return torch.tensor([list(ids)], device=next(self.model.parameters()).device)
 
 

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from attnlab.bench.material import Material
-from attnlab.bench.readers import MASKED, Reader, Window, Windows, halves, pieces
-from attnlab.bench.settings import ModelSettings
+from attnlab.heads.material import Material
+from attnlab.heads.readers import MASKED, Reader, Window, Windows, halves, pieces
+from attnlab.heads.settings import HeadSettings
 from attnlab.interpret.own_subjects import OwnSubject
 from attnlab.interpret.subjects import Subject
 
@@ -48,7 +48,7 @@ class TextReader(Reader):
     @abstractmethod
     def mask_id(self) -> int | None: ...
 
-    def _windows(self, material: Material, settings: ModelSettings) -> Windows:
+    def _windows(self, material: Material, settings: HeadSettings) -> Windows:
         """Of the first half of the text to choose on, of the second half to check on."""
         before, behind = self.frame()
         size = min(settings.tokens, self.limit or settings.tokens) - len(before) - len(behind)
@@ -56,16 +56,16 @@ class TextReader(Reader):
             self.notes.append("Of the pairs the texts alone were read, one after the other.")
         count = 2 * settings.count(WINDOWS)
         found = [
-            self.at_home([*before, *piece, *behind])
+            self.batch([*before, *piece, *behind])
             for piece in pieces(material.whole, self.encode, size, count, self.label)
         ]
         return halves([Window({"ids": each}) for each in found], found[0].shape[1])
 
     @torch.no_grad()
-    def said(self, window: Window, number: int) -> Tensor:
+    def judge(self, window: Window, number: int) -> Tensor:
         ids = window.ids
         if self.measure == "distance":
-            return super().said(window, number)
+            return super().judge(window, number)
         if self.causal:
             return F.cross_entropy(self.run(window)[0, :-1].float(), ids[0, 1:])
         random = torch.Generator().manual_seed(self.seed * 1_000_003 + number)
@@ -117,7 +117,7 @@ class HuggingFaceTexts(TextReader):
         self.reader = subject.reader
         self._limit: int | None = subject.limit()
         before, behind = self.frame()
-        probe = self.at_home([*before, *known_tokens(self.reader), *behind])
+        probe = self.batch([*before, *known_tokens(self.reader), *behind])
         with torch.no_grad(), subject.told():
             out = self.model(input_ids=probe)
         logits = getattr(out, "logits", None)

@@ -1,4 +1,4 @@
-"""A model's heads as a bench finds them: how far each mechanism is from each, and at which cost."""
+"""A model's heads as measured: how far each mechanism is from each, and at which cost."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class Head:
 
     def cost(self, spec: str) -> float:
         """The mean over windows."""
-        found = [cost(spec, self.size, *each, self.causal) for each in self.lengths]
-        return sum(found) / len(found)
+        costs = [cost(spec, self.size, *each, self.causal) for each in self.lengths]
+        return sum(costs) / len(costs)
 
 
 @dataclass
@@ -101,6 +101,4 @@ def cost(spec: str, size: int, queries: int, keys: int, causal: bool) -> float:
     """
     square = "N^2" in find_mechanism(name_of(spec)).card.time
     tokens = math.sqrt(queries * keys) if square else (queries + keys) / 2
-    found = Ours(spec).flops(Sizes(1, size), tokens, causal)
-    assert found is not None
-    return found
+    return Ours(spec).flops(Sizes(1, size), tokens, causal)

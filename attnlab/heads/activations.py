@@ -8,7 +8,6 @@ Letters: H heads, G key heads, T tokens, D head size, M value size, R rank.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -17,11 +16,8 @@ import torch
 from torch import Tensor
 
 from attnlab import huggingface
-from attnlab.bench.error import UNIFORM, name_of
-from attnlab.bench.heads import CROSS, Head, Measured
+from attnlab.bench.error import UNIFORM, name_of, spec_of
 from attnlab.bench.progress import SILENT, Progress
-from attnlab.bench.readers import Reader, Window
-from attnlab.bench.settings import ModelSettings
 from attnlab.create import (
     create_mechanism,
     find_mechanism,
@@ -29,6 +25,9 @@ from attnlab.create import (
     mechanism_options,
     parse_groups,
 )
+from attnlab.heads.head import CROSS, Head, Measured
+from attnlab.heads.readers import Reader, Window
+from attnlab.heads.settings import HeadSettings
 from attnlab.huggingface.calls import Call, accurate
 from attnlab.interpret import hooks
 from attnlab.mask import Mask
@@ -38,67 +37,49 @@ from attnlab.mechanisms import MECHANISMS
 NOTHING = 1e-20  # an inverse temperature at which all scores are alike
 EVEN = f"softmax:beta={NOTHING:g}"
 """Uniform weights, as a mechanism."""
-WITHOUT_CHANCE = ",window_blocks=9,random_blocks=0"
 DRAWS = 1_000_003  # seeds of draws that belong to one seed of the bench
 
 
-def candidates(specs: Sequence[str], settings: ModelSettings, tokens: int | None) -> list[str]:
+def candidates(specs: Sequence[str], settings: HeadSettings, tokens: int | None) -> list[str]:
     """All mechanisms without learned parameters, or those named; what they leave open is swept."""
-    found = []
+    swept = []
     free = [name for name, kind in MECHANISMS.items() if not kind.card.learned]
     for spec in specs or [name for name in free if name != "softmax"]:
         name = name_of(spec)  # refuses groups of heads
         ((_, _, options),) = parse_groups(spec)
-        if find_mechanism(name).card.learned:
+        kind = find_mechanism(name)
+        if kind.card.learned:
             raise ValueError(f"{name}: has learned parameters; a trained model has none for it")
         if name == "softmax":
             raise ValueError("softmax is what the heads have already; name another mechanism")
-        create_mechanism(name, head_dim=8, heads=1, **options)  # a mistake is told now
-        found += _swept(spec, name, options, settings)
+        create_mechanism(name, head_dim=8, heads=1, **options)  # a mistake is reported now
+        swept += [spec_of(name, each) for each in kind.sweep(options, settings.swept)]
     # what sees all of a text so short is softmax
-    return [each for each in found if tokens is None or not is_softmax(each, tokens)]
-
-
-def _swept(spec: str, name: str, options: dict[str, object], settings: ModelSettings) -> list[str]:
-    """BigBird also with a wider window in the place of its random blocks: as many keys if causal,
-    and all that is needed where heads rest on the first token."""
-    if name == "bigbird" and not options:
-        blocks = [f"bigbird:block={value}" for value in settings.block]
-        return [each + more for each in blocks for more in ("", WITHOUT_CHANCE)]
-    known = [option.name for option in mechanism_options(name)]
-    for option, values in (
-        ("features", settings.features),
-        ("window", settings.window),
-        ("block", settings.block),
-    ):
-        if option in known and option not in options:
-            mark = "," if ":" in spec else ":"
-            return [f"{spec}{mark}{option}={value}" for value in values]
-    return [spec]
+    return [each for each in swept if tokens is None or not is_softmax(each, tokens)]
 
 
 def measure_heads(
     reader: Reader,
     windows: Sequence[Window],
     specs: Sequence[str],
-    settings: ModelSettings,
+    settings: HeadSettings,
     progress: Progress = SILENT,
 ) -> Measured:
     """Every mechanism on every head of every window; the low-rank bound on the longest alone."""
-    ear = Ear(specs, settings.ranks, progress, DRAWS * reader.seed)
+    listener = HeadListener(specs, settings.ranks, progress, DRAWS * reader.seed)
     with ExitStack() as stack:
-        names = stack.enter_context(hooks.listen(reader.model, ear))
+        names = stack.enter_context(hooks.listen(reader.model, listener))
         if any(huggingface.is_huggingface(module) for module in reader.model.modules()):
-            names += stack.enter_context(huggingface.listen(reader.model, ear))
+            names += stack.enter_context(huggingface.listen(reader.model, listener))
         progress.begin("model", len(windows) * len(names))
         with torch.no_grad():
             for window in windows:
-                ear.begin()
+                listener.begin()
                 reader.run(window)
-                progress.step(by=max(0, len(names) - ear.heard))  # what nobody could hear
-    found = Measured(list(ear.heads.values()), ear.notes)
+                progress.step(by=max(0, len(names) - listener.heard))  # what nobody could hear
+    found = Measured(list(listener.heads.values()), listener.notes)
     for head in found.heads:
-        head.layer = numbers_of(ear.places[head.part])[head.name]
+        head.layer = numbers_of(listener.places[head.part])[head.name]
     found.notes += _without_softmax(found, specs)
     if not found.heads:
         why = f" {found.notes[0]}" if found.notes else ""
@@ -132,7 +113,7 @@ def _without_softmax(found: Measured, specs: Sequence[str]) -> list[str]:
     return told
 
 
-class Ear:
+class HeadListener:
     """Hears each layer's queries, keys and values, and tries all mechanisms on them at once."""
 
     row, wants_weights, wants_gradients = 0, False, False
@@ -227,22 +208,21 @@ def _errors(call: Call, specs: Sequence[str], draws: int) -> dict[str, list[floa
     q, k, v, given = _tensors(call)
     mask, H = Mask(causal=call.causal), q.shape[1]
     assert call.scale is not None
-    found = {}
+    errors = {}
     for spec in (UNIFORM, *(each for each in specs if fits(each, call))):
         if is_softmax(spec, q.shape[2]):  # softmax, on a text so short
-            found[spec] = [0.0] * H
+            errors[spec] = [0.0] * H
             continue
         text = EVEN if spec == UNIFORM else redrawn(spec, draws)
         mechanism = build(text, H, q.shape[3], call.scale)
         mechanism = mechanism.to(q.device)
-        if mechanism.name == "polynomial" and q.shape[3] ** 2 > q.shape[2]:
-            # the matrix takes less than all products of features, and is the same (law 1)
+        if mechanism.prefers_matrix(q.shape[2]):  # it is the same (law 1)
             out = mechanism.weights(q, k, mask) @ v.repeat_interleave(H // v.shape[1], 1)
         else:
             out = mechanism(q, k, v, mask)
         apart = (out - given).flatten(2).norm(dim=2) / given.flatten(2).norm(dim=2)  # (1, H)
-        found[spec] = apart[0].nan_to_num(torch.inf, torch.inf).tolist()
-    return found
+        errors[spec] = apart[0].nan_to_num(torch.inf, torch.inf).tolist()
+    return errors
 
 
 def fits(spec: str, call: Call) -> bool:
@@ -268,8 +248,7 @@ def _with(spec: str, option: str, value: float) -> str:
     ((_, name, options),) = parse_groups(spec)
     if option not in [each.name for each in mechanism_options(name)]:
         return spec
-    options[option] = value
-    return f"{name}:{','.join(f'{key}={json.dumps(each)}' for key, each in options.items())}"
+    return spec_of(name, {**options, option: value})
 
 
 def build(spec: str, heads: int, head_dim: int, scale: float) -> Mechanism:

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from attnlab.bench.material import Material, spread
-from attnlab.bench.readers import Reader, Window, Windows, halves, pieces
-from attnlab.bench.settings import ModelSettings
-from attnlab.bench.text_readers import WINDOWS, encoded, framed, output_of
 from attnlab.generate import generate
+from attnlab.heads.material import Material, spread
+from attnlab.heads.readers import Reader, Window, Windows, halves, pieces
+from attnlab.heads.settings import HeadSettings
+from attnlab.heads.text_readers import WINDOWS, encoded, framed, output_of
 from attnlab.interpret.own_subjects import OwnSubject, SummarySubject
 from attnlab.models import Seq2Seq
 from attnlab.tasks.summary.wording import spaced
@@ -54,7 +54,7 @@ class PairReader(Reader):
     def written(self, source: list[int], count: int) -> list[int]:
         """What begins all that it writes, and what it writes then, at most so many tokens."""
 
-    def _windows(self, material: Material, settings: ModelSettings) -> Windows:
+    def _windows(self, material: Material, settings: HeadSettings) -> Windows:
         read, written = self.limits
         before, behind = self.frame()
         size = min(settings.tokens, read or settings.tokens) - len(before) - len(behind)
@@ -105,8 +105,8 @@ class PairReader(Reader):
         return self._window(ids, found[:-1], found[1:])
 
     def _window(self, source: list[int], read: list[int], wanted: list[int]) -> Window:
-        inputs = {"source": self.at_home(source), "target": self.at_home(read)}
-        return Window(inputs, self.at_home(wanted)[0] if self.headed else None)
+        inputs = {"source": self.batch(source), "target": self.batch(read)}
+        return Window(inputs, self.batch(wanted)[0] if self.headed else None)
 
 
 class OwnPairs(PairReader):
@@ -149,7 +149,7 @@ class OwnPairs(PairReader):
         end = self.subject.tokenizer.end
         found = generate(
             self.seq2seq, [[end]], new_tokens=count, stop=end,
-            context={"source": self.at_home(source)},
+            context={"source": self.batch(source)},
         )  # fmt: skip
         return [end, *found[0][0].ids]
 

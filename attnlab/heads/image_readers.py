@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from attnlab.bench.material import Material, Shown, read_images
-from attnlab.bench.readers import IMAGES, Reader, Window, Windows, halves
-from attnlab.bench.settings import ModelSettings
+from attnlab.heads.material import Material, Shown, read_images
+from attnlab.heads.readers import IMAGES, Reader, Window, Windows, halves
+from attnlab.heads.settings import HeadSettings
 from attnlab.interpret.own_subjects import OwnSubject
 from attnlab.interpret.subjects import Subject, at_home
 from attnlab.models import ViT
@@ -54,7 +54,7 @@ class ImageReader(Reader):
     def pixels(self, shown: Shown) -> Tensor:
         """(1, C, height, width) as it takes them."""
 
-    def _windows(self, material: Material, settings: ModelSettings) -> Windows:
+    def _windows(self, material: Material, settings: HeadSettings) -> Windows:
         assert material.images is not None
         most = 2 * settings.count(COUNT)
         found = read_images(material.images, self.size, most, self.only_held)
