@@ -1,7 +1,7 @@
 // A figure as an SVG file of its own: title, drawing and legend, in plain colors.
 
 import { render, type VNode } from 'preact';
-import { fit, measurer, SANS } from '../shared/fonts';
+import { fit, measurer, SANS, type Measure } from '../shared/fonts';
 import { svgFile } from '../shared/save';
 import { theme, type Mode } from '../shared/theme';
 import { barScale, barsKey, barsOn, Track, TRACK } from './bars';
@@ -17,7 +17,9 @@ import type { Shown } from './shown';
 
 const [TITLE, TEXT, ROW, EDGE, TOP] = [15, 11.5, 19, 14, 58];
 const NARROWEST = 480;
-const measure = measurer(document.createElement('canvas').getContext('2d'));
+let measured: Measure | null = null;
+const measure: Measure = (text, size) =>
+  (measured ??= measurer(document.createElement('canvas').getContext('2d')))(text, size);
 const cut = (text: string, limit: number, size = TEXT): string =>
   fit(text, limit, (each) => measure(each, size));
 

@@ -50,7 +50,7 @@ function Failure({ message }: { message: string }) {
 
 export function Heading({ root, title }: { root: HTMLElement; title: string }) {
   const { alone } = useContext(Home);
-  const [mode, next] = useMode({ root, notebook: false, id: 'page' });
+  const [mode, next] = useMode({ root, notebook: false });
   useColours(mode.now, alone);
   return (
     <div class="heading">

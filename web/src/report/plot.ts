@@ -145,10 +145,11 @@ function readHeatmap(raw: Raw): Heatmap | null {
   return fits && map.values.length === map.rows.length ? map : null;
 }
 
-// JSON has no infinity: those are texts.
+// JSON has no infinity: those are texts; files of version 0.1 spell them in short.
 export function readNumber(raw: unknown): number {
   if (typeof raw === 'number') return raw;
-  return raw === 'Infinity' ? Infinity : raw === '-Infinity' ? -Infinity : NaN;
+  const infinite = typeof raw === 'string' && /^(-?)inf(inity)?$/i.exec(raw);
+  return infinite ? (infinite[1] ? -Infinity : Infinity) : NaN;
 }
 
 export function end(raw: unknown): number | null {

@@ -1,10 +1,13 @@
-import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { AS_GIVEN } from '../shown';
+import { AS_GIVEN } from './shown';
 import { changed, parse, print, shownOf, type Choices } from './choices';
-import { compare, readReport, sorted, type Cell, type Report } from './report';
+import { checkReport } from './app';
+import { readPlot, type Lines } from './plot';
+import type { Cell, Report } from './report-types';
+import { cellText, compare, sorted } from './sorting';
 
 const lines = (...names: string[]): object => ({
+  kind: 'figure',
   title: 'curves',
   note: '',
   plot: {
@@ -17,52 +20,39 @@ const lines = (...names: string[]): object => ({
 });
 
 const made = (): Report =>
-  readReport({
-    format: 'attnlab-bench',
+  checkReport({
+    format: 'attnlab-report',
     version: 1,
-    versions: { attnlab: '0' },
-    machine: { cores: 2, gpu: null, head_dims: [1, 2] },
-    seconds: 1,
+    kind: 'bench',
+    title: 'made up',
     sections: [
-      { name: 'error', title: 'e', parts: [lines('favor', 'elu, 2'), { plot: { kind: 'odd' } }] },
-      { name: 'speed', title: 's', findings: ['x', 3], parts: [lines('elu, 2', 'favor', '|q| = 2')] },
+      { name: 'error', blocks: [lines('favor', 'elu, 2'), { kind: 'figure', plot: null }] },
+      { name: 'speed', blocks: [lines('elu, 2', 'favor', '|q| = 2')] },
     ],
   });
 
-const plotOf = (report: Report, section: number) => {
-  const part = report.sections[section].parts[0];
-  if (part.kind !== 'drawn' || part.plot?.kind !== 'lines') throw new Error('no plot');
-  return part.plot;
+const plotOf = (report: Report, section: number): Lines => {
+  const [block] = report.sections[section].blocks;
+  return readPlot(block.kind === 'figure' && block.plot) as Lines;
 };
 
-test('a report is read, and what is no report is refused', () => {
-  const report = made();
-  expect(report.machine).toEqual([
-    ['cores', '2'],
-    ['head dims', '1, 2'],
-  ]);
-  expect(report.sections[1].findings).toEqual(['x', '']);
-  expect(report.sections[0].parts[1]).toMatchObject({ kind: 'drawn', plot: null });
-  expect(() => readReport({ format: 'attnlab-claims' })).toThrow('no report');
-  expect(() => readReport({ format: 'attnlab-bench', version: 2 })).toThrow('version 2');
+test('what is no report is refused, and a later version', () => {
+  expect(() => checkReport({ format: 'attnlab-claims' })).toThrow('no report');
+  expect(() => checkReport([])).toThrow('no report');
+  expect(() => checkReport({ format: 'attnlab-report', version: 2 })).toThrow('version 2');
 });
 
-test('nothing in a file throws once its format is right', () => {
-  fc.assert(
-    fc.property(fc.jsonValue(), (sections) => {
-      const raw = { format: 'attnlab-bench', version: 1, sections, machine: sections };
-      expect(Array.isArray(readReport(raw).sections)).toBe(true);
-    }),
-  );
-});
-
-test('rows without as many cells as the header are left out', () => {
-  const report = readReport({
-    format: 'attnlab-bench',
-    version: 1,
-    sections: [{ name: 't', parts: [{ header: ['a', 'b'], rows: [['x', 1], ['y'], 'z'] }] }],
-  });
-  expect(report.sections[0].parts[0]).toMatchObject({ rows: [['x', 1]] });
+test.each<[Cell, string]>([
+  [null, '–'],
+  [true, 'yes'],
+  [0.123456, '0.123'],
+  ['Infinity', '∞'],
+  ['-Infinity', '−∞'],
+  ['text', 'text'],
+  [{ value: 0.97, low: 0.9, high: 1.04 }, '0.97 (0.90 to 1.04)'],
+  [{ value: 'NaN' as never, low: null, high: null }, '–'],
+])('a cell %s', (cell, text) => {
+  expect(cellText(cell)).toBe(text);
 });
 
 test('a line that is hidden in one figure is hidden in all, and comes back in all', () => {
@@ -106,4 +96,5 @@ test('numbers are sorted by size however they are written, the unknown last', ()
   expect(compare('51%', '8%')).toBeGreaterThan(0);
   expect(compare('softmax', 'favor')).toBeGreaterThan(0);
   expect(compare(1, 'favor')).toBeLessThan(0);
+  expect(compare('Infinity', 3)).toBeGreaterThan(0);
 });

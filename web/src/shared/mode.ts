@@ -7,7 +7,7 @@ import type { Mode } from './theme';
 
 interface Place {
   root: HTMLElement;
-  notebook: boolean;
+  notebook: boolean; // in a cell of one
 }
 
 export type Chosen = Mode | 'auto';

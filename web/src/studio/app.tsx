@@ -40,7 +40,7 @@ const SHOWN: Record<Page, (props: { router: Router }) => ComponentChild> = {
 };
 
 export function App({ root }: { root: HTMLElement }) {
-  const [mode, nextMode] = useMode({ root, notebook: false, id: 'studio' });
+  const [mode, nextMode] = useMode({ root, notebook: false });
   useColours(mode.now);
   const router = useRouter();
   const { page } = router.route;
