@@ -3,6 +3,7 @@
 import { useContext, useEffect, useState } from 'preact/hooks';
 import { Home, useAddress } from '../shared/home';
 import { Guard } from '../shared/guard';
+import { Tabs } from '../shared/tabs';
 import { BlockView } from './blocks';
 import { parse, print, type Choices } from './choices';
 import { short } from './numbers';
@@ -36,7 +37,14 @@ export function App({ report, root }: { report: Report; root: HTMLElement }) {
   return (
     <div class="sheet">
       <Heading root={root} title={plain(report.title)} />
-      <Tabs {...{ report, choices, root }} choose={(name) => setChoices({ ...choices, section: name })} />
+      {report.sections.length > 1 && (
+        <Tabs
+          label="Sections"
+          tabs={report.sections.map(({ name }) => ({ name, title: plain(name.replaceAll('-', ' ')) }))}
+          chosen={choices.section}
+          choose={(name) => setChoices({ ...choices, section: name })}
+        />
+      )}
       {section ? (
         <SectionView key={section.name} {...{ section, choices, setChoices }} titled={section.title !== report.title} />
       ) : (
@@ -63,43 +71,6 @@ function pairs(record: Section['settings']): [string, string][] {
     ]);
 }
 
-interface TabsProps {
-  report: Report;
-  choices: Choices;
-  choose: (name: string) => void;
-  root: HTMLElement;
-}
-
-function Tabs({ report, choices, choose, root }: TabsProps) {
-  if (report.sections.length < 2) return null;
-  const step = (event: KeyboardEvent): void => {
-    const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-    const at = report.sections.findIndex((each) => each.name === choices.section);
-    const next = by && report.sections[at + by];
-    if (!next) return;
-    event.preventDefault();
-    choose(next.name);
-    root.querySelector<HTMLElement>(`#${CSS.escape(`tab-${next.name}`)}`)?.focus();
-  };
-  return (
-    <div class="tabs" role="tablist" aria-label="Sections" onKeyDown={step}>
-      {report.sections.map(({ name }) => (
-        <button
-          key={name}
-          type="button"
-          role="tab"
-          id={`tab-${name}`}
-          aria-selected={name === choices.section}
-          tabIndex={name === choices.section ? 0 : -1}
-          onClick={() => choose(name)}
-        >
-          {plain(name.replaceAll('-', ' '))}
-        </button>
-      ))}
-    </div>
-  );
-}
-
 interface SectionProps {
   section: Section;
   titled: boolean;
@@ -109,7 +80,7 @@ interface SectionProps {
 
 const WIDE: Block['kind'][] = ['table', 'gallery'];
 
-function SectionView({ section, titled, choices, setChoices }: SectionProps) {
+export function SectionView({ section, titled, choices, setChoices }: SectionProps) {
   const Main = useContext(Home).alone ? 'main' : 'div'; // a window has one
   const settings = pairs(section.settings);
   return (

@@ -104,7 +104,14 @@ export function LinesDrawing({ layout, paint }: { layout: Layout; paint: Paint }
         <path key={index} d={band} fill={paint.color(headColour(pen))} opacity={0.15} />
       ))}
       {lines.map(({ index, pen, ghost }) => ghost && (
-        <path key={index} {...penOf(pen, paint)} d={ghost} stroke-width={1} opacity={0.35} />
+        <path
+          key={index}
+          class="line ghost"
+          d={ghost}
+          stroke={paint.color(headColour(pen))}
+          fill="none"
+          opacity={0.35}
+        />
       ))}
       {lines.map(({ index, pen, path, whiskers, points }) => (
         <g key={index}>

@@ -1,5 +1,8 @@
 // A list to choose from, a box to tick, and two buttons that step.
 
+import type { Choices } from '../choices';
+import type { ControlsProps } from './controls';
+
 interface SelectProps<T extends string> {
   name: string;
   label?: string; // where no name is seen
@@ -35,6 +38,22 @@ export function Select<T extends string>({
         ))}
       </select>
     </label>
+  );
+}
+
+// A control that is one list.
+export function choice<F extends 'scale' | 'flow' | 'first' | 'separators'>(
+  field: F,
+  name: string,
+  title: string | undefined,
+  values: [Choices[F], string][],
+) {
+  return ({ choices, change }: ControlsProps) => (
+    <Select
+      {...{ name, title, values }}
+      value={choices[field]}
+      change={(value) => change({ [field]: value })}
+    />
   );
 }
 

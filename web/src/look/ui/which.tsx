@@ -3,7 +3,7 @@
 import { headName, headTitle, layerName } from '../names';
 import { headColour, headDash } from '../../shared/theme';
 import type { ControlsProps } from './controls';
-import { Check, cut, Select, Stepper } from './inputs';
+import { Check, choice, cut, Select, Stepper } from './inputs';
 
 export function Sides({ opened, choices, change }: ControlsProps) {
   const { sides } = opened.header;
@@ -64,19 +64,10 @@ export function Steps({ opened, view, choices, change }: ControlsProps) {
   );
 }
 
-export function FlowKind({ choices, change }: ControlsProps) {
-  return (
-    <Select
-      name="Flow"
-      value={choices.flow}
-      values={[
-        ['rollout', 'rollout'],
-        ['gradient', 'gradient-weighted'],
-      ]}
-      change={(flow) => change({ flow })}
-    />
-  );
-}
+export const FlowKind = choice('flow', 'Flow', undefined, [
+  ['rollout', 'rollout'],
+  ['gradient', 'gradient-weighted'],
+]);
 
 // By change heads are ranked in the view that compares.
 export function Order({ choices, change }: ControlsProps) {
