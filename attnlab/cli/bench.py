@@ -17,7 +17,7 @@ from attnlab.bench.progress import Progress
 from attnlab.bench.settings import CostSettings, DecodeSettings, ErrorSettings, ModelSettings
 from attnlab.cli.options import given, grouped, options_of, several
 from attnlab.files import check_new, check_writable, write_json, write_text
-from attnlab.page import check_page
+from attnlab.report.html import check_page
 
 if TYPE_CHECKING:
     from attnlab.bench.results import Report

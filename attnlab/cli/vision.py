@@ -117,7 +117,7 @@ def evaluate(
     from rich.console import Console
 
     from attnlab.files import write_json
-    from attnlab.page import check_page, write_page
+    from attnlab.report.html import check_page, write_page
     from attnlab.tasks.vision.score_page import print_score, score_page
     from attnlab.tasks.vision.scoring import measured, subject_of
 
@@ -170,8 +170,8 @@ def classify(
     """Say what images show; --explain: per layer and head which patches are looked at."""
     from rich.console import Console
 
-    from attnlab.page import check_page
     from attnlab.pictures import png
+    from attnlab.report.html import check_page
     from attnlab.tasks.vision.classify import classify as read
     from attnlab.tasks.vision.classify import classify_test
     from attnlab.tasks.vision.score_page import plain

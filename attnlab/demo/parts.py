@@ -17,7 +17,7 @@ from attnlab.demo.progress import Tick
 from attnlab.demo.settings import DemoSettings
 from attnlab.files import write_json
 from attnlab.interpret.page import render
-from attnlab.page import write_page
+from attnlab.report.html import write_page
 from attnlab.tasks.knowledge import recipe, scoring
 from attnlab.tasks.knowledge.audit import ask, audit
 from attnlab.tasks.knowledge.audit_page import audit_page
