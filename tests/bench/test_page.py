@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from attnlab.bench.page import bench_page
+from attnlab.report import render_page
 
 from tests.support.bench_reports import made_up, speed_table, write
 from tests.support.browser import Watched
@@ -192,14 +192,14 @@ def test_printing_shows_maps(pages: dict[str, Path], browser: Any) -> None:
 BROKEN: dict[str, Callable[[str], str]] = {
     "no data": lambda page: page.replace('id="attnlab-data"', 'id="other"'),
     "bad JSON": lambda page: page.replace('{"format"', '{format"', 1),
-    "another format": lambda page: page.replace('"attnlab-bench"', '"something-else"', 1),
+    "another format": lambda page: page.replace('"attnlab-report"', '"something-else"', 1),
     "another version": lambda page: page.replace('"version":1', '"version":2', 1),
 }
 
 
 @pytest.mark.parametrize("name", list(BROKEN))
 def test_a_broken_page_says_so(name: str, watched: Watched, tmp_path: Path) -> None:
-    whole = bench_page(made_up())
+    whole = render_page(made_up())
     text = BROKEN[name](whole)
     assert text != whole
     (tmp_path / "a.html").write_text(text)
@@ -210,6 +210,6 @@ def test_a_broken_page_says_so(name: str, watched: Watched, tmp_path: Path) -> N
 
 
 def test_the_page_is_offline_and_small() -> None:
-    text = bench_page(made_up())
+    text = render_page(made_up())
     assert not re.search(r"(?:src|href)=[\"']?https?:", text)
     assert '"measurements"' not in text
