@@ -39,6 +39,7 @@ FLOORS = [
     {"huggingface"},
     {"interpret"},
     {"bench", "listing", "matrices", "runs"},
+    {"heads"},
     {"claims"},
     {"demo"},
     {"studio"},

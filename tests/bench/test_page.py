@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from attnlab.report import render_page
 
+from attnlab.report import render_page
 from tests.support.bench_reports import made_up, speed_table, write
 from tests.support.browser import Watched
 from tests.support.page_widths import check_width, every_width
