@@ -54,8 +54,9 @@ def parse_report(raw: Any) -> Report:
         raise ValueError("is no report of attnlab")
     if raw.get("version") != 1:
         raise ValueError(f"has version {str(raw.get('version'))[:40]}; this attnlab reads 1")
+    text = json.dumps(raw, ensure_ascii=False)
     try:
-        return _adapter.validate_json(json.dumps(raw))
+        return _adapter.validate_json(text.encode("utf-8", "replace"))  # half surrogates
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         raise ValueError(f"{_place(first['loc'])}: {' '.join(first['msg'].split())}") from None
