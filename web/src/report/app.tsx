@@ -30,7 +30,9 @@ export function App({ report, root }: { report: Report; root: HTMLElement }) {
   }, []);
   const section = report.sections.find((each) => each.name === choices.section);
   const facts = [...pairs(report.versions), ...pairs(report.machine)];
-  const lines = report.sections.flatMap(({ blocks }) => blocks.filter(({ kind }) => kind === 'figure'));
+  const lines = report.sections
+    .flatMap(({ blocks }) => blocks)
+    .filter((block) => block.kind === 'figure' && isRecord(block.plot) && block.plot.kind === 'lines');
   return (
     <div class="sheet">
       <Heading root={root} title={plain(report.title)} />

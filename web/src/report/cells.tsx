@@ -11,7 +11,9 @@ const PART = 300; // rows at a time: a browser is slow with many
 export function CellTable({ table }: { table: Table }) {
   const [order, setOrder] = useState<Order | null>(null);
   const numeric = table.header.map((_, i) =>
-    table.rows.every(({ [i]: cell }) => typeof cell !== 'string' || /^[\d.,%]*$|^-?Infinity$|^NaN$/.test(cell)),
+    table.rows.every(({ [i]: cell }) =>
+      typeof cell === 'string' ? /^([\d.,%]*|-?Infinity|NaN)$/.test(cell) : typeof cell !== 'boolean',
+    ),
   );
   const [most, setMost] = useState(PART);
   const press = (column: number): void =>

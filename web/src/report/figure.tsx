@@ -60,6 +60,7 @@ export function Figure({ plot, title, shown, change, height = 250, of }: FigureP
         <Grid
           look="scroll"
           table={table}
+          rowNames={plot.kind === 'heatmap'}
           name={(text) => <Prose text={text} />}
           cell={(value) => (typeof value === 'number' ? digits(value) : plain(value))}
         />

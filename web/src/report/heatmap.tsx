@@ -96,12 +96,12 @@ export function HeatmapArea({ plot, title, paint, width }: AreaProps<Heatmap>) {
 }
 
 export function longest(names: string[]): number {
-  return names.reduce((most, name) => Math.max(most, name.length), 1) * LETTER + 4;
+  return names.reduce((most, name) => Math.max(most, name.length), 1) * (LETTER + 1) + 6;
 }
 
 // Every second or third name where not all of them have room.
 export function everyOf({ columns }: Heatmap, width: number): number {
-  return Math.max(1, Math.ceil(((longest(columns) + 4) * columns.length) / width));
+  return Math.max(1, Math.ceil((longest(columns) * columns.length) / width));
 }
 
 interface DrawingProps {

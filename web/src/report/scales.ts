@@ -55,9 +55,8 @@ function roomy([low, high]: [number, number], log: boolean, room: number): [numb
 export function ticksOf(scale: Scale, log: boolean, count: number, percent = false): Tick[] {
   const place = (value: number, text: string): Tick => ({ at: scale(value), text });
   if (log) {
-    const text = scale.tickFormat(count, powerText as never); // '' for a tick without a name
-    const named = scale.ticks(count).filter((value) => text(value));
-    if (named.length > 1) return named.map((value) => place(value, text(value)));
+    const named = roundOnes(scale.ticks(count), count);
+    if (named.length > 1) return named.map((value) => place(value, powerText(value)));
   }
   const linear = scaleLinear().domain(scale.domain());
   const values = linear.ticks(count);
@@ -65,6 +64,13 @@ export function ticksOf(scale: Scale, log: boolean, count: number, percent = fal
   const usual = most === 0 || (most >= 1e-3 && most < 1e6);
   const text = percent ? linear.tickFormat(count, '%') : usual ? linear.tickFormat(count) : short;
   return values.map((value) => place(value, text(value)));
+}
+
+// Of 1, 2, ... 9, 10, 20, ... those that have room: 1, 2, 5, 10, ... or 1, 10, ...
+function roundOnes(values: number[], count: number): number[] {
+  const first = (value: number): number => Number(value.toExponential(6)[0]);
+  const some = values.length > count ? values.filter((value) => [1, 2, 5].includes(first(value))) : values;
+  return some.length > 1.6 * count ? some.filter((value) => first(value) === 1) : some;
 }
 
 const RAISED: Record<string, string> = { '-': '⁻' };

@@ -11,11 +11,12 @@ interface Props {
   look: string; // class
   height?: number;
   caption?: boolean; // the title is seen
+  rowNames?: boolean; // in the first column
   name: (text: string) => ComponentChild; // of a column
   cell: (value: string | number) => ComponentChild;
 }
 
-export function Grid({ table, look, height, caption, name, cell }: Props) {
+export function Grid({ table, look, height, caption, rowNames, name, cell }: Props) {
   const [shown, setShown] = useState(PART);
   const rows = table.rows.slice(0, shown);
   const numeric = table.header.map(
@@ -45,11 +46,17 @@ export function Grid({ table, look, height, caption, name, cell }: Props) {
         <tbody>
           {rows.map((row, i) => (
             <tr key={i}>
-              {row.map((value, j) => (
-                <td key={j} class={numeric[j] ? 'number' : ''}>
-                  {cell(value)}
-                </td>
-              ))}
+              {row.map((value, j) =>
+                rowNames && j === 0 ? (
+                  <th key={j} scope="row">
+                    {cell(value)}
+                  </th>
+                ) : (
+                  <td key={j} class={numeric[j] ? 'number' : ''}>
+                    {cell(value)}
+                  </td>
+                ),
+              )}
             </tr>
           ))}
         </tbody>

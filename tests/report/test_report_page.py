@@ -1,19 +1,43 @@
-"""The bench page in a real browser, offline: tabs, maps, tables, keys, any width, hostile texts."""
+"""The page of a report in a real browser, offline: tabs, maps, keys, any width, hostile texts."""
 
 from __future__ import annotations
 
+import csv
+import io
 import re
+import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
+from attnlab.intervals import Estimate
+from attnlab.pictures import png
 from attnlab.report import render_page
+from attnlab.report.content import (
+    Bars,
+    Command,
+    Figure,
+    Gallery,
+    Lines,
+    Link,
+    Picture,
+    Quote,
+    Report,
+    Section,
+    Series,
+    Strip,
+    Table,
+    Tile,
+)
 from tests.support.bench_reports import made_up, speed_table, write
 from tests.support.browser import Watched
 from tests.support.page_widths import check_width, every_width
 
+SVG = "{http://www.w3.org/2000/svg}"
+PIXELS = torch.arange(3 * 16 * 16).mul(37).remainder(251).to(torch.uint8).reshape(3, 16, 16)
 SECTIONS = ("error", "speed", "model")
 
 
@@ -40,24 +64,19 @@ def test_sections_are_tabs(pages: dict[str, Path], watched: Watched) -> None:
     watched.check()
 
 
-def colour(page: Any, share_x: float, share_y: float) -> tuple[int, int, int]:
-    """Of the first map at a place of its canvas."""
-    found = page.evaluate(
-        """([x, y]) => { const c = document.querySelector('canvas');
-        const copy = Object.assign(document.createElement('canvas'),
-          { width: c.width, height: c.height });
-        const read = copy.getContext('2d', { willReadFrequently: true });
-        read.drawImage(c, 0, 0);
-        return [...read.getImageData(c.width * x, c.height * y, 1, 1).data]; }""",
-        [share_x, share_y],
-    )
-    return found[0], found[1], found[2]
+def color(page: Any, share_x: float, share_y: float) -> tuple[int, int, int]:
+    """Of the first map at a place of its drawing."""
+    box = page.locator("figure.map [role=application]").first.bounding_box()
+    place = [box["x"] + share_x * box["width"], box["y"] + share_y * box["height"]]
+    fill = page.evaluate("([x, y]) => document.elementFromPoint(x, y).getAttribute('fill')", place)
+    red, green, blue = (int(fill[i : i + 2], 16) for i in (1, 3, 5))
+    return red, green, blue
 
 
 def test_a_map_is_painted_and_read(pages: dict[str, Path], watched: Watched) -> None:
     page = watched.open(pages["made-up"])
     figure = page.locator("figure.map").first
-    better, worse = colour(page, 0.01, 0.05), colour(page, 0.99, 0.05)
+    better, worse = color(page, 0.01, 0.05), color(page, 0.99, 0.05)
     assert better[2] > better[0] + 40  # blue: below 1
     assert worse[0] > worse[2] + 40  # orange: above
     area = figure.locator("[role=application]")
@@ -76,21 +95,22 @@ def test_a_map_is_painted_and_read(pages: dict[str, Path], watched: Watched) -> 
     page.mouse.move(box["x"] + 0.5 * box["width"], box["y"] + 0.9 * box["height"])
     assert "features 256, norm |q| = |k| 2: 0.48; error 2.2" in read.inner_text()
     figure.get_by_role("button", name="table").click()
-    cells = figure.locator("tbody tr").nth(1).locator("td").all_inner_texts()
-    assert cells == ["0.02", "0.08", "0.32", "1.28", "–"]
+    row = figure.locator("tbody tr").nth(1)
+    assert row.locator("th").inner_text() == "64"
+    assert row.locator("td").all_inner_texts() == ["0.02", "0.08", "0.32", "1.28", ""]
     page.wait_for_function("() => location.hash.includes('figure=error.0:t')")
     watched.check()
 
 
 def test_a_map_follows_the_mode(pages: dict[str, Path], watched: Watched) -> None:
     page = watched.open(pages["made-up"])
-    light = colour(page, 0.7, 0.05)
+    light = color(page, 0.7, 0.05)
     button = page.get_by_role("button", name=re.compile("^Colours"))
     button.click()
     button.click()  # dark
     page.wait_for_selector(".attnlab[data-theme=dark]")
     page.wait_for_timeout(200)
-    assert sum(colour(page, 0.7, 0.05)) < sum(light)
+    assert sum(color(page, 0.7, 0.05)) < sum(light)
     watched.check()
 
 
@@ -183,14 +203,98 @@ def test_printing_shows_maps(pages: dict[str, Path], browser: Any) -> None:
     watched = Watched(browser, color_scheme="dark")
     page = watched.open(pages["made-up"])
     page.emulate_media(media="print", color_scheme="dark")
-    assert page.locator("canvas").first.is_visible()
+    assert page.locator("path.cells").first.is_visible()
     assert not page.get_by_role("tablist").is_visible()
     watched.check()
     watched.close()
 
 
+def every_block() -> Report:
+    """One section with what the other reports here do not hold."""
+    shares = Bars(
+        "share that is right", {"2": Estimate(0.5, 0.4, 0.6), "1": Estimate(0.25)},
+        percent=True, beside={"2": 0.125}, beside_name="before",
+    )  # fmt: skip
+    curve = Series("answers", [(0.0, 0.5), (1.0, 0.75)], [(0.4, 0.6), (0.7, 0.8)], error_bars=True)
+    blocks = [
+        Figure("Shares", shares),
+        Figure(
+            "Calibration", Lines("confidence", "right", [curve], x_percent=True, y_percent=True)
+        ),
+        Gallery("Images", [Picture(png(PIXELS), "a seven", "seen as 1")]),
+        Quote("It wrote", "a cat and a cat", "cat"),
+        Strip("Weights", ["the", " cat"], [0.25, -1.0]),
+        Command("attnlab claims", "Run the claims:"),
+        Link("other file.html", "Another page"),
+        Table("Cells", ["a", "b"], [[True, float("inf")], [None, float("nan")]]),
+    ]
+    tiles = [Tile("Right", "50%", "of 200")]
+    return Report("audit", "An audit", [Section("all", "An audit", tiles=tiles, blocks=blocks)])
+
+
+def test_every_kind_of_block(watched: Watched, tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text(render_page(every_block()))
+    page = watched.open(tmp_path / "a.html")
+    assert page.get_by_role("tab").count() == 0  # one section
+    assert page.locator("h1, h2").all_inner_texts() == ["An audit"]
+    assert "50%" in page.locator(".tiles").inner_text()
+    bars = page.locator("figure").first
+    assert bars.locator(".bar-row button").all_inner_texts() == ["2", "1"]  # in their order
+    bars.locator("[role=application]").focus()
+    page.keyboard.press("ArrowDown")
+    assert "2: 50% (40% to 60%); before 12.5%" in bars.inner_text()
+    lines = page.locator("figure").nth(1)
+    lines.locator("[role=application]").focus()
+    page.keyboard.press("End")
+    assert "confidence: 100%" in lines.inner_text()
+    assert "75% (70% to 80%)" in lines.inner_text()
+    loaded = "() => document.querySelector('.pictures img').naturalWidth"
+    assert page.evaluate(loaded) == 16
+    assert page.locator("blockquote mark").all_inner_texts() == ["cat", "cat"]
+    shades = page.locator(".strip mark").evaluate_all(
+        "all => all.map(each => getComputedStyle(each).backgroundColor)"
+    )
+    assert shades[0] != shades[1]
+    page.get_by_role("button", name="Copy").click()
+    page.get_by_text(re.compile("^(Copied|Selected)$")).wait_for()
+    assert page.get_by_role("link", name="Another page").get_attribute("href") == "other file.html"
+    assert page.locator(".scroll td").all_inner_texts() == ["yes", "∞", "–", "–"]
+    watched.check()
+
+
+def download(page: Any, button: Any, folder: Path) -> str:
+    with page.expect_download() as started:
+        button.click()
+    path = folder / started.value.suggested_filename
+    started.value.save_as(path)
+    return path.read_text("utf-8")
+
+
+@pytest.mark.parametrize("name", ["made-up", "hostile"])
+def test_every_figure_is_taken_away(
+    name: str, pages: dict[str, Path], watched: Watched, tmp_path: Path
+) -> None:
+    page = watched.open(pages[name])
+    figures = page.locator("figure").all()
+    assert len(figures) >= 3
+    for figure in figures:
+        root = ElementTree.fromstring(
+            download(page, figure.get_by_role("button", name="SVG"), tmp_path)
+        )
+        texts = ["".join(each.itertext()) for each in root.iter(f"{SVG}text")]
+        assert texts[0][:20] == figure.locator("figcaption strong").inner_text()[:20]
+        drawn = [each for kind in ("path", "rect") for each in root.iter(f"{SVG}{kind}")]
+        colors = {each.get(side) for each in drawn for side in ("fill", "stroke")}
+        assert colors <= {None, "none"} | {each for each in colors if re.match("#", each or "")}
+        rows = csv.reader(
+            io.StringIO(download(page, figure.get_by_role("button", name="CSV"), tmp_path))
+        )
+        assert len({len(row) for row in rows}) == 1
+    watched.check()
+
+
 BROKEN: dict[str, Callable[[str], str]] = {
-    "no data": lambda page: page.replace('id="attnlab-data"', 'id="other"'),
+    "no data": lambda page: page.replace('id="attnlab-report"', 'id="other"'),
     "bad JSON": lambda page: page.replace('{"format"', '{format"', 1),
     "another format": lambda page: page.replace('"attnlab-report"', '"something-else"', 1),
     "another version": lambda page: page.replace('"version":1', '"version":2', 1),
