@@ -27,8 +27,8 @@ from attnlab.heads.assignment import (
 from attnlab.heads.head import CROSS, Head, Measured, cost
 from attnlab.heads.running import measure_model
 from attnlab.heads.text_readers import HuggingFaceTexts
-from attnlab.huggingface.calls import Call
-from attnlab.interpret.huggingface_subjects import HuggingFaceSubject
+from attnlab.huggingface.subjects import HuggingFaceSubject
+from attnlab.interpret.calls import Call
 from attnlab.report import Figure, Heatmap, Table
 from tests.support.command_line import run
 from tests.support.head_models import (

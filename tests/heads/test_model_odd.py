@@ -20,7 +20,7 @@ from attnlab.heads.report import verdict
 from attnlab.heads.running import measure_model, reader_of
 from attnlab.heads.settings import HeadSettings
 from attnlab.heads.text_readers import HuggingFaceTexts, OwnTexts, framed
-from attnlab.interpret.huggingface_subjects import HuggingFaceSubject
+from attnlab.huggingface.subjects import HuggingFaceSubject
 from attnlab.interpret.own_subjects import OwnSubject
 from attnlab.models import create
 from attnlab.tokens import Characters
