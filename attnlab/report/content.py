@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import field
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, PlainSerializer, model_validator
@@ -296,6 +297,9 @@ class Section:
 
 @dataclass(frozen=True, config=CONFIG)
 class Report:
+    # first in a file, so that its first bytes say what it is
+    format: Literal["attnlab-report"] = field(default="attnlab-report", kw_only=True)
+    version: Literal[1] = field(default=1, kw_only=True)
     kind: Annotated[str, Field(pattern=r"^[a-z-]{1,40}$")]
     """What was measured: bench, heads, audit, comparison, ..."""
     title: Text
@@ -303,8 +307,6 @@ class Report:
     machine: Mapping[Text, Value] = Field(default_factory=dict)
     versions: Mapping[Text, Text] = Field(default_factory=dict)
     seconds: float = 0.0
-    format: Literal["attnlab-report"] = "attnlab-report"
-    version: Literal[1] = 1
 
     @model_validator(mode="after")
     def _names_differ(self) -> Report:
