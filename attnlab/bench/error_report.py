@@ -76,7 +76,7 @@ def findings(found: Errors) -> list[str]:
     near = ranges(s.norms, [_nothing_needed(found, norm) for norm in s.norms])
     where = f"at {_norms(near)}" if near else "at none of these norms"
     usual = _usual_norm(s)
-    verdicts = {case.name: _verdict(found, case, usual) for case in found.compared}
+    verdicts = {case.spec: _verdict(found, case, usual) for case in found.compared}
     ahead = joined([name for name, each in verdicts.items() if each])
     behind = joined([name for name, each in verdicts.items() if each is False])
     return [

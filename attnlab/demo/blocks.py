@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib.resources import files
 
-from attnlab.charts import escape
 from attnlab.claims.base import CLAIMS
 from attnlab.claims.pictures import chart_of
 from attnlab.claims.report import control_told, stated, told
 from attnlab.claims.running import Result
 from attnlab.demo.commands import Command
 from attnlab.demo.found import Asked, Strip
+from attnlab.report.text import escape
 from attnlab.tasks.knowledge.reading import occurrences
 
 KINDS = {

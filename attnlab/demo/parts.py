@@ -17,10 +17,10 @@ from attnlab.demo.progress import Tick
 from attnlab.demo.settings import DemoSettings
 from attnlab.files import write_json
 from attnlab.interpret.page import render
-from attnlab.page import write_page
+from attnlab.report.html import save_page, write_page
 from attnlab.tasks.knowledge import recipe, scoring
 from attnlab.tasks.knowledge.audit import ask, audit
-from attnlab.tasks.knowledge.audit_page import audit_page
+from attnlab.tasks.knowledge.audit_report import audit_report
 from attnlab.tasks.knowledge.certainty import Certainty
 from attnlab.tasks.knowledge.learn import learn
 from attnlab.training import Run
@@ -120,7 +120,7 @@ class Story:
             run, samples=self.settings.samples, made_up=self.settings.made_up, seed=self.found.seed
         )
         write_json(run / "audit.json", report)
-        write_page(run / AUDIT, audit_page(report), overwrite=True)
+        save_page(run / AUDIT, audit_report(report), overwrite=True)
         self.found.audit = report
         self.found.asked = self._told(report)
 

@@ -17,7 +17,7 @@ from attnlab.demo.parts import FINETUNED, INDEX, LEARNED, NONE, PAGES, PRETRAINE
 from attnlab.demo.progress import Bars
 from attnlab.demo.settings import PARTS, DemoSettings, Part
 from attnlab.demo.terminal import Teller
-from attnlab.page import write_page
+from attnlab.report.html import write_page
 from attnlab.tasks.knowledge.learn import check_learn
 from attnlab.tasks.knowledge.world import WorldConfig, make_world
 from attnlab.training import InterruptedTraining, heard_by

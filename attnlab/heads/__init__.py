@@ -1,4 +1,4 @@
-"""Which mechanism could take softmax's place in each head of a model, checked by the model's loss."""
+"""Which mechanism could take softmax's place in each head of a model, checked by its own loss."""
 
 from __future__ import annotations
 

@@ -28,8 +28,8 @@ from attnlab.create import (
 from attnlab.heads.head import CROSS, Head, Measured
 from attnlab.heads.readers import Reader, Window
 from attnlab.heads.settings import HeadSettings
-from attnlab.huggingface.calls import Call, accurate
 from attnlab.interpret import hooks
+from attnlab.interpret.calls import Call, accurate
 from attnlab.mask import Mask
 from attnlab.mechanism import Mechanism
 from attnlab.mechanisms import MECHANISMS

@@ -1,100 +1,222 @@
-"""What `bench error --model` found, in words and maps: what each head could do with, and what the
-model says when it gets it."""
+"""What `attnlab heads` found: what each head could use, and the model's loss when it gets it."""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+from typing import Any
 
 from attnlab.bench.error import UNIFORM, name_of
-from attnlab.bench.results import Cell, Drawn, Section, Table, Value
-from attnlab.charts import Mark, Series, number
-from attnlab.charts.plots import Heatmap, Lines
-from attnlab.heads.assignment import SOFTMAX
-from attnlab.heads.findings import Found, advice, change, findings, pieces_of
-from attnlab.heads.head import Head
-from attnlab.heads.readers import MEASURES
+from attnlab.heads.assignment import BY_CHANCE, SOFTMAX, Outcome, choose, plan_cost
+from attnlab.heads.head import Head, Measured
+from attnlab.heads.readers import MEASURES, TEXT, Reader
+from attnlab.heads.settings import HeadSettings
+from attnlab.intervals import Estimate, number
+from attnlab.report import Block, Cell, Figure, Heatmap, Lines, Mark, Section, Series, Table, Value
+from attnlab.words import joined
 
 ERROR = "relative error of the head's output"
 NEEDS = "softmax (nothing cheaper)"
 
 
-def model_section(found: Found) -> Section:
-    s = found.settings
-    parts: list[Table | Drawn] = [
+@dataclass(frozen=True)
+class Results:
+    """All that the report is made from."""
+
+    reader: Reader
+    measured: Measured
+    specs: Sequence[str]
+    outcomes: Sequence[Outcome]
+    settings: HeadSettings
+
+    @cached_property
+    def plan(self) -> dict[str, list[str]]:
+        return choose(self.measured, self.settings.tolerance)
+
+    @property
+    def heads(self) -> list[Head]:
+        return self.measured.heads
+
+    def chosen(self, head: Head) -> str:
+        return self.plan[head.name][head.head]
+
+    def fitting(self, spec: str) -> list[Head]:
+        """The heads that can have it."""
+        return [head for head in self.heads if spec in head.errors]
+
+    def ranked(self, rank: int) -> list[Head]:
+        """Heads with more queries and keys than that."""
+        return [head for head in self.heads if rank in head.ranks and rank < head.rank_tokens]
+
+    @property
+    def ranks(self) -> list[int]:
+        """Those that leave something of a head's weights."""
+        return [rank for rank in self.settings.ranks if self.ranked(rank)]
+
+    def tried(self, head: Head) -> list[str]:
+        return [spec for spec in self.specs if spec in head.errors]
+
+    def cost(self, spec: str, *heads: Head) -> float:
+        """As a share of softmax's."""
+        exact = sum(head.cost(SOFTMAX) for head in heads)
+        return sum(head.cost(spec) for head in heads) / exact
+
+    def closest(self, head: Head) -> tuple[float, str] | None:
+        """The least error of the mechanisms that save something on this head."""
+        cheaper = (spec for spec in self.tried(head) if self.cost(spec, head) < 1)
+        return min(((head.error(spec), spec) for spec in cheaper), default=None)
+
+    def outcome(self, name: str) -> Outcome:
+        return next(each for each in self.outcomes if each.name == name)
+
+
+def heads_section(found: Results) -> Section:
+    reader, measured = found.reader, found.measured
+    blocks: list[Block] = [
         _choice(found),
         _losses(found),
         _loss_by_cost(found),
+        _layers(found),
         _mechanisms(found),
         _error_by_cost(found),
         _least(found),
         _control(found),
-        *(_rank(found, rank) for rank in found.ranks),
     ]
+    if found.ranks:
+        blocks += [_ranks(found), *(_rank(found, rank) for rank in found.ranks)]
+    notes = [*reader.notes, *measured.notes]
+    if notes:
+        blocks.append(Table("Notes", ["what was left out or changed"], [[each] for each in notes]))
     return Section(
-        "model",
-        f"{found.label}: which mechanism reproduces each head",
-        findings=[*findings(found), *found.notes, *found.measured.notes],
-        advice=advice(found),
-        parts=parts,
+        "heads",
+        f"{reader.label}: which mechanism reproduces each head",
+        findings=findings(found),
+        blocks=blocks,
         settings={
-            "model": found.label,
-            "tolerance": s.tolerance,
-            "tokens": found.measured.tokens,
+            "model": reader.label,
+            "tolerance": found.settings.tolerance,
+            "tokens": measured.tokens,
             "windows": len(found.outcomes[0].scores),
-            "reads": found.reads,
-            "measure": found.measure,
+            "reads": reader.reads,
+            "measure": reader.measure,
             "mechanisms": list(found.specs),
         },
         measurements=[*_head_rows(found), *_outcome_rows(found)],
     )
 
 
+# Findings
+
+
+def findings(found: Results) -> list[str]:
+    """How many heads can be replaced, what the model's loss then is, and whether controls fail."""
+    tolerance, heads, size = found.settings.tolerance, found.heads, found.measured.size
+    replaced = [head for head in heads if found.chosen(head) != SOFTMAX]
+    first = (
+        f"Within an error of {tolerance:.0%}, {len(replaced)} of {len(heads)} heads can do with "
+        f"something cheaper than softmax at {size}"
+    )
+    if replaced:
+        used = joined(sorted({found.chosen(head) for head in replaced}))
+        share = plan_cost(found.plan, found.measured)
+        first += f" ({used}); attention then takes {share:.0%} of its products."
+    else:
+        best = min((each for each in map(found.closest, heads) if each), default=None)
+        first += f". The closest is {best[1]}, with an error of {number(best[0])}." if best else "."
+    return list(filter(None, [first, *_checked(found, bool(replaced))]))
+
+
+def _checked(found: Results, replaced: bool) -> list[str]:
+    reader, after = found.reader, found.outcome(f"within {found.settings.tolerance:g}")
+    controls = [each for each in found.outcomes if each.control]
+    judged = verdict(after, controls, reader.reads)
+    if not replaced:
+        return [judged]
+    if not any(each.name.endswith(BY_CHANCE) for each in controls):
+        judged += (
+            " The same mechanisms on heads by chance are the same plan, so this control is left "
+            "out."
+        )
+    own = found.outcome("as it is")
+    return [
+        f"Checked on {reader.reads} that nothing was chosen on: the {reader.measure} goes from "
+        f"{own.score.value:.4g} to {after.score.value:.4g} ({change(after.worse)}).",
+        judged.strip(),
+    ]
+
+
+def verdict(chosen: Outcome, controls: Sequence[Outcome], reads: str = TEXT) -> str:
+    """Controls must do worse than what was chosen, or the check has shown nothing."""
+    gaps = {each.name: each.worse_than(chosen.scores) for each in controls}
+    windows, sentences = len(chosen.scores), []
+    passed = [name for name, gap in gaps.items() if gap.value <= 0]
+    unsure = [
+        name for name, gap in gaps.items() if gap.value > 0 and (windows == 1 or gap.ends[0] <= 0)
+    ]
+    if passed:
+        sentences.append(
+            f"A control did no worse than what was chosen ({joined(passed)}): "
+            f"{'this text' if reads == TEXT else 'these images'} cannot tell whether the choice is "
+            "right."
+        )
+    if unsure:
+        sentences.append(
+            f"Worse than what was chosen, but not surely so over {windows} "
+            f"{pieces_of(reads, windows)}: {joined(unsure)}; more --windows would tell."
+        )
+    if controls and not sentences:
+        sentences.append("All controls do worse than what was chosen, as they must.")
+    return " ".join(sentences)
+
+
+def pieces_of(reads: str, count: int = 2) -> str:
+    """What is read at once."""
+    return ("windows" if reads == TEXT else reads)[: -1 if count == 1 else None]
+
+
+def change(figure: Estimate) -> str:
+    """With half of its interval, in as many digits as count."""
+    half = "" if figure.high is None else f" ± {figure.high - figure.value:.2g}"
+    return f"{figure.value:+.3g}{half}".replace("-", "−")
+
+
 # Maps: a row for each layer, a column for each head
 
 
 def _map(
-    found: Found,
+    found: Results,
     title: str,
     note: str,
     z: str,
     value: Callable[[Head], float | None],
-    **more: object,
-) -> Drawn:
+    text: Callable[[Head], str] | None = None,
+    **options: Any,
+) -> Figure:
     measured = found.measured
     width = max(head.head for head in measured.heads) + 1
-    texts = more.pop("text", None)
     rows = [measured.of(layer) for layer in measured.layers]
-
-    def cells(of: Callable[[Head], object], empty: object) -> list[list[object]]:
-        return [[*(of(head) for head in row), *[empty] * (width - len(row))] for row in rows]
-
-    told = {"texts": cells(texts, "")} if callable(texts) else {}
-    plot = Heatmap(
-        "head",
-        "layer",
-        z,
-        [str(i) for i in range(width)],
-        _names(found),
-        cells(value, None),  # type: ignore[arg-type]
-        **more,  # type: ignore[arg-type]
-        **told,  # type: ignore[arg-type]
-    )
-    return Drawn(title, plot, note)
+    values = [[*map(value, row), *[None] * (width - len(row))] for row in rows]
+    if text:
+        options["texts"] = [[*map(text, row), *[""] * (width - len(row))] for row in rows]
+    columns, names = [str(head) for head in range(width)], _layer_names(found)
+    return Figure(title, Heatmap("head", "layer", z, columns, names, values, **options), note)
 
 
-def _names(found: Found) -> list[str]:
-    """Of the layers: numbers, with the part that they belong to where there are several."""
+def _layer_names(found: Results) -> list[str]:
+    """Numbers, with the part that they belong to where there are several."""
     measured = found.measured
-    several = len(measured.parts) > 1
-    parts = [measured.of(layer)[0].part.removesuffix("-attention") for layer in measured.layers]
     numbers = [str(measured.number(layer)) for layer in measured.layers]
-    return [f"{a} {b}" for a, b in zip(parts, numbers, strict=True)] if several else numbers
+    if len(measured.parts) == 1:
+        return numbers
+    parts = [measured.of(layer)[0].part.removesuffix("-attention") for layer in measured.layers]
+    return [" ".join(pair) for pair in zip(parts, numbers, strict=True)]
 
 
-def _choice(found: Found) -> Drawn:
+def _choice(found: Results) -> Figure:
     used = [spec for spec in found.specs if any(found.chosen(h) == spec for h in found.heads)]
-    names = [*used, NEEDS]
 
     def text(head: Head) -> str:
         best = min(((head.error(spec), spec) for spec in found.tried(head)), default=None)
@@ -104,31 +226,28 @@ def _choice(found: Found) -> Drawn:
     return _map(
         found,
         f"The cheapest mechanism of each head within {found.settings.tolerance:g}",
-        f"{ERROR.capitalize()}, mean over {count} {pieces_of(found.reads, count)} of "
+        f"{ERROR.capitalize()}, mean over {count} {pieces_of(found.reader.reads, count)} of "
         f"{found.measured.size}.",
         "mechanism",
-        lambda h: len(used) if found.chosen(h) == SOFTMAX else names.index(found.chosen(h)),
-        names=names,
-        text=text,
+        lambda h: len(used) if found.chosen(h) == SOFTMAX else used.index(found.chosen(h)),
+        text,
+        names=[*used, NEEDS],
     )
 
 
-def _least(found: Found) -> Drawn:
-    def best(head: Head) -> tuple[float, str]:
-        return min((head.error(spec), spec) for spec in found.cheaper(head))
-
+def _least(found: Results) -> Figure:
     return _map(
         found,
         "The least error of anything cheaper than softmax",
         "Above the tolerance a head needs softmax.",
         ERROR,
-        lambda h: best(h)[0] if found.cheaper(h) else None,
+        lambda h: (found.closest(h) or (None,))[0],
+        lambda h: (found.closest(h) or (None, ""))[1],
         log=True,
-        text=lambda h: best(h)[1] if found.cheaper(h) else "",
     )
 
 
-def _control(found: Found) -> Drawn:
+def _control(found: Results) -> Figure:
     return _map(
         found,
         "The control: uniform weights",
@@ -139,23 +258,40 @@ def _control(found: Found) -> Drawn:
     )
 
 
-def _rank(found: Found, rank: int) -> Drawn:
+def _rank(found: Results, rank: int) -> Figure:
     heads = found.ranked(rank)
     return _map(
         found,
         f"What the best projection of rank {rank} leaves of the weights",
-        "The part beyond the largest singular values: no low-rank mechanism can do better on "
-        "these weights. Of the longest window.",
+        "",
         "relative error of the weights",
         lambda h: h.ranks[rank][0] if h in heads else None,
-        text=lambda h: f"of the output {number(h.ranks[rank][1])}" if h in heads else "",
+        lambda h: f"of the output {number(h.ranks[rank][1])}" if h in heads else "",
     )
 
 
 # Tables and curves
 
 
-def _losses(found: Found) -> Table:
+def _ranks(found: Results) -> Table:
+    rows: list[list[Cell]] = []
+    for rank in found.ranks:
+        left = [head.ranks[rank] for head in found.ranked(rank)]
+        weights, output = (statistics.median(each[i] for each in left) for i in (0, 1))
+        within = sum(error <= found.settings.tolerance for _, error in left)
+        rows.append([rank, len(left), weights, output, within])
+    return Table(
+        "What the best possible projection leaves",
+        ["rank", "heads", "of the weights", "of the output", "within"],
+        rows,
+        "Medians over heads with more tokens than the rank, on the longest window: the part beyond "
+        "the largest singular values, which no low-rank mechanism can get below. Within: heads "
+        f"whose output is within {found.settings.tolerance:g}.",
+    )
+
+
+def _losses(found: Results) -> Table:
+    reader = found.reader
     rows: list[list[Cell]] = [
         [
             each.name,
@@ -168,80 +304,94 @@ def _losses(found: Found) -> Table:
         for each in found.outcomes
     ]
     return Table(
-        f"The model's own word, on {found.reads} that nothing was chosen on",
-        ["attention", found.measure, "more", "replaced", "products", "CPU s"],
+        f"The model's {reader.measure}, on {reader.reads} that nothing was chosen on",
+        ["attention", reader.measure, "more", "replaced", "products", "CPU s"],
         rows,
-        f"{MEASURES[found.measure]} More: than as it is, each against itself; 95% intervals over "
-        f"{found.pieces}. Replaced: of the heads that were measured. Products: multiplications of "
-        "these, as a share of softmax's; feature maps and softmax itself are not counted. "
-        f"CPU s: one forward of the whole model over {found.measured.size}, on one thread; for "
-        "longer texts see attnlab bench speed.",
+        f"{MEASURES[reader.measure]} More: than as it is, each against itself; 95% intervals over "
+        f"{pieces_of(reader.reads)}. Replaced: of the heads that were measured. Products: "
+        "multiplications of these, as a share of softmax's; feature maps and softmax itself are "
+        f"not counted. CPU s: one forward of the whole model over {found.measured.size}, on one "
+        "thread; for longer texts see attnlab bench speed.",
         drop=["CPU s", "replaced", "products"],
     )
 
 
-def _loss_by_cost(found: Found) -> Drawn:
-    return Drawn(
-        "The model's own word by the cost of attention",
+def _loss_by_cost(found: Results) -> Figure:
+    return Figure(
+        f"The model's {found.reader.measure} by the cost of attention",
         Lines(
             "share of softmax's products",
-            found.measure,
+            found.reader.measure,
             [Series(each.name, [(each.cost, each.score.value)]) for each in found.outcomes],
         ),
         "Lower is better in both; what is chosen must lie below what chance gives at its cost.",
     )
 
 
-def _mechanisms(found: Found) -> Table:
-    rows = []
+def _layers(found: Results) -> Table:
+    rows: list[list[Cell]] = []
+    for layer, name in zip(found.measured.layers, _layer_names(found), strict=True):
+        heads = found.measured.of(layer)
+        for spec in (*found.specs, SOFTMAX):
+            places = [head.head for head in heads if found.chosen(head) == spec]
+            if places:
+                rows.append([name, spec, "all" if len(places) == len(heads) else _places(places)])
+    return Table("What each layer could use", ["layer", "mechanism", "heads"], rows)
+
+
+def _places(places: Sequence[int]) -> str:
+    """0, 2-4"""
+    runs = []
+    for _, group in groupby(enumerate(places), key=lambda pair: pair[1] - pair[0]):
+        at = [place for _, place in group]
+        runs.append(f"{at[0]}" if len(at) == 1 else f"{at[0]}-{at[-1]}")
+    return ", ".join(runs)
+
+
+def _mechanisms(found: Results) -> Table:
+    rows: list[list[Cell]] = []
     for spec in (UNIFORM, *found.specs):
-        heads = found.fitting(spec)
+        heads, control = found.fitting(spec), spec == UNIFORM
         errors = [head.error(spec) for head in heads]
-        within = sum(error <= found.settings.tolerance for error in errors)
-        chosen = sum(found.chosen(head) == spec for head in heads)
-        nearer = sum(error < head.error(UNIFORM) for error, head in zip(errors, heads, strict=True))
-        row: list[Cell] = [
-            spec,
-            "" if spec == UNIFORM else f"{found.cost(spec, *heads):.0%}",
-            statistics.median(errors),
-            min(errors),
-            None if spec == UNIFORM else nearer,
-            within,
-            None if spec == UNIFORM else chosen,
-        ]
-        rows.append(row)
+        pairs = zip(errors, heads, strict=True)
+        rows.append(
+            [
+                spec,
+                "" if control else f"{found.cost(spec, *heads):.0%}",
+                statistics.median(errors),
+                min(errors),
+                None if control else sum(error < head.error(UNIFORM) for error, head in pairs),
+                sum(error <= found.settings.tolerance for error in errors),
+                None if control else sum(found.chosen(head) == spec for head in heads),
+            ]
+        )
+    everywhere = all(len(found.fitting(spec)) == len(found.heads) for spec in found.specs)
+    which = f"{len(found.heads)} heads" if everywhere else "the heads that can have it"
     return Table(
         "Every mechanism on every head",
         ["mechanism", "products", "median", "least", "nearer", "within", "chosen"],
         rows,
         f"Products as a share of softmax's at {found.measured.size}; {ERROR}, median and least of "
-        f"{_which(found)}; heads on which it is nearer than uniform weights, is within "
+        f"{which}; heads on which it is nearer than uniform weights, is within "
         f"{found.settings.tolerance:g}, and was chosen.",
         drop=["least", "nearer", "products"],
     )
 
 
-def _which(found: Found) -> str:
-    everywhere = all(len(found.fitting(spec)) == len(found.heads) for spec in found.specs)
-    return f"{len(found.heads)} heads" if everywhere else "the heads that can have it"
-
-
-def _error_by_cost(found: Found) -> Drawn:
+def _error_by_cost(found: Results) -> Figure:
     lines = []
     for family in dict.fromkeys(name_of(spec) for spec in found.specs):
-        specs = [spec for spec in found.specs if name_of(spec) == family]
         points = []
-        for spec in specs:
+        for spec in (each for each in found.specs if name_of(each) == family):
             heads = found.fitting(spec)
             errors = sorted(head.error(spec) for head in heads)
             quarter = len(errors) // 4
-            middle = statistics.median(errors)
             ends = errors[quarter], errors[len(errors) - 1 - quarter]
-            points.append((found.cost(spec, *heads), middle, ends))
+            points.append((found.cost(spec, *heads), statistics.median(errors), ends))
         points.sort()
         lines.append(Series(family, [p[:2] for p in points], [p[2] for p in points]))
     control = statistics.median(head.error(UNIFORM) for head in found.heads)
-    return Drawn(
+    return Figure(
         "Error by cost",
         Lines(
             "share of softmax's products",
@@ -258,18 +408,17 @@ def _error_by_cost(found: Found) -> Drawn:
 # For programs
 
 
-def _head_rows(found: Found) -> list[dict[str, Value]]:
+def _head_rows(found: Results) -> list[dict[str, Value]]:
     rows: list[dict[str, Value]] = []
     for head in found.heads:
         place: dict[str, Value] = {"layer": head.layer, "name": head.name, "head": head.head}
         place |= {"part": head.part, "causal": head.causal}
         for spec in (UNIFORM, SOFTMAX, *found.tried(head)):
-            exact = spec == SOFTMAX
             rows.append(
                 place
                 | {
                     "mechanism": spec,
-                    "error": 0.0 if exact else head.error(spec),
+                    "error": 0.0 if spec == SOFTMAX else head.error(spec),
                     "cost": 0.0 if spec == UNIFORM else found.cost(spec, head),
                     "chosen": found.chosen(head) == spec,
                 }
@@ -279,7 +428,7 @@ def _head_rows(found: Found) -> list[dict[str, Value]]:
     return rows
 
 
-def _outcome_rows(found: Found) -> list[dict[str, Value]]:
+def _outcome_rows(found: Results) -> list[dict[str, Value]]:
     return [
         {
             "attention": each.name,

@@ -22,7 +22,7 @@ from attnlab.heads.readers import Reader
 from attnlab.heads.report import Results, heads_section
 from attnlab.heads.settings import HeadSettings
 from attnlab.heads.text_readers import HuggingFaceTexts, OwnTexts
-from attnlab.interpret.api import open_subject
+from attnlab.interpret.adapters import open_subject
 from attnlab.interpret.own_subjects import OwnSubject
 from attnlab.interpret.subjects import Subject
 from attnlab.report.content import Report, Section

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from attnlab.huggingface.calls import Kind, StackName
+from attnlab.interpret.calls import Kind, StackName
 
 LIMIT = 1e-3  # a smaller difference between weights times values and a layer's output is none
 

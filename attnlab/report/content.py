@@ -47,7 +47,12 @@ def _special(value: Any) -> Any:
 
 
 def _mapping(value: Any) -> Any:
-    return dict(value) if isinstance(value, list) else value
+    """Pairs of JSON; what else a list holds is left for the check to refuse."""
+    pairs = isinstance(value, list) and all(
+        isinstance(each, list | tuple) and len(each) == 2 and isinstance(each[0], str)
+        for each in value
+    )
+    return dict(value) if pairs else value
 
 
 def _estimate_pairs(value: Mapping[str, Estimate]) -> list[tuple[str, Estimate]]:

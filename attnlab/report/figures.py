@@ -40,6 +40,7 @@ GRAY, PALE = "#5a5d64", "#c9ccd2"
 WIDTH, HEIGHT = 5.5, 3.4  # inches: the width of a text column
 FEW = 30  # points of a line that are marked
 HUGE, TINY = 1e150, 1e-150  # matplotlib's ticks overflow beyond
+LETTER = 0.08  # inches
 MAX_WRITTEN = 400  # cells that have room for their value
 MAX_TICKS = 40  # names along an axis
 SUFFIXES = (".svg", ".png", ".pdf")
@@ -76,7 +77,7 @@ def figure(plot: Plot, title: str = "") -> Figure:
 def save_figure(plot: Plot, path: Path, title: str = "", overwrite: bool = False) -> None:
     """As SVG, PNG or PDF, by the name's ending."""
     check_figure(path, overwrite)
-    write_figure(figure(plot, title), path)
+    write_figure(figure(plot, title), path, title)
 
 
 def check_figure(path: Path, overwrite: bool) -> None:
@@ -89,22 +90,25 @@ def check_figure(path: Path, overwrite: bool) -> None:
         raise ValueError(f"{path}: is there already; give --overwrite or another name")
 
 
-def write_figure(drawn: Figure, path: Path) -> None:
-    """Without a date: the same figure has the same bytes."""
+def write_figure(drawn: Figure, path: Path, title: str = "") -> None:
+    """Without a date: the same figure has the same bytes. `title` is for who cannot see it."""
     kind = path.suffix[1:]
-    undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {"Software": None}}
+    about: dict[str, Any] = {"Title": clean(title)} if title else {}
+    about |= {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}[kind]
 
     def write(part: Path) -> None:
         with mpl.rc_context(STYLE), warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Glyph .* missing")  # the reader's font may have it
-            drawn.savefig(part, format=kind, metadata=undated[kind])
+            warnings.filterwarnings("ignore", "constrained_layout not applied")
+            drawn.savefig(part, format=kind, metadata=about)
 
     write_whole(path, write)
 
 
-def plain(text: str, width: int = 1000) -> str:
-    """A dollar sign is one, not the start of a formula; long texts are broken into lines."""
-    return textwrap.fill(clean(text), width).replace("$", r"\$")
+def plain(text: str, width: int = 80, lines: int = 3) -> str:
+    """A dollar sign is one, not the start of a formula; long texts are broken, then cut."""
+    wrapped = textwrap.wrap(clean(text), width, max_lines=lines, placeholder="…")
+    return "\n".join(wrapped).replace("$", r"\$")
 
 
 def _new_figure(title: str, width: float = WIDTH, height: float = HEIGHT) -> tuple[Figure, Axes]:
@@ -121,18 +125,18 @@ def _draw_lines(plot: Lines, title: str) -> Figure:
     made, axes = _new_figure(title)
     axes.grid(True)
     handles = [_draw_series(axes, series, place, plot) for place, series in enumerate(plot.series)]
-    if plot.x_log:
-        axes.set_xscale("log")
-    if plot.y_log:
-        axes.set_yscale("log")
+    known = [p for series in plot.series for p in series.points if _drawn(p, plot)]
+    if known:
+        axes.set_xscale("log" if plot.x_log else "linear")
+        axes.set_yscale("log" if plot.y_log else "linear")
+    else:
+        axes.text(0.5, 0.5, "no values", transform=axes.transAxes, ha="center", color=GRAY)
     axes.set_xlabel(plain(plot.x, 80))
     axes.set_ylabel(plain(plot.y, 50))
     for mark in plot.marks:
         _draw_mark(axes, mark, plot)
-    _number_axis(axes.xaxis, plot.x_percent, plot.x_log)
-    _number_axis(axes.yaxis, plot.y_percent, plot.y_log)
-    if not any(_finite(point) for series in plot.series for point in series.points):
-        axes.text(0.5, 0.5, "no values", transform=axes.transAxes, ha="center", color=GRAY)
+    _number_axis(axes.xaxis, plot.x_percent)
+    _number_axis(axes.yaxis, plot.y_percent)
     if len(plot.series) > 1:
         _draw_legend(made, handles, [series.name for series in plot.series])
     return made
@@ -177,12 +181,17 @@ def _placed(values: Sequence[float], log: bool) -> np.ndarray[Any, np.dtype[np.f
     return np.clip(found, -HUGE, HUGE)
 
 
-def _finite(values: Sequence[float]) -> bool:
-    return all(map(math.isfinite, values))
+def _drawn(point: tuple[float | None, float | None], plot: Lines) -> bool:
+    """Whether a point has a place on these axes; None is anywhere."""
+    return all(
+        at is None or (math.isfinite(at) and (at > 0 or not log))
+        for at, log in zip(point, (plot.x_log, plot.y_log), strict=True)
+    )
 
 
-def _number_axis(axis: Any, percent: bool, log: bool) -> None:
+def _number_axis(axis: Any, percent: bool) -> None:
     """Short numbers, without the formulas that logarithmic axes have by default."""
+    log = axis.get_scale() == "log"
     if percent or log:
         axis.set_major_formatter(FuncFormatter(lambda value, _: number(float(value), percent)))
     if log:
@@ -198,10 +207,7 @@ def _two_or_five(value: float, _: Any = None) -> str:
 
 
 def _draw_mark(axes: Axes, mark: Mark, plot: Lines) -> None:
-    known = [end for end in (mark.x, mark.y) if end is not None]
-    if not known or not _finite(known):
-        return
-    if (plot.x_log and (mark.x or 1) <= 0) or (plot.y_log and (mark.y or 1) <= 0):
+    if (mark.x is None and mark.y is None) or not _drawn((mark.x, mark.y), plot):
         return
     style = {"color": GRAY, "linestyle": (0, (4, 3)), "linewidth": 1}
     if mark.x is not None and mark.y is not None:
@@ -225,7 +231,7 @@ def _draw_mark(axes: Axes, mark: Mark, plot: Lines) -> None:
 def _draw_legend(made: Figure, handles: Sequence[Any], names: Sequence[str]) -> None:
     """Below the axes, in as many columns as fit. A zero-width mark goes before each name: a name
     that begins with an underscore would be left out."""
-    labels = ["\u200b" + plain(name, 70) for name in names]
+    labels = ["\u200b" + plain(name, 70, 1) for name in names]
     columns = max(1, min(len(labels), int(80 / (max(map(len, labels)) + 6))))
     made.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False)
 
@@ -269,10 +275,10 @@ def _draw_bars(plot: Bars, title: str) -> Figure:
                 textcoords="offset points", xytext=(0, 2), ha="center", color=GRAY,
                 fontsize="small",
             )  # fmt: skip
-    axes.set_yticks(places, [plain(name, 36) for name in names])
+    axes.set_yticks(places, [plain(name, 36, 2) for name in names])
     axes.invert_yaxis()
     axes.set_xlabel(plain(plot.y, 80))
-    _number_axis(axes.xaxis, plot.percent, False)
+    _number_axis(axes.xaxis, plot.percent)
     return made
 
 
@@ -281,8 +287,14 @@ def _draw_bars(plot: Bars, title: str) -> Figure:
 
 def _draw_heatmap(plot: Heatmap, title: str) -> Figure:
     rows, columns = len(plot.rows), len(plot.columns)
-    width = min(max(WIDTH, 2.2 + 0.3 * columns), 12.0)
-    made, axes = _new_figure(title, width, min(max(2.4, 1.4 + 0.28 * rows), 12.0))
+    wide, named, high = (
+        min(24, max(map(len, texts), default=0)) * LETTER
+        for texts in (plot.rows, plot.names, plot.columns)
+    )
+    width = min(max(WIDTH, 2.2 + wide + named + 0.3 * columns), 14.0)
+    slanted = high * columns > width - wide - named - 1.5
+    height = min(max(2.4, 1.4 + 0.28 * rows), 12.0) + (high if slanted else 0.0)
+    made, axes = _new_figure(title, width, height)
     values = np.full((rows, columns), np.nan)
     for i, row in enumerate(plot.values):
         values[i] = [math.nan if value is None else value for value in row]
@@ -291,9 +303,9 @@ def _draw_heatmap(plot: Heatmap, title: str) -> Figure:
         _draw_cells(made, axes, plot, values)
     for names, axis in ((plot.columns, axes.xaxis), (plot.rows, axes.yaxis)):
         every = -(-len(names) // MAX_TICKS) or 1
-        texts = [plain(name, 24) for name in names[::every]]
+        texts = [plain(name, 24, 1) for name in names[::every]]
         axis.set_ticks(np.arange(0, len(names), every), texts)
-    if max(map(len, plot.columns), default=0) * columns > 14 * width:
+    if slanted:
         axes.tick_params(axis="x", rotation=60)
     axes.spines[:].set_visible(False)
     axes.set_xlabel(plain(plot.x, 80))
@@ -313,9 +325,9 @@ def _draw_cells(made: Figure, axes: Axes, plot: Heatmap, values: Any) -> None:
     image = axes.imshow(drawn, cmap=map_, norm=norm, aspect="auto", interpolation="nearest")
     bar = made.colorbar(image, ax=axes, label=plain(plot.z, round(10 * made.get_figheight() - 6)))
     if plot.names:
-        bar.set_ticks(range(len(plot.names)), labels=[plain(each, 30) for each in plot.names])
+        bar.set_ticks(range(len(plot.names)), labels=[plain(each, 30, 1) for each in plot.names])
     else:
-        _number_axis(bar.ax.yaxis, False, plot.log)
+        _number_axis(bar.ax.yaxis, False)
     bar.outline.set_visible(False)
     if plot.written and values.size <= MAX_WRITTEN:
         _write_values(axes, plot, values, lambda value: map_(norm(value)))

@@ -54,8 +54,9 @@ def parse_report(raw: Any) -> Report:
         raise ValueError("is no report of attnlab")
     if raw.get("version") != 1:
         raise ValueError(f"has version {str(raw.get('version'))[:40]}; this attnlab reads 1")
+    text = json.dumps(raw, ensure_ascii=False)
     try:
-        return _adapter.validate_json(json.dumps(raw))
+        return _adapter.validate_json(text.encode("utf-8", "replace"))  # half surrogates
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         raise ValueError(f"{_place(first['loc'])}: {' '.join(first['msg'].split())}") from None
@@ -106,10 +107,16 @@ def _block(raw: Any) -> Any:
     if "plot" not in raw:
         return raw | {"kind": "table", "rows": _special(raw.get("rows"))}
     new = {name: value for name, value in raw.items() if name != "tabled"}
-    return new | {"kind": "figure", "plot": _plot(raw["plot"]), "in_table": raw.get("tabled")}
+    return new | {
+        "kind": "figure",
+        "plot": upgraded_plot(raw["plot"]),
+        "in_table": raw.get("tabled"),
+    }
 
 
-def _plot(raw: Any) -> Any:
+def upgraded_plot(raw: Any) -> Any:
+    """Of version 0.1; ledgers of claims have the same plots."""
+    raw = _special(raw)
     if not isinstance(raw, dict):
         return raw
     if raw.get("kind") == "heatmap":

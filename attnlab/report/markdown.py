@@ -116,7 +116,7 @@ def _block(block: Block) -> list[str]:
             words = "; ".join(f"{token} {cell_text(weight)}" for token, weight in pairs)
             return [*_head(block.title, block.note), plain(words)]
         case Command():
-            fence = "`" * (max(map(len, re.findall("`+", block.command)), default=2) + 1)
+            fence = "`" * max(3, *(len(each) + 1 for each in re.findall("`*", block.command)))
             code = f"{fence}sh\n{clean(block.command)}\n{fence}"
             return [*([plain(block.why)] if block.why else []), code]
         case Link():

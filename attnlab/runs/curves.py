@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from attnlab.charts.terminal import canvas
+from attnlab.report.terminal_plots import canvas
 from attnlab.runs.reading import (
     LAST_STEP,
     SHOWN,

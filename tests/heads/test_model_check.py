@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from attnlab.bench.results import Table
-from attnlab.heads.findings import verdict
 from torch import Tensor
 
 import attnlab
@@ -29,8 +27,10 @@ from attnlab.heads.assignment import (
     with_new_draws,
 )
 from attnlab.heads.material import Material
-from attnlab.heads.running import bench_model
+from attnlab.heads.report import verdict
+from attnlab.heads.running import measure_model
 from attnlab.mechanisms import MECHANISMS
+from attnlab.report import Table
 from tests.support.head_models import (
     READ,
     READERS,
@@ -148,23 +148,22 @@ def test_controls_are_judged() -> None:
     worse = told_of("all window", [2.0, 2.1, 2.0, 2.2])
     better = told_of("all uniform weights", [0.9, 1.0, 0.9, 1.0])
     unsure = told_of("0.1 on heads by chance", [2.0, 0.9, 1.1, 1.0])
-    assert verdict(chosen, [worse]) == ["All controls do worse than what was chosen, as they must."]
-    assert verdict(chosen, [worse, better, unsure]) == [
+    assert verdict(chosen, [worse]) == "All controls do worse than what was chosen, as they must."
+    assert verdict(chosen, [worse, better, unsure]) == (
         "A control did no worse than what was chosen (all uniform weights): this text cannot tell "
-        "whether the choice is right.",
+        "whether the choice is right. "
         "Worse than what was chosen, but not surely so over 4 windows: 0.1 on heads by chance; "
-        "more --windows would tell.",
-    ]
-    assert verdict(chosen, []) == []
+        "more --windows would tell."
+    )
+    assert verdict(chosen, []) == ""
 
 
 def test_a_control_that_is_what_was_chosen_is_left_out() -> None:
     reader, settings = language_model(), replace(SMALL, tolerance=50.0)
-    section = bench_model(reader, TEXT, settings, mechanisms=["window:window=4"])
-    losses = next(p for p in section.parts if isinstance(p, Table) and "own word" in p.title)
+    section = measure_model(reader, TEXT, settings, mechanisms=["window:window=4"])
+    losses = next(p for p in section.blocks if isinstance(p, Table) and "chosen on" in p.title)
     assert [row[0] for row in losses.rows][-2:] == ["within 100", "all uniform weights"]
-    told = [line for line in section.findings if "would be what was chosen" in line]
-    assert len(told) == 1
+    assert section.findings[-1].endswith("are the same plan, so this control is left out.")
     controls = {row["attention"] for row in section.measurements if row.get("control")}
     assert controls == {"all uniform weights"}
 

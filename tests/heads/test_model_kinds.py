@@ -16,13 +16,14 @@ from torch.nn import functional as F
 import attnlab
 from attnlab import Mask, create_mechanism
 from attnlab.bench.error import UNIFORM
-from attnlab.bench.settings import HeadSettings
 from attnlab.heads.activations import EVEN, measure_heads
 from attnlab.heads.assignment import apply_plan, check_exchange, same_for_all
 from attnlab.heads.head import CROSS
 from attnlab.heads.material import Material, Shown, read_images, read_material
 from attnlab.heads.readers import Reader
-from attnlab.heads.running import bench_model
+from attnlab.heads.running import measure_model
+from attnlab.heads.settings import HeadSettings
+from attnlab.report import Table
 from tests.support.command_line import run
 from tests.support.head_models import READ, SMALL, TEXT, language_model
 from tests.support.head_readers import bart, own_pairs, own_vit, vit
@@ -121,7 +122,7 @@ def test_a_section_says_what_to_use_in_each_part(name: str) -> None:
     make, material = MODELS[name]
     reader = make()
     given = {"text": None, "images": "digits"} if material is DIGITS else {"text": TEXT}
-    section = bench_model(reader, settings=SMALL, **given)
+    section = measure_model(reader, settings=SMALL, **given)
     heads = [row for row in section.measurements if "chosen" in row]
     for place in {(row["name"], row["head"]) for row in heads}:
         rows = [row for row in heads if (row["name"], row["head"]) == place]
@@ -134,14 +135,18 @@ def test_a_section_says_what_to_use_in_each_part(name: str) -> None:
         assert sorted(number for _, number in layers) == list(range(len(layers)))  # type: ignore[type-var]
         numbered = [(re.search(r"\d+", str(name)), number) for name, number in layers]
         assert all(int(found[0]) == number for found, number in numbered if found)
-    told = " ".join(section.advice)
+    (table,) = [p for p in section.blocks if isinstance(p, Table) and "each layer" in p.title]
+    shown = {str(row[0]) for row in table.rows}
     if material is DIGITS:
         assert section.settings["measure"] == "loss of the classes"
-        assert "Layer" in told
-        assert any("images that nothing was chosen on" in part.title for part in section.parts)
+        assert shown == {"0", "1"}
+        assert any(
+            "images that nothing was chosen on" in getattr(block, "title", "")
+            for block in section.blocks
+        )
     else:
         assert section.settings["measure"] == "loss of its own words"
-        assert all(part in told for part in ("Encoder layer", "Decoder layer", "Cross-attention"))
+        assert {name.split()[0] for name in shown} == {"encoder", "decoder", "cross"}
 
 
 # What is read
@@ -295,7 +300,7 @@ def test_what_a_model_cannot_read_is_told() -> None:
 def test_the_command_reads_images(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     own_vit().subject.model.save_pretrained(tmp_path / "model")
     code, out, err = run(
-        f"bench error --model {tmp_path / 'model'} --images digits --quick --windows 2 --window 8 "
+        f"heads {tmp_path / 'model'} --images digits --quick --windows 2 --window 8 "
         f"--mechanisms window elu --json {tmp_path / 'heads.json'}",
         capsys,
     )

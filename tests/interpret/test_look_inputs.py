@@ -51,7 +51,7 @@ def test_inputs_go_where_the_model_is() -> None:
 
 @pytest.mark.parametrize("own", [True, False])
 def test_the_untrained_model_is_where_the_trained_is(own: bool) -> None:
-    from attnlab.interpret.api import open_subject
+    from attnlab.interpret.adapters import open_subject
 
     model, tokens = (decoder(), TOKENS) if own else (gpt2(), byte_pairs())
     subject = open_subject(model.to("meta", torch.bfloat16), tokens)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from attnlab.charts.terminal import canvas
+from attnlab.report.terminal_plots import canvas
 from attnlab.runs import print_run, print_runs, reading
 from attnlab.runs.curves import chart, smooth
 from attnlab.runs.reading import find_runs, read_metrics

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 import torch
 
-from attnlab.bench.settings import HeadSettings
 from attnlab.heads.activations import (
     candidates,
 )
 from attnlab.heads.material import Material
+from attnlab.heads.settings import HeadSettings
 from attnlab.heads.text_readers import HuggingFaceTexts, OwnTexts, TextReader
-from attnlab.interpret.huggingface_subjects import HuggingFaceSubject
+from attnlab.huggingface.subjects import HuggingFaceSubject
 from attnlab.interpret.own_subjects import OwnSubject
 from attnlab.models import create
 from attnlab.tokens import Characters

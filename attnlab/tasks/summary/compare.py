@@ -17,7 +17,7 @@ from typing import Any
 from attnlab.create import create_attention, mechanism_options
 from attnlab.files import write_json
 from attnlab.models.base import CONFIG
-from attnlab.page import write_page
+from attnlab.report.html import write_page
 from attnlab.tasks.summary.baselines import first_words
 from attnlab.tasks.summary.compare_page import comparison_page
 from attnlab.tasks.summary.pairs import USUAL, Columns, Pair
