@@ -18,6 +18,7 @@ from attnlab.pictures import png
 from attnlab.report import render_page
 from attnlab.report.content import (
     Bars,
+    Block,
     Command,
     Figure,
     Gallery,
@@ -216,7 +217,7 @@ def every_block() -> Report:
         percent=True, beside={"2": 0.125}, beside_name="before",
     )  # fmt: skip
     curve = Series("answers", [(0.0, 0.5), (1.0, 0.75)], [(0.4, 0.6), (0.7, 0.8)], error_bars=True)
-    blocks = [
+    blocks: list[Block] = [
         Figure("Shares", shares),
         Figure(
             "Calibration", Lines("confidence", "right", [curve], x_percent=True, y_percent=True)
@@ -259,6 +260,15 @@ def test_every_kind_of_block(watched: Watched, tmp_path: Path) -> None:
     page.get_by_text(re.compile("^(Copied|Selected)$")).wait_for()
     assert page.get_by_role("link", name="Another page").get_attribute("href") == "other file.html"
     assert page.locator(".scroll td").all_inner_texts() == ["yes", "∞", "–", "–"]
+    watched.check()
+
+
+def test_short_sections_stand_one_below_the_other(watched: Watched, tmp_path: Path) -> None:
+    quotes = [Section(name, name.title(), blocks=[Quote("said", name)]) for name in ("one", "two")]
+    (tmp_path / "a.html").write_text(render_page(Report("demo", "A demo", quotes)))
+    page = watched.open(tmp_path / "a.html")
+    assert page.get_by_role("tab").count() == 0
+    assert page.locator("main h2").all_inner_texts() == ["One", "Two"]
     watched.check()
 
 

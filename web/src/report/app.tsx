@@ -13,6 +13,8 @@ import { plain } from './prose';
 import type { Block, Report, Section } from './report-types';
 import { cellText } from './sorting';
 
+const FEW = 2; // blocks: sections that have no more stand one below the other, without tabs
+
 // Python checked and wrote it; a file of something else or of a later version says so.
 export function checkReport(raw: unknown): Report {
   if (!isRecord(raw) || raw.format !== 'attnlab-report')
@@ -23,13 +25,15 @@ export function checkReport(raw: unknown): Report {
 }
 
 export function App({ report, root }: { report: Report; root: HTMLElement }) {
-  const { address } = useContext(Home);
+  const { address, alone } = useContext(Home);
   const [choices, setChoices] = useState(() => parse(address.read() ?? '', report));
   useAddress(print(choices, report), (text) => setChoices(parse(text, report)));
   useEffect(() => {
     root.dataset.painted = 'report';
   }, []);
-  const section = report.sections.find((each) => each.name === choices.section);
+  const together = report.sections.every(({ blocks }) => blocks.length <= FEW);
+  const shown = report.sections.filter(({ name }) => together || name === choices.section);
+  const Main = alone ? 'main' : 'div'; // a window has one
   const facts = [...pairs(report.versions), ...pairs(report.machine)];
   const lines = report.sections
     .flatMap(({ blocks }) => blocks)
@@ -37,7 +41,7 @@ export function App({ report, root }: { report: Report; root: HTMLElement }) {
   return (
     <div class="sheet">
       <Heading root={root} title={plain(report.title)} />
-      {report.sections.length > 1 && (
+      {!together && report.sections.length > 1 && (
         <Tabs
           label="Sections"
           tabs={report.sections.map(({ name }) => ({ name, title: plain(name.replaceAll('-', ' ')) }))}
@@ -45,11 +49,16 @@ export function App({ report, root }: { report: Report; root: HTMLElement }) {
           choose={(name) => setChoices({ ...choices, section: name })}
         />
       )}
-      {section ? (
-        <SectionView key={section.name} {...{ section, choices, setChoices }} titled={section.title !== report.title} />
-      ) : (
-        <p class="none">Nothing was measured.</p>
-      )}
+      <Main>
+        {shown.map((section) => (
+          <SectionView
+            key={section.name}
+            {...{ section, choices, setChoices }}
+            titled={section.title !== report.title}
+          />
+        ))}
+        {!shown.length && <p class="none">Nothing was measured.</p>}
+      </Main>
       <footer class="dim small">
         {facts.map(([name, value]) => `${name} ${value}`).join(', ')}
         {facts.length > 0 && '. '}
@@ -81,10 +90,9 @@ interface SectionProps {
 const WIDE: Block['kind'][] = ['table', 'gallery'];
 
 export function SectionView({ section, titled, choices, setChoices }: SectionProps) {
-  const Main = useContext(Home).alone ? 'main' : 'div'; // a window has one
   const settings = pairs(section.settings);
   return (
-    <Main class="section">
+    <section class="section">
       {titled && (
         <h2>
           <Prose text={section.title} />
@@ -117,7 +125,7 @@ export function SectionView({ section, titled, choices, setChoices }: SectionPro
           </div>
         ))}
       </div>
-    </Main>
+    </section>
   );
 }
 
