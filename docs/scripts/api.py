@@ -99,10 +99,9 @@ def parameter(given: inspect.Parameter) -> str:
     marks: dict[Any, str] = {given.VAR_POSITIONAL: "*", given.VAR_KEYWORD: "**"}
     stars = marks.get(given.kind, "")
     told = "" if given.annotation is given.empty else f": {short(given.annotation)}"
-    shown = repr(given.default)
+    default = "" if given.default is given.empty else f" = {short(repr(given.default))}"
     if isinstance(given.default, StrEnum):
-        shown = f"{type(given.default).__name__}.{given.default.name}"
-    default = "" if given.default is given.empty else f" = {short(shown)}"
+        default = f" = {type(given.default).__name__}.{given.default.name}"
     default = " = ..." if "<" in default else default  # an object that has no words for itself
     return f"{stars}{given.name}{told}{default}"
 
