@@ -21,8 +21,8 @@ PACKAGE = ROOT / "attnlab"
 # DESIGN.md's rooms from the ground up: a room imports from its own floor's file or from below.
 FLOORS = [
     {"errors", "extensions", "intervals", "words"},
-    {"calibration", "charts", "files", "report"},
-    {"run_folder"},
+    {"calibration", "charts", "files"},
+    {"report", "run_folder"},
     {"mask", "page", "pictures", "state", "tokens"},
     {"checks"},
     {"mechanism"},
@@ -39,6 +39,7 @@ FLOORS = [
     {"interpret"},
     {"huggingface"},
     {"bench", "listing", "matrices"},
+    {"heads"},
     {"claims"},
     {"demo"},
     {"studio"},
