@@ -18,6 +18,7 @@ from attnlab.pictures import png
 from attnlab.report import render_page
 from attnlab.report.content import (
     Bars,
+    Block,
     Command,
     Figure,
     Gallery,
@@ -216,7 +217,7 @@ def every_block() -> Report:
         percent=True, beside={"2": 0.125}, beside_name="before",
     )  # fmt: skip
     curve = Series("answers", [(0.0, 0.5), (1.0, 0.75)], [(0.4, 0.6), (0.7, 0.8)], error_bars=True)
-    blocks = [
+    blocks: list[Block] = [
         Figure("Shares", shares),
         Figure(
             "Calibration", Lines("confidence", "right", [curve], x_percent=True, y_percent=True)
