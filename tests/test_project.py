@@ -21,9 +21,9 @@ PACKAGE = ROOT / "attnlab"
 # DESIGN.md's rooms from the ground up: a room imports from its own floor's file or from below.
 FLOORS = [
     {"errors", "extensions", "intervals", "words"},
-    {"calibration", "charts", "files"},
+    {"calibration", "files"},
     {"report", "run_folder"},
-    {"mask", "page", "pictures", "state", "tokens"},
+    {"mask", "pictures", "state", "tokens"},
     {"checks"},
     {"mechanism"},
     {"mechanisms"},

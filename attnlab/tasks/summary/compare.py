@@ -16,7 +16,7 @@ from typing import Any
 
 from attnlab.create import create_attention, mechanism_options
 from attnlab.files import write_json
-from attnlab.page import write_page
+from attnlab.report.html import write_page
 from attnlab.run_folder import StartMode, check_folder
 from attnlab.run_folder.config import MAY_CHANGE
 from attnlab.tasks.summary.baselines import first_words
