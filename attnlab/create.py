@@ -15,7 +15,7 @@ from attnlab.mask import Mask
 from attnlab.mechanism import Mechanism
 from attnlab.mechanisms import MECHANISMS
 from attnlab.mechanisms.groups import HeadGroups
-from attnlab.register import VARIABLE, Option, load_named, options_of
+from attnlab.register import Option, options_of
 
 
 def create_mechanism(
@@ -145,13 +145,11 @@ def _parse_value(text: str) -> Any:
 
 def find_mechanism(name: str) -> type[Mechanism]:
     if name not in MECHANISMS:
-        load_named()
-    if name not in MECHANISMS:
         near = get_close_matches(str(name).lower(), MECHANISMS, n=3, cutoff=0.5)
         hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
         raise ValueError(
             f"no mechanism {name!r}{hint} (there are: {', '.join(MECHANISMS)}; "
-            f"one of your own: {VARIABLE}=FILE.py)"
+            "one of your own: attnlab --extension FILE.py)"
         )
     return MECHANISMS[name]
 

@@ -20,10 +20,10 @@ PACKAGE = ROOT / "attnlab"
 
 # DESIGN.md's rooms from the ground up: a room imports from its own floor's file or from below.
 FLOORS = [
-    {"intervals", "words"},
-    {"calibration", "charts", "files"},
-    {"report"},
-    {"mask", "page", "pictures", "state", "tokens"},
+    {"errors", "extensions", "intervals", "words"},
+    {"calibration", "files"},
+    {"report", "run_folder"},
+    {"mask", "pictures", "state", "tokens"},
     {"checks"},
     {"mechanism"},
     {"mechanisms"},
@@ -38,7 +38,7 @@ FLOORS = [
     {"tasks"},
     {"interpret"},
     {"huggingface"},
-    {"bench", "listing", "matrices", "runs"},
+    {"bench", "listing", "matrices"},
     {"heads"},
     {"claims"},
     {"demo"},

@@ -240,21 +240,20 @@ def beaten_by(
 # Figures and tables
 
 
+def line_of(name: str, points: Mapping[int, Estimate], scale: float) -> Series:
+    """With a band where there are intervals; what is not above 0 has no place on such an axis."""
+    some = [(float(at), each) for at, each in points.items() if each.value > 0]
+    bands = [(scale * each.ends[0], scale * each.ends[1]) for _, each in some]
+    measured = bool(some) and some[0][1].low is not None
+    return Series(name, [(at, scale * each.value) for at, each in some], bands if measured else ())
+
+
 def _figure(
     found: Costs, kind: Kind, settings: CostSettings, causal: bool, backward: bool
 ) -> Figure:
-    lines = []
-    for way in ways_of(found, causal, backward):
-        points = [(float(n), each) for n, each in found.values[way].items() if each.value > 0]
-        lines.append(
-            Series(
-                way[0],
-                [(n, kind.scale * each.value) for n, each in points],
-                [(kind.scale * each.ends[0], kind.scale * each.ends[1]) for _, each in points]
-                if points and points[0][1].low is not None
-                else (),
-            )
-        )
+    lines = [
+        line_of(way[0], found.values[way], kind.scale) for way in ways_of(found, causal, backward)
+    ]
     heads = f"{settings.heads} heads of {settings.head_dim}"
     return Figure(
         f"{kind.title}: {panel_name(causal, backward)}",

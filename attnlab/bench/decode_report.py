@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from attnlab.bench.cost_report import EXACT, beaten_by, crossover, fitted, left_out
+from attnlab.bench.cost_report import EXACT, beaten_by, crossover, fitted, left_out, line_of
 from attnlab.bench.decode import Steps
 from attnlab.bench.settings import DecodeSettings
 from attnlab.intervals import Estimate
@@ -20,6 +20,11 @@ FLAT = 0.1  # an exponent up to which a step counts as costing the same everywhe
 
 def decode_section(found: Steps, settings: DecodeSettings) -> Section:
     heads = f"{settings.heads} heads of {settings.head_dim}"
+    times = [line_of(name, points, 1e6) for name, points in found.seconds.items()]
+    sizes = [
+        Series(name, [(float(at), size / 1e3) for at, size in each.items() if size])
+        for name, each in found.state_bytes.items()
+    ]
     return Section(
         "decode",
         "Decoding token by token",
@@ -28,7 +33,7 @@ def decode_section(found: Steps, settings: DecodeSettings) -> Section:
         blocks=[
             Figure(
                 "One step by position",
-                Lines("tokens so far", f"microseconds, {heads}", _lines(found), True, True),
+                Lines("tokens so far", f"microseconds, {heads}", times, True, True),
                 "Absorb one token and read for it as the generator does, which gives up the old "
                 "state so that sums are updated in place; medians, bands from the fastest round to "
                 "the slowest.",
@@ -36,7 +41,7 @@ def decode_section(found: Steps, settings: DecodeSettings) -> Section:
             ),
             Figure(
                 "What is kept by position",
-                Lines("tokens so far", f"kB, {heads}", _states(found), True, True),
+                Lines("tokens so far", f"kB, {heads}", sizes, True, True),
                 "Keys and values, or the sums that stand for them.",
                 in_table=True,
             ),
@@ -55,24 +60,6 @@ def decode_section(found: Steps, settings: DecodeSettings) -> Section:
             for position, each in points.items()
         ],
     )  # fmt: skip
-
-
-def _lines(found: Steps) -> list[Series]:
-    return [
-        Series(
-            name,
-            [(float(at), 1e6 * each.value) for at, each in points.items()],
-            [(1e6 * each.ends[0], 1e6 * each.ends[1]) for each in points.values()],
-        )
-        for name, points in found.seconds.items()
-    ]
-
-
-def _states(found: Steps) -> list[Series]:
-    return [
-        Series(name, [(float(at), size / 1e3) for at, size in sizes.items() if size])
-        for name, sizes in found.state_bytes.items()
-    ]
 
 
 def _findings(found: Steps) -> list[str]:

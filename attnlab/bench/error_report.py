@@ -141,17 +141,47 @@ def _cheapest(found: Errors, norm: float) -> tuple[str, ...]:
 
 def _against_uniform(found: Errors) -> Figure:
     s, cases = found.settings, found.compared
-    return Figure(
-        f"Who beats doing nothing: head size {s.head_dim}",
-        _ratio_map(
-            [case.name for case in cases],
-            [[(found.ratio(case, norm), found.error(case, norm)) for norm in s.norms]
-             for case in cases],
-            s, "mechanism",
-        ),
-        "Below 1: better than uniform weights, which cost nothing. Inputs have no order, so window "
-        "and bigbird, which look at neighbours, are at their worst.",
+    return _ratio_map(
+        found, f"Who beats doing nothing: head size {s.head_dim}", "mechanism",
+        {case.name: (case, s.head_dim) for case in cases},
+        " Inputs have no order, so what looks at neighbors is at its worst.",
     )  # fmt: skip
+
+
+def _features_by_norm(found: Errors, case: Case) -> Figure:
+    s = found.settings
+    return _ratio_map(
+        found, f"{case.spec}: where its features beat doing nothing, head size {s.head_dim}",
+        "features",
+        {f"{C:,}": (Case(case.spec, C, case.orthogonal), s.head_dim) for C in s.features},
+    )  # fmt: skip
+
+
+def _sizes_by_norm(found: Errors, case: Case) -> Figure:
+    rows = {str(size): (case, size) for size in found.settings.head_dims}
+    return _ratio_map(found, f"{case.name}: head size and norm", "head size", rows)
+
+
+def _ratio_map(
+    found: Errors, title: str, y: str, rows: dict[str, tuple[Case, int]], note: str = ""
+) -> Figure:
+    """A row for each case and head size, a column for each norm."""
+    norms = found.settings.norms
+    cells = [
+        [(found.ratio(case, norm, size), found.error(case, norm, size)) for norm in norms]
+        for case, size in rows.values()
+    ]
+    plot = Heatmap(
+        f"norm {NORM}", y, RATIO, [f"{norm:g}" for norm in norms], list(rows),
+        [[0.0 if error.value < EXACT else ratio.value for ratio, error in row] for row in cells],
+        log=True, center=1.0,
+        texts=[
+            [f"error {number(error.value)}; interval of the ratio "
+             f"{' to '.join(map(number, ratio.ends))}" for ratio, error in row]
+            for row in cells
+        ],
+    )  # fmt: skip
+    return Figure(title, plot, f"Below 1: better than uniform weights, which cost nothing.{note}")
 
 
 def _verdicts(found: Errors) -> Table:
@@ -178,26 +208,6 @@ def _where(s: ErrorSettings, verdicts: Sequence[bool | None], wanted: bool) -> s
     return ranges(s.norms, [each is wanted for each in verdicts]) or "none"
 
 
-def _ratio_map(
-    rows: list[str], cells: list[list[tuple[Estimate, Estimate]]], s: ErrorSettings, y: str
-) -> Heatmap:
-    return Heatmap(
-        f"norm {NORM}", y, RATIO,
-        [f"{norm:g}" for norm in s.norms], rows,
-        [[0.0 if error.value < EXACT else ratio.value for ratio, error in row] for row in cells],
-        log=True, center=1.0,
-        texts=[
-            [f"error {number(error.value)}; interval of the ratio {_between(ratio)}"
-             for ratio, error in row]
-            for row in cells
-        ],
-    )  # fmt: skip
-
-
-def _between(figure: Estimate) -> str:
-    return " to ".join(number(end) for end in figure.ends)
-
-
 def _line(name: str, points: Sequence[tuple[float, Estimate]]) -> Series:
     return Series(
         name, [(at, each.value) for at, each in points], [each.ends for _, each in points]
@@ -220,21 +230,6 @@ def _by_norm(found: Errors) -> Figure:
     )
 
 
-def _features_by_norm(found: Errors, case: Case) -> Figure:
-    s = found.settings
-    tried = [Case(case.spec, C, case.orthogonal) for C in s.features]
-    return Figure(
-        f"{case.spec}: where its features beat doing nothing, head size {s.head_dim}",
-        _ratio_map(
-            [f"{C:,}" for C in s.features],
-            [[(found.ratio(each, norm), found.error(each, norm)) for norm in s.norms]
-             for each in tried],
-            s, "features",
-        ),
-        "Below 1: better than uniform weights.",
-    )  # fmt: skip
-
-
 def _by_features(found: Errors, case: Case) -> Figure:
     s = found.settings
     lines = []
@@ -251,20 +246,6 @@ def _by_features(found: Errors, case: Case) -> Figure:
         Lines("features", OUTPUT, lines, x_log=True, y_log=True),
         "An exponent of −0.5 is what independent draws promise, once there are enough of them.",
     )
-
-
-def _sizes_by_norm(found: Errors, case: Case) -> Figure:
-    s = found.settings
-    return Figure(
-        f"{case.name}: head size and norm",
-        _ratio_map(
-            [str(size) for size in s.head_dims],
-            [[(found.ratio(case, norm, size), found.error(case, norm, size)) for norm in s.norms]
-             for size in s.head_dims],
-            s, "head size",
-        ),
-        "Below 1: better than uniform weights.",
-    )  # fmt: skip
 
 
 def _sizes(found: Errors) -> Figure:

@@ -18,6 +18,7 @@ from attnlab.demo.settings import DemoSettings
 from attnlab.files import write_json
 from attnlab.interpret.page import render
 from attnlab.report.html import save_page, write_page
+from attnlab.run_folder import StartMode
 from attnlab.tasks.knowledge import recipe, scoring
 from attnlab.tasks.knowledge.audit import ask, audit
 from attnlab.tasks.knowledge.audit_report import audit_report
@@ -102,7 +103,7 @@ class Story:
 
     @property
     def _shared(self) -> dict[str, Any]:
-        return {"training": {"seed": self.found.seed}, "overwrite": True}
+        return {"training": {"seed": self.found.seed}, "start": StartMode.OVERWRITE}
 
     def _trained(self, name: str, about: str, folder: str, run: Callable[[], object]) -> None:
         begin = time.perf_counter()
@@ -148,8 +149,7 @@ class Story:
             self.out / LEARNED, found.world, self.settings.looked_at, found.seed
         )
         reading.save(self.out / READING)
-        found.look = render(*remembering.packed)
-        write_page(self.out / LOOK, found.look, overwrite=True)
+        write_page(self.out / LOOK, render(*remembering.packed), overwrite=True)
         found.seen = seen
 
     def _claims(self, tick: Tick) -> None:

@@ -12,16 +12,16 @@ from pathlib import Path
 from rich.console import Console
 
 from attnlab.demo.found import Found
-from attnlab.demo.page import demo_page
+from attnlab.demo.page import demo_report
 from attnlab.demo.parts import FINETUNED, INDEX, LEARNED, NONE, PAGES, PRETRAINED, Story
 from attnlab.demo.progress import Bars
 from attnlab.demo.settings import PARTS, DemoSettings, Part
 from attnlab.demo.terminal import Teller
-from attnlab.report.html import write_page
+from attnlab.report import save_page
+from attnlab.run_folder import StartMode, check_folder
 from attnlab.tasks.knowledge.learn import check_learn
 from attnlab.tasks.knowledge.world import WorldConfig, make_world
 from attnlab.training import InterruptedTraining, heard_by
-from attnlab.training.run import check_folder
 
 
 def demo(
@@ -68,9 +68,10 @@ def check_out(out: Path, overwrite: bool) -> None:
             f"{out}: holds a demo already ({there[0]}); "
             "give --overwrite to begin anew, or another folder"
         )
+    start = StartMode.OVERWRITE if overwrite else StartMode.NEW
     for name in (NONE, PRETRAINED, FINETUNED):
-        check_folder(out / name, False, overwrite)
-    check_learn(out / LEARNED, False, overwrite)
+        check_folder(out / name, start)
+    check_learn(out / LEARNED, start)
 
 
 def _attempt(story: Story, part: Part, bars: Bars) -> None:
@@ -104,7 +105,7 @@ def _told(error: Exception) -> str:
 
 
 def _save(story: Story) -> None:
-    write_page(story.out / INDEX, demo_page(story.found, story.out), overwrite=True)
+    save_page(story.out / INDEX, demo_report(story.found, story.out), overwrite=True)
 
 
 def _stopped(out: Path, part: Part) -> str:

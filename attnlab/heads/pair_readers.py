@@ -42,9 +42,9 @@ class PairReader(Reader):
     @abstractmethod
     def encode(self, text: str) -> list[int]: ...
 
-    @abstractmethod
     def frame(self) -> tuple[list[int], list[int]]:
         """What stands before and behind each text that it reads."""
+        return [], []
 
     @abstractmethod
     def target(self, summary: str) -> tuple[list[int], list[int]]:
@@ -137,9 +137,6 @@ class OwnPairs(PairReader):
     def encode(self, text: str) -> list[int]:
         words = spaced(text) if isinstance(self.subject, SummarySubject) else text
         return self.subject.tokenizer.encode(words)
-
-    def frame(self) -> tuple[list[int], list[int]]:
-        return [], []
 
     def target(self, summary: str) -> tuple[list[int], list[int]]:
         end, ids = self.subject.tokenizer.end, self.encode(summary)

@@ -19,7 +19,8 @@ from attnlab.heads.image_readers import HuggingFaceImages, OwnImages
 from attnlab.heads.material import read_material
 from attnlab.heads.pair_readers import HuggingFacePairs, OwnPairs
 from attnlab.heads.readers import Reader
-from attnlab.heads.report import Results, heads_section
+from attnlab.heads.report import heads_section
+from attnlab.heads.results import Results
 from attnlab.heads.settings import HeadSettings
 from attnlab.heads.text_readers import HuggingFaceTexts, OwnTexts
 from attnlab.interpret.adapters import open_subject

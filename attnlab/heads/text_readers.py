@@ -28,25 +28,20 @@ WINDOWS = 4
 class TextReader(Reader):
     """Judged by the next token, by masked ones, or by its vectors where it has no head."""
 
+    limit: int | None
+    """Tokens that it can read at once."""
+    mask_id: int | None
+
     def __init__(self, subject: Subject) -> None:
         super().__init__(subject)
         self.causal = subject.kind == "decoder"
 
-    @property
-    @abstractmethod
-    def limit(self) -> int | None:
-        """Tokens that it can read at once."""
-
     @abstractmethod
     def encode(self, text: str) -> list[int]: ...
 
-    @abstractmethod
     def frame(self) -> tuple[list[int], list[int]]:
         """What stands before and behind each text."""
-
-    @property
-    @abstractmethod
-    def mask_id(self) -> int | None: ...
+        return [], []
 
     def _windows(self, material: Material, settings: HeadSettings) -> Windows:
         """Of the first half of the text to choose on, of the second half to check on."""
@@ -86,21 +81,12 @@ class OwnTexts(TextReader):
     def __init__(self, subject: OwnSubject) -> None:
         super().__init__(subject)
         self.measure = "next-token loss" if self.causal else "masked-token loss"
-
-    @property
-    def limit(self) -> int | None:
-        found = self.model.max_length
-        return found if isinstance(found, int) else None
-
-    @property
-    def mask_id(self) -> int:
-        return self.subject.tokenizer.mask
+        limit = self.model.max_length
+        self.limit = limit if isinstance(limit, int) else None
+        self.mask_id = subject.tokenizer.mask
 
     def encode(self, text: str) -> list[int]:
         return self.subject.tokenizer.encode(text)
-
-    def frame(self) -> tuple[list[int], list[int]]:
-        return [], []
 
     def run(self, window: Window) -> Tensor:
         out: Tensor = self.model(window.ids)
@@ -115,7 +101,9 @@ class HuggingFaceTexts(TextReader):
     def __init__(self, subject: HuggingFaceSubject) -> None:
         super().__init__(subject)
         self.reader = subject.reader
-        self._limit: int | None = subject.limit()
+        self.limit = subject.limit()
+        mask = getattr(self.reader, "mask_token_id", None)
+        self.mask_id = mask if isinstance(mask, int) else None
         before, behind = self.frame()
         probe = self.batch([*before, *known_tokens(self.reader), *behind])
         with torch.no_grad(), subject.told():
@@ -126,15 +114,6 @@ class HuggingFaceTexts(TextReader):
         self.measure = "distance"
         if headed and (self.causal or self.mask_id is not None):
             self.measure = "next-token loss" if self.causal else "masked-token loss"
-
-    @property
-    def limit(self) -> int | None:
-        return self._limit
-
-    @property
-    def mask_id(self) -> int | None:
-        found = getattr(self.reader, "mask_token_id", None)
-        return found if isinstance(found, int) else None
 
     def encode(self, text: str) -> list[int]:
         return encoded(self.reader, text)

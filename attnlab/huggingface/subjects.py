@@ -17,7 +17,7 @@ from attnlab.huggingface.images import read_image
 from attnlab.huggingface.loading import load_with_notes
 from attnlab.huggingface.tokens import HuggingFaceTokens
 from attnlab.interpret.options import LookInput
-from attnlab.interpret.records import Sequence
+from attnlab.interpret.records import ModelKind, Sequence
 from attnlab.interpret.subjects import Prepared, Said, Subject, at_home, shown_name
 
 OTHER_INPUTS = {
@@ -236,7 +236,7 @@ def why_not(model: Any) -> str:
     return ""
 
 
-def kind_of(model: Any) -> str:
+def kind_of(model: Any) -> ModelKind:
     if model.main_input_name == "pixel_values":
         return "vision"
     if model.config.is_encoder_decoder:

@@ -7,17 +7,16 @@ from dataclasses import asdict, replace
 from functools import cached_property
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, cast, get_args, get_type_hints
 
 import torch
 
 import attnlab
 from attnlab.interpret.adapters import open_subject
 from attnlab.interpret.file import MAGIC, header_and_blocks, pack, read, write_packed
-from attnlab.interpret.header import VIEWS
 from attnlab.interpret.options import LookInput, LookOptions
 from attnlab.interpret.page import render, save_page
-from attnlab.interpret.records import Capture, Opening, Side
+from attnlab.interpret.records import Capture, Opening, Side, View
 from attnlab.interpret.running import bytes_of, control_patterns, evaluating, run_captured
 from attnlab.interpret.subjects import Prepared, Subject
 
@@ -55,10 +54,10 @@ class Looked:
     def opening(self, view: str, layer: str | None = None) -> Looked:
         """The same, shown in this view and layer (of the first side, by its name) at first."""
         names = [each.name for each in self.sides[0].layers]
-        for kind, name, known in (("view", view, VIEWS), ("layer", layer, names)):
+        for kind, name, known in (("view", view, get_args(View)), ("layer", layer, names)):
             if name is not None and name not in known:
                 raise ValueError(f"no {kind} {name!r}; there are {', '.join(known)}")
-        first = Opening(view, 0 if layer is None else names.index(layer))
+        first = Opening(cast(View, view), 0 if layer is None else names.index(layer))
         return Looked(replace(self.capture, opening=first), self.source)
 
     def save(self, path: str | Path, *, overwrite: bool = True) -> Path:

@@ -13,7 +13,7 @@ import torch
 
 from attnlab.generate import generate
 from attnlab.interpret.options import LookInput
-from attnlab.interpret.records import Picture, Sequence
+from attnlab.interpret.records import ModelKind, Picture, Sequence
 from attnlab.interpret.subjects import (
     Prepared,
     Said,
@@ -26,6 +26,7 @@ from attnlab.interpret.words import encoded, readable, words_of
 from attnlab.mask import Mask
 from attnlab.models import Decoder, Encoder, Model, Seq2Seq, ViT, create, load
 from attnlab.pictures import middle_square, open_picture, to_channels
+from attnlab.run_folder.layout import TOKENIZER
 from attnlab.tasks.knowledge.answers import reach
 from attnlab.tasks.knowledge.reading import prompt
 from attnlab.tasks.knowledge.rows import Wording
@@ -34,7 +35,6 @@ from attnlab.tasks.knowledge.voting import ANSWER
 from attnlab.tasks.summary.task import SummaryTask
 from attnlab.tasks.summary.wording import Wording as SummaryWording
 from attnlab.tokens import (
-    FILE_NAME,
     MASK_SYMBOL,
     SPECIAL_TOKENS,
     Characters,
@@ -62,12 +62,17 @@ class OwnSubject(Subject):
     ) -> None:
         self.model, self.tokens, self.label, self.asked = model, tokens, label, asked
         self.classes = classes
-        kinds = {Decoder: "decoder", Encoder: "encoder", Seq2Seq: "encoder-decoder", ViT: "vision"}
+        kinds: dict[type, ModelKind] = {
+            Decoder: "decoder",
+            Encoder: "encoder",
+            Seq2Seq: "encoder-decoder",
+            ViT: "vision",
+        }
         if type(model) not in kinds:
             raise ValueError(f"{label}: a {model.kind} model has no attention to look at")
         self.kind = kinds[type(model)]
         if tokens is None and self.kind != "vision":
-            raise ValueError(f"{label}: has no {FILE_NAME}, so no text can be read")
+            raise ValueError(f"{label}: has no {TOKENIZER}, so no text can be read")
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -289,7 +294,7 @@ def open_own(folder: Path) -> OwnSubject:
     """A run folder, or one that `save_pretrained` wrote."""
     config_is_run = _is_run(folder)
     model = Run(folder).model() if config_is_run else load(folder)
-    tokens = load_tokenizer(folder) if (folder / FILE_NAME).exists() else None
+    tokens = load_tokenizer(folder) if (folder / TOKENIZER).exists() else None
     task = Run(folder).config()["task"] if config_is_run else {}
     asked = task.get("name") == KnowledgeTask.name and task.get("stage") != "pretrain"
     if task.get("name") == SummaryTask.name and tokens is not None:

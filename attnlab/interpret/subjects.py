@@ -14,7 +14,7 @@ from pathlib import Path
 from torch import Tensor, nn
 
 from attnlab.interpret.options import LookInput
-from attnlab.interpret.records import Picture, Sequence
+from attnlab.interpret.records import ModelFacts, ModelKind, ModelSource, Picture, Sequence
 
 LIKELIEST = 3  # classes of a prediction
 WRITTEN = 20  # tokens that an encoder-decoder writes where no second text is given
@@ -47,9 +47,8 @@ class Said:
 
 class Subject(ABC):
     label: str
-    kind: str
-    """encoder, decoder, encoder-decoder or vision."""
-    source: str
+    kind: ModelKind
+    source: ModelSource
     model: nn.Module
     notes: Sequenced[str] = ()
     """What a person must know of this model."""
@@ -70,14 +69,9 @@ class Subject(ABC):
     def untrained(self, seed: int) -> Subject:
         """The same model with new weights."""
 
-    def about(self) -> dict[str, str | int]:
+    def about(self) -> ModelFacts:
         count = sum(parameter.numel() for parameter in self.model.parameters())
-        return {
-            "name": type(self.model).__name__,
-            "kind": self.kind,
-            "source": self.source,
-            "parameters": count,
-        }
+        return ModelFacts(type(self.model).__name__, self.kind, self.source, count)
 
     def libraries(self) -> dict[str, str]:
         """Versions of what the model is made with, attnlab and torch aside."""

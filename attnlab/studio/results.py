@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from attnlab.files import open_regular, read_json
 from attnlab.report import parse_report, to_json
 from attnlab.report.json import upgraded_plot
 from attnlab.studio import limits
-from attnlab.studio.places import open_plain, read_json
 from attnlab.studio.runs import strict
 
 BENCH, CLAIMS = "attnlab-report", "attnlab-claims"
@@ -100,7 +100,7 @@ def _stamp(path: Path) -> Any:
 def _read(name: str, path: Path) -> Found | None:
     """None: nothing of ours, or broken."""
     try:
-        with open_plain(path) as file:
+        with open_regular(path) as file:
             head = file.read(HEAD)
         kind = next((each for name, each in FORMATS.items() if f'"{name}"'.encode() in head), None)
         if kind is None:

@@ -27,7 +27,7 @@ from attnlab.heads.assignment import (
     with_new_draws,
 )
 from attnlab.heads.material import Material
-from attnlab.heads.report import verdict
+from attnlab.heads.results import verdict
 from attnlab.heads.running import measure_model
 from attnlab.mechanisms import MECHANISMS
 from attnlab.report import Table

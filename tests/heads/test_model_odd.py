@@ -16,7 +16,7 @@ from attnlab.heads.assignment import Check, Outcome, check_exchange, choose, pla
 from attnlab.heads.head import Head, Measured
 from attnlab.heads.material import Material, read_images, read_material, spread
 from attnlab.heads.readers import pieces
-from attnlab.heads.report import verdict
+from attnlab.heads.results import verdict
 from attnlab.heads.running import measure_model, reader_of
 from attnlab.heads.settings import HeadSettings
 from attnlab.heads.text_readers import HuggingFaceTexts, OwnTexts, framed

@@ -246,7 +246,7 @@ def test_a_folder_of_sound(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 def test_a_tower_of_clip() -> None:
     """Its text model alone, which looks back only, though it writes nothing."""
     found = look(clip().text_model, TEXT, tokenizer=byte_pairs_of(60))
-    assert found.sides[0].model["kind"] == "encoder"
+    assert found.sides[0].model.kind == "encoder"
     weights = found.sides[0].layers[0].weights
     assert weights is not None
     assert weights.triu(1).abs().max() == 0

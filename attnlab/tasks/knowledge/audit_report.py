@@ -12,6 +12,7 @@ from attnlab.files import write_json
 from attnlab.intervals import Estimate, number
 from attnlab.report import (
     Bars,
+    Block,
     Figure,
     Lines,
     Mark,
@@ -201,7 +202,7 @@ def _origins(audit: Audit) -> Section:
         for each in origins
     ]  # fmt: skip
     header = ["names like", "examples", "answers", "right", "95% interval"]
-    blocks = [
+    blocks: list[Block] = [
         Figure("Share right, by the spelling of the name", plot, note, in_table=True),
         Table("", header, rows, drop=["examples"]),
     ]

@@ -11,6 +11,8 @@ from attnlab.intervals import Estimate, number
 from attnlab.pictures import png
 from attnlab.report import (
     Bars,
+    Block,
+    Cell,
     Figure,
     Gallery,
     Heatmap,
@@ -145,14 +147,14 @@ def _matrix(scores: Scores) -> Section:
     note = "What is off the diagonal is a mistake."
     if len(chosen) < len(counts):
         note += f" Only the {len(chosen)} classes with most mistakes of {len(counts)} are drawn."
-    rows = [
+    rows: list[list[Cell]] = [
         [label, said, count, percent(count / total)]
         for label, said, count, total in confusions(scores)[:SHOWN]
     ]
     header = ["it is", "it said", "images", "of that class"]
     table = Table("Taken for something else", header, rows, "the commonest first")
     figure = Figure("Images by what they show and what was said", plot, note)
-    blocks = [figure, *([table] if rows else [])]
+    blocks: list[Block] = [figure, *([table] if rows else [])]
     return Section("confusions", "What is taken for what", blocks=blocks)
 
 
@@ -191,7 +193,7 @@ def _classes(scores: Scores) -> Section:
         for each in known
     ]
     note = "Classes whose 95% intervals overlap widely need not differ."
-    blocks = [
+    blocks: list[Block] = [
         Figure("Share named rightly, hardest first", plot, note, in_table=True),
         Table("", ["class", "named rightly", "right when said"], rows),
     ]

@@ -49,8 +49,8 @@ def without(name: str) -> Any:
         (lambda task: {**task, "image_size": "6"}, "has no image_size of the task; train it anew"),
         (lambda task: {**task, "classes": ["0"]}, "its classes are not its model's"),
         (lambda task: {**task, "classes": [0, 1]}, "its classes are not its model's"),
-        (lambda _: [], "not the configuration of a run"),
-        (lambda _: None, "not the configuration of a run"),
+        (lambda _: [], "does not describe a run"),
+        (lambda _: None, "does not describe a run"),
     ],
 )
 def test_a_configuration_that_lacks_something(
@@ -67,5 +67,6 @@ def test_a_configuration_that_lacks_something(
     for command in (*commands, f"classify {folder} --test 0"):
         code, _, error = run(f"vision {command}", capsys)
         assert code == 2
-        assert error.startswith(f"attnlab: {folder / 'config.json'}: {said}")
+        assert error.startswith(f"attnlab: {folder}")
+        assert said in error
         assert error.count("\n") == 1
