@@ -205,6 +205,11 @@ def test_printing_shows_maps(pages: dict[str, Path], browser: Any) -> None:
     page = watched.open(pages["made-up"])
     page.emulate_media(media="print", color_scheme="dark")
     assert page.locator("path.cells").first.is_visible()
+    cell = page.locator("path.cells").last  # infinite: as strong as can be
+    page.wait_for_function(
+        "() => [...document.querySelectorAll('path.cells')].at(-1).getAttribute('fill') < '#9'"
+    )
+    assert cell.get_attribute("fill") == "#7a2b00"  # dark on white paper
     assert not page.get_by_role("tablist").is_visible()
     watched.check()
     watched.close()

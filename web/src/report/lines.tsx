@@ -26,6 +26,7 @@ export function LinesArea({ plot, title, shown, change, paint, width, height }: 
     () => linesLayout(plot, shown, width, height),
     [plot, shown, width, height],
   );
+  const drawing = useMemo(() => <LinesDrawing {...{ layout, paint }} />, [layout, paint]);
   const [stop, setStop] = useState<number | null>(null);
   const at = stop === null ? null : (layout.stops[Math.min(stop, layout.stops.length - 1)] ?? null);
   const box = useRef<SVGSVGElement>(null);
@@ -59,7 +60,7 @@ export function LinesArea({ plot, title, shown, change, paint, width, height }: 
         onPointerLeave={(event) => event.pointerType === 'mouse' && setStop(null)}
       >
         <svg ref={box} height={height} viewBox={`0 0 ${width} ${height}`} aria-hidden="true">
-          <LinesDrawing {...{ layout, paint }} />
+          {drawing}
           <Read {...{ layout, paint, at }} near={plot.nearest} />
         </svg>
       </div>
