@@ -14,6 +14,9 @@ from typing import Annotated
 from cyclopts import App, CycloptsError, Parameter
 
 import attnlab
+from attnlab.tasks.registry import TASKS
+
+SIMPLE = "attnlab.tasks.simple_commands"  # has an App for every task without commands
 
 app = App(
     name="attnlab",
@@ -29,26 +32,6 @@ app.command(
     "attnlab.cli.mechanisms:app",
     name="mechanisms",
     help="List what each attention mechanism can do, or the options of one.",
-)
-app.command(
-    "attnlab.cli.language:app",
-    name="language",
-    help="Language models: train, write, evaluate.",
-)
-app.command(
-    "attnlab.cli.knowledge:app",
-    name="knowledge",
-    help="Learn facts from a corpus, answer questions, and know what is known.",
-)
-app.command(
-    "attnlab.cli.vision:app",
-    name="vision",
-    help="Images: train a ViT or a ConvNet, evaluate, classify, compare.",
-)
-app.command(
-    "attnlab.cli.summary:app",
-    name="summary",
-    help="Summaries: train, evaluate, write, draw masks, compare.",
 )
 app.command(
     "attnlab.cli.look:look",
@@ -71,6 +54,16 @@ app.command(
     help="Watch runs train, ask, write, see and look in a browser.",
 )
 app.command("attnlab.cli.runs:app", name="runs", help="List training runs, or show one.")
+
+
+def mount_tasks() -> None:
+    """Each task's own commands, or train and evaluate for one that has none."""
+    for kind in TASKS.values():
+        if kind.name not in app:
+            app.command(kind.commands or f"{SIMPLE}:{kind.name}", name=kind.name, help=kind.help)
+
+
+mount_tasks()
 
 
 @app.command
@@ -108,6 +101,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             from attnlab.register import load_named
 
             load_named()
+        mount_tasks()  # those from outside
         app(arguments, exit_on_error=False, print_error=False)
     except CycloptsError as error:
         _fail(" ".join(str(error).split()), 2)

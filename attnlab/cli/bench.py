@@ -15,7 +15,7 @@ from cyclopts import App, Parameter
 
 from attnlab.bench.progress import Progress
 from attnlab.bench.settings import CostSettings, DecodeSettings, ErrorSettings, ModelSettings
-from attnlab.cli.options import given, grouped, options_of, several
+from attnlab.command_options import given, grouped, options_of, several
 from attnlab.files import check_new, check_writable, write_json, write_text
 from attnlab.page import check_page
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from attnlab.cli.options import Json, RunFolder
+from attnlab.command_options import Json, RunFolder
 from attnlab.runs import print_run, print_runs
 
 app = App(name="runs", help="List training runs, or show one.", help_format="plaintext")

@@ -18,9 +18,9 @@ from torch import nn
 
 from attnlab.models import Decoder
 from attnlab.tasks.knowledge.answers import answer, reach, write
-from attnlab.tasks.knowledge.data import Library, documents_about
+from attnlab.tasks.knowledge.data import WORLD, Library, documents_about
 from attnlab.tasks.knowledge.lesson import LearnSettings, Lesson
-from attnlab.tasks.knowledge.material import WORLD, make_tokenizer, material, preset_named
+from attnlab.tasks.knowledge.material import make_tokenizer, material, preset_named
 from attnlab.tasks.knowledge.reading import OpenBook, prompt, unlabelled
 from attnlab.tasks.knowledge.recipe import in_steps, keep_certainty, knowledge_task, settled
 from attnlab.tasks.knowledge.rows import Wording

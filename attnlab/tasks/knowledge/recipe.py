@@ -14,8 +14,9 @@ from torch import nn
 
 from attnlab.models import Decoder
 from attnlab.tasks.knowledge.answers import answer, reach
-from attnlab.tasks.knowledge.certainty import FILE_NAME, fit
+from attnlab.tasks.knowledge.certainty import fit
 from attnlab.tasks.knowledge.data import (
+    WORLD,
     Library,
     Pair,
     digest,
@@ -25,8 +26,8 @@ from attnlab.tasks.knowledge.data import (
     relations_in,
     usual_share,
 )
+from attnlab.tasks.knowledge.kind import KNOWLEDGE, KNOWN
 from attnlab.tasks.knowledge.material import (
-    WORLD,
     Material,
     load_knowledge,
     make_model,
@@ -159,7 +160,7 @@ def finetune(
     if objective is not None and not mixed and not before:
         raise ValueError("--objective is what the corpus is learned by meanwhile; give --mixed too")
     if overwrite:  # thresholds of the old model must not pass for those of the new
-        (Path(out) / FILE_NAME).unlink(missing_ok=True)
+        (Path(out) / KNOWN).unlink(missing_ok=True)
     sources: list[Source] = [Questions(learned, QUESTIONS_MIXED if mixed else 1)]
     if mixed:
         mix_in = create_objectives(objective or chosen.objective)
@@ -276,7 +277,7 @@ def knowledge_task(
         context=reach(model),
         seed=settings.seed,
         measure=measure or (accuracy if measured else loss),
-        headline="accuracy" if measured or measure else "loss",
+        headline=KNOWLEDGE.headline if measured or measure else "loss",
         about=about,
     )
     return task

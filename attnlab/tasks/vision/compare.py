@@ -23,19 +23,18 @@ from attnlab.intervals import over, wilson
 from attnlab.models.base import CONFIG
 from attnlab.page import Figure, Section, Table, page
 from attnlab.tasks.vision.compare_folder import (
-    TESTED,
     check_out,
     kept,
     remove,
     run_folder,
 )
 from attnlab.tasks.vision.images import Dataset, Images, Parts, divided, fraction
+from attnlab.tasks.vision.kind import SKIPPED, TESTED
 from attnlab.tasks.vision.meeting import in_words, meeting
 from attnlab.tasks.vision.notes import softmax_notes
 from attnlab.tasks.vision.opening import open_data, source_of
 from attnlab.tasks.vision.recipe import (
     MODELS,
-    SKIPPED,
     VisionSettings,
     keep_beside,
     make_model,

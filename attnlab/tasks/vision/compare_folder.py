@@ -15,7 +15,6 @@ from attnlab.training.run import LOCK
 
 REPORTS = ("compare.json", "compare.html", "compare.svg")
 RUN = re.compile(rf"({'|'.join(MODELS)})-[0-9.e-]+-\d+")  # as `run_folder` names them
-TESTED = "compared.json"  # in the folder of each run: what was measured of it
 
 
 def run_folder(model: str, share: float, seed: int) -> str:

@@ -19,6 +19,7 @@ from attnlab.models.vision import matched_convnet
 from attnlab.tasks.vision.augment import Augmentation, recipe_named
 from attnlab.tasks.vision.fitting import check_patch, check_stages, most_stages
 from attnlab.tasks.vision.images import Dataset, Images, Parts, digest, divided, fraction
+from attnlab.tasks.vision.kind import SKIPPED
 from attnlab.tasks.vision.notes import softmax_notes
 from attnlab.tasks.vision.opening import is_resized, open_data, source_of
 from attnlab.tasks.vision.seen import keep_seen
@@ -31,7 +32,6 @@ SHOWN = 3  # images that could not be read, by name
 STOPS = 10  # validations on the way
 FEW = 5000  # images: fewer are small sets, which bear more epochs and smaller batches
 TINY = 16  # pixels along an image
-SKIPPED = "skipped.txt"  # in a run folder: each image that could not be read
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,40 @@
+"""Every task by its name. A new one is a folder with a `kind.py`, and a line here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from attnlab.tasks.kind import TaskKind
+from attnlab.tasks.knowledge.kind import KNOWLEDGE
+from attnlab.tasks.language.kind import LANGUAGE
+from attnlab.tasks.summary.kind import SUMMARY
+from attnlab.tasks.vision.kind import VISION
+
+TASKS: dict[str, TaskKind] = {kind.name: kind for kind in (LANGUAGE, KNOWLEDGE, SUMMARY, VISION)}
+BUILT_IN = frozenset(TASKS)
+
+
+def register_task(kind: TaskKind) -> TaskKind:
+    """Make a task of your own known by its name: to the command line, run lists and the studio.
+
+    A name of attnlab's own is refused. Your own can be given again, as notebooks do.
+    """
+    if not re.fullmatch(r"[a-z][a-z0-9-]*", kind.name):
+        raise ValueError(
+            f"task {kind.name!r}: a name is lower-case letters, digits and hyphens, as in recall"
+        )
+    if kind.name in BUILT_IN:
+        raise ValueError(f"task {kind.name!r} is attnlab's own; choose another name")
+    if not (kind.commands or kind.recipe):
+        raise ValueError(f"task {kind.name!r} has no commands and no recipe; give one of them")
+    TASKS[kind.name] = kind
+    return kind
+
+
+def task_of(config: Mapping[str, Any]) -> TaskKind | None:
+    """The task of a run, by its config.json; None where it is not known here."""
+    task = config.get("task")
+    name = task.get("name") if isinstance(task, Mapping) else None
+    return TASKS.get(name) if isinstance(name, str) else None
