@@ -19,8 +19,9 @@ from attnlab.bench.readers import Reader, Window, Windows, halves, pieces
 from attnlab.bench.settings import ModelSettings
 from attnlab.bench.text_readers import WINDOWS, encoded, framed, output_of
 from attnlab.generate import generate
-from attnlab.interpret.own_subjects import OwnSubject, SummarySubject
+from attnlab.interpret.own_subjects import OwnSubject
 from attnlab.models import Seq2Seq
+from attnlab.tasks.summary.subject import SummarySubject
 from attnlab.tasks.summary.wording import spaced
 
 if TYPE_CHECKING:

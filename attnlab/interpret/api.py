@@ -222,7 +222,7 @@ def open_subject(model: Any, tokenizer: Any = None) -> Subject:
     if isinstance(model, Model):
         if tokenizer is not None and not isinstance(tokenizer, Tokenizer):
             raise ValueError("tokenizer: give one of attnlab.tokens with a model of attnlab")
-        return OwnSubject(model, tokenizer, type(model).__name__, asked=False)
+        return OwnSubject(model, tokenizer, type(model).__name__)
     if isinstance(model, torch.nn.Module) and hasattr(model, "main_input_name"):
         from attnlab.interpret.huggingface_subjects import HuggingFaceSubject
 

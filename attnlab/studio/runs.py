@@ -6,7 +6,7 @@ import fcntl
 import json
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,12 +29,19 @@ from attnlab.runs.reading import (
 from attnlab.studio.places import Places, name_of, open_plain, read_json, shown
 from attnlab.studio.schema import Refused
 from attnlab.studio.tail import cleaned, plain
+from attnlab.tasks.kind import TOKENS, load
+from attnlab.tasks.registry import TASKS, task_of
 
-TOKENS, KNOWN, AUDIT, LOCK = "tokenizer.json", "known.json", "audit.json", ".lock"
+LOCK = ".lock"
 END_BYTES = 2**18  # of metrics that the list looks at: the last row, and the last validation
-SETTINGS, FILES, EXAMPLES = 500, 200, 8
-WORLD = "embedded world"  # as a run's settings name it; the code that does imports torch
+SETTINGS, FILES, EXAMPLE_BYTES = 500, 200, 2**26
 Entry = dict[str, Any]
+
+
+def needed() -> list[str]:
+    """Files that decide what a run can do."""
+    files = (file for kind in TASKS.values() for each in kind.can.values() for file in each.files)
+    return [TOKENS, *dict.fromkeys(files)]
 
 
 @dataclass
@@ -67,7 +74,7 @@ class RunList:
 def _seen(folder: Path) -> tuple[Any, ...]:
     """Changes when anything that the list tells of does."""
     found: list[Any] = [is_locked(folder)]
-    for name in (CONFIG, METRICS, WEIGHTS, TOKENS, KNOWN, CHECKPOINTS):
+    for name in (CONFIG, METRICS, WEIGHTS, CHECKPOINTS, *needed()):
         try:
             about = (folder / name).lstat()
             found.append((about.st_ino, about.st_size, about.st_mtime_ns))
@@ -167,23 +174,19 @@ def numbers_of(row: dict[str, Any]) -> dict[str, Any]:
 
 def abilities(folder: Path, config: dict[str, Any]) -> list[str]:
     """What can be done with the run's model, as far as its settings tell."""
-    task, model = mapping(config["task"]), mapping(config["model"])
     if not (folder / WEIGHTS).exists() and not any(checkpoint_folders(folder)):
         return []
-    kind, name = model.get("model"), task.get("name")
-    reads = (folder / TOKENS).exists()
-    found = []
-    if name == "knowledge" and kind == "decoder" and (folder / KNOWN).exists():
-        found.append("ask")
-    if name == "summary" and kind == "seq2seq" and reads:
-        found.append("write")
-    if name == "vision":
-        found.append("see")
-    if kind == "vit" or (kind in ("decoder", "encoder", "seq2seq") and reads):
-        found.append("look")
-    if kind == "decoder" and name == "language" and reads:
-        found.append("generate")
-    return found
+    model = mapping(config["model"]).get("model")
+    kind = task_of(config)
+    found = kind.capabilities(folder, model) if kind is not None else []
+    reads = model in ("decoder", "encoder", "seq2seq") and (folder / TOKENS).exists()
+    return [*found, "look"] if model == "vit" or reads else found
+
+
+def audit_file(task: str | None) -> str | None:
+    """The file that an audit of this task's runs leaves in their folder; None: it has no audit."""
+    kind = TASKS.get(task or "")
+    return kind.can["audit"].report if kind is not None and "audit" in kind.can else None
 
 
 def checkpoint_folders(folder: Path) -> Iterator[Path]:
@@ -204,15 +207,16 @@ def one(places: Places, run: str, entry: Entry) -> dict[str, Any]:
         config = _config(folder)
     except ValueError:
         config = {}
+    audit = audit_file(entry["task"])
     found = {
         **entry,
         "config": strict(config),
         "settings": flattened(config),
         "files": list(files_of(folder)),
         "checkpoints": [checkpoint(path) for path in checkpoint_folders(folder)],
-        "audited": (folder / AUDIT).is_file(),
+        "audited": audit is not None and (folder / audit).is_file(),
     }
-    examples = examples_of(folder) if "ask" in entry["can"] else []
+    examples = examples_of(folder, config, entry["can"])
     return {**found, "examples": examples} if examples else found
 
 
@@ -262,27 +266,28 @@ def checkpoint(path: Path) -> dict[str, Any]:
     return {"name": path.name, "step": step, "bytes": sum(sizes), "time": modified(path)}
 
 
-def pairs_of(folder: Path) -> str | None:
-    """The file whose questions a knowledge run learned; None: those of the embedded world."""
-    task = mapping(_config(folder)["task"])
-    return None if task.get("corpus") == WORLD else one_text(task.get("pairs"))
+def audit_request(
+    folder: Path, pairs: str | None, file_named: Callable[[str], Path | None]
+) -> dict[str, Any]:
+    """What an audit of a run that can be audited is to ask, as its task finds it."""
+    config = _config(folder)
+    kind = task_of(config)
+    assert kind is not None
+    prepare = load(kind.can["audit"].prepare)
+    found: dict[str, Any] = prepare(mapping(config["task"]), {"pairs": pairs}, file_named)
+    return found
 
 
-def examples_of(folder: Path) -> list[str]:
-    """Questions that one can try: its wordings with names that it learned about."""
-    try:
-        known = mapping(read_json(folder / KNOWN, 2**26))
-    except ValueError:
-        return []
-    names, wordings = known.get("names"), known.get("wordings")
-    if not (isinstance(names, list) and isinstance(wordings, list) and names and wordings):
-        return []
-    every = max(1, len(names) // EXAMPLES)
-    found = []
-    for number, name in enumerate(names[::every][:EXAMPLES]):
-        wording = wordings[number % len(wordings)]
-        if isinstance(name, str) and isinstance(wording, list) and len(wording) == 2:
-            found.append(f"{wording[0]}{name}{wording[1]}"[:500])
+def examples_of(folder: Path, config: dict[str, Any], can: Sequence[str]) -> list[str]:
+    """Inputs that one can try, as the run's task gives them."""
+    kind = task_of(config)
+    given = [kind.can[name].examples for name in can if name in kind.can] if kind else []
+    found: list[str] = []
+    for reference in filter(None, given):
+        try:
+            found += load(reference)(lambda name: read_json(folder / name, EXAMPLE_BYTES))
+        except ValueError:
+            continue
     return found
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from attnlab.tasks.kind import Capability, Example, TaskKind
 
 KNOWN, AUDIT = "known.json", "audit.json"
-_ASKED = {"models": ("decoder",), "files": (KNOWN,)}
 
 KNOWLEDGE = TaskKind(
     name="knowledge",
@@ -23,13 +22,15 @@ KNOWLEDGE = TaskKind(
         "ask": Capability(
             "attnlab.tasks.knowledge.serving:Asking",
             examples="attnlab.tasks.knowledge.requests:examples",
-            **_ASKED,
+            models=("decoder",),
+            files=(KNOWN,),
         ),
         "audit": Capability(
             "attnlab.tasks.knowledge.serving:Auditing",
             prepare="attnlab.tasks.knowledge.requests:audit_request",
             report=AUDIT,
-            **_ASKED,
+            models=("decoder",),
+            files=(KNOWN,),
         ),
     },
     files={

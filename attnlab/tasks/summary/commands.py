@@ -183,7 +183,7 @@ def write(
 def _explain(run: Path, text: str, best: Written, page: Path, overwrite: bool) -> None:
     """It opens on the last cross-attention: the copy head's where there is one."""
     from attnlab.interpret.api import look
-    from attnlab.interpret.own_subjects import explained
+    from attnlab.tasks.summary.subject import explained
 
     title = f"Where each word came from: {best.text}"
     seen = look(explained(run, best.ids), text, pair=best.text, title=title)
