@@ -17,6 +17,7 @@ import attnlab
 from attnlab.tasks.registry import TASKS
 
 SIMPLE = "attnlab.tasks.simple_commands"  # has an App for every task without commands
+MOUNTED: set[str] = set()  # tasks whose commands are there
 
 app = App(
     name="attnlab",
@@ -59,11 +60,12 @@ app.command("attnlab.cli.runs:app", name="runs", help="List training runs, or sh
 def mount_tasks() -> None:
     """Each task's own commands, or train and evaluate for one that has none."""
     for kind in TASKS.values():
-        if kind.name not in app:
-            app.command(kind.commands or f"{SIMPLE}:{kind.name}", name=kind.name, help=kind.help)
-
-
-mount_tasks()
+        if kind.name in MOUNTED:
+            continue
+        if kind.name in app:
+            raise ValueError(f"task {kind.name!r}: attnlab has such a command; choose another name")
+        app.command(kind.commands or f"{SIMPLE}:{kind.name}", name=kind.name, help=kind.help)
+        MOUNTED.add(kind.name)
 
 
 @app.command
@@ -92,6 +94,9 @@ def tour(
     from attnlab.bench.tour import print_tour
 
     print_tour(tokens=tokens, seed=seed)
+
+
+mount_tasks()
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -22,7 +22,7 @@ def use(name: str, given: dict[str, Any], content: bytes, tell: Teller) -> tuple
         kind = task_of(config)
         if kind is None or name not in kind.can:
             task = config["task"].get("name")
-            raise ValueError(f"{folder.name}: a run of task {task!r}; it cannot {name}")
+            raise ValueError(f"{folder.name}: a run of task {task!r}, which cannot do {name!r}")
         found: Served = load(kind.can[name].serve).open(folder)
         return found
 

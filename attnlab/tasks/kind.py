@@ -13,15 +13,17 @@ from pathlib import Path
 from typing import Any, Literal
 
 Better = Literal["lower", "higher"]
-WEIGHTS, TOKENS = "model.safetensors", "tokenizer.json"
+TOKENS = "tokenizer.json"
 
 
-def load(reference: str) -> Any:
-    """What "module:attribute" names.
+def load(reference: Any) -> Any:
+    """What "module:attribute" names. An object, as a file of your own may give it, is itself.
 
     >>> load("math:pi")
     3.141592653589793
     """
+    if not isinstance(reference, str):
+        return reference
     module, _, name = reference.partition(":")
     return getattr(import_module(module), name)
 
@@ -74,8 +76,8 @@ class TaskKind:
     example: Example | None = None
     commands: str = ""
     """The command line's App; none: train and evaluate are made from `recipe`."""
-    recipe: str = ""
-    """An object that trains and measures, as `attnlab.tasks.simple.Recipe` describes it."""
+    recipe: Any = None
+    """What trains and measures, as `attnlab.tasks.simple.Recipe` describes it."""
     subject: str = ""
     """A function that opens a run to look at its attention, where a text must be read as in
     training; none: the model reads a text as it is."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from attnlab.tasks.kind import TaskKind
 from attnlab.tasks.knowledge.kind import KNOWLEDGE
@@ -16,11 +16,16 @@ TASKS: dict[str, TaskKind] = {kind.name: kind for kind in (LANGUAGE, KNOWLEDGE, 
 BUILT_IN = frozenset(TASKS)
 
 
-def register_task(kind: TaskKind) -> TaskKind:
+Declared = TypeVar("Declared")
+
+
+def register_task(task: Declared) -> Declared:
     """Make a task of your own known by its name: to the command line, run lists and the studio.
 
-    A name of attnlab's own is refused. Your own can be given again, as notebooks do.
+    Give a TaskKind, or a subclass of `attnlab.tasks.simple.SimpleTask`; it can be a decorator. A
+    name of attnlab's own is refused. Your own can be given again, as notebooks do.
     """
+    kind = declared(task)
     if not re.fullmatch(r"[a-z][a-z0-9-]*", kind.name):
         raise ValueError(
             f"task {kind.name!r}: a name is lower-case letters, digits and hyphens, as in recall"
@@ -30,6 +35,15 @@ def register_task(kind: TaskKind) -> TaskKind:
     if not (kind.commands or kind.recipe):
         raise ValueError(f"task {kind.name!r} has no commands and no recipe; give one of them")
     TASKS[kind.name] = kind
+    return task
+
+
+def declared(task: Any) -> TaskKind:
+    if isinstance(task, TaskKind):
+        return task
+    if not hasattr(task, "kind"):
+        raise ValueError(f"{task!r} is no task; give a TaskKind or a subclass of SimpleTask")
+    kind: TaskKind = (task() if isinstance(task, type) else task).kind()
     return kind
 
 
