@@ -20,6 +20,7 @@ from attnlab.runs.reading import (
     find_runs,
     summarise,
 )
+from attnlab.tasks.registry import TASKS
 
 
 def print_runs(folder: Path, as_json: bool, console: Console | None = None) -> None:
@@ -33,7 +34,8 @@ def print_runs(folder: Path, as_json: bool, console: Console | None = None) -> N
         print(json.dumps([strict(asdict(each)) for each in runs], indent=2, allow_nan=False))
     elif not runs:
         line = f"no runs found below {printable(str(folder))}; "
-        line += "make one: attnlab language train --out runs/first"
+        first = next(kind.example for kind in TASKS.values() if kind.example)
+        line += f"make one: {first.command} runs/first"
         console.print(cell(line, console, 4096), soft_wrap=True)
     else:
         console.print(table_of(runs, console))
