@@ -20,8 +20,10 @@ PACKAGE = ROOT / "attnlab"
 
 # DESIGN.md's rooms from the ground up: a room imports from its own floor's file or from below.
 FLOORS = [
-    {"intervals", "tasks.registry", "words"},
+    {"intervals", "words"},
     {"calibration", "charts", "files", "report"},
+    {"run_folder"},
+    {"tasks.registry"},
     {"mask", "page", "pictures", "state", "tokens"},
     {"checks"},
     {"mechanism"},
@@ -38,7 +40,7 @@ FLOORS = [
     {"huggingface"},
     {"interpret"},
     {"tasks"},
-    {"bench", "listing", "matrices", "runs"},
+    {"bench", "listing", "matrices"},
     {"claims"},
     {"demo"},
     {"studio"},

@@ -26,10 +26,10 @@ from attnlab.interpret.words import encoded, readable, words_of
 from attnlab.mask import Mask
 from attnlab.models import Decoder, Encoder, Model, Seq2Seq, ViT, create, load
 from attnlab.pictures import middle_square, open_picture, to_channels
+from attnlab.run_folder.layout import TOKENIZER
 from attnlab.tasks.kind import load as open_task_subject
 from attnlab.tasks.registry import task_of
 from attnlab.tokens import (
-    FILE_NAME,
     MASK_SYMBOL,
     SPECIAL_TOKENS,
     Characters,
@@ -60,7 +60,7 @@ class OwnSubject(Subject):
             raise ValueError(f"{label}: a {model.kind} model has no attention to look at")
         self.kind = kinds[type(model)]
         if tokens is None and self.kind != "vision":
-            raise ValueError(f"{label}: has no {FILE_NAME}, so no text can be read")
+            raise ValueError(f"{label}: has no {TOKENIZER}, so no text can be read")
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -233,7 +233,7 @@ def open_own(folder: Path) -> OwnSubject:
 
 
 def tokenizer_in(folder: Path) -> Tokenizer | None:
-    return load_tokenizer(folder) if (folder / FILE_NAME).exists() else None
+    return load_tokenizer(folder) if (folder / TOKENIZER).exists() else None
 
 
 def _config_of(folder: Path) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from attnlab.runs.reading import CHECKPOINTS, CONFIG, WEIGHTS
+from attnlab.run_folder.layout import CHECKPOINTS, CONFIG, WEIGHTS
 from attnlab.studio import limits
 from attnlab.studio.runs import needed
 from attnlab.studio.schema import Refused

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import threading
@@ -11,29 +10,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attnlab.runs.reading import (
-    CHECKPOINTS,
-    CONFIG,
-    METRICS,
-    WEIGHTS,
-    find_runs,
-    headline_of,
-    integer,
-    mapping,
-    mechanism_of,
-    modified,
-    one_text,
-    parse,
-    read_config,
-)
-from attnlab.studio.places import Places, name_of, open_plain, read_json, shown
+from attnlab.files import read_json
+from attnlab.run_folder import read_config
+from attnlab.run_folder.checkpoints import list_checkpoints, step_of
+from attnlab.run_folder.layout import CHECKPOINTS, CONFIG, METRICS, TOKENIZER, WEIGHTS
+from attnlab.run_folder.listing import find_runs, mapping, mechanism_of, modified
+from attnlab.run_folder.lock import is_locked
+from attnlab.run_folder.metrics import integer, json_value, last_row
+from attnlab.studio.places import Places, name_of, shown
 from attnlab.studio.schema import Refused
-from attnlab.studio.tail import cleaned, plain
-from attnlab.tasks.kind import TOKENS, load
+from attnlab.tasks.kind import load
 from attnlab.tasks.registry import TASKS, task_of
 
-LOCK = ".lock"
-END_BYTES = 2**18  # of metrics that the list looks at: the last row, and the last validation
 SETTINGS, FILES, EXAMPLE_BYTES = 500, 200, 2**26
 Entry = dict[str, Any]
 
@@ -41,7 +29,7 @@ Entry = dict[str, Any]
 def needed() -> list[str]:
     """Files that decide what a run can do."""
     files = (file for kind in TASKS.values() for each in kind.can.values() for file in each.files)
-    return [TOKENS, *dict.fromkeys(files)]
+    return [TOKENIZER, *dict.fromkeys(files)]
 
 
 @dataclass
@@ -83,20 +71,8 @@ def _seen(folder: Path) -> tuple[Any, ...]:
     return tuple(found)
 
 
-def is_locked(folder: Path) -> bool:
-    """Whether a process trains there: `Run.locked` holds the lock as long as it lives."""
-    try:
-        with open_plain(folder / LOCK) as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
-    return False
-
-
 def entry_of(name: str, folder: Path) -> Entry:
-    times = [modified(folder / each) for each in (CONFIG, METRICS, WEIGHTS, TOKENS)]
+    times = [modified(folder / each) for each in (CONFIG, METRICS, WEIGHTS, TOKENIZER)]
     known = [time for time in times if time is not None]
     base: Entry = {
         "id": name,
@@ -105,60 +81,32 @@ def entry_of(name: str, folder: Path) -> Entry:
         "updated": max(known, default=None),
     }
     try:
-        config = _config(folder)
+        config = read_config(folder, follow_links=False)
     except ValueError as error:
         empty = dict.fromkeys(("task", "steps", "parameters", "attention"))
         about = {"state": "broken", "problem": str(error), "step": 0, "last": {}, "can": []}
         return {**base, **empty, **about}
     last = last_row(folder / METRICS)
-    headline, better = headline_of(config)
     return {
         **base,
-        "task": one_text(mapping(config["task"]).get("name")) or None,
+        "task": config.task.name,
         "state": state_of(folder),
         "step": integer(last.get("step")) or 0,
-        "steps": integer(mapping(config["training"]).get("steps")),
-        "minutes": plain(mapping(config["training"]).get("minutes")),
-        "parameters": integer(config.get("parameters")),
-        "attention": mechanism_of(config["model"]),
-        "headline": headline,
-        "better": better,
+        "steps": config.training.steps,
+        "minutes": json_value(config.training.minutes),
+        "parameters": config.parameters,
+        "attention": mechanism_of(config.model),
+        "headline": config.task.headline,
+        "better": config.task.better,
         "last": numbers_of(last),
-        "can": abilities(folder, config),
+        "can": abilities(folder, config.content),
     }
-
-
-def _config(folder: Path) -> dict[str, Any]:
-    if (folder / CONFIG).is_symlink():
-        raise ValueError("config.json is a link")
-    return read_config(folder)
 
 
 def state_of(folder: Path) -> str:
     if is_locked(folder):
         return "training"
     return "finished" if (folder / WEIGHTS).exists() else "stopped"
-
-
-def last_row(path: Path) -> dict[str, Any]:
-    """The last row that is whole, with the last validation near the end."""
-    try:
-        with open_plain(path) as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - END_BYTES))
-            lines = file.read(END_BYTES).split(b"\n")[:-1]
-    except OSError:
-        return {}
-    found: dict[str, Any] = {}
-    for line in reversed(lines):
-        if found and b'"validation"' not in line:
-            continue
-        row = cleaned(parse(line) or {})
-        if not found:
-            found = row
-        if isinstance(row.get("validation"), dict):
-            return {**found, "validation": row["validation"]}
-    return found
 
 
 def numbers_of(row: dict[str, Any]) -> dict[str, Any]:
@@ -174,12 +122,12 @@ def numbers_of(row: dict[str, Any]) -> dict[str, Any]:
 
 def abilities(folder: Path, config: dict[str, Any]) -> list[str]:
     """What can be done with the run's model, as far as its settings tell."""
-    if not (folder / WEIGHTS).exists() and not any(checkpoint_folders(folder)):
+    if not (folder / WEIGHTS).exists() and not any(list_checkpoints(folder / CHECKPOINTS)):
         return []
     model = mapping(config["model"]).get("model")
     kind = task_of(config)
     found = kind.capabilities(folder, model) if kind is not None else []
-    reads = model in ("decoder", "encoder", "seq2seq") and (folder / TOKENS).exists()
+    reads = model in ("decoder", "encoder", "seq2seq") and (folder / TOKENIZER).exists()
     return [*found, "look"] if model == "vit" or reads else found
 
 
@@ -189,22 +137,11 @@ def audit_file(task: str | None) -> str | None:
     return kind.can["audit"].report if kind is not None and "audit" in kind.can else None
 
 
-def checkpoint_folders(folder: Path) -> Iterator[Path]:
-    try:
-        yield from sorted(
-            path
-            for path in (folder / CHECKPOINTS).iterdir()
-            if path.name.startswith("step-") and path.is_dir() and not path.is_symlink()
-        )
-    except OSError:
-        return
-
-
 def one(places: Places, run: str, entry: Entry) -> dict[str, Any]:
     """All that is known of a run but its metrics."""
     folder = places.run(run)
     try:
-        config = _config(folder)
+        config = read_config(folder, follow_links=False).content
     except ValueError:
         config = {}
     audit = audit_file(entry["task"])
@@ -213,7 +150,7 @@ def one(places: Places, run: str, entry: Entry) -> dict[str, Any]:
         "config": strict(config),
         "settings": flattened(config),
         "files": list(files_of(folder)),
-        "checkpoints": [checkpoint(path) for path in checkpoint_folders(folder)],
+        "checkpoints": [checkpoint(path) for path in list_checkpoints(folder / CHECKPOINTS)],
         "audited": audit is not None and (folder / audit).is_file(),
     }
     examples = examples_of(folder, config, entry["can"])
@@ -226,7 +163,7 @@ def strict(value: Any, depth: int = 8) -> Any:
         return {str(k): strict(v, depth - 1) for k, v in value.items()} if depth else None
     if isinstance(value, list):
         return [strict(each, depth - 1) for each in value] if depth else None
-    return value if isinstance(value, str) else plain(value)
+    return value if isinstance(value, str) else json_value(value)
 
 
 def flattened(config: dict[str, Any]) -> dict[str, Any]:
@@ -260,17 +197,15 @@ def files_of(folder: Path) -> Iterator[dict[str, Any]]:
 
 
 def checkpoint(path: Path) -> dict[str, Any]:
-    number = path.name.removeprefix("step-")
     sizes = [each["bytes"] for each in files_of(path)]
-    step = int(number) if number.isascii() and number.isdecimal() and len(number) < 16 else None
-    return {"name": path.name, "step": step, "bytes": sum(sizes), "time": modified(path)}
+    return {"name": path.name, "step": step_of(path), "bytes": sum(sizes), "time": modified(path)}
 
 
 def audit_request(
     folder: Path, pairs: str | None, file_named: Callable[[str], Path | None]
 ) -> dict[str, Any]:
     """What an audit of a run that can be audited is to ask, as its task finds it."""
-    config = _config(folder)
+    config = read_config(folder, follow_links=False).content
     kind = task_of(config)
     assert kind is not None
     prepare = load(kind.can["audit"].prepare)
@@ -296,7 +231,8 @@ def diff(places: Places, runs: Sequence[str]) -> dict[str, Any]:
     settings = []
     for run in runs:
         try:
-            settings.append(flattened(_config(places.run(run))))
+            config = read_config(places.run(run), follow_links=False)
+            settings.append(flattened(config.content))
         except ValueError as error:
             raise Refused(409, f"{shown(run)}: its settings cannot be read ({error}).") from None
     names = list(dict.fromkeys(name for each in settings for name in each))

@@ -10,10 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 Better = Literal["lower", "higher"]
-TOKENS = "tokenizer.json"
 
 
 def load(reference: Any) -> Any:
@@ -30,25 +29,17 @@ def load(reference: Any) -> Any:
 
 @dataclass(frozen=True)
 class Capability:
-    """One thing that a trained model can do, as the studio offers it.
+    """One thing that a trained model can do, as the studio offers it."""
 
-    `serve` names a class as `attnlab.tasks.serving.Served` describes it.
-    """
-
-    serve: str
-    models: tuple[str, ...] = ()
-    """Kinds of models that can; none: all."""
-    files: tuple[str, ...] = ()
-    """That the run folder must hold."""
-    prepare: str = ""
-    """A function that checks a request in the server, before a model is opened."""
-    examples: str = ""
-    """A function that gives inputs to try, from the files of a run."""
-    report: str = ""
-    """The JSON file that it leaves in the run folder."""
+    serve: Annotated[str, "reference to a class as `attnlab.tasks.serving.Served` describes it"]
+    models: Annotated[tuple[str, ...], "kinds of models that can do it; none: all"] = ()
+    files: Annotated[tuple[str, ...], "files that the run folder must hold"] = ()
+    prepare: Annotated[str, "reference to a function that checks a request in the server"] = ""
+    examples: Annotated[str, "reference to a function that gives inputs to try"] = ""
+    report: Annotated[str, "the JSON file that it leaves in the run folder"] = ""
 
     def available(self, folder: Path, model: Any) -> bool:
-        """Whether a run of this model's kind can do it, as far as its files tell."""
+        """Whether a run with this kind of model can do it, as far as its files tell."""
         fits = not self.models or model in self.models
         return fits and all((folder / name).exists() for name in self.files)
 
@@ -57,39 +48,34 @@ class Capability:
 class Example:
     """A command that trains a first run."""
 
-    sentence: str
-    command: str
-    """Up to the name of the folder that it writes: "attnlab vision train --out"."""
-    folder: str
+    sentence: Annotated[str, "what it does, before the command"]
+    command: Annotated[str, "up to the folder that it writes: attnlab vision train --out"]
+    folder: Annotated[str, "the name of that folder"]
 
 
 @dataclass(frozen=True)
 class TaskKind:
     """One task. `attnlab.tasks.registry.TASKS` lists them."""
 
-    name: str
-    help: str
-    """One sentence, for the command line and the studio."""
-    headline: str
-    """The metric that counts; a run's own config.json may name another."""
-    better: Better
-    example: Example | None = None
-    commands: str = ""
-    """The command line's App; none: train and evaluate are made from `recipe`."""
-    recipe: Any = None
-    """What trains and measures, as `attnlab.tasks.simple.Recipe` describes it."""
-    subject: str = ""
-    """A function that opens a run to look at its attention, where a text must be read as in
-    training; none: the model reads a text as it is."""
-    can: Mapping[str, Capability] = field(default_factory=dict)
-    files: Mapping[str, str] = field(default_factory=dict)
-    """What a run holds besides the files of every run, and what each is for."""
-    results: tuple[str, ...] = ()
-    """Files about the trained weights: of other weights they would be wrong."""
-    reports: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """The same by pattern: JSON files, with a page beside each. A person may have files of such
-    names too, so these keys tell which are ours."""
+    name: Annotated[str, "also the name of its command"]
+    help: Annotated[str, "one sentence, for the command line and the studio"]
+    headline: Annotated[str, "the metric that counts; a run's config.json may name another"]
+    better: Annotated[Better, "whether a lower or a higher headline is better"]
+    example: Annotated[Example | None, "how to train a first run"] = None
+    commands: Annotated[str, "reference to its App; none: made from the recipe"] = ""
+    recipe: Annotated[Any, "trains and measures, as `attnlab.tasks.simple.Recipe` says"] = None
+    subject: Annotated[
+        str, "reference to a function that opens a run for `look`; none: texts are read as they are"
+    ] = ""
+    can: Annotated[Mapping[str, Capability], "what its runs can do"] = field(default_factory=dict)
+    files: Annotated[
+        Mapping[str, str], "files of a run besides those of every run, and what each is for"
+    ] = field(default_factory=dict)
+    results: Annotated[
+        tuple[str, ...],
+        'files about the trained weights, removed with them; a pattern: JSON that names its "run"',
+    ] = ()
 
     def capabilities(self, folder: Path, model: Any) -> list[str]:
-        """What a run whose model is of this kind can do."""
+        """What a run with this kind of model can do."""
         return [name for name, each in self.can.items() if each.available(folder, model)]

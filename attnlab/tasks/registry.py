@@ -47,6 +47,11 @@ def declared(task: Any) -> TaskKind:
     return kind
 
 
+def result_files() -> tuple[str, ...]:
+    """What commands of any task write about trained weights: a folder may hold another task's."""
+    return tuple(dict.fromkeys(name for kind in TASKS.values() for name in kind.results))
+
+
 def task_of(config: Mapping[str, Any]) -> TaskKind | None:
     """The task of a run, by its config.json; None where it is not known here."""
     task = config.get("task")

@@ -24,7 +24,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
-from attnlab.tasks.kind import TOKENS, Better, Capability, Example, TaskKind
+from attnlab.run_folder import StartMode
+from attnlab.run_folder.layout import TOKENIZER
+from attnlab.tasks.kind import Better, Capability, Example, TaskKind
 from attnlab.tokens import Characters
 
 IGNORE = -100  # a target that does not count
@@ -59,8 +61,7 @@ class Recipe(Protocol):
         attention: str | list[str] = "softmax",
         model: Mapping[str, Any] | None = None,
         training: Mapping[str, Any] | None = None,
-        resume: bool = False,
-        overwrite: bool = False,
+        start: StartMode = StartMode.NEW,
         quiet: bool = False,
     ) -> dict[str, float]:
         """Train into the run folder `out`; the last metrics. `model` and `training` are settings
@@ -119,7 +120,7 @@ class SimpleTask(ABC):
     def kind(self) -> TaskKind:
         """What the rest of attnlab knows of it."""
         writes = self.causal and self.alphabet
-        can = {"generate": Capability(SERVED, models=("decoder",), files=(TOKENS,))}
+        can = {"generate": Capability(SERVED, models=("decoder",), files=(TOKENIZER,))}
         return TaskKind(
             name=self.name,
             help=" ".join((type(self).__doc__ or self.name).split("\n\n")[0].split()),

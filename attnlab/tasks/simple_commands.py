@@ -22,6 +22,7 @@ from attnlab.command_options import (
     one_or_each,
     options_of,
     several,
+    start_mode,
     told,
 )
 from attnlab.models import StackConfig
@@ -65,8 +66,7 @@ def app_of(kind: TaskKind) -> App:
             attention=one_or_each(attention),
             model=given(model, unset=True),
             training=given(training, unset=True),
-            resume=resume,
-            overwrite=overwrite,
+            start=start_mode(resume, overwrite),
         )
         told(out, metrics, "validation ")
 

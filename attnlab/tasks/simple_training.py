@@ -18,12 +18,14 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from attnlab.models import Decoder, Encoder, EncoderConfig, Model, StackConfig
+from attnlab.run_folder import StartMode, check_folder
+from attnlab.run_folder.layout import TOKENIZER
 from attnlab.tasks.serving import Request, Tell, continue_text
 from attnlab.tasks.simple import IGNORE, Row, SimpleTask
-from attnlab.tokens import FILE_NAME, Tokenizer, load_tokenizer
+from attnlab.tokens import Tokenizer, load_tokenizer
 from attnlab.training import Batch, Run, Settings, Task, pad_rows, speaks, train
 from attnlab.training.data import Forward
-from attnlab.training.run import as_begun, check_folder
+from attnlab.training.run import as_begun
 
 AT_ONCE = 256  # rows that are measured together
 
@@ -130,11 +132,11 @@ def train_simple(
     attention: str | list[str] = "softmax",
     model: Mapping[str, Any] | None = None,
     training: Mapping[str, Any] | None = None,
-    resume: bool = False,
-    overwrite: bool = False,
+    start: StartMode = StartMode.NEW,
     quiet: bool = False,
 ) -> dict[str, float]:
-    check_folder(out, resume, overwrite)
+    check_folder(out, start)
+    resume = start is StartMode.RESUME
     settings = replace(Settings(**task.training), **(training or {}))
     learned, validation = rows_of(task, "train", settings.seed), rows_of(task, "validation")
     every = [*learned, *validation, *rows_of(task, "test")]
@@ -153,10 +155,9 @@ def train_simple(
         made,
         settings,
         Run(out),
-        resume=resume,
-        overwrite=overwrite,
+        start=start,
         quiet=quiet,
-        on_begin=None if resume or tokens is None else lambda: tokens.save(out / FILE_NAME),
+        on_begin=None if resume or tokens is None else lambda: tokens.save(out / TOKENIZER),
     )
 
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -99,7 +100,8 @@ def test_a_capability_needs_a_model_and_files(tmp_path: Path) -> None:
 
 def test_a_run_of_a_stranger_has_no_task() -> None:
     assert task_of({"task": {"name": "vision"}}) is TASKS["vision"]
-    for task in ({}, {"name": []}, {"name": "nobody"}, "vision", None):
+    strangers: list[Any] = [{}, {"name": []}, {"name": "nobody"}, "vision", None]
+    for task in strangers:
         assert task_of({"task": task}) is None
 
 

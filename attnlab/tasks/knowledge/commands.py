@@ -17,6 +17,7 @@ from attnlab.command_options import (
     one_or_each,
     options_of,
     several,
+    start_mode,
     told,
 )
 from attnlab.models import StackConfig
@@ -84,8 +85,7 @@ def pretrain(
         epochs=epochs,
         model=given(model, unset=True),
         training=given(training, unset=True),
-        resume=resume,
-        overwrite=overwrite,
+        start=start_mode(resume, overwrite),
     )
     told(out, metrics)
 
@@ -133,8 +133,7 @@ def finetune(
         epochs=epochs,
         model=given(model, unset=True),
         training=given(training, unset=True),
-        resume=resume,
-        overwrite=overwrite,
+        start=start_mode(resume, overwrite),
     )
     told(out, metrics)
 
@@ -166,8 +165,7 @@ def learn(
         settings=LearnSettings(**given(reading)),
         model=given(model, unset=True),
         training=given(training, unset=True),
-        resume=resume,
-        overwrite=overwrite,
+        start=start_mode(resume, overwrite),
     )
     told(out, metrics)
 

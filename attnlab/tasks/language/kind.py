@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from attnlab.tasks.kind import TOKENS, Capability, Example, TaskKind
+from attnlab.run_folder.layout import TOKENIZER
+from attnlab.tasks.kind import Capability, Example, TaskKind
 
 LANGUAGE = TaskKind(
     name="language",
@@ -17,7 +18,7 @@ LANGUAGE = TaskKind(
     commands="attnlab.tasks.language.commands:app",
     can={
         "generate": Capability(
-            "attnlab.tasks.language.serving:Generating", models=("decoder",), files=(TOKENS,)
+            "attnlab.tasks.language.serving:Generating", models=("decoder",), files=(TOKENIZER,)
         )
     },
 )

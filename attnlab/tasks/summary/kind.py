@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from attnlab.tasks.kind import TOKENS, Capability, Example, TaskKind
+from attnlab.run_folder.layout import TOKENIZER
+from attnlab.tasks.kind import Capability, Example, TaskKind
 
 SUMMARY = TaskKind(
     name="summary",
@@ -18,7 +19,7 @@ SUMMARY = TaskKind(
     subject="attnlab.tasks.summary.subject:open_subject",
     can={
         "write": Capability(
-            "attnlab.tasks.summary.serving:Writing", models=("seq2seq",), files=(TOKENS,)
+            "attnlab.tasks.summary.serving:Writing", models=("seq2seq",), files=(TOKENIZER,)
         )
     },
 )

@@ -24,14 +24,7 @@ VISION = TaskKind(
         TESTED: "what a comparison measured",
     },
     results=(
-        SEEN,
-        SKIPPED,
-        TESTED,
-        *(
-            f"{part}.{kind}"
-            for part in ("test", "validation", "train")
-            for kind in ("html", "json")
-        ),
+        *(SEEN, SKIPPED, TESTED, "test.html", "test.json", "test-*.json"),
+        *("validation.html", "validation.json", "train.html", "train.json"),
     ),
-    reports={"test-*.json": ("run", "trained_data", "confusion")},
 )
