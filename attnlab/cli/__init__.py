@@ -7,24 +7,30 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import App, CycloptsError, Parameter
 
 import attnlab
+from attnlab.errors import TrainingStoppedError
+from attnlab.extensions import load_extension, load_named
+from attnlab.tasks.kind import TaskKind
 from attnlab.tasks.registry import TASKS
 
 SIMPLE = "attnlab.tasks.simple_commands"  # has an App for every task without commands
 MOUNTED: set[str] = set()  # tasks whose commands are there
 
+OPTION = "--extension"
 app = App(
     name="attnlab",
     help="A workbench for attention: build, train, look inside and compare mechanisms.",
     version=attnlab.__version__,
     version_flags=["--version"],
     help_format="plaintext",
+    help_epilogue=f"attnlab {OPTION} FILE.py COMMAND adds mechanisms, tasks and claims of your "
+    "own. It can name a module too, and be repeated.",
 )
 
 
@@ -50,6 +56,11 @@ app.command(
     help="How far mechanisms are from exact attention, and what they cost.",
 )
 app.command(
+    "attnlab.cli.heads:heads",
+    name="heads",
+    help="Which mechanism could take softmax's place in each head of a model.",
+)
+app.command(
     "attnlab.cli.studio:studio",
     name="studio",
     help="Watch runs train, ask, write, see and look in a browser.",
@@ -57,9 +68,9 @@ app.command(
 app.command("attnlab.cli.runs:app", name="runs", help="List training runs, or show one.")
 
 
-def mount_tasks() -> None:
+def mount_tasks(kinds: Iterable[TaskKind]) -> None:
     """Each task's own commands, or train and evaluate for one that has none."""
-    for kind in TASKS.values():
+    for kind in kinds:
         if kind.name in MOUNTED:
             continue
         if kind.name in app:
@@ -96,32 +107,43 @@ def tour(
     print_tour(tokens=tokens, seed=seed)
 
 
-mount_tasks()
+mount_tasks(TASKS.entries.values())  # attnlab's own: extensions are loaded by `main`
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command. A user's mistake is one line on standard error and exit code 2."""
     try:
-        if os.environ.get("ATTNLAB_MECHANISMS"):  # lists show them too
-            from attnlab.register import load_named
-
-            load_named()
-        mount_tasks()  # those from outside
-        app(arguments, exit_on_error=False, print_error=False)
+        load_named()
+        rest = _take_extensions(sys.argv[1:] if arguments is None else arguments)
+        mount_tasks(TASKS.values())  # those from outside too
+        app(rest, exit_on_error=False, print_error=False)
     except CycloptsError as error:
+        given = sys.argv[1:] if arguments is None else list(arguments)
+        if given[:2] == ["bench", "error"] and any(each.startswith("--model") for each in given):
+            _fail("bench error --model: use attnlab heads MODEL, with --text or --images", 2)
         _fail(" ".join(str(error).split()), 2)
     except BrokenPipeError:  # whoever read us has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except (ValueError, OSError) as error:
         _fail(str(error), 2)
-    except RuntimeError as error:
-        number = getattr(error, "signal_number", None)  # a training run that was asked to stop
-        if type(error).__module__ != "attnlab.training.loop":
-            raise
-        _fail(str(error), 1 if number is None else 128 + number)
+    except TrainingStoppedError as error:
+        _fail(str(error), error.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+def _take_extensions(arguments: Sequence[str]) -> list[str]:
+    """The arguments behind each --extension FILE at the beginning, whose files are loaded."""
+    rest = list(arguments)
+    while rest and rest[0].partition("=")[0] == OPTION:
+        _, equals, source = rest.pop(0).partition("=")
+        if not equals:
+            source = rest.pop(0) if rest else ""
+        if not source:
+            raise ValueError(f"{OPTION} names no file; give FILE.py or a module before the command")
+        load_extension(source)
+    return rest
 
 
 def _fail(problem: str, code: int) -> None:

@@ -12,12 +12,12 @@ from typing import Any
 import torch
 
 from attnlab.generate import generate
-from attnlab.interpret.records import Picture, Sequence
+from attnlab.interpret.options import LookInput
+from attnlab.interpret.records import ModelKind, Picture, Sequence
 from attnlab.interpret.subjects import (
     Prepared,
     Said,
     Subject,
-    Wish,
     at_home,
     patches,
     shown_name,
@@ -55,7 +55,12 @@ class OwnSubject(Subject):
         classes: Sequenced[str] = (),
     ) -> None:
         self.model, self.tokens, self.label, self.classes = model, tokens, label, classes
-        kinds = {Decoder: "decoder", Encoder: "encoder", Seq2Seq: "encoder-decoder", ViT: "vision"}
+        kinds: dict[type, ModelKind] = {
+            Decoder: "decoder",
+            Encoder: "encoder",
+            Seq2Seq: "encoder-decoder",
+            ViT: "vision",
+        }
         if type(model) not in kinds:
             raise ValueError(f"{label}: a {model.kind} model has no attention to look at")
         self.kind = kinds[type(model)]
@@ -67,7 +72,7 @@ class OwnSubject(Subject):
         assert self.tokens is not None
         return self.tokens
 
-    def prepare(self, wish: Wish) -> Prepared:
+    def prepare(self, wish: LookInput) -> Prepared:
         self.refuse(wish)
         if isinstance(self.model, ViT):
             return self._image(self.model, wish)
@@ -132,7 +137,7 @@ class OwnSubject(Subject):
         self.check_length(ids, None)
         return ids
 
-    def _unknown(self, wish: Wish) -> list[str]:
+    def _unknown(self, wish: LookInput) -> list[str]:
         """A note where characters had to be replaced."""
         texts = [text for text in (wish.text, wish.pair) if text is not None]
         found = self.tokenizer.encode_counting("".join(texts))[1]
@@ -147,7 +152,7 @@ class OwnSubject(Subject):
             f"{', '.join(read)}{more}."
         ]
 
-    def _two_texts(self, model: Seq2Seq, ids: list[int], wish: Wish) -> Prepared:
+    def _two_texts(self, model: Seq2Seq, ids: list[int], wish: LookInput) -> Prepared:
         end = self.tokenizer.end
         self.check_length(ids, model.encoder.max_length)
         if wish.pair is not None:
@@ -169,7 +174,7 @@ class OwnSubject(Subject):
         """What an encoder-decoder is to have written."""
         return self.tokenizer.encode(text)
 
-    def writes(self, wish: Wish) -> bool:
+    def writes(self, wish: LookInput) -> bool:
         """Whether an encoder-decoder wrote its second text itself."""
         return wish.pair is None
 
@@ -183,7 +188,7 @@ class OwnSubject(Subject):
         texts, words = [readable(each) for each in contents], words_of(contents, alone)
         return Sequence(name, texts, words, marks, segments, prompt, ids=ids)
 
-    def _image(self, model: ViT, wish: Wish) -> Prepared:
+    def _image(self, model: ViT, wish: LookInput) -> Prepared:
         assert wish.image is not None
         config = model.config
         pixels = middle_square(open_picture(wish.image), config.image_size)  # (height, width, 3)

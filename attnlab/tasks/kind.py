@@ -6,6 +6,7 @@ is heavy is named as "module:attribute" and imported by `load` when it is needed
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -53,8 +54,16 @@ class Example:
     folder: Annotated[str, "the name of that folder"]
 
 
+class Declared(ABC):
+    """What can be registered as a task."""
+
+    @abstractmethod
+    def kind(self) -> TaskKind:
+        """What the rest of attnlab knows of it."""
+
+
 @dataclass(frozen=True)
-class TaskKind:
+class TaskKind(Declared):
     """One task. `attnlab.tasks.registry.TASKS` lists them."""
 
     name: Annotated[str, "also the name of its command"]
@@ -75,6 +84,9 @@ class TaskKind:
         tuple[str, ...],
         'files about the trained weights, removed with them; a pattern: JSON that names its "run"',
     ] = ()
+
+    def kind(self) -> TaskKind:
+        return self
 
     def capabilities(self, folder: Path, model: Any) -> list[str]:
         """What a run with this kind of model can do."""

@@ -6,45 +6,39 @@ import re
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from attnlab.tasks.kind import TaskKind
+from attnlab.extensions import Registry
+from attnlab.tasks.kind import Declared, TaskKind
 from attnlab.tasks.knowledge.kind import KNOWLEDGE
 from attnlab.tasks.language.kind import LANGUAGE
 from attnlab.tasks.summary.kind import SUMMARY
 from attnlab.tasks.vision.kind import VISION
 
-TASKS: dict[str, TaskKind] = {kind.name: kind for kind in (LANGUAGE, KNOWLEDGE, SUMMARY, VISION)}
-BUILT_IN = frozenset(TASKS)
+TASKS: Registry[TaskKind] = Registry(
+    "attnlab.tasks", {kind.name: kind for kind in (LANGUAGE, KNOWLEDGE, SUMMARY, VISION)}
+)
+T = TypeVar("T", bound="Declared | type[Declared]")
 
 
-Declared = TypeVar("Declared")
-
-
-def register_task(task: Declared) -> Declared:
+def register_task(task: T) -> T:
     """Make a task of your own known by its name: to the command line, run lists and the studio.
 
     Give a TaskKind, or a subclass of `attnlab.tasks.simple.SimpleTask`; it can be a decorator. A
     name of attnlab's own is refused. Your own can be given again, as notebooks do.
     """
-    kind = declared(task)
+    made = task() if isinstance(task, type) else task
+    if not isinstance(made, Declared):
+        raise ValueError(f"{task!r} is no task; give a TaskKind or a subclass of SimpleTask")
+    kind = made.kind()
     if not re.fullmatch(r"[a-z][a-z0-9-]*", kind.name):
         raise ValueError(
             f"task {kind.name!r}: a name is lower-case letters, digits and hyphens, as in recall"
         )
-    if kind.name in BUILT_IN:
+    if kind.name in TASKS.built_in:
         raise ValueError(f"task {kind.name!r} is attnlab's own; choose another name")
     if not (kind.commands or kind.recipe):
         raise ValueError(f"task {kind.name!r} has no commands and no recipe; give one of them")
     TASKS[kind.name] = kind
     return task
-
-
-def declared(task: Any) -> TaskKind:
-    if isinstance(task, TaskKind):
-        return task
-    if not hasattr(task, "kind"):
-        raise ValueError(f"{task!r} is no task; give a TaskKind or a subclass of SimpleTask")
-    kind: TaskKind = (task() if isinstance(task, type) else task).kind()
-    return kind
 
 
 def result_files() -> tuple[str, ...]:

@@ -17,7 +17,7 @@ runs and the studio shows them. Importing this module does not import torch.
 from __future__ import annotations
 
 import random
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,7 +26,7 @@ from typing import Any, ClassVar, Protocol
 
 from attnlab.run_folder import StartMode
 from attnlab.run_folder.layout import TOKENIZER
-from attnlab.tasks.kind import Better, Capability, Example, TaskKind
+from attnlab.tasks.kind import Better, Capability, Declared, Example, TaskKind
 from attnlab.tokens import Characters
 
 IGNORE = -100  # a target that does not count
@@ -73,7 +73,7 @@ class Recipe(Protocol):
         ...
 
 
-class SimpleTask(ABC):
+class SimpleTask(Declared):
     """A task on rows of ids. Give `alphabet`, and texts become ids; or `vocabulary`, and the ids
     run from 0 to that number."""
 
@@ -118,7 +118,6 @@ class SimpleTask(ABC):
         return answer_row(read(prompt), [*read(answer), end])
 
     def kind(self) -> TaskKind:
-        """What the rest of attnlab knows of it."""
         writes = self.causal and self.alphabet
         can = {"generate": Capability(SERVED, models=("decoder",), files=(TOKENIZER,))}
         return TaskKind(

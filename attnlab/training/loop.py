@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from attnlab.errors import InterruptedTraining, TrainingStoppedError
 from attnlab.models import Model
 from attnlab.run_folder import StartMode
 from attnlab.run_folder.checkpoints import Progress, newest_good
@@ -32,18 +33,6 @@ from attnlab.training.optimisers import Average, make_optimisers, rate_at, set_r
 from attnlab.training.progress import Reporter
 from attnlab.training.run import Run, versions
 from attnlab.training.settings import Settings
-
-
-class TrainingStoppedError(RuntimeError):
-    """A run that could not go on; the message says where it stands and what to try."""
-
-
-class InterruptedTraining(TrainingStoppedError):  # noqa: N818 (a request, not an error)
-    """SIGINT or SIGTERM: saved, and left."""
-
-    def __init__(self, message: str, signal_number: int) -> None:
-        super().__init__(message)
-        self.signal_number = signal_number
 
 
 def train(

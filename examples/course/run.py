@@ -17,6 +17,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from attnlab.errors import TrainingStoppedError
+
 # torch and attnlab are imported by what needs them, so that --help and mistakes do not wait.
 
 PATHS = {
@@ -197,12 +199,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         reader.error(str(error))
     except KeyboardInterrupt:
         sys.exit(130)
-    except RuntimeError as error:
-        if type(error).__module__ != "attnlab.training.loop":
-            raise
-        print(f"{reader.prog}: {error}", file=sys.stderr)  # stopped by a signal, or diverged
-        number = getattr(error, "signal_number", None)
-        sys.exit(1 if number is None else 128 + number)
+    except TrainingStoppedError as error:  # by a signal, or diverged
+        print(f"{reader.prog}: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
 
 
 if __name__ == "__main__":

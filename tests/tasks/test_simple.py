@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import pytest
 
 from attnlab.cli import MOUNTED, app
+from attnlab.extensions import VARIABLE
 from attnlab.tasks.registry import TASKS, register_task
 from attnlab.tasks.simple import IGNORE, Row, SimpleTask, answer_row
 from attnlab.tasks.simple_training import Generating, digest, rows_of
@@ -146,6 +147,32 @@ def test_a_mistake_is_told_by_its_row(
     monkeypatch.setattr(SameBit, "rows", lambda *_: [] if row is None else [row])
     with pytest.raises(ValueError, match=words):
         rows_of(SameBit(), "test")
+
+
+FILE = """
+from attnlab.tasks.simple import SimpleTask
+
+class Echo(SimpleTask):
+    "Say it again."
+
+    name, alphabet = "echo", "ab>"
+
+    def rows(self, part, random):
+        return [self.text_row(f"{each}>", each) for each in random.choices("ab", k=9)]
+"""
+
+
+def test_a_file_outside_the_package_is_a_task(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, "")
+    (tmp_path / "echo.py").write_text(FILE)
+    command = f"--extension {tmp_path / 'echo.py'} echo train --steps 1 --out {tmp_path / 'run'}"
+    code, out, err = run(command, capsys)
+    assert (code, "trained" in out) == (0, True), err
+    assert Run(tmp_path / "run").config()["task"]["name"] == "echo"
+    del TASKS["echo"], app["echo"]
+    MOUNTED.remove("echo")
 
 
 def test_the_name_of_a_command_is_taken(capsys: pytest.CaptureFixture[str]) -> None:

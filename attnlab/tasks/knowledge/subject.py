@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from attnlab.interpret.options import LookInput
 from attnlab.interpret.own_subjects import OwnSubject, tokenizer_in
-from attnlab.interpret.subjects import Prepared, Wish, shown_name
+from attnlab.interpret.subjects import Prepared, shown_name
 from attnlab.models import Decoder
 from attnlab.tasks.knowledge.answers import reach
 from attnlab.tasks.knowledge.reading import prompt
@@ -42,9 +43,9 @@ class ReaderSubject(AskedSubject):
 
     question: str | None = None
 
-    def prepare(self, wish: Wish) -> Prepared:
-        self.question = wish.pair
-        return super().prepare(replace(wish, pair=None))
+    def prepare(self, given: LookInput) -> Prepared:
+        self.question = given.pair
+        return super().prepare(replace(given, pair=None))
 
     def encode(self, text: str) -> list[int]:
         if self.question is None:

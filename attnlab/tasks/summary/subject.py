@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from attnlab.interpret.options import LookInput
 from attnlab.interpret.own_subjects import OwnSubject, tokenizer_in
-from attnlab.interpret.subjects import Prepared, Wish, shown_name
+from attnlab.interpret.subjects import Prepared, shown_name
 from attnlab.models import Model
 from attnlab.tasks.summary.wording import Wording
 from attnlab.training import Run
@@ -39,15 +40,15 @@ class SummarySubject(OwnSubject):
         super().__init__(model, wording.tokenizer, label)
         self.wording = wording
 
-    def prepare(self, wish: Wish) -> Prepared:
-        prepared = super().prepare(wish)
-        cut = self.wording.source(wish.text or "")[1]
+    def prepare(self, given: LookInput) -> Prepared:
+        prepared = super().prepare(given)
+        cut = self.wording.source(given.text or "")[1]
         if cut:
             prepared.notes.append(f"{self.label}: the last {cut} tokens of the text were cut off.")
         return prepared
 
-    def writes(self, wish: Wish) -> bool:
-        return self.written is not None or super().writes(wish)
+    def writes(self, given: LookInput) -> bool:
+        return self.written is not None or super().writes(given)
 
     def encode(self, text: str) -> list[int]:
         ids = self.wording.source(text)[0]

@@ -188,12 +188,12 @@ def test_other_data_than_the_run_learned(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("attention", "notes"),
     [
-        ("window", [f"window: its window of 128 {COVERS}; try window:window=9"]),
-        ("window:window=37", [f"window: its window of 37 {COVERS}; try window:window=9"]),
+        ("window", [f"window: its window of 128 {COVERS}; try window:window=5"]),
+        ("window:window=37", [f"window: its window of 37 {COVERS}; try window:window=5"]),
         ("window:window=36", []),
-        ("bigbird", [f"bigbird: its block of 64 {COVERS}; try bigbird:block=4"]),
+        ("bigbird", [f"bigbird: its block of 64 {COVERS}; try bigbird:block=3"]),
         ("bigbird:block=4", []),
-        ("1*window+1*softmax", [f"window: its window of 128 {COVERS}; try window:window=9"]),
+        ("1*window+1*softmax", [f"window: its window of 128 {COVERS}; try window:window=5"]),
         ("favor", []),
     ],
 )
@@ -214,7 +214,7 @@ def test_the_note_is_told_before_training(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     small = "--steps 1 --width 16 --layers 1 --heads 2 --attention window"
-    said = "window: its window of 128 covers all 17 tokens: this is softmax; try window:window=4\n"
+    said = "window: its window of 128 covers all 17 tokens: this is softmax; try window:window=3\n"
     code, _, error = run(f"vision train {small} --out {tmp_path / 'a'}", capsys)
     assert (code, error.count(said)) == (0, 1)
     code, _, error = run(

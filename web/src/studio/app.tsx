@@ -2,8 +2,8 @@
 
 import { useEffect, useRef } from 'preact/hooks';
 import { ModeButton, useColours } from '../report/page';
-import { Guard } from '../ui/guard';
-import { useMode } from '../ui/mode';
+import { Guard } from '../shared/guard';
+import { useMode } from '../shared/mode';
 import { useClient } from './client';
 import { Pages } from './page';
 import { pageNamed, PAGES } from './pages';
@@ -11,7 +11,7 @@ import { useRouter } from './router';
 import { linkTo } from './routes';
 
 export function App({ root }: { root: HTMLElement }) {
-  const [mode, nextMode] = useMode({ root, notebook: false, id: 'studio' });
+  const [mode, nextMode] = useMode({ root, notebook: false });
   useColours(mode.now);
   const router = useRouter();
   const { name: page, title, Shown } = pageNamed(router.route.page);

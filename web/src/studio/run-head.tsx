@@ -1,7 +1,7 @@
 // Above the curves: what the chosen runs are, and where to go with them.
 
 import { useContext } from 'preact/hooks';
-import { colourOf } from '../report/lines';
+import { colourOf } from '../report/paint';
 import { plain } from '../report/prose';
 import { ago, count, metric } from './format';
 import { Failure } from './parts';

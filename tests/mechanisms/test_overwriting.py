@@ -1,0 +1,131 @@
+"""Overwritable states: absorb writes the next one over them, as the generator wants it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from attnlab import create_mechanism
+from attnlab.generate import beam_search, generate
+from attnlab.mechanisms import compiled
+from attnlab.mechanisms.kernel import KernelState
+from attnlab.models import Decoder, StackConfig
+
+needs_compiler = pytest.mark.skipif(
+    not compiled.status().active, reason=f"no C kernels: {compiled.status().reason}"
+)
+KERNELS = ("favor", "elu", "relu", "polynomial", "fourier")
+
+
+def draw(seed: int, *shape: int) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+def absorbed(name: str, tokens: int = 3) -> tuple[Any, KernelState]:
+    mechanism = create_mechanism(name, head_dim=4, heads=6)
+    with torch.no_grad():
+        state = mechanism.absorb(draw(1, 2, 3, tokens, 4), draw(2, 2, 3, tokens, 5))
+    assert isinstance(state, KernelState)
+    return mechanism, state
+
+
+@pytest.mark.parametrize("in_torch", [False, True])
+@pytest.mark.parametrize("name", KERNELS)
+def test_an_overwritable_state_is_written_over(name: str, in_torch: bool) -> None:
+    mechanism, state = absorbed(name)
+    mechanism.use_compiled = not in_torch
+    k, v, q = draw(3, 2, 3, 1, 4), draw(4, 2, 3, 1, 5), draw(5, 2, 6, 1, 4)
+    with torch.no_grad():
+        kept = mechanism.absorb(k, v, None, state)
+        wanted = mechanism.read(q, kept, 3)
+        before = mechanism.read(q, state, 2)
+        old = state.overwritable()
+        new = mechanism.absorb(k, v, None, old)
+        assert new.sums.data_ptr() == old.sums.data_ptr()
+        assert (old.length, new.length) == (3, 4)
+        assert torch.allclose(mechanism.read(q, new, 3), wanted, rtol=1e-4, atol=1e-5)
+        assert torch.equal(mechanism.read(q, state, 2), before)
+        for use in (
+            lambda: mechanism.read(q, old, 3),
+            lambda: mechanism.absorb(k, v, None, old),
+            lambda: old.select(torch.arange(2)),
+            lambda: old.trim(torch.tensor([3, 3])),
+            old.overwritable,
+        ):
+            with pytest.raises(ValueError, match="this state was overwritten by a later absorb"):
+                use()
+        newer = mechanism.absorb(k, v, None, new)  # and so on, without another word
+        assert newer.sums.data_ptr() == old.sums.data_ptr()
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_copies_of_an_overwritable_state_have_memory_of_their_own(name: str) -> None:
+    mechanism, state = absorbed(name)
+    state = state.overwritable()
+    k, v, q = draw(3, 2, 3, 1, 4), draw(4, 2, 3, 1, 5), draw(5, 2, 6, 1, 4)
+    with torch.no_grad():
+        before = mechanism.read(q, state, 3)
+        for copy in (state.select(torch.arange(2)), state.trim(torch.tensor([3, 3]))):
+            assert mechanism.absorb(k, v, None, copy).sums.data_ptr() == copy.sums.data_ptr()
+            assert torch.equal(mechanism.read(q, state, 3), before)
+        several = mechanism.absorb(k.repeat(1, 1, 2, 1), v.repeat(1, 1, 2, 1), None, state)
+        assert several.sums.data_ptr() != state.sums.data_ptr()
+        assert torch.equal(mechanism.read(q, state, 3), before)
+        assert mechanism.absorb(k, v, None, several).sums.data_ptr() == several.sums.data_ptr()
+
+
+def test_a_state_of_inference_mode_is_not_written_over_outside_of_it() -> None:
+    mechanism, state = absorbed("elu")
+    mechanism.use_compiled = False
+    with torch.inference_mode():
+        state = state.overwritable()
+    with torch.no_grad():
+        new = mechanism.absorb(draw(3, 2, 3, 1, 4), draw(4, 2, 3, 1, 5), None, state)
+    assert new.sums.data_ptr() != state.sums.data_ptr()
+
+
+def test_gradients_forbid_writing_over() -> None:
+    mechanism, state = absorbed("favor")
+    k, v, q = draw(3, 2, 3, 1, 4), draw(4, 2, 3, 1, 5), draw(5, 2, 6, 1, 4).requires_grad_()
+    state = state.overwritable()
+    out = mechanism.read(q, state, 3)
+    with torch.enable_grad():
+        new = mechanism.absorb(k, v, None, state)
+    assert new.sums.data_ptr() != state.sums.data_ptr()
+    assert torch.autograd.grad(out.sum(), q)[0].isfinite().all()
+
+
+def write(model: Decoder, beams: bool) -> list[list[list[int]]]:
+    prompts = [[1, 2, 3], [4, 5], [6, 7, 1, 2]]
+    if beams:
+        found = beam_search(model, prompts, new_tokens=12, width=3, best=2)
+    else:
+        found = generate(model, prompts, new_tokens=12, samples=2)
+    return [[each.ids for each in some] for some in found]
+
+
+@needs_compiler
+@pytest.mark.parametrize("beams", [False, True])
+@pytest.mark.parametrize("attention", ["favor:features=16", "2*elu+2*softmax"])
+def test_the_generator_writes_over(
+    attention: str, beams: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same text as with copies, and every step in place."""
+    torch.manual_seed(0)
+    model = Decoder(StackConfig(9, 32, width=16, layers=2, heads=4, attention=attention)).eval()
+    calls = []
+    in_place = compiled.absorb_in_place
+
+    def counted(*given: Any) -> None:
+        calls.append(given)
+        in_place(*given)
+
+    monkeypatch.setattr(compiled, "absorb_in_place", counted)
+    written = write(model, beams)
+    assert len(calls) == 2 * 11  # all steps, in 2 layers
+    monkeypatch.setattr(compiled, "serves", lambda _: False)
+    assert write(model, beams) == written
+    assert len(calls) == 2 * 11
