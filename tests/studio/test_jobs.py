@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from attnlab.studio import limits, runs
+from attnlab.studio import limits
 from attnlab.tasks.knowledge.data import hold_out, read_pairs
-from attnlab.tasks.knowledge.material import WORLD
 from tests.support.studio_runs import finished, inside, posted
 
 
@@ -99,10 +98,6 @@ def test_an_audit_without_answers_replaces_none(
     path.unlink()
 
 
-def test_the_embedded_world_has_one_name() -> None:
-    assert runs.WORLD == WORLD  # the studio's server may not import what imports torch
-
-
 def rows_of(client: TestClient) -> dict[str, dict[str, Any]]:
     return {each["id"]: each for each in client.get("/api/claims").json()["ledger"]["claims"]}
 
@@ -169,7 +164,7 @@ def test_a_bench_is_a_job_and_a_file(client: TestClient, kinds: Path) -> None:
     (file,) = client.get("/api/bench").json()["files"]
     assert (file["file"], file["sections"]) == (name, ["decode"])
     report = client.get("/api/bench", params={"file": name}).json()
-    assert report["format"] == "attnlab-bench"
+    assert report["format"] == "attnlab-report"
     assert "measurements" not in report["sections"][0]
     for wrong in ("../x.json", "/etc/passwd", name.replace("studio:", "")):
         assert client.get("/api/bench", params={"file": wrong}).status_code == 404
