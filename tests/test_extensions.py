@@ -179,3 +179,25 @@ def test_a_group_is_loaded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         load_extensions("attnlab.mechanisms")
         assert "softmax" in list(MECHANISMS)
     assert os.environ["TIMES"] == "x"
+
+
+# Tasks
+
+TASK = """
+from attnlab.tasks.kind import TaskKind
+
+TASK = TaskKind("own-task", "A task of a test.", headline="loss", better="lower", recipe="no:one")
+"""
+
+
+def test_a_file_with_a_task(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    registry = pytest.importorskip("attnlab.tasks.registry", reason="no registry of tasks yet")
+    path = tmp_path / "own_task.py"
+    path.write_text(TASK)
+    try:
+        code, out, err = run(f"--extension {path} --help", capsys)
+        assert code == 0, err
+        assert "own-task" in out
+        assert registry.TASKS["own-task"].help == "A task of a test."
+    finally:
+        registry.TASKS.pop("own-task", None)

@@ -15,7 +15,7 @@ from cyclopts import App, CycloptsError, Parameter
 
 import attnlab
 from attnlab.errors import TrainingStoppedError
-from attnlab.extensions import load_extension, load_named
+from attnlab.extensions import load_extension, load_extensions
 
 OPTION = "--extension"
 app = App(
@@ -109,8 +109,8 @@ def tour(
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command. A user's mistake is one line on standard error and exit code 2."""
     try:
-        load_named()
         rest = _take_extensions(sys.argv[1:] if arguments is None else arguments)
+        load_extensions("attnlab.tasks")  # a task is a command
         app(rest, exit_on_error=False, print_error=False)
     except CycloptsError as error:
         _fail(" ".join(str(error).split()), 2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
@@ -66,7 +67,7 @@ def described(name: str, value: Any) -> str:
 
 
 def constant(value: Any) -> str:
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return f"A dict of {len(value)}: {', '.join(f'`{key}`' for key in value)}."
     if isinstance(value, tuple):
         return f"A tuple of {len(value)}."
