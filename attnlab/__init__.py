@@ -34,6 +34,11 @@ _PUBLIC = {
     "look": "attnlab.interpret.api",
     "register_mechanism": "attnlab.register",
 }
+MODEL_ADAPTERS = (
+    "attnlab.interpret.own_models:OwnModels",
+    "attnlab.huggingface.adapter:HuggingFaceModels",
+)
+"""Whose models `look` and `capture` understand, in the order in which they are asked."""
 __all__ = [
     "MECHANISMS",
     "Card",

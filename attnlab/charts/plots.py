@@ -70,7 +70,7 @@ def plot_json(drawn: Drawing) -> dict[str, Any]:
         return _heatmap(drawn)
     marks = [{"label": mark.label, "x": mark.x, "y": mark.y} for mark in drawn.marks]
     if isinstance(drawn, Bars):
-        values = [{"name": name, **figure_json(figure)} for name, figure in drawn.values.items()]
+        values = [[name, figure_json(figure)] for name, figure in drawn.values.items()]
         return {"kind": "bars", "y": drawn.y, "values": values, "marks": marks}
     series = [
         {

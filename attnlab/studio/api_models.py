@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from starlette.responses import Response
 
+from attnlab.files import read_json
 from attnlab.studio import limits
 from attnlab.studio.api_runs import RUN, OneRun
 from attnlab.studio.endpoint import Endpoint, Image
-from attnlab.studio.places import read_json, shown
+from attnlab.studio.places import shown
 from attnlab.studio.runs import AUDIT, strict
 from attnlab.studio.schema import Either, Flag, Many, Real, Refused, Text, Whole
 from attnlab.studio.shapes import ANY, FLAG, NUMBER, OBJECT, TEXT, WHOLE, many, maybe, record

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 from starlette.responses import Response
 
 import attnlab
+from attnlab.run_folder.tail import MARK
 from attnlab.studio import limits, runs
 from attnlab.studio.endpoint import Endpoint
 from attnlab.studio.places import could_be, shown
 from attnlab.studio.schema import Many, Text, wrong
 from attnlab.studio.shapes import ANY, ENTRY, NUMBER, OBJECT, PART, TEXT, WHOLE, many, maybe, record
 from attnlab.studio.streams import EVENTS
-from attnlab.studio.tail import MARK
 
 if TYPE_CHECKING:
     from attnlab.studio.app import Studio

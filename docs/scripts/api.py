@@ -38,6 +38,8 @@ MODULES: dict[str, tuple[str, ...]] = {
     "attnlab.huggingface": (),
     "attnlab.claims": (),
     "attnlab.bench": (),
+    "attnlab.heads": (),
+    "attnlab.report": (),
     "attnlab.matrices": ("matrices", "save_matrices"),
 }
 

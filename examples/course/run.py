@@ -132,6 +132,7 @@ def begin(options: argparse.Namespace) -> str:
 
 
 def pretrain(options: argparse.Namespace) -> None:
+    from attnlab.cli.options import start_mode
     from attnlab.tasks.knowledge import recipe
 
     recipe.pretrain(
@@ -141,13 +142,13 @@ def pretrain(options: argparse.Namespace) -> None:
         preset="course",
         epochs=options.epochs,
         training={"rate": options.pretrain_lr},
-        resume=options.resume,
-        overwrite=options.overwrite,
+        start=start_mode(options.resume, options.overwrite),
     )
     print(f"Parameters written to {options.writing_params_path}")
 
 
 def finetune(options: argparse.Namespace) -> None:
+    from attnlab.cli.options import start_mode
     from attnlab.tasks.knowledge import recipe
 
     attention, folder = begin(options), options.reading_params_path
@@ -161,8 +162,7 @@ def finetune(options: argparse.Namespace) -> None:
         attention=attention if scratch else "softmax",  # the run that was read has its own
         epochs=options.epochs,
         training={"rate": options.finetune_lr},
-        resume=options.resume,
-        overwrite=options.overwrite,
+        start=start_mode(options.resume, options.overwrite),
     )
     print(f"Parameters written to {options.writing_params_path}")
 

@@ -2,13 +2,12 @@
 
 import { useEffect, useState } from 'preact/hooks';
 import baseCss from '../report/base.css?inline';
-import { App } from '../report/bench/app';
-import benchCss from '../report/bench/bench.css?inline';
-import { readReport, type Report } from '../report/bench/report';
-import heatmapCss from '../report/heatmap.css?inline';
+import { App, checkReport } from '../report/app';
 import { isRecord, list, text } from '../report/plot';
 import { plain } from '../report/prose';
-import { Guard } from '../ui/guard';
+import reportCss from '../report/report.css?inline';
+import type { Report } from '../report/report-types';
+import { Guard } from '../shared/guard';
 import { ask, query, told } from './api';
 import { useClient } from './client';
 import { ago } from './format';
@@ -19,7 +18,7 @@ import { finite, records } from './reading';
 import { innerAddress, type Router } from './router';
 
 const JOB = 'bench';
-const CSS = baseCss + heatmapCss + benchCss;
+const CSS = baseCss + reportCss;
 const PARTS = ['error', 'speed', 'memory', 'decode'] as const;
 
 interface File {
@@ -129,7 +128,7 @@ function OneReport({ file, router }: { file: string; router: Router }) {
   useEffect(() => {
     const controller = new AbortController();
     ask(query('/api/bench', { file }), { signal: controller.signal })
-      .then((raw) => setReport(readReport(raw)))
+      .then((raw) => setReport(checkReport(raw)))
       .catch((error: unknown) => {
         if (!controller.signal.aborted) setFailure(told(error));
       });

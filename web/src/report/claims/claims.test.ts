@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { matches, NOTHING, parse, print, type Choices } from './choices';
-import { csv } from '../../csv';
+import { csv } from '../../shared/csv';
 import { spelled } from '../plot';
 import { controlTold, interval, readLedger, tableOf, told, type Ledger } from './ledger';
 

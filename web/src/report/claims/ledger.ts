@@ -1,6 +1,6 @@
 // The ledger that a page carries, as attnlab/claims/ledger.py writes it.
 
-import type { Table } from '../../view';
+import type { Table } from '../../shared/table';
 import { short } from '../numbers';
 import { end, isRecord, list, readNumber, readPlot, text, type Plot } from '../plot';
 
