@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from attnlab import MECHANISMS, load_extension
+from attnlab import MECHANISMS, cli, load_extension
 from attnlab.extensions import forget_extensions, load_extensions
+from attnlab.tasks.registry import TASKS
 from tests.support.command_line import run
 from tests.support.registries import restored_registries
 
@@ -191,13 +192,11 @@ TASK = TaskKind("own-task", "A task of a test.", headline="loss", better="lower"
 
 
 def test_a_file_with_a_task(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    registry = pytest.importorskip("attnlab.tasks.registry", reason="no registry of tasks yet")
     path = tmp_path / "own_task.py"
     path.write_text(TASK)
-    try:
-        code, out, err = run(f"--extension {path} --help", capsys)
-        assert code == 0, err
-        assert "own-task" in out
-        assert registry.TASKS["own-task"].help == "A task of a test."
-    finally:
-        registry.TASKS.pop("own-task", None)
+    code, out, err = run(f"--extension {path} --help", capsys)
+    assert code == 0, err
+    assert "own-task" in out
+    assert TASKS["own-task"].help == "A task of a test."
+    del cli.app["own-task"]
+    cli.MOUNTED.discard("own-task")

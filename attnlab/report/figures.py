@@ -77,7 +77,7 @@ def figure(plot: Plot, title: str = "") -> Figure:
 def save_figure(plot: Plot, path: Path, title: str = "", overwrite: bool = False) -> None:
     """As SVG, PNG or PDF, by the name's ending."""
     check_figure(path, overwrite)
-    write_figure(figure(plot, title), path)
+    write_figure(figure(plot, title), path, title)
 
 
 def check_figure(path: Path, overwrite: bool) -> None:
@@ -90,16 +90,17 @@ def check_figure(path: Path, overwrite: bool) -> None:
         raise ValueError(f"{path}: is there already; give --overwrite or another name")
 
 
-def write_figure(drawn: Figure, path: Path) -> None:
-    """Without a date: the same figure has the same bytes."""
+def write_figure(drawn: Figure, path: Path, title: str = "") -> None:
+    """Without a date: the same figure has the same bytes. `title` is for who cannot see it."""
     kind = path.suffix[1:]
-    undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {"Software": None}}
+    about: dict[str, Any] = {"Title": clean(title)} if title else {}
+    about |= {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}[kind]
 
     def write(part: Path) -> None:
         with mpl.rc_context(STYLE), warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Glyph .* missing")  # the reader's font may have it
             warnings.filterwarnings("ignore", "constrained_layout not applied")
-            drawn.savefig(part, format=kind, metadata=undated[kind])
+            drawn.savefig(part, format=kind, metadata=about)
 
     write_whole(path, write)
 

@@ -107,10 +107,16 @@ def _block(raw: Any) -> Any:
     if "plot" not in raw:
         return raw | {"kind": "table", "rows": _special(raw.get("rows"))}
     new = {name: value for name, value in raw.items() if name != "tabled"}
-    return new | {"kind": "figure", "plot": _plot(raw["plot"]), "in_table": raw.get("tabled")}
+    return new | {
+        "kind": "figure",
+        "plot": upgraded_plot(raw["plot"]),
+        "in_table": raw.get("tabled"),
+    }
 
 
-def _plot(raw: Any) -> Any:
+def upgraded_plot(raw: Any) -> Any:
+    """Of version 0.1; ledgers of claims have the same plots."""
+    raw = _special(raw)
     if not isinstance(raw, dict):
         return raw
     if raw.get("kind") == "heatmap":

@@ -37,11 +37,15 @@ FOLDED = 20  # characters that a long name may be folded to
 SHADES = ("", "on color(237)", "on color(24)", "white on color(31)", "black on color(75)")
 
 
-def print_report(report: Report, console: Console, charts: bool = True) -> None:
-    """`charts`: curves and bars too, which take a screen each; maps are always drawn."""
+def print_report(
+    report: Report, console: Console, charts: bool = True, sections: Sequence[str] = ()
+) -> None:
+    """`charts`: curves and bars too, which take a screen each; maps are always drawn.
+    `sections`: only these, by name."""
     width = min(console.width, WIDEST)
     for section in report.sections:
-        print_section(section, console, charts)
+        if not sections or section.name in sections:
+            print_section(section, console, charts)
     about = [f"{name} {value}" for name, value in report.versions.items()]
     about += [f"{name} {value}" for name, value in report.machine.items() if value is not None]
     if about:

@@ -16,6 +16,7 @@ from typing import Any
 
 from attnlab.files import open_regular, read_json
 from attnlab.report import parse_report, to_json
+from attnlab.report.json import upgraded_plot
 from attnlab.studio import limits
 from attnlab.studio.runs import strict
 
@@ -144,11 +145,21 @@ def claims(content: Any) -> dict[str, Any]:
     if not isinstance(content, dict) or content.get("format") != CLAIMS:
         raise ValueError("no ledger")
     rows = content.get("claims")
-    if content.get("version") != 1 or not isinstance(rows, list):
+    if content.get("version") not in (1, 2) or not isinstance(rows, list):
         raise ValueError("a ledger of another kind")
     if not all(isinstance(row, dict) and isinstance(row.get("id"), str) for row in rows):
         raise ValueError("a ledger whose rows are no claims")
-    return {**content}
+    if content["version"] == 1:
+        rows = [_upgraded_row(row) for row in rows]
+    return {**content, "version": 2, "claims": rows}
+
+
+def _upgraded_row(row: Any) -> Any:
+    """A claim, or its control, of version 0.1."""
+    if not isinstance(row, dict):
+        return row
+    upgrades = {"plot": upgraded_plot, "figure": upgraded_plot, "control": _upgraded_row}
+    return {name: upgrades.get(name, lambda same: same)(value) for name, value in row.items()}
 
 
 CHECKS: dict[str, Callable[[Any], dict[str, Any]]] = {BENCH: bench, CLAIMS: claims}

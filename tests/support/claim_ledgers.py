@@ -118,7 +118,7 @@ def row(place: int, name: str, topic: str, statement: str) -> dict[str, Any]:
 
 def ledger(rows: list[dict[str, Any]]) -> dict[str, Any]:
     return {
-        "format": "attnlab-claims", "version": 1, "seed": 0, "size": "small",
+        "format": "attnlab-claims", "version": 2, "seed": 0, "size": "small",
         "versions": {"attnlab": "0.1.0", "torch": "2.13.0"}, "topics": TOPICS, "claims": rows,
     }  # fmt: skip
 

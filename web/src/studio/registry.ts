@@ -16,7 +16,7 @@ export function mergedLedger(raw: unknown): Ledger {
   );
   const others = [...results].filter(([id]) => !known.has(id)).map(([, claim]) => claim);
   const topics = isRecord(found.topics) ? found.topics : given.topics;
-  const named = { format: 'attnlab-claims', version: 1, ...given, topics };
+  const named = { format: 'attnlab-claims', version: 2, ...given, topics };
   return readLedger({ ...named, claims: [...claims, ...others] });
 }
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from attnlab.cli.options import Json, RunFolder
+from attnlab.command_options import Json, RunFolder
 from attnlab.tasks.knowledge import scoring
 
 Pairs = Annotated[Path | None, Parameter(help="Lines of question, tab, answer.")]
@@ -99,7 +99,7 @@ def audit(
     from rich.console import Console
 
     from attnlab.tasks.knowledge import audit as auditing
-    from attnlab.tasks.knowledge.audit_page import print_audit, save_audit
+    from attnlab.tasks.knowledge.audit_report import print_audit, save_audit
 
     report = auditing.audit(
         run,
