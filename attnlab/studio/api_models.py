@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from starlette.responses import Response
@@ -15,7 +14,7 @@ from attnlab.studio import limits
 from attnlab.studio.api_runs import RUN, OneRun
 from attnlab.studio.endpoint import Endpoint, Image
 from attnlab.studio.places import shown
-from attnlab.studio.runs import AUDIT, strict
+from attnlab.studio.runs import audit_file, strict
 from attnlab.studio.schema import Either, Flag, Many, Real, Refused, Text, Whole
 from attnlab.studio.shapes import ANY, FLAG, NUMBER, OBJECT, TEXT, WHOLE, many, maybe, record
 from attnlab.studio.streams import EVENTS, event
@@ -122,11 +121,12 @@ async def write(studio: Studio, asked: Write) -> Response:
 async def written(studio: Studio, asked: Write, folder: str) -> Any:
     """Events; only what goes wrong before the first is raised."""
     given = {name: getattr(asked, name) for name in asked.__dataclass_fields__ if name != "run"}
+    given |= {"folder": folder, "tokens": limits.TOKENS}
+    can = (await studio.hub.entry(asked.run))["can"]
+    call = "generate" if "generate" in can else "write"
     begun = False
     try:
-        async with studio.pool.call(
-            "write", {**given, "folder": folder}, key=f"write {folder}"
-        ) as frames:
+        async with studio.pool.call(call, given, key=f"{call} {folder}") as frames:
             async for message, _ in frames:
                 begun = True
                 if "done" in message:
@@ -141,8 +141,10 @@ async def written(studio: Studio, asked: Write, folder: str) -> Any:
 
 async def see(studio: Studio, asked: OneRun, image: Image) -> Any:
     folder = folder_of(studio, asked.run)
-    key = f"see {folder}"
-    told, content = await studio.pool.ask("see", {"folder": folder}, image.content, key=key)
+    key = f"classify {folder}"
+    can = (await studio.hub.entry(asked.run))["can"]
+    given = {"folder": folder, "look": "look" in can}
+    told, content = await studio.pool.ask("classify", given, image.content, key=key)
     return {**told, "capture": studio.captures.add(content) if content else None}
 
 
@@ -190,17 +192,21 @@ async def capture(studio: Studio, asked: CaptureNamed) -> Response:
 
 
 async def audit(studio: Studio, asked: OneRun) -> Any:
-    path: Path = studio.places.run(asked.run) / AUDIT
+    folder, task = studio.places.run(asked.run), (await studio.hub.entry(asked.run))["task"]
+    name = audit_file(task)
+    if name is None:
+        raise Refused(404, f"{shown(asked.run)}: a run of a task that has no audit.")
+    path = folder / name
     if not path.is_file():
         raise Refused(
-            404, f"{shown(asked.run)}: has no audit yet; attnlab knowledge audit RUN makes one."
+            404, f"{shown(asked.run)}: has no audit yet; attnlab {task} audit RUN makes one."
         )
     try:
         found = await asyncio.to_thread(read_json, path, limits.REPORT_BYTES)
     except ValueError as error:
-        raise Refused(409, f"{shown(asked.run)}: its {AUDIT} {error}.") from None
+        raise Refused(409, f"{shown(asked.run)}: its {name} {error}.") from None
     if not isinstance(found, dict):
-        raise Refused(409, f"{shown(asked.run)}: its {AUDIT} is no report.")
+        raise Refused(409, f"{shown(asked.run)}: its {name} is no report.")
     return strict(found, depth=32)
 
 
@@ -219,7 +225,7 @@ ANSWER = record(
 )
 ENDPOINTS = [
     Endpoint(
-        "POST", "/api/ask", "Ask a knowledge run.", ask,
+        "POST", "/api/ask", "Ask a run that learned facts.", ask,
         record(
             answers=many(ANSWER),
             threshold=record(known=maybe(NUMBER), guess=NUMBER, fitted_on=TEXT),
@@ -227,7 +233,7 @@ ENDPOINTS = [
         body=Ask, refusals=MODEL_REFUSALS,
     ),
     Endpoint(
-        "GET", "/api/audit", "The audit of a knowledge run.", audit, OBJECT,
+        "GET", "/api/audit", "The audit of a run.", audit, OBJECT,
         query=OneRun, refusals=(404, 409),
     ),
     Endpoint(

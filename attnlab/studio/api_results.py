@@ -18,7 +18,6 @@ from attnlab.studio.results import BENCH, CLAIMS, OWN, Found, merged
 from attnlab.studio.schema import Choice, Flag, Many, Refused, Text, wrong
 from attnlab.studio.shapes import JOB, OBJECT, TEXT, many, maybe, record
 from attnlab.studio.streams import EVENTS
-from attnlab.tasks.knowledge.data import pairs_in
 
 if TYPE_CHECKING:
     from attnlab.studio.app import Studio
@@ -106,31 +105,21 @@ async def run_bench(studio: Studio, asked: RunBench) -> Any:
 
 async def run_audit(studio: Studio, asked: RunAudit) -> Any:
     folder, name = folder_of(studio, asked.run), shown(asked.run)
-    if "ask" not in (await studio.hub.entry(asked.run))["can"]:
+    if "audit" not in (await studio.hub.entry(asked.run))["can"]:
         raise Refused(409, f"{name}: cannot answer questions, so nothing can be audited.")
-    if asked.pairs is not None:
-        checked(asked.pairs)
-    given = {"folder": folder, "pairs": asked.pairs, "file": None}
-    learned = runs.pairs_of(Path(folder))
-    if asked.pairs is None and learned is not None:
-        found = studio.places.file_named(learned)
-        if found is None:
-            what = shown(learned) if learned else "your own files"
-            raise Refused(
-                409,
-                f"{name}: learned from {what}, which is not found below the runs folder; give "
-                "questions and answers to audit it with.",
-            )
-        given["file"] = str(found)
-    return {"job": studio.jobs.add("audit", given, lambda _: {}, asked.run).id}
-
-
-def checked(pairs: str) -> None:
-    """Before a job begins: one without right answers would replace an audit by nearly nothing."""
     try:
-        pairs_in(pairs, "the questions")
+        request = runs.audit_request(Path(folder), asked.pairs, studio.places.file_named)
+    except FileNotFoundError as error:
+        what = shown(str(error)) if str(error) else "your own files"
+        raise Refused(
+            409,
+            f"{name}: learned from {what}, which is not found below the runs folder; give "
+            "questions and answers to audit it with.",
+        ) from None
     except ValueError as error:
         raise wrong(str(error)) from None
+    given = {**request, "folder": folder}
+    return {"job": studio.jobs.add("audit", given, lambda _: {}, asked.run).id}
 
 
 async def list_jobs(studio: Studio) -> Any:
@@ -169,7 +158,7 @@ ENDPOINTS = [
         body=RunBench, status=202, refusals=(429,),
     ),
     Endpoint(
-        "POST", "/api/audit", "Audit a knowledge run, as a job.", run_audit, STARTED,
+        "POST", "/api/audit", "Audit a run, as a job.", run_audit, STARTED,
         body=RunAudit, status=202, refusals=(404, 409, 429),
     ),
     Endpoint("GET", "/api/jobs", "All jobs.", list_jobs, record(jobs=many(JOB))),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from starlette.responses import Response
@@ -17,6 +17,7 @@ from attnlab.studio.places import could_be, shown
 from attnlab.studio.schema import Many, Text, wrong
 from attnlab.studio.shapes import ANY, ENTRY, NUMBER, OBJECT, PART, TEXT, WHOLE, many, maybe, record
 from attnlab.studio.streams import EVENTS
+from attnlab.tasks.registry import TASKS
 
 if TYPE_CHECKING:
     from attnlab.studio.app import Studio
@@ -57,6 +58,17 @@ async def info(studio: Studio) -> dict[str, Any]:
         "runs_folder": str(studio.places.runs),
         "models": [{"id": name, "name": name} for name in studio.places.models],
         "limits": limits.told(),
+        "tasks": [
+            {
+                "name": kind.name,
+                "help": kind.help,
+                "headline": kind.headline,
+                "better": kind.better,
+                "can": list(kind.can),
+                "example": None if kind.example is None else asdict(kind.example),
+            }
+            for kind in TASKS.values()
+        ],
     }
 
 
@@ -110,11 +122,20 @@ def known_of(last: str) -> dict[str, str]:
     }
 
 
+TASK = record(
+    name=TEXT,
+    help=TEXT,
+    headline=TEXT,
+    better={"enum": ["lower", "higher"]},
+    can=many(TEXT),
+    example=maybe(record(sentence=TEXT, command=TEXT, folder=TEXT)),
+)
 ENDPOINTS = [
     Endpoint(
         "GET", "/api/info", "Version, folders, models and limits.", info,
         record(
-            version=TEXT, runs_folder=TEXT, models=many(record(id=TEXT, name=TEXT)), limits=OBJECT
+            version=TEXT, runs_folder=TEXT, models=many(record(id=TEXT, name=TEXT)), limits=OBJECT,
+            tasks=many(TASK),
         ),
     ),
     Endpoint("GET", "/api/runs", "All runs.", list_runs, record(runs=many(ENTRY))),

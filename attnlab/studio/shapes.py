@@ -37,7 +37,7 @@ ENTRY = record(
     parameters=maybe(WHOLE),
     attention=maybe(TEXT),
     last=OBJECT,
-    can=many({"enum": ["ask", "write", "see", "look", "generate"]}),
+    can=many(TEXT),
 )
 PART = record(run=TEXT, after=WHOLE, rows=many(OBJECT), next=WHOLE, mark=TEXT, total=WHOLE)
 JOB = record(

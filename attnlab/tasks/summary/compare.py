@@ -85,8 +85,8 @@ def compare(
 ) -> Report:
     """Train every mechanism with every setting and seed for `budget` minutes each.
 
-    compare.json and compare.html in `out` are written after each run; `resume` goes on after the
-    runs that are done.
+    compare.json and compare.html in `out` are written after each run; `StartMode.RESUME` goes on
+    after the runs that are done.
     """
     entries, folder = entries_of(attention, features, rates, seeds), Path(out)
     if not 0 < budget < math.inf:

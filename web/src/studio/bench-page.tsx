@@ -13,6 +13,7 @@ import { useClient } from './client';
 import { ago } from './format';
 import { Isolated } from './isolated';
 import { JobBar } from './job-bar';
+import type { Page } from './page';
 import { Busy, Command, Empty, Failure } from './parts';
 import { finite, records } from './reading';
 import { innerAddress, type Router } from './router';
@@ -27,7 +28,9 @@ interface File {
   sections: string[];
 }
 
-export function BenchPage({ router }: { router: Router }) {
+export const benchPage: Page = { name: 'bench', title: 'Bench', Shown: BenchPage };
+
+function BenchPage({ router }: { router: Router }) {
   const { jobs } = useClient();
   const [files, setFiles] = useState<File[] | null>(null);
   const [failure, setFailure] = useState('');

@@ -6,7 +6,6 @@ type Raw = Record<string, unknown>;
 
 export const STATES = ['training', 'finished', 'stopped', 'broken'] as const;
 export type RunState = (typeof STATES)[number] | 'gone';
-export type Ability = 'ask' | 'write' | 'see' | 'look' | 'generate';
 
 export interface Run {
   id: string;
@@ -31,6 +30,13 @@ export interface Info {
   runsFolder: string;
   models: { id: string; name: string }[];
   limits: Record<string, number>;
+  tasks: Task[];
+}
+
+export interface Task {
+  name: string;
+  can: string[]; // what its runs can do
+  example: { sentence: string; command: string; folder: string } | null; // trains a first run
 }
 
 export interface Detail {
@@ -58,6 +64,20 @@ export function readInfo(raw: unknown): Info {
     runsFolder: text(found.runs_folder),
     models: records(found.models).map((each) => ({ id: text(each.id), name: text(each.name) })),
     limits,
+    tasks: records(found.tasks).map(readTask),
+  };
+}
+
+function readTask(raw: Raw): Task {
+  const given = isRecord(raw.example) ? raw.example : null;
+  return {
+    name: text(raw.name),
+    can: list(raw.can).map(text),
+    example: given && {
+      sentence: text(given.sentence),
+      command: text(given.command),
+      folder: text(given.folder),
+    },
   };
 }
 
