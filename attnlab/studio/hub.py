@@ -14,8 +14,8 @@ from typing import Any
 
 from attnlab.runs.reading import METRICS
 from attnlab.studio.places import Places
+from attnlab.studio.refusals import Refused
 from attnlab.studio.runs import Entry, RunList
-from attnlab.studio.schema import Refused
 from attnlab.studio.streams import KEEP_ALIVE, event
 from attnlab.studio.tail import Part, Tail
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from attnlab.studio import limits
-from attnlab.studio.schema import Refused
+from attnlab.studio.refusals import Refused
 
 T = TypeVar("T")
 TRIES = 3  # a run that trains may drop the checkpoint that is being opened

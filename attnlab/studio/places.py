@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from attnlab.runs.reading import CONFIG, DEPTH
-from attnlab.studio.schema import Refused
+from attnlab.studio.refusals import Refused
 
 HERE = "."  # the run folder that --runs itself is
 WITHIN = ("*", "checkpoints/*", "checkpoints/*/*")  # where the files of a run lie

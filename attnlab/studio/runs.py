@@ -27,7 +27,7 @@ from attnlab.runs.reading import (
     read_config,
 )
 from attnlab.studio.places import Places, name_of, open_plain, read_json, shown
-from attnlab.studio.schema import Refused
+from attnlab.studio.refusals import Refused
 from attnlab.studio.tail import cleaned, plain
 
 TOKENS, KNOWN, AUDIT, LOCK = "tokenizer.json", "known.json", "audit.json", ".lock"

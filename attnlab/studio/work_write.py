@@ -11,7 +11,7 @@ from attnlab.models import Decoder, Seq2Seq
 from attnlab.studio import limits
 from attnlab.studio.models import MODELS
 from attnlab.studio.origins import source_words, words_of
-from attnlab.studio.schema import Refused
+from attnlab.studio.refusals import Refused
 from attnlab.studio.worker import Teller
 from attnlab.tasks.language.recipe import load_language
 from attnlab.tasks.summary.recipe import load_summary

@@ -18,7 +18,7 @@ from importlib import import_module
 from typing import IO, Any
 
 from attnlab.studio.frames import Frame, packed, read_frame
-from attnlab.studio.schema import Refused
+from attnlab.studio.refusals import Refused
 
 CALLS = {
     "ask": "attnlab.studio.work_ask",

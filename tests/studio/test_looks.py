@@ -14,7 +14,7 @@ from attnlab.interpret.file import read as read_capture
 from attnlab.pictures import png
 from attnlab.studio import limits
 from attnlab.studio.captures import Captures
-from attnlab.studio.schema import Refused
+from attnlab.studio.refusals import Refused
 from attnlab.studio.work_look import in_page_words
 from attnlab.tasks.vision.classify import classify
 from tests.support import summary_runs as summaries
