@@ -18,7 +18,9 @@ SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class ResponseModel(BaseModel):
-    model_config = ConfigDict(use_attribute_docstrings=True)
+    model_config = ConfigDict(
+        use_attribute_docstrings=True, json_schema_serialization_defaults_required=True
+    )
 
     @classmethod
     def checked(cls, content: Any) -> Self:

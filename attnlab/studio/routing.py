@@ -50,12 +50,27 @@ def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 
 def streamed(events: Events, *statuses: int) -> dict[str, Any]:
-    """The options of an operation that sends events, described by name under `x-events`."""
+    """The options of an operation that sends events: each has a name, and JSON as its data."""
+    described = [
+        {
+            "properties": {
+                "event": {"const": name},
+                "data": {
+                    "type": "string",
+                    "contentMediaType": JSON,
+                    "contentSchema": _ref(model),
+                },
+                "id": {"type": "string"},
+            },
+            "required": ["event", "data"],
+        }
+        for name, model in events.items()
+    ]
+    content = {EventStream.media_type: {"schema": {"type": "object", "oneOf": described}}}
     return {
         "status_code": 200,
         "response_class": EventStream,
-        "responses": refusals(*statuses),
-        "openapi_extra": {"x-events": {name: _ref(model) for name, model in events.items()}},
+        "responses": {200: {"content": content}, **refusals(*statuses)},
     }
 
 

@@ -6,6 +6,7 @@ import copy
 import json
 import re
 import shutil
+import subprocess
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
 from importlib import import_module
@@ -34,6 +35,7 @@ from tests.support.image_files import pixels
 from tests.support.studio_servers import Threaded, asked, make_run, rows, studio, threaded
 from tests.support.studio_traps import error_of
 
+WEB = Path(__file__).parents[2] / "web"
 DESCRIPTION = json.loads(json.dumps(api().openapi()))
 OPERATIONS = [
     (method.upper(), path) for path, methods in DESCRIPTION["paths"].items() for method in methods
@@ -90,6 +92,12 @@ def job(server: Threaded) -> str:
 def operation_of(method: str, path: str) -> dict[str, Any]:
     found: dict[str, Any] = DESCRIPTION["paths"][path][method.lower()]
     return found
+
+
+def events_described(operation: dict[str, Any]) -> list[dict[str, Any]]:
+    content = operation["responses"].get("200", {}).get("content", {})
+    schema: dict[str, Any] = content.get("text/event-stream", {}).get("schema", {})
+    return list(schema.get("oneOf", []))
 
 
 def described(job: str) -> dict[str, Any]:
@@ -184,7 +192,11 @@ def test_the_description_names_every_endpoint(server: Threaded) -> None:
     names = [operation_of(*each)["operationId"] for each in OPERATIONS]
     assert len(set(names)) == len(names)
     assert "/api/jobs/{id}/events" in found["paths"]
-    described = {name for each in OPERATIONS for name in operation_of(*each).get("x-events", {})}
+    described = {
+        event["properties"]["event"]["const"]
+        for each in OPERATIONS
+        for event in events_described(operation_of(*each))
+    }
     assert described == set(EVENTS)
 
 
@@ -192,6 +204,17 @@ def test_no_page_of_documentation_loads_from_elsewhere(server: Threaded) -> None
     for path in ("/docs", "/redoc", "/docs/oauth2-redirect", "/openapi.json"):
         with asked(server.keys.port, "GET", path, server.headers) as answer:
             assert answer.status == 404
+
+
+def test_the_types_of_the_pages_are_those_of_the_description(tmp_path: Path) -> None:
+    node = shutil.which("node")
+    if node is None or not (WEB / "node_modules" / "json-schema-to-typescript").is_dir():
+        pytest.skip("needs Node and web/node_modules; .ci/run compares them too")
+    made = tmp_path / "api-types.ts"
+    command = [node, "api-types.mjs", str(made)]
+    subprocess.run(command, cwd=WEB, input=json.dumps(DESCRIPTION).encode(), check=True)
+    kept = WEB / "src" / "studio" / "api-types.ts"
+    assert made.read_text() == kept.read_text(), "run make web and commit"
 
 
 def test_the_page_about_the_studio_names_every_status_and_limit() -> None:

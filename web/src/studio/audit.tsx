@@ -4,7 +4,7 @@ import { useEffect, useState } from 'preact/hooks';
 import { Figure } from '../report/figure';
 import { plain } from '../report/prose';
 import { AS_GIVEN, type Shown } from '../report/shown';
-import { ask, query, Refused, told } from './api';
+import { ask, Refused, told } from './api';
 import { readAudit, tabbed, type AuditPage, type Told } from './audit-plots';
 import { useClient, useKept } from './client';
 import { JobBar } from './job-bar';
@@ -20,7 +20,7 @@ export function Audit({ run }: { run: string }) {
   const done = jobs.ended(name);
   useEffect(() => {
     const controller = new AbortController();
-    ask(query('/api/audit', { run }), { signal: controller.signal }).then(
+    ask('GET /api/audit', { query: { run }, signal: controller.signal }).then(
       (raw) => setFound({ page: readAudit(raw) }),
       (error: unknown) => {
         if (controller.signal.aborted) return;
@@ -31,7 +31,7 @@ export function Audit({ run }: { run: string }) {
     return () => controller.abort();
   }, [run, done]);
   const begin = (pairs?: string): void =>
-    void jobs.run(name, '/api/audit', { run, ...(pairs ? { pairs } : {}) });
+    void jobs.run(name, 'POST /api/audit', { run, ...(pairs ? { pairs } : {}) });
   const failed = Boolean(jobs.of(name)?.failure);
   return (
     <section class="audit" aria-label="Audit">

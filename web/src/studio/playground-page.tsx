@@ -17,8 +17,8 @@ export function PlaygroundPage({ router }: { router: Router }) {
   const [statements, setStatements] = useState<Statements>(new Map());
   useEffect(() => {
     const controller = new AbortController();
-    ask('/api/claims', { signal: controller.signal }).then(
-      (raw) => setStatements(statementsOf(raw)),
+    ask('GET /api/claims', { signal: controller.signal }).then(
+      (found) => setStatements(statementsOf(found)),
       () => undefined, // it plays without them too
     );
     return () => controller.abort();

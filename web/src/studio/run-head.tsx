@@ -5,10 +5,10 @@ import { plain } from '../report/prose';
 import { ago, count, metric } from './format';
 import { Failure } from './parts';
 import { linkTo, type Page } from './routes';
-import type { Run } from './reading';
+import { lastOf, type Ability, type Run } from './reading';
 import { Progress, RunName, StateName } from './run-list';
 
-const WAYS: [string, Page, string][] = [
+const WAYS: [Ability, Page, string][] = [
   ['ask', 'ask', 'Ask it'],
   ['write', 'write', 'Let it write'],
   ['generate', 'write', 'Let it write'],
@@ -57,7 +57,7 @@ function wanted(page: Page, run: Run): Record<string, string[]> {
 }
 
 function Several({ chosen }: { chosen: Run[] }) {
-  const all = new Set(chosen.flatMap((run) => run.last.map(([name]) => name)));
+  const all = new Set(chosen.flatMap((run) => Object.keys(run.last)));
   const measures = [...all].filter((name) => /^(loss$|validation )/.test(name)).slice(0, 6);
   return (
     <div class="run-head">
@@ -95,7 +95,7 @@ function Several({ chosen }: { chosen: Run[] }) {
                 <td class="number">{count(run.parameters)}</td>
                 {measures.map((name) => (
                   <td key={name} class="number">
-                    {metric(new Map(run.last).get(name) ?? null)}
+                    {metric(lastOf(run, name))}
                   </td>
                 ))}
               </tr>
