@@ -8,13 +8,14 @@ import sys
 import traceback
 from collections import Counter
 from collections.abc import Callable, Coroutine
-from typing import Annotated, Any
+from typing import Annotated, Any, get_origin
 
-from fastapi import Depends, HTTPException, Request, Response
+from fastapi import Depends, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from attnlab.studio import limits
@@ -122,9 +123,8 @@ class StudioRoute(APIRoute):
         query = self.dependant.query_params
         field = self.body_field if place == "body" else query[0] if query else None
         model = None if field is None else field.field_info.annotation
-        return (
-            model.model_fields if isinstance(model, type) and issubclass(model, BaseModel) else {}
-        )
+        fields: dict[str, Any] = getattr(model, "model_fields", {})
+        return fields
 
     def check_query(self, request: Request) -> None:
         """What FastAPI would pass over in silence."""
@@ -132,11 +132,11 @@ class StudioRoute(APIRoute):
         if not fields and request.query_params:
             raise Refused(400, "the address: nothing may stand behind the question mark here")
         for name, count in Counter(name for name, _ in request.query_params.multi_items()).items():
-            if count > 1 and name in fields and "list" not in str(fields[name].annotation):
+            if count > 1 and name in fields and get_origin(fields[name].annotation) is not list:
                 raise Refused(400, f"{name}: is given {count} times; give it once")
 
     async def read_body(self, request: Request) -> None:
-        if self.openapi_extra is IMAGE_BODY:
+        if "requestBody" in (self.openapi_extra or {}):
             await read_within(request, limits.IMAGE_BYTES)
         elif self.body_field is not None:
             kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
