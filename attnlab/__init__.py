@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from attnlab.create import attention as attention
     from attnlab.create import create_mechanism as create_mechanism
+    from attnlab.extensions import load_extension as load_extension
     from attnlab.interpret.api import look as look
     from attnlab.interpret.capture import capture as capture
     from attnlab.laws import check_laws as check_laws
@@ -29,9 +30,15 @@ _PUBLIC = {
     "capture": "attnlab.interpret.capture",
     "check_laws": "attnlab.laws",
     "create_mechanism": "attnlab.create",
+    "load_extension": "attnlab.extensions",
     "look": "attnlab.interpret.api",
     "register_mechanism": "attnlab.register",
 }
+MODEL_ADAPTERS = (
+    "attnlab.interpret.own_models:OwnModels",
+    "attnlab.huggingface.adapter:HuggingFaceModels",
+)
+"""Whose models `look` and `capture` understand, in the order in which they are asked."""
 __all__ = [
     "MECHANISMS",
     "Card",
@@ -41,6 +48,7 @@ __all__ = [
     "capture",
     "check_laws",
     "create_mechanism",
+    "load_extension",
     "look",
     "register_mechanism",
 ]

@@ -14,10 +14,8 @@ from torch import Tensor
 from attnlab.mask import Mask
 from attnlab.mechanism import Mechanism
 from attnlab.mechanisms import MECHANISMS
-from attnlab.mechanisms.bigbird import BigBird
 from attnlab.mechanisms.groups import HeadGroups
-from attnlab.mechanisms.window import Window
-from attnlab.register import VARIABLE, Option, load_named, options_of
+from attnlab.register import Option, options_of
 
 
 def create_mechanism(
@@ -116,21 +114,12 @@ def is_softmax(spec: str, tokens: int, causal: bool | None = None) -> bool:
     """
     ((_, name, options),) = parse_groups(spec)
     kind = MECHANISMS.get(name)
-    if kind not in (Window, BigBird):
+    if kind is None or kind.covers_all is Mechanism.covers_all:
         return False
-    made = kind(head_dim=8, heads=1, **options)
-    if isinstance(made, Window):
-        return made.window >= tokens
-    assert isinstance(made, BigBird)
-    blocks, pattern = -(-tokens // made.block), made.pattern
-    if blocks > pattern.global_blocks + 2 * pattern.side + 1 + pattern.random_blocks:
-        return False
-    seen = kind(head_dim=8, heads=1, **{**options, "block": 1})  # a token for each block
-    assert isinstance(seen, BigBird)
-    real = torch.ones(blocks, blocks, dtype=torch.bool)
-    masks = {False: real, True: real.tril()}
-    kinds = masks if causal is None else [causal]
-    return all(bool(seen.edges(blocks, each)[masks[each]].all()) for each in kinds)
+    mechanism = create_mechanism(name, head_dim=8, heads=1, **options)
+    return all(
+        mechanism.covers_all(tokens, c) for c in ((False, True) if causal is None else (causal,))
+    )
 
 
 def _parse_group(part: str, spec: str) -> tuple[int | None, str, dict[str, Any]]:
@@ -156,13 +145,11 @@ def _parse_value(text: str) -> Any:
 
 def find_mechanism(name: str) -> type[Mechanism]:
     if name not in MECHANISMS:
-        load_named()
-    if name not in MECHANISMS:
         near = get_close_matches(str(name).lower(), MECHANISMS, n=3, cutoff=0.5)
         hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
         raise ValueError(
             f"no mechanism {name!r}{hint} (there are: {', '.join(MECHANISMS)}; "
-            f"one of your own: {VARIABLE}=FILE.py)"
+            "one of your own: attnlab --extension FILE.py)"
         )
     return MECHANISMS[name]
 

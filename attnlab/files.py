@@ -1,14 +1,16 @@
-"""Writing that leaves either the old file or the new one, never a part."""
+"""Writing that leaves either the old file or the new one, and reading that trusts no file."""
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 
 def write_whole(path: Path, write: Callable[[Path], None]) -> None:
@@ -67,6 +69,36 @@ def write_text(path: Path, text: str) -> None:
         part.write_bytes(content)
 
     write_whole(path, write)
+
+
+def open_regular(path: Path, *, follow_links: bool = False) -> IO[bytes]:
+    """Only a regular file: a pipe would block for ever, a device never end."""
+    no_links = 0 if follow_links else os.O_NOFOLLOW
+    handle = os.open(path, os.O_RDONLY | no_links | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise OSError(f"{path.name}: is not a file")
+        return os.fdopen(handle, "rb")
+    except BaseException:
+        os.close(handle)
+        raise
+
+
+def read_json(path: Path, most: int, *, follow_links: bool = False) -> Any:
+    """The JSON of a file of at most so many bytes; a ValueError of a few words says what it is."""
+    try:
+        with open_regular(path, follow_links=follow_links) as file:
+            content = file.read(most + 1)
+    except (FileNotFoundError, NotADirectoryError):
+        raise ValueError("is missing") from None
+    except OSError as error:
+        raise ValueError("is a link" if error.errno == errno.ELOOP else "cannot be read") from None
+    if len(content) > most:
+        raise ValueError("is too large")
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError):
+        raise ValueError("is not JSON") from None
 
 
 def _sync(path: Path) -> None:

@@ -180,6 +180,9 @@ class BlockState:
         memory = None if self.memory is None else self.memory.select(rows)
         return BlockState(self.own.select(rows), memory)
 
+    def overwritable(self) -> BlockState:
+        return BlockState(self.own.overwritable(), self.memory)
+
     def trim(self, lengths: Tensor) -> BlockState:
         return BlockState(self.own.trim(lengths), self.memory)
 

@@ -6,7 +6,6 @@ Letters: T tokens, D head size.
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ import torch
 from torch import Tensor
 
 from attnlab.charts import Chart, escape
-from attnlab.create import create_mechanism, find_mechanism, mechanism_options
+from attnlab.create import create_mechanism, find_mechanism
 from attnlab.mask import Mask
 from attnlab.page import picture, write_page
 from attnlab.pictures import png
@@ -26,8 +25,6 @@ TEXT = (
     "the dog and the cat saw the bird fly"
 )
 HEAD_DIM = 32
-# so that one short sentence crosses the borders of what is long by default
-SMALL: Mapping[str, Any] = {"block": 2, "random_blocks": 1, "window": 5, "rank": 8}
 PANEL, GAP, TOP, BOTTOM = 248, 18, 26, 44
 LEAST = torch.tensor([247, 248, 250])  # the colour of no weight
 MOST, BELOW = torch.tensor([16, 60, 140]), torch.tensor([190, 84, 12])  # of the largest; negative
@@ -61,8 +58,7 @@ def _unit(x: Tensor) -> Tensor:
 
 def drawn_options(name: str) -> dict[str, Any]:
     """Those at which a short sentence shows what the mechanism does."""
-    known = [option.name for option in mechanism_options(name)]
-    return {option: value for option, value in SMALL.items() if option in known}
+    return find_mechanism(name).short_options(len(TEXT.split()))
 
 
 def panels_of(name: str) -> list[Panel]:

@@ -7,7 +7,7 @@ M value size.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any, ClassVar, TypeVar, cast
@@ -76,6 +76,13 @@ class Mechanism(nn.Module):
     """Has a path through the C kernels."""
     use_compiled = True
     """False: computed in PyTorch alone, to compare."""
+    size_option: ClassVar[str | None] = None
+    """The option that trades cost for accuracy (features, window, block); comparisons sweep it."""
+    variants: ClassVar[tuple[Mapping[str, Any], ...]] = ({},)
+    """Options that a sweep adds to each value of `size_option`."""
+    shift_invariant: ClassVar[bool] = False
+    """Needs only distances, so it can go on where a cache has dropped its first tokens. It matters
+    only where `card.cross` is False: other mechanisms need no positions."""
 
     def __init__(self, *, head_dim: int, heads: int, max_length: int | None = None) -> None:
         super().__init__()
@@ -133,6 +140,59 @@ class Mechanism(nn.Module):
         """
         del k, mask
         return q.new_ones(*q.shape[:3], 1)
+
+    def attend_dense(
+        self, q: Tensor, k: Tensor, v: Tensor, allowed: Tensor, start: int | Tensor, dropout: float
+    ) -> Tensor:
+        """The output under a mask that only a tensor describes.
+
+        `allowed` (B or 1, H or 1, T, S) is True where a query may look at a key. Only a mechanism
+        whose weights are a softmax over the keys it may see can define it.
+        """
+        del q, k, v, allowed, start, dropout
+        raise NotImplementedError(f"{self.name}: is not defined under a mask that is a tensor")
+
+    # Facts that benches, views and notes use, so that they need not know mechanisms by name.
+
+    def visible_keys(self, tokens: int, causal: bool) -> int | None:
+        """How many keys a query sees at most: W in the card's costs. None: all that the mask
+        allows. Queries that see everything (global ones) do not count."""
+        del tokens, causal
+        return None
+
+    def covers_all(self, tokens: int, causal: bool) -> bool:
+        """Whether a mechanism that leaves out far keys of a softmax leaves out none on a text of
+        so many tokens, and so is exact attention there."""
+        del tokens, causal
+        return False
+
+    def prefers_matrix(self, tokens: int) -> bool:
+        """Whether `weights @ v` is cheaper than `forward` on a text of so many tokens."""
+        del tokens
+        return False
+
+    @classmethod
+    def short_options(cls, tokens: int) -> dict[str, Any]:
+        """Options with which a text of so many tokens crosses the mechanism's borders (a window,
+        a block, a rank). Empty: the defaults already show what it does."""
+        del tokens
+        return {}
+
+    @classmethod
+    def sweep(
+        cls, options: Mapping[str, Any], values: Mapping[str, Sequence[Any]]
+    ) -> list[dict[str, Any]]:
+        """The sets of options to compare: the given ones with each of the `values` of
+        `size_option`, in each of the `variants`. What is given is not swept."""
+        option = cls.size_option
+        if option is None or option in options or option not in values:
+            return [dict(options)]
+        variants = ({},) if options else cls.variants
+        return [
+            {**options, option: value, **variant}
+            for value in values[option]
+            for variant in variants
+        ]
 
     # Checks, and padding blanked, because 0 * NaN would still be NaN.
 

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import inspect
-import os
 import re
-import sys
 from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import Path
-from types import ModuleType
 from typing import Any, TypeVar, get_args, get_type_hints
 
 from attnlab.mechanism import Card, Mechanism
 from attnlab.mechanisms import MECHANISMS
 
 COMMON = ("head_dim", "heads", "max_length")
-VARIABLE = "ATTNLAB_MECHANISMS"
-BUILT_IN = frozenset(MECHANISMS)
 Kind = TypeVar("Kind", bound=type[Mechanism])
 
 
@@ -57,7 +48,7 @@ def register_mechanism(kind: Kind) -> Kind:
     A name of attnlab's own is refused; one's own may be given anew, as notebooks do.
     """
     check_kind(kind)
-    if kind.name in BUILT_IN:
+    if kind.name in MECHANISMS.built_in:
         raise ValueError(
             f"{kind.__name__}: {kind.name!r} is a mechanism of attnlab; choose another name"
         )
@@ -84,48 +75,3 @@ def check_kind(kind: object) -> None:
         if getattr(getattr(kind, method, None), "__isabstractmethod__", False):
             raise ValueError(f"{kind.__name__}: does not define {method}")
     options_of(kind)
-
-
-def load_mechanisms(source: str | Path) -> list[type[Mechanism]]:
-    """Register the mechanisms that a file NAME.py or a module defines; those it defines."""
-    module = _imported(str(source))
-    found = [
-        kind
-        for kind in vars(module).values()
-        if isinstance(kind, type)
-        and issubclass(kind, Mechanism)
-        and kind.__module__ == module.__name__
-        and "name" in vars(kind)  # others are what these are built upon
-    ]
-    if not found:
-        raise ValueError(f"{source}: defines no mechanism; a subclass of Mechanism with a name is")
-    return [register_mechanism(kind) for kind in found]
-
-
-def _imported(source: str) -> ModuleType:
-    path = Path(source)
-    try:
-        if path.suffix != ".py":
-            return importlib.import_module(source)
-        if not path.is_file():
-            raise ValueError(f"{source}: is not there; give a file NAME.py or a module's name")
-        name = f"attnlab_own_{re.sub('[^0-9a-zA-Z]', '_', path.stem)}"
-        spec = importlib.util.spec_from_file_location(name, path)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module  # dataclasses look their module up
-        spec.loader.exec_module(module)
-    except ValueError:
-        raise
-    except Exception as error:  # whatever stands in a person's file
-        told = " ".join(f"{type(error).__name__}: {error}".split())
-        raise ValueError(f"{source}: cannot be imported ({told})") from error
-    return module
-
-
-@lru_cache(maxsize=1)
-def load_named() -> None:
-    """Once: what ATTNLAB_MECHANISMS names, so that every command and its processes know it."""
-    for source in filter(None, os.environ.get(VARIABLE, "").split(os.pathsep)):
-        load_mechanisms(source)

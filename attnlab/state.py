@@ -71,11 +71,13 @@ class State:
             )
         return replace(self, length=lengths.clone())
 
-    def spend(self) -> None:
-        """Its holder gives it up: the next absorb may write over it instead of copying.
+    def overwritable(self) -> Self:
+        """The same content for a loop that keeps only the newest state, as the generator does.
 
-        For a loop that keeps the newest state alone, as the generator does.
+        `absorb` may write over it, and over every state that follows from it, instead of copying;
+        reading an overwritten state raises. This state itself stays as it is.
         """
+        return self
 
     def _tensors(self) -> dict[str, Tensor]:
         values = {field.name: getattr(self, field.name) for field in fields(self)}

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnlab.files import write_whole
+from attnlab.run_folder.layout import TOKENIZER
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as HuggingFace
     from tokenizers.models import Model
 
-FILE_NAME = "tokenizer.json"
 LARGEST_FILE = 64 * 2**20  # bytes; GPT-2's own file has 2 MB
 PAD_SYMBOL, MASK_SYMBOL = "\u25a1", "\u2047"  # □ ⁇ as the course writes them
 SPECIAL_TOKENS = ("<|pad|>", "<|mask|>", "<|end|>")  # ids 0, 1, 2 of Bytes and BPE
@@ -56,7 +56,7 @@ class Tokenizer(ABC):
     def save(self, path: str | Path) -> None:
         """Write this file, or tokenizer.json in this folder: the whole file or none of it."""
         path = Path(path)
-        target = path / FILE_NAME if path.is_dir() else path
+        target = path / TOKENIZER if path.is_dir() else path
         content = self._json().encode("utf-8")
         write_whole(target, lambda part: _write(part, content))
 
@@ -221,7 +221,7 @@ class BPE(Tokenizer):
 def load_tokenizer(path: str | Path) -> Tokenizer:
     """The tokenizer of this file, or of the tokenizer.json in this folder."""
     path = Path(path)
-    file = path / FILE_NAME if path.is_dir() else path
+    file = path / TOKENIZER if path.is_dir() else path
     try:
         return _parsed(_read(file))
     except FileNotFoundError:

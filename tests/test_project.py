@@ -20,8 +20,9 @@ PACKAGE = ROOT / "attnlab"
 
 # DESIGN.md's rooms from the ground up: a room imports from its own floor's file or from below.
 FLOORS = [
-    {"intervals", "words"},
+    {"errors", "extensions", "intervals", "words"},
     {"calibration", "charts", "files", "report"},
+    {"run_folder"},
     {"mask", "page", "pictures", "state", "tokens"},
     {"checks"},
     {"mechanism"},
@@ -35,9 +36,9 @@ FLOORS = [
     {"generate"},
     {"training"},
     {"tasks"},
-    {"huggingface"},
     {"interpret"},
-    {"bench", "listing", "matrices", "runs"},
+    {"huggingface"},
+    {"bench", "listing", "matrices"},
     {"claims"},
     {"demo"},
     {"studio"},
@@ -90,6 +91,34 @@ def test_the_import_test_would_notice() -> None:
     assert illegal_imports("models", {"attnlab.tasks"})
     assert illegal_imports("bench", {"attnlab.cli"})
     assert not illegal_imports("models", {"attnlab.mechanisms.favor", "attnlab.mask"})
+
+
+@pytest.mark.parametrize("path", list((PACKAGE / "interpret").rglob("*.py")), ids=lambda p: p.name)
+def test_interpret_knows_no_library_of_models(path: Path) -> None:
+    """Hugging Face models reach it through `attnlab.MODEL_ADAPTERS`."""
+    nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    names = [each.name for node in nodes if isinstance(node, ast.Import) for each in node.names]
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names += [node.module, *(f"{node.module}.{each.name}" for each in node.names)]
+    names += [str(node.value) for node in nodes if isinstance(node, ast.Constant)]
+    assert [
+        name for name in names if re.match(r"(attnlab\.huggingface|transformers)\b", name)
+    ] == []
+
+
+def test_look_and_capture_leave_transformers_alone_where_they_can() -> None:
+    program = """
+import sys, attnlab
+assert "torch" not in sys.modules
+from tests.support.text_models import TEXT, TOKENS, decoder
+attnlab.look(decoder(), TEXT, tokenizer=TOKENS)
+assert "attnlab.huggingface" in sys.modules and "transformers" not in sys.modules
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_no_test_file_imports_another_one() -> None:

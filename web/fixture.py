@@ -17,6 +17,7 @@ from attnlab.interpret.records import (
     Capture,
     Flow,
     Layer,
+    ModelFacts,
     NextTokens,
     Pattern,
     Picture,
@@ -74,8 +75,9 @@ def layer(
         torch.randn(n, t, size, generator=draw) for n, t in ((heads, queries), (groups, keys))
     ]
     return Layer(
-        name, stack, kind, list(range(heads)), heads, "polynomial" if signed else "softmax", signed,
-        not signed, scale=size**-0.5 if size else None, weights=made,
+        name=name, stack=stack, kind=kind, heads=list(range(heads)), all_heads=heads,
+        mechanism="polynomial" if signed else "softmax", signed=signed, normalised=not signed,
+        scale=size**-0.5 if size else None, weights=made,
         q=numbers[0] if size else None, k=numbers[1] if size else None,
         v=numbers[1] * 0.5 if size else None,
         groups=[h * groups // heads for h in range(heads)] if size else [],
@@ -106,7 +108,7 @@ def patterns(layers: list[Layer], seed: int) -> list[list[Pattern]]:
 def side(
     label: str, kind: str, sequences: list[Sequence], layers: list[Layer], places=None, **more
 ) -> Side:  # type: ignore[no-untyped-def]
-    model = {"name": label, "kind": kind, "source": "huggingface", "parameters": 22_713_216}
+    model = ModelFacts(label, kind, "huggingface", 22_713_216)
     return Side(label, model, sequences, layers, places or [(0, 0)] * len(layers),
                 patterns=patterns(layers, 1), control=patterns(layers, 2), **more)  # fmt: skip
 

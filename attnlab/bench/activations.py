@@ -29,8 +29,8 @@ from attnlab.create import (
     mechanism_options,
     parse_groups,
 )
-from attnlab.huggingface.calls import Call, accurate
 from attnlab.interpret import hooks
+from attnlab.interpret.calls import Call, accurate
 from attnlab.mask import Mask
 from attnlab.mechanism import Mechanism
 from attnlab.mechanisms import MECHANISMS

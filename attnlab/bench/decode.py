@@ -49,13 +49,12 @@ class Decoder:
             piece = slice(first, first + PIECE)
             state = mechanism.absorb(k[:, :, piece], v[:, :, piece], state=state)
         assert state is not None
-        return Decoder(mechanism, state, sizes.inputs(1, seed=1)[:3])
+        return Decoder(mechanism, state.overwritable(), sizes.inputs(1, seed=1)[:3])
 
     def step(self) -> Tensor:
-        """As the generator does: the old state is given up, so that it may be written over."""
+        """As the generator does: the old state may be written over."""
         q, k, v = self.token
         position = self.state.longest
-        self.state.spend()
         self.state = self.mechanism.absorb(k, v, state=self.state)
         return self.mechanism.read(q, self.state, position)
 

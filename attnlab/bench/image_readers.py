@@ -22,7 +22,7 @@ from attnlab.models import ViT
 from attnlab.pictures import middle_square, to_channels
 
 if TYPE_CHECKING:
-    from attnlab.interpret.huggingface_subjects import HuggingFaceSubject
+    from attnlab.huggingface.subjects import HuggingFaceSubject
 
 COUNT = 16  # images to choose on
 USUAL = 224  # pixels, where a model does not say

@@ -19,7 +19,7 @@ from attnlab.bench.readers import Reader
 from attnlab.bench.results import Section
 from attnlab.bench.settings import ModelSettings
 from attnlab.bench.text_readers import HuggingFaceTexts, OwnTexts
-from attnlab.interpret.api import open_subject
+from attnlab.interpret.adapters import open_subject
 from attnlab.interpret.own_subjects import OwnSubject
 from attnlab.interpret.subjects import Subject
 

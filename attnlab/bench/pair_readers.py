@@ -24,7 +24,7 @@ from attnlab.models import Seq2Seq
 from attnlab.tasks.summary.wording import spaced
 
 if TYPE_CHECKING:
-    from attnlab.interpret.huggingface_subjects import HuggingFaceSubject
+    from attnlab.huggingface.subjects import HuggingFaceSubject
 
 WRITTEN = 64  # tokens that a model writes at most
 FEW = 8

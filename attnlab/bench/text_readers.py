@@ -20,7 +20,7 @@ from attnlab.interpret.own_subjects import OwnSubject
 from attnlab.interpret.subjects import Subject
 
 if TYPE_CHECKING:
-    from attnlab.interpret.huggingface_subjects import HuggingFaceSubject
+    from attnlab.huggingface.subjects import HuggingFaceSubject
 
 WINDOWS = 4
 

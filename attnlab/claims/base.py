@@ -185,18 +185,35 @@ def claim(
     together: str = "",
 ) -> Callable[[Measure], Measure]:
     """Enter the function below as a claim."""
-    assert topic in TOPICS, topic
-    assert name not in CLAIMS, name
-    assert not (alone and together), name
 
     def enter(measure: Measure) -> Measure:
-        CLAIMS[name] = Claim(
+        register_claim(Claim(
             name, topic, source, statement, " ".join(why.split()), judge, control, measure,
             quoted, reference, alone, needs, together,
-        )  # fmt: skip
+        ))  # fmt: skip
         return measure
 
     return enter
+
+
+def register_claim(claim: Claim) -> Claim:
+    """Enter a claim by its name. The module that entered one can enter it again, as notebooks
+    do."""
+    known = CLAIMS.get(claim.name)
+    if known is not None and _module_of(known) != _module_of(claim):
+        raise ValueError(f"claim {claim.name!r}: there is one of this name; choose another")
+    if claim.topic not in TOPICS:
+        raise ValueError(
+            f"claim {claim.name!r}: topic {claim.topic!r}; there are {', '.join(TOPICS)}"
+        )
+    if claim.alone and claim.together:
+        raise ValueError(f"claim {claim.name!r}: runs alone or together with others, not both")
+    CLAIMS[claim.name] = claim
+    return claim
+
+
+def _module_of(claim: Claim) -> str | None:
+    return getattr(claim.measure, "__module__", None)
 
 
 @dataclass(frozen=True)
@@ -222,9 +239,7 @@ def unrun(
     reference: str = "",
 ) -> None:
     """Enter a statement that is not run, a theorem or one whose experiment cannot be made yet."""
-    assert topic in TOPICS, topic
-    assert name not in CLAIMS, name
-    CLAIMS[name] = Claim(
+    register_claim(Claim(
         name, topic, source, statement, " ".join(why.split()), Unjudged(), "", None, quoted,
         reference, needs=lambda: reason,
-    )  # fmt: skip
+    ))  # fmt: skip

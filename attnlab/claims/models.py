@@ -15,10 +15,10 @@ import torch
 from torch import Tensor
 
 from attnlab.claims.base import Trial
+from attnlab.huggingface.subjects import HuggingFaceSubject, open_huggingface
 from attnlab.interpret.capture import capture
-from attnlab.interpret.huggingface_subjects import HuggingFaceSubject, open_huggingface
+from attnlab.interpret.options import LookInput
 from attnlab.interpret.records import Layer, Sequence
-from attnlab.interpret.subjects import Wish
 
 # Modules, what they must bring along, and how they are called in the index of packages
 PLACES = {
@@ -77,7 +77,7 @@ class Reader:
         self.subject = subject
 
     def read(self, text: str, *, qkv: bool = False) -> Read:
-        prepared = self.subject.prepare(Wish(text))
+        prepared = self.subject.prepare(LookInput(text))
         with torch.no_grad(), capture(self.subject.model, qkv=qkv) as seen:
             self.subject.run(prepared)
         weights = torch.stack([_given(layer.weights) for layer in seen.layers])
@@ -85,7 +85,7 @@ class Reader:
 
     def read_all(self, texts: Iterable[str]) -> list[Read]:
         """Many short texts at once, weights only: several times as fast as one by one."""
-        sequences = [self.subject.prepare(Wish(text)).sequences[0] for text in texts]
+        sequences = [self.subject.prepare(LookInput(text)).sequences[0] for text in texts]
         given = self.subject.reader(list(texts), return_tensors="pt", padding=True)
         model = self.subject.model
         before = model.config._attn_implementation

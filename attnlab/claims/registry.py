@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from importlib import import_module
 
 from attnlab.claims.base import CLAIMS, TOPICS, Claim
+from attnlab.extensions import load_extensions
 
 __all__ = ["CLAIMS", "chosen"]
 
@@ -24,6 +25,7 @@ FILES = (
 )
 for _file in FILES:
     import_module(f"attnlab.claims.{_file}")
+load_extensions("attnlab.claims")
 
 
 def chosen(names: Sequence[str] = (), topic: str | None = None) -> list[Claim]:

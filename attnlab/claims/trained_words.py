@@ -15,7 +15,7 @@ from attnlab.claims.base import Bars, Estimate, Evidence, Trial, claim, over, sh
 from attnlab.claims.judges import Above, Below, Every
 from attnlab.claims.models import Reader, needs, one_of, texts, trained
 from attnlab.claims.trained_sentences import MAKERS, sentences
-from attnlab.interpret.subjects import Wish
+from attnlab.interpret.options import LookInput
 
 
 @claim(
@@ -187,7 +187,7 @@ def _dealt(one: Tensor, other: Tensor, generator: torch.Generator, deals: int = 
 
 def _gradient(reader: Reader, text: str, generator: torch.Generator, directions: int = 4) -> Tensor:
     """(T,): length of the gradient at each token's embedding, over random directions."""
-    inputs = dict(reader.subject.prepare(Wish(text)).inputs)
+    inputs = dict(reader.subject.prepare(LookInput(text)).inputs)
     model = reader.subject.model
     vectors = model.get_input_embeddings()(inputs.pop("input_ids")).detach().requires_grad_()
     mean = model(inputs_embeds=vectors, **inputs).last_hidden_state[0].mean(0)  # (W,)

@@ -14,13 +14,18 @@ from typing import Annotated
 from cyclopts import App, CycloptsError, Parameter
 
 import attnlab
+from attnlab.errors import TrainingStoppedError
+from attnlab.extensions import load_extension, load_named
 
+OPTION = "--extension"
 app = App(
     name="attnlab",
     help="A workbench for attention: build, train, look inside and compare mechanisms.",
     version=attnlab.__version__,
     version_flags=["--version"],
     help_format="plaintext",
+    help_epilogue=f"attnlab {OPTION} FILE.py COMMAND adds mechanisms, tasks and claims of your "
+    "own. It can name a module too, and be repeated.",
 )
 
 
@@ -104,11 +109,9 @@ def tour(
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command. A user's mistake is one line on standard error and exit code 2."""
     try:
-        if os.environ.get("ATTNLAB_MECHANISMS"):  # lists show them too
-            from attnlab.register import load_named
-
-            load_named()
-        app(arguments, exit_on_error=False, print_error=False)
+        load_named()
+        rest = _take_extensions(sys.argv[1:] if arguments is None else arguments)
+        app(rest, exit_on_error=False, print_error=False)
     except CycloptsError as error:
         _fail(" ".join(str(error).split()), 2)
     except BrokenPipeError:  # whoever read us has seen enough
@@ -116,13 +119,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(0)
     except (ValueError, OSError) as error:
         _fail(str(error), 2)
-    except RuntimeError as error:
-        number = getattr(error, "signal_number", None)  # a training run that was asked to stop
-        if type(error).__module__ != "attnlab.training.loop":
-            raise
-        _fail(str(error), 1 if number is None else 128 + number)
+    except TrainingStoppedError as error:
+        _fail(str(error), error.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+def _take_extensions(arguments: Sequence[str]) -> list[str]:
+    """The arguments behind each --extension FILE at the beginning, whose files are loaded."""
+    rest = list(arguments)
+    while rest and rest[0].partition("=")[0] == OPTION:
+        _, equals, source = rest.pop(0).partition("=")
+        if not equals:
+            source = rest.pop(0) if rest else ""
+        if not source:
+            raise ValueError(f"{OPTION} names no file; give FILE.py or a module before the command")
+        load_extension(source)
+    return rest
 
 
 def _fail(problem: str, code: int) -> None:

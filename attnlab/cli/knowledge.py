@@ -18,6 +18,7 @@ from attnlab.cli.options import (
     one_or_each,
     options_of,
     several,
+    start_mode,
     told,
 )
 from attnlab.models import StackConfig
@@ -87,8 +88,7 @@ def pretrain(
         epochs=epochs,
         model=given(model, unset=True),
         training=given(training, unset=True),
-        resume=resume,
-        overwrite=overwrite,
+        start=start_mode(resume, overwrite),
     )
     told(out, metrics)
 
@@ -136,8 +136,7 @@ def finetune(
         epochs=epochs,
         model=given(model, unset=True),
         training=given(training, unset=True),
-        resume=resume,
-        overwrite=overwrite,
+        start=start_mode(resume, overwrite),
     )
     told(out, metrics)
 
@@ -169,8 +168,7 @@ def learn(
         settings=LearnSettings(**given(reading)),
         model=given(model, unset=True),
         training=given(training, unset=True),
-        resume=resume,
-        overwrite=overwrite,
+        start=start_mode(resume, overwrite),
     )
     told(out, metrics)
 

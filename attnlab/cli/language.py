@@ -19,6 +19,7 @@ from attnlab.cli.options import (
     grouped,
     one_or_each,
     options_of,
+    start_mode,
     told,
 )
 from attnlab.generate import Sampling
@@ -69,8 +70,7 @@ def train(
         characters=characters,
         model=stack,
         settings=Settings(**given(training)),
-        resume=resume,
-        overwrite=overwrite,
+        start=start_mode(resume, overwrite),
     )
     told(out, metrics, "validation ")
 

@@ -53,14 +53,16 @@ def check(
     seed: Annotated[int, Parameter(help="Of these inputs.")] = 0,
 ) -> None:
     """Try every law on a mechanism; exit code 1 if one is broken."""
+    from attnlab.extensions import load_extension
     from attnlab.listing import print_findings
-    from attnlab.mechanisms import MECHANISMS
-    from attnlab.register import load_mechanisms
 
-    if mechanism in MECHANISMS or not mechanism.endswith(".py"):
-        names = [mechanism]
-    else:
-        names = [kind.name for kind in load_mechanisms(mechanism)]
+    names = [mechanism]
+    if mechanism.endswith(".py"):
+        names = [each.name for each in load_extension(mechanism) if hasattr(each, "card")]
+    if not names:
+        raise ValueError(
+            f"{mechanism}: defines no mechanism; a subclass of Mechanism with a name is"
+        )
     fine = [print_findings(name, examples, seed) for name in names]
     if not all(fine):
         sys.exit(1)

@@ -9,6 +9,8 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 from cyclopts import Parameter
 
+from attnlab.run_folder.start import StartMode
+
 Command = TypeVar("Command", bound=Callable[..., None])
 # what several commands take
 RunFolder = Annotated[Path, Parameter(help="A run folder.")]
@@ -16,6 +18,13 @@ Out = Annotated[Path, Parameter(help="The run folder.")]
 Resume = Annotated[bool, Parameter(negative="", help="Go on with the run in --out.")]
 Overwrite = Annotated[bool, Parameter(negative="", help="Begin --out anew.")]
 Json = Annotated[bool, Parameter(negative="", help="Print JSON.")]
+
+
+def start_mode(resume: bool, overwrite: bool) -> StartMode:
+    """--resume and --overwrite exclude each other."""
+    if resume and overwrite:
+        raise ValueError("--resume and --overwrite; give one of them")
+    return StartMode.RESUME if resume else StartMode.OVERWRITE if overwrite else StartMode.NEW
 
 
 def several(text: str) -> Parameter:

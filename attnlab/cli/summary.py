@@ -20,6 +20,7 @@ from attnlab.cli.options import (
     grouped,
     options_of,
     several,
+    start_mode,
     told,
 )
 from attnlab.tasks.summary import recipe, scoring
@@ -83,8 +84,7 @@ def train(
         limit=limit,
         model=SummaryModel(**given(model)),
         training=given(training, unset=True),
-        resume=resume,
-        overwrite=overwrite,
+        start=start_mode(resume, overwrite),
     )
     told(out, metrics, "validation ")
 
@@ -313,8 +313,7 @@ def compare(
         seeds=seeds,
         limit=limit,
         model=SummaryModel(**given(model)),
-        resume=resume,
-        overwrite=overwrite,
+        start=start_mode(resume, overwrite),
     )
     print_comparison(report, Console())
     print(f"{out / comparing.REPORT}\n{out / comparing.PAGE}")

@@ -19,10 +19,11 @@ from attnlab.cli.options import (
     one_or_each,
     options_of,
     several,
+    start_mode,
     told,
 )
 from attnlab.models import ConvNetConfig, ViTConfig
-from attnlab.models.base import CONFIG
+from attnlab.run_folder.layout import CONFIG
 from attnlab.tasks.vision import recipe
 from attnlab.tasks.vision.recipe import VisionSettings
 from attnlab.training import Settings
@@ -84,8 +85,7 @@ def train(
         epochs=epochs,
         sizes={**given(sizes, unset=True), **given(stages, unset=True)},
         training=given(training, unset=True),
-        resume=resume,
-        overwrite=overwrite,
+        start=start_mode(resume, overwrite),
     )
     told(out, metrics, "validation ")
 
@@ -269,8 +269,7 @@ def compare(
         epochs=epochs,
         sizes=given(sizes, unset=True),
         training=given(training, unset=True),
-        resume=resume,
-        overwrite=overwrite,
+        start=start_mode(resume, overwrite),
     )
     files = [out / name for name in REPORTS]
     write_json(files[0], report)

@@ -18,6 +18,7 @@ from attnlab.demo.settings import DemoSettings
 from attnlab.files import write_json
 from attnlab.interpret.page import render
 from attnlab.page import write_page
+from attnlab.run_folder import StartMode
 from attnlab.tasks.knowledge import recipe, scoring
 from attnlab.tasks.knowledge.audit import ask, audit
 from attnlab.tasks.knowledge.audit_page import audit_page
@@ -102,7 +103,7 @@ class Story:
 
     @property
     def _shared(self) -> dict[str, Any]:
-        return {"training": {"seed": self.found.seed}, "overwrite": True}
+        return {"training": {"seed": self.found.seed}, "start": StartMode.OVERWRITE}
 
     def _trained(self, name: str, about: str, folder: str, run: Callable[[], object]) -> None:
         begin = time.perf_counter()

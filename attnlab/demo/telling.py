@@ -18,10 +18,10 @@ from attnlab.demo.progress import Bars
 from attnlab.demo.settings import PARTS, DemoSettings, Part
 from attnlab.demo.terminal import Teller
 from attnlab.page import write_page
+from attnlab.run_folder import StartMode, check_folder
 from attnlab.tasks.knowledge.learn import check_learn
 from attnlab.tasks.knowledge.world import WorldConfig, make_world
 from attnlab.training import InterruptedTraining, heard_by
-from attnlab.training.run import check_folder
 
 
 def demo(
@@ -68,9 +68,10 @@ def check_out(out: Path, overwrite: bool) -> None:
             f"{out}: holds a demo already ({there[0]}); "
             "give --overwrite to begin anew, or another folder"
         )
+    start = StartMode.OVERWRITE if overwrite else StartMode.NEW
     for name in (NONE, PRETRAINED, FINETUNED):
-        check_folder(out / name, False, overwrite)
-    check_learn(out / LEARNED, False, overwrite)
+        check_folder(out / name, start)
+    check_learn(out / LEARNED, start)
 
 
 def _attempt(story: Story, part: Part, bars: Bars) -> None:

@@ -24,8 +24,8 @@ from attnlab.generate.common import (
     check_at_least_one,
     inference,
     log_total,
+    overwritable,
     precise,
-    spend,
 )
 
 
@@ -148,6 +148,7 @@ def _search(
     scores = precise(logits).new_zeros(B, 1)  # (B, 1)
     beams = _Beams(ids, scores.new_zeros(B, 1, 0), scores)
     stops = torch.tensor(sorted(task.stops), dtype=torch.int64, device=device)
+    state = overwritable(state)
     for length in range(1, task.new_tokens + 1):
         W = beams.scores.shape[1]
         candidates, parents = _expand(task, beams, width, logits)  # K each
@@ -182,8 +183,6 @@ def _search(
         beams = _Beams(beams.ids[kept], beams.log_probabilities[kept], beams.scores[kept])
         if rows.tolist() != list(range(len(logits))):  # selecting copies the state
             state = state.select(rows)
-        if length > 1:  # the first is the model's own
-            spend(state)
         logits, state = task.model.step(beams.ids[..., -1].flatten(), state)  # (R, V)
 
 

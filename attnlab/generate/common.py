@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from operator import index
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, cast
 
 import torch
 from torch import Tensor, nn
@@ -21,8 +21,8 @@ from torch.nn.utils.rnn import pad_sequence
 class DecodingState(Protocol):
     """What a model remembers of the rows that it reads: a value, no method changes it.
 
-    It may have a method `spend()` too, by which the generator gives up a state that `step` or
-    `select` returned: the next step may then write over it.
+    It may have a method `overwritable()` too, which returns a state of the same content whose
+    memory each step may write over, since the generator keeps only the newest state.
     """
 
     def select(self, rows: Tensor) -> Self:
@@ -154,11 +154,10 @@ class Task:
         )
 
 
-def spend(state: DecodingState) -> None:
-    """Give up a state that nobody else holds."""
-    give_up = getattr(state, "spend", None)
-    if give_up is not None:
-        give_up()
+def overwritable(state: DecodingState) -> DecodingState:
+    """The same content, to be written over step by step, where the model's states can be."""
+    copy = getattr(state, "overwritable", None)
+    return state if copy is None else cast(DecodingState, copy())
 
 
 def check_at_least_one(who: str, **numbers: int) -> None:

@@ -24,8 +24,8 @@ from attnlab.generate.common import (
     check_at_least_one,
     inference,
     log_total,
+    overwritable,
     precise,
-    spend,
 )
 from attnlab.generate.threads import side_by_side
 
@@ -162,6 +162,7 @@ def _write(
     keys = _keys(sampling.seed, rows)  # (R,)
     written = torch.zeros(len(rows), 0, dtype=torch.int64, device=logits.device)  # (R, N)
     idle = 0  # steps for which the batch has held a finished row
+    state = overwritable(state)
     for step in range(task.new_tokens):
         total = log_total(task.who, logits)  # (R, 1)
         allowed = blocked(logits, written, task.block_repeats)  # (R, V)
@@ -188,8 +189,6 @@ def _write(
             kept = torch.tensor(going, device=logits.device)  # (R,)
             rows, keys, idle = [rows[i] for i in going], keys[going], 0
             tokens, written, state = tokens[kept], written[kept], state.select(kept)
-        if step:  # the first is the model's own: it may keep what its prefill returned
-            spend(state)
         logits, state = task.model.step(tokens[:, 0], state)  # (R, V)
 
 

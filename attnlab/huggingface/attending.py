@@ -17,11 +17,9 @@ from attnlab.huggingface.meaning import Meaning, read_meaning
 from attnlab.huggingface.places import is_cross
 from attnlab.huggingface.rolling import Rolled
 from attnlab.mask import Mask
-from attnlab.mechanism import Mechanism, blank, repeat_heads
-from attnlab.mechanisms.blocks import Reach
+from attnlab.mechanism import Mechanism
+from attnlab.mechanisms import MECHANISMS
 from attnlab.mechanisms.groups import members_of, name_of
-from attnlab.mechanisms.softmax import Softmax, attend
-from attnlab.mechanisms.window import Window
 
 OTHERWISE = 'use attn_implementation="eager" for it'
 REFUSED = {
@@ -83,26 +81,22 @@ class Ready:
         return self.mechanism.condition(self.q, self.k, self.meaning.mask)
 
     def _dense(self, allowed: Tensor, dropped: bool = True) -> Tensor:
-        """Under a mask that no words describe: softmax, and what is softmax nearby."""
-        members = members_of(self.mechanism)
-        if len(members) > 1 or not isinstance(members[0], Softmax | Window):
+        """Under a mask that no words describe."""
+        mechanism, start = self.mechanism, self.meaning.mask.start
+        dropout = getattr(mechanism, "dropout", 0.0) if mechanism.training and dropped else 0.0
+        try:
+            return mechanism.attend_dense(self.q, self.k, self.v, allowed, start, dropout)
+        except NotImplementedError:
+            defined = [
+                name
+                for name, kind in MECHANISMS.items()
+                if kind.attend_dense is not Mechanism.attend_dense
+            ]
             raise ValueError(
-                f"{name_of(self.mechanism)}: this layer's mask is more than causal and padding (a "
+                f"{name_of(mechanism)}: this layer's mask is more than causal and padding (a "
                 "sliding window, chunks, packed texts, or one made by hand), under which only "
-                'softmax and window are defined; use attn_implementation="attnlab-softmax"'
-            )
-        member = members[0]
-        assert isinstance(member, Softmax | Window)
-        if isinstance(member, Window):
-            at = self.meaning.mask.positions(self.q.shape[2], self.q.device)[0, :, None]
-            key_at = torch.arange(self.k.shape[2], device=self.q.device)
-            allowed = allowed & Reach(False, member.window).allows(at, key_at)
-        keys = allowed.flatten(1, 2).any(1)  # (B, S)
-        dropout = member.dropout if member.training and dropped else 0.0
-        k, v = blank(self.k, keys), blank(self.v, keys)
-        if allowed.shape[1] > 1:  # heads that share keys do not share their mask
-            k, v = (repeat_heads(x, self.mechanism.heads) for x in (k, v))
-        return attend(self.q, k, v, allowed, member.beta, dropout)
+                f'{" and ".join(defined)} are defined; use attn_implementation="attnlab-softmax"'
+            ) from None
 
 
 def prepare(
@@ -177,7 +171,7 @@ def _check_place(mechanism: Mechanism, module: nn.Module, meaning: Meaning) -> N
             f"{name}: refuses the cross-attention of {type(module).__name__}, because it is "
             "defined by distances inside one sequence; use softmax or a kernel mechanism"
         )
-    if meaning.first and not all(isinstance(each, Window) for each in members_of(mechanism)):
+    if meaning.first and not all(each.shift_invariant for each in members_of(mechanism)):
         raise ValueError(
             f"{name}: this layer's cache has forgotten its first {meaning.first} tokens, and with "
             "them where its blocks begin; generate with use_cache=False, or use attnlab-window"

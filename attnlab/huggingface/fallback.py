@@ -15,15 +15,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from attnlab.huggingface.calls import (
-    Call,
-    Kind,
-    Listener,
-    Positions,
-    StackName,
-    nature,
-)
 from attnlab.huggingface.places import attention_like, stack_of
+from attnlab.huggingface.positions import Positions, nature
+from attnlab.interpret.calls import Call, Kind, Listener, StackName
 
 FIELDS: dict[str, Kind] = {
     "encoder_attentions": "self",

@@ -18,7 +18,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attnlab.huggingface.calls import Call, Listener, Positions
 from attnlab.huggingface.fallback import ask_for_attentions
 from attnlab.huggingface.masks import cut, is_causal, read_sight
 from attnlab.huggingface.places import (
@@ -29,7 +28,9 @@ from attnlab.huggingface.places import (
     uses_interface,
     without_interface,
 )
+from attnlab.huggingface.positions import Positions
 from attnlab.huggingface.reading import Arguments, fill
+from attnlab.interpret.calls import Call, Listener
 
 INPUTS = ("input_ids", "inputs_embeds", "pixel_values", "decoder_input_ids")
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from attnlab.huggingface.calls import Kind, StackName
+from attnlab.interpret.calls import Kind, StackName
 
 CROSS_NAME = re.compile(r"cross|encoder_att|encdec|encoder_decoder_att", re.IGNORECASE)
 OTHER_SEQUENCE = ("key_value_states", "encoder_hidden_states", "cross_attention_states")

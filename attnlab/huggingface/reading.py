@@ -13,9 +13,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from attnlab.huggingface.attending import prepare
-from attnlab.huggingface.calls import Call, accurate, key_heads, nature, pick_heads
 from attnlab.huggingface.masks import Sight
+from attnlab.huggingface.positions import nature, pick_heads
 from attnlab.huggingface.registering import is_ours, spec_of
+from attnlab.interpret.calls import Call, accurate, key_heads
 from attnlab.mechanisms.groups import name_of, scale_of
 
 PART = 2**25  # weights computed at once: 128 MB

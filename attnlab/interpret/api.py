@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import cached_property
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Any
+from typing import Any, cast, get_args, get_type_hints
 
 import torch
 
 import attnlab
+from attnlab.interpret.adapters import open_subject
 from attnlab.interpret.file import MAGIC, header_and_blocks, pack, read, write_packed
-from attnlab.interpret.header import VIEWS
-from attnlab.interpret.memory import GIBIBYTES
-from attnlab.interpret.own_subjects import OwnSubject, open_own
+from attnlab.interpret.options import LookInput, LookOptions
 from attnlab.interpret.page import render, save_page
-from attnlab.interpret.records import Capture, Opening, Side
-from attnlab.interpret.sides import Limits, control_of, evaluating, side_of, taken_by
-from attnlab.interpret.subjects import Prepared, Subject, Wish
-from attnlab.models import MODELS, Model
-from attnlab.tokens import Tokenizer
+from attnlab.interpret.records import Capture, Opening, Side, View
+from attnlab.interpret.running import bytes_of, control_patterns, evaluating, run_captured
+from attnlab.interpret.subjects import Prepared, Subject
 
 SUFFIX = ".attnlab"
 FRAME = 720  # pixels that a notebook gives to a page where there is no widget
@@ -57,10 +54,10 @@ class Looked:
     def opening(self, view: str, layer: str | None = None) -> Looked:
         """The same, shown in this view and layer (of the first side, by its name) at first."""
         names = [each.name for each in self.sides[0].layers]
-        for kind, name, known in (("view", view, VIEWS), ("layer", layer, names)):
+        for kind, name, known in (("view", view, get_args(View)), ("layer", layer, names)):
             if name is not None and name not in known:
                 raise ValueError(f"no {kind} {name!r}; there are {', '.join(known)}")
-        first = Opening(view, 0 if layer is None else names.index(layer))
+        first = Opening(cast(View, view), 0 if layer is None else names.index(layer))
         return Looked(replace(self.capture, opening=first), self.source)
 
     def save(self, path: str | Path, *, overwrite: bool = True) -> Path:
@@ -100,91 +97,84 @@ class Looked:
         return f"Looked({self.capture.title!r}, {sides})"
 
 
-def look(
-    model: Any,
-    text: str | None = None,
-    *,
-    pair: str | None = None,
-    image: str | Path | None = None,
-    generate: int = 0,
-    tokenizer: Any = None,
-    compare: Any = None,
-    compare_tokenizer: Any = None,
-    untrained: bool = False,
-    compare_text: str | None = None,
-    neurons: bool = False,
-    layers: Sequence[int] | None = None,
-    heads: Sequence[int] | None = None,
-    max_tokens: int = 2048,
-    gradients: bool = True,
-    control: bool = True,
-    memory: float = GIBIBYTES,
-    seed: int = 0,
-    title: str | None = None,
-) -> Looked:
+def look(model: Any, text: str | None = None, **options: Any) -> Looked:
     """See what a model attends to when it reads a text or an image.
 
     `model`: a folder (attnlab's or Hugging Face's), a capture file, or a model in memory, which
-    needs its `tokenizer` (or image processor). Give one of `compare` (another model), `untrained`
-    or `compare_text` to see two sides. `neurons` keeps q, k and v too. `control`: the patterns of
-    an untrained model stand beside those of each head. `memory`: GiB that weights, gradients and
-    flow may take.
+    needs its `tokenizer` (or image processor). `options` are the fields of `LookOptions`. Give one
+    of `compare` (another model), `untrained` or `compare_text` to see two sides. `neurons` keeps
+    q, k and v too. `control`: the patterns of an untrained model stand beside those of each head.
+    `memory`: GiB that weights, gradients and flow may take.
+
+        look("runs/gpt2", "The dog ran", generate=3, neurons=True).save("look.html")
     """
+    chosen = LookOptions(text=text, **options)
     if isinstance(model, str | Path) and is_capture(Path(model)):
-        asked = (text, pair, image, compare, compare_text)
-        if generate or untrained or neurons or any(each is not None for each in asked):
+        if replace(chosen, title=None) != LookOptions():
             raise ValueError(f"{model}: a capture, which is shown as it is; give only a title")
-        return _reopened(Path(model), title)
-    if (compare is not None) + untrained + (compare_text is not None) > 1:
-        raise ValueError("compare, untrained and compare_text; give one of them")
-    if generate > max_tokens:
-        raise ValueError(f"--generate {generate}; --max-tokens is {max_tokens}: give fewer")
-    wish = Wish(text, pair, Path(image) if image is not None else None, generate)
-    limits = Limits(layers, heads, max_tokens, neurons, gradients, memory)
-    sides = _Sides(limits, seed, control)
-    subject = open_subject(model, tokenizer)
+        return _reopened(Path(model), chosen.title)
+    subject = open_subject(model, chosen.tokenizer)
+    sides = _Sides(chosen)
     with evaluating(subject.model):
-        prepared = subject.prepare(wish)
-        if untrained:
+        prepared = subject.prepare(chosen)
+        if chosen.untrained:
             sides.add_both(subject, prepared)
         else:
             sides.add(subject, prepared)
-        if compare_text is not None:
-            again = subject.prepare(replace(wish, text=compare_text))
+        if chosen.compare_text is not None:
+            again = subject.prepare(replace(chosen, text=chosen.compare_text, compare_text=None))
             sides.add(subject, again, control=False)
-    if compare is not None:
-        second = open_subject(compare, compare_tokenizer or tokenizer)
+    made = {"attnlab": attnlab.__version__, "torch": torch.__version__, **subject.libraries()}
+    if chosen.compare is not None:
+        second = open_subject(chosen.compare, chosen.compare_tokenizer or chosen.tokenizer)
+        made |= second.libraries()
         with evaluating(second.model):
-            sides.add(second, second.prepare(wish))
-    _tell_apart(sides.found, "text" if compare_text is not None else "model")
-    shown = title or _title(subject, wish)
-    return Looked(Capture(shown, sides.found, list(sides.notes), versions()))
+            sides.add(second, second.prepare(chosen))
+    _tell_apart(sides.captured, "model" if chosen.compare_text is None else "text")
+    title = chosen.title or _title(subject, chosen)
+    return Looked(Capture(title, sides.captured, list(sides.notes), made))
+
+
+def _signature() -> Signature:
+    """With all fields of LookOptions, for help and completion."""
+    kinds = get_type_hints(LookOptions)
+    options = [
+        each.replace(kind=Parameter.KEYWORD_ONLY, annotation=kinds[each.name])
+        for each in signature(LookOptions).parameters.values()
+        if each.name != "text"
+    ]
+    own = signature(look, eval_str=True)
+    return own.replace(parameters=[*list(own.parameters.values())[:-1], *options])
+
+
+look.__signature__ = _signature()  # type: ignore[attr-defined]
 
 
 class _Sides:
-    """Sides as they are found, each within the memory that those before it leave."""
+    """Sides as they are captured, each within the memory that those before it leave."""
 
-    def __init__(self, limits: Limits, seed: int, control: bool) -> None:
-        self.limits, self.seed, self.control = limits, seed, control
-        self.found: list[Side] = []
+    def __init__(self, options: LookOptions) -> None:
+        self.options = options
+        self.captured: list[Side] = []
         self.notes: dict[str, None] = {}
 
     def add(self, subject: Subject, prepared: Prepared, *, control: bool = True) -> None:
         side = self._add(subject, prepared)
-        if self.control and control:
-            side.control = control_of(subject.untrained(self.seed), prepared, self.limits)
+        if self.options.control and control:
+            untrained = subject.untrained(self.options.seed)
+            side.control = control_patterns(untrained, prepared, self.options)
 
     def add_both(self, subject: Subject, prepared: Prepared) -> None:
         """The model and the same untrained, which is also the control: it runs once."""
         trained = self._add(subject, prepared)
-        untrained = self._add(subject.untrained(self.seed), prepared)
-        if self.control:
+        untrained = self._add(subject.untrained(self.options.seed), prepared)
+        if self.options.control:
             trained.control = untrained.patterns
 
     def _add(self, subject: Subject, prepared: Prepared) -> Side:
-        taken = sum(map(taken_by, self.found))
-        side, notes = side_of(subject, prepared, self.limits, taken=taken)
-        self.found.append(side)
+        taken = sum(map(bytes_of, self.captured))
+        side, notes = run_captured(subject, prepared, self.options, taken=taken)
+        self.captured.append(side)
         self.notes.update(dict.fromkeys(notes))
         return side
 
@@ -214,46 +204,6 @@ def check_out(out: Path, overwrite: bool) -> None:
         raise ValueError(f"{out}: is there already; give --overwrite or another name")
 
 
-def open_subject(model: Any, tokenizer: Any = None) -> Subject:
-    if isinstance(model, Subject):
-        return model
-    if isinstance(model, str | Path):
-        return _open(Path(model))
-    if isinstance(model, Model):
-        if tokenizer is not None and not isinstance(tokenizer, Tokenizer):
-            raise ValueError("tokenizer: give one of attnlab.tokens with a model of attnlab")
-        return OwnSubject(model, tokenizer, type(model).__name__, asked=False)
-    if isinstance(model, torch.nn.Module) and hasattr(model, "main_input_name"):
-        from attnlab.interpret.huggingface_subjects import HuggingFaceSubject
-
-        name = str(getattr(model.config, "name_or_path", "")) or type(model).__name__
-        return HuggingFaceSubject(model, tokenizer, Path(name).name)
-    raise ValueError(
-        f"cannot look at {type(model).__name__}; give a folder, a model of attnlab, or a Hugging "
-        "Face model with its tokenizer"
-    )
-
-
-def _open(path: Path) -> Subject:
-    if not path.exists():
-        raise ValueError(f"{path}: is not there; give a folder with a model, or a capture file")
-    if _is_own(path / "config.json"):
-        return open_own(path)
-    from attnlab.interpret.huggingface_subjects import open_huggingface
-
-    return open_huggingface(path)
-
-
-def _is_own(config: Path) -> bool:
-    """Whether attnlab wrote it; what is no model at all is told by whoever opens it next."""
-    try:
-        found = json.loads(config.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return False
-    kind = found.get("model") if isinstance(found, dict) else None
-    return isinstance(found, dict) and ("training" in found or str(kind) in MODELS)
-
-
 def is_capture(path: Path) -> bool:
     if not path.is_file():
         return False
@@ -261,16 +211,7 @@ def is_capture(path: Path) -> bool:
         return file.read(len(MAGIC)) == MAGIC
 
 
-def versions() -> dict[str, str]:
-    import sys
-
-    found = {"attnlab": attnlab.__version__, "torch": torch.__version__}
-    if "transformers" in sys.modules:
-        found["transformers"] = sys.modules["transformers"].__version__
-    return found
-
-
-def _title(subject: Subject, wish: Wish) -> str:
-    shown = wish.image.name if wish.image is not None else wish.text or ""
+def _title(subject: Subject, given: LookInput) -> str:
+    shown = given.image.name if given.image is not None else given.text or ""
     shown = shown if len(shown) <= 80 else f"{shown[:79]}…"
     return f"{subject.label}: {shown}"

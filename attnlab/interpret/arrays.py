@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float32]
 
+Code = Literal["f32", "sqrt8", "sqrt16", "signed8", "signed16", "linear16", "u8", "bits"]
 ERRORS = {
     "f32": 0.0,
     "u8": 0.0,

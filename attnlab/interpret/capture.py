@@ -7,8 +7,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 
 from torch import nn
 
-from attnlab import huggingface
-from attnlab.interpret import hooks
+from attnlab.interpret.adapters import listen
 from attnlab.interpret.memory import GIBIBYTES
 from attnlab.interpret.recorder import Recorder, Seen, Wanted
 
@@ -44,9 +43,7 @@ def capture(
 def watch(model: nn.Module, wanted: Wanted) -> Iterator[Seen]:
     recorder = Recorder(model, wanted)
     with ExitStack() as stack:
-        names = stack.enter_context(hooks.listen(model, recorder))
-        if any(huggingface.is_huggingface(module) for module in model.modules()):
-            names = [*names, *stack.enter_context(huggingface.listen(model, recorder))]
+        names = stack.enter_context(listen(model, recorder))
         if not names:
             raise ValueError(
                 f"capture: {type(model).__name__} has no attention that attnlab knows; "

@@ -18,25 +18,24 @@ from torch import Tensor
 
 from attnlab.files import write_whole
 from attnlab.interpret.arrays import decode
-from attnlab.interpret.fields import parse
-from attnlab.interpret.header import HeaderCheck, Stored
-from attnlab.interpret.packing import pack
-from attnlab.interpret.records import (
-    Capture,
-    Flow,
-    Layer,
-    NextTokens,
-    Opening,
-    Pattern,
-    Picture,
-    Sequence,
-    Side,
+from attnlab.interpret.header import (
+    FORMAT,
+    HEADER,
+    VERSION,
+    Array,
+    CheckedHeader,
+    LayerHeader,
+    SequenceHeader,
+    SideHeader,
+    one_line_errors,
+    shown,
 )
+from attnlab.interpret.packing import pack
+from attnlab.interpret.records import Capture, Flow, Layer, Picture, Sequence, Side, facts_of
 
-MAGIC = b"attnlab-capture 1\n"
+MAGIC = f"{FORMAT} {VERSION}\n".encode("ascii")
 MOST_HEADER = 2**24  # bytes
-
-Tensors = dict[tuple[int, int], Tensor]
+MOST_NAMES = 1000  # of one object: pydantic keeps an error for each that it does not know
 
 
 def save(capture: Capture, path: str | Path, *, bits: int | None = None) -> None:
@@ -73,20 +72,17 @@ def header_text(header: dict[str, Any]) -> str:
 def read(path: str | Path) -> Capture:
     """The capture of a file; a ValueError of one line where it is not one."""
     with _opened(Path(path)) as file:
-        header, check = _header(file)
-        blocks = (_block(file, length) for length, _ in check.blocks)
-        tensors = _tensors(check, blocks)
-        sides = [_side(side, tensors) for side in header["sides"]]
-        opening = header.get("opening")
-        opened = None if opening is None else Opening(**opening)
-        return Capture(header["title"], sides, header["notes"], header["made"], opened)
+        _, checked = _header(file)
+        header = checked.header
+        sides = list(map(_Tensors(checked, file).side, header.sides))
+        return Capture(header.title, sides, header.notes, header.made, header.opening)
 
 
 def header_and_blocks(path: str | Path) -> tuple[dict[str, Any], list[bytes]]:
     """What a page holds: the header, checked, and the blocks as they are, compressed."""
     with _opened(Path(path)) as file:
-        header, check = _header(file)
-        return header, [_block(file, length) for length, _ in check.blocks]
+        header, checked = _header(file)
+        return header, [_block(file, block.length) for block in checked.header.blocks]
 
 
 @contextmanager
@@ -108,22 +104,64 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
         raise ValueError(f"{name}: {error}") from None
 
 
-def _header(file: BinaryIO) -> tuple[dict[str, Any], HeaderCheck]:
-    """Checked against itself and the size of the file; the file is then at the first block."""
+def _header(file: BinaryIO) -> tuple[dict[str, Any], CheckedHeader]:
+    """As JSON, and checked against itself and the size of the file, which is then at its blocks."""
     size = file.seek(0, 2)
     file.seek(0)
-    if file.read(len(MAGIC)) != MAGIC:
-        raise ValueError("is no capture of attnlab, or of another version")
+    magic = file.read(len(MAGIC))
+    if magic != MAGIC:
+        if not magic.startswith(FORMAT.encode("ascii")):
+            raise ValueError("is no capture of attnlab")
+        raise ValueError(f"is a capture of another version; this attnlab reads version {VERSION}")
     length = int.from_bytes(file.read(8), "little")
     start = len(MAGIC) + 8
     if length > MOST_HEADER or start + length > size:
         raise ValueError(f"says that its header has {length} bytes; {size} has the whole file")
-    header = parse(file.read(length))
-    check = HeaderCheck(header)
-    needed = start + length + sum(length for length, _ in check.blocks)
+    header = _parse(file.read(length))
+    if not isinstance(header, dict):
+        raise ValueError("the header is no object")
+    if header.get("format") != FORMAT:
+        raise ValueError("the header is not of a capture")
+    if header.get("version") != VERSION:
+        version = shown(header.get("version"))
+        raise ValueError(f"version is {version}; this attnlab reads version {VERSION}")
+    with one_line_errors():
+        checked = CheckedHeader(HEADER.validate_python(header))
+    needed = start + length + sum(block.length for block in checked.header.blocks)
     if needed != size:
         raise ValueError(f"has {size} bytes, but its header and blocks {needed}")
-    return header, check
+    return header, checked
+
+
+def _parse(data: bytes) -> Any:
+    """JSON without NaN, infinities and names that stand twice."""
+    try:
+        return json.loads(
+            data.decode("ascii"), object_pairs_hook=_object, parse_constant=_no_constant
+        )
+    except RecursionError:
+        raise ValueError("the header is nested too deeply") from None
+    except UnicodeDecodeError as error:
+        raise ValueError(f"the header is not ASCII, from its byte {error.start} on") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"the header is not JSON: {error.msg} at {error.pos}") from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(pairs) > MOST_NAMES:
+        raise ValueError(
+            f"the header has {len(pairs)} names in one object; {MOST_NAMES} is the most"
+        )
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f"the header has {shown(name)} twice in one object")
+        found[name] = value
+    return found
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"the header has {name}; only finite numbers are allowed")
 
 
 def _block(file: BinaryIO, length: int) -> bytes:
@@ -131,23 +169,6 @@ def _block(file: BinaryIO, length: int) -> bytes:
     if len(data) != length:
         raise ValueError("ends within a block")
     return data
-
-
-def _tensors(check: HeaderCheck, blocks: Iterator[bytes]) -> Tensors:
-    """All arrays, by block and offset; each block is opened once and let go."""
-    wanted: list[list[Stored]] = [[] for _ in check.blocks]
-    for each in check.arrays:
-        wanted[each.block].append(each)
-    found: Tensors = {}
-    for number, (block, (_, size)) in enumerate(zip(blocks, check.blocks, strict=True)):
-        data = memoryview(_inflate(block, size, number))
-        for each in wanted[number]:
-            try:
-                x = decode(data[each.offset : each.end], each.shape, each.code)
-            except ValueError as error:
-                raise ValueError(f"{each.where}: {error}") from None
-            found[number, each.offset] = torch.from_numpy(np.ascontiguousarray(x))
-    return found
 
 
 def _inflate(block: bytes, size: int, number: int) -> bytes:
@@ -165,75 +186,74 @@ def _inflate(block: bytes, size: int, number: int) -> bytes:
     return data
 
 
-def _side(side: dict[str, Any], tensors: Tensors) -> Side:
-    def maps(arrays: list[dict[str, Any]] | None) -> list[Tensor] | None:
-        return None if arrays is None else [tensors[_place(each)] for each in arrays]
+class _Tensors:
+    """All arrays of a file, and the records that hold them. A block is opened once and let go."""
 
-    flow = side["flow"]
-    return Side(
-        label=side["label"],
-        model=side["model"],
-        sequences=[_sequence(each, tensors) for each in side["sequences"]],
-        layers=[_layer(each, side["masks"], tensors) for each in side["layers"]],
-        places=[(each["queries"], each["keys"]) for each in side["layers"]],
-        patterns=[_patterns(each["patterns"]) for each in side["layers"]],
-        control=None if side["control"] is None else list(map(_patterns, side["control"])),
-        next=_next(side["next"]),
-        flow=Flow(
-            maps(flow["rollout"]),
-            maps(flow["gradient"]),
-            flow["target"],
-            flow["reasons"],
-            flow["layers"],
-        ),
-    )
+    def __init__(self, checked: CheckedHeader, file: BinaryIO) -> None:
+        blocks = checked.header.blocks
+        self.tensors: dict[tuple[int, int], Tensor] = {}
+        wanted: list[list[tuple[str, Array]]] = [[] for _ in blocks]
+        for where, array in checked.arrays:
+            wanted[array.block].append((where, array))
+        for number, block in enumerate(blocks):
+            data = memoryview(_inflate(_block(file, block.length), block.size, number))
+            for where, array in wanted[number]:
+                try:
+                    x = decode(data[array.offset : array.end], array.shape, array.code)
+                except ValueError as error:
+                    raise ValueError(f"{where}: {error}") from None
+                self.tensors[number, array.offset] = torch.from_numpy(np.ascontiguousarray(x))
 
+    def of(self, array: Array) -> Tensor:
+        return self.tensors[array.block, array.offset]
 
-def _patterns(found: list[dict[str, Any]]) -> list[Pattern]:
-    return [Pattern(each["label"], each["scores"]) for each in found]
+    def maps(self, arrays: list[Array] | None) -> list[Tensor] | None:
+        return None if arrays is None else list(map(self.of, arrays))
 
+    def side(self, side: SideHeader) -> Side:
+        flow = side.flow
+        return Side(
+            label=side.label,
+            model=side.model,
+            sequences=list(map(self.sequence, side.sequences)),
+            layers=[self.layer(each, side) for each in side.layers],
+            places=[(each.queries, each.keys) for each in side.layers],
+            patterns=[each.patterns for each in side.layers],
+            control=side.control,
+            next=side.next,
+            flow=Flow(
+                self.maps(flow.rollout),
+                self.maps(flow.gradient),
+                flow.target,
+                flow.reasons,
+                flow.layers,
+            ),
+        )
 
-def _place(array: dict[str, Any]) -> tuple[int, int]:
-    return array["block"], array["offset"]
+    def layer(self, layer: LayerHeader, side: SideHeader) -> Layer:
+        parts = facts_of(layer)
+        for name in ("weights", "q", "k", "v", "bias", "norms"):
+            array = getattr(layer, name)
+            parts[name] = None if array is None else self.of(array)
+        if layer.mask is not None:
+            mask = side.masks[layer.mask]
+            parts |= {"allowed": self.of(mask.allowed), "causal": mask.causal}
+        return Layer(**parts)
 
-
-def _layer(found: dict[str, Any], masks: list[dict[str, Any]], tensors: Tensors) -> Layer:
-    names = (
-        "name", "stack", "kind", "heads", "all_heads", "mechanism", "signed", "normalised", "scale",
-        "groups", "difference", "note",
-    )  # fmt: skip
-    parts: dict[str, Any] = {name: found[name] for name in names}
-    parts["excess"] = found.get("excess")
-    for name in ("weights", "q", "k", "v", "bias", "norms"):
-        parts[name] = None if found[name] is None else tensors[_place(found[name])]
-    if found["mask"] is not None:
-        mask = masks[found["mask"]]
-        parts["allowed"], parts["causal"] = tensors[_place(mask["allowed"])], mask["causal"]
-    return Layer(**parts)
-
-
-def _sequence(sequence: dict[str, Any], tensors: Tensors) -> Sequence:
-    tokens, image = sequence["tokens"], sequence["image"]
-    picture = None
-    if image is not None:
-        pixels = tensors[_place(image["pixels"])]
-        picture = Picture(pixels, image["rows"], image["columns"], image["first"])
-    return Sequence(
-        name=sequence["name"],
-        texts=[token["text"] for token in tokens],
-        words=[token["word"] for token in tokens],
-        special=[token["special"] for token in tokens],
-        segments=sequence["segments"],
-        prompt=sequence["prompt"],
-        picture=picture,
-    )
-
-
-def _next(found: dict[str, Any] | None) -> NextTokens | None:
-    if found is None:
-        return None
-    top = [[(word, float(value)) for word, value in each] for each in found["top"]]
-    return NextTokens(found["sequence"], top, found["actual"])
+    def sequence(self, sequence: SequenceHeader) -> Sequence:
+        tokens, image = sequence.tokens, sequence.image
+        picture = None
+        if image is not None:
+            picture = Picture(self.of(image.pixels), image.rows, image.columns, image.first)
+        return Sequence(
+            name=sequence.name,
+            texts=[token.text for token in tokens],
+            words=[token.word for token in tokens],
+            special=[token.special for token in tokens],
+            segments=sequence.segments,
+            prompt=sequence.prompt,
+            picture=picture,
+        )
 
 
 __all__ = ["MAGIC", "header_and_blocks", "header_text", "pack", "read", "save"]

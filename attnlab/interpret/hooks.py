@@ -17,8 +17,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attnlab.huggingface.calls import Call, Kind, Listener, StackName, accurate, key_heads
-from attnlab.interpret.pasts import Memory, Past, follow_states, past_of, remember
+from attnlab.interpret.calls import Call, Kind, Listener, StackName, accurate, key_heads
+from attnlab.interpret.key_value_cache import Absorbed, Memory, absorbed_by, follow_states, remember
 from attnlab.layers import Block
 from attnlab.mask import Mask
 from attnlab.mechanism import Mechanism, blank
@@ -83,17 +83,17 @@ class Ear:
             keys = None if mask.keys is None else mask.keys[row]
             self._hear(q, out, (k[row], v[row], keys), _at(mask.start, row), mask.causal)
 
-    def read(self, q: Tensor, out: Tensor, past: Past | None, start: int | Tensor) -> None:
+    def read(self, q: Tensor, out: Tensor, absorbed: Absorbed | None, start: int | Tensor) -> None:
         if not self._asked(q):
             return
-        if past is None:
+        if absorbed is None:
             self.listener.note(
                 f"{self.place.name}: read from a state that was made before the capture began, "
                 "which cannot be opened; begin with the prompt inside the `with`."
             )
             return
         row = self.listener.row
-        self._hear(q, out, past.of_row(row), _at(start, row), None)
+        self._hear(q, out, absorbed.of_row(row), _at(start, row), None)
 
     def _asked(self, q: Tensor) -> bool:
         """Of this thread, this layer and a row that is there."""
@@ -206,21 +206,21 @@ def _hook_states(mechanism: Mechanism) -> None:
     """`absorb` and `read` are no forward: the instance gets its own, which tell."""
     absorb, read = mechanism.absorb, mechanism.read
 
-    def told_absorb(
+    def heard_absorb(
         k: Tensor, v: Tensor, keys: Tensor | None = None, state: State | None = None
     ) -> State:
         new = absorb(k, v, keys, state)
         remember(new, state, k, v, keys)
         return new
 
-    def told_read(q: Tensor, state: State, start: int | Tensor) -> Tensor:
+    def heard_read(q: Tensor, state: State, start: int | Tensor) -> Tensor:
         out = read(q, state, start)
         for ear in _ears.get(mechanism, ()):
-            ear.read(q, out, past_of(state), start)
+            ear.read(q, out, absorbed_by(state), start)
         return out
 
-    mechanism.absorb = told_absorb  # type: ignore[method-assign]
-    mechanism.read = told_read  # type: ignore[method-assign]
+    mechanism.absorb = heard_absorb  # type: ignore[method-assign]
+    mechanism.read = heard_read  # type: ignore[method-assign]
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from attnlab.huggingface.calls import Call
+from attnlab.interpret.calls import Call
 from attnlab.interpret.records import Layer, plain
 
 

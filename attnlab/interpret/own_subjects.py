@@ -12,12 +12,12 @@ from typing import Any
 import torch
 
 from attnlab.generate import generate
-from attnlab.interpret.records import Picture, Sequence
+from attnlab.interpret.options import LookInput
+from attnlab.interpret.records import ModelKind, Picture, Sequence
 from attnlab.interpret.subjects import (
     Prepared,
     Said,
     Subject,
-    Wish,
     at_home,
     patches,
     shown_name,
@@ -26,6 +26,7 @@ from attnlab.interpret.words import encoded, readable, words_of
 from attnlab.mask import Mask
 from attnlab.models import Decoder, Encoder, Model, Seq2Seq, ViT, create, load
 from attnlab.pictures import middle_square, open_picture, to_channels
+from attnlab.run_folder.layout import TOKENIZER
 from attnlab.tasks.knowledge.answers import reach
 from attnlab.tasks.knowledge.reading import prompt
 from attnlab.tasks.knowledge.rows import Wording
@@ -34,7 +35,6 @@ from attnlab.tasks.knowledge.voting import ANSWER
 from attnlab.tasks.summary.task import SummaryTask
 from attnlab.tasks.summary.wording import Wording as SummaryWording
 from attnlab.tokens import (
-    FILE_NAME,
     MASK_SYMBOL,
     SPECIAL_TOKENS,
     Characters,
@@ -62,19 +62,24 @@ class OwnSubject(Subject):
     ) -> None:
         self.model, self.tokens, self.label, self.asked = model, tokens, label, asked
         self.classes = classes
-        kinds = {Decoder: "decoder", Encoder: "encoder", Seq2Seq: "encoder-decoder", ViT: "vision"}
+        kinds: dict[type, ModelKind] = {
+            Decoder: "decoder",
+            Encoder: "encoder",
+            Seq2Seq: "encoder-decoder",
+            ViT: "vision",
+        }
         if type(model) not in kinds:
             raise ValueError(f"{label}: a {model.kind} model has no attention to look at")
         self.kind = kinds[type(model)]
         if tokens is None and self.kind != "vision":
-            raise ValueError(f"{label}: has no {FILE_NAME}, so no text can be read")
+            raise ValueError(f"{label}: has no {TOKENIZER}, so no text can be read")
 
     @property
     def tokenizer(self) -> Tokenizer:
         assert self.tokens is not None
         return self.tokens
 
-    def prepare(self, wish: Wish) -> Prepared:
+    def prepare(self, wish: LookInput) -> Prepared:
         self.refuse(wish)
         if isinstance(self.model, ViT):
             return self._image(self.model, wish)
@@ -138,7 +143,7 @@ class OwnSubject(Subject):
         self.check_length(ids, None)
         return ids
 
-    def _unknown(self, wish: Wish) -> list[str]:
+    def _unknown(self, wish: LookInput) -> list[str]:
         """A note where characters had to be replaced."""
         texts = [text for text in (wish.text, wish.pair) if text is not None]
         found = self.tokenizer.encode_counting("".join(texts))[1]
@@ -153,7 +158,7 @@ class OwnSubject(Subject):
             f"{', '.join(read)}{more}."
         ]
 
-    def _two_texts(self, model: Seq2Seq, ids: list[int], wish: Wish) -> Prepared:
+    def _two_texts(self, model: Seq2Seq, ids: list[int], wish: LookInput) -> Prepared:
         end = self.tokenizer.end
         self.check_length(ids, model.encoder.max_length)
         if wish.pair is not None:
@@ -174,7 +179,7 @@ class OwnSubject(Subject):
     def _summary(self, text: str) -> list[int]:
         return self.tokenizer.encode(text)
 
-    def writes(self, wish: Wish) -> bool:
+    def writes(self, wish: LookInput) -> bool:
         """Whether an encoder-decoder wrote its second text itself."""
         return wish.pair is None
 
@@ -188,7 +193,7 @@ class OwnSubject(Subject):
         texts, words = [readable(each) for each in contents], words_of(contents, alone)
         return Sequence(name, texts, words, marks, segments, prompt, ids=ids)
 
-    def _image(self, model: ViT, wish: Wish) -> Prepared:
+    def _image(self, model: ViT, wish: LookInput) -> Prepared:
         assert wish.image is not None
         config = model.config
         pixels = middle_square(open_picture(wish.image), config.image_size)  # (height, width, 3)
@@ -203,7 +208,7 @@ class ReaderSubject(OwnSubject):
 
     question: str | None = None
 
-    def prepare(self, wish: Wish) -> Prepared:
+    def prepare(self, wish: LookInput) -> Prepared:
         self.question = wish.pair
         return super().prepare(replace(wish, pair=None))
 
@@ -226,7 +231,7 @@ class SummarySubject(OwnSubject):
         self.written: list[int] | None = None
         """The ids of a summary that was written already; else the second text's."""
 
-    def prepare(self, wish: Wish) -> Prepared:
+    def prepare(self, wish: LookInput) -> Prepared:
         prepared = super().prepare(wish)
         cut = self.wording.source(wish.text or "")[1]
         if cut:
@@ -242,7 +247,7 @@ class SummarySubject(OwnSubject):
         self.check_length(ids, None)
         return ids
 
-    def writes(self, wish: Wish) -> bool:
+    def writes(self, wish: LookInput) -> bool:
         return self.written is not None or super().writes(wish)
 
     def _summary(self, text: str) -> list[int]:
@@ -289,7 +294,7 @@ def open_own(folder: Path) -> OwnSubject:
     """A run folder, or one that `save_pretrained` wrote."""
     config_is_run = _is_run(folder)
     model = Run(folder).model() if config_is_run else load(folder)
-    tokens = load_tokenizer(folder) if (folder / FILE_NAME).exists() else None
+    tokens = load_tokenizer(folder) if (folder / TOKENIZER).exists() else None
     task = Run(folder).config()["task"] if config_is_run else {}
     asked = task.get("name") == KnowledgeTask.name and task.get("stage") != "pretrain"
     if task.get("name") == SummaryTask.name and tokens is not None:

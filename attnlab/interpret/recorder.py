@@ -13,7 +13,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from attnlab.huggingface.calls import Call, accurate
+from attnlab.interpret.calls import Call, accurate
 from attnlab.interpret.joining import Joined, Piece
 from attnlab.interpret.memory import GIBIBYTES, Budget
 from attnlab.interpret.records import LIMIT, Layer, plain

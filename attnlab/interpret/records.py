@@ -5,32 +5,66 @@ Letters: H heads that were kept, G key heads, T queries, S keys, D head size, M 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import Annotated, Any, Literal, TypeVar
 
 import torch
+from pydantic import Field, InstanceOf, Strict
 from torch import Tensor
 
-from attnlab.huggingface.calls import Kind, StackName
+from attnlab.interpret.calls import Kind, StackName
 
 LIMIT = 1e-3  # a smaller difference between weights times values and a layer's output is none
 
+# What a file may hold. A record is not checked when it is made, but when it is saved or read.
+Item = TypeVar("Item")
+Text = InstanceOf[str]  # pydantic's own str refuses half surrogates, which a token may hold
+Flag = Annotated[bool, Strict()]
+Whole = Annotated[int, Strict(), Field(ge=0, le=2**53 - 1)]  # what JSON's readers agree on
+Axis = Annotated[int, Strict(), Field(ge=1, le=2**24)]
+Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
+Magnitude = Annotated[Number, Field(ge=0)]
+Share = Annotated[float, Strict(), Field(ge=0, le=1)]
+Items = Annotated[list[Item], Field(fail_fast=True)]  # else each entry may give an error
+Several = Annotated[Items[Item], Field(min_length=1)]
+ModelKind = Literal["encoder", "decoder", "encoder-decoder", "vision"]
+ModelSource = Literal["attnlab", "huggingface"]
+FlowKind = Literal["rollout", "gradient"]
+View = Literal[
+    "heads", "matrix", "model", "neurons", "compare", "generation", "cross", "flow", "image",
+    "mask",
+]  # fmt: skip
 
-@dataclass
-class Layer:
-    """One attention layer, one input. Tensors are on the CPU, float32, without gradients."""
 
-    name: str
+@dataclass(kw_only=True)
+class LayerFacts:
+    """One attention layer, its arrays aside."""
+
+    name: Text
     """Of the module in its model."""
     stack: StackName
     kind: Kind
-    heads: list[int]
+    heads: Several[Whole]
     """Numbers of the heads that were kept."""
-    all_heads: int
-    mechanism: str
-    signed: bool
-    normalised: bool
+    all_heads: Axis
+    mechanism: Text
+    signed: Flag
+    normalised: Flag
     """Rows sum to 1 (or to 0, with nothing to look at)."""
-    scale: float | None = None
+    scale: Number | None
+    groups: Items[Whole]
+    """For each kept head the index of its key head in k and v."""
+    difference: Magnitude | None
+    """The largest between weights times values and what the layer gave; None: not checked."""
+    excess: Magnitude | None = None
+    """The same as a multiple of what rounding explains (at least LIMIT); None: not known."""
+    note: Text
+
+
+@dataclass(kw_only=True)
+class Layer(LayerFacts):
+    """One attention layer, one input. Tensors are on the CPU, float32, without gradients."""
+
     start: int = 0
     """Position of the first query: above 0 where the queries before were not captured."""
     weights: Tensor | None = None
@@ -41,8 +75,6 @@ class Layer:
     """(G, S, D) of the key heads that the kept heads read, in order."""
     v: Tensor | None = None
     """(G, S, M)."""
-    groups: list[int] = field(default_factory=list)
-    """For each kept head the index of its key head in k and v."""
     bias: Tensor | None = None
     """(1 or H, T, S): what is added to the scores, the mask aside."""
     allowed: Tensor | None = None
@@ -54,11 +86,6 @@ class Layer:
     """(H, T, S): of a target with respect to the weights."""
     no_gradient: str = ""
     """Why there is none, where the model is the reason; not kept in a file."""
-    difference: float | None = None
-    """The largest between weights times values and what the layer gave; None: not checked."""
-    excess: float | None = None
-    """The same as a multiple of what rounding explains (at least LIMIT); None: not known."""
-    note: str = ""
 
     @property
     def doubtful(self) -> bool:
@@ -101,17 +128,17 @@ class Sequence:
 class Pattern:
     """How much a head looks like each known pattern, and which one it is called after."""
 
-    label: str
-    scores: dict[str, float]
+    label: Text
+    scores: dict[Text, Share]
 
 
 @dataclass
 class NextTokens:
     """For each position what may come next, and how likely what really comes was."""
 
-    sequence: int
-    top: list[list[tuple[str, float]]]
-    actual: list[float | None]
+    sequence: Whole
+    top: Items[Items[tuple[Text, Share]]]
+    actual: Items[Share | None]
 
 
 @dataclass
@@ -122,9 +149,17 @@ class Flow:
     gradient: list[Tensor] | None = None
     target: str = ""
     """What the gradient is of."""
-    reasons: dict[str, str] = field(default_factory=dict)
+    reasons: dict[FlowKind, Text] = field(default_factory=dict)
     """Why "rollout" or "gradient" is missing."""
     layers: list[int] = field(default_factory=list)
+
+
+@dataclass
+class ModelFacts:
+    name: Text
+    kind: ModelKind
+    source: ModelSource
+    parameters: Whole
 
 
 @dataclass
@@ -132,8 +167,7 @@ class Side:
     """One model on one input."""
 
     label: str
-    model: dict[str, str | int]
-    """name, kind, source, parameters."""
+    model: ModelFacts
     sequences: list[Sequence]
     layers: list[Layer]
     places: list[tuple[int, int]]
@@ -150,8 +184,8 @@ class Side:
 class Opening:
     """What a page shows where its address says nothing: of the first side this layer."""
 
-    view: str
-    layer: int = 0
+    view: View
+    layer: Whole
 
 
 @dataclass
@@ -163,6 +197,10 @@ class Capture:
     notes: list[str] = field(default_factory=list)
     made: dict[str, str] = field(default_factory=dict)
     opening: Opening | None = None
+
+
+def facts_of(layer: LayerFacts) -> dict[str, Any]:
+    return {each.name: getattr(layer, each.name) for each in fields(LayerFacts)}
 
 
 def plain(x: Tensor) -> Tensor:

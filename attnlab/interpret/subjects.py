@@ -13,21 +13,11 @@ from pathlib import Path
 
 from torch import Tensor, nn
 
-from attnlab.interpret.records import Picture, Sequence
+from attnlab.interpret.options import LookInput
+from attnlab.interpret.records import ModelFacts, ModelKind, ModelSource, Picture, Sequence
 
 LIKELIEST = 3  # classes of a prediction
 WRITTEN = 20  # tokens that an encoder-decoder writes where no second text is given
-
-
-@dataclass(frozen=True)
-class Wish:
-    """What to read."""
-
-    text: str | None = None
-    pair: str | None = None
-    """A second text; of an encoder-decoder what the decoder reads."""
-    image: Path | None = None
-    generate: int = 0
 
 
 @dataclass(frozen=True)
@@ -57,9 +47,8 @@ class Said:
 
 class Subject(ABC):
     label: str
-    kind: str
-    """encoder, decoder, encoder-decoder or vision."""
-    source: str
+    kind: ModelKind
+    source: ModelSource
     model: nn.Module
     notes: Sequenced[str] = ()
     """What a person must know of this model."""
@@ -67,7 +56,7 @@ class Subject(ABC):
     """Of a vision model, where their names are known."""
 
     @abstractmethod
-    def prepare(self, wish: Wish) -> Prepared: ...
+    def prepare(self, given: LookInput) -> Prepared: ...
 
     @abstractmethod
     def run(self, prepared: Prepared) -> Said: ...
@@ -80,31 +69,30 @@ class Subject(ABC):
     def untrained(self, seed: int) -> Subject:
         """The same model with new weights."""
 
-    def about(self) -> dict[str, str | int]:
+    def about(self) -> ModelFacts:
         count = sum(parameter.numel() for parameter in self.model.parameters())
-        return {
-            "name": type(self.model).__name__,
-            "kind": self.kind,
-            "source": self.source,
-            "parameters": count,
-        }
+        return ModelFacts(type(self.model).__name__, self.kind, self.source, count)
 
-    def refuse(self, wish: Wish) -> None:
+    def libraries(self) -> dict[str, str]:
+        """Versions of what the model is made with, attnlab and torch aside."""
+        return {}
+
+    def refuse(self, given: LookInput) -> None:
         """What this kind of model cannot read."""
         vision = self.kind == "vision"
-        if vision and (wish.image is None or wish.text is not None):
-            leave = "" if wish.text is None else ", and leave --text and --compare-text"
+        if vision and (given.image is None or given.text is not None):
+            leave = "" if given.text is None else ", and leave --text and --compare-text"
             raise ValueError(f"{self.label}: this model reads an image: give --image FILE{leave}")
-        if not vision and (wish.image is not None or wish.text is None):
-            leave = "" if wish.image is None else ", and leave --image"
+        if not vision and (given.image is not None or given.text is None):
+            leave = "" if given.image is None else ", and leave --image"
             raise ValueError(f"{self.label}: this model reads a text: give --text{leave}")
-        if wish.generate and self.kind in ("encoder", "vision"):
+        if given.generate and self.kind in ("encoder", "vision"):
             raise ValueError(
                 f"{self.label}: this model writes nothing; leave --generate ({self.kind})"
             )
-        if wish.generate < 0:
-            raise ValueError(f"--generate {wish.generate}; give how many tokens to write")
-        if wish.pair is not None and self.kind in ("decoder", "vision"):
+        if given.generate < 0:
+            raise ValueError(f"--generate {given.generate}; give how many tokens to write")
+        if given.pair is not None and self.kind in ("decoder", "vision"):
             raise ValueError(
                 f"{self.label}: a {self.kind} model takes no second text; leave --pair"
             )
@@ -118,19 +106,19 @@ class Subject(ABC):
                 f"{self.label}: the text has {len(ids)} tokens; this model reads at most {limit}"
             )
 
-    def count_to_write(self, wish: Wish, tokens: int, limit: int | None) -> int:
+    def count_to_write(self, given: LookInput, tokens: int, limit: int | None) -> int:
         """How many tokens to write after these: never more than the model can read again."""
-        wanted = wish.generate or WRITTEN
+        wanted = given.generate or WRITTEN
         if limit is None:
             return wanted
-        room = max(0, limit - tokens)
-        if wish.generate > room or not room:
-            up_to = f"; give --generate up to {room}" if room else ": there is no room to write"
+        free = max(0, limit - tokens)
+        if given.generate > free or not free:
+            up_to = f"; give --generate up to {free}" if free else ": there is no room to write"
             raise ValueError(
                 f"{self.label}: the text has {tokens} tokens and this model reads at most {limit}"
                 f"{up_to}"
             )
-        return min(wanted, room)
+        return min(wanted, free)
 
 
 def at_home(model: nn.Module, inputs: dict[str, Tensor]) -> dict[str, Tensor]:

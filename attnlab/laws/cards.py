@@ -14,6 +14,7 @@ from attnlab.laws.comparing import must
 from attnlab.laws.trial import HEAD_DIM, HEADS, make_inputs
 from attnlab.mask import Mask
 from attnlab.mechanism import Mechanism
+from attnlab.mechanisms.softmax import Softmax
 
 
 def check_rows_and_signs(mechanism: Mechanism) -> None:
@@ -61,6 +62,45 @@ def check_state_size(mechanism: Mechanism) -> None:
     constant = max(sizes[300:600]) == max(sizes[600:])
     said = mechanism.card.constant_state
     must(constant == said, f"card: constant_state={said}, but {sizes[300]} became {sizes[-1]} B")
+
+
+def check_sight(mechanism: Mechanism) -> None:
+    """visible_keys, covers_all, attend_dense and shift_invariant agree with the weights."""
+    S = 20
+    x = make_inputs(mechanism, B=1, G=2, T=S, S=S)
+    softmax = Softmax(head_dim=HEAD_DIM, heads=HEADS, beta=getattr(mechanism, "beta", None))
+    for causal in (False, True) if mechanism.card.causal else (False,):
+        mask = Mask(causal=causal)
+        weights = mechanism.weights(x.q, x.k, mask).detach()
+        counts = (weights != 0).sum(-1).flatten()  # (H*T,)
+        W = mechanism.visible_keys(S, causal)
+        if W is not None:
+            usual, most = int(counts.median()), int(counts.max())
+            text = f"visible_keys({S}, {causal}) is {W}, queries see {usual} keys, {most} at most"
+            must(usual <= W <= most, text)
+        if mechanism.covers_all(S, causal):
+            exact = softmax.weights(x.q, x.k, mask).detach()
+            must(torch.allclose(weights, exact), f"covers_all({S}, {causal}), but is not softmax")
+        if type(mechanism).attend_dense is not Mechanism.attend_dense:
+            allowed = torch.ones(1, 1, S, S, dtype=torch.bool)
+            allowed = allowed.tril() if causal else allowed
+            dense = mechanism.attend_dense(x.q, x.k, x.v, allowed, 0, 0.0)
+            same = torch.allclose(dense, mechanism(x.q, x.k, x.v, mask))
+            must(same, "attend_dense differs from forward under the same mask")
+    if mechanism.shift_invariant:
+        _check_shift(mechanism)
+
+
+def _check_shift(mechanism: Mechanism) -> None:
+    """A text behind padding attends as alone."""
+    shift, S = 3, 20
+    x = make_inputs(mechanism, B=1, G=2, T=S, S=S)
+    behind = [torch.nn.functional.pad(t.detach(), (0, 0, shift, 0)) for t in x.leaves()]
+    real = (torch.arange(S + shift) >= shift)[None]
+    for causal in (False, True) if mechanism.card.causal else (False,):
+        out = mechanism(*behind, Mask(causal=causal, keys=real))[:, :, shift:]
+        same = torch.allclose(out, mechanism(*x.leaves(), Mask(causal=causal)))
+        must(same, f"shift_invariant, but {shift} positions further on its output is another")
 
 
 def check_refusals(mechanism: Mechanism) -> None:

@@ -178,6 +178,7 @@ def _card(mechanism: Mechanism, draw: Random) -> None:
     cards.check_rows_and_signs(mechanism)
     cards.check_what_is_used(mechanism)
     cards.check_state_size(mechanism)
+    cards.check_sight(mechanism)
 
 
 def _refusals(mechanism: Mechanism, draw: Random) -> None:

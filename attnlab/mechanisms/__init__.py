@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from attnlab.extensions import Registry
 from attnlab.mechanism import Mechanism
 from attnlab.mechanisms.bigbird import BigBird
 from attnlab.mechanisms.elu import Elu
@@ -19,21 +20,24 @@ from attnlab.mechanisms.synthesizer import (
 )
 from attnlab.mechanisms.window import Window
 
-MECHANISMS: dict[str, type[Mechanism]] = {
-    mechanism.name: mechanism
-    for mechanism in (
-        Softmax,
-        Hard,
-        Elu,
-        Relu,
-        Polynomial,
-        Fourier,
-        Favor,
-        Linformer,
-        BigBird,
-        Window,
-        Synthesizer,
-        SynthesizerRandom,
-        SynthesizerFactorized,
-    )
-}
+MECHANISMS = Registry[type[Mechanism]](
+    "attnlab.mechanisms",
+    {
+        mechanism.name: mechanism
+        for mechanism in (
+            Softmax,
+            Hard,
+            Elu,
+            Relu,
+            Polynomial,
+            Fourier,
+            Favor,
+            Linformer,
+            BigBird,
+            Window,
+            Synthesizer,
+            SynthesizerRandom,
+            SynthesizerFactorized,
+        )
+    },
+)

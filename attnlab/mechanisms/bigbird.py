@@ -52,6 +52,10 @@ class BigBird(Mechanism):
         {"block": 1, "window_blocks": 3, "global_blocks": 2, "random_blocks": 0},
         {"block": 64},
     )
+    size_option = "block"
+    # A wider window in place of the random blocks: as many keys if causal, and all that is needed
+    # where heads rest on the first token.
+    variants = ({}, {"window_blocks": 9, "random_blocks": 0})
 
     def __init__(
         self,
@@ -97,12 +101,7 @@ class BigBird(Mechanism):
         last = S if last is None else last
         blocks = -(-S // self.block)
         low, high = first // self.block, -(-last // self.block)  # only the rows that are asked for
-        table = self.pattern.rows(low, high, blocks, causal)
-        edges = torch.zeros(high - low, blocks + 1, dtype=torch.bool)  # the last column takes -1
-        edges.scatter_(1, table % (blocks + 1), True)
-        edges = edges[:, :blocks]
-        if not causal:
-            edges[: max(0, self.pattern.global_blocks - low)] = True
+        edges = self.pattern.edges(low, high, blocks, causal)
         edges = edges.repeat_interleave(self.block, 0).repeat_interleave(self.block, 1)
         return edges[first - low * self.block : last - low * self.block, :S]
 
@@ -160,6 +159,21 @@ class BigBird(Mechanism):
     def signature(self) -> tuple[Any, ...]:
         return (*super().signature(), self.block, self.pattern)
 
+    def visible_keys(self, tokens: int, causal: bool) -> int:
+        return min(tokens, self.block * self.pattern.width(causal))
+
+    def covers_all(self, tokens: int, causal: bool) -> bool:
+        blocks = -(-tokens // self.block)
+        if blocks > self.pattern.width(causal=False):
+            return False  # without a look at every pair of blocks
+        real = torch.ones(blocks, blocks, dtype=torch.bool)
+        seen = self.pattern.edges(0, blocks, blocks, causal)
+        return bool(seen[real.tril() if causal else real].all())
+
+    @classmethod
+    def short_options(cls, tokens: int) -> dict[str, Any]:
+        return {"block": -(-tokens // 16)}
+
 
 @dataclass(frozen=True)
 class Pattern:
@@ -170,6 +184,21 @@ class Pattern:
     global_blocks: int
     random_blocks: int
     seed: int
+
+    def width(self, causal: bool) -> int:
+        """The most key blocks that a query block looks at, unless it is global."""
+        near = self.side + 1 if causal else 2 * self.side + 1
+        return self.global_blocks + near + self.random_blocks
+
+    def edges(self, first: int, last: int, blocks: int, causal: bool) -> Tensor:
+        """(last - first, blocks) True where a query block looks at a key block."""
+        table = self.rows(first, last, blocks, causal)
+        edges = torch.zeros(last - first, blocks + 1, dtype=torch.bool)  # the last column takes -1
+        edges.scatter_(1, table % (blocks + 1), True)
+        edges = edges[:, :blocks]
+        if not causal:
+            edges[: max(0, self.global_blocks - first)] = True
+        return edges
 
     @torch.compiler.disable
     @lru_cache(maxsize=4096)  # noqa: B019

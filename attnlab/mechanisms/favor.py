@@ -25,6 +25,7 @@ Seed = Annotated[int, "of the random directions"]
 class RandomFeatures(Kernel):
     """Kernels whose features are made of random directions w ~ N(0, I), kept with the model."""
 
+    size_option = "features"
     draws: Tensor  # (directions, D)
     redraws: Tensor
 

@@ -39,9 +39,8 @@ class GroupState(State):
     def trim(self, lengths: Tensor) -> Self:
         return self._map(lambda part: part.trim(lengths))
 
-    def spend(self) -> None:
-        for part in self.parts:
-            part.spend()
+    def overwritable(self) -> Self:
+        return self._map(lambda part: part.overwritable())
 
     def _map(self, change: Callable[[State], State]) -> Self:
         parts = tuple(change(part) for part in self.parts)

@@ -6,8 +6,8 @@ Letters: B batch, H query heads, G key heads, T queries, S keys, C features, M v
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, field, replace
-from typing import Annotated, Self
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Self
 
 import torch
 from torch import Tensor
@@ -28,7 +28,6 @@ from attnlab.mechanisms.scan import (
 )
 from attnlab.state import State, advance
 
-KEPT, SPENT, GONE = range(3)
 Chunk = Annotated[int, "tokens at once in the causal forward where no C kernel runs; speed alone"]
 CHUNK = 64
 
@@ -39,29 +38,37 @@ class KernelState(State):
 
     sums: Tensor  # (B, G, C, M+1): sum of phi(k) [v, 1], each feature divided by exp(peak)
     peak: Tensor  # (B, G, 1, C): the largest log phi(k) of each feature so far
-    use: list[int] = field(default_factory=lambda: [KEPT])
-    """[KEPT, SPENT or GONE]: a list, because a state is known by its identity."""
+    written: list[int] | None = None
+    """Of an overwritable state: [how often its memory was written over], shared by all states
+    that lie there. None: nobody writes over it."""
+    number: int = 0
+    """What `written` said when this state was made."""
 
     @property
     def batch(self) -> int:
         return len(self.sums)
 
-    def spend(self) -> None:
-        self.use[0] = max(self.use[0], SPENT)
+    def overwritable(self) -> Self:
+        self.check()
+        return replace(self, sums=self.sums.clone(), peak=self.peak.clone(), written=[0], number=0)
 
     def select(self, rows: Tensor) -> Self:
-        return replace(super().select(rows), use=[KEPT])
+        self.check()
+        return replace(super().select(rows), **self.own_memory())
 
     def trim(self, lengths: Tensor) -> Self:
-        # copies: either may be spent
-        sums, peak = self.sums.clone(), self.peak.clone()
-        return replace(super().trim(lengths), sums=sums, peak=peak, use=[KEPT])
+        trimmed = super().trim(lengths)
+        return trimmed if self.written is None else trimmed.overwritable()
+
+    def own_memory(self) -> dict[str, Any]:
+        """The fields of a successor that lies in new memory."""
+        return {"written": None if self.written is None else [0], "number": 0}
 
     def check(self) -> None:
-        if self.use[0] == GONE:
+        if self.written is not None and self.written[0] != self.number:
             raise ValueError(
-                "this state was spent, and an absorb has written over it; go on from the state "
-                "that absorb returned, or do not spend what is still needed"
+                "this state was overwritten by a later absorb; go on from the state that absorb "
+                "returned, or absorb into a state that is not overwritable()"
             )
 
 
@@ -169,11 +176,12 @@ class Kernel(Mechanism):
         known = None if state is None else self.own(state, KernelState)
         if known is not None:
             known.check()
-            if known.use[0] == SPENT and k.shape[2] == 1 and keys is None and self._in_place(known):
+            if k.shape[2] == 1 and keys is None and self._in_place(known):
                 return self._overwrite(k, v, known)
         sums, peak = self._sums(k, v, keys, known)
         counts = advance(state, k.shape[2], keys)
-        return KernelState(self.origin(k, v), **counts, sums=sums, peak=peak)
+        memory = {} if known is None else known.own_memory()
+        return KernelState(self.origin(k, v), **counts, sums=sums, peak=peak, **memory)
 
     def read(self, q: Tensor, state: State, start: int | Tensor) -> Tensor:
         check_read(self, q, state, start)
@@ -182,8 +190,10 @@ class Kernel(Mechanism):
         return self._read(q, known.sums, known.peak).to(q.dtype)
 
     def _in_place(self, state: KernelState) -> bool:
-        whole = state.sums.is_contiguous() and state.peak.is_contiguous()
-        return whole and not torch.is_grad_enabled() and not torch.compiler.is_compiling()
+        if state.written is None or torch.is_grad_enabled() or torch.compiler.is_compiling():
+            return False
+        foreign = state.sums.is_inference() and not torch.is_inference_mode_enabled()
+        return not foreign and state.sums.is_contiguous() and state.peak.is_contiguous()
 
     @full_precision
     def _overwrite(self, k: Tensor, v: Tensor, state: KernelState) -> KernelState:
@@ -196,8 +206,9 @@ class Kernel(Mechanism):
             state.sums.mul_((state.peak - top).exp().mT)
             state.sums.add_(key.over(top).mT @ with_one(value))  # (B, G, C, M+1)
             state.peak.copy_(top)
-        state.use[0] = GONE
-        return replace(state, **advance(state, 1, None), use=[KEPT])
+        assert state.written is not None
+        state.written[0] += 1
+        return replace(state, **advance(state, 1, None), number=state.written[0])
 
     def features(self, x: Tensor, keys: Tensor | None = None) -> Features:
         """phi(x) in float32 or better; zero for padding."""

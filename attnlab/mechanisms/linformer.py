@@ -6,7 +6,7 @@ Letters: B batch, H query heads, G key heads, T queries, S keys, N max_length, R
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import torch
 from torch import Tensor, nn
@@ -44,6 +44,7 @@ class Linformer(Mechanism):
         needs_length=True,
     )
     trials = ({"rank": 5},)
+    size_option = "rank"
 
     def __init__(
         self,
@@ -102,6 +103,10 @@ class Linformer(Mechanism):
             return picked[:, None] @ x.to(dtype)  # (B, G, R, D)
 
         return project(self.key_projection, k), project(self.value_projection, v)
+
+    @classmethod
+    def short_options(cls, tokens: int) -> dict[str, Any]:
+        return {"rank": -(-tokens // 4)}
 
     def _read(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         return attend(q, k.to(q.dtype), v.to(q.dtype), None, self.beta)

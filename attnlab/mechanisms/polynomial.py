@@ -55,6 +55,9 @@ class Polynomial(Kernel):
         pairs = [twice[..., a : a + 1] * unit[..., a + 1 :] for a in range(x.shape[-1] - 1)]
         return Features(torch.cat([unit * unit, *pairs], -1), log)  # (..., D(D+1)/2)
 
+    def prefers_matrix(self, tokens: int) -> bool:
+        return self.head_dim**2 > tokens
+
 
 def _scaled(x: Tensor) -> tuple[Tensor, Tensor]:
     """x divided by its largest entry, so that no product overflows, and the log of its square."""

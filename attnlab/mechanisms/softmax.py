@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from attnlab.checks import check_number
 from attnlab.mask import Mask
-from attnlab.mechanism import Card, Mechanism, repeat_heads
+from attnlab.mechanism import Card, Mechanism, blank, repeat_heads
 
 Beta = Annotated[float | None, "inverse temperature; default 1/sqrt(head_dim)"]
 Dropout = Annotated[float, "share of the weights set to zero while training"]
@@ -53,6 +53,12 @@ class Softmax(Mechanism):
         dropout = self.dropout if self.training else 0.0
         return attend_masked(q, k, v, mask, self.beta, dropout)
 
+    def attend_dense(
+        self, q: Tensor, k: Tensor, v: Tensor, allowed: Tensor, start: int | Tensor, dropout: float
+    ) -> Tensor:
+        del start
+        return attend_dense(q, k, v, allowed, self.beta, dropout)
+
 
 def attend_masked(
     q: Tensor, k: Tensor, v: Tensor, mask: Mask, beta: float, dropout: float = 0.0
@@ -86,6 +92,18 @@ def attend(
         k, v = repeat_heads(k, H), repeat_heads(v, H)
     out = _fused(q, k, v, beta, attn_mask=allowed).reshape(B, H, T, M)
     return out if some is None else out.masked_fill(~some, 0)
+
+
+def attend_dense(
+    q: Tensor, k: Tensor, v: Tensor, allowed: Tensor, beta: float, dropout: float
+) -> Tensor:
+    """`attend` where keys that no query may see can hold anything, and heads that share keys may
+    have masks of their own."""
+    keys = allowed.flatten(1, 2).any(1)  # (B or 1, S)
+    k, v = blank(k, keys), blank(v, keys)
+    if allowed.shape[1] > 1:  # heads that share keys do not share their mask
+        k, v = (repeat_heads(x, q.shape[1]) for x in (k, v))
+    return attend(q, k, v, allowed, beta, dropout)
 
 
 def _fused(q: Tensor, k: Tensor, v: Tensor, beta: float, **options: Any) -> Tensor:

@@ -18,6 +18,7 @@ from attnlab.mechanisms.softmax import (
     Beta,
     Dropout,
     attend,
+    attend_dense,
     inverse_temperature,
     masked_softmax,
     scores_of,
@@ -43,6 +44,8 @@ class Window(Mechanism):
     )
     compilable = True
     trials = ({"window": 1}, {"window": 3}, {"window": 40})
+    size_option = "window"
+    shift_invariant = True
 
     def __init__(
         self,
@@ -109,3 +112,22 @@ class Window(Mechanism):
         if keys is not None:
             allowed = allowed & keys[:, None, None, :]
         return attend(q, k, v, allowed, self.beta, self.dropout if self.training else 0.0)
+
+    def attend_dense(
+        self, q: Tensor, k: Tensor, v: Tensor, allowed: Tensor, start: int | Tensor, dropout: float
+    ) -> Tensor:
+        query_at = Mask(start=start).positions(q.shape[2], q.device)[:, None, :, None]
+        key_at = torch.arange(k.shape[2], device=q.device)
+        near = Reach(False, self.window).allows(query_at, key_at)  # (B or 1, 1, T, S)
+        return attend_dense(q, k, v, allowed & near, self.beta, dropout)
+
+    def visible_keys(self, tokens: int, causal: bool) -> int:
+        return min(tokens, self.window if causal else 2 * self.window - 1)
+
+    def covers_all(self, tokens: int, causal: bool) -> bool:
+        del causal
+        return self.window >= tokens
+
+    @classmethod
+    def short_options(cls, tokens: int) -> dict[str, Any]:
+        return {"window": -(-tokens // 8)}

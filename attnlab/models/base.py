@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -11,11 +10,11 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_model, save_model
 from torch import nn
 
-from attnlab.files import write_json, write_whole
+from attnlab.files import read_json, write_json, write_whole
 from attnlab.layers import MultiHead
 from attnlab.position import Learned
-
-CONFIG, WEIGHTS = "config.json", "model.safetensors"
+from attnlab.run_folder.config import CONFIG_BYTES, parse_config
+from attnlab.run_folder.layout import CONFIG, WEIGHTS
 
 
 class Model(nn.Module):
@@ -107,15 +106,14 @@ def make_config(kind: type[Any], settings: dict[str, Any], source: object) -> An
 def read_description(folder: str | Path) -> dict[str, Any]:
     path = Path(folder) / CONFIG
     try:
-        description = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ValueError(f"{folder}: no model here; {CONFIG} is missing") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: not JSON ({error})") from None
-    # a run folder keeps the model's part of its configuration under "model"
-    inner = description.get("model") if isinstance(description, dict) else None
-    if isinstance(inner, dict):
-        description = inner
+        description = read_json(path, CONFIG_BYTES, follow_links=True)
+    except ValueError as error:
+        raise ValueError(f"{folder}: no model here; {CONFIG} {error}") from None
+    if isinstance(description, dict) and ("format" in description or "task" in description):
+        try:
+            description = parse_config(description).model
+        except ValueError as error:
+            raise ValueError(f"{folder}: {error}") from None
     if not isinstance(description, dict) or "model" not in description:
         raise ValueError(f"{path}: does not describe an attnlab model")
     return description

@@ -48,9 +48,9 @@ class CopyingState:
     def select(self, rows: Tensor) -> CopyingState:
         return CopyingState(self.decoder.select(rows), self.memory.select(rows))
 
-    def spend(self) -> None:
-        """The next step may write over what grows; the source stays as it is."""
-        self.decoder.spend()
+    def overwritable(self) -> CopyingState:
+        """Each step may write over what grows; the source stays as it is."""
+        return CopyingState(self.decoder.overwritable(), self.memory)
 
 
 class CopyKeys(nn.Module):

@@ -10,6 +10,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from attnlab.create import find_mechanism
 from attnlab.layers import initialise
 from attnlab.models.base import Model
 from attnlab.models.stack import DecodingState, Stack, StackConfig
@@ -72,8 +73,9 @@ PRESETS = {
 
 def _course_tables(config: StackConfig) -> str | list[str]:
     def sized(attention: str) -> str:
-        plain = attention.startswith("synthesizer") and not set(attention) & set(":+*")
-        return f"{attention}:max_length={config.context - 1}" if plain else attention
+        plain = not set(attention) & set(":+*")
+        table = plain and find_mechanism(attention).card.needs_length
+        return f"{attention}:max_length={config.context - 1}" if table else attention
 
     if isinstance(config.attention, str):
         return sized(config.attention)

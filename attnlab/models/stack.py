@@ -64,10 +64,10 @@ class DecodingState:
         lengths = self.lengths[rows] if isinstance(self.lengths, Tensor) else self.lengths
         return DecodingState(tuple(block.select(rows) for block in self.blocks), lengths)
 
-    def spend(self) -> None:
-        """Given up: the next step may write over what the blocks remember of the text itself."""
-        for block in self.blocks:
-            block.own.spend()
+    def overwritable(self) -> DecodingState:
+        """For a loop that keeps only the newest state: each step may write over what the blocks
+        remember of the text itself."""
+        return DecodingState(tuple(block.overwritable() for block in self.blocks), self.lengths)
 
 
 class Stack(nn.Module):

@@ -8,8 +8,9 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
+from attnlab.files import read_json
 from attnlab.studio import limits, runs
-from attnlab.studio.places import read_json, shown
+from attnlab.studio.places import shown
 from attnlab.studio.refusals import Refused
 from attnlab.studio.requests import (
     AuditRequest,

@@ -9,6 +9,7 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Query
 
 import attnlab
+from attnlab.run_folder.tail import MARK
 from attnlab.studio import runs
 from attnlab.studio.places import could_be, shown
 from attnlab.studio.refusals import Refused
@@ -24,7 +25,6 @@ from attnlab.studio.responses import (
 from attnlab.studio.routing import StudioRoute, refusals, streamed
 from attnlab.studio.state import TheStudio
 from attnlab.studio.streams import EventStream
-from attnlab.studio.tail import MARK
 
 router = APIRouter(prefix="/api", route_class=StudioRoute)
 

@@ -12,12 +12,13 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator
 from typing import Any
 
-from attnlab.runs.reading import METRICS
+from attnlab.run_folder.layout import METRICS
+from attnlab.run_folder.tail import Part, Tail
+from attnlab.studio import limits
 from attnlab.studio.places import Places
 from attnlab.studio.refusals import Refused
 from attnlab.studio.runs import Entry, RunList
 from attnlab.studio.streams import KEEP_ALIVE, event
-from attnlab.studio.tail import Part, Tail
 
 EVERY = 0.4  # seconds between two looks
 ALIVE = 15.0  # between two signs of life
@@ -53,7 +54,8 @@ class Hub:
 
     async def metrics(self, run: str, mark: str) -> Part:
         folder = self.places.run(run)
-        return await asyncio.to_thread(self._tail(run, folder / METRICS).read, mark)
+        tail = self._tail(run, folder / METRICS)
+        return await asyncio.to_thread(tail.read, mark, limits.ROWS)
 
     def _tail(self, run: str, path: Any) -> Tail:
         tail = self.tails.setdefault(run, Tail(path))

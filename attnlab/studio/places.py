@@ -6,19 +6,17 @@ plain folder below, and a link is no plain folder.
 
 from __future__ import annotations
 
-import json
-import os
 import stat
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
 
-from attnlab.runs.reading import CONFIG, DEPTH
+from attnlab.run_folder.layout import CHECKPOINTS, CONFIG
+from attnlab.run_folder.listing import DEPTH
 from attnlab.studio.refusals import Refused
 
 HERE = "."  # the run folder that --runs itself is
-WITHIN = ("*", "checkpoints/*", "checkpoints/*/*")  # where the files of a run lie
+WITHIN = ("*", f"{CHECKPOINTS}/*", f"{CHECKPOINTS}/*/*")  # where the files of a run lie
 
 
 @dataclass(frozen=True)
@@ -100,33 +98,6 @@ def shown(name: str) -> str:
     """A name of any kind in a sentence."""
     text = "".join(c if c.isprintable() else "?" for c in name[:81])
     return f"{text[:80]}…" if len(text) > 80 else text or "without a name"
-
-
-def open_plain(path: Path) -> IO[bytes]:
-    """Only a file, not a link, pipe or device."""
-    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise OSError(f"{path.name}: is not a file")
-        return os.fdopen(handle, "rb")
-    except BaseException:
-        os.close(handle)
-        raise
-
-
-def read_json(path: Path, most: int) -> Any:
-    """The JSON of a plain file; a ValueError of a few words where it is none."""
-    try:
-        with open_plain(path) as file:
-            content = file.read(most + 1)
-    except OSError:
-        raise ValueError("cannot be read") from None
-    if len(content) > most:
-        raise ValueError("is too large")
-    try:
-        return json.loads(content)
-    except (ValueError, RecursionError):
-        raise ValueError("is not JSON") from None
 
 
 def _plain_folder(path: Path) -> bool:

@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal
 from fastapi import Path
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
 
+from attnlab.run_folder.tail import MARK
 from attnlab.studio import limits
-from attnlab.studio.tail import MARK
 
 
 class RequestModel(BaseModel):

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from attnlab.bench.reading import report_of
+from attnlab.files import open_regular, read_json
 from attnlab.studio import limits
-from attnlab.studio.places import open_plain, read_json
 from attnlab.studio.runs import strict
 
 BENCH, CLAIMS = "attnlab-bench", "attnlab-claims"
@@ -97,7 +97,7 @@ def _stamp(path: Path) -> Any:
 def _read(name: str, path: Path) -> Found | None:
     """None: nothing of ours, or broken."""
     try:
-        with open_plain(path) as file:
+        with open_regular(path) as file:
             head = file.read(HEAD)
         kind = next((each for each in CHECKS if f'"{each}"'.encode() in head), None)
         if kind is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import threading
@@ -11,27 +10,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attnlab.runs.reading import (
-    CHECKPOINTS,
-    CONFIG,
-    METRICS,
-    WEIGHTS,
-    find_runs,
-    headline_of,
-    integer,
-    mapping,
-    mechanism_of,
-    modified,
-    one_text,
-    parse,
-    read_config,
-)
-from attnlab.studio.places import Places, name_of, open_plain, read_json, shown
+from attnlab.files import read_json
+from attnlab.run_folder import read_config
+from attnlab.run_folder.checkpoints import list_checkpoints, step_of
+from attnlab.run_folder.layout import CHECKPOINTS, CONFIG, METRICS, TOKENIZER, WEIGHTS
+from attnlab.run_folder.listing import find_runs, mapping, mechanism_of, modified, one_text
+from attnlab.run_folder.lock import is_locked
+from attnlab.run_folder.metrics import integer, json_value, last_row
+from attnlab.studio.places import Places, name_of, shown
 from attnlab.studio.refusals import Refused
-from attnlab.studio.tail import cleaned, plain
 
-TOKENS, KNOWN, AUDIT, LOCK = "tokenizer.json", "known.json", "audit.json", ".lock"
-END_BYTES = 2**18  # of metrics that the list looks at: the last row, and the last validation
+KNOWN, AUDIT = "known.json", "audit.json"
 SETTINGS, FILES, EXAMPLES = 500, 200, 8
 WORLD = "embedded world"  # as a run's settings name it; the code that does imports torch
 Entry = dict[str, Any]
@@ -67,7 +56,7 @@ class RunList:
 def _seen(folder: Path) -> tuple[Any, ...]:
     """Changes when anything that the list tells of does."""
     found: list[Any] = [is_locked(folder)]
-    for name in (CONFIG, METRICS, WEIGHTS, TOKENS, KNOWN, CHECKPOINTS):
+    for name in (CONFIG, METRICS, WEIGHTS, TOKENIZER, KNOWN, CHECKPOINTS):
         try:
             about = (folder / name).lstat()
             found.append((about.st_ino, about.st_size, about.st_mtime_ns))
@@ -76,20 +65,8 @@ def _seen(folder: Path) -> tuple[Any, ...]:
     return tuple(found)
 
 
-def is_locked(folder: Path) -> bool:
-    """Whether a process trains there: `Run.locked` holds the lock as long as it lives."""
-    try:
-        with open_plain(folder / LOCK) as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
-    return False
-
-
 def entry_of(name: str, folder: Path) -> Entry:
-    times = [modified(folder / each) for each in (CONFIG, METRICS, WEIGHTS, TOKENS)]
+    times = [modified(folder / each) for each in (CONFIG, METRICS, WEIGHTS, TOKENIZER)]
     known = [time for time in times if time is not None]
     base: Entry = {
         "id": name,
@@ -98,60 +75,32 @@ def entry_of(name: str, folder: Path) -> Entry:
         "updated": max(known, default=None),
     }
     try:
-        config = _config(folder)
+        config = read_config(folder, follow_links=False)
     except ValueError as error:
         empty = dict.fromkeys(("task", "steps", "parameters", "attention"))
         about = {"state": "broken", "problem": str(error), "step": 0, "last": {}, "can": []}
         return {**base, **empty, **about}
     last = last_row(folder / METRICS)
-    headline, better = headline_of(config)
     return {
         **base,
-        "task": one_text(mapping(config["task"]).get("name")) or None,
+        "task": config.task.name,
         "state": state_of(folder),
         "step": integer(last.get("step")) or 0,
-        "steps": integer(mapping(config["training"]).get("steps")),
-        "minutes": plain(mapping(config["training"]).get("minutes")),
-        "parameters": integer(config.get("parameters")),
-        "attention": mechanism_of(config["model"]),
-        "headline": headline,
-        "better": better,
+        "steps": config.training.steps,
+        "minutes": json_value(config.training.minutes),
+        "parameters": config.parameters,
+        "attention": mechanism_of(config.model),
+        "headline": config.task.headline,
+        "better": config.task.better,
         "last": numbers_of(last),
-        "can": abilities(folder, config),
+        "can": abilities(folder, config.content),
     }
-
-
-def _config(folder: Path) -> dict[str, Any]:
-    if (folder / CONFIG).is_symlink():
-        raise ValueError("config.json is a link")
-    return read_config(folder)
 
 
 def state_of(folder: Path) -> str:
     if is_locked(folder):
         return "training"
     return "finished" if (folder / WEIGHTS).exists() else "stopped"
-
-
-def last_row(path: Path) -> dict[str, Any]:
-    """The last row that is whole, with the last validation near the end."""
-    try:
-        with open_plain(path) as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - END_BYTES))
-            lines = file.read(END_BYTES).split(b"\n")[:-1]
-    except OSError:
-        return {}
-    found: dict[str, Any] = {}
-    for line in reversed(lines):
-        if found and b'"validation"' not in line:
-            continue
-        row = cleaned(parse(line) or {})
-        if not found:
-            found = row
-        if isinstance(row.get("validation"), dict):
-            return {**found, "validation": row["validation"]}
-    return found
 
 
 def numbers_of(row: dict[str, Any]) -> dict[str, Any]:
@@ -168,10 +117,10 @@ def numbers_of(row: dict[str, Any]) -> dict[str, Any]:
 def abilities(folder: Path, config: dict[str, Any]) -> list[str]:
     """What can be done with the run's model, as far as its settings tell."""
     task, model = mapping(config["task"]), mapping(config["model"])
-    if not (folder / WEIGHTS).exists() and not any(checkpoint_folders(folder)):
+    if not (folder / WEIGHTS).exists() and not any(list_checkpoints(folder / CHECKPOINTS)):
         return []
     kind, name = model.get("model"), task.get("name")
-    reads = (folder / TOKENS).exists()
+    reads = (folder / TOKENIZER).exists()
     found = []
     if name == "knowledge" and kind == "decoder" and (folder / KNOWN).exists():
         found.append("ask")
@@ -186,22 +135,11 @@ def abilities(folder: Path, config: dict[str, Any]) -> list[str]:
     return found
 
 
-def checkpoint_folders(folder: Path) -> Iterator[Path]:
-    try:
-        yield from sorted(
-            path
-            for path in (folder / CHECKPOINTS).iterdir()
-            if path.name.startswith("step-") and path.is_dir() and not path.is_symlink()
-        )
-    except OSError:
-        return
-
-
 def one(places: Places, run: str, entry: Entry) -> dict[str, Any]:
     """All that is known of a run but its metrics."""
     folder = places.run(run)
     try:
-        config = _config(folder)
+        config = read_config(folder, follow_links=False).content
     except ValueError:
         config = {}
     found = {
@@ -209,7 +147,7 @@ def one(places: Places, run: str, entry: Entry) -> dict[str, Any]:
         "config": strict(config),
         "settings": flattened(config),
         "files": list(files_of(folder)),
-        "checkpoints": [checkpoint(path) for path in checkpoint_folders(folder)],
+        "checkpoints": [checkpoint(path) for path in list_checkpoints(folder / CHECKPOINTS)],
         "audited": (folder / AUDIT).is_file(),
     }
     examples = examples_of(folder) if "ask" in entry["can"] else []
@@ -222,7 +160,7 @@ def strict(value: Any, depth: int = 8) -> Any:
         return {str(k): strict(v, depth - 1) for k, v in value.items()} if depth else None
     if isinstance(value, list):
         return [strict(each, depth - 1) for each in value] if depth else None
-    return value if isinstance(value, str) else plain(value)
+    return value if isinstance(value, str) else json_value(value)
 
 
 def flattened(config: dict[str, Any]) -> dict[str, Any]:
@@ -256,15 +194,13 @@ def files_of(folder: Path) -> Iterator[dict[str, Any]]:
 
 
 def checkpoint(path: Path) -> dict[str, Any]:
-    number = path.name.removeprefix("step-")
     sizes = [each["bytes"] for each in files_of(path)]
-    step = int(number) if number.isascii() and number.isdecimal() and len(number) < 16 else None
-    return {"name": path.name, "step": step, "bytes": sum(sizes), "time": modified(path)}
+    return {"name": path.name, "step": step_of(path), "bytes": sum(sizes), "time": modified(path)}
 
 
 def pairs_of(folder: Path) -> str | None:
     """The file whose questions a knowledge run learned; None: those of the embedded world."""
-    task = mapping(_config(folder)["task"])
+    task = read_config(folder, follow_links=False).content["task"]
     return None if task.get("corpus") == WORLD else one_text(task.get("pairs"))
 
 
@@ -291,7 +227,8 @@ def diff(places: Places, runs: Sequence[str]) -> dict[str, Any]:
     settings = []
     for run in runs:
         try:
-            settings.append(flattened(_config(places.run(run))))
+            config = read_config(places.run(run), follow_links=False)
+            settings.append(flattened(config.content))
         except ValueError as error:
             raise Refused(409, f"{shown(run)}: its settings cannot be read ({error}).") from None
     names = list(dict.fromkeys(name for each in settings for name in each))

@@ -10,7 +10,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from attnlab.interpret.api import Looked, open_subject
+from attnlab.interpret.adapters import open_subject
+from attnlab.interpret.api import Looked
 from attnlab.interpret.api import look as looking
 from attnlab.interpret.file import parts_of
 from attnlab.interpret.own_subjects import open_own

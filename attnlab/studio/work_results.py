@@ -13,9 +13,8 @@ from attnlab.claims.base import CLAIMS, TOPICS
 from attnlab.claims.ledger import ledger
 from attnlab.claims.registry import chosen
 from attnlab.claims.running import run
-from attnlab.files import write_json
+from attnlab.files import read_json, write_json
 from attnlab.studio import limits
-from attnlab.studio.places import read_json
 from attnlab.studio.results import claims as kept_claims
 from attnlab.studio.worker import Teller
 

@@ -14,14 +14,16 @@ from typing import Any
 import torch
 from torch import nn
 
+from attnlab.errors import InterruptedTraining, TrainingStoppedError
 from attnlab.models import Model
+from attnlab.run_folder import StartMode
+from attnlab.run_folder.checkpoints import Progress, newest_good
+from attnlab.run_folder.layout import FORMAT, VERSION
 from attnlab.training.checkpoint import (
-    Progress,
     load_best,
     load_checkpoint,
     load_model_tensors,
     model_tensors,
-    newest_good,
     save_checkpoint,
 )
 from attnlab.training.data import Loader, Task, mix
@@ -33,26 +35,13 @@ from attnlab.training.run import Run, versions
 from attnlab.training.settings import Settings
 
 
-class TrainingStoppedError(RuntimeError):
-    """A run that could not go on; the message says where it stands and what to try."""
-
-
-class InterruptedTraining(TrainingStoppedError):  # noqa: N818 (a request, not an error)
-    """SIGINT or SIGTERM: saved, and left."""
-
-    def __init__(self, message: str, signal_number: int) -> None:
-        super().__init__(message)
-        self.signal_number = signal_number
-
-
 def train(
     task: Task,
     model: Model,
     settings: Settings,
     run: Run,
     *,
-    resume: bool = False,
-    overwrite: bool = False,
+    start: StartMode = StartMode.NEW,
     quiet: bool = False,
     on_begin: Callable[[], None] | None = None,
 ) -> dict[str, float]:
@@ -60,19 +49,21 @@ def train(
 
     `on_begin` writes what else belongs there, once the folder is ours.
     """
-    device = choose_device(settings.device)
+    device, start = choose_device(settings.device), StartMode(start)
     with process_group(device) as group, run.locked() if group.first else nullcontext():
         if group.first:
-            run.begin(describe(task, model, settings), resume=resume, overwrite=overwrite)
+            run.begin(describe(task, model, settings), start)
             if on_begin is not None:
                 on_begin()
         group.wait()
-        return _train(task, model, settings, run, group, device, resume, quiet)
+        return _train(task, model, settings, run, group, device, start, quiet)
 
 
 def describe(task: Task, model: Model, settings: Settings) -> dict[str, Any]:
     """config.json"""
     return {
+        "format": FORMAT,
+        "version": VERSION,
         "task": {
             "name": task.name,
             "headline": task.headline,
@@ -93,7 +84,7 @@ def _train(
     run: Run,
     group: Group,
     device: torch.device,
-    resume: bool,
+    start: StartMode,
     quiet: bool,
 ) -> dict[str, float]:
     model.to(device)
@@ -103,7 +94,7 @@ def _train(
     best: dict[str, torch.Tensor] | None = None  # weights, where the best ones are to be kept
     progress = Progress()
     reporter = Reporter(settings.steps, 0, matmul_peak(device), quiet or not group.first, task.unit)
-    if resume:
+    if start is StartMode.RESUME:
         newest, problems = newest_good(run.checkpoints)
         for problem in problems:
             reporter.say(problem)
@@ -120,7 +111,7 @@ def _train(
         reporter = Reporter(settings.steps, progress.step, reporter.peak, reporter.quiet, task.unit)
     clock = Clock(settings, progress, group)
     if group.first:
-        run.go_on_from(progress.step, clock.done < 1, describe(task, model, settings))
+        run.rewind(progress.step, describe(task, model, settings), unfinished=clock.done < 1)
     group.wait()
     if settings.compile:
         called.compile(dynamic=True)
@@ -137,7 +128,7 @@ def _train(
         )
         last_saved = progress.step
 
-    log_file = run.append() if group.first else nullcontext()
+    log_file = run.append_metrics() if group.first else nullcontext()
     with reporter, log_file as log, interruptions() as interrupted:
         model.train()
         if last_saved is None:

@@ -7,7 +7,6 @@ from pathlib import Path
 from attnlab.create import mechanism_options
 from attnlab.mechanism import Mechanism
 from attnlab.mechanisms import MECHANISMS
-from attnlab.register import BUILT_IN
 
 BEGIN, END = "<!-- made by docs/scripts: edit the registry instead -->", "<!-- made until here -->"
 
@@ -22,7 +21,7 @@ def made(docs: Path) -> dict[Path, str]:
 
 def names() -> list[str]:
     """attnlab's own, in the registry's order, whatever else was registered."""
-    return [name for name in MECHANISMS if name in BUILT_IN]
+    return [name for name in MECHANISMS if name in MECHANISMS.built_in]
 
 
 def renewed(path: Path, part: str) -> str:

@@ -17,6 +17,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from attnlab.errors import TrainingStoppedError
+
 # torch and attnlab are imported by what needs them, so that --help and mistakes do not wait.
 
 PATHS = {
@@ -130,6 +132,7 @@ def begin(options: argparse.Namespace) -> str:
 
 
 def pretrain(options: argparse.Namespace) -> None:
+    from attnlab.cli.options import start_mode
     from attnlab.tasks.knowledge import recipe
 
     recipe.pretrain(
@@ -139,13 +142,13 @@ def pretrain(options: argparse.Namespace) -> None:
         preset="course",
         epochs=options.epochs,
         training={"rate": options.pretrain_lr},
-        resume=options.resume,
-        overwrite=options.overwrite,
+        start=start_mode(options.resume, options.overwrite),
     )
     print(f"Parameters written to {options.writing_params_path}")
 
 
 def finetune(options: argparse.Namespace) -> None:
+    from attnlab.cli.options import start_mode
     from attnlab.tasks.knowledge import recipe
 
     attention, folder = begin(options), options.reading_params_path
@@ -159,8 +162,7 @@ def finetune(options: argparse.Namespace) -> None:
         attention=attention if scratch else "softmax",  # the run that was read has its own
         epochs=options.epochs,
         training={"rate": options.finetune_lr},
-        resume=options.resume,
-        overwrite=options.overwrite,
+        start=start_mode(options.resume, options.overwrite),
     )
     print(f"Parameters written to {options.writing_params_path}")
 
@@ -195,12 +197,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         reader.error(str(error))
     except KeyboardInterrupt:
         sys.exit(130)
-    except RuntimeError as error:
-        if type(error).__module__ != "attnlab.training.loop":
-            raise
-        print(f"{reader.prog}: {error}", file=sys.stderr)  # stopped by a signal, or diverged
-        number = getattr(error, "signal_number", None)
-        sys.exit(1 if number is None else 128 + number)
+    except TrainingStoppedError as error:  # by a signal, or diverged
+        print(f"{reader.prog}: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ from attnlab.bench.speed import LONGEST, Costs, Job, fitting, measure_speed, too
 from attnlab.intervals import Estimate
 from attnlab.mask import Mask
 from attnlab.mechanisms import MECHANISMS, compiled
-from attnlab.mechanisms.kernel import KEPT, KernelState
+from attnlab.mechanisms.kernel import KernelState
 from tests.support.command_line import run
 
 SIZES = Sizes(heads=3, head_dim=8)
@@ -315,7 +315,7 @@ def test_a_step_is_the_last_row_of_a_forward(spec: str) -> None:
     torch.testing.assert_close(found, whole[:, :, -1:], atol=1e-5, rtol=1e-5)
 
 
-def test_a_step_gives_up_the_state_before_it() -> None:
+def test_a_step_writes_over_the_state_before_it() -> None:
     """What is measured is what the generator does: sums are updated in place."""
     decoder = Decoder.after(Ours("elu"), SIZES, tokens=9, room=3)
     before = decoder.state
@@ -325,7 +325,8 @@ def test_a_step_gives_up_the_state_before_it() -> None:
         if compiled.status().active:
             assert isinstance(decoder.state, KernelState)
             assert decoder.state.sums.data_ptr() == before.sums.data_ptr()
-    assert before.use != [KEPT]
+        with pytest.raises(ValueError, match="overwritten"):
+            decoder.mechanism.read(decoder.token[0], before, 9)
 
 
 def test_states_are_as_large_as_they_must_be() -> None:

@@ -13,10 +13,11 @@ import pytest
 from attnlab import MECHANISMS
 from attnlab.cli import app
 from attnlab.create import mechanism_options
-from attnlab.register import BUILT_IN, load_named
+from attnlab.extensions import forget_extensions
 from docs.scripts.make import made
 from tests.support.command_line import run
 from tests.support.markdown_blocks import BLOCK, DOCUMENTS, ROOT, blocks
+from tests.support.registries import restored_registries
 
 
 @pytest.fixture
@@ -25,11 +26,8 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
-    before = dict(MECHANISMS)
-    yield tmp_path
-    MECHANISMS.clear()
-    MECHANISMS.update(before)
-    load_named.cache_clear()
+    with restored_registries():
+        yield tmp_path
 
 
 @pytest.mark.usefixtures("few_docstrings", "desk", "claims_here")
@@ -63,7 +61,7 @@ def run_line(line: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.
     with monkeypatch.context() as here:
         while words and re.match(r"[A-Z_]+=", words[0]):
             here.setenv(*words.pop(0).split("=", 1))
-            load_named.cache_clear()
+            forget_extensions()
         if not words or words[0] != "attnlab":
             return ""
         code, out, err = run(shlex.join(words[1:]), capsys)
@@ -116,14 +114,14 @@ def test_readme_begins_with_the_two_commands_and_an_example() -> None:
 
 def test_the_readme_names_every_mechanism_and_command() -> None:
     readme = (ROOT / "README.md").read_text()
-    for name in BUILT_IN:
+    for name in MECHANISMS.built_in:
         assert f"`{name}`" in readme
     for command in app:
         if not command.startswith("-"):
             assert f"attnlab {command}" in readme or f"make {command}" in readme
 
 
-@pytest.mark.parametrize("name", sorted(BUILT_IN))
+@pytest.mark.parametrize("name", sorted(MECHANISMS.built_in))
 def test_every_mechanism_has_its_page(name: str) -> None:
     text = (ROOT / "docs" / "mechanisms" / f"{name}.md").read_text()
     for heading in ("Formula", "Cost", "When to use it", "What goes wrong"):

@@ -11,9 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from attnlab import MECHANISMS
 from attnlab.cli import app
-from attnlab.register import load_named
 from tests.support.command_rules import (
     PLACEHOLDERS,
     RULES,
@@ -26,6 +24,7 @@ from tests.support.command_rules import (
 from tests.support.command_runner import Typist, at_studio
 from tests.support.documented_folders import furnish, small_world
 from tests.support.markdown_blocks import BEGINNING, DOCUMENTS, PIECE, ROOT, Told, page, told
+from tests.support.registries import restored_registries
 from tests.support.studio_servers import served
 
 EVERYTHING = [each for path in DOCUMENTS for each in told(page(path), path)]
@@ -55,12 +54,8 @@ def furnished(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def desk(furnished: Path, tmp_path: Path) -> Iterator[Path]:
     """A folder of one's own with all that the documentation names."""
     folder = shutil.copytree(furnished, tmp_path / "desk", symlinks=True)
-    before = dict(MECHANISMS)
-    with chdir(folder):
+    with restored_registries(), chdir(folder):
         yield folder
-    MECHANISMS.clear()  # what a command registered is gone afterwards
-    MECHANISMS.update(before)
-    load_named.cache_clear()
 
 
 HERE = typed_here()

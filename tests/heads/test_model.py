@@ -30,8 +30,8 @@ from attnlab.bench.progress import SILENT
 from attnlab.bench.results import Drawn, Table
 from attnlab.bench.text_readers import HuggingFaceTexts
 from attnlab.charts.plots import Heatmap
-from attnlab.huggingface.calls import Call
-from attnlab.interpret.huggingface_subjects import HuggingFaceSubject
+from attnlab.huggingface.subjects import HuggingFaceSubject
+from attnlab.interpret.calls import Call
 from tests.support.command_line import run
 from tests.support.head_models import (
     READ,

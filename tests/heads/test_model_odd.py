@@ -20,7 +20,7 @@ from attnlab.bench.progress import SILENT
 from attnlab.bench.readers import pieces
 from attnlab.bench.settings import ModelSettings
 from attnlab.bench.text_readers import HuggingFaceTexts, OwnTexts, framed
-from attnlab.interpret.huggingface_subjects import HuggingFaceSubject
+from attnlab.huggingface.subjects import HuggingFaceSubject
 from attnlab.interpret.own_subjects import OwnSubject
 from attnlab.models import create
 from attnlab.tokens import Characters

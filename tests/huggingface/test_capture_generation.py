@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 import attnlab
-from attnlab.huggingface.calls import Positions
+from attnlab.huggingface.positions import Positions
 from attnlab.interpret.records import Layer
 from tests.support.small_transformers import inputs, small, visible
 

@@ -32,7 +32,7 @@ def test_decoders(make: Any) -> None:
     found = look(model, TEXT, tokenizer=tokenizer, generate=4, neurons=True)
     side = found.sides[0]
     (sequence,) = side.sequences
-    assert side.model["kind"] == "decoder"
+    assert side.model.kind == "decoder"
     assert "".join(sequence.texts[: sequence.prompt]) == TEXT
     assert sequence.prompt == len(tokenizer(TEXT)["input_ids"])
     assert sequence.words[sequence.prompt - 1] == len(TEXT.split()) - 1

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from attnlab.interpret.arrays import ERRORS
-from attnlab.interpret.blocks import small_map
 from attnlab.interpret.file import MAGIC, header_and_blocks, pack, read, save
+from attnlab.interpret.packing import small_map
 from attnlab.interpret.page import save_page
-from attnlab.interpret.records import Capture, Flow, Layer, Pattern, Sequence, Side
+from attnlab.interpret.records import Capture, Flow, Layer, ModelFacts, Pattern, Sequence, Side
 from tests.support.synthetic_captures import (
     full_capture,
     full_side,
@@ -34,9 +34,7 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "capture-format.md"
 def capture_of(layer: Layer, *tokens: int) -> Capture:
     """Of one layer, whose queries and keys have as many tokens."""
     sequences = [make_sequence([f"t{i}" for i in range(count)]) for count in tokens]
-    model: dict[str, str | int] = {
-        "name": "m", "kind": "decoder", "source": "huggingface", "parameters": 1,
-    }  # fmt: skip
+    model = ModelFacts("m", "decoder", "huggingface", 1)
     return Capture("t", [Side("s", model, sequences, [layer], [(0, len(tokens) - 1)])])
 
 
@@ -302,13 +300,16 @@ def changed(**changes: Any) -> Capture:
         (changed(causal=True), r"is causal, but `allowed`"),
         (changed(allowed=torch.ones(2, 3)), r"mask is of shape \(2, 3\)"),
         (changed(start=2), r"captured from query 2 on"),
-        (changed(stack="middle"), r"stack is 'middle'; one of encoder, decoder"),
-        (changed(difference=float("nan")), r"difference is nan; a finite number"),
-        (changed(excess=float("inf")), r"excess is inf; a finite number"),
+        (changed(stack="middle"), r"stack is 'middle'; it should be 'encoder' or 'decoder'"),
+        (changed(difference=float("nan")), r"difference is nan; it should be a finite number"),
+        (changed(excess=float("inf")), r"excess is inf; it should be a finite number"),
         (changed(bias=torch.ones(3, 3, 3)), r"bias has 3 heads; 1 or 2"),
-        (changed(k=torch.ones(2, 3, 4), q=torch.ones(2, 3, 5)), r"k is 4 wide, q 5"),
-        (Capture("t", []), r"sides has 0 entries; 1 to 2"),
-        (Capture("t", [full_side()] * 3), r"sides has 3 entries; 1 to 2"),
+        (
+            changed(k=torch.ones(2, 3, 4), q=torch.ones(2, 3, 5)),
+            r"k.shape is \(2, 3, 4\)",
+        ),
+        (Capture("t", []), r"sides is a list of 0; it should have at least 1 item"),
+        (Capture("t", [full_side()] * 3), r"sides is a list of 3; it should have at most 2 items"),
         (Capture("t", [replace(full_side(), layers=[], places=[])]), r"nothing to save"),
         (Capture("t", [replace(full_side(), places=[])]), r"4 layers, but 0 places"),
         (Capture("t", [replace(full_side(), patterns=[[]])]), r"4 layers, but patterns of 1"),

@@ -14,9 +14,11 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from attnlab.interpret.file import MAGIC, MOST_HEADER, header_and_blocks, pack, read
-from attnlab.interpret.records import Capture
+from attnlab.interpret.header import HEADER as HEADER_TYPE
+from attnlab.interpret.records import Capture, facts_of
 from tests.support.synthetic_captures import full_capture
 
 HEADER, BLOCKS = pack(full_capture())
@@ -75,7 +77,10 @@ def test_the_good_file_is_read(path: Path) -> None:
     ("data", "said"),
     [
         (b"", "no capture"),
-        (b"attnlab-capture 2\n" + GOOD[18:], "no capture of attnlab, or of another version"),
+        (
+            b"attnlab-capture 2\n" + GOOD[18:],
+            "of another version; this attnlab reads version 1",
+        ),
         (GOOD[:18], "says that its header has 0 bytes"),
         (GOOD[:22], "header has"),
         (GOOD[:100], "says that its header has"),
@@ -143,42 +148,50 @@ LAYER = (*SIDE, "layers", 0)
 @pytest.mark.parametrize(
     ("place", "value", "said"),
     [
-        (("version",), 2, "version is 2; version 1 is needed"),
-        (("version",), True, "version is True; a whole number"),
-        (("title",), 3, "title is 3; text is needed"),
-        (("notes", 1), None, "notes[1] is None; text"),
-        (("made", "attnlab"), [], "made.attnlab is a list; text"),
-        (("sides",), [], "sides has 0 entries; 1 to 2 are needed"),
-        (("blocks",), {}, "blocks is an object; a list"),
-        (("blocks", 0, "size"), 2**31, "blocks[0].size is 2147483648; a whole number"),
+        (("version",), 2, "version is 2; this attnlab reads version 1"),
+        (("version",), True, "version is True; it should be a valid integer"),
+        (("title",), 3, "title is 3; it should be text"),
+        (("notes", 1), None, "notes[1] is None; it should be text"),
+        (("made", "attnlab"), [], "made.attnlab is a list of 0; it should be text"),
+        (("sides",), [], "sides is a list of 0; it should have at least 1 item"),
+        (("blocks",), {}, "blocks is an object; it should be a valid list"),
+        (("blocks", 0, "size"), 2**31, "blocks[0].size is 2147483648; it should be less than"),
         (("blocks", 0, "size"), 0, "blocks[0].size is 0"),
         (("blocks", 0, "length"), -1, "blocks[0].length is -1"),
         (("blocks", 0, "length"), 1.0, "blocks[0].length is 1.0"),
         (("blocks", 0, "length"), 10**30, "blocks[0].length is a huge number"),
-        ((*SIDE, "model", "kind"), "toy", "sides[0].model.kind is 'toy'; one of encoder,"),
+        ((*SIDE, "model", "kind"), "toy", "sides[0].model.kind is 'toy'; it should be 'encoder',"),
         ((*SIDE, "model", "parameters"), -1, "model.parameters is -1"),
-        ((*SIDE, "sequences", 0, "tokens"), [], "sequences[0].tokens has 0 entries"),
-        ((*SIDE, "sequences", 0, "tokens", 2, "special"), 0, "tokens[2].special is 0; true or"),
+        ((*SIDE, "sequences", 0, "tokens"), [], "sequences[0].tokens is a list of 0"),
+        (
+            (*SIDE, "sequences", 0, "tokens", 2, "special"),
+            0,
+            "special is 0; it should be a valid boolean",
+        ),
         ((*SIDE, "sequences", 0, "segments"), [0], "sequences[0].segments has 1 entries; 5"),
         ((*SIDE, "sequences", 1, "prompt"), 9, "sequences[1].prompt is 9"),
         ((*SIDE, "sequences", 0, "image", "rows"), 3, "image has 6 patches from token 1 on"),
         ((*SIDE, "sequences", 0, "image", "width"), 12, "image.pixels.shape"),
-        ((*SIDE, "masks", 0, "allowed", "code"), "u8", "allowed.code is 'u8'; one of bits"),
+        ((*SIDE, "masks", 0, "allowed", "code"), "u8", "allowed.code is 'u8'; bits is needed"),
         ((*LAYER, "queries"), 2, "layers[0].queries is 2"),
         ((*LAYER, "keys"), 1, "layers[0].weights.shape is (4, 5, 5); (4, 5, 3)"),
-        ((*LAYER, "kind"), ["self"], "layers[0].kind is a list; one of self, cross"),
+        ((*LAYER, "kind"), ["self"], "layers[0].kind is a list of 1; it should be 'self' or"),
         ((*LAYER, "heads"), [0, 1, 1, 2], "layers[0].heads names a head twice"),
         ((*LAYER, "all_heads"), 3, "layers[0].heads has 4 entries"),
-        ((*LAYER, "scale"), "1", "layers[0].scale is '1'; a finite number"),
+        ((*LAYER, "scale"), "1", "layers[0].scale is '1'; it should be a valid number"),
         ((*LAYER, "difference"), -0.5, "layers[0].difference is -0.5"),
         ((*LAYER, "excess"), -0.5, "layers[0].excess is -0.5"),
-        ((*LAYER, "excess"), "1", "layers[0].excess is '1'; a finite number"),
+        ((*LAYER, "excess"), "1", "layers[0].excess is '1'; it should be a valid number"),
         ((*LAYER, "mask"), 2, "layers[0].mask is 2"),
         ((*LAYER, "mask"), 0, "layers[0].mask is of shape (3, 3); the layer needs (5, 5)"),
         ((*LAYER, "groups"), [0, 0, 1], "layers[0].groups has 3 entries; 4"),
         ((*LAYER, "groups", 3), 2, "layers[0].groups[3] is 2"),
         ((*LAYER, "patterns"), [], "layers[0].patterns has 0 entries; 4"),
-        ((*LAYER, "patterns", 0, "scores", "local"), 1.1, "scores.local is 1.1; a finite number"),
+        (
+            (*LAYER, "patterns", 0, "scores", "local"),
+            1.1,
+            "local is 1.1; it should be less than",
+        ),
         ((*LAYER, "weights", "shape"), [4, 5], "weights.shape has 2 entries; 3"),
         ((*LAYER, "weights", "shape", 0), 2**40, "weights.shape[0] is 1099511627776"),
         ((*LAYER, "weights", "code"), "pickle", "weights.code is 'pickle'"),
@@ -188,22 +201,22 @@ LAYER = (*SIDE, "layers", 0)
         ((*LAYER, "weights", "error"), 2, "weights.error is 2"),
         ((*LAYER, "norms"), None, "opens to"),
         ((*SIDE, "layers", 1, "weights"), at(*LAYER, "weights"), "weights.shape is (4, 5, 5)"),
-        ((*LAYER, "sums"), None, "layers[0].sums is None; an object is needed"),
+        ((*LAYER, "sums"), None, "layers[0].sums is None; it should be an object"),
         ((*SIDE, "next", "sequence"), 5, "next.sequence is 5"),
         ((*SIDE, "next", "top"), [], "next.top has 0 entries; 3"),
-        ((*SIDE, "next", "top", 0, 0), ["a"], "next.top[0][0] has 1 entries; 2"),
+        ((*SIDE, "next", "top", 0, 0), ["a"], "next.top[0][0][1] is a list of 1; Field required"),
         ((*SIDE, "next", "actual", 1), -1, "next.actual[1] is -1"),
-        (("opening",), "cross", "opening is 'cross'; an object"),
+        (("opening",), "cross", "opening is 'cross'; it should be an object"),
         (("opening",), {"view": "cross"}, "opening has no 'layer'"),
-        (("opening", "view"), "<b>", "opening.view is '<b>'; one of heads, matrix"),
+        (("opening", "view"), "<b>", "opening.view is '<b>'; it should be 'heads',"),
         (("opening", "layer"), 4, "opening.layer is 4; a whole number from 0 to 3"),
         (("opening", "layer"), -1, "opening.layer is -1"),
         (("opening", "layer"), True, "opening.layer is True"),
         ((*SIDE, "flow", "layers"), [9], "flow.layers[0] is 9"),
         ((*SIDE, "flow", "layers"), [], "flow.rollout has 1 entries; 0"),
-        ((*SIDE, "flow", "reasons"), {"x": "y"}, "reasons can name rollout and gradient alone"),
+        ((*SIDE, "flow", "reasons"), {"x": "y"}, "reasons.x is 'x'; it should be 'rollout' or"),
         ((*SIDE, "control"), [[]], "control has 1 entries; 4"),
-        ((*SIDE, "small", "shape"), [10, 25, 1], "small.shape is 25 x 1; a square"),
+        ((*SIDE, "small", "shape"), [10, 25, 1], "small.shape is (10, 25, 1); (10, 25, 25) is"),
         ((*SIDE, "small", "shape", 0), 9, "small.shape is (9, 5, 5); (10, any, any)"),
     ],
 )
@@ -222,6 +235,57 @@ def test_names_that_are_missing_or_unknown(path: Path) -> None:
     header = copy.deepcopy(HEADER)
     header["more"] = 1
     assert refused(path, file_of(header, BLOCKS)).startswith("the header has a field 'more'")
+
+
+@pytest.mark.parametrize(
+    "place", [(), ("blocks", 0), SIDE, (*SIDE, "model"), (*SIDE, "flow"), (*SIDE, "next"), LAYER,
+              (*LAYER, "weights"), (*LAYER, "patterns", 0), (*SIDE, "sequences", 0),
+              (*SIDE, "sequences", 0, "image"), (*SIDE, "sequences", 0, "tokens", 1)],
+)  # fmt: skip
+def test_every_name_is_needed(place: tuple[str | int, ...], path: Path) -> None:
+    """But those that are newer than the first files."""
+    for name in set(at(*place)(HEADER)) - {"opening", "excess"}:
+        header = copy.deepcopy(HEADER)
+        del at(*place)(header)[name]
+        refused(path, file_of(header, BLOCKS))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"notes": [1] * 99_999},
+        {"sides": [{}] * 99_999},
+        {"blocks": [{"length": 1, "size": {}}] * 99_999},
+        {str(i): {str(j): 1 for j in range(999)} for i in range(900)},
+    ],
+)
+def test_of_many_errors_few_are_kept(wrong: dict[str, Any], path: Path) -> None:
+    """Each takes far more memory than the four bytes of the file that cause it."""
+    header = {**HEADER, **wrong}
+    refused(path, file_of(header, []))
+    with pytest.raises(ValidationError) as caught:
+        HEADER_TYPE.validate_python(header)
+    assert caught.value.error_count() < 1000
+
+
+@pytest.mark.parametrize("place", [(), ("made",), (*LAYER, "patterns", 0, "scores")])
+def test_objects_of_many_names(place: tuple[str, ...], path: Path) -> None:
+    header = copy.deepcopy(HEADER)
+    at(*place)(header).update({str(i): "x" for i in range(1001)})
+    assert "names in one object; 1000 is the most" in refused(path, file_of(header, BLOCKS))
+
+
+def test_a_file_of_version_0_1_is_read() -> None:
+    """As the first attnlab wrote it."""
+    found, wanted = read(Path(__file__).parent / "version_0_1.attnlab"), full_capture()
+    assert (found.title, found.notes, found.opening) == (wanted.title, wanted.notes, wanted.opening)
+    for side, like in zip(found.sides, wanted.sides, strict=True):
+        assert (side.label, side.model, side.next) == (like.label, like.model, like.next)
+        for layer, other in zip(side.layers, like.layers, strict=True):
+            assert facts_of(layer) == facts_of(other)
+            assert layer.weights is not None
+            assert other.weights is not None
+            torch.testing.assert_close(layer.weights, other.weights, rtol=1e-3, atol=1e-3)
 
 
 def test_files_from_before_the_excess_are_read(path: Path) -> None:

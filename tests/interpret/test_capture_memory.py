@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 import attnlab
 from attnlab.interpret.api import look
 from attnlab.interpret.memory import Budget
+from attnlab.interpret.options import CaptureLimits, LookInput
 from attnlab.interpret.own_subjects import OwnSubject
-from attnlab.interpret.sides import Limits, control_of, side_of, taken_by
-from attnlab.interpret.subjects import Wish
+from attnlab.interpret.running import bytes_of, control_patterns, run_captured
 from tests.support.small_models import inputs_of, model_of
 from tests.support.text_models import TEXT, TOKENS, decoder
 
@@ -217,15 +217,15 @@ def test_gradients_are_let_go() -> None:
     (side,) = look(decoder(), TEXT, tokenizer=TOKENS).sides
     assert side.flow.gradient is not None
     assert all(layer.gradient is None for layer in side.layers)
-    assert taken_by(side) == 4 * 2 * (3 + 2) * len(TEXT) ** 2
+    assert bytes_of(side) == 4 * 2 * (3 + 2) * len(TEXT) ** 2
 
 
 def test_a_control_is_what_an_untrained_side_shows() -> None:
     subject = OwnSubject(decoder(), TOKENS, "model", asked=False)
-    prepared, limits = subject.prepare(Wish(TEXT)), Limits(heads=[2, 0])
+    prepared, limits = subject.prepare(LookInput(TEXT)), CaptureLimits(heads=[2, 0])
     fresh = subject.untrained(3)
-    found = control_of(fresh, prepared, limits)
-    assert found == side_of(fresh, prepared, limits)[0].patterns
+    found = control_patterns(fresh, prepared, limits)
+    assert found == run_captured(fresh, prepared, limits)[0].patterns
     assert [len(each) for each in found] == [2, 2]
     (side,) = look(decoder(), TEXT, tokenizer=TOKENS, seed=3, heads=[2, 0]).sides
     assert side.control == found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import torch
@@ -13,9 +13,8 @@ import torch
 import attnlab
 from attnlab.interpret.api import Looked, look
 from attnlab.interpret.file import read
-from attnlab.interpret.header import VIEWS
 from attnlab.interpret.page import render
-from attnlab.interpret.records import Opening
+from attnlab.interpret.records import Opening, View
 from attnlab.mechanisms import MECHANISMS
 from attnlab.models import (
     ConvNet,
@@ -208,7 +207,7 @@ def test_what_a_page_opens_on(tmp_path: Path) -> None:
 def test_views_are_those_of_the_page() -> None:
     sources = Path(__file__).parents[2] / "web" / "src" / "views"
     text = "".join(path.read_text() for path in sources.glob("*.ts"))
-    assert sorted(re.findall(r"^  id: '(\w+)',$", text, re.M)) == sorted(VIEWS)
+    assert sorted(re.findall(r"^  id: '(\w+)',$", text, re.M)) == sorted(get_args(View))
 
 
 def test_a_page_holds_no_code_of_a_token() -> None:

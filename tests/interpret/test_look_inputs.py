@@ -51,7 +51,7 @@ def test_inputs_go_where_the_model_is() -> None:
 
 @pytest.mark.parametrize("own", [True, False])
 def test_the_untrained_model_is_where_the_trained_is(own: bool) -> None:
-    from attnlab.interpret.api import open_subject
+    from attnlab.interpret.adapters import open_subject
 
     model, tokens = (decoder(), TOKENS) if own else (gpt2(), byte_pairs())
     subject = open_subject(model.to("meta", torch.bfloat16), tokens)
@@ -246,7 +246,7 @@ def test_a_folder_of_sound(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 def test_a_tower_of_clip() -> None:
     """Its text model alone, which looks back only, though it writes nothing."""
     found = look(clip().text_model, TEXT, tokenizer=byte_pairs_of(60))
-    assert found.sides[0].model["kind"] == "encoder"
+    assert found.sides[0].model.kind == "encoder"
     weights = found.sides[0].layers[0].weights
     assert weights is not None
     assert weights.triu(1).abs().max() == 0

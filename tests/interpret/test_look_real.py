@@ -64,7 +64,7 @@ def test_a_real_decoder() -> None:
     found = look(model, text, tokenizer=tokenizer, generate=2, control=False, neurons=True)
     side = found.sides[0]
     (sequence,) = side.sequences
-    assert (side.model["kind"], len(side.layers)) == ("decoder", 30)
+    assert (side.model.kind, len(side.layers)) == ("decoder", 30)
     assert all(layer.all_heads == 9 for layer in side.layers)
     assert side.layers[0].k is not None
     assert len(side.layers[0].k) == 3

@@ -122,7 +122,7 @@ def made(model: Any, before: Any, decoder: Any, **changes: Any) -> Any:
 
 
 def seen(tokenizer: Any, text: str) -> tuple[list[str], list[int]]:
-    from attnlab.interpret.huggingface_tokens import HuggingFaceTokens
+    from attnlab.huggingface.tokens import HuggingFaceTokens
 
     tokens, read = HuggingFaceTokens(tokenizer), tokenizer(text, return_tensors="pt")
     ids = read["input_ids"][0].tolist()
@@ -198,7 +198,7 @@ def test_no_mark_at_all() -> None:
     """Then the words are those that the tokenizer cut the text into; without it, each token."""
     from tokenizers import models, pre_tokenizers
 
-    from attnlab.interpret.huggingface_tokens import HuggingFaceTokens
+    from attnlab.huggingface.tokens import HuggingFaceTokens
 
     letters = sorted(set("Iwantedtobughr.") | {"日", "本"})
     vocabulary = {name: i for i, name in enumerate([*letters, "wa"])}
@@ -238,7 +238,7 @@ class Many:
 
 @pytest.mark.usefixtures("transformers")
 def test_not_all_tokens_are_asked_for_their_marks() -> None:
-    from attnlab.interpret.huggingface_tokens import HuggingFaceTokens
+    from attnlab.huggingface.tokens import HuggingFaceTokens
 
     assert HuggingFaceTokens(Many()).mark == "\u0120"
 

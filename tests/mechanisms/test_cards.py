@@ -12,6 +12,9 @@ import attnlab
 from attnlab import MECHANISMS, Mask, create_mechanism
 from attnlab.create import mechanism_options
 from attnlab.laws import cards
+from attnlab.laws.comparing import LawError
+from attnlab.mechanisms.bigbird import BigBird
+from attnlab.mechanisms.window import Window
 from attnlab.state import KeyValues
 from tests.support.law_trials import HEAD_DIM, HEADS, MAX_LENGTH, all_trials, build
 
@@ -383,6 +386,55 @@ def test_attention_refuses_learned_mechanisms() -> None:
             out = attnlab.attention(q, k, v, name, causal=True, key_mask=torch.ones(2, 7).bool())
             assert out.shape == (2, HEADS, 7, 3)
     expect_error(lambda: attnlab.attention(q[0], k, v), "3 axes")
+
+
+@trials
+def test_what_it_sees_is_as_it_says(name: str, options: dict[str, Any]) -> None:
+    cards.check_sight(build(name, options))
+
+
+def test_a_wrong_fact_is_noticed() -> None:
+    class Short(Window):
+        def visible_keys(self, tokens: int, causal: bool) -> int:
+            return super().visible_keys(tokens, causal) - 1
+
+    class Far(Window):
+        def covers_all(self, tokens: int, causal: bool) -> bool:
+            return tokens > 0 or causal
+
+    class Moved(BigBird):
+        shift_invariant = True
+
+    for mechanism, text in (
+        (Short(**SIZES, window=3), "visible_keys"),
+        (Far(**SIZES, window=3), "covers_all"),
+        (Moved(**SIZES, block=2, global_blocks=0, random_blocks=0), "shift_invariant"),
+    ):
+        with pytest.raises(LawError, match=text):
+            cards.check_sight(mechanism.double())
+
+
+@every
+@pytest.mark.parametrize("tokens", [30, 300])
+def test_short_options_cross_the_borders(name: str, tokens: int) -> None:
+    made = make(name, max_length=tokens, **MECHANISMS[name].short_options(tokens))
+    visible = made.visible_keys(tokens, causal=False)
+    assert visible is None or visible < tokens
+    assert not made.covers_all(tokens, causal=False)
+
+
+@every
+def test_a_sweep_gives_options_that_it_takes(name: str) -> None:
+    kind = MECHANISMS[name]
+    option = kind.size_option
+    if option is None:
+        assert kind.sweep({}, {"features": (2, 4)}) == [{}]
+        return
+    sets = kind.sweep({}, {option: (2, 4)})
+    assert len(sets) == 2 * len(kind.variants)
+    assert [make(name, **each).name for each in sets] == [name] * len(sets)
+    assert kind.sweep({option: 6}, {option: (2, 4)}) == [{option: 6}]
+    assert kind.sweep({}, {}) == [{}]
 
 
 @every

@@ -1,10 +1,8 @@
-"""One's own mechanism: made known by a class, a file or a variable, and held to the laws."""
+"""One's own mechanism: registered by its class or a file, and held to the laws."""
 
 from __future__ import annotations
 
 import math
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,7 +12,15 @@ import torch
 from torch import Tensor
 
 import attnlab
-from attnlab import MECHANISMS, Card, Mask, Mechanism, check_laws, register_mechanism
+from attnlab import (
+    MECHANISMS,
+    Card,
+    Mask,
+    Mechanism,
+    check_laws,
+    load_extension,
+    register_mechanism,
+)
 from attnlab.create import mechanism_options
 from attnlab.laws import LAWS
 from attnlab.listing import as_dict
@@ -22,8 +28,8 @@ from attnlab.matrices import coloured, matrices, panels_of
 from attnlab.mechanism import repeat_heads
 from attnlab.mechanisms.softmax import Softmax, masked_softmax
 from attnlab.models import Decoder, StackConfig
-from attnlab.register import load_mechanisms, load_named
 from tests.support.command_line import run
+from tests.support.registries import restored_registries
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "sigmoid_attention.py"
 CARD = Card(summary="a test", paper="none", arxiv="0", time="N^2 D", memory="N^2")
@@ -31,11 +37,8 @@ CARD = Card(summary="a test", paper="none", arxiv="0", time="N^2 D", memory="N^2
 
 @pytest.fixture(autouse=True)
 def registry() -> Iterator[None]:
-    before = dict(MECHANISMS)
-    yield
-    MECHANISMS.clear()
-    MECHANISMS.update(before)
-    load_named.cache_clear()
+    with restored_registries():
+        yield
 
 
 class Plain(Mechanism):
@@ -129,7 +132,7 @@ def test_what_is_wrong_with_a_class_is_one_sentence() -> None:
 
 
 def test_a_file_is_loaded() -> None:
-    assert [kind.name for kind in load_mechanisms(EXAMPLE)] == ["sigmoid"]
+    assert [kind.name for kind in load_extension(EXAMPLE)] == ["sigmoid"]
     assert [option.name for option in mechanism_options("sigmoid")] == ["bias"]
     q, k = torch.tensor([[[[3.0, 4.0]]]]), torch.tensor([[[[1.0, 0.0], [0.0, 1.0]]]])
     found = attnlab.create_mechanism("sigmoid", head_dim=2, heads=1, bias=-1.0).weights(
@@ -143,10 +146,10 @@ def test_a_file_is_loaded() -> None:
     ("text", "words"),
     [
         (None, ["is not there"]),
-        ("x = 1", ["defines no mechanism"]),
+        ("x = 1", ["defines no extension"]),
         ("1 / 0", ["cannot be imported", "ZeroDivisionError"]),
         ("def", ["cannot be imported", "SyntaxError"]),
-        ("from attnlab.mechanisms.softmax import Softmax", ["defines no mechanism"]),
+        ("from attnlab.mechanisms.softmax import Softmax", ["defines no extension"]),
     ],
 )
 def test_a_file_that_is_wrong(
@@ -159,22 +162,6 @@ def test_a_file_that_is_wrong(
     assert (code, out) == (2, "")
     assert err.count("\n") == 1
     assert all(word in err for word in ["mine.py", *words]), err
-
-
-def test_the_variable_reaches_commands_and_their_processes(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, _, err = run("mechanisms sigmoid", capsys)
-    assert code == 2
-    assert "ATTNLAB_MECHANISMS=FILE.py" in err
-    monkeypatch.setenv("ATTNLAB_MECHANISMS", str(EXAMPLE))
-    load_named.cache_clear()
-    code, out, _ = run("mechanisms", capsys)
-    assert code == 0
-    assert "\nsigmoid" in out
-    program = "import attnlab; attnlab.create_mechanism('sigmoid', head_dim=4, heads=2, bias=1.0)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
-    assert done.returncode == 0, done.stderr
 
 
 # The laws
@@ -294,12 +281,12 @@ def test_a_broken_law_ends_the_command_with_1(
 def test_the_picture_shows_the_weights(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     softmax, window, causal = panels_of("window")
     assert float(softmax.weights.sum(-1).sub(1).abs().max()) < 1e-5
-    near = torch.ones(30, 30).tril(4).triu(-4) > 0
+    near = torch.ones(30, 30).tril(3).triu(-3) > 0
     assert torch.equal(window.weights > 0, near)
     assert torch.equal(causal.weights > 0, near.tril())
     assert len(panels_of("linformer")) == 2  # no causal form
     chart = matrices("window")
-    assert "with window=5" in chart.svg
+    assert "with window=4" in chart.svg
     assert chart.svg.count("<image ") == 3
     path = tmp_path / "w.svg"
     code, out, _ = run(f"mechanisms window --picture {path}", capsys)

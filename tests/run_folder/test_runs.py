@@ -15,9 +15,13 @@ import pytest
 from rich.console import Console
 
 from attnlab.charts.terminal import canvas
-from attnlab.runs import print_run, print_runs, reading
-from attnlab.runs.curves import chart, smooth
-from attnlab.runs.reading import find_runs, read_metrics
+from attnlab.cli.runs_curves import chart, smooth
+from attnlab.cli.runs_list import print_runs
+from attnlab.cli.runs_show import print_run
+from attnlab.run_folder import metrics as metrics_module
+from attnlab.run_folder.config import CONFIG_BYTES, TaskPart
+from attnlab.run_folder.listing import find_runs
+from attnlab.run_folder.metrics import read_metrics
 
 MODEL = {"model": "decoder", "attention": "softmax", "width": 48, "bias": True, "tie": False}
 
@@ -62,7 +66,7 @@ def listed(folder: Path, width: int = 80) -> str:
 
 def shown(folder: Path, width: int = 80) -> str:
     file = io.StringIO()
-    print_run(folder, Console(file=file, width=width))
+    print_run(folder, {}, Console(file=file, width=width))
     return file.getvalue()
 
 
@@ -118,7 +122,7 @@ def test_json_has_full_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert (one["loss"], one["parameters"], one["tokens"]) == (2.123456789, 3_312_345, 3500)
     assert one["best"] is None
     assert two["loss"] is None
-    assert zero["problem"] == "not JSON"
+    assert zero["problem"] == "config.json is not JSON"
 
 
 @pytest.mark.parametrize(
@@ -130,7 +134,6 @@ def test_json_has_full_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str
             "favor / softmax",
         ),
         ({"model": "convnet"}, None),
-        ("hostile", None),
         ({"attention": {"not": "text"}}, None),
     ],
 )
@@ -160,13 +163,13 @@ def test_the_table_fits_and_keeps_whole_names(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b'{"task": {"name', "not JSON"),
-        (b"", "not JSON"),
-        (b"\xff\xfe\x00", "not JSON"),
-        (b"[" * 100_000, "not JSON"),
-        (b"[1, 2]", "not a run"),
-        (b'{"model": "decoder", "width": 3}', "not a run"),
-        (b" " * (2**20 + 1), "too large"),
+        (b'{"task": {"name', "is not JSON"),
+        (b"", "is not JSON"),
+        (b"\xff\xfe\x00", "is not JSON"),
+        (b"[" * 100_000, "is not JSON"),
+        (b"[1, 2]", "does not describe a run"),
+        (b'{"model": "decoder", "width": 3}', "does not describe a run"),
+        (b" " * (CONFIG_BYTES + 1), "is too large"),
     ],
 )
 def test_damaged_and_foreign_folders_have_a_reason(
@@ -176,10 +179,10 @@ def test_damaged_and_foreign_folders_have_a_reason(
     (tmp_path / "bad").mkdir()
     (tmp_path / "bad" / "config.json").write_bytes(content)
     text = listed(tmp_path)
-    assert f"({reason})" in " ".join(line_of("bad", text))
+    assert f"bad: config.json {reason}" in text.splitlines()
     assert line_of("good", text)
     with pytest.raises(ValueError, match=reason):
-        print_run(tmp_path / "bad")
+        print_run(tmp_path / "bad", {})
 
 
 def test_a_pipe_does_not_block(tmp_path: Path) -> None:
@@ -187,7 +190,7 @@ def test_a_pipe_does_not_block(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe" / "config.json")
     os.mkfifo(make(tmp_path / "run") / "metrics.jsonl")
     text = listed(tmp_path)
-    assert "(unreadable)" in text
+    assert "pipe: config.json cannot be read" in text
     assert "0/8 0%" in text
 
 
@@ -206,7 +209,7 @@ def test_any_type_anywhere(value: Any, tmp_path: Path, capsys: pytest.CaptureFix
     make(tmp_path / "b", rows[::-1], **changes)
     assert len(as_json(tmp_path, capsys)) == 2
     assert listed(tmp_path)
-    for name in "ab":
+    for name in "ab" if isinstance(value, dict) else "b":  # else "a" does not describe a run
         assert "config.json" in shown(tmp_path / name)
 
 
@@ -251,15 +254,15 @@ def test_a_folder_that_is_none(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=reason) as caught:
             print_runs(tmp_path / name, False)
         assert "\n" not in str(caught.value)
-    with pytest.raises(ValueError, match=r"no config\.json"):
-        print_run(tmp_path)
+    with pytest.raises(ValueError, match=r"config\.json is missing"):
+        print_run(tmp_path, {})
 
 
 def test_the_list_does_not_import_torch(tmp_path: Path) -> None:
     make(tmp_path / "run", [row(3, 2.5, loss=1.5)])
     program = (
-        "import sys; from pathlib import Path; from attnlab.runs import print_run, print_runs\n"
-        "print_runs(Path(sys.argv[1]), False); print_run(Path(sys.argv[1], 'run'))\n"
+        "import sys; from pathlib import Path; from attnlab.cli.runs import runs, show\n"
+        "runs(Path(sys.argv[1])); show(Path(sys.argv[1], 'run'))\n"
         "assert 'torch' not in sys.modules and 'numpy' not in sys.modules"
     )
     command = [sys.executable, "-c", program, str(tmp_path)]
@@ -287,7 +290,7 @@ def test_hostile_names_are_only_text(tmp_path: Path) -> None:
     for encoding in ("ascii", "latin-1"):
         file = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
         print_runs(tmp_path, False, Console(file=file, width=80))
-        print_run(folder, Console(file=file, width=80))
+        print_run(folder, {}, Console(file=file, width=80))
         file.flush()
 
 
@@ -309,7 +312,7 @@ def test_many_rows_are_thinned(tmp_path: Path) -> None:
     rows[778]["validation"] = {"loss": 0.75}
     make(tmp_path / "one", rows, training={"steps": count})
     assert line_of("one", listed(tmp_path))[4:6] == ["100k/100k", "100%"]
-    metrics = read_metrics(tmp_path / "one" / "metrics.jsonl", {}, samples=70)
+    metrics = read_metrics(tmp_path / "one" / "metrics.jsonl", TaskPart(), samples=70)
     assert 70 <= len(metrics.rows) <= 72
     assert (metrics.rows[0]["step"], metrics.rows[-1]["step"]) == (1, count)
     assert (metrics.best, metrics.best_step) == (0.5, 777)
@@ -319,18 +322,18 @@ def test_many_rows_are_thinned(tmp_path: Path) -> None:
 
 def test_of_a_huge_file_the_end_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = make(tmp_path, [row(step, 2.0) for step in range(1, 100)]) / "metrics.jsonl"
-    monkeypatch.setattr(reading, "METRICS_BYTES", 1000)
-    metrics = read_metrics(path, {}, samples=1000)
+    monkeypatch.setattr(metrics_module, "METRICS_BYTES", 1000)
+    metrics = read_metrics(path, TaskPart(), samples=1000)
     assert 5 < len(metrics.rows) < 15
     assert metrics.last["step"] == 99
     path.write_bytes(b"x" * 300_000 + b'\n{"step": 7}\n')  # one line without end
-    assert read_metrics(path, {}).last == {"step": 7}
+    assert read_metrics(path, TaskPart()).last == {"step": 7}
 
 
 def test_validations_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "SAMPLES", 5)
+    monkeypatch.setattr(metrics_module, "SAMPLES", 5)
     path = make(tmp_path, [row(step, 2.0, loss=step) for step in range(1, 100)]) / "metrics.jsonl"
-    metrics = read_metrics(path, {})
+    metrics = read_metrics(path, TaskPart())
     assert len(metrics.validations) <= 10
     assert (metrics.best, metrics.validations[-1]["step"]) == (1, 99)
 
@@ -394,7 +397,7 @@ def test_without_utf8_everything_is_ascii(tmp_path: Path) -> None:
     run = make(tmp_path / "é", [row(1, 2.0), row(2, 1.0)])
     raw = io.BytesIO()
     file = io.TextIOWrapper(raw, encoding="ascii")
-    print_run(run, Console(file=file, width=40))
+    print_run(run, {}, Console(file=file, width=40))
     file.flush()
     text = raw.getvalue().decode("ascii")
     assert "*" in text

@@ -163,7 +163,9 @@ def test_what_strangers_wrote_is_only_text(window: Window) -> None:
     assert page.evaluate("() => window.harmed") is None
     assert page.locator("main img, main script").count() == 0
     page = window.go("/runs?run=broken", ".run-head")
-    assert "cannot be read as a run: not JSON" in page.locator(".run-head").inner_text()
+    assert (
+        "cannot be read as a run: config.json is not JSON" in page.locator(".run-head").inner_text()
+    )
     page = window.go("/runs?run=nobody&show=files", ".file-lists .message.warn")
     assert "There is no run nobody" in page.locator(".file-lists").inner_text()
     window.told("404")

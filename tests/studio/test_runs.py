@@ -16,12 +16,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from starlette.testclient import TestClient
 
-from attnlab.runs.reading import LINE_BYTES
-from attnlab.studio import tail as tails
+from attnlab.run_folder.metrics import LINE_BYTES, clean_row
+from attnlab.run_folder.tail import MARK, Tail
 from attnlab.studio.api_runs import known_of
 from attnlab.studio.hub import Hub
 from attnlab.studio.places import Places
-from attnlab.studio.tail import Tail, cleaned
 from attnlab.training import Run
 from tests.support.small_training import run_tiny
 from tests.support.studio_servers import append, make_run, rows, studio
@@ -66,7 +65,7 @@ def test_the_list_tells_of_each_run(client: TestClient, folder: Path) -> None:
     assert one["can"] == []
     assert one["updated"] >= one["created"] > 1.7e9
     assert found["broken"]["state"] == "broken"
-    assert found["broken"]["problem"] == "not JSON"
+    assert found["broken"]["problem"] == "config.json is not JSON"
 
 
 def test_states_follow_the_lock_and_the_weights(client: TestClient, folder: Path) -> None:
@@ -171,7 +170,7 @@ def test_differences_of_settings(client: TestClient, folder: Path) -> None:
         {"setting": "training.rate", "values": [0.003, 0.01, 0.003]},
         {"setting": "training.warmup", "values": [None, 5, None]},
     ]
-    assert found["same"] == 7
+    assert found["same"] == 9
     assert client.get("/api/diff?run=a&run=c").json()["rows"] == []
     assert client.get("/api/diff?run=a&run=no").status_code == 404
     assert client.get("/api/diff").status_code == 400
@@ -342,7 +341,7 @@ class Growing(RuleBasedStateMachine):
 
     @rule(lines=st.integers(0, 5))
     def resume(self, lines: int) -> None:
-        """As `Run.go_on_from` does it: a new file in the place of the old one."""
+        """As `RunFolder.rewind` does it: a new file in the place of the old one."""
         text = self.path.read_text() if self.path.exists() else ""
         whole = text.splitlines(keepends=True)
         part = self.path.with_name(".part")
@@ -377,7 +376,7 @@ class Growing(RuleBasedStateMachine):
         wanted = []
         for line in whole:
             try:
-                wanted.append(cleaned(json.loads(line)))
+                wanted.append(clean_row(json.loads(line)))
             except (ValueError, AttributeError):
                 continue
         assert seen == [row for row in wanted if row]
@@ -395,12 +394,12 @@ TestGrowing.settings = settings(
     max_leaves=4,
 ), max_size=4))  # fmt: skip
 def test_any_row_becomes_json(row: dict[str, Any]) -> None:
-    json.dumps(cleaned(row), allow_nan=False)
+    json.dumps(clean_row(row), allow_nan=False)
 
 
 @given(st.text())
 def test_any_last_event_id_is_read(text: str) -> None:
-    assert all(tails.MARK.fullmatch(place) for place in known_of(text).values())
+    assert all(MARK.fullmatch(place) for place in known_of(text).values())
 
 
 def test_a_known_last_event_id() -> None:
@@ -415,7 +414,7 @@ def test_a_run_that_was_resumed_is_followed(tmp_path: Path) -> None:
     first = tail.read()
     assert [row["step"] for row in first.rows] == list(range(1, 7))
     whole = (run / "metrics.jsonl").read_text()
-    Run(run).go_on_from(4, True, Run(run).config())
+    Run(run).rewind(4, Run(run).config(), unfinished=True)
     cut = tail.read(first.mark)
     assert cut.again
     assert cut.rows == first.rows[:4]

@@ -236,6 +236,7 @@ def missing(line: str) -> list[str]:
 
 
 def rule_of(line: str) -> Rule | None:
+    line = re.sub(r"^attnlab( --extension \S+)+", "attnlab", line)
     return next((rule for rule in RULES if re.match(rule.command, line)), None)
 
 

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 import torch
 
-from attnlab.register import load_named
+from attnlab.extensions import forget_extensions
 from tests.support.command_line import call
 from tests.support.command_rules import Ready, ready
 from tests.support.markdown_blocks import ROOT, Told
@@ -44,7 +44,7 @@ class Typist:
             patch.setenv("RUNS", runs)  # where benchmarks keep theirs
             for name, value in command.environment:
                 patch.setenv(name, value)
-            load_named.cache_clear()
+            forget_extensions()
             code, said = self.program(command)
         wanted = command.rule.code if command.rule and self.short else 0
         assert code == wanted, f"{told.page}: {told.line}\n{command.line}: {code}\n{said[-3000:]}"

@@ -14,7 +14,7 @@ from attnlab.bench.activations import (
 from attnlab.bench.material import Material
 from attnlab.bench.settings import ModelSettings
 from attnlab.bench.text_readers import HuggingFaceTexts, OwnTexts, TextReader
-from attnlab.interpret.huggingface_subjects import HuggingFaceSubject
+from attnlab.huggingface.subjects import HuggingFaceSubject
 from attnlab.interpret.own_subjects import OwnSubject
 from attnlab.models import create
 from attnlab.tokens import Characters

@@ -6,7 +6,7 @@ import torch
 
 from attnlab.bench.image_readers import HuggingFaceImages, OwnImages
 from attnlab.bench.pair_readers import HuggingFacePairs, OwnPairs, PairReader
-from attnlab.interpret.huggingface_subjects import HuggingFaceSubject
+from attnlab.huggingface.subjects import HuggingFaceSubject
 from attnlab.interpret.own_subjects import OwnSubject
 from attnlab.models import create
 from attnlab.tokens import Characters

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import pickle
 import struct
 from pathlib import Path
 from typing import Any
@@ -40,22 +39,6 @@ def write_idx_folder(folder: Path, side: int = 6, train: int = 40, test: int = 1
         images = pixels(count, 1, side, seed=count)[:, 0]
         write_idx(folder / f"{start}-images-idx3-ubyte{ending}", images)
         write_idx(folder / f"{start}-labels-idx1-ubyte{ending}", torch.tensor(labels(count)))
-    return folder
-
-
-def batch(count: int, seed: int = 0) -> dict[Any, Any]:
-    data = pixels(count, 3, 32, seed).flatten(1).numpy()
-    return {b"data": data, b"labels": labels(count), b"batch_label": b"one", b"filenames": [b"a"]}
-
-
-def write_cifar_python(folder: Path, protocol: int = 2) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    for number in (1, 2):
-        content = pickle.dumps(batch(30, number), protocol)
-        (folder / f"data_batch_{number}").write_bytes(content)
-    (folder / "test_batch").write_bytes(pickle.dumps(batch(10, 9), protocol))
-    meta = {b"label_names": [b"dark", b"light"]}
-    (folder / "batches.meta").write_bytes(pickle.dumps(meta, protocol))
     return folder
 
 

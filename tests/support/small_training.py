@@ -23,6 +23,7 @@ from attnlab.models import (
     ViT,
     ViTConfig,
 )
+from attnlab.run_folder import StartMode
 from attnlab.training import Batch, Run, Settings, Task, mix, train
 
 VOCABULARY, MASK = 9, 1
@@ -194,7 +195,8 @@ def make(kind: str, name: str = "softmax", **changes: Any) -> tuple[Task, Model]
 
 
 def run_tiny(folder: Path, kind: str = "decoder", name: str = "softmax", **changes: Any) -> Any:
-    options = {key: changes.pop(key) for key in ("resume", "overwrite") if key in changes}
+    start = changes.pop("start", StartMode.NEW)
+    run = Run(folder, changes.pop("results", ()))
     model_changes = changes.pop("model", {})
     task, model = make(kind, name, **model_changes)
-    return train(task, model, Settings(**{**BASE, **changes}), Run(folder), quiet=True, **options)
+    return train(task, model, Settings(**{**BASE, **changes}), run, start=start, quiet=True)

@@ -11,6 +11,7 @@ from attnlab.interpret.records import (
     Capture,
     Flow,
     Layer,
+    ModelFacts,
     NextTokens,
     Opening,
     Pattern,
@@ -36,6 +37,10 @@ def make_layer(weights: Tensor | None, **changes: Any) -> Layer:
         "mechanism": "softmax",
         "signed": False,
         "normalised": True,
+        "scale": None,
+        "groups": [],
+        "difference": None,
+        "note": "",
         "weights": weights,
     }
     return Layer(**settings | changes)
@@ -86,7 +91,7 @@ def full_side(seed: int = 0) -> Side:
     patterns = [[Pattern("local", {"local": 0.75})] * len(layer.heads) for layer in layers]
     return Side(
         label="model",
-        model={"name": "m", "kind": "encoder-decoder", "source": "attnlab", "parameters": 12},
+        model=ModelFacts("m", "encoder-decoder", "attnlab", 12),
         sequences=[source, target],
         layers=layers,
         places=[(0, 0), (1, 1), (1, 0), (1, 1)],

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from attnlab.run_folder import checkpoints
 from attnlab.training import (
     Run,
 )
-from attnlab.training import checkpoint as checkpoints
 
 
 def command(processes: int, *arguments: object) -> None:

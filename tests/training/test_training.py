@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attnlab import MECHANISMS
+from attnlab.run_folder import StartMode, checkpoints
 from attnlab.training import Loader, Run, Settings, bucket, pad_rows
-from attnlab.training import checkpoint as checkpoints
 from attnlab.training import loop as loop_module
 from attnlab.training.machine import choose_device, matmul_peak
 from attnlab.training.optimisers import make_optimisers, rate_at
@@ -240,7 +240,7 @@ def test_a_run_ends_by_the_clock(
     assert newest is not None
     assert json.loads((newest / "state.json").read_text())["step"] == len(rows)
     # more minutes: it goes on, and the rate is high again before it falls
-    metrics = run_tiny(tmp_path, minutes=0.05, resume=True, **options)
+    metrics = run_tiny(tmp_path, minutes=0.05, start=StartMode.RESUME, **options)
     longer = Run(tmp_path).metrics()
     assert longer[: len(rows)] == rows
     assert [row["step"] for row in longer] == list(range(1, len(longer) + 1))
@@ -284,7 +284,7 @@ def test_minutes_of_training_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     }
     for name, changes in runs.items():
         run_tiny(tmp_path / name, **options | changes)
-    run_tiny(tmp_path / "resumed", **options, training_only=True, resume=True)
+    run_tiny(tmp_path / "resumed", **options, training_only=True, start=StartMode.RESUME)
     steps = {path.name: Run(path).metrics()[-1]["step"] for path in tmp_path.iterdir()}
     assert steps["often"] == steps["once"] == steps["resumed"] == 77
     assert steps["wall"] < 40
@@ -304,7 +304,7 @@ def test_a_run_that_the_clock_ended_stays_finished(
     run_tiny(tmp_path, **options)
     rows = Run(tmp_path).metrics()
     weights = (tmp_path / "model.safetensors").read_bytes()
-    run_tiny(tmp_path, **options, resume=True)
+    run_tiny(tmp_path, **options, start=StartMode.RESUME)
     assert Run(tmp_path).metrics() == rows
     assert (tmp_path / "model.safetensors").read_bytes() == weights
 
@@ -315,7 +315,7 @@ def test_a_checkpoint_that_does_not_tell_the_time_is_still_read(tmp_path: Path) 
     state = json.loads(path.read_text())
     assert state.pop("elapsed") >= state["seconds"] > 0
     path.write_text(json.dumps(state))  # as older versions wrote it
-    run_tiny(tmp_path, steps=6, resume=True)
+    run_tiny(tmp_path, steps=6, start=StartMode.RESUME)
     assert len(Run(tmp_path).metrics()) == 6
     assert json.loads((path.parent.parent / "step-000000006" / "state.json").read_text())["elapsed"]
 

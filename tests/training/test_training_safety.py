@@ -15,8 +15,16 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from attnlab.training import InterruptedTraining, Run, Settings, TrainingStoppedError, train
-from attnlab.training import checkpoint as checkpoints
+from attnlab.run_folder import StartMode, checkpoints
+from attnlab.tasks.files import RESULTS
+from attnlab.training import (
+    InterruptedTraining,
+    Run,
+    Settings,
+    TrainingStoppedError,
+    checkpoint,
+    train,
+)
 from attnlab.training import loop as loop_module
 from tests.support import small_training as tiny
 from tests.support.small_training import BASE, run_tiny
@@ -116,7 +124,7 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_used(
         (newest / "optimiser.safetensors").unlink()
     task, model = tiny.make("decoder", dropout=0.1)
     plain = {key: value for key, value in HARD.items() if key != "model"}
-    train(task, model, Settings(**{**BASE, **plain}), Run(tmp_path / "run"), resume=True)
+    train(task, model, Settings(**{**BASE, **plain}), Run(tmp_path / "run"), start=StartMode.RESUME)
     said = capsys.readouterr().err
     assert f"{newest}: damaged" in said
     assert_equal_weights(tmp_path / "whole", tmp_path / "run")
@@ -160,13 +168,13 @@ def test_pruning_never_takes_the_good_for_the_damaged(tmp_path: Path) -> None:
     newest = checkpoints.list_checkpoints(tmp_path / "checkpoints")[-1]
     with (newest / "model.safetensors").open("ab") as file:
         file.write(b"x")
-    run_tiny(tmp_path, steps=7, save_every=2, keep=1, schedule="constant", resume=True)
+    run_tiny(tmp_path, steps=7, save_every=2, keep=1, schedule="constant", start=StartMode.RESUME)
     left = [path.name for path in checkpoints.list_checkpoints(tmp_path / "checkpoints")]
     assert left == ["step-000000007"]
     # what a killed process left, and a run that was killed before its first checkpoint
     (tmp_path / "checkpoints" / f".step-000000009.{os.getpid()}.part").mkdir()
     shutil.rmtree(tmp_path / "checkpoints" / "step-000000007")
-    run_tiny(tmp_path, steps=9, schedule="constant", resume=True)
+    run_tiny(tmp_path, steps=9, schedule="constant", start=StartMode.RESUME)
     assert [row["step"] for row in Run(tmp_path).metrics()] == list(range(1, 10))
     assert not list(tmp_path.rglob("*.part"))
 
@@ -176,7 +184,7 @@ def test_a_full_disk_is_one_clear_line(tmp_path: Path, monkeypatch: pytest.Monke
         raise OSError(28, "No space left on device")
 
     saves: list[int] = []
-    original: Any = checkpoints.save_file  # type: ignore[attr-defined]
+    original: Any = checkpoint.save_file  # type: ignore[attr-defined]
 
     def sometimes(tensors: Any, path: Any) -> None:
         saves.append(1)
@@ -184,7 +192,7 @@ def test_a_full_disk_is_one_clear_line(tmp_path: Path, monkeypatch: pytest.Monke
             full()
         original(tensors, path)
 
-    monkeypatch.setattr(checkpoints, "save_file", sometimes)
+    monkeypatch.setattr(checkpoint, "save_file", sometimes)
     with pytest.raises(OSError, match=r"No space left.*untouched"):
         run_tiny(tmp_path, save_every=3)
     monkeypatch.undo()
@@ -193,7 +201,7 @@ def test_a_full_disk_is_one_clear_line(tmp_path: Path, monkeypatch: pytest.Monke
     assert newest is not None
     assert newest.name == "step-000000003"
     assert problems == []
-    assert run_tiny(tmp_path, save_every=3, resume=True)["accuracy"] > 0.98
+    assert run_tiny(tmp_path, save_every=3, start=StartMode.RESUME)["accuracy"] > 0.98
 
 
 def test_folders_that_cannot_be_used(tmp_path: Path) -> None:
@@ -204,15 +212,15 @@ def test_folders_that_cannot_be_used(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"holds a run already.*--resume.*--overwrite"):
         run_tiny(tmp_path / "run", steps=2)
     with pytest.raises(ValueError, match=r"the run has rate 0.01, not 0.5"):
-        run_tiny(tmp_path / "run", steps=4, rate=0.5, resume=True)
+        run_tiny(tmp_path / "run", steps=4, rate=0.5, start=StartMode.RESUME)
     with pytest.raises(ValueError, match="the run has width 32, not 16"):
-        run_tiny(tmp_path / "run", steps=4, model={"width": 16}, resume=True)
+        run_tiny(tmp_path / "run", steps=4, model={"width": 16}, start=StartMode.RESUME)
     with pytest.raises(ValueError, match=r"config\.json is missing"):
-        run_tiny(tmp_path / "nothing", resume=True)
-    run_tiny(tmp_path / "run", steps=3, overwrite=True)
+        run_tiny(tmp_path / "nothing", start=StartMode.RESUME)
+    run_tiny(tmp_path / "run", steps=3, start=StartMode.OVERWRITE)
     assert len(Run(tmp_path / "run").metrics()) == 3
     with Run(tmp_path / "run").locked(), pytest.raises(ValueError, match="another run is writing"):
-        run_tiny(tmp_path / "run", steps=3, overwrite=True)
+        run_tiny(tmp_path / "run", steps=3, start=StartMode.OVERWRITE)
 
 
 def test_the_run_folder_explains_itself(tmp_path: Path) -> None:
@@ -251,9 +259,9 @@ def test_beginning_anew_takes_away_what_was_found_out_before(tmp_path: Path) -> 
     run_tiny(tmp_path, steps=1)
     for name in ("audit.html", "audit.json", "known.json", "notes.txt"):
         (tmp_path / name).write_text("{}")
-    run_tiny(tmp_path, steps=1, resume=True)
+    run_tiny(tmp_path, steps=1, start=StartMode.RESUME)
     assert (tmp_path / "audit.html").exists()
-    run_tiny(tmp_path, steps=1, overwrite=True)
+    run_tiny(tmp_path, steps=1, start=StartMode.OVERWRITE, results=RESULTS)
     assert not list(tmp_path.glob("audit.*"))
     assert not (tmp_path / "known.json").exists()
     assert (tmp_path / "notes.txt").exists()

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from attnlab.calibration import risk_coverage, threshold_for
-from attnlab.files import write_json
 from attnlab.models import Decoder
+from attnlab.run_folder import RunFolder
 from attnlab.tasks.knowledge.answers import Answer, answer_with_confidence
 from attnlab.tasks.knowledge.data import Pair, Relation, most_common_answer
 from attnlab.tasks.knowledge.rows import Wording
@@ -47,7 +47,7 @@ class Certainty:
         return [Relation(before, after) for before, after in self.wordings]
 
     def save(self, folder: Path) -> None:
-        write_json(folder / FILE_NAME, asdict(self))
+        RunFolder(folder).write_json(FILE_NAME, asdict(self))
 
     @staticmethod
     def load(folder: Path) -> Certainty:

@@ -16,13 +16,13 @@ from attnlab.charts import Mark, Series, line_chart
 from attnlab.intervals import wilson
 from attnlab.page import Figure, Section, page
 from attnlab.page import Table as PageTable
+from attnlab.run_folder import StartMode, check_folder
 from attnlab.tasks.knowledge.material import make_model, material, preset_named
 from attnlab.tasks.knowledge.objectives import create_objectives
 from attnlab.tasks.knowledge.recipe import SCRATCH, finetune, pretrain
 from attnlab.tasks.knowledge.scoring import baseline, evaluate
 from attnlab.tokens import Bytes
 from attnlab.training import Run, speaks
-from attnlab.training.run import check_folder
 
 PRETRAINING = 0.75  # of the minutes
 STOPS = 6  # measurements on the way
@@ -69,16 +69,17 @@ def compare(
     folders = {name: out / _folder(name) for name in attention}
     if len(set(folders.values())) < len(folders):
         raise ValueError("two mechanisms would write into one folder; compare them apart")
+    start = StartMode.OVERWRITE if overwrite else StartMode.NEW
     for folder in (*folders.values(), out / "no-pretraining"):
         for part in ("pretrained", "finetuned"):
-            check_folder(folder / part, False, overwrite)
+            check_folder(folder / part, start)
     # Everything that can be wrong, before the first minute is spent.
     said, score = baseline(pairs, measured)
     material(corpus, pairs)
     create_objectives(objective or preset_named(preset).objective)
     for name in attention:
         make_model(preset, Bytes(), name, {})
-    shared: dict[str, Any] = {"overwrite": overwrite, "quiet": quiet}
+    shared: dict[str, Any] = {"start": start, "quiet": quiet}
     rate = 100.0  # steps per minute, until one was measured
     found: list[Contestant] = []
     for name, folder in folders.items():

@@ -17,6 +17,9 @@ from typing import Any
 from torch import nn
 
 from attnlab.models import Decoder
+from attnlab.run_folder import StartMode, check_folder
+from attnlab.run_folder.layout import has_run
+from attnlab.tasks.files import RESULTS
 from attnlab.tasks.knowledge.answers import answer, reach, write
 from attnlab.tasks.knowledge.data import Library, documents_about
 from attnlab.tasks.knowledge.lesson import LearnSettings, Lesson
@@ -35,7 +38,6 @@ from attnlab.tasks.knowledge.voting import (
 )
 from attnlab.training import Run, Settings, speaks
 from attnlab.training.loop import describe
-from attnlab.training.run import check_folder
 
 SELF_MADE = "self_made.jsonl"
 # Passes, and steps at least: to copy, or to take in a first fact, takes some on any corpus.
@@ -53,14 +55,14 @@ def learn(
     settings: LearnSettings | None = None,
     model: dict[str, Any] | None = None,
     training: dict[str, Any] | None = None,
-    resume: bool = False,
-    overwrite: bool = False,
+    start: StartMode = StartMode.NEW,
     quiet: bool = False,
 ) -> dict[str, float]:
     """All three stages; the run folder `out` holds the last model, `out/readers` the readers."""
     settings = settings or LearnSettings()
     chosen = preset_named(preset)
-    check_learn(Path(out), resume, overwrite)
+    start = StartMode(start)
+    check_learn(Path(out), start)
     if pairs is not None and corpus is None:
         raise ValueError("--pairs without --corpus; give the documents that have the answers too")
     if (training or {}).get("steps") is not None:
@@ -77,16 +79,14 @@ def learn(
         model=model or {},
         what=str(pairs or WORLD),
         out=Path(out),
-        resume=resume,
-        overwrite=overwrite,
+        start=start,
         quiet=quiet,
     )
     lesson.check()
-    if overwrite:  # what was learned before must not pass for what is learned now
-        if (lesson.out / "config.json").exists():
-            Run(lesson.out).clear()
-        for name in ("config.json", SELF_MADE):
-            (lesson.out / name).unlink(missing_ok=True)
+    if start is StartMode.OVERWRITE:  # what was learned before must not pass for what is new
+        old = Run(lesson.out, RESULTS)
+        old.delete()
+        old.remove(SELF_MADE)
     readers = [read(lesson, number) for number in range(1, settings.readers + 1)]
     return remember(lesson, readers[0], answer_everybody(lesson, readers))
 
@@ -118,9 +118,9 @@ def read(lesson: Lesson, number: int) -> Decoder:
     )
     training = _long_enough(task, training, settings.reader_epochs, READER)
     folder = lesson.out / "readers" / str(number)
-    if lesson.resume and (folder / "model.safetensors").exists():
-        run = Run(folder)
-        run.begin(describe(task, reader, training), resume=True, overwrite=False)
+    run = Run(folder)
+    if lesson.start is StartMode.RESUME and run.finished:
+        run.begin(describe(task, reader, training), StartMode.RESUME)
         found = run.model()  # the same settings and texts: it need not learn again
         assert isinstance(found, Decoder)
         return found
@@ -196,16 +196,10 @@ def remember(lesson: Lesson, reader: Decoder, made: Sequence[SelfMade]) -> dict[
     return metrics
 
 
-def check_learn(out: Path, resume: bool, overwrite: bool) -> None:
+def check_learn(out: Path, start: StartMode) -> None:
     """A folder that holds readers only is an unfinished run too."""
-    if resume and overwrite:
-        raise ValueError("--resume and --overwrite; give one of them")
-    if (out / "config.json").exists() or not (out / "readers" / "1" / "config.json").exists():
-        check_folder(out, resume and (out / "config.json").exists(), overwrite)
-        if resume and not (out / "config.json").exists():
-            Run(out).config()
-    elif not resume and not overwrite:
-        check_folder(out / "readers" / "1", False, False)
+    reader = out / "readers" / "1"
+    check_folder(reader if has_run(reader) and not has_run(out) else out, start)
 
 
 def _long_enough(

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import torch
 
 from attnlab.models import Decoder
+from attnlab.run_folder import StartMode
 from attnlab.tasks.knowledge.answers import reach
 from attnlab.tasks.knowledge.data import (
     Library,
@@ -95,8 +96,7 @@ class Lesson:
     what: str
     """Where the pairs come from."""
     out: Path
-    resume: bool
-    overwrite: bool
+    start: StartMode
     quiet: bool
 
     def __post_init__(self) -> None:
@@ -157,5 +157,5 @@ class Lesson:
         self.say(what)
         tokens = self.wording.tokenizer
         tell(self.source, tokens, model, settings, self.quiet)
-        again = self.resume and (out / "config.json").exists()
-        return run_training(task, model, settings, tokens, out, again, self.overwrite, self.quiet)
+        start = self.start.for_part(out)
+        return run_training(task, model, settings, tokens, out, start, self.quiet)

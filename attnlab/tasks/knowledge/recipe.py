@@ -13,8 +13,11 @@ import torch
 from torch import nn
 
 from attnlab.models import Decoder
+from attnlab.run_folder import StartMode, check_folder
+from attnlab.run_folder.layout import TOKENIZER
+from attnlab.tasks.files import RESULTS
 from attnlab.tasks.knowledge.answers import answer, reach
-from attnlab.tasks.knowledge.certainty import FILE_NAME, fit
+from attnlab.tasks.knowledge.certainty import fit
 from attnlab.tasks.knowledge.data import (
     Library,
     Pair,
@@ -40,7 +43,7 @@ from attnlab.tasks.knowledge.task import Documents, KnowledgeTask, Questions, So
 from attnlab.tasks.knowledge.world import WorldConfig, make_world
 from attnlab.tokens import Tokenizer
 from attnlab.training import Run, Settings, bucket, speaks, train
-from attnlab.training.run import as_begun, check_folder
+from attnlab.training.run import as_begun
 
 SCRATCH = "scratch"
 QUESTIONS_MIXED = 3  # times that a question comes for each time that the documents do
@@ -58,8 +61,7 @@ def pretrain(
     epochs: float | None = None,
     model: dict[str, Any] | None = None,
     training: dict[str, Any] | None = None,
-    resume: bool = False,
-    overwrite: bool = False,
+    start: StartMode = StartMode.NEW,
     quiet: bool = False,
 ) -> dict[str, float]:
     """Learn the corpus by an objective; returns the last metrics.
@@ -69,7 +71,7 @@ def pretrain(
     chosen = preset_named(preset)
     objective = objective or chosen.objective
     objectives = create_objectives(objective)
-    check_folder(out, resume, overwrite)
+    check_folder(out, start)
     source = material(corpus, pairs, needs_pairs=False)
     settings, epochs = settled(chosen.pretraining, chosen.pretraining_epochs, epochs, training)
     tokens = make_tokenizer(tokenizer or chosen.tokenizer, source.texts)
@@ -91,10 +93,10 @@ def pretrain(
         },
     )
     settings = in_steps(task, settings, epochs)
-    if resume:
+    if start == StartMode.RESUME:
         settings = as_begun(settings, out, training or {})
     tell(source, tokens, made, settings, quiet)
-    return run_training(task, made, settings, tokens, out, resume, overwrite, quiet)
+    return run_training(task, made, settings, tokens, out, start, quiet)
 
 
 def finetune(
@@ -112,8 +114,7 @@ def finetune(
     epochs: float | None = None,
     model: dict[str, Any] | None = None,
     training: dict[str, Any] | None = None,
-    resume: bool = False,
-    overwrite: bool = False,
+    start: StartMode = StartMode.NEW,
     quiet: bool = False,
 ) -> dict[str, float]:
     """Learn to answer, from a pretrained run or from scratch.
@@ -122,7 +123,7 @@ def finetune(
     `held_out` is the share of the pairs that are not learned: what is measured on the way, and the
     thresholds of `ask`, come from them. The course holds out none.
     """
-    check_folder(out, resume, overwrite)
+    check_folder(out, start)
     before: dict[str, Any] = {}  # what the pretrained run says of itself
     if str(run) != SCRATCH:
         loaded, tokens, config = load_knowledge(Path(run))
@@ -158,8 +159,6 @@ def finetune(
         raise ValueError(f"held-out share {held_out} leaves no pair to learn; give less")
     if objective is not None and not mixed and not before:
         raise ValueError("--objective is what the corpus is learned by meanwhile; give --mixed too")
-    if overwrite:  # thresholds of the old model must not pass for those of the new
-        (Path(out) / FILE_NAME).unlink(missing_ok=True)
     sources: list[Source] = [Questions(learned, QUESTIONS_MIXED if mixed else 1)]
     if mixed:
         mix_in = create_objectives(objective or chosen.objective)
@@ -184,10 +183,10 @@ def finetune(
         },
     )
     settings = in_steps(task, settings, epochs)
-    if resume:
+    if start == StartMode.RESUME:
         settings = as_begun(settings, out, training or {})
     tell(source, tokens, loaded, settings, quiet)
-    metrics = run_training(task, loaded, settings, tokens, out, resume, overwrite, quiet)
+    metrics = run_training(task, loaded, settings, tokens, out, start, quiet)
     keep_certainty(loaded, wording, out, learned, measured, Library(source.documents))
     return metrics
 
@@ -340,8 +339,7 @@ def run_training(
     settings: Settings,
     tokens: Tokenizer,
     out: str | Path,
-    resume: bool,
-    overwrite: bool,
+    start: StartMode,
     quiet: bool,
 ) -> dict[str, float]:
     folder = Path(out)
@@ -349,9 +347,8 @@ def run_training(
         task,
         model,
         settings,
-        Run(folder),
-        resume=resume,
-        overwrite=overwrite,
+        Run(folder, RESULTS),
+        start=start,
         quiet=quiet,
-        on_begin=None if resume else lambda: tokens.save(folder / "tokenizer.json"),
+        on_begin=None if start == StartMode.RESUME else lambda: tokens.save(folder / TOKENIZER),
     )

@@ -13,6 +13,9 @@ import torch
 
 from attnlab.generate import Pieces, Sampling, beam_search, generate
 from attnlab.models import Decoder, Encoder, EncoderConfig, Model, StackConfig
+from attnlab.run_folder import StartMode, check_folder
+from attnlab.run_folder.layout import TOKENIZER
+from attnlab.tasks.files import RESULTS
 from attnlab.tasks.language.task import OBJECTIVES, Corpus, LanguageTask
 from attnlab.tasks.language.text import documentation_text, read_documents, split_documents
 from attnlab.tokens import BPE, Bytes, Characters, Tokenizer, load_tokenizer
@@ -41,21 +44,14 @@ def train_language(
     characters: int = 4_000_000,
     model: StackConfig | None = None,
     settings: Settings | None = None,
-    resume: bool = False,
-    overwrite: bool = False,
+    start: StartMode = StartMode.NEW,
     quiet: bool = False,
 ) -> dict[str, float]:
     """Train on these files, or on the documentation of installed packages; returns the metrics."""
     settings = settings or Settings()
     if objective not in OBJECTIVES:
         raise ValueError(f"objective {objective!r}; there are {', '.join(OBJECTIVES)}")
-    if not resume and (out / "config.json").exists() and not overwrite:
-        raise ValueError(
-            f"{out}: holds a run already; "
-            "give --resume to go on, --overwrite to begin anew, or another folder"
-        )
-    if resume:
-        Run(out).config()  # says so if there is no run
+    check_folder(out, start)
     documents = read_documents(files) if files else documentation_text(characters, settings.seed)
     training, validation = split_documents(documents, seed=settings.seed)
     tokens = make_tokenizer(tokenizer, training, tokenizer_size)
@@ -77,20 +73,14 @@ def train_language(
         )
         tell_unknown(task.train.unknown)
         tell_unknown(task.validation.unknown)
-    run = Run(out)
-
-    def saved_tokenizer() -> None:
-        tokens.save(out / "tokenizer.json")
-
     return train(
         task,
         made,
         settings,
-        run,
-        resume=resume,
-        overwrite=overwrite,
+        Run(out, RESULTS),
+        start=start,
         quiet=quiet,
-        on_begin=None if resume else saved_tokenizer,
+        on_begin=None if start == StartMode.RESUME else lambda: tokens.save(out / TOKENIZER),
     )
 
 

@@ -16,8 +16,9 @@ from typing import Any
 
 from attnlab.create import create_attention, mechanism_options
 from attnlab.files import write_json
-from attnlab.models.base import CONFIG
 from attnlab.page import write_page
+from attnlab.run_folder import StartMode, check_folder
+from attnlab.run_folder.config import MAY_CHANGE
 from attnlab.tasks.summary.baselines import first_words
 from attnlab.tasks.summary.compare_page import comparison_page
 from attnlab.tasks.summary.pairs import USUAL, Columns, Pair
@@ -38,7 +39,6 @@ from attnlab.tasks.summary.verdicts import Report, conclusions
 from attnlab.tasks.summary.wording import Wording
 from attnlab.tasks.summary.writing import GREEDY
 from attnlab.training import Run, Settings, speaks
-from attnlab.training.run import FREE, check_folder
 
 STOPS = 6  # validations on the way
 TESTED = 300  # test texts
@@ -80,8 +80,7 @@ def compare(
     limit: int | None = None,
     model: SummaryModel = MODEL,
     training: dict[str, Any] | None = None,
-    resume: bool = False,
-    overwrite: bool = False,
+    start: StartMode = StartMode.NEW,
     quiet: bool = False,
 ) -> Report:
     """Train every mechanism with every setting and seed for `budget` minutes each.
@@ -94,12 +93,13 @@ def compare(
         raise ValueError(f"budget is {budget}; give minutes above 0")
     settings = settled({**(training or {}), "minutes": budget})
     settings = replace(settings, training_only=True, evaluate_every=None, evaluations=STOPS)
-    check_out(folder, entries, resume, overwrite)
+    start = StartMode(start)
+    check_out(folder, entries, start)
     for entry in entries:  # everything that can be wrong, before the first minute is spent
         placed(model, entry.spec, where).build(model.vocabulary, 0)
     source = material(data, columns, held_out=SHARE, limit=limit, quiet=quiet)
     plan = planned(source, budget, where, model, settings)
-    rows = finished(folder, plan) if resume else []
+    rows = finished(folder, plan) if start is StartMode.RESUME else []
     done = {(row["spec"], row["rate"], row["seed"]) for row in rows}
     left = [each for each in entries if (each.spec, each.rate, each.seed) not in done]
     _say(_length(len(entries), len(left), budget), quiet)
@@ -112,35 +112,34 @@ def compare(
         train_on(
             source, out=path, model=placed(model, entry.spec, where),
             settings=replace(scaled(settings, entry.rate), seed=entry.seed), tokens=tokens,
-            resume=resume and (path / CONFIG).exists(), overwrite=overwrite, quiet=quiet,
+            start=start.for_part(path), quiet=quiet,
         )  # fmt: skip
         rows.append(row_of(entry, path, source.split.test[:TESTED]))
         report = reported(folder, plan, attention, len(entries), rows)
     return report
 
 
-def check_out(folder: Path, entries: Sequence[Entry], resume: bool, overwrite: bool) -> None:
+def check_out(folder: Path, entries: Sequence[Entry], start: StartMode) -> None:
     """Before anything is read or computed."""
-    if resume and overwrite:
-        raise ValueError("--resume and --overwrite; give one of them")
-    check_folder(folder, False, True)  # a file, perhaps
+    check_folder(folder, StartMode.OVERWRITE)  # a file, perhaps
     there = (folder / REPORT).exists()
-    if resume and not there:
+    if start is StartMode.RESUME and not there:
         raise ValueError(f"{folder}: holds no comparison to go on with; {REPORT} is missing")
-    if there and not resume and not overwrite:
+    if there and start is StartMode.NEW:
         raise ValueError(
             f"{folder}: holds a comparison already; "
             "give --resume to go on, --overwrite to begin anew, or another folder"
         )
     for entry in entries:
-        check_folder(folder / entry.folder, False, resume or overwrite)
+        part = StartMode.NEW if start is StartMode.NEW else StartMode.OVERWRITE
+        check_folder(folder / entry.folder, part)
 
 
 def planned(
     source: Material, budget: float, where: str, model: SummaryModel, settings: Settings
 ) -> Report:
     """What all runs have in common; to go on, it must be the same."""
-    training = {name: each for name, each in asdict(settings).items() if name not in FREE}
+    training = {name: each for name, each in asdict(settings).items() if name not in MAY_CHANGE}
     test = source.split.test[:TESTED]
     return {
         "budget": budget,

@@ -11,6 +11,9 @@ from typing import Any
 from torch import nn
 
 from attnlab.models import Seq2Seq
+from attnlab.run_folder import StartMode, check_folder
+from attnlab.run_folder.layout import TOKENIZER
+from attnlab.tasks.files import RESULTS
 from attnlab.tasks.summary.baselines import best_count
 from attnlab.tasks.summary.pairs import USUAL, Columns, Found, Pair, Split, digest, split_pairs
 from attnlab.tasks.summary.presets import MODEL, TRAINING, SummaryModel
@@ -23,7 +26,7 @@ from attnlab.tokens import BPE, Tokenizer, load_tokenizer
 from attnlab.training import Run, Settings, speaks
 from attnlab.training import train as train_task
 from attnlab.training.machine import choose_device
-from attnlab.training.run import as_begun, check_folder
+from attnlab.training.run import as_begun
 
 SHARE = 0.03
 MEASURED = 200  # validation texts that are summarised at each validation
@@ -94,23 +97,19 @@ def train(
     limit: int | None = None,
     model: SummaryModel = MODEL,
     training: dict[str, Any] | None = None,
-    resume: bool = False,
-    overwrite: bool = False,
+    start: StartMode = StartMode.NEW,
     quiet: bool = False,
 ) -> dict[str, float]:
     """Train on a built-in source or a file; returns the last metrics."""
-    check_folder(out, resume, overwrite)
-    settings = settled(training)
-    if resume:
+    check_folder(out, start)
+    settings, resumed = settled(training), start == StartMode.RESUME
+    if resumed:
         settings = as_begun(settings, out, training or {})
     choose_device(settings.device)  # what can be wrong is told before texts are gathered
     model.build(model.vocabulary, settings.seed)
-    wanted = Run(out).config()["task"].get("pairs") if resume else None
+    wanted = Run(out).config()["task"].get("pairs") if resumed else None
     source = material(data, columns, held_out=held_out, limit=limit, wanted=wanted, quiet=quiet)
-    return train_on(
-        source, out=out, model=model, settings=settings,
-        resume=resume, overwrite=overwrite, quiet=quiet,
-    )  # fmt: skip
+    return train_on(source, out=out, model=model, settings=settings, start=start, quiet=quiet)
 
 
 def train_on(
@@ -120,14 +119,13 @@ def train_on(
     model: SummaryModel,
     settings: Settings,
     tokens: Tokenizer | None = None,
-    resume: bool = False,
-    overwrite: bool = False,
+    start: StartMode = StartMode.NEW,
     quiet: bool = False,
 ) -> dict[str, float]:
     """`train`, with the pairs at hand."""
     folder = Path(out)
-    kept = folder / "tokenizer.json"
-    again = resume and kept.exists()
+    kept = folder / TOKENIZER
+    again = start == StartMode.RESUME and kept.exists()
     if tokens is None:
         tokens = load_tokenizer(kept) if again else learned(source.split.train, model.vocabulary)
     known = tokens
@@ -149,7 +147,7 @@ def train_on(
     if speaks() and not quiet:
         print(_about(task, made, settings, source), file=sys.stderr)
     return train_task(
-        task, made, settings, Run(folder), resume=resume, overwrite=overwrite, quiet=quiet,
+        task, made, settings, Run(folder, RESULTS), start=start, quiet=quiet,
         on_begin=None if again else lambda: known.save(kept),
     )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""CIFAR-10 and CIFAR-100 as they are spread: python batches, binary batches, PNG sheets.
+"""CIFAR-10 and CIFAR-100 as they are published: binary batches, or sheets of PNG.
 
 Letters: N images.
 """
@@ -8,11 +8,9 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -28,121 +26,58 @@ from attnlab.tasks.vision.images import (
     join,
     no_test,
 )
-from attnlab.tasks.vision.unpickle import read_pickle
 
 TEN = [
     "airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck",
 ]  # fmt: skip
 HUNDRED = [str(each) for each in range(100)]  # where no file names them
 SIDE, PIXELS = 32, 3 * 32 * 32
-PICKLE = b"\x80"  # begins one of protocol 2, which CIFAR's are, or later
 
 
 def read_cifar(folder: Path) -> Dataset:
-    """Python or binary batches, whichever the folder has."""
-    for find, read, names in (
-        (_python_files, _python_batch, _python_names),
-        (_binary_files, _binary_batch, _binary_names),
-    ):
-        train, test = find(folder)
-        if train:
-            classes = names(folder)
-            there = [path for path in test if path.is_file()]
-            notes = [no_test(path) for path in test if path not in there]
-            parts = [_read(files, read, classes) if files else None for files in (train, there)]
-            assert parts[0] is not None
-            return checked(Dataset(str(folder), classes, parts[0], parts[1], notes=notes))
-    raise ValueError(f"{folder}: has no batch of CIFAR")
+    """The binary version. The python version is pickles, which are programs: it is refused."""
+    train, test = _files(folder)
+    if not train:
+        raise ValueError(
+            f"{folder}: CIFAR's python batches are pickles, which attnlab never opens; give the "
+            "binary version (data_batch_1.bin, or train.bin of CIFAR-100)"
+        )
+    classes = _names(folder)
+    there = test.is_file()
+    parts = [_read(files, classes) if files else None for files in (train, [test] if there else [])]
+    assert parts[0] is not None
+    notes = [] if there else [no_test(test)]
+    return checked(Dataset(str(folder), classes, parts[0], parts[1], notes=notes))
 
 
 def is_cifar_folder(folder: Path) -> bool:
-    return any(find(folder)[0] for find in (_python_files, _binary_files))
+    pickled = all((folder / name).is_file() for name in ("train", "test", "meta"))
+    return bool(_files(folder)[0]) or pickled or (folder / "data_batch_1").is_file()
 
 
-def _read(files: Sequence[Path], read: Callable[[Path], Images], classes: Sequence[str]) -> Images:
-    found = []
-    for path in files:
-        found.append(read(path))
-        check_labels(found[-1].labels, classes, str(path))
-    return join(found)
+def _read(files: Sequence[Path], classes: Sequence[str]) -> Images:
+    batches = [_batch(path) for path in files]
+    for path, batch in zip(files, batches, strict=True):
+        check_labels(batch.labels, classes, str(path))
+    return join(batches)
 
 
-# Python batches
-
-
-def _python_files(folder: Path) -> tuple[list[Path], list[Path]]:
-    ten = in_order(path for path in folder.glob("data_batch_*") if not path.suffix)
-    if ten:
-        return ten, [folder / "test_batch"]
-    hundred = folder / "train"
-    return ([hundred], [folder / "test"]) if _is_hundred(hundred) else ([], [])
-
-
-def _is_hundred(path: Path) -> bool:
-    """`train` is a common name: without both others it must at least begin as a pickle does."""
-    if not path.is_file():
-        return False
-    if all(path.with_name(name).is_file() for name in ("test", "meta")):
-        return True
-    with path.open("rb") as file:
-        return file.read(1) == PICKLE
-
-
-def _python_names(folder: Path) -> list[str]:
-    for name, key in (("batches.meta", b"label_names"), ("meta", b"fine_label_names")):
-        if (folder / name).is_file():
-            listed = read_pickle(folder / name).get(key)
-            if not isinstance(listed, list) or not listed:
-                raise ValueError(f"{folder / name}: has no {key.decode()}")
-            return [_text(each, folder / name) for each in listed]
-    return HUNDRED if _is_hundred(folder / "train") else TEN
-
-
-def _text(name: Any, path: Path) -> str:
-    if not isinstance(name, (bytes, str)):
-        raise ValueError(f"{path}: a name that is no text")
-    return name.decode("utf-8", "replace") if isinstance(name, bytes) else name
-
-
-def _python_batch(path: Path) -> Images:
-    found = read_pickle(path)
-    data = found.get(b"data")
-    labels = found.get(b"labels", found.get(b"fine_labels"))
-    if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or data.ndim != 2:
-        raise ValueError(f"{path}: has no table of bytes named data")
-    if data.shape[1] != PIXELS:
-        raise ValueError(f"{path}: {data.shape[1]} bytes for an image; CIFAR has {PIXELS}")
-    if isinstance(labels, np.ndarray):
-        labels = labels.tolist()
-    if not isinstance(labels, list) or not all(type(each) is int for each in labels):
-        raise ValueError(f"{path}: has no list of whole numbers named labels or fine_labels")
-    if len(labels) != len(data):
-        raise ValueError(f"{path}: {len(labels)} labels for {len(data)} images")
-    if any(abs(each) >= 2**31 for each in labels):
-        raise ValueError(f"{path}: label {max(labels, key=abs)} is no class")
-    pixels = torch.from_numpy(data.copy()).view(-1, 3, SIDE, SIDE)
-    return Images(pixels, torch.tensor(labels, dtype=torch.int64), str(path), str(path))
-
-
-# Binary batches
-
-
-def _binary_files(folder: Path) -> tuple[list[Path], list[Path]]:
+def _files(folder: Path) -> tuple[list[Path], Path]:
     ten = in_order(folder.glob("data_batch_*.bin"))
     if ten:
-        return ten, [folder / "test_batch.bin"]
+        return ten, folder / "test_batch.bin"
     hundred = folder / "train.bin"
-    return ([hundred], [folder / "test.bin"]) if hundred.is_file() else ([], [])
+    return ([hundred] if hundred.is_file() else []), folder / "test.bin"
 
 
-def _binary_names(folder: Path) -> list[str]:
+def _names(folder: Path) -> list[str]:
     for name in ("batches.meta.txt", "fine_label_names.txt"):
         if (folder / name).is_file():
             return read_names(folder / name)
     return HUNDRED if (folder / "train.bin").exists() else TEN
 
 
-def _binary_batch(path: Path) -> Images:
+def _batch(path: Path) -> Images:
     """A record is a label, of CIFAR-100 a coarse and a fine one, then red, green, blue planes."""
     before = 2 if path.name in ("train.bin", "test.bin") else 1
     size = path.stat().st_size

@@ -18,10 +18,10 @@ from rich.console import Console
 from rich.table import Table as RichTable
 
 from attnlab.charts import Chart, Series, line_chart
-from attnlab.files import write_json
 from attnlab.intervals import over, wilson
-from attnlab.models.base import CONFIG
 from attnlab.page import Figure, Section, Table, page
+from attnlab.run_folder import StartMode, check_folder
+from attnlab.tasks.files import RESULTS
 from attnlab.tasks.vision.compare_folder import (
     TESTED,
     check_out,
@@ -46,7 +46,7 @@ from attnlab.tasks.vision.recipe import (
 from attnlab.tasks.vision.score_page import NAMES
 from attnlab.tasks.vision.task import logits_of
 from attnlab.training import Run, speaks, train
-from attnlab.training.run import as_begun, check_folder
+from attnlab.training.run import as_begun
 
 Report = dict[str, Any]
 FRACTIONS = (0.01, 0.03, 0.1, 0.3, 1.0)
@@ -64,8 +64,7 @@ def compare(
     epochs: float | None = None,
     sizes: dict[str, Any] | None = None,
     training: dict[str, Any] | None = None,
-    resume: bool = False,
-    overwrite: bool = False,
+    start: StartMode = StartMode.NEW,
     quiet: bool = False,
 ) -> Report:
     """Train both on each part with each seed; `epochs` are passes over the whole training set."""
@@ -75,24 +74,26 @@ def compare(
     if vision.fraction != 1:
         raise ValueError("--fraction is for one run; give --fractions")
     folders = [Path(out) / run_folder(*each) for each in plan]
-    others = check_out(Path(out), folders, resume, overwrite)
-    going_on = [resume and (folder / CONFIG).exists() for folder in folders]
-    for folder, again in zip(folders, going_on, strict=True):
-        check_folder(folder, again, overwrite)
+    others = check_out(Path(out), folders, StartMode(start))
+    starts = [StartMode(start).for_part(folder) for folder in folders]
+    for folder, each_start in zip(folders, starts, strict=True):
+        check_folder(folder, each_start)
     contest = _Contest.of(data, attention, vision, epochs, sizes or {}, training)
     check_parts(contest.parts.train, fractions)
     if speaks() and not quiet:
         read = contest.dataset
         notes = [*read.notes, *contest.notes]
         tell_skipped(read.skipped, notes, f"; all in {SKIPPED} of each run")
-    if overwrite:
+    if start == StartMode.OVERWRITE:
         remove(Path(out), others)
     rows: list[Report] = []
     # those that are there come first: if they have other settings, nothing new is trained
-    todo = sorted(zip(plan, folders, going_on, strict=True), key=lambda each: not each[2])
-    for each, folder, again in todo:
+    todo = sorted(
+        zip(plan, folders, starts, strict=True), key=lambda each: each[2] is not StartMode.RESUME
+    )
+    for each, folder, each_start in todo:
         _say(f"{len(rows) + 1} of {len(plan)}: {folder.name}", quiet)
-        rows.append(contest.run(*each, folder, resume=again, overwrite=overwrite))
+        rows.append(contest.run(*each, folder, each_start))
         last = rows[-1]
         right = last["right"] / len(contest.parts.test)
         _say(f"    {last['images']:,} images: {right:.1%} right, {last['seconds']:.0f} s", quiet)
@@ -176,9 +177,7 @@ class _Contest:
             softmax_notes(vit),
         )
 
-    def run(
-        self, model: str, share: float, seed: int, folder: Path, *, resume: bool, overwrite: bool
-    ) -> Report:
+    def run(self, model: str, share: float, seed: int, folder: Path, start: StartMode) -> Report:
         """Train one, and measure it on the test images; one that is finished and was measured is
         not measured again."""
         task, made, settings = prepared(
@@ -186,14 +185,14 @@ class _Contest:
             replace(self.vision, fraction=share), None, self.sizes[model],
             {**self.budget, "seed": seed},
         )  # fmt: skip
-        if resume:
+        if start is StartMode.RESUME:
             settings = as_begun(settings, folder, self.budget)
         train(
-            task, made, settings, Run(folder), resume=resume, overwrite=overwrite, quiet=True,
+            task, made, settings, Run(folder, RESULTS), start=start, quiet=True,
             on_begin=lambda: keep_beside(self.dataset, task, folder),
         )  # fmt: skip
         last = Run(folder).metrics()[-1]
-        before = kept(folder / TESTED) if resume else {}
+        before = kept(folder / TESTED) if start is StartMode.RESUME else {}
         if before.get("steps") == last["step"]:
             return before
         said = logits_of(made.eval(), self.parts.test.pixels).argmax(-1)
@@ -206,7 +205,7 @@ class _Contest:
             "steps": int(last["step"]),
             "seconds": float(last["seconds"]),
         }
-        write_json(folder / TESTED, row)
+        Run(folder).write_json(TESTED, row)
         return row
 
 

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from attnlab.models.base import CONFIG
+from attnlab.run_folder import RunFolder, StartMode
+from attnlab.run_folder.layout import CONFIG, LOCK
+from attnlab.tasks.files import RESULTS
 from attnlab.tasks.vision.recipe import MODELS
-from attnlab.training import Run
-from attnlab.training.run import LOCK
 
 REPORTS = ("compare.json", "compare.html", "compare.svg")
 RUN = re.compile(rf"({'|'.join(MODELS)})-[0-9.e-]+-\d+")  # as `run_folder` names them
@@ -22,23 +22,21 @@ def run_folder(model: str, share: float, seed: int) -> str:
     return f"{model}-{share:g}-{seed}"
 
 
-def check_out(out: Path, folders: Sequence[Path], resume: bool, overwrite: bool) -> list[Path]:
+def check_out(out: Path, folders: Sequence[Path], start: StartMode) -> list[Path]:
     """Before anything is read or computed; the folders of runs that are not among these."""
-    if resume and overwrite:
-        raise ValueError("--resume and --overwrite; give one of them")
     runs = [path.parent for path in out.glob(f"*/{CONFIG}")]
     there = sorted(path for path in runs if RUN.fullmatch(path.name))
     others = [path for path in there if path not in folders]
     report = (out / REPORTS[0]).exists()
-    if overwrite:
+    if start is StartMode.OVERWRITE:
         return others
-    if resume and (others or (report and not there)):
+    if start is StartMode.RESUME and (others or (report and not there)):
         which = f" ({others[0].name})" if others else ""
         raise ValueError(
             f"{out}: holds another comparison{which}; give the same --fractions, --seeds and "
             "--seed or more, --overwrite to begin anew, or another folder"
         )
-    if not resume and (there or report):
+    if start is StartMode.NEW and (there or report):
         raise ValueError(
             f"{out}: holds a comparison already; "
             "give --resume to go on, --overwrite to begin anew, or another folder"
@@ -51,11 +49,10 @@ def remove(out: Path, others: Sequence[Path]) -> None:
     for name in REPORTS:
         (out / name).unlink(missing_ok=True)
     for folder in others:
-        run = Run(folder)
+        run = RunFolder(folder, RESULTS)
         with run.locked():
-            run.clear()
-            (folder / CONFIG).unlink()
-        (folder / LOCK).unlink()
+            run.delete()
+        run.remove(LOCK)
         if not any(folder.iterdir()):  # a person may have put something there
             folder.rmdir()
 

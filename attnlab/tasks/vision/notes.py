@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from attnlab.create import is_softmax, mechanism_options, parse_groups
+from attnlab.create import find_mechanism, is_softmax, mechanism_options, parse_groups
 from attnlab.layers import every_layer
 from attnlab.models import Model, ViT
-
-# which option says how far each sees, and what share of all tokens is worth a try
-SIZES = {"window": ("window", 4), "bigbird": ("block", 8)}
 
 
 def softmax_notes(model: Model) -> list[str]:
@@ -22,9 +19,13 @@ def softmax_notes(model: Model) -> list[str]:
 
 def _note(group: str, tokens: int) -> str:
     ((_, name, options),) = parse_groups(group)
-    option, share = SIZES[name]
-    usual = {each.name: each.default for each in mechanism_options(name)}
-    value = {**usual, **options}[option]
-    smaller = f"{name}:{option}={max(1, tokens // share)}"
+    kind = find_mechanism(name)
+    smaller = (
+        f"{name}:{','.join(f'{key}={value}' for key, value in kind.short_options(tokens).items())}"
+    )
     hint = "" if is_softmax(smaller, tokens, False) else f"; try {smaller}"
-    return f"{name}: its {option} of {value} covers all {tokens} tokens: this is softmax{hint}"
+    defaults = {each.name: each.default for each in mechanism_options(name)}
+    size = (
+        kind.size_option and f"its {kind.size_option} of {(defaults | options)[kind.size_option]}"
+    )
+    return f"{name}: {size or 'it'} covers all {tokens} tokens: this is softmax{hint}"

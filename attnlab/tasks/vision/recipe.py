@@ -12,10 +12,11 @@ from typing import Annotated, Any
 
 import torch
 
-from attnlab.files import write_text
 from attnlab.models import ConvNet, ConvNetConfig, Model, ViT, ViTConfig
-from attnlab.models.base import CONFIG
 from attnlab.models.vision import matched_convnet
+from attnlab.run_folder import RunFolder, StartMode, check_folder
+from attnlab.run_folder.layout import CONFIG
+from attnlab.tasks.files import RESULTS
 from attnlab.tasks.vision.augment import Augmentation, recipe_named
 from attnlab.tasks.vision.fitting import check_patch, check_stages, most_stages
 from attnlab.tasks.vision.images import Dataset, Images, Parts, digest, divided, fraction
@@ -24,7 +25,7 @@ from attnlab.tasks.vision.opening import is_resized, open_data, source_of
 from attnlab.tasks.vision.seen import keep_seen
 from attnlab.tasks.vision.task import VisionTask
 from attnlab.training import Run, Settings, speaks, train
-from attnlab.training.run import as_begun, check_folder
+from attnlab.training.run import as_begun
 
 MODELS = ("vit", "convnet")
 SHOWN = 3  # images that could not be read, by name
@@ -71,8 +72,7 @@ def train_vision(
     epochs: float | None = None,
     sizes: dict[str, Any] | None = None,
     training: dict[str, Any] | None = None,
-    resume: bool = False,
-    overwrite: bool = False,
+    start: StartMode = StartMode.NEW,
     quiet: bool = False,
 ) -> dict[str, float]:
     """Train on these images, or on handwritten digits; returns the metrics on validation.
@@ -81,19 +81,19 @@ def train_vision(
     parameters as the ViT would have.
     """
     vision = vision or VisionSettings()
-    check_folder(out, resume, overwrite)
+    check_folder(out, start)
     dataset = open_data(data, vision.image_size)
     parts = divided(dataset)
     task, made, settings = prepared(
         dataset, parts, source_of(data), model, attention, vision, epochs, sizes or {},
         training or {},
     )  # fmt: skip
-    if resume:
+    if start == StartMode.RESUME:
         settings = as_begun(settings, out, training or {})
     if speaks() and not quiet:
         tell(dataset, task, made, settings)
     return train(
-        task, made, settings, Run(out), resume=resume, overwrite=overwrite, quiet=quiet,
+        task, made, settings, Run(out, RESULTS), start=start, quiet=quiet,
         on_begin=lambda: keep_beside(dataset, task, Path(out)),
     )  # fmt: skip
 
@@ -102,9 +102,10 @@ def keep_beside(dataset: Dataset, task: VisionTask, folder: Path) -> None:
     """In the run's folder: which images were learned from or chosen by, and which could not be
     read."""
     keep_seen([task.train, task.validation], folder)
-    (folder / SKIPPED).unlink(missing_ok=True)  # of a run that stood here
+    run = RunFolder(folder)
+    run.remove(SKIPPED)  # of a run that stood here
     if dataset.skipped:
-        write_text(folder / SKIPPED, "".join(f"{each}\n" for each in dataset.skipped))
+        run.write_text(SKIPPED, "".join(f"{each}\n" for each in dataset.skipped))
 
 
 def prepared(

@@ -16,7 +16,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from attnlab.files import write_whole
+from attnlab.run_folder import RunFolder
 from attnlab.tasks.vision.images import Images
 
 SEEN = "seen.safetensors"
@@ -32,7 +32,7 @@ def digests(images: Images) -> Tensor:
 
 def keep_seen(parts: Sequence[Images], folder: Path) -> None:
     found = {KEY: torch.cat([digests(part) for part in parts]).unique()}
-    write_whole(folder / SEEN, lambda part: save_file(found, part))
+    RunFolder(folder).write(SEEN, lambda part: save_file(found, part))
 
 
 def seen_by(run: str | Path, images: Images) -> Tensor | None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from attnlab.run_folder import StartMode
 from attnlab.tasks.summary import compare as comparing
 from attnlab.tasks.summary import recipe, verdicts
 from attnlab.tasks.summary.compare_page import _joined, comparison_page, sentences
@@ -183,7 +184,7 @@ def test_an_interrupted_comparison_goes_on(tmp_path: Path, monkeypatch: pytest.M
     assert "2 of 4 runs are done; --resume goes on." in sentences(report)
     assert "2 of 4 runs are done" in (out / "compare.html").read_text()
     before = Run(out / began[2]).metrics()
-    whole = compared(out, data, resume=True)
+    whole = compared(out, data, start=StartMode.RESUME)
     assert began[3:] == [began[2], "elu-rate1-seed1"]
     assert whole["runs"][:2] == report["runs"]
     assert len(whole["runs"]) == 4
@@ -193,15 +194,15 @@ def test_an_interrupted_comparison_goes_on(tmp_path: Path, monkeypatch: pytest.M
     assert after[: len(before)] == before
     assert [row["steps"] for row in whole["runs"]] == [20] * 4
     # more seeds: what is done stays
-    more = compared(out, data, resume=True, seeds=3)
+    more = compared(out, data, start=StartMode.RESUME, seeds=3)
     assert more["runs"][:4] == whole["runs"]
     assert len(more["runs"]) == 6
     write_rows(data, 241)
     with pytest.raises(ValueError, match=r"the comparison has .* resume with the same settings"):
-        compared(out, data, resume=True)
+        compared(out, data, start=StartMode.RESUME)
     (out / "compare.json").write_text("{}")
     with pytest.raises(ValueError, match="not a comparison"):
-        compared(out, data, resume=True)
+        compared(out, data, start=StartMode.RESUME)
 
 
 def test_losses_must_be_of_something(tmp_path: Path) -> None:

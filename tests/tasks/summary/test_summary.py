@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from attnlab.generate import beam_search, generate
 from attnlab.models import Seq2Seq
+from attnlab.run_folder import StartMode
 from attnlab.tasks.summary import docstrings, recipe, sources, writing
 from attnlab.tasks.summary.pairs import Columns, Pair
 from attnlab.tasks.summary.presets import SummaryModel
@@ -145,7 +146,8 @@ def test_more_steps_keep_the_warmup(tmp_path: Path) -> None:
     for steps in (10, 20):
         recipe.train(
             data, out=tmp_path / "a", training={"batch_tokens": 512, "steps": steps}, model=TINY,
-            columns=Columns(group="group"), held_out=0.1, quiet=True, resume=steps > 10,
+            columns=Columns(group="group"), held_out=0.1, quiet=True,
+            start=StartMode.RESUME if steps > 10 else StartMode.NEW,
         )  # fmt: skip
         assert Run(tmp_path / "a").config()["training"]["warmup"] == 2
     assert len(Run(tmp_path / "a").metrics()) == 20
@@ -160,14 +162,18 @@ def test_a_run_goes_on(tmp_path: Path) -> None:
     recipe.train(data, out=tmp_path / "a", training={**training, "steps": 6}, **settings)
     recipe.train(data, out=tmp_path / "b", training={**training, "steps": 3}, **settings)
     recipe.train(
-        data, out=tmp_path / "b", training={**training, "steps": 6}, resume=True, **settings
+        data,
+        out=tmp_path / "b",
+        training={**training, "steps": 6},
+        start=StartMode.RESUME,
+        **settings,
     )
     one, other = (Run(tmp_path / name).model().state_dict() for name in "ab")
     assert all(torch.equal(one[name], other[name]) for name in one)
     changed = write_rows(tmp_path / "rows.jsonl", 91)
     with pytest.raises(ValueError, match="resume with the same"):
         recipe.train(changed, out=tmp_path / "b", training={**training, "steps": 9},
-                     resume=True, **settings)  # fmt: skip
+                     start=StartMode.RESUME, **settings)  # fmt: skip
     with pytest.raises(ValueError, match="another version"):
         evaluate(tmp_path / "b", quiet=True)
     with pytest.raises(ValueError, match="holds a run already"):
@@ -203,7 +209,10 @@ def test_docstrings_that_changed_are_still_in_the_cache(
     after = evaluate(tmp_path / "run", quiet=True)
     assert after.pairs == before.pairs
     recipe.train(
-        training={"steps": 3, "batch_tokens": 512, "warmup": 1}, resume=True, quiet=True, **settings
+        training={"steps": 3, "batch_tokens": 512, "warmup": 1},
+        start=StartMode.RESUME,
+        quiet=True,
+        **settings,
     )
     for path in sources.cache_folder().iterdir():
         path.unlink()

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import gzip
-import os
-import pickle
 import struct
 import zipfile
 import zlib
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +20,10 @@ from attnlab.pictures import png
 from attnlab.tasks.vision import idx
 from attnlab.tasks.vision.images import Dataset, Images, digest, divided, fraction
 from attnlab.tasks.vision.opening import SHIPPED, open_data
-from attnlab.tasks.vision.unpickle import read_pickle
 from tests.support.image_files import (
-    batch,
     labels,
     pixels,
     write_cifar_binary,
-    write_cifar_python,
     write_folders,
     write_idx,
     write_idx_folder,
@@ -59,7 +53,6 @@ Writer = Callable[[Path], Path]
     ("write", "train", "test", "shape", "classes"),
     [
         (write_idx_folder, 40, 10, (1, 6, 6), ["0", "1"]),
-        (write_cifar_python, 60, 10, (3, 32, 32), ["dark", "light"]),
         (write_cifar_binary, 40, 10, (3, 32, 32), ["dark", "light"]),
         (write_sheets, 40, 10, (3, 32, 32), None),
         (write_folders, 24, None, (3, 32, 32), ["dark", "light"]),
@@ -82,8 +75,6 @@ def test_pixels_stand_where_they_stood(tmp_path: Path) -> None:
     wanted = pixels(40, 3, 32, 40)
     for write in (write_cifar_binary, write_sheets):
         assert torch.equal(open_data(write(tmp_path / write.__name__)).train.pixels, wanted)
-    found = open_data(write_cifar_python(tmp_path / "python")).train.pixels
-    assert torch.equal(found, torch.cat([pixels(30, 3, 32, 1), pixels(30, 3, 32, 2)]))
     grey = open_data(write_idx_folder(tmp_path / "idx"))
     assert torch.equal(grey.train.pixels, pixels(40, 1, 6, 40))
     for shape in ("n h w", "n h w c", "n c h w"):
@@ -92,24 +83,6 @@ def test_pixels_stand_where_they_stood(tmp_path: Path) -> None:
         test: dict[str, Any] = {"x_test": stored[:10].numpy(), "x_train": stored.numpy()}
         path = write_npz(tmp_path / f"{shape[-1]}{len(shape)}.npz", **test)
         assert torch.equal(open_data(path).train.pixels, x), shape
-
-
-@pytest.mark.parametrize("protocol", [0, 1, 2, 3, 4, 5])
-def test_pickles_of_every_age(protocol: int, tmp_path: Path) -> None:
-    dataset = open_data(write_cifar_python(tmp_path / "c", protocol))
-    assert torch.equal(dataset.train.pixels[:30], pixels(30, 3, 32, 1))
-
-
-@pytest.mark.parametrize("protocol", [0, 1, 2])
-def test_a_pickle_may_hold_no_bytes(protocol: int, tmp_path: Path) -> None:
-    """Python 3 writes b"" into an old kind of pickle as a call of bytes; only that one is made."""
-    path = tmp_path / "data_batch_1"
-    path.write_bytes(pickle.dumps({b"batch_label": b"", b"labels": [1]}, protocol))
-    assert read_pickle(path) == {b"batch_label": b"", b"labels": [1]}
-    for argument in (10, b"x", [1]):
-        path.write_bytes(pickle.dumps({b"data": Harm(bytes, argument)}, protocol))
-        with pytest.raises(ValueError, match="bytes written in an unknown way"):
-            read_pickle(path)
 
 
 def test_floats_and_any_numbers_as_labels(tmp_path: Path) -> None:
@@ -222,11 +195,6 @@ def test_labels_out_of_range(tmp_path: Path) -> None:
     folder = write_idx_folder(tmp_path / "fashion")
     write_idx(folder / "train-labels-idx1-ubyte", torch.arange(40) % 11)
     refused(folder, "label 10; there are 10 classes")
-    python = write_cifar_python(tmp_path / "python")
-    wrong = {**batch(30), b"labels": [2, *labels(29)]}
-    (python / "data_batch_2").write_bytes(pickle.dumps(wrong, 2))
-    with pytest.raises(ValueError, match=r"data_batch_2: label 2; there are 2 classes"):
-        open_data(python)
     binary = write_cifar_binary(tmp_path / "binary")
     content = bytearray((binary / "test_batch.bin").read_bytes())
     content[0] = 9
@@ -236,19 +204,9 @@ def test_labels_out_of_range(tmp_path: Path) -> None:
 
 
 def test_cifar_mistakes(tmp_path: Path) -> None:
-    python = write_cifar_python(tmp_path / "python")
-    path = python / "data_batch_1"
-    for content, said in (
-        ({b"data": batch(30)[b"data"][:, :100], b"labels": labels(30)}, "100 bytes for an image"),
-        ({b"data": batch(30)[b"data"], b"labels": labels(29)}, "29 labels for 30 images"),
-        ({b"data": batch(30)[b"data"], b"labels": ["a"] * 30}, "no list of whole numbers"),
-        ({b"labels": labels(30)}, "no table of bytes"),
-        ([1, 2], "no dictionary"),
-    ):
-        path.write_bytes(pickle.dumps(content, 2))
-        with pytest.raises(ValueError, match=said) as error:
-            open_data(python)
-        assert str(path) in str(error.value)
+    for name in ("data_batch_1", "test_batch", "batches.meta"):
+        (tmp_path / name).write_bytes(b"\x80\x02}q\x00.")
+    refused(tmp_path, "pickles, which attnlab never opens; give the binary version")
     binary = write_cifar_binary(tmp_path / "binary")
     with (binary / "data_batch_1.bin").open("ab") as file:
         file.write(b"more")
@@ -275,7 +233,7 @@ def test_sheet_mistakes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"x_train": np.array([{}] * 40)}, "nothing is unpickled"),
+        ({"x_train": np.array([{}] * 40)}, "Object arrays cannot be loaded"),
         ({"x_train": np.zeros((40, 6))}, r"of shape \(40, 6\)"),
         ({"x_train": np.full((40, 6, 6), 2.0)}, "beyond 0 to 1"),
         ({"x_train": np.zeros((40, 6, 6), np.int32)}, "of int32"),
@@ -290,8 +248,8 @@ def test_sheet_mistakes(tmp_path: Path) -> None:
         ),
         ({"classes": np.array(["a", "b"]), "y_test": np.array([0, 2] * 5)}, "label 2; there are 2"),
         ({"classes": np.array(["a", "a"])}, "different names"),
-        ({"classes": np.array(["a", "b"], object)}, "classes: an array of object; give names as"),
-        ({"classes": np.array([b"a", b"b"])}, r"classes: an array of \|S1; give names as text"),
+        ({"classes": np.array(["a", "b"], object)}, "Object arrays cannot be loaded"),
+        ({"classes": np.array([b"a", b"b"])}, "names in one row, two or more"),
         ({"classes": np.array([], "U3")}, "names in one row, two or more"),
         ({"x_train": np.zeros((0, 6, 6), np.uint8), "y_train": np.zeros(0, int)}, "x_train: there"),
         ({"x_train": np.zeros((40, 0, 0), np.uint8)}, "x_train: there are no train images"),
@@ -312,7 +270,7 @@ def test_an_npz_that_lies_about_its_size(tmp_path: Path) -> None:
     array = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head) + 1) + head.encode() + b"\n"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("x_train.npy", array + b"\0" * 100)
-    refused(path, "the file is not as long")
+    refused(path, "larger than the file|EOF")
     path.write_bytes(b"PK not a zip")
     refused(path, "cannot be read")
 
@@ -329,70 +287,6 @@ def test_what_attnlab_does_not_read(tmp_path: Path) -> None:
     refused(folder, "only one class, dark")
     with pytest.raises(ValueError, match="--image-size is for folders"):
         open_data("digits", 16)
-
-
-# Pickles that would do harm
-
-
-class Harm:
-    def __init__(self, call: Any, *arguments: Any) -> None:
-        self.call, self.arguments = call, arguments
-
-    def __reduce__(self) -> Any:
-        return self.call, self.arguments
-
-
-def test_a_pickle_runs_nothing(tmp_path: Path) -> None:
-    flag = tmp_path / "was-run"
-    path = tmp_path / "data_batch_1"
-    hostile: list[Any] = [
-        Harm(os.system, f"touch {flag}"),
-        Harm(eval, f"open({str(flag)!r}, 'w')"),
-        Harm(getattr, Path, "unlink"),
-        Harm(open, str(flag), "w"),
-        Harm(np.load, str(flag)),
-    ]
-    for each in hostile:
-        for protocol in (0, 2, 4):
-            path.write_bytes(pickle.dumps({b"data": each}, protocol))
-            with pytest.raises(ValueError, match=r"data_batch_1: not a CIFAR batch .it asks for"):
-                read_pickle(path)
-    assert not flag.exists()
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"\x80\x02r\xff\xff\xff\x7f.",  # a memo of two thousand million places
-        b"\x80\x02U\xff.",  # longer than the file
-        b"\x80\x02X\xff\xff\xff\x7fabc.",
-        b"\x80\x04\x8e\xff\xff\xff\xff\xff\xff\xff\x7fabc.",
-        b"(" * 1000,
-        b"cnumpy\nndarray\n(tR}b.",
-        b"cnumpy.core.multiarray\n_reconstruct\n(tR(K\x01(K\xffK\xfftcnumpy\ndtype\n(U\x02u1tR",
-        b"\x80\x02}q\x00(U\x04dataP1\n.",  # a persistent name
-        b"\x82\x01.",  # a registered extension
-        b"",
-    ],
-)
-def test_damaged_pickles(content: bytes, tmp_path: Path) -> None:
-    path = tmp_path / "batch"
-    path.write_bytes(content)
-    with pytest.raises(ValueError, match="batch: not a CIFAR batch"):
-        read_pickle(path)
-
-
-@settings(max_examples=150, deadline=None)
-@given(place=st.integers(0, 400), value=st.integers(0, 255), cut=st.integers(0, 400))
-def test_any_damage_is_one_error(
-    place: int, value: int, cut: int, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    content = bytearray(pickle.dumps({b"data": batch(1)[b"data"][:, :200], b"labels": [1]}, 2))
-    content[place % len(content)] = value
-    path = tmp_path_factory.getbasetemp() / "damaged"
-    path.write_bytes(bytes(content[: len(content) - cut % 50]))
-    with suppress(ValueError):  # the only kind of error there may be
-        assert isinstance(read_pickle(path), dict)
 
 
 # Division

@@ -14,6 +14,7 @@ from torch.nn import functional as F
 from attnlab import MECHANISMS
 from attnlab.models import ConvNet, ConvNetConfig, ViT, ViTConfig
 from attnlab.models.vision import POSITIONS, matched_convnet
+from attnlab.run_folder import StartMode
 from attnlab.tasks.vision.augment import RECIPES, Augmentation, augment, mixed, recipe_named
 from attnlab.tasks.vision.images import Dataset, Images
 from attnlab.tasks.vision.opening import open_data
@@ -161,7 +162,9 @@ def test_every_mechanism_learns_images(tmp_path: Path) -> None:
     """On another machine's budget: one step of each is enough to see that it can."""
     for name in MECHANISMS:
         text = {"bigbird": "bigbird:block=2", "linformer": "linformer:rank=3"}.get(name, name)
-        found = trained(tmp_path, attention=text, training={**QUICK, "steps": 1}, overwrite=True)
+        found = trained(
+            tmp_path, attention=text, training={**QUICK, "steps": 1}, start=StartMode.OVERWRITE
+        )
         assert math.isfinite(found["loss"])
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pickle
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +15,9 @@ from attnlab.tasks.vision.cifar import TEN, in_order
 from attnlab.tasks.vision.images import divided
 from attnlab.tasks.vision.opening import open_data
 from tests.support.image_files import (
-    batch,
     labels,
     pixels,
     write_cifar_binary,
-    write_cifar_python,
     write_folders,
     write_idx,
     write_idx_folder,
@@ -201,7 +198,6 @@ def test_too_few_images_name_the_file(tmp_path: Path) -> None:
 
 def test_a_missing_test_set_is_told(tmp_path: Path) -> None:
     for write, name in (
-        (write_cifar_python, "test_batch"),
         (write_cifar_binary, "test_batch.bin"),
     ):
         folder = write(tmp_path / write.__name__)
@@ -242,58 +238,30 @@ def test_a_whole_set_lacks_no_test(tmp_path: Path) -> None:
 
 
 def test_cifar_100(tmp_path: Path) -> None:
-    """Its batches have two labels: the fine one is meant."""
-    python, binary = tmp_path / "python", tmp_path / "binary"
-    python.mkdir()
-    binary.mkdir()
+    """Its records have two labels: the fine one counts. Without names, classes are numbers."""
     names = [f"thing {k}" for k in range(100)]
     for name, count in (("train", 120), ("test", 20)):
         fine = [(7 * i) % 100 for i in range(count)]
-        coarse = [k // 5 for k in fine]
-        content = {
-            b"data": batch(count, 3)[b"data"],
-            b"fine_labels": fine,
-            b"coarse_labels": coarse,
-        }
-        (python / name).write_bytes(pickle.dumps(content, 2))
+        two = torch.tensor([[k // 5 for k in fine], fine], dtype=torch.uint8).T
         rows = pixels(count, 3, 32, 3).flatten(1)
-        two = torch.tensor([coarse, fine], dtype=torch.uint8).T
-        (binary / f"{name}.bin").write_bytes(torch.cat([two, rows], 1).numpy().tobytes())
-    meta = {b"fine_label_names": [name.encode() for name in names], b"coarse_label_names": [b"x"]}
-    (python / "meta").write_bytes(pickle.dumps(meta, 2))
-    assert open_data(binary).classes == [str(k) for k in range(100)]
-    (binary / "fine_label_names.txt").write_text("\n".join(names))
-    for folder in (python, binary):
-        dataset = open_data(folder)
-        assert dataset.classes == names
-        assert dataset.train.labels.tolist() == [(7 * i) % 100 for i in range(120)]
-        assert dataset.test is not None
-        assert dataset.test.labels.tolist() == [(7 * i) % 100 for i in range(20)]
-        assert torch.equal(dataset.train.pixels, pixels(120, 3, 32, 3))
-        assert dataset.mirrored
-    record = bytearray((binary / "test.bin").read_bytes())
-    record[1] = 100
-    (binary / "test.bin").write_bytes(bytes(record))
-    refused(binary, binary / "test.bin", "label 100; there are 100 classes")
-    wrong = {b"data": batch(20)[b"data"], b"fine_labels": [100] * 20}
-    (python / "test").write_bytes(pickle.dumps(wrong, 2))
-    refused(python, python / "test", "label 100; there are 100 classes")
-
-
-def test_cifar_100_without_names_or_test(tmp_path: Path) -> None:
-    """As of CIFAR-10: names are numbers then, and a fifth is the test set."""
-    content = {b"data": batch(300)[b"data"], b"fine_labels": [i % 100 for i in range(300)]}
-    for name in ("train", "test"):
-        (tmp_path / name).write_bytes(pickle.dumps(content, 2))
+        (tmp_path / f"{name}.bin").write_bytes(torch.cat([two, rows], 1).numpy().tobytes())
     assert open_data(tmp_path).classes == [str(k) for k in range(100)]
-    (tmp_path / "test").unlink()
+    (tmp_path / "fine_label_names.txt").write_text("\n".join(names))
+    dataset = open_data(tmp_path)
+    assert dataset.classes == names
+    assert dataset.train.labels.tolist() == [(7 * i) % 100 for i in range(120)]
+    assert dataset.test is not None
+    assert dataset.test.labels.tolist() == [(7 * i) % 100 for i in range(20)]
+    assert torch.equal(dataset.train.pixels, pixels(120, 3, 32, 3))
+    assert dataset.mirrored
+    record = bytearray((tmp_path / "test.bin").read_bytes())
+    record[1] = 100
+    (tmp_path / "test.bin").write_bytes(bytes(record))
+    refused(tmp_path, tmp_path / "test.bin", "label 100; there are 100 classes")
+    (tmp_path / "test.bin").unlink()
     alone = open_data(tmp_path)
-    meta = {b"fine_label_names": [f"thing {k}".encode() for k in range(100)]}
-    (tmp_path / "meta").write_bytes(pickle.dumps(meta, 2))
-    for dataset, seventh in ((alone, "7"), (open_data(tmp_path), "thing 7")):
-        assert dataset.test is None
-        assert dataset.notes[0].startswith(f"{tmp_path / 'test'}: is not there; a fifth")
-        assert dataset.classes[7] == seventh
+    assert alone.test is None
+    assert alone.notes[0].startswith(f"{tmp_path / 'test.bin'}: is not there; a fifth")
 
 
 def test_a_file_called_train_beside_folders_of_images(tmp_path: Path) -> None:
@@ -307,8 +275,9 @@ def test_one_file_of_several(tmp_path: Path) -> None:
     folder = write_idx_folder(tmp_path / "idx")
     for path in folder.iterdir():
         refused(path, path, f"give their folder, {folder}")
-    folder = write_cifar_python(tmp_path / "cifar")
-    refused(folder / "data_batch_1", folder / "data_batch_1", f"give their folder, {folder}")
+    folder = write_cifar_binary(tmp_path / "cifar")
+    path = folder / "data_batch_1.bin"
+    refused(path, path, f"give their folder, {folder}")
 
 
 # Folders

@@ -49,8 +49,8 @@ def without(name: str) -> Any:
         (lambda task: {**task, "image_size": "6"}, "has no image_size of the task; train it anew"),
         (lambda task: {**task, "classes": ["0"]}, "its classes are not its model's"),
         (lambda task: {**task, "classes": [0, 1]}, "its classes are not its model's"),
-        (lambda _: [], "not the configuration of a run"),
-        (lambda _: None, "not the configuration of a run"),
+        (lambda _: [], "does not describe a run"),
+        (lambda _: None, "does not describe a run"),
     ],
 )
 def test_a_configuration_that_lacks_something(

@@ -24,6 +24,7 @@ from attnlab.interpret.records import Side
 from attnlab.layers import Block
 from attnlab.models import ViT
 from attnlab.pictures import open_picture, pixels_of, png
+from attnlab.run_folder import StartMode
 from attnlab.tasks.vision import compare as comparing
 from attnlab.tasks.vision.classify import classify, classify_test
 from attnlab.tasks.vision.meeting import crossings, in_words, meeting
@@ -480,6 +481,6 @@ def test_comparing_by_the_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(comparing, "logits_of", None)
     again = comparing.compare(
         path, out=tmp_path / "m", fractions=[0.2, 1.0], seeds=1, sizes={"width": 24, "layers": 1},
-        training={"minutes": 1.0, "device": "cpu"}, quiet=True, resume=True,
+        training={"minutes": 1.0, "device": "cpu"}, quiet=True, start=StartMode.RESUME,
     )  # fmt: skip
     assert again == report

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from attnlab.run_folder import StartMode
 from attnlab.tasks.vision.images import Images, divided
 from attnlab.tasks.vision.opening import open_data
 from attnlab.tasks.vision.recipe import VisionSettings
@@ -99,16 +100,18 @@ def test_a_run_without_digests_says_so(tmp_path: Path, capsys: pytest.CaptureFix
     assert "could not be checked" in page.read_text()
     check_page(page.read_text())
     assert json.loads(page.with_suffix(".json").read_text())["left_out"] is None
-    trained(tmp_path, training={**SHORT, "steps": 3}, resume=True)  # knows its images again
+    trained(
+        tmp_path, training={**SHORT, "steps": 3}, start=StartMode.RESUME
+    )  # knows its images again
     assert evaluate(tmp_path / "vit", other)[0]["left_out"] == 0
 
 
 def test_only_the_fraction_that_was_learned_from_counts_as_seen(tmp_path: Path) -> None:
     write_plain(tmp_path / "set.npz")
     parts = divided(open_data(tmp_path / "set.npz"))
-    for share, overwrite in ((1.0, False), (0.5, True)):
+    for share, start in ((1.0, StartMode.NEW), (0.5, StartMode.OVERWRITE)):
         how = VisionSettings(fraction=share)
-        trained(tmp_path, training=SHORT, vision=how, overwrite=overwrite)
+        trained(tmp_path, training=SHORT, vision=how, start=start)
         seen = seen_by(tmp_path / "vit", parts.train)
         assert seen is not None
         assert int(seen.sum()) == round(share * len(parts.train))
@@ -171,7 +174,7 @@ def test_beginning_anew_leaves_no_report_of_other_weights(
     mine = {"mine.html": "a", "test-mine.html": "b", "test-notes.json": "[1]", "test-x.json": "no"}
     for name, text in mine.items():
         (folder / name).write_text(text)
-    trained(tmp_path, training=SHORT, overwrite=True)
+    trained(tmp_path, training=SHORT, start=StartMode.OVERWRITE)
     left = {path.name for path in folder.iterdir() if path.suffix in (".html", ".json")}
     assert left == {"config.json", *mine}
     assert {name: (folder / name).read_text() for name in mine} == mine

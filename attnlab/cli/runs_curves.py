@@ -7,22 +7,20 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from attnlab.charts.terminal import canvas
-from attnlab.runs.reading import (
-    LAST_STEP,
-    SHOWN,
-    Metrics,
-    Point,
-    number,
-)
-from attnlab.runs.table import printable
+from attnlab.cli.runs_list import printable
+from attnlab.run_folder.config import LAST_STEP
+from attnlab.run_folder.metrics import NAMES, Metrics, number
+
+Point = tuple[float, float]
+"""A step and a value."""
 
 
 def curves_of(metrics: Metrics) -> Iterator[tuple[str, list[Point]]]:
     """Titles and points; values that are not finite are among them."""
     yield "training loss, smoothed", smooth(series(metrics.rows, "loss"))
     rows = metrics.validations
-    names = list(dict.fromkeys(name for row in rows[:SHOWN] for name in row if name != "step"))
-    for name in names[:SHOWN]:
+    names = list(dict.fromkeys(name for row in rows[:NAMES] for name in row if name != "step"))
+    for name in names[:NAMES]:
         yield f"validation {printable(name, 40)}", series(rows, name)
 
 

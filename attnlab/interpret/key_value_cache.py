@@ -22,26 +22,26 @@ Memory = tuple[Tensor, Tensor, Tensor | None]
 """k (G, S, D), v (G, S, M) and keys (S,) of one row."""
 
 
-class Past:
-    """What was absorbed last, or done to the rows, and the past before it."""
+class Absorbed:
+    """The keys and values absorbed last, or a change of the rows, and what came before it."""
 
     def __init__(
         self,
-        before: Past | None,
+        before: Absorbed | None,
         absorbed: tuple[Tensor, Tensor, Tensor | None] | None = None,
         rows: Tensor | None = None,
         lengths: Tensor | None = None,
     ) -> None:
         self.before = before
         self.absorbed = absorbed  # k (B, G, S, D), v (B, G, S, M), keys (B, S)
-        self.rows = rows  # after `select`: which rows of the past these are
+        self.rows = rows  # after `select`: which rows of `before` these are
         self.lengths = lengths  # after `trim`: how much of each row is left
         self.known: tuple[int, Memory] | None = None
 
     def of_row(self, row: int) -> Memory:
         """Everything that this row has absorbed."""
         asked, steps = row, list[Memory | int]()
-        node: Past | None = self
+        node: Absorbed | None = self
         while node is not None:
             if node.known is not None and node.known[0] == row:
                 steps.append(node.known[1])
@@ -86,22 +86,22 @@ def _real(part: Memory) -> Tensor:
     return v.new_ones(v.shape[1], dtype=torch.bool) if keys is None else keys
 
 
-_pasts: WeakKeyDictionary[State, Past] = WeakKeyDictionary()
+_absorbed: WeakKeyDictionary[State, Absorbed] = WeakKeyDictionary()
 
 
-def past_of(state: State) -> Past | None:
+def absorbed_by(state: State) -> Absorbed | None:
     """None: nobody watched when it was made, and it keeps no keys."""
-    return _pasts.get(state) or _opened(state)
+    return _absorbed.get(state) or _opened(state)
 
 
 def remember(new: State, old: State | None, k: Tensor, v: Tensor, keys: Tensor | None) -> None:
     """`new` has absorbed this too."""
-    before = None if old is None else past_of(old)
+    before = None if old is None else absorbed_by(old)
     if old is None or before is not None:
-        _pasts[new] = Past(before, (k.detach(), v.detach(), keys))
+        _absorbed[new] = Absorbed(before, (k.detach(), v.detach(), keys))
 
 
-def _opened(state: State) -> Past | None:
+def _opened(state: State) -> Absorbed | None:
     if not isinstance(state, KeyValues):
         return None
     first, keys = state.first, state.keys  # what a window has forgotten counts as padding
@@ -109,11 +109,11 @@ def _opened(state: State) -> Past | None:
     if first:
         keys = k.new_ones(len(k), state.slots, dtype=torch.bool) if keys is None else keys
         keys = F.pad(keys, (first, 0))
-    past = Past(None, (k, v, keys))
-    return Past(past, lengths=state.length) if isinstance(state.length, Tensor) else past
+    earlier = Absorbed(None, (k, v, keys))
+    return Absorbed(earlier, lengths=state.length) if isinstance(state.length, Tensor) else earlier
 
 
-# Rows change places (beams, finished texts) and lose their padding: the past follows.
+# Rows change places (beams, finished texts) and lose their padding: what is remembered follows.
 
 _lock = threading.RLock()
 _watchers = 0
@@ -148,23 +148,23 @@ def _watch(kind: type[State]) -> None:
         _watch(child)
 
 
-def _selected(past: Past, rows: Tensor) -> Past:
-    return Past(past, rows=rows)
+def _selected(earlier: Absorbed, rows: Tensor) -> Absorbed:
+    return Absorbed(earlier, rows=rows)
 
 
-def _trimmed(past: Past, lengths: Tensor) -> Past:
-    return Past(past, lengths=lengths)
+def _trimmed(earlier: Absorbed, lengths: Tensor) -> Absorbed:
+    return Absorbed(earlier, lengths=lengths)
 
 
 def _following(
-    method: Callable[..., Any], change: Callable[[Past, Tensor], Past]
+    method: Callable[..., Any], change: Callable[[Absorbed, Tensor], Absorbed]
 ) -> Callable[..., Any]:
     @wraps(method)
     def followed(self: State, numbers: Tensor) -> State:
         new: State = method(self, numbers)
-        past = _pasts.get(self)
-        if past is not None:
-            _pasts[new] = change(past, numbers)
+        earlier = _absorbed.get(self)
+        if earlier is not None:
+            _absorbed[new] = change(earlier, numbers)
         return new
 
     return followed

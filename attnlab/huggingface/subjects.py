@@ -6,17 +6,19 @@ import copy
 import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from attnlab.huggingface.images import read_image
 from attnlab.huggingface.loading import load_with_notes
-from attnlab.interpret.huggingface_images import read_image
-from attnlab.interpret.huggingface_tokens import HuggingFaceTokens
-from attnlab.interpret.records import Sequence
-from attnlab.interpret.subjects import Prepared, Said, Subject, Wish, at_home, shown_name
+from attnlab.huggingface.tokens import HuggingFaceTokens
+from attnlab.interpret.options import LookInput
+from attnlab.interpret.records import ModelKind, Sequence
+from attnlab.interpret.subjects import Prepared, Said, Subject, at_home, shown_name
 
 OTHER_INPUTS = {
     "input_features": "sound",
@@ -27,7 +29,7 @@ OTHER_INPUTS = {
 
 
 class HuggingFaceSubject(Subject):
-    """Any model of the transformers library, with its tokeniser or image processor."""
+    """Any model of the transformers library, with its tokenizer or image processor."""
 
     source = "huggingface"
     model: Any  # typed by its library, whose attributes differ from model to model
@@ -49,27 +51,27 @@ class HuggingFaceSubject(Subject):
         assert self.tokens is not None
         return self.tokens
 
-    def prepare(self, wish: Wish) -> Prepared:
-        self.refuse(wish)
+    def prepare(self, given: LookInput) -> Prepared:
+        self.refuse(given)
         if self.kind == "vision":
-            assert wish.image is not None
+            assert given.image is not None
             with self.told():
-                return read_image(self.model, self.reader, wish.image)
-        read, hints = self._read(wish.text or "", wish.pair if self.kind == "encoder" else None)
+                return read_image(self.model, self.reader, given.image)
+        read, hints = self._read(given.text or "", given.pair if self.kind == "encoder" else None)
         ids = read["input_ids"][0].tolist()
         self.check_length(ids, self.limit())
         notes = self._unknown(ids)
         if self.kind == "encoder-decoder":
-            return self._two_texts(read, hints, wish, notes)
+            return self._two_texts(read, hints, given, notes)
         prompt = None
-        if wish.generate:
+        if given.generate:
             prompt = len(ids)
-            ids = self.written(read, self.count_to_write(wish, len(ids), self.limit()))
+            ids = self.written(read, self.count_to_write(given, len(ids), self.limit()))
             read = {"input_ids": torch.tensor([ids])}
             hints = [*hints, *[None] * (len(ids) - prompt)]
         segments = (
             read["token_type_ids"][0].tolist()
-            if wish.pair is not None and "token_type_ids" in read
+            if given.pair is not None and "token_type_ids" in read
             else None
         )
         sequence = self._sequence("text", ids, hints, segments, prompt)
@@ -104,6 +106,9 @@ class HuggingFaceSubject(Subject):
             fresh = type(self.model)(copy.deepcopy(self.model.config)).eval()
         fresh.to(self.model.device, self.model.dtype)
         return HuggingFaceSubject(fresh, self.reader, f"{self.label}, untrained")
+
+    def libraries(self) -> dict[str, str]:
+        return {"transformers": str(import_module("transformers").__version__)}
 
     def _read(self, text: str, pair: str | None) -> tuple[dict[str, Tensor], list[object]]:
         """What the tokenizer gives and the model takes, for some give token types to any model;
@@ -140,17 +145,17 @@ class HuggingFaceSubject(Subject):
         return list(found[0].tolist())
 
     def _two_texts(
-        self, read: dict[str, Tensor], hints: list[object], wish: Wish, notes: list[str]
+        self, read: dict[str, Tensor], hints: list[object], given: LookInput, notes: list[str]
     ) -> Prepared:
         ids = read["input_ids"][0].tolist()
-        if wish.pair is not None:
-            _check_text(wish.pair)
-            given = self.reader(text_target=wish.pair, return_tensors="pt")
-            target, prompt = [self.start, *given["input_ids"][0].tolist()], None
-            known = [None, *self.words.word_hints(given)]
+        if given.pair is not None:
+            _check_text(given.pair)
+            second = self.reader(text_target=given.pair, return_tensors="pt")
+            target, prompt = [self.start, *second["input_ids"][0].tolist()], None
+            known = [None, *self.words.word_hints(second)]
             notes = [*notes, *self._unknown(target[1:])]
         else:
-            target = self.written(read, self.count_to_write(wish, 1, self.limit("decoder")))
+            target = self.written(read, self.count_to_write(given, 1, self.limit("decoder")))
             prompt, known = 1, [None] * len(target)
         self.check_length(target, self.limit("decoder"))
         sequences = [
@@ -231,7 +236,7 @@ def why_not(model: Any) -> str:
     return ""
 
 
-def kind_of(model: Any) -> str:
+def kind_of(model: Any) -> ModelKind:
     if model.main_input_name == "pixel_values":
         return "vision"
     if model.config.is_encoder_decoder:

@@ -1,9 +1,9 @@
-"""One run: its facts, curves and files."""
+"""What `attnlab runs show` prints: a run's facts, curves and files."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,47 +12,35 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from attnlab.runs.curves import (
-    caption,
-    chart,
-    curves_of,
-)
-from attnlab.runs.reading import (
-    CHECKPOINTS,
-    METRICS,
-    PURPOSE,
-    SAMPLES,
-    SHOWN,
-    WEIGHTS,
-    Metrics,
+from attnlab.cli.runs_curves import caption, chart, curves_of
+from attnlab.cli.runs_list import age, cell, printable, progress_of, short
+from attnlab.run_folder import RunConfig, read_config
+from attnlab.run_folder.checkpoints import list_checkpoints, missing_files
+from attnlab.run_folder.layout import CHECKPOINTS, METRICS, PURPOSES
+from attnlab.run_folder.listing import (
     Summary,
     mapping,
     modified,
-    number,
     one_text,
-    read_config,
-    read_metrics,
+    purpose_of,
     summary_of,
+    visible_files,
 )
-from attnlab.runs.table import (
-    age,
-    cell,
-    printable,
-    progress_of,
-    short,
-)
+from attnlab.run_folder.metrics import SAMPLES, Metrics, number, read_metrics
+
+SHOWN = 30  # settings, files and checkpoints
 
 
-def print_run(folder: Path, console: Console | None = None) -> None:
-    """A run's facts, curves, files and checkpoints."""
+def print_run(folder: Path, purposes: Mapping[str, str], console: Console | None = None) -> None:
+    """`purposes`: what the files are for that tasks add to a run folder."""
     console = console or Console()
     try:
         config = read_config(folder)
     except ValueError as error:
         raise ValueError(
-            f"{printable(str(folder))}: not a run folder ({error}); `attnlab runs DIR` lists them"
+            f"{printable(str(folder))}: {error}; `attnlab runs DIR` lists the runs"
         ) from None
-    metrics = read_metrics(folder / METRICS, config, SAMPLES)
+    metrics = read_metrics(folder / METRICS, config.task, SAMPLES)
     run = summary_of(folder.resolve().name, folder, config, metrics)
     console.print(cell(run.run, console, 200, "bold"))
     facts = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
@@ -68,23 +56,23 @@ def print_run(folder: Path, console: Console | None = None) -> None:
         for line in chart(points, min(console.width, 100), 7, ascii_only):
             console.print(Text(line), soft_wrap=True)
     console.print()
-    console.print(files_table(folder, console))
+    console.print(files_table(folder, {**PURPOSES, **purposes}, console))
     checkpoints = checkpoints_table(folder / CHECKPOINTS, console)
     if checkpoints.row_count:
         console.print()
         console.print(checkpoints)
 
 
-def facts_of(run: Summary, config: dict[str, Any], metrics: Metrics) -> Iterator[tuple[str, str]]:
-    yield "task", settings_of(config["task"], ("name",))
-    model = mapping(config["model"])
+def facts_of(run: Summary, config: RunConfig, metrics: Metrics) -> Iterator[tuple[str, str]]:
+    yield "task", settings_of(config.content["task"], ("name",))
+    model = config.model
     yield "model", settings_of(model, ("model",))
     for name in ("encoder", "decoder"):
         if isinstance(model.get(name), dict):
             yield name, settings_of(model[name])
     yield "parameters", "-" if run.parameters is None else f"{run.parameters:,}"
-    yield "training", settings_of(config["training"])
-    yield "versions", settings_of(config.get("versions"))
+    yield "training", settings_of(config.content["training"])
+    yield "versions", settings_of(config.versions)
     yield "progress", progress_of(run) + (", done" if run.done else "")
     if run.best is not None:
         at = "" if run.best_step is None else f" at step {run.best_step}"
@@ -122,12 +110,11 @@ def duration(seconds: float) -> str:
     return f"{minutes} min {rest:02d} s" if minutes else f"{seconds:.1f} s"
 
 
-def files_table(folder: Path, console: Console) -> Table:
+def files_table(folder: Path, purposes: Mapping[str, str], console: Console) -> Table:
     table = listing("file", "size", "what it is for")
-    entries = visible(folder)
+    entries = visible_files(folder)
     for path in entries[:SHOWN]:
-        known = PURPOSE.get(path.name, "")
-        purpose = "a link" if path.is_symlink() else known
+        purpose = "a link" if path.is_symlink() else purpose_of(path.name, purposes)
         table.add_row(cell(path.name, console, 60), size_of(path), purpose)
     if len(entries) > SHOWN:
         table.add_row(f"and {len(entries) - SHOWN} more", "", "")
@@ -136,10 +123,8 @@ def files_table(folder: Path, console: Console) -> Table:
 
 def checkpoints_table(folder: Path, console: Console) -> Table:
     table = listing("checkpoint", "size", "age")
-    whole = {WEIGHTS, "optimiser.safetensors", "state.json"}
-    found = [path for path in visible(folder) if path.name.startswith("step-")]
-    for path in found[-SHOWN:]:
-        missing = sorted(whole - {each.name for each in visible(path)})
+    for path in list_checkpoints(folder)[-SHOWN:]:
+        missing = missing_files(path)
         changed = modified(path)
         state = "-" if changed is None else age(changed)
         state = f"{state}, lacks {', '.join(missing)}" if missing else state
@@ -153,13 +138,6 @@ def listing(*headings: str) -> Table:
         right = heading == "size"
         table.add_column(heading, overflow="fold", justify="right" if right else "left")
     return table
-
-
-def visible(folder: Path) -> list[Path]:
-    try:
-        return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
-    except OSError:
-        return []
 
 
 def size_of(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""The list of runs."""
+"""What `attnlab runs` prints: a table of runs."""
 
 from __future__ import annotations
 
@@ -15,20 +15,16 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from attnlab.runs.reading import (
-    Summary,
-    find_runs,
-    summarise,
-)
+from attnlab.run_folder.listing import Summary, find_runs, summarize
 
 
 def print_runs(folder: Path, as_json: bool, console: Console | None = None) -> None:
-    """A table of all runs at or below a folder."""
+    """A table of all runs at or below a folder; below it a line for each that cannot be read."""
     console = console or Console()
     if not folder.is_dir():
         reason = "not a folder" if folder.exists() else "no such folder"
         raise ValueError(f"{printable(str(folder))}: {reason}; give one that holds runs")
-    runs = [summarise(each, folder) for each in find_runs(folder)]
+    runs = [summarize(each, folder) for each in find_runs(folder)]
     if as_json:
         print(json.dumps([strict(asdict(each)) for each in runs], indent=2, allow_nan=False))
     elif not runs:
@@ -36,7 +32,13 @@ def print_runs(folder: Path, as_json: bool, console: Console | None = None) -> N
         line += "make one: attnlab language train --out runs/first"
         console.print(cell(line, console, 4096), soft_wrap=True)
     else:
-        console.print(table_of(runs, console))
+        good = [each for each in runs if each.problem is None]
+        if good:
+            console.print(table_of(good, console))
+        for each in runs:
+            if each.problem is not None:
+                text = f"{printable(each.run)}: {each.problem}"
+                console.print(cell(text, console, 400, "red"), soft_wrap=True)
 
 
 def strict(values: dict[str, Any]) -> dict[str, Any]:
@@ -55,9 +57,6 @@ def table_of(runs: Sequence[Summary], console: Console) -> Table:
         table.add_column(heading, no_wrap=not wide, overflow="fold", justify="right")
     for each in runs:
         name = cell(each.run, console, 200)
-        if each.problem is not None:
-            table.add_row(name, cell(f"({each.problem})", console, 12, "red"), *"------")
-            continue
         best = "-" if each.best is None else f"{printable(each.headline, 8)} {each.best:.3g}"
         table.add_row(
             name,

@@ -1,4 +1,4 @@
-"""States that their holder gives up: written over in place, in the generator alone."""
+"""Overwritable states: absorb writes the next one over them, as the generator wants it."""
 
 from __future__ import annotations
 
@@ -34,45 +34,64 @@ def absorbed(name: str, tokens: int = 3) -> tuple[Any, KernelState]:
 
 @pytest.mark.parametrize("in_torch", [False, True])
 @pytest.mark.parametrize("name", KERNELS)
-def test_a_spent_state_is_written_over(name: str, in_torch: bool) -> None:
+def test_an_overwritable_state_is_written_over(name: str, in_torch: bool) -> None:
     mechanism, state = absorbed(name)
     mechanism.use_compiled = not in_torch
     k, v, q = draw(3, 2, 3, 1, 4), draw(4, 2, 3, 1, 5), draw(5, 2, 6, 1, 4)
     with torch.no_grad():
         kept = mechanism.absorb(k, v, None, state)
         wanted = mechanism.read(q, kept, 3)
-        place = state.sums.data_ptr()
-        state.spend()
-        new = mechanism.absorb(k, v, None, state)
-        assert new.sums.data_ptr() == place
-        assert new.length == 4
-        assert kept.sums.data_ptr() != place
+        before = mechanism.read(q, state, 2)
+        old = state.overwritable()
+        new = mechanism.absorb(k, v, None, old)
+        assert new.sums.data_ptr() == old.sums.data_ptr()
+        assert (old.length, new.length) == (3, 4)
         assert torch.allclose(mechanism.read(q, new, 3), wanted, rtol=1e-4, atol=1e-5)
-        with pytest.raises(ValueError, match="this state was spent"):
-            mechanism.read(q, state, 3)
-        with pytest.raises(ValueError, match="this state was spent"):
-            mechanism.absorb(k, v, None, state)
+        assert torch.equal(mechanism.read(q, state, 2), before)
+        for use in (
+            lambda: mechanism.read(q, old, 3),
+            lambda: mechanism.absorb(k, v, None, old),
+            lambda: old.select(torch.arange(2)),
+            lambda: old.trim(torch.tensor([3, 3])),
+            old.overwritable,
+        ):
+            with pytest.raises(ValueError, match="this state was overwritten by a later absorb"):
+                use()
+        newer = mechanism.absorb(k, v, None, new)  # and so on, without another word
+        assert newer.sums.data_ptr() == old.sums.data_ptr()
 
 
 @pytest.mark.parametrize("name", KERNELS)
-def test_what_is_not_spent_stays(name: str) -> None:
-    """Nor do the copies that `select` and `trim` make share the fate of what they came from."""
+def test_copies_of_an_overwritable_state_have_memory_of_their_own(name: str) -> None:
     mechanism, state = absorbed(name)
+    state = state.overwritable()
     k, v, q = draw(3, 2, 3, 1, 4), draw(4, 2, 3, 1, 5), draw(5, 2, 6, 1, 4)
     with torch.no_grad():
         before = mechanism.read(q, state, 3)
-        mechanism.absorb(k, v, None, state)
         for copy in (state.select(torch.arange(2)), state.trim(torch.tensor([3, 3]))):
-            copy.spend()
-            mechanism.absorb(k, v, None, copy)
+            assert mechanism.absorb(k, v, None, copy).sums.data_ptr() == copy.sums.data_ptr()
             assert torch.equal(mechanism.read(q, state, 3), before)
+        several = mechanism.absorb(k.repeat(1, 1, 2, 1), v.repeat(1, 1, 2, 1), None, state)
+        assert several.sums.data_ptr() != state.sums.data_ptr()
+        assert torch.equal(mechanism.read(q, state, 3), before)
+        assert mechanism.absorb(k, v, None, several).sums.data_ptr() == several.sums.data_ptr()
+
+
+def test_a_state_of_inference_mode_is_not_written_over_outside_of_it() -> None:
+    mechanism, state = absorbed("elu")
+    mechanism.use_compiled = False
+    with torch.inference_mode():
+        state = state.overwritable()
+    with torch.no_grad():
+        new = mechanism.absorb(draw(3, 2, 3, 1, 4), draw(4, 2, 3, 1, 5), None, state)
+    assert new.sums.data_ptr() != state.sums.data_ptr()
 
 
 def test_gradients_forbid_writing_over() -> None:
     mechanism, state = absorbed("favor")
     k, v, q = draw(3, 2, 3, 1, 4), draw(4, 2, 3, 1, 5), draw(5, 2, 6, 1, 4).requires_grad_()
+    state = state.overwritable()
     out = mechanism.read(q, state, 3)
-    state.spend()
     with torch.enable_grad():
         new = mechanism.absorb(k, v, None, state)
     assert new.sums.data_ptr() != state.sums.data_ptr()
@@ -94,7 +113,7 @@ def write(model: Decoder, beams: bool) -> list[list[list[int]]]:
 def test_the_generator_writes_over(
     attention: str, beams: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same text as with copies, and nearly every step in place."""
+    """The same text as with copies, and every step in place."""
     torch.manual_seed(0)
     model = Decoder(StackConfig(9, 32, width=16, layers=2, heads=4, attention=attention)).eval()
     calls = []
@@ -106,7 +125,7 @@ def test_the_generator_writes_over(
 
     monkeypatch.setattr(compiled, "absorb_in_place", counted)
     written = write(model, beams)
-    assert len(calls) == 2 * 10  # of 11 steps all but the first, in 2 layers
+    assert len(calls) == 2 * 11  # all steps, in 2 layers
     monkeypatch.setattr(compiled, "serves", lambda _: False)
     assert write(model, beams) == written
-    assert len(calls) == 2 * 10
+    assert len(calls) == 2 * 11

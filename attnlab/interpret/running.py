@@ -1,4 +1,4 @@
-"""One model on one input, with all that a page shows of it.
+"""Runs one model on one input and captures all that a page shows of it.
 
 Letters: H heads, T queries, S keys, V vocabulary.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from collections.abc import Sequence as Sequenced
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf
 
 import torch
@@ -16,7 +16,7 @@ from torch import nn
 
 from attnlab.interpret.capture import watch
 from attnlab.interpret.flow import attention_flow
-from attnlab.interpret.memory import GIBIBYTES
+from attnlab.interpret.options import CaptureLimits
 from attnlab.interpret.patterns import head_patterns
 from attnlab.interpret.recorder import Seen, Wanted
 from attnlab.interpret.records import Layer, NextTokens, Pattern, Sequence, Side, plain
@@ -25,22 +25,8 @@ from attnlab.interpret.subjects import Prepared, Said, Subject, prediction, targ
 LIKELIEST = 10  # next tokens that are kept for each position
 
 
-@dataclass(frozen=True)
-class Limits:
-    """How much is captured."""
-
-    layers: Sequenced[int] | None = None
-    heads: Sequenced[int] | None = None
-    max_tokens: int = 2048
-    neurons: bool = False
-    """q, k and v too."""
-    gradients: bool = True
-    memory: float = GIBIBYTES
-    """GiB that weights, gradients and flow of all sides may take."""
-
-
-def side_of(
-    subject: Subject, prepared: Prepared, limits: Limits, *, taken: int = 0
+def run_captured(
+    subject: Subject, prepared: Prepared, limits: CaptureLimits, *, taken: int = 0
 ) -> tuple[Side, list[str]]:
     """What the model attends to, and notes; `taken` bytes of the memory are gone."""
     _check_size(prepared, limits)
@@ -66,7 +52,9 @@ def side_of(
     return side, notes
 
 
-def control_of(fresh: Subject, prepared: Prepared, limits: Limits) -> list[list[Pattern]]:
+def control_patterns(
+    fresh: Subject, prepared: Prepared, limits: CaptureLimits
+) -> list[list[Pattern]]:
     """The patterns of an untrained model, layer by layer: none of its weights are kept."""
     found: dict[str, list[Pattern]] = {}
 
@@ -83,7 +71,7 @@ def control_of(fresh: Subject, prepared: Prepared, limits: Limits) -> list[list[
     return list(found.values())
 
 
-def taken_by(side: Side) -> int:
+def bytes_of(side: Side) -> int:
     """Bytes of what grows with the square of the tokens."""
     maps = [*(side.flow.rollout or []), *(side.flow.gradient or [])]
     weights = [layer.weights for layer in side.layers if layer.weights is not None]
@@ -91,7 +79,7 @@ def taken_by(side: Side) -> int:
 
 
 def _watched(
-    subject: Subject, prepared: Prepared, limits: Limits, taken: int
+    subject: Subject, prepared: Prepared, limits: CaptureLimits, taken: int
 ) -> tuple[Seen, Said, str]:
     """Run the model once, and backward if gradients are wanted."""
     meaning = ""
@@ -138,7 +126,7 @@ def _frozen(model: nn.Module) -> Iterator[None]:
             parameter.requires_grad_(True)
 
 
-def _check_size(prepared: Prepared, limits: Limits) -> None:
+def _check_size(prepared: Prepared, limits: CaptureLimits) -> None:
     longest = max(len(sequence.texts) for sequence in prepared.sequences)
     if longest > limits.max_tokens:
         raise ValueError(

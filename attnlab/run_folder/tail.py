@@ -1,13 +1,12 @@
 """metrics.jsonl while it grows: each whole line once, also when the file is cut or replaced.
 
-A line is whole when its end is written. `train --resume` writes the file anew, without what came
+A line is whole when its end is written. `train --resume` writes a new file, without what came
 after its checkpoint, and `--overwrite` begins another; so beside the number of lines a reader holds
 a mark, a checksum of all of them, and what no longer fits is sent again from the beginning.
 """
 
 from __future__ import annotations
 
-import math
 import os
 import re
 import threading
@@ -17,12 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from attnlab.runs.reading import LINE_BYTES, parse
-from attnlab.studio.limits import ROWS
-from attnlab.studio.places import open_plain
+from attnlab.files import open_regular
+from attnlab.run_folder.metrics import LINE_BYTES, clean_row, parse_row
 
 MOST_LINES = 4_000_000
-KEYS, LETTERS = 64, 200  # of a row, and of a text in it
 MARK = re.compile(r"([0-9]{1,9})(?:-([0-9a-f]{8}))?")
 
 
@@ -55,11 +52,12 @@ class Tail:
         self.known: tuple[int, int, int] | None = None
         """Inode, size and time of the file when it was last read."""
 
-    def read(self, mark: str = "0", most: int = ROWS) -> Part:
+    def read(self, mark: str = "0", most: int = MOST_LINES) -> Part:
         """At most so many lines after this mark, of what there is now."""
         with self.lock:
             try:
-                with open_plain(self.path) as file:  # one handle: a file put in its place is not it
+                # one handle: a file put in its place meanwhile is another
+                with open_regular(self.path) as file:
                     self._update(file)
                     return self._part(file, mark, most)
             except OSError:
@@ -135,30 +133,7 @@ class Tail:
         rows = []
         for number in range(begin, end):
             start = (self.ends[number - 1] if number else 0) - first
-            row = parse(content[start : self.ends[number] - first])
+            row = parse_row(content[start : self.ends[number] - first])
             if row:
-                rows.append(cleaned(row))
+                rows.append(clean_row(row))
         return rows
-
-
-def cleaned(row: dict[str, Any]) -> dict[str, Any]:
-    """Numbers and short texts, one level of names within: JSON that every reader accepts."""
-    found: dict[str, Any] = {}
-    for name, value in list(row.items())[:KEYS]:
-        if isinstance(value, dict):
-            inner = {k[:LETTERS]: plain(v) for k, v in list(value.items())[:KEYS]}
-            found[name[:LETTERS]] = inner
-        else:
-            found[name[:LETTERS]] = plain(value)
-    return found
-
-
-def plain(value: Any) -> Any:
-    """A number that JSON lacks becomes its name."""
-    if isinstance(value, bool) or value is None:
-        return value
-    if isinstance(value, int):
-        return value if abs(value) < 2**53 else float(value) if abs(value) < 1e300 else "inf"
-    if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)
-    return value[:LETTERS] if isinstance(value, str) else None

@@ -1,0 +1,13 @@
+"""Run folders: their layout and version, settings, metrics, checkpoints and lock.
+
+Only this package knows the names and formats of the files in a run folder. It imports neither
+torch nor numpy, so a list of runs takes no seconds to appear.
+"""
+
+from __future__ import annotations
+
+from attnlab.run_folder.config import RunConfig, read_config
+from attnlab.run_folder.folder import RunFolder, check_folder
+from attnlab.run_folder.start import StartMode
+
+__all__ = ["RunConfig", "RunFolder", "StartMode", "check_folder", "read_config"]

@@ -1,0 +1,30 @@
+"""What a run folder holds. Each task adds files of its own; the task declares those."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+FORMAT, VERSION = "attnlab-run", 2
+
+CONFIG = "config.json"
+WEIGHTS = "model.safetensors"
+TOKENIZER = "tokenizer.json"
+METRICS = "metrics.jsonl"
+CHECKPOINTS = "checkpoints"
+LOCK = ".lock"
+
+PURPOSES = {
+    CONFIG: "all settings, seed and versions",
+    WEIGHTS: "the trained weights",
+    TOKENIZER: "the tokenizer",
+    METRICS: "one row for each step",
+    CHECKPOINTS: "what --resume goes on from",
+}
+
+# In each folder checkpoints/step-N, beside the weights.
+OPTIMIZER, STATE, BEST = "optimiser.safetensors", "state.json", "best.safetensors"
+
+
+def has_run(folder: Path) -> bool:
+    """Whether a run began here; `read_config` tells whether it can be read."""
+    return (folder / CONFIG).exists()

@@ -1,0 +1,26 @@
+"""Registries as they were: what a test or a page of the documentation adds is gone afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from attnlab import MECHANISMS
+from attnlab.extensions import VARIABLE, forget_extensions
+
+
+@contextmanager
+def restored_registries() -> Iterator[None]:
+    from attnlab.claims import CLAIMS
+
+    before = [(registry, dict(registry)) for registry in (MECHANISMS, CLAIMS)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(VARIABLE, "")
+        forget_extensions()
+        yield
+    for registry, entries in before:
+        registry.clear()
+        registry.update(entries)  # type: ignore[arg-type]
+    forget_extensions()
