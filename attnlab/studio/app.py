@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,7 @@ def api(**options: Any) -> FastAPI:
         made.include_router(each.router)
     made.add_route("/", index, methods=["GET"])
     made.add_route("/static/{path:path}", static, methods=["GET"])
-    made.openapi = lambda: described(made)  # type: ignore[method-assign]
+    made.openapi = cache(lambda: described(made))  # type: ignore[method-assign]
     return made
 
 

@@ -106,8 +106,8 @@ class StudioRoute(APIRoute):
             except HTTPException as error:
                 return refusal(error.status_code, error.detail)
             except RequestValidationError as error:
-                first = error.errors()[0]
-                return refusal(400, sentence_of(first, self.names(first["loc"][0])))
+                errors = error.errors()
+                return refusal(400, sentence_of(errors, self.names(errors[0]["loc"][0])))
             except ClientDisconnect:
                 return refusal(400, "The body ended early.")
             except Gone:

@@ -17,17 +17,22 @@ TYPES = {
 }
 
 
-def sentence_of(error: dict[str, Any], known: Iterable[str]) -> str:
-    """One entry of `ValidationError.errors()`; `known` are the fields that there are."""
+def sentence_of(errors: Sequence[Any], known: Iterable[str]) -> str:
+    """The first of `ValidationError.errors()`, a field that is not known before all others.
+
+    `known` are the fields that there are.
+    """
+    error = next((each for each in errors if each["type"] == "extra_forbidden"), errors[0])
     place, *path = error["loc"]
     whole = "the body" if place == "body" else "the address"
     kind, value, context = error["type"], error["input"], error.get("ctx", {})
     if kind == "extra_forbidden":
-        return f"{whole}: {path[-1][:40]!r} is not known (there are: {', '.join(known) or 'none'})"
+        there = f" (there are: {', '.join(known)})" if len(path) == 1 else ""
+        return f"{_where(path[:-1]) or whole}: {path[-1][:40]!r} is not known{there}"
     if kind == "missing":
         if place == "query":
             return f"{path[-1]}: is missing; give ?{path[-1]}="
-        return f"{whole}: has no {path[-1]}; give one" if path else f"{whole}: is empty"
+        return f"{_where(path[:-1]) or whole}: has no {path[-1]}; give one"
     return f"{_where(path) or whole}: {_problem(kind, value, context)}"
 
 

@@ -273,8 +273,8 @@ def test_a_request_is_taken_just_when_its_schema_takes_it(
         model.model_validate(json.loads(text))
         wrong = ""
     except ValidationError as error:
-        first: Any = error.errors()[0]
-        wrong = sentence_of({**first, "loc": ("body", *first["loc"])}, model.model_fields)
+        errors = [{**each, "loc": ("body", *each["loc"])} for each in error.errors()]
+        wrong = sentence_of(errors, model.model_fields)
         assert "\n" not in wrong
         assert len(wrong) < 200
     assert validator.is_valid(json.loads(text)) == (not wrong), wrong
@@ -320,6 +320,8 @@ def test_a_wrong_address_is_told(tmp_path: Path, path: str, sentence: str) -> No
         ("write", {"text": {}}, "text: is an object; give a text"),
         ("look", {"subject": 7}, "subject: is 7; give a text"),
         ("look", {"subject": {"model": []}}, "subject.model: is a list; give a text"),
+        ("look", {"subject": {}}, "subject: has no model; give one"),
+        ("look", {"subject": {"run": "a"}}, "subject: 'run' is not known"),
         ("look", {"neurons": "no"}, "neurons: is 'no'; give true or false"),
         ("bench", {"part": "all"}, "part: is 'all'; give 'error', 'speed', 'memory' or 'decode'"),
     ],

@@ -124,7 +124,7 @@ def test_models_given_at_start_and_comparisons(client: TestClient, tmp_path: Pat
         ({"subject": {"run": "a"}, "text": "a"}, 400, "'run' is not known"),
         ({"subject": 1, "text": "a"}, 400, "give a text"),
         ({"subject": "language", "text": ""}, 400, "empty"),
-        ({"subject": "language", "text": "a", "generate": 257}, 400, "0 to 256"),
+        ({"subject": "language", "text": "a", "generate": 257}, 400, "at most 256"),
         ({"subject": "language", "text": "a", "compare": "nobody"}, 404, "There is no run"),
         (
             {"subject": "language", "text": "a", "compare": "language", "untrained": True},

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
+import attnlab
 from attnlab.studio import app, limits, routing
 from attnlab.studio.hub import Hub
 from attnlab.studio.places import Places
@@ -261,7 +262,7 @@ def test_an_accident_is_a_sentence_and_no_end(
         assert answer.status_code == 500
         assert "RuntimeError" in error_of(answer)
         with monkeypatch.context() as patch:
-            patch.setattr(Places, "models", {1: "a response that is not as declared"})
+            patch.setattr(attnlab, "__version__", 7)  # a response that is not as declared
             answer = client.get("/api/info")
         assert answer.status_code == 500
         assert "ValidationError" in error_of(answer)
