@@ -5,29 +5,28 @@ Letters: T tokens, D head size.
 
 from __future__ import annotations
 
-import base64
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import matplotlib as mpl
 import torch
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
 from torch import Tensor
 
-from attnlab.charts import Chart, escape
 from attnlab.create import create_mechanism, find_mechanism
 from attnlab.mask import Mask
-from attnlab.page import picture, write_page
-from attnlab.pictures import png
 from attnlab.position import Sinusoidal
+from attnlab.report.figures import STYLE, check_figure, plain, write_figure
 
 TEXT = (
     "the dog saw the cat and the cat saw the bird but the bird saw no dog and no cat then "
     "the dog and the cat saw the bird fly"
 )
 HEAD_DIM = 32
-PANEL, GAP, TOP, BOTTOM = 248, 18, 26, 44
-LEAST = torch.tensor([247, 248, 250])  # the colour of no weight
-MOST, BELOW = torch.tensor([16, 60, 140]), torch.tensor([190, 84, 12])  # of the largest; negative
+# of negative weights, none, and large ones
+COLORS = LinearSegmentedColormap.from_list("weights", ["#be540c", "#f7f8fa", "#103c8c"])
 
 
 @dataclass(frozen=True)
@@ -82,56 +81,36 @@ def panels_of(name: str) -> list[Panel]:
     return found
 
 
-def coloured(weights: Tensor, largest: float) -> Tensor:
-    """(3, T, T) uint8: the root of each weight's share of `largest`; negative ones orange."""
-    strength = (weights.abs() / largest).clamp(max=1).sqrt()[..., None]  # (T, T, 1)
-    end = torch.where((weights < 0)[..., None], BELOW, MOST)
-    return (LEAST + (end - LEAST) * strength).round().to(torch.uint8).permute(2, 0, 1)
-
-
-def matrices(name: str) -> Chart:
-    """The drawing, and how much each panel's largest weight is."""
+def matrices(name: str) -> Figure:
+    """The matrices side by side; color is the root of a weight, so that small ones show too."""
     panels = panels_of(name)
     options = ", ".join(f"{key}={value}" for key, value in drawn_options(name).items())
     card = find_mechanism(name).card
     scale = float(panels[0].weights.max())  # softmax's: one scale for all
     notes = [
-        f"{len(panels[0].weights)} tokens; queries down, keys across; colour: root of the weight, "
+        f"{len(panels[0].weights)} tokens; queries down, keys across; color: root of the weight, "
         f"darkest from {scale:.2f} on"
     ]
     notes += [f"with {options}"] if options else []
     notes += ["parameters drawn at random"] if card.learned else []
     notes += ["negative weights orange"] if card.signed else []
-    width = 3 * (PANEL + GAP) - GAP  # all alike, also where there is no causal form
-    parts = [_panel(panel, i * (PANEL + GAP), scale) for i, panel in enumerate(panels)]
-    for line, text in enumerate([notes[0], "; ".join(notes[1:])]):
-        height = TOP + PANEL + 18 + 17 * line
-        parts.append(f'<text x="0" y="{height}" class="dim">{escape(text)}</text>')
-    title = f"The weights of {name}"
-    svg = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {TOP + PANEL + BOTTOM}" '
-        f'width="{width}" role="img"><title>{escape(title)}</title>'
-        f"<desc>{escape('; '.join(panel.title for panel in panels))}</desc>{''.join(parts)}</svg>"
-    )
-    rows = [(panel.title, float(panel.weights.max())) for panel in panels]
-    return Chart(title, svg, ("matrix", "largest weight"), rows)
-
-
-def _panel(panel: Panel, x: int, largest: float) -> str:
-    pixels = coloured(panel.weights, largest)
-    edge = -(-PANEL // pixels.shape[1])  # whole pixels for each weight, so that edges stay sharp
-    large = pixels.repeat_interleave(edge, 1).repeat_interleave(edge, 2)
-    data = base64.b64encode(png(large)).decode("ascii")
-    text = f"{panel.title} (largest {float(panel.weights.max()):.2f})"
-    return (
-        f'<text x="{x}" y="{TOP - 9}">{escape(text)}</text>'
-        f'<image x="{x}" y="{TOP}" width="{PANEL}" height="{PANEL}" '
-        f'href="data:image/png;base64,{data}"/>'
-    )
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(9, 3.5), layout="constrained")
+        for place, panel in enumerate(panels):
+            axes = figure.add_subplot(1, 3, place + 1)  # all alike, also without a causal form
+            largest = float(panel.weights.max())
+            axes.set_title(plain(f"{panel.title} (largest {largest:.2f})"), loc="left")
+            roots = panel.weights.sign() * (panel.weights.abs() / scale).sqrt()
+            axes.imshow(roots.numpy(), COLORS, vmin=-1, vmax=1, interpolation="nearest")
+            axes.spines[:].set_visible(False)
+            axes.set_xticks([])
+            axes.set_yticks([])
+        note = "\n".join(filter(None, [notes[0], "; ".join(notes[1:])]))
+        figure.supxlabel(note, x=0.01, ha="left", fontsize="small")
+    return figure
 
 
 def save_matrices(name: str, path: Path, overwrite: bool = False) -> None:
     find_mechanism(name)
-    if path.suffix != ".svg":
-        raise ValueError(f"{path}: a picture is written as SVG; name it NAME.svg")
-    write_page(path, picture(matrices(name)), overwrite)
+    check_figure(path, overwrite)
+    write_figure(matrices(name), path, f"The weights of {name}")

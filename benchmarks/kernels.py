@@ -32,10 +32,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from attnlab import Mask, Mechanism, create_mechanism
-from attnlab.bench.results import Report, machine, report_json, versions
-from attnlab.files import write_json
+from attnlab.bench.machine import machine, versions
+from attnlab.files import write_text
 from attnlab.mechanisms import compiled
 from attnlab.mechanisms.scan import Features
+from attnlab.report import Report, to_json
 
 HEADS, HEAD_DIM, FEATURES = 8, 64, 64
 SIZES = {"heads": HEADS, "head_dim": HEAD_DIM, "features": FEATURES, "clock": "CPU time"}
@@ -332,8 +333,9 @@ def main() -> None:
     if given.json:
         seconds, settings = time.perf_counter() - begin, {"threads": given.threads, **SIZES}
         section = kernels_section(run.figures, run.timings, settings)
-        report = Report([section], machine(max(given.threads)), versions(), seconds)
-        write_json(given.json, report_json(report))
+        where = machine(max(given.threads))
+        report = Report("bench", section.title, [section], where, versions(), seconds)
+        write_text(given.json, to_json(report, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby
 
-from attnlab.bench.results import Cell, Section, Table, Value
+from attnlab.report import Cell, Section, Table, Value
 
 NOTE = (
     "x exact: times faster than PyTorch's exact attention, from the logs of features on (scan), "
@@ -60,7 +60,7 @@ def kernels_section(
         "kernels",
         "Kernels in C against exact attention and the machine",
         findings=_findings(figures),
-        parts=[_figures_table(figures), *_timings_tables(timings)],
+        blocks=[_figures_table(figures), *_timings_tables(timings)],
         settings=settings,
         measurements=[
             *({"kind": "figure", **asdict(each), "reached": each.reached} for each in figures),

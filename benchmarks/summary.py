@@ -176,7 +176,7 @@ def compare(options: Sequence[str], minutes: float) -> dict[str, Any]:
 
 def curves(run: Path) -> dict[str, Any]:
     """Pictures of a training, for docs/summary.md."""
-    from attnlab.charts import Series, line_chart
+    from attnlab.report import Figure, Lines, Series
     from attnlab.training import Run
 
     rows = Run(run).metrics()
@@ -194,7 +194,7 @@ def curves(run: Path) -> dict[str, Any]:
     }
     labels = {"loss": "loss, nats per token", "rouge": "ROUGE-L on validation texts, greedy"}
     made = {
-        name: line_chart(series, title=labels[name], x_label="minutes", y_label=labels[name])
+        name: Figure(labels[name], Lines("minutes", labels[name], series))
         for name, series in drawn.items()
     }
     return {"what": "curves", "written": save_pictures(made)}
@@ -202,21 +202,21 @@ def curves(run: Path) -> dict[str, Any]:
 
 def compared(folder: Path) -> dict[str, Any]:
     """Pictures of a comparison, for docs/summary.md."""
-    from attnlab.tasks.summary.compare_page import charts
+    from attnlab.tasks.summary.compare_page import figures as drawn
 
     report = json.loads((folder / "compare.json").read_text(encoding="utf-8"))
-    _, loss, rouge = charts(report)
+    _, loss, rouge = drawn(report)
     made = {"compared-loss": loss, "compared-rouge": rouge}
     return {"what": "compared", "written": save_pictures(made)}
 
 
-def save_pictures(charts: dict[str, Any]) -> list[str]:
-    from attnlab.page import picture
+def save_pictures(made: dict[str, Any]) -> list[str]:
+    from attnlab.report import save_figure
 
     folder = Path(__file__).parent.parent / "docs" / "pictures"
-    written = [folder / f"summary-{name}.svg" for name in charts]
-    for path, chart in zip(written, charts.values(), strict=True):
-        path.write_text(picture(chart), encoding="utf-8")
+    written = [folder / f"summary-{name}.svg" for name in made]
+    for path, figure in zip(written, made.values(), strict=True):
+        save_figure(figure.plot, path, figure.title, overwrite=True)
     return list(map(str, written))
 
 

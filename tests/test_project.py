@@ -21,9 +21,9 @@ PACKAGE = ROOT / "attnlab"
 # DESIGN.md's rooms from the ground up: a room imports from its own floor's file or from below.
 FLOORS = [
     {"errors", "extensions", "intervals", "words"},
-    {"calibration", "charts", "files", "report"},
-    {"run_folder"},
-    {"mask", "page", "pictures", "state", "tokens"},
+    {"calibration", "files"},
+    {"report", "run_folder"},
+    {"mask", "pictures", "state", "tokens"},
     {"checks"},
     {"mechanism"},
     {"mechanisms"},
@@ -39,6 +39,7 @@ FLOORS = [
     {"interpret"},
     {"huggingface"},
     {"bench", "listing", "matrices"},
+    {"heads"},
     {"claims"},
     {"demo"},
     {"studio"},

@@ -6,12 +6,17 @@ import { readFileSync } from 'node:fs';
 import type { Plugin } from 'vite';
 import { defineConfig } from 'vitest/config';
 
-// Preact's licence goes with its code.
-const licence: Plugin = {
-  name: 'licence',
-  generateBundle() {
-    const source = readFileSync('node_modules/preact/LICENSE', 'utf8');
-    this.emitFile({ type: 'asset', fileName: 'LICENSE-preact.txt', source });
+// The licenses of all packages in a script go with it.
+const licenses: Plugin = {
+  name: 'licenses',
+  generateBundle(_, bundle) {
+    const modules = Object.values(bundle).flatMap((each) => (each.type === 'chunk' ? each.moduleIds : []));
+    const names = modules.flatMap((id) => /node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(id)?.[1] ?? []);
+    const source = [...new Set(names)]
+      .sort()
+      .map((name) => `${name}\n\n${readFileSync(`node_modules/${name}/LICENSE`, 'utf8')}`)
+      .join('\n\n');
+    this.emitFile({ type: 'asset', fileName: 'LICENSES.txt', source });
   },
 };
 
@@ -35,8 +40,8 @@ interface Made {
 
 // By name: that of the script and of the mode that builds it.
 const MADE: Record<string, Made> = {
-  look: { entry: 'src/main.ts', folder: 'interpret', format: 'iife', style: 'look' },
-  widget: { entry: 'src/widget.ts', folder: 'interpret', format: 'es', style: 'look' },
+  look: { entry: 'src/look/main.ts', folder: 'interpret', format: 'iife', style: 'look' },
+  widget: { entry: 'src/look/widget.ts', folder: 'interpret', format: 'es', style: 'look' },
   claims: { entry: 'src/report/claims/main.tsx', folder: 'claims', format: 'iife', style: 'claims' },
   playground: {
     entry: 'src/playground/main.tsx',
@@ -44,7 +49,7 @@ const MADE: Record<string, Made> = {
     format: 'iife',
     style: 'playground',
   },
-  bench: { entry: 'src/report/bench/main.tsx', folder: 'bench', format: 'iife', style: 'bench' },
+  report: { entry: 'src/report/main.tsx', folder: 'report', format: 'iife', style: 'report' },
   studio: { entry: 'src/studio/main.tsx', folder: 'studio', format: 'es', style: 'studio' },
 };
 
@@ -53,7 +58,7 @@ export default defineConfig(({ mode }) => {
   const made = MADE[name];
   return {
     define: { 'process.env.NODE_ENV': '"production"' },
-    plugins: name === 'studio' ? [licence, page] : [licence],
+    plugins: name === 'studio' ? [licenses, page] : [licenses],
     build: {
       target: 'es2022',
       outDir: `../attnlab/${made.folder}/static`,

@@ -94,29 +94,23 @@ class Ours(Contender):
         del backward
         return counted(self.kind.card.memory, self.letters(sizes, tokens, causal))
 
-    def flops(self, sizes: Sizes, tokens: float, causal: bool) -> float | None:
+    def flops(self, sizes: Sizes, tokens: float, causal: bool) -> float:
         """Four for each product that the card names: multiplied and added, for the weights or the
         state, and for the output. Feature maps and softmax are not counted."""
-        text, letters = self.kind.card.time, self.letters(sizes, tokens, causal)
-        if "W" in text and "W" not in letters:
-            return None
+        text = self.kind.card.time
         half = 0.5 if causal and "N^2" in text else 1.0
-        return 4 * half * sizes.heads * counted(text, letters)
+        return 4 * half * sizes.heads * counted(text, self.letters(sizes, tokens, causal))
 
     def letters(self, sizes: Sizes, tokens: float, causal: bool) -> dict[str, float]:
+        """What a card's formula counts, in this mechanism with these options."""
         options = options_of(self.spec)
-        known = {"N": float(tokens), "D": float(sizes.head_dim)}
-        known |= {"C": float(options.get("features", sizes.head_dim))}
-        known |= {"R": float(options.get("rank", sizes.head_dim))}
-        if "window" in options:
-            sight = options["window"] * (1 if causal else 2)
-        elif "block" in options:
-            near = options["window_blocks"]
-            near = near // 2 + 1 if causal else near  # nobody looks ahead
-            sight = options["block"] * (near + options["global_blocks"] + options["random_blocks"])
-        else:
-            return known
-        return {**known, "W": float(min(sight, tokens))}
+        letters = {"N": float(tokens), "D": float(sizes.head_dim)}
+        letters |= {"C": float(options.get("features", sizes.head_dim))}
+        letters |= {"R": float(options.get("rank", sizes.head_dim))}
+        if "W" in self.kind.card.time + self.kind.card.memory:
+            mechanism = self.mechanism(Sizes(1, sizes.head_dim), 1)
+            letters["W"] = float(mechanism.visible_keys(round(tokens), causal) or tokens)
+        return letters
 
 
 @dataclass(frozen=True)

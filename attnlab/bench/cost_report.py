@@ -13,12 +13,10 @@ from typing import Any
 
 from attnlab.bench.costs import crossing
 from attnlab.bench.passes import Way
-from attnlab.bench.results import Cell, Drawn, Section, Table, Value
 from attnlab.bench.settings import CostSettings
 from attnlab.bench.speed import Costs
-from attnlab.charts import Series
-from attnlab.charts.plots import Lines
 from attnlab.intervals import Estimate, exponent
+from attnlab.report.content import Block, Cell, Figure, Lines, Section, Series, Table, Value
 from attnlab.words import joined
 
 EXACT = "softmax"
@@ -28,7 +26,7 @@ LINEAR = 1.3  # an exponent up to which a cost counts as linear
 
 @dataclass(frozen=True)
 class Kind:
-    """How one kind of cost is told."""
+    """How one kind of cost is shown."""
 
     name: str
     title: str
@@ -102,14 +100,14 @@ def cost_section(found: Costs, kind: Kind, settings: CostSettings) -> Section:
         for backward in (False, True)
         if any(way[1:] == (causal, backward) for way in found.values)
     ]
-    parts: list[Table | Drawn] = [_drawn(found, kind, settings, *panel) for panel in panels]
-    parts += [_table(found, kind, settings, *panel) for panel in panels]
+    blocks: list[Block] = [_figure(found, kind, settings, *panel) for panel in panels]
+    blocks += [_table(found, kind, settings, *panel) for panel in panels]
     return Section(
         kind.name,
         kind.title,
         findings=_findings(found, kind, panels),
-        advice=_advice(found, kind),
-        parts=parts,
+        advice=_advice(found, kind, panels),
+        blocks=blocks,
         settings={**_asked(kind, settings), **_peak(found), "clock": _clock(kind, settings)},
         measurements=_rows(found, kind),
     )
@@ -162,7 +160,8 @@ def ways_of(found: Costs, causal: bool, backward: bool) -> list[Way]:
 
 
 def _findings(found: Costs, kind: Kind, panels: list[tuple[bool, bool]]) -> list[str]:
-    said = [told for panel in panels for told in _against_exact(found, kind, *panel)]
+    """Of the first panel who is ahead (the tables say it of all); and how costs grow."""
+    sentences = _against_exact(found, kind, *panels[0])
     slopes: dict[str, list[float]] = {}
     for way, points in found.values.items():
         slope = fitted(points, kind.smallest)
@@ -171,10 +170,10 @@ def _findings(found: Costs, kind: Kind, panels: list[tuple[bool, bool]]) -> list
     straight = [name for name, each in slopes.items() if max(each) <= LINEAR]
     bent = [name for name in slopes if name not in straight]
     if straight:
-        said.append(f"Grows about linearly with the number of tokens: {joined(straight)}.")
+        sentences.append(f"Grows about linearly with the number of tokens: {joined(straight)}.")
     if bent:
-        said.append(f"Grows faster than that, in one form at least: {joined(bent)}.")
-    return said
+        sentences.append(f"Grows faster than that, in one form at least: {joined(bent)}.")
+    return sentences
 
 
 def _against_exact(found: Costs, kind: Kind, causal: bool, backward: bool) -> list[str]:
@@ -204,62 +203,63 @@ def _against_exact(found: Costs, kind: Kind, causal: bool, backward: bool) -> li
     return [f"{title}: nothing is {kind.faster} than softmax; nearest are {joined(nearest)}."]
 
 
-def _advice(found: Costs, kind: Kind) -> list[str]:
+def _advice(found: Costs, kind: Kind, panels: list[tuple[bool, bool]]) -> list[str]:
     if kind is not SPEED:
         return []
-    said = []
-    for causal in (True, False):
-        for backward in (False, True):
-            exact = found.values.get((EXACT, causal, backward))
-            if exact is None:
-                continue
-            meets = sorted(
-                (each.tokens, way[0])
-                for way in ways_of(found, causal, backward)
-                for each in [crossover(found.values[way], exact)]
-                if way[0] != EXACT and each.sure
-            )
-            title = panel_name(causal, backward).capitalize()
-            if meets:
-                everywhere = f"at all lengths from {min(exact):,} on"
-                since = [beaten(at, name, "{} tokens", everywhere) for at, name in meets]
-                said.append(f"{title}, this machine: softmax is beaten by {joined(since)}.")
-            else:
-                said.append(
-                    f"{title}, this machine: up to {max(exact):,} tokens exact softmax is fastest; "
-                    "use it."
-                )
-    return said
-
-
-def beaten(at: float, name: str, places: str, everywhere: str) -> str:
-    """From where on; 0 stands for everywhere that was measured."""
-    where = f"from {places.format(Crossover(at, True))} on" if at else everywhere
-    return f"{name} {where}"
-
-
-# Drawings
-
-
-def _drawn(found: Costs, kind: Kind, settings: CostSettings, causal: bool, backward: bool) -> Drawn:
-    lines = []
-    for way in ways_of(found, causal, backward):
-        points = [(float(n), each) for n, each in found.values[way].items() if each.value > 0]
-        lines.append(
-            Series(
-                way[0],
-                [(n, kind.scale * each.value) for n, each in points],
-                [(kind.scale * each.ends[0], kind.scale * each.ends[1]) for _, each in points]
-                if points and points[0][1].low is not None
-                else (),
-            )
+    sentences = []
+    for panel in panels:
+        exact = found.values.get((EXACT, *panel))
+        if exact is None:
+            continue
+        since = beaten_by(
+            {other[0]: found.values[other] for other in ways_of(found, *panel)},
+            exact, "from {} tokens on", f"at all lengths from {min(exact):,} on",
+        )  # fmt: skip
+        title = f"{panel_name(*panel).capitalize()}, this machine"
+        sentences.append(
+            f"{title}: softmax is beaten by {joined(since)}."
+            if since
+            else f"{title}: up to {max(exact):,} tokens exact softmax is fastest; use it."
         )
+    return sentences
+
+
+def beaten_by(
+    costs: Mapping[str, dict[int, Estimate]], exact: dict[int, Estimate], where: str, always: str
+) -> list[str]:
+    """Who costs surely less than exact attention, and from where on."""
+    meets = sorted(
+        (each.tokens, str(each), name)
+        for name, points in costs.items()
+        for each in [crossover(points, exact)]
+        if name != EXACT and each.sure
+    )
+    return [f"{name} {where.format(text) if tokens else always}" for tokens, text, name in meets]
+
+
+# Figures and tables
+
+
+def line_of(name: str, points: Mapping[int, Estimate], scale: float) -> Series:
+    """With a band where there are intervals; what is not above 0 has no place on such an axis."""
+    some = [(float(at), each) for at, each in points.items() if each.value > 0]
+    bands = [(scale * each.ends[0], scale * each.ends[1]) for _, each in some]
+    measured = bool(some) and some[0][1].low is not None
+    return Series(name, [(at, scale * each.value) for at, each in some], bands if measured else ())
+
+
+def _figure(
+    found: Costs, kind: Kind, settings: CostSettings, causal: bool, backward: bool
+) -> Figure:
+    lines = [
+        line_of(way[0], found.values[way], kind.scale) for way in ways_of(found, causal, backward)
+    ]
     heads = f"{settings.heads} heads of {settings.head_dim}"
-    return Drawn(
+    return Figure(
         f"{kind.title}: {panel_name(causal, backward)}",
         Lines("tokens", f"{kind.unit}, {heads}", lines, x_log=True, y_log=True),
         "Medians; bands from the fastest to the slowest round." if kind is SPEED else "",
-        tabled=True,
+        in_table=True,
     )
 
 

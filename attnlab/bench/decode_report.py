@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from attnlab.bench.cost_report import EXACT, beaten, crossover, fitted, left_out
+from attnlab.bench.cost_report import EXACT, beaten_by, crossover, fitted, left_out, line_of
 from attnlab.bench.decode import Steps
-from attnlab.bench.results import Cell, Drawn, Section, Table
 from attnlab.bench.settings import DecodeSettings
-from attnlab.charts import Series
-from attnlab.charts.plots import Lines
 from attnlab.intervals import Estimate
+from attnlab.report.content import Cell, Figure, Lines, Section, Series, Table
 from attnlab.words import joined
 
 NOTE = (
@@ -22,25 +20,30 @@ FLAT = 0.1  # an exponent up to which a step counts as costing the same everywhe
 
 def decode_section(found: Steps, settings: DecodeSettings) -> Section:
     heads = f"{settings.heads} heads of {settings.head_dim}"
+    times = [line_of(name, points, 1e6) for name, points in found.seconds.items()]
+    sizes = [
+        Series(name, [(float(at), size / 1e3) for at, size in each.items() if size])
+        for name, each in found.state_bytes.items()
+    ]
     return Section(
         "decode",
         "Decoding token by token",
         findings=_findings(found),
         advice=_advice(found),
-        parts=[
-            Drawn(
+        blocks=[
+            Figure(
                 "One step by position",
-                Lines("tokens so far", f"microseconds, {heads}", _lines(found), True, True),
+                Lines("tokens so far", f"microseconds, {heads}", times, True, True),
                 "Absorb one token and read for it as the generator does, which gives up the old "
                 "state so that sums are updated in place; medians, bands from the fastest round to "
                 "the slowest.",
-                tabled=True,
+                in_table=True,
             ),
-            Drawn(
+            Figure(
                 "What is kept by position",
-                Lines("tokens so far", f"kB, {heads}", _states(found), True, True),
+                Lines("tokens so far", f"kB, {heads}", sizes, True, True),
                 "Keys and values, or the sums that stand for them.",
-                tabled=True,
+                in_table=True,
             ),
             _table(found, settings),
         ],
@@ -59,24 +62,6 @@ def decode_section(found: Steps, settings: DecodeSettings) -> Section:
     )  # fmt: skip
 
 
-def _lines(found: Steps) -> list[Series]:
-    return [
-        Series(
-            name,
-            [(float(at), 1e6 * each.value) for at, each in points.items()],
-            [(1e6 * each.ends[0], 1e6 * each.ends[1]) for each in points.values()],
-        )
-        for name, points in found.seconds.items()
-    ]
-
-
-def _states(found: Steps) -> list[Series]:
-    return [
-        Series(name, [(float(at), size / 1e3) for at, size in sizes.items() if size])
-        for name, sizes in found.state_bytes.items()
-    ]
-
-
 def _findings(found: Steps) -> list[str]:
     slopes = {name: fitted(points) for name, points in found.seconds.items()}
     flat = [name for name, each in slopes.items() if each is not None and each.value <= FLAT]
@@ -86,30 +71,24 @@ def _findings(found: Steps) -> list[str]:
         if each is not None and each.value > FLAT
     ]
     constant = [name for name, sizes in found.state_bytes.items() if len(set(sizes.values())) == 1]
-    said = []
+    sentences = []
     if flat:
-        said.append(f"A step costs about the same at every position: {joined(flat)}.")
+        sentences.append(f"A step costs about the same at every position: {joined(flat)}.")
     if rising:
-        said.append(f"A step grows with the position: {joined(rising)}.")
+        sentences.append(f"A step grows with the position: {joined(rising)}.")
     if constant:
-        said.append(f"What is kept never grows: {joined(constant)}.")
-    return said
+        sentences.append(f"What is kept never grows: {joined(constant)}.")
+    return sentences
 
 
 def _advice(found: Steps) -> list[str]:
     exact = found.seconds.get(EXACT)
     if exact is None:
         return []
-    meets = sorted(
-        (each.tokens, name)
-        for name, points in found.seconds.items()
-        for each in [crossover(points, exact)]
-        if name != EXACT and each.sure
-    )
-    if not meets:
+    always = f"at all positions from {min(exact):,} on"
+    since = beaten_by(found.seconds, exact, "from position {} on", always)
+    if not since:
         return [f"Up to position {max(exact):,} no step is faster than softmax's: use softmax."]
-    everywhere = f"at all positions from {min(exact):,} on"
-    since = [beaten(at, name, "position {}", everywhere) for at, name in meets]
     return [f"Steps are faster than softmax's on this machine: {joined(since)}."]
 
 

@@ -8,7 +8,8 @@ Letters: N tokens, D head size, C features.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,8 +22,6 @@ from attnlab.create import create_attention, find_mechanism, mechanism_options
 from attnlab.mask import Mask
 from attnlab.mechanisms import MECHANISMS
 
-SHORT = {"window": "window:window=32", "bigbird": "bigbird:block=16"}
-"""Defaults that see less than all of a few hundred tokens."""
 UNIFORM = "uniform weights"
 """The control: every allowed key counts alike. It costs nothing and looks at nothing."""
 
@@ -73,10 +72,11 @@ def uniform_weights(mask: Mask, T: int, S: int) -> Tensor:
     return some / some.sum(-1, keepdim=True).clamp(min=1)
 
 
-def measurable(specs: Sequence[str]) -> list[str]:
-    """The mechanisms that have an error before any training, all if none is named."""
+def measurable(specs: Sequence[str], tokens: int) -> list[str]:
+    """The mechanisms that have an error before any training; all if none is named, with options
+    that see less than all of so many tokens."""
     chosen = list(specs) or [
-        SHORT.get(name, name)
+        spec_of(name, kind.short_options(tokens))
         for name, kind in MECHANISMS.items()
         if not kind.card.learned and name != "softmax"
     ]
@@ -87,7 +87,7 @@ def measurable(specs: Sequence[str]) -> list[str]:
         if find_mechanism(name).card.learned:
             raise ValueError(
                 f"{name}: has learned parameters, so before training its error says nothing; "
-                f"without any are: {', '.join(measurable(()))}"
+                f"without any are: {', '.join(measurable((), tokens))}"
             )
     return chosen
 
@@ -97,6 +97,12 @@ def name_of(spec: str) -> str:
     if "+" in spec or "*" in spec:
         raise ValueError(f"{spec!r}: groups of heads; a bench takes one mechanism at a time")
     return spec.partition(":")[0].strip()
+
+
+def spec_of(name: str, options: Mapping[str, Any]) -> str:
+    """favor:features=64"""
+    listed = ",".join(f"{key}={json.dumps(value)}" for key, value in options.items())
+    return f"{name}:{listed}" if listed else name
 
 
 def sweeps(spec: str, option: str) -> bool:
@@ -127,7 +133,7 @@ def measure_errors(
     specs: Sequence[str], settings: ErrorSettings, seed: int = 0, progress: Progress = SILENT
 ) -> list[Measured]:
     """Every case at every norm, head size and seed, the control first."""
-    specs = measurable(specs)
+    specs = measurable(specs, settings.tokens)
     sizes = sorted({settings.head_dim, *settings.head_dims})
     cases = {
         size: [

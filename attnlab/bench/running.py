@@ -6,7 +6,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import fields
 from difflib import get_close_matches
-from pathlib import Path
 from typing import Any, Literal
 
 import torch
@@ -17,15 +16,16 @@ from attnlab.bench.decode import measure_decoding
 from attnlab.bench.decode_report import decode_section
 from attnlab.bench.error import measurable, measure_errors, name_of
 from attnlab.bench.error_report import error_section
+from attnlab.bench.machine import machine, versions
 from attnlab.bench.memory import measure_memory
-from attnlab.bench.model import bench_model
 from attnlab.bench.progress import SILENT, Progress
-from attnlab.bench.results import Report, Section, machine, versions
-from attnlab.bench.settings import CostSettings, DecodeSettings, ErrorSettings, ModelSettings, made
+from attnlab.bench.settings import CostSettings, DecodeSettings, ErrorSettings, settings_of
 from attnlab.bench.speed import measure_speed
 from attnlab.create import find_mechanism
+from attnlab.report.content import Report, Section
 
 Kind = Literal["error", "speed", "memory", "decode"]
+TITLE = "Attention mechanisms, measured"
 KINDS: tuple[Kind, ...] = ("error", "speed", "memory", "decode")
 SEEDS = 2**31  # seeds are multiplied, and PyTorch's have 64 bits
 
@@ -47,8 +47,8 @@ def bench(
     for kind in kinds:
         if kind not in KINDS:
             raise ValueError(f"no bench {kind!r} (there are: {', '.join(KINDS)})")
-    mechanisms = _once(mechanisms)
-    _check_seed(seed)
+    mechanisms = without_repeats(mechanisms)
+    check_seed(seed)
     for spec in mechanisms:
         find_mechanism(name_of(spec))
     known = {
@@ -68,48 +68,22 @@ def bench(
         section_of(kind, specs, quick, seed, progress, settings) for kind, specs in plan.items()
     ]
     threads = settings.get("threads") or 1
-    return Report(sections, machine(threads), versions(), time.perf_counter() - begin)
+    seconds = time.perf_counter() - begin
+    return Report("bench", TITLE, sections, machine(threads), versions(), seconds)
 
 
 def _listed(names: set[str]) -> str:
     return ", ".join(sorted(names))
 
 
-def _once(mechanisms: Sequence[str]) -> list[str]:
+def without_repeats(mechanisms: Sequence[str]) -> list[str]:
     """Each in its first place: who is named twice takes part once."""
     return list(dict.fromkeys(spec.strip() for spec in mechanisms))
 
 
-def _check_seed(seed: int) -> None:
+def check_seed(seed: int) -> None:
     if not 0 <= seed < SEEDS:
         raise ValueError(f"--seed {seed}: give a number from 0 to {SEEDS - 1}")
-
-
-def bench_model_report(
-    model: Path,
-    text: Path | None = None,
-    *,
-    images: Path | str | None = None,
-    mechanisms: Sequence[str] = (),
-    quick: bool = False,
-    seed: int = 0,
-    progress: Progress = SILENT,
-    **settings: Any,
-) -> Report:
-    """Measure mechanisms on the heads of the model in this folder, reading this text file, or
-    these images.
-
-    `settings` are fields of ModelSettings.
-    """
-    begin = time.perf_counter()
-    _check_seed(seed)
-    how: ModelSettings = made(ModelSettings, quick, settings)
-    specs = _once(mechanisms)
-    section = bench_model(
-        model, text, how, images=images, mechanisms=specs, seed=seed, progress=progress
-    )
-    seconds = time.perf_counter() - begin
-    return Report([section], machine(torch.get_num_threads()), versions(), seconds)
 
 
 def suited(kind: Kind, specs: Sequence[str], alone: bool) -> list[str]:
@@ -119,7 +93,7 @@ def suited(kind: Kind, specs: Sequence[str], alone: bool) -> list[str]:
         card = find_mechanism(name_of(spec)).card
         if kind == "error" and (card.learned or name_of(spec) == "softmax"):
             if alone:
-                measurable([spec])  # says why not
+                measurable([spec], ErrorSettings.tokens)  # says why not
         elif kind == "decode" and not card.causal:
             if alone:
                 raise ValueError(f"{spec}: has no causal form, so it cannot decode token by token")
@@ -137,16 +111,16 @@ def section_of(
     given: dict[str, Any],
 ) -> Section:
     if kind == "error":
-        how: ErrorSettings = made(ErrorSettings, quick, given)
+        how: ErrorSettings = settings_of(ErrorSettings, quick, given)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             rows = measure_errors(specs, how, seed, progress)
         return error_section(rows, specs, how)
     parties = contenders(specs)
     if kind == "decode":
-        steps: DecodeSettings = made(DecodeSettings, quick, given)
+        steps: DecodeSettings = settings_of(DecodeSettings, quick, given)
         return decode_section(measure_decoding(only_causal(parties), steps, progress), steps)
-    costs: CostSettings = made(CostSettings, quick, given)
+    costs: CostSettings = settings_of(CostSettings, quick, given)
     if kind == "speed":
         return cost_section(measure_speed(parties, costs, progress), SPEED, costs)
     return cost_section(measure_memory(parties, costs, progress), MEMORY, costs)

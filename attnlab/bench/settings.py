@@ -1,6 +1,7 @@
 """What each bench measures: documented here, and the command line's help is made from it.
 
-Nothing is imported that takes time: help must come at once.
+`quick` of each holds what --quick replaces: a try that ends in seconds. Nothing is imported that
+takes time: help must come at once.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 Numbers = tuple[int, ...]
 ROOM = 4e9  # bytes that whole matrices of weights may take
@@ -18,10 +19,15 @@ ROOM = 4e9  # bytes that whole matrices of weights may take
 class ErrorSettings:
     """Queries and keys have random directions and one norm, values are N(0, 1)."""
 
-    tokens: Annotated[int, "queries and keys; with --model 512 of a window"] = 256
+    quick: ClassVar[dict[str, Any]] = {
+        "tokens": 64, "head_dims": (16, 64), "features": (16, 64, 256), "norms": (1, 2, 4, 8),
+        "seeds": 3,
+    }  # fmt: skip
+
+    tokens: Annotated[int, "queries and keys"] = 256
     head_dim: Annotated[int, "head size that features and norms are swept at"] = 64
     head_dims: Annotated[Numbers, "head sizes that are compared"] = (16, 32, 64, 128)
-    features: Annotated[Numbers, "for those that have them; with --model 64 256"] = (
+    features: Annotated[Numbers, "for those that have them"] = (
         16, 32, 64, 128, 256, 512, 1024,
     )  # fmt: skip
     norms: Annotated[tuple[float, ...], "norms |q| = |k|"] = (0.5, 1, 1.5, 2, 3, 4, 6, 8, 12)
@@ -29,9 +35,8 @@ class ErrorSettings:
     seeds: Annotated[int, "repeats with other inputs and draws; intervals need 2 or more"] = 5
 
     def __post_init__(self) -> None:
-        _check(self, tokens=2, head_dim=1, head_dims=1, features=2, norms=0, seeds=1)
-        if any(each % 2 for each in self.features):
-            raise ValueError(f"--features {_listed(self.features)}: give even numbers")
+        check_numbers(self, tokens=2, head_dim=1, head_dims=1, features=2, norms=0, seeds=1)
+        check_even(self.features)
         # exact weights of every norm, and a few more while one mechanism's are compared; float64
         most = math.isqrt(int(ROOM / 8 / (len(self.norms) + 4)))
         if self.tokens > most:
@@ -51,6 +56,8 @@ class ErrorSettings:
 class CostSettings:
     """Of speed and memory."""
 
+    quick: ClassVar[dict[str, Any]] = {"lengths": (128, 256, 512), "rounds": 1}
+
     lengths: Annotated[Numbers, "tokens"] = (512, 1024, 2048, 4096, 8192)
     heads: Annotated[int, "heads"] = 2
     head_dim: Annotated[int, "head size"] = 64
@@ -58,7 +65,7 @@ class CostSettings:
     rounds: Annotated[int, "times that everything is measured in turn; medians count"] = 3
 
     def __post_init__(self) -> None:
-        _check(self, lengths=16, heads=1, head_dim=1, threads=1, rounds=1)
+        check_numbers(self, lengths=16, heads=1, head_dim=1, threads=1, rounds=1)
         if len(set(self.lengths)) < 2:
             raise ValueError(
                 f"--lengths {_listed(self.lengths)}: give 2 or more lengths, for an exponent"
@@ -67,6 +74,10 @@ class CostSettings:
 
 @dataclass(frozen=True)
 class DecodeSettings:
+    """Of decoding, token by token."""
+
+    quick: ClassVar[dict[str, Any]] = {"positions": (64, 512), "rounds": 3, "heads": 2}
+
     positions: Annotated[Numbers, "tokens that stand before the one that is decoded"] = (
         64, 512, 4096, 32768,
     )  # fmt: skip
@@ -76,61 +87,21 @@ class DecodeSettings:
     rounds: Annotated[int, "times that everything is measured in turn; medians count"] = 9
 
     def __post_init__(self) -> None:
-        _check(self, positions=1, heads=1, head_dim=1, threads=1, rounds=1)
+        check_numbers(self, positions=1, heads=1, head_dim=1, threads=1, rounds=1)
         if len(set(self.positions)) < 2:
             raise ValueError(
                 f"--positions {_listed(self.positions)}: give 2 or more positions, for an exponent"
             )
 
 
-@dataclass(frozen=True)
-class ModelSettings:
-    """Of a model's own queries, keys and values."""
-
-    tokens: Annotated[int, "of a window of the text, if the model reads so many"] = 512
-    windows: Annotated[
-        int | None, "with --model: windows (4) or images (16) to choose on, and as many to check on"
-    ] = None
-    tolerance: Annotated[float, "with --model: error of a head's output that is good enough"] = 0.1
-    features: Annotated[Numbers, "numbers of features, for those that have them"] = (64, 256)
-    window: Annotated[Numbers, "with --model: keys in sight, for windows"] = (32, 64, 128)
-    block: Annotated[Numbers, "with --model: tokens in a block, for BigBird"] = (8, 16)
-    ranks: Annotated[Numbers, "with --model: ranks of the best possible projection"] = (16, 64)
-
-    def __post_init__(self) -> None:
-        least = {"tokens": 16, "windows": 1, "tolerance": 0}
-        _check(self, **least, features=2, window=1, block=1, ranks=1)
-        if any(each % 2 for each in self.features):
-            raise ValueError(f"--features {_listed(self.features)}: give even numbers")
-
-    def count(self, usual: int) -> int:
-        """Of windows to choose on."""
-        return usual if self.windows is None else self.windows
-
-
-QUICK: dict[type[Any], dict[str, Any]] = {
-    ErrorSettings: {
-        "tokens": 64,
-        "head_dims": (16, 64),
-        "features": (16, 64, 256),
-        "norms": (1, 2, 4, 8),
-        "seeds": 3,
-    },
-    CostSettings: {"lengths": (128, 256, 512), "rounds": 1},
-    ModelSettings: {"tokens": 128, "windows": 2, "window": (16, 32), "block": (8,)},
-    DecodeSettings: {"positions": (64, 512), "rounds": 3, "heads": 2},
-}
-"""What --quick replaces: a try that ends in seconds."""
-
-
-def made(settings: type[Any], quick: bool, given: dict[str, Any]) -> Any:
+def settings_of(settings: type[Any], quick: bool, given: dict[str, Any]) -> Any:
     """Settings of this kind: what was given, then what is quick, then the defaults."""
     known = {each.name for each in fields(settings)}
-    chosen = {**(QUICK[settings] if quick else {}), **given}
+    chosen = {**(settings.quick if quick else {}), **given}
     return settings(**{name: value for name, value in chosen.items() if name in known})
 
 
-def _check(settings: Any, **least: int) -> None:
+def check_numbers(settings: Any, **least: int) -> None:
     """Whole and large enough; numbers of a list once each, in order."""
     for each in fields(settings):
         if each.name not in least:
@@ -147,6 +118,11 @@ def _check(settings: Any, **least: int) -> None:
             raise ValueError(f"{shown}: give {f'{small} or more' if small else 'numbers above 0'}")
         if isinstance(given, tuple):
             object.__setattr__(settings, each.name, tuple(sorted(set(given))))
+
+
+def check_even(features: Numbers) -> None:
+    if any(each % 2 for each in features):
+        raise ValueError(f"--features {_listed(features)}: give even numbers")
 
 
 def _listed(values: Sequence[float]) -> str:

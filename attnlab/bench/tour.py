@@ -10,9 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import torch
-from rich import box
 from rich.console import Console
-from rich.table import Table
 
 from attnlab.bench.contenders import Sizes
 from attnlab.bench.costs import least_seconds
@@ -20,6 +18,8 @@ from attnlab.bench.error import distance, uniform_weights
 from attnlab.create import attention, create_mechanism
 from attnlab.mask import Mask
 from attnlab.mechanisms import MECHANISMS
+from attnlab.report import Table
+from attnlab.report.terminal import print_table
 
 SIZES = Sizes(heads=4, head_dim=64)
 
@@ -72,31 +72,25 @@ def print_tour(tokens: int, seed: int, console: Console | None = None) -> None:
         f"{SIZES.head_dim}, q, k, v ~ N(0, 1), seed {seed}, CPU time of one thread.",
         highlight=False,
     )
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
-    table.add_column("mechanism", style="bold", no_wrap=True)
-    for heading in ("error", "time, ms", "state, kB"):
-        table.add_column(heading, justify="right")
-    table.add_column("")
     stops = []
     with console.status("running") as status:
         for stop in tour(tokens, seed):
             status.update(f"{stop.name} done")
             stops.append(stop)
-    for stop in stops:
-        notes = ["untrained"] if stop.learned else []
-        notes += [] if stop.causal else ["not causal"]
-        table.add_row(
+    rows = [
+        [
             stop.name,
             f"{stop.error:.3f}",
             f"{stop.milliseconds:.1f}",
             f"{stop.state_bytes / 1e3:,.0f}",
-            ", ".join(notes),
-        )
-    control = f"{control_error(tokens, seed):.3f}"
-    table.add_row("(equal weights)", control, "", "", "control", style="dim")
-    console.print(table)
-    console.print(
-        "error: |output - softmax's| / |softmax's|; control: the average of all values.\n"
+            ", ".join(["untrained"] * stop.learned + ["not causal"] * (not stop.causal)),
+        ]
+        for stop in stops
+    ]
+    rows.append(["(equal weights)", f"{control_error(tokens, seed):.3f}", "", "", "control"])
+    note = (
+        "error: |output - softmax's| / |softmax's|; control: the average of all values. "
         "state: what decoding keeps of these tokens."
     )
+    print_table(Table("", ["mechanism", "error", "time, ms", "state, kB", ""], rows, note), console)
     console.print("Next: attnlab mechanisms favor, attnlab bench error --quick")

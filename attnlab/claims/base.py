@@ -30,8 +30,8 @@ from typing import Literal, Protocol, TypeVar
 
 import torch
 
-from attnlab.charts.plots import Bars, Lines
 from attnlab.intervals import Estimate, exponent, over, share, student
+from attnlab.report import Bars, Lines
 
 # all that an experiment is written with
 __all__ = [

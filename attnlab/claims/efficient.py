@@ -16,12 +16,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnlab.charts import Series
 from attnlab.claims.base import Evidence, Lines, Trial, claim, over
 from attnlab.claims.judges import Below, OnlyWhen
 from attnlab.claims.kernels import normal
 from attnlab.mask import Mask
 from attnlab.mechanisms.softmax import Softmax
+from attnlab.report import Series
 
 LINFORMER = "Wang et al. 2020, Linformer: self-attention with linear complexity, arXiv 2006.04768"
 ENOUGH = 0.1  # the error up to which a rank counts as enough

@@ -12,13 +12,13 @@ import torch
 from torch import Tensor
 
 from attnlab.bench import costs
-from attnlab.charts import Series
 from attnlab.claims.base import Estimate, Evidence, Lines, Trial, claim, exponent
 from attnlab.claims.judges import Above, Below, OnlyWhen
 from attnlab.mask import Mask
 from attnlab.mechanisms.bigbird import BigBird
 from attnlab.mechanisms.compiled import status
 from attnlab.mechanisms.softmax import Softmax
+from attnlab.report import Series
 
 ZAHEER = "Zaheer et al. 2020, Big Bird: transformers for longer sequences, arXiv 2007.14062"
 

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from attnlab.charts import Series
 from attnlab.claims.base import Evidence, Lines, Trial, claim, over, unrun
 from attnlab.claims.efficient_bigbird import ZAHEER
 from attnlab.claims.efficient_sequence import VASWANI, Points
@@ -19,6 +18,7 @@ from attnlab.claims.handmade_order import seeded
 from attnlab.claims.judges import Above
 from attnlab.models.decoder import Decoder
 from attnlab.models.stack import StackConfig
+from attnlab.report import Series
 
 LETTERS, FAR, NEAR = 8, 16, 2
 

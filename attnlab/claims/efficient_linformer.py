@@ -12,7 +12,6 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from attnlab.charts import Series
 from attnlab.claims.base import Estimate, Evidence, Lines, Trial, claim, over
 from attnlab.claims.efficient import LINFORMER, best_error
 from attnlab.claims.handmade_order import seeded
@@ -21,6 +20,7 @@ from attnlab.claims.kernels import normal
 from attnlab.mask import Mask
 from attnlab.mechanisms.linformer import Linformer
 from attnlab.mechanisms.softmax import Softmax
+from attnlab.report import Series
 
 
 @claim(

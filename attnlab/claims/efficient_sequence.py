@@ -13,13 +13,13 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from attnlab.bench import costs
-from attnlab.charts import Series
 from attnlab.claims.base import Evidence, Lines, Trial, claim, exponent, over
 from attnlab.claims.handmade_order import seeded
 from attnlab.claims.judges import Below, Between
 from attnlab.layers import MultiHead
 from attnlab.mask import Mask
 from attnlab.mechanisms.softmax import Softmax
+from attnlab.report import Series
 
 VASWANI = "Vaswani et al. 2017, Attention is all you need, table 1, arXiv 1706.03762"
 

@@ -14,13 +14,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from attnlab.bench import costs
-from attnlab.charts import Series
 from attnlab.claims.base import Bars, Estimate, Evidence, Lines, Trial, claim, exponent, over
 from attnlab.claims.handmade_order import seeded
 from attnlab.claims.judges import Above, exact
 from attnlab.interpret.capture import capture
 from attnlab.layers import Block, MultiHead
 from attnlab.mask import Mask
+from attnlab.report import Series
 
 TAY = (
     "Tay et al. 2021, Synthesizer: rethinking self-attention for transformer models, "

@@ -13,12 +13,12 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor
 
-from attnlab.charts import Series
 from attnlab.claims.base import Estimate, Evidence, Lines, Trial, claim
 from attnlab.claims.judges import Above, Below
 from attnlab.claims.retrieve import orthonormal
 from attnlab.layers import MultiHead
 from attnlab.mask import Mask
+from attnlab.report import Series
 
 LARGE = 5.0  # the L at which the statements are judged
 LENGTHS = [0.5 + 0.5 * step for step in range(10)]  # up to LARGE

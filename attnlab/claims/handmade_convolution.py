@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from attnlab.charts import Series
 from attnlab.claims.base import Bars, Estimate, Evidence, Lines, Trial, claim, over
 from attnlab.claims.handmade import SOFT, handmade
 from attnlab.claims.judges import exact
 from attnlab.mask import Mask
+from attnlab.report import Series
 
 CORDONNIER = (
     "Cordonnier, Loukas and Jaggi 2020, On the relationship between self-attention and "

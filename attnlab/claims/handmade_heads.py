@@ -9,7 +9,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from attnlab.charts import Series
 from attnlab.claims.base import Estimate, Evidence, Lines, Trial, claim, over
 from attnlab.claims.handmade import SOFT, handmade
 from attnlab.claims.handmade_order import seeded
@@ -17,6 +16,7 @@ from attnlab.claims.judges import Above, Below, exact
 from attnlab.layers import MultiHead
 from attnlab.mask import Mask
 from attnlab.position import Sinusoidal
+from attnlab.report import Series
 
 
 @claim(

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from attnlab.charts import Series
 from attnlab.claims.base import Bars, Estimate, Evidence, Lines, Trial, claim
 from attnlab.claims.handmade import handmade
 from attnlab.claims.judges import exact
@@ -19,6 +18,7 @@ from attnlab.claims.retrieve import orthonormal
 from attnlab.layers import Block
 from attnlab.mask import Mask
 from attnlab.position import Sinusoidal
+from attnlab.report import Series
 
 
 @contextmanager

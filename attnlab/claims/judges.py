@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from attnlab.charts import number
 from attnlab.claims.base import Estimate, Evidence, Outcome, Verdict
+from attnlab.intervals import number
 
 
 class _Interval(ABC):

@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from attnlab.charts import Series
 from attnlab.claims.base import Estimate, Evidence, Lines, Trial, claim, exponent, over
 from attnlab.claims.judges import Above, Below, exact
 from attnlab.mechanisms.polynomial import Polynomial
+from attnlab.report import Series
 
 FLOOR = 1e-17  # what a logarithmic axis shows of no error at all
 

@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from attnlab.bench import costs
-from attnlab.charts import Series
 from attnlab.claims.base import Estimate, Evidence, Lines, Trial, claim, exponent, over
 from attnlab.claims.judges import Below, exact
 from attnlab.claims.kernels import normal, shown
@@ -24,6 +23,7 @@ from attnlab.mechanisms import MECHANISMS
 from attnlab.mechanisms.favor import Favor
 from attnlab.mechanisms.kernel import KernelState
 from attnlab.mechanisms.softmax import Softmax
+from attnlab.report import Series
 from attnlab.state import KeyValues, State
 
 Points = list[tuple[float, float]]

@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from attnlab.charts import Mark, Series
 from attnlab.claims.base import Evidence, Lines, Trial, claim, over
 from attnlab.claims.judges import Below
 from attnlab.claims.kernels import normal, seed_of, sphere
 from attnlab.claims.kernels_error import TOKENS, distance, favor_error, of_length, true_weights
 from attnlab.mechanisms.draws import gaussian_draws
+from attnlab.report import Mark, Series
 
 D = 16
 Draw = Callable[[torch.Generator, int], Tensor]

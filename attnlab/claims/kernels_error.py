@@ -13,13 +13,13 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from attnlab.charts import Series
 from attnlab.claims.base import Evidence, Lines, Trial, claim, exponent, over
 from attnlab.claims.judges import Below, Between, OnlyWhen
 from attnlab.claims.kernels import normal, seed_of, sphere
 from attnlab.mask import Mask
 from attnlab.mechanisms.favor import Favor
 from attnlab.mechanisms.softmax import Softmax
+from attnlab.report import Series
 
 TOKENS = 64
 

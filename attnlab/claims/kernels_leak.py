@@ -11,12 +11,12 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from attnlab.charts import Series
 from attnlab.claims.base import Estimate, Evidence, Lines, Trial, claim
 from attnlab.claims.judges import Above
 from attnlab.claims.kernels import normal, seed_of, shown
 from attnlab.mask import Mask
 from attnlab.mechanisms.favor import Favor
+from attnlab.report import Series
 
 D, FEATURES, EPSILON = 16, 64, 1e-4
 

@@ -13,12 +13,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from attnlab.charts import Mark, Series
 from attnlab.claims.base import Estimate, Evidence, Lines, Trial, claim, over, share
 from attnlab.claims.judges import Above, Below
 from attnlab.claims.kernels import normal, sphere
 from attnlab.layers import MultiHead
 from attnlab.mask import Mask
+from attnlab.report import Mark, Series
 
 D, FEATURES = 16, 64
 

@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
 import torch
+from pydantic import TypeAdapter
+from pydantic.dataclasses import dataclass
 
 import attnlab
-from attnlab.charts.plots import figure_json, plot_json
 from attnlab.claims.base import CLAIMS, TOPICS, Evidence, Size, Verdict
 from attnlab.claims.running import Result
+from attnlab.intervals import Estimate
+from attnlab.report.content import CONFIG, Plot
 
-FORMAT, VERSION = "attnlab-claims", 1
+FORMAT, VERSION = "attnlab-claims", 2
+
+
+@dataclass(frozen=True, config=CONFIG)
+class Measured:
+    """The part of a row that has the report's own JSON format."""
+
+    figure: Estimate
+    plot: Plot
+
+
+_measured = TypeAdapter(Measured)
 
 
 def ledger(results: Sequence[Result], *, seed: int, size: Size) -> dict[str, Any]:
@@ -54,8 +69,7 @@ def _judged(verdict: Verdict | None, evidence: Evidence | None) -> dict[str, Any
         found |= {"outcome": verdict.outcome, "condition": verdict.condition}
     if evidence is not None:
         found |= {
-            "figure": figure_json(evidence.figure),
-            "plot": plot_json(evidence.plot),
+            **json.loads(_measured.dump_json(Measured(evidence.figure, evidence.plot))),
             "details": evidence.told,
         }
     return found

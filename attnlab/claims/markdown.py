@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from attnlab.charts import number
+from attnlab.intervals import number
 
 OUTCOMES = ("holds", "holds only when", "refuted", "undecided", "not run", "failed")
 

@@ -10,12 +10,12 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from attnlab.charts import Series
 from attnlab.claims.base import Bars, Evidence, Lines, Size, Trial, claim, over
 from attnlab.claims.judges import Above, Below, OnlyWhen
 from attnlab.claims.models import TEXTS, needs, trained
 from attnlab.claims.trained_words import rank_correlation
 from attnlab.mechanisms.draws import gaussian_draws
+from attnlab.report import Series
 
 # What a token contributes
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from attnlab.claims.registry import CLAIMS
 from attnlab.claims.report import stated
-from attnlab.page import script_page, write_page
+from attnlab.report.html import script_page, write_page
 
 TITLE = "What is said about attention, run and judged"
 

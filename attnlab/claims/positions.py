@@ -13,13 +13,13 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
-from attnlab.charts import Series
 from attnlab.claims.base import Bars, Estimate, Evidence, Lines, Trial, claim, over
 from attnlab.claims.images import BATCH, LESSONS, accuracy, everything
 from attnlab.claims.judges import Above, exact
 from attnlab.mask import Mask
 from attnlab.mechanisms.softmax import Softmax
 from attnlab.position import Rotary, Sinusoidal
+from attnlab.report import Series
 
 LONGEST = 10_000
 CODES = ("sinusoidal", "learned", "sinusoidal-2d", "none")  # of a ViT

@@ -9,10 +9,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from attnlab.charts import number
-from attnlab.charts.terminal import bars, plot
-from attnlab.claims.base import CLAIMS, Bars, Claim, Evidence, Verdict
+from attnlab.claims.base import CLAIMS, Claim, Verdict
 from attnlab.claims.running import Result
+from attnlab.intervals import number
+from attnlab.report import print_plot
 
 STYLE = {
     "holds": "green",
@@ -22,7 +22,7 @@ STYLE = {
     "not run": "dim",
     "failed": "bold red",
 }
-HEIGHT, WIDEST, ROOMY = 12, 96, 120
+WIDEST, ROOMY = 96, 120
 FIGURE, SECONDS = 11, 5  # characters that hold any number of a figure with its bracket, any time
 
 
@@ -89,20 +89,4 @@ def print_one(result: Result, console: Console) -> None:
     for name, value in evidence.told.items():
         console.print(Text(f"{name}: {value if isinstance(value, str) else number(value)}"))
     console.print()
-    draw(evidence, console, width)
-
-
-def draw(evidence: Evidence, console: Console, width: int) -> None:
-    drawn, plain = evidence.plot, not console.encoding.startswith("utf")
-    if isinstance(drawn, Bars):
-        console.print(Text(drawn.y))
-        values = [(name, figure.value) for name, figure in drawn.values.items()]
-        lines = bars(values, width=width, ascii_only=plain)
-    else:
-        console.print(Text(f"{drawn.y} by {drawn.x}"))
-        lines = plot(
-            drawn.series, width=width, height=HEIGHT, x_log=drawn.x_log, y_log=drawn.y_log,
-            ascii_only=plain,
-        )  # fmt: skip
-    for line in lines:
-        console.print(line, no_wrap=True, crop=True)
+    print_plot(evidence.plot, console, width)

@@ -11,9 +11,9 @@ import math
 import torch
 from torch import Tensor
 
-from attnlab.charts import Series
 from attnlab.claims.base import Estimate, Evidence, Lines, Trial, claim
 from attnlab.claims.judges import Below, exact
+from attnlab.report import Series
 
 
 def orthonormal(n: int, d: int, random: torch.Generator) -> Tensor:

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from attnlab.charts import Series
 from attnlab.claims.base import Evidence, Lines, Trial, claim, over, share
 from attnlab.claims.judges import Above, Below
 from attnlab.claims.retrieve import attend
 from attnlab.claims.retrieve_noise import KEYS, SHARP, Noisy
+from attnlab.report import Series
 
 
 def identical(drawn: Noisy, heads: int) -> list[Tensor]:

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from attnlab.charts import Series
 from attnlab.claims.base import Bars, Estimate, Evidence, Lines, Trial, claim, over, share
 from attnlab.claims.judges import Above, Below, exact
 from attnlab.claims.retrieve import attend, orthonormal
+from attnlab.report import Series
 
 KEYS, WIDTH, SHARP, TINY = 8, 11, 20.0, 1e-6  # n, d, m and alpha unless varied
 

@@ -14,11 +14,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from attnlab.charts import Series
 from attnlab.claims.base import Estimate, Evidence, Lines, Trial, claim, over
 from attnlab.claims.judges import Below, Between, exact
 from attnlab.mask import Mask
 from attnlab.mechanisms.softmax import Softmax
+from attnlab.report import Series
 
 FLOOR = 1e-17
 """Stands for an error of exactly 0 on a logarithmic axis."""

@@ -10,11 +10,11 @@ import math
 import torch
 from torch import Tensor
 
-from attnlab.charts import Series
 from attnlab.claims.base import Estimate, Evidence, Lines, Trial, claim, over
 from attnlab.claims.judges import Above, OnlyWhen, exact
 from attnlab.claims.temperature import SIZES, instances, normal, softmax
 from attnlab.mask import Mask
+from attnlab.report import Series
 
 
 @claim(

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from attnlab.charts import Series
 from attnlab.claims.base import Estimate, Evidence, Lines, Trial, claim, exponent, over
 from attnlab.claims.judges import Above, Below, OnlyWhen
 from attnlab.claims.temperature import instances, normal, softmax
 from attnlab.mask import Mask
+from attnlab.report import Series
 
 SLIGHT = 1e-3
 """Length of a perturbation that is small against keys of length sqrt(d)."""

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from attnlab.charts import Series
 from attnlab.claims.base import Bars, Estimate, Evidence, Lines, Trial, claim, over
 from attnlab.claims.judges import Above, exact
 from attnlab.claims.models import Reader, needs, one_of, texts, trained, untrained
+from attnlab.report import Series
 
 
 @claim(

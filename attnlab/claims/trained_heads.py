@@ -14,11 +14,11 @@ from itertools import cycle
 import torch
 from torch import Tensor
 
-from attnlab.charts import Series
 from attnlab.claims.base import Bars, Estimate, Evidence, Lines, Size, Trial, claim, over
 from attnlab.claims.judges import Above
 from attnlab.claims.models import Read, Reader, needs, one_of, texts, trained
 from attnlab.interpret.patterns import head_patterns
+from attnlab.report import Series
 
 # Patterns: the best head is chosen on one half of the sentences and measured on the other
 

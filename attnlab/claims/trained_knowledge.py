@@ -8,10 +8,10 @@ from typing import TypeVar
 import numpy as np
 
 from attnlab.calibration import risk_coverage, roc_area
-from attnlab.charts import Mark, Series
 from attnlab.claims.base import Bars, Estimate, Evidence, Lines, Trial, claim, over, share
 from attnlab.claims.judges import Above, Below, Between, Every
 from attnlab.claims.learners import LEARNERS, OFTEN, learned
+from attnlab.report import Mark, Series
 from attnlab.tasks.knowledge.data import Pair, most_common_answer
 from attnlab.tasks.knowledge.names import NameIndex
 from attnlab.tasks.knowledge.scoring import histogram_of_answers, top_share

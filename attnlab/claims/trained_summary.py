@@ -20,10 +20,10 @@ from pathlib import Path
 
 import torch
 
-from attnlab.charts import Mark, Series
 from attnlab.claims.base import Evidence, Lines, Size, Trial, claim, over
 from attnlab.claims.judges import Below, OnlyWhen
 from attnlab.intervals import Estimate
+from attnlab.report import Mark, Series
 from attnlab.tasks.summary.compare import placed, scaled
 from attnlab.tasks.summary.pairs import Pair
 from attnlab.tasks.summary.presets import TRAINING, SummaryModel

@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from attnlab.charts import Series
 from attnlab.claims.base import Estimate, Evidence, Lines, Trial, claim, over
 from attnlab.claims.images import LESSONS, accuracy, digits, everything, make
 from attnlab.claims.judges import Above, exact
 from attnlab.models import ViT, ViTConfig
+from attnlab.report import Series
 
 FEW = 60  # digits
 # image, channels, patch, width: they all differ

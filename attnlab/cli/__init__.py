@@ -71,6 +71,11 @@ app.command(
     help="How far mechanisms are from exact attention, and what they cost.",
 )
 app.command(
+    "attnlab.cli.heads:heads",
+    name="heads",
+    help="Which mechanism could take softmax's place in each head of a model.",
+)
+app.command(
     "attnlab.cli.studio:studio",
     name="studio",
     help="Watch runs train, ask, write, see and look in a browser.",
@@ -113,6 +118,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         rest = _take_extensions(sys.argv[1:] if arguments is None else arguments)
         app(rest, exit_on_error=False, print_error=False)
     except CycloptsError as error:
+        given = sys.argv[1:] if arguments is None else list(arguments)
+        if given[:2] == ["bench", "error"] and any(each.startswith("--model") for each in given):
+            _fail("bench error --model: use attnlab heads MODEL, with --text or --images", 2)
         _fail(" ".join(str(error).split()), 2)
     except BrokenPipeError:  # whoever read us has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

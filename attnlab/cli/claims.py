@@ -15,10 +15,9 @@ from attnlab.claims.base import Size
 from attnlab.claims.ledger import ledger
 from attnlab.claims.markdown import markdown as as_markdown
 from attnlab.claims.page import save_claims, save_playground
-from attnlab.claims.pictures import save_picture
 from attnlab.claims.report import print_one, print_table, stated
 from attnlab.files import write_json, write_text
-from attnlab.page import check_page
+from attnlab.report import check_figure, check_page, save_figure
 
 app = App(
     name="claims",
@@ -79,17 +78,19 @@ def show(
     *,
     size: Sizes = "small",
     seed: Seed = 0,
-    out: Annotated[Path | None, Parameter(help="Write the figure here, as NAME.svg.")] = None,
+    out: Annotated[
+        Path | None, Parameter(help="Write the figure here, as NAME.svg, .png or .pdf.")
+    ] = None,
     overwrite: Annotated[bool, Parameter(negative="", help="Replace --out.")] = False,
 ) -> None:
     """Run one claim: the statement, why, what was measured, the figure."""
     wanted = chosen([name])
     if out is not None:
-        check_picture(out, overwrite)
+        check_figure(out, overwrite)
     result = run_with_progress(wanted, seed, size, 1)[0]
     print_one(result, Console())
     if out is not None and result.evidence is not None:
-        save_picture(result.evidence.plot, stated(wanted[0]), out, overwrite)
+        save_figure(result.evidence.plot, out, stated(wanted[0]), overwrite)
         print(out)
 
 
@@ -103,16 +104,6 @@ def playground(
     check_page(out, overwrite)
     save_playground(out, overwrite)
     print(out)
-
-
-def check_picture(out: Path, overwrite: bool) -> None:
-    """Before anything is computed."""
-    if out.suffix != ".svg":
-        raise ValueError(f"{out}: a figure is written as SVG; name it NAME.svg")
-    if not out.parent.is_dir():
-        raise ValueError(f"{out}: there is no folder {out.parent}; make it first")
-    if out.exists() and not overwrite:
-        raise ValueError(f"{out}: is there already; give --overwrite or another name")
 
 
 def run_with_progress(

@@ -198,7 +198,7 @@ def compare(
     from rich.console import Console
 
     from attnlab.files import write_json
-    from attnlab.page import write_page
+    from attnlab.report.html import write_page
     from attnlab.tasks.knowledge import compare as comparing
 
     report = comparing.compare(

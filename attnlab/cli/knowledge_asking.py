@@ -99,7 +99,7 @@ def audit(
     from rich.console import Console
 
     from attnlab.tasks.knowledge import audit as auditing
-    from attnlab.tasks.knowledge.audit_page import print_audit, save_audit
+    from attnlab.tasks.knowledge.audit_report import print_audit, save_audit
 
     report = auditing.audit(
         run,

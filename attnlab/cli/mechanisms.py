@@ -22,7 +22,8 @@ def mechanisms(
     *,
     json: Annotated[bool, Parameter(negative="", help="Print JSON instead of a table.")] = False,
     picture: Annotated[
-        Path | None, Parameter(help="Draw its matrix here, beside softmax's, as NAME.svg.")
+        Path | None,
+        Parameter(help="Draw its matrix here, beside softmax's: NAME.svg, NAME.png or NAME.pdf."),
     ] = None,
     overwrite: Annotated[bool, Parameter(negative="", help="Replace --picture.")] = False,
 ) -> None:

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from attnlab.charts.terminal import canvas
 from attnlab.cli.runs_list import printable
+from attnlab.report.terminal_plots import canvas
 from attnlab.run_folder.config import LAST_STEP
 from attnlab.run_folder.metrics import NAMES, Metrics, number
 

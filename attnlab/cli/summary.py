@@ -154,7 +154,7 @@ def write(
     way: Any = WayOptions(),  # noqa: B008
 ) -> None:
     """Summarise texts: one each, or several with their log-probabilities. […]: it has no end."""
-    from attnlab.page import check_page
+    from attnlab.report.html import check_page
 
     chosen = Way(**given(way))
     if explain is not None:

@@ -117,8 +117,8 @@ def evaluate(
     from rich.console import Console
 
     from attnlab.files import write_json
-    from attnlab.page import check_page, write_page
-    from attnlab.tasks.vision.score_page import print_score, score_page
+    from attnlab.report.html import check_page, save_page
+    from attnlab.tasks.vision.score_report import print_score, score_report
     from attnlab.tasks.vision.scoring import measured, subject_of
 
     subject = subject_of(run, data, part)
@@ -128,7 +128,7 @@ def evaluate(
     _check_figures(figures, overwrite)
     report, pixels = measured(subject)
     recipe.tell_skipped(report["skipped"], report["notes"], f"; all in {figures}")
-    write_page(out, score_page(report, pixels), overwrite)
+    save_page(out, score_report(report, pixels), overwrite)
     write_json(figures, report)
     if json:
         print(json_format.dumps(report, indent=2))
@@ -170,11 +170,11 @@ def classify(
     """Say what images show; --explain: per layer and head which patches are looked at."""
     from rich.console import Console
 
-    from attnlab.page import check_page
     from attnlab.pictures import png
+    from attnlab.report.html import check_page
+    from attnlab.report.terminal import plain
     from attnlab.tasks.vision.classify import classify as read
     from attnlab.tasks.vision.classify import classify_test
-    from attnlab.tasks.vision.score_page import plain
 
     if top < 1:
         raise ValueError(f"--top {top}; give 1 or more")
@@ -254,8 +254,9 @@ def compare(
     """Train a ViT and a ConvNet of equal size on growing parts of the data; a table and a plot."""
     from rich.console import Console
 
-    from attnlab.files import write_json, write_text
-    from attnlab.page import picture, write_page
+    from attnlab.files import write_json
+    from attnlab.report import save_figure
+    from attnlab.report.html import write_page
     from attnlab.tasks.vision import compare as comparing
     from attnlab.tasks.vision.compare_folder import REPORTS
 
@@ -274,6 +275,7 @@ def compare(
     files = [out / name for name in REPORTS]
     write_json(files[0], report)
     write_page(files[1], comparing.comparison_page(report), overwrite=True)
-    write_text(files[2], picture(comparing.comparison_chart(report)))
+    figure = comparing.comparison_figure(report)
+    save_figure(figure.plot, files[2], figure.title, overwrite=True)
     comparing.print_comparison(report, Console())
     print("\n".join(map(str, files)))

@@ -93,8 +93,6 @@ class Found:
     audit: Report | None = None
     asked: list[Asked] = field(default_factory=list)
     seen: Seen | None = None
-    look: str = ""
-    """A page of `look`: the attention of one answer from memory."""
     claims: list[Result] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
     """Of each part that ended, by its name."""

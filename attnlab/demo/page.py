@@ -1,4 +1,4 @@
-"""The story as one page that works offline: question, text, table, answers, attention, claims."""
+"""The story as a report: question, text, table, answers, attention, claims."""
 
 from __future__ import annotations
 
@@ -7,21 +7,36 @@ from pathlib import Path
 import torch
 
 import attnlab
-from attnlab.charts import Bar, bar_chart, reliability_chart
-from attnlab.demo import blocks
+from attnlab.claims.base import CLAIMS
+from attnlab.claims.report import control_told, stated, told
 from attnlab.demo.attention import BOX
 from attnlab.demo.commands import commands
-from attnlab.demo.found import Found, Seen, Way
+from attnlab.demo.found import Asked, Found, Seen, Strip, Way
 from attnlab.demo.parts import AUDIT, CLAIMS_PAGE, LEARNED, LOOK, READING
 from attnlab.demo.settings import PARTS
-from attnlab.page import Figure, Section, Table, Tile, page
+from attnlab.intervals import Estimate
+from attnlab.report import (
+    Bars,
+    Block,
+    Command,
+    Figure,
+    Link,
+    Mark,
+    Quote,
+    Report,
+    Section,
+    Table,
+    Tile,
+)
+from attnlab.report import Strip as StripBlock
+from attnlab.report.calibration import reliability_blocks
 from attnlab.tasks.knowledge.audit_words import percent, summary
 
 TITLE = "Does it know, or does it guess?"
 SMALL = 60  # seconds below which a time is told in seconds
 
 
-def demo_page(found: Found, out: Path) -> str:
+def demo_report(found: Found, out: Path) -> Report:
     """Of what was found so far; what is missing is said."""
     sections = [_short(found), _question(found)]
     if len(found.ways) > 1:
@@ -29,19 +44,14 @@ def demo_page(found: Found, out: Path) -> str:
     if found.audit is not None:
         sections += [_answers(found), _calibration(found)]
     if found.seen is not None:
-        sections.append(_attention(found, found.seen))
+        sections.append(_attention(found.seen))
     if found.claims:
         sections.append(_claims(found))
     lines = "What can be typed into a terminal now, in the folder where the demo was started."
-    sections.append(Section("What to try next", [lines], html=blocks.to_try(commands(found, out))))
-    sections.append(_made(found))
-    return page(
-        TITLE,
-        sections,
-        style=blocks.style(),
-        script=blocks.static("copy.js"),
-        framed=[found.look] if found.look else [],
-    )
+    rows = [Command(each.line, each.why) for each in commands(found, out)]
+    sections += [Section("next", "What to try next", [lines], blocks=rows), _made(found)]
+    versions = {"attnlab": attnlab.__version__, "torch": str(torch.__version__)}
+    return Report("demo", TITLE, sections, versions=versions, seconds=sum(found.seconds.values()))
 
 
 def _short(found: Found) -> Section:
@@ -63,22 +73,19 @@ def _short(found: Found) -> Section:
     tiles = [
         Tile(way.name, percent(way.share), f"{way.right} of {way.total}") for way in found.ways
     ]
-    return Section("", prose, tiles=tiles, html=_missing(found))
+    return Section("summary", "In short", [*_missing(found), *prose], tiles=tiles)
 
 
-def _missing(found: Found) -> str:
+def _missing(found: Found) -> list[str]:
     """What went wrong, or was not done (yet)."""
     titles = {part.name: part.title for part in PARTS}
-    made = [
-        blocks.paragraph(f"“{titles[name]}” failed. {reason}", "problem")
-        for name, reason in found.problems.items()
-    ]
+    made = [f"“{titles[name]}” failed. {reason}" for name, reason in found.problems.items()]
     left = [part.title for part in PARTS if part.name not in {**found.seconds, **found.problems}]
     if left and not found.finished:
         stopped = f"It was stopped at “{titles[found.stopped]}”. " if found.stopped else ""
         listed = ", ".join(f"“{each}”" for each in left)
-        made.append(blocks.paragraph(f"{stopped}Not done yet: {listed}.", "problem"))
-    return "".join(made)
+        made.append(f"{stopped}Not done yet: {listed}.")
+    return made
 
 
 def _question(found: Found) -> Section:
@@ -87,35 +94,30 @@ def _question(found: Found) -> Section:
     name = question.removeprefix("Where was ").removesuffix(" born?")
     document = next((each for each in world.corpus if each.startswith(f"{name}.")), "")
     asked, known = world.train[0]
-    prose = [
+    findings = [
         "Each person has one line. It tells the birthplace twice, in other words each time, and "
-        "names another city to lead astray. No mark says which is which: the colour is for you.",
+        "names another city to lead astray. No mark says which is which: the color is for you.",
     ]
-    return Section(
-        "What it read",
-        prose,
-        html=blocks.quote("A line", document, gold)
-        + blocks.quote("A question that it was shown with its answer", f"{asked} {known}", known)
-        + blocks.quote("A question about the person of the first line, never shown", question),
-    )
+    blocks = [
+        Quote("A line", document, gold),
+        Quote("A question that it was shown with its answer", f"{asked} {known}", known),
+        Quote("A question about the person of the first line, never shown", question),
+    ]
+    return Section("text", "What it read", findings, blocks=blocks)
 
 
 def _ways(found: Found) -> Section:
     ways = found.ways
-    bars = [Bar(way.name, way.share, way.between) for way in ways]
-    chart = bar_chart(
-        bars,
-        title="Right answers about people it was never asked about",
-        label="way",
-        value="right",
-        percent=True,
-    )
-    rows = [(way.name, _minutes(way), f"{way.right} of {way.total}") for way in ways]
-    prose = [f"{_capital(way.name)}: {way.about}." for way in ways]
-    prose.append("The thin lines are 95% intervals.")
-    table = Table(("way", "minutes", "right"), rows)
+    plot = Bars("right", {way.name: Estimate(way.share, *way.between) for way in ways}, (), True)
+    rows = [[way.name, _minutes(way), f"{way.right} of {way.total}"] for way in ways]
+    title = "Right answers about people it was never asked about"
+    blocks: list[Block] = [
+        Figure(title, plot, in_table=True),
+        Table("", ["way", "minutes", "right"], rows),
+    ]
+    findings = [f"{_capital(way.name)}: {way.about}." for way in ways]
     heading = "Four ways to answer" if len(ways) == 4 else "Ways to answer"
-    return Section(heading, prose, figures=[Figure(chart)], tables=[table])
+    return Section("ways", heading, findings, blocks=blocks)
 
 
 def _minutes(way: Way) -> str:
@@ -127,40 +129,52 @@ def _capital(text: str) -> str:
 
 
 def _answers(found: Found) -> Section:
-    prose = [
+    findings = [
         "With each answer it says how sure it is. From thresholds that were fitted on training "
         "questions kept aside, that becomes “known”, “unsure” or “guess”. Here are the first two "
         "of its answers, its most doubtful hit, its surest mistake and a guess, where there are "
         "such, and two people who do not exist.",
     ]
-    return Section("A few answers", prose, html=blocks.answers(found.asked))
+    rows = [
+        [each.question, each.answer or "–", each.verdict, f"{each.confidence:.0%}", _truth(each),
+         each.unread or "–"]
+        for each in found.asked
+    ]  # fmt: skip
+    header = ["question", "its answer", "it says", "sure", "truth", "a model that never read"]
+    drop = ["a model that never read", "sure"]
+    return Section(
+        "answers", "A few answers", findings, blocks=[Table("", header, rows, drop=drop)]
+    )
+
+
+def _truth(asked: Asked) -> str:
+    if asked.gold is None:
+        return "There is no such person: nothing can be known."
+    return "✓ right" if asked.gold == asked.answer else f"✗ The line says {asked.gold}."
 
 
 def _calibration(found: Found) -> Section:
-    report = found.audit
-    assert report is not None
-    bins = report["reliability"]
-    prose = [*summary(report), "Bars on the dashed line mean that it is as sure as it should be."]
-    chart = reliability_chart(bins, title="Share of right answers by confidence")
-    more = blocks.link(f"{LEARNED}/{AUDIT}", "The whole audit: every doubt, by name and by answer")
-    return Section("Does it know when it knows?", prose, figures=[Figure(chart)], html=more)
-
-
-def _attention(found: Found, seen: Seen) -> Section:
-    bars = [
-        Bar(f"layer {number}", mine, beside=none) for number, (mine, none) in enumerate(seen.names)
+    audit = found.audit
+    assert audit is not None
+    blocks = [
+        *reliability_blocks(audit["reliability"], "Share of right answers by confidence"),
+        Link(f"{LEARNED}/{AUDIT}", "The whole audit: every doubt, by name and by answer"),
     ]
-    chart = bar_chart(
-        bars,
-        title="Weight on the name, when the answer is due",
-        label="layer",
-        value="trained",
-        beside="untrained",
-        percent=True,
-        mark=(f"its share of the tokens: {percent(seen.chance)}", seen.chance),
+    return Section("calibration", "Does it know when it knows?", summary(audit), blocks=blocks)
+
+
+def _attention(seen: Seen) -> Section:
+    layers = [f"layer {place}" for place in range(len(seen.names))]
+    plot = Bars(
+        "trained",
+        {name: Estimate(mine) for name, (mine, _) in zip(layers, seen.names, strict=True)},
+        [Mark(f"its share of the tokens: {percent(seen.chance)}", y=seen.chance)],
+        True,
+        {name: none for name, (_, none) in zip(layers, seen.names, strict=True)},
+        "untrained",
     )
     cities = seen.answer + seen.other
-    prose = [
+    findings = [
         "While it still learns to read, it has the line before it. Nobody told it what a city is, "
         f"yet one head (layer {seen.layer}, head {seen.head}) gives {percent(cities)} of its "
         f"weight to the cities there, {percent(seen.answer)} to the birthplace and "
@@ -169,25 +183,25 @@ def _attention(found: Found, seen: Seen) -> Section:
         f"{percent(seen.untrained)}. Which of them is meant, later layers decide.",
         "Later the line is gone, and there is nothing to find. What it looks at then is the name: "
         "the answer must come from what the weights make of it.",
-        f"Below, the stronger a word's colour, the more weight is on it when the answer is due, "
-        f"which is at the last {BOX}.",
     ]
-    inside = (
-        "<h3>The reader, with the line before it</h3>"
-        + blocks.strip(seen.reading)
-        + "<h3>The same question from memory, the mean of all heads</h3>"
-        + blocks.strip(seen.remembering)
-        + "<h3>Look for yourself</h3>"
-        + blocks.paragraph(
-            "Every layer and head for this answer from memory. Choose a layer, point at a token, "
-            "press ? for help.",
-            "note",
-        )
-        + blocks.frame(found.look, f"Attention: {seen.question}")
-        + blocks.link(LOOK, "The same on a page of its own")
-        + blocks.link(READING, "The reader with its line")
+    blocks: list[Block] = [
+        _strip("The reader, with the line before it", seen.reading),
+        _strip("The same question from memory, the mean of all heads", seen.remembering),
+        Figure("Weight on the name, when the answer is due", plot),
+        Link(LOOK, "Look for yourself: every layer and head for this answer from memory"),
+        Link(READING, "The reader with its line"),
+    ]
+    return Section("attention", "Where did it look?", findings, blocks=blocks)
+
+
+def _strip(title: str, strip: Strip) -> StripBlock:
+    note = (
+        "The stronger a word's color, the more weight is on it when the answer is due, which is "
+        f"at the last {BOX}. Written next: {strip.written}"
     )
-    return Section("Where did it look?", prose, figures=[Figure(chart)], html=inside)
+    return StripBlock(
+        title, [text for text, _ in strip.words], [weight for _, weight in strip.words], note
+    )
 
 
 def _claims(found: Found) -> Section:
@@ -195,7 +209,7 @@ def _claims(found: Found) -> Section:
     outcomes = [each.verdict.outcome for each in found.claims]
     kinds = [f"{kind}: {outcomes.count(kind)}" for kind in dict.fromkeys(outcomes)]
     trusted = sum(each.trusted is True for each in found.claims)
-    prose = [
+    findings = [
         "Much is said about attention, in courses and papers. Here a statement is an experiment: "
         "a figure is measured, and a threshold that was set beforehand judges it. The same judge "
         "must come to the other verdict for a control, in which the experiment is spoilt (or what "
@@ -203,22 +217,32 @@ def _claims(found: Found) -> Section:
         f"{count} of them were run just now ({', '.join(kinds)}). For {trusted} the control came "
         "out as it must.",
     ]
-    made = blocks.claims(found.claims, CLAIMS_PAGE)
-    more = blocks.link(CLAIMS_PAGE, "These with their reasons and figures to move through")
-    return Section("What is said about attention", prose, html=made + more)
+    rows, figures = list[list[str]](), list[Block]()
+    for result in found.claims:
+        claim, evidence = CLAIMS[result.name], result.evidence
+        measured = "" if evidence is None else f"{claim.judge.name}: {evidence.figure}"
+        rows.append([stated(claim), told(result.verdict), measured, control_told(result)])
+        if evidence is not None:
+            note = f"It holds if {claim.judge.threshold}. Control: {claim.control}."
+            figures.append(Figure(stated(claim), evidence.plot, note))
+    table = Table("", ["statement", "verdict", "measured", "control"], rows)
+    more = Link(CLAIMS_PAGE, "These with their reasons and figures to move through")
+    blocks = [table, *figures, more]
+    return Section("claims", "What is said about attention", findings, blocks=blocks)
 
 
 def _made(found: Found) -> Section:
-    rows = [(part.title, _time(found.seconds[part.name])) for part in PARTS
+    rows = [[part.title, _time(found.seconds[part.name])] for part in PARTS
             if part.name in found.seconds]  # fmt: skip
-    rows.append(("together", _time(sum(found.seconds.values()))))
+    rows.append(["together", _time(sum(found.seconds.values()))])
     size = f", {found.parameters:,} parameters" if found.parameters else ""
-    prose = [
-        f"attnlab {attnlab.__version__}, torch {torch.__version__}, seed {found.seed}, "
-        f"{torch.get_num_threads()} threads{size}. The world is invented by attnlab; nothing was "
-        "downloaded, and this page asks nobody for anything.",
+    findings = [
+        f"Seed {found.seed}, {torch.get_num_threads()} threads{size}. The world is invented by "
+        "attnlab; nothing was downloaded, and this page asks nobody for anything.",
     ]
-    return Section("How this was made", prose, tables=[Table(("part", "time"), rows)])
+    return Section(
+        "made", "How this was made", findings, blocks=[Table("", ["part", "time"], rows)]
+    )
 
 
 def _time(seconds: float) -> str:

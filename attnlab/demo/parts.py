@@ -17,11 +17,11 @@ from attnlab.demo.progress import Tick
 from attnlab.demo.settings import DemoSettings
 from attnlab.files import write_json
 from attnlab.interpret.page import render
-from attnlab.page import write_page
+from attnlab.report.html import save_page, write_page
 from attnlab.run_folder import StartMode
 from attnlab.tasks.knowledge import recipe, scoring
 from attnlab.tasks.knowledge.audit import ask, audit
-from attnlab.tasks.knowledge.audit_page import audit_page
+from attnlab.tasks.knowledge.audit_report import audit_report
 from attnlab.tasks.knowledge.certainty import Certainty
 from attnlab.tasks.knowledge.learn import learn
 from attnlab.training import Run
@@ -121,7 +121,7 @@ class Story:
             run, samples=self.settings.samples, made_up=self.settings.made_up, seed=self.found.seed
         )
         write_json(run / "audit.json", report)
-        write_page(run / AUDIT, audit_page(report), overwrite=True)
+        save_page(run / AUDIT, audit_report(report), overwrite=True)
         self.found.audit = report
         self.found.asked = self._told(report)
 
@@ -149,8 +149,7 @@ class Story:
             self.out / LEARNED, found.world, self.settings.looked_at, found.seed
         )
         reading.save(self.out / READING)
-        found.look = render(*remembering.packed)
-        write_page(self.out / LOOK, found.look, overwrite=True)
+        write_page(self.out / LOOK, render(*remembering.packed), overwrite=True)
         found.seen = seen
 
     def _claims(self, tick: Tick) -> None:

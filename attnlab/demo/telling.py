@@ -12,12 +12,12 @@ from pathlib import Path
 from rich.console import Console
 
 from attnlab.demo.found import Found
-from attnlab.demo.page import demo_page
+from attnlab.demo.page import demo_report
 from attnlab.demo.parts import FINETUNED, INDEX, LEARNED, NONE, PAGES, PRETRAINED, Story
 from attnlab.demo.progress import Bars
 from attnlab.demo.settings import PARTS, DemoSettings, Part
 from attnlab.demo.terminal import Teller
-from attnlab.page import write_page
+from attnlab.report import save_page
 from attnlab.run_folder import StartMode, check_folder
 from attnlab.tasks.knowledge.learn import check_learn
 from attnlab.tasks.knowledge.world import WorldConfig, make_world
@@ -105,7 +105,7 @@ def _told(error: Exception) -> str:
 
 
 def _save(story: Story) -> None:
-    write_page(story.out / INDEX, demo_page(story.found, story.out), overwrite=True)
+    save_page(story.out / INDEX, demo_report(story.found, story.out), overwrite=True)
 
 
 def _stopped(out: Path, part: Part) -> str:

@@ -86,7 +86,7 @@ class Looked:
 
     def _frame(self) -> str:
         """The page in a frame that may run its own script and nothing else."""
-        from attnlab.charts import escape
+        from attnlab.report.text import escape
 
         page, style = escape(render(*self.packed)), f"width:100%;height:{FRAME}px;border:0"
         rights = "allow-scripts allow-downloads"

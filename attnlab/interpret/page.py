@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from attnlab.interpret.file import header_text
-from attnlab.page import script_page, write_page
+from attnlab.report.html import script_page, write_page
 
 HEADER_ID = "attnlab-header"
 

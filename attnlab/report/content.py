@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import field
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, PlainSerializer, model_validator
@@ -22,7 +23,18 @@ MAX_ITEMS = 200_000
 CONFIG = ConfigDict(
     extra="forbid", ser_json_inf_nan="strings", ser_json_bytes="base64", val_json_bytes="base64"
 )
-Text = Annotated[str, Field(max_length=MAX_TEXT)]
+
+
+def _text(value: Any) -> Any:
+    """Cuts what is too long, and replaces halves of surrogate pairs, which UTF-8 cannot hold."""
+    if not isinstance(value, str):
+        return value
+    if len(value) > MAX_TEXT:
+        value = value[: MAX_TEXT - 1] + "…"
+    return value.encode("utf-8", "replace").decode("utf-8")
+
+
+Text = Annotated[str, BeforeValidator(_text), Field(max_length=MAX_TEXT)]
 Texts = Annotated[Sequence[Text], Field(max_length=MAX_ITEMS)]
 Point = tuple[float, float]
 Points = Annotated[Sequence[Point], Field(max_length=MAX_ITEMS)]
@@ -35,7 +47,12 @@ def _special(value: Any) -> Any:
 
 
 def _mapping(value: Any) -> Any:
-    return dict(value) if isinstance(value, list) else value
+    """Pairs of JSON; what else a list holds is left for the check to refuse."""
+    pairs = isinstance(value, list) and all(
+        isinstance(each, list | tuple) and len(each) == 2 and isinstance(each[0], str)
+        for each in value
+    )
+    return dict(value) if pairs else value
 
 
 def _estimate_pairs(value: Mapping[str, Estimate]) -> list[tuple[str, Estimate]]:
@@ -280,6 +297,9 @@ class Section:
 
 @dataclass(frozen=True, config=CONFIG)
 class Report:
+    # first in a file, so that its first bytes say what it is
+    format: Literal["attnlab-report"] = field(default="attnlab-report", kw_only=True)
+    version: Literal[1] = field(default=1, kw_only=True)
     kind: Annotated[str, Field(pattern=r"^[a-z-]{1,40}$")]
     """What was measured: bench, heads, audit, comparison, ..."""
     title: Text
@@ -287,8 +307,6 @@ class Report:
     machine: Mapping[Text, Value] = Field(default_factory=dict)
     versions: Mapping[Text, Text] = Field(default_factory=dict)
     seconds: float = 0.0
-    format: Literal["attnlab-report"] = "attnlab-report"
-    version: Literal[1] = 1
 
     @model_validator(mode="after")
     def _names_differ(self) -> Report:

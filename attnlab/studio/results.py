@@ -6,6 +6,7 @@ a file that was found, so no name leads elsewhere.
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -13,12 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attnlab.bench.reading import report_of
 from attnlab.files import open_regular, read_json
+from attnlab.report import parse_report, to_json
+from attnlab.report.json import upgraded_plot
 from attnlab.studio import limits
 from attnlab.studio.runs import strict
 
-BENCH, CLAIMS = "attnlab-bench", "attnlab-claims"
+BENCH, CLAIMS = "attnlab-report", "attnlab-claims"
+MEASURED = ("bench", "heads")  # kinds of reports that the bench page shows
 OWN = "studio:"  # before the name of a file that the studio wrote
 HEAD = 256  # bytes within which a file says what it is
 DEPTH = 2
@@ -99,7 +102,7 @@ def _read(name: str, path: Path) -> Found | None:
     try:
         with open_regular(path) as file:
             head = file.read(HEAD)
-        kind = next((each for each in CHECKS if f'"{each}"'.encode() in head), None)
+        kind = next((each for name, each in FORMATS.items() if f'"{name}"'.encode() in head), None)
         if kind is None:
             return None
         content = strict(read_json(path, limits.REPORT_BYTES), depth=32)
@@ -110,12 +113,11 @@ def _read(name: str, path: Path) -> Found | None:
 
 def bench(content: Any) -> dict[str, Any]:
     """Without the single measurements, as the page has it."""
-    report_of(content)  # says what is wrong
-    sections = [
-        {key: value for key, value in each.items() if key != "measurements"}
-        for each in content["sections"]
-    ]
-    return {**content, "sections": sections}
+    report = parse_report(content)
+    if report.kind not in MEASURED:
+        raise ValueError(f"a report of another kind: {report.kind}")
+    found: dict[str, Any] = json.loads(to_json(report, measurements=False))
+    return found
 
 
 def merged(ledgers: Sequence[Found]) -> dict[str, Any] | None:
@@ -143,11 +145,22 @@ def claims(content: Any) -> dict[str, Any]:
     if not isinstance(content, dict) or content.get("format") != CLAIMS:
         raise ValueError("no ledger")
     rows = content.get("claims")
-    if content.get("version") != 1 or not isinstance(rows, list):
+    if content.get("version") not in (1, 2) or not isinstance(rows, list):
         raise ValueError("a ledger of another kind")
     if not all(isinstance(row, dict) and isinstance(row.get("id"), str) for row in rows):
         raise ValueError("a ledger whose rows are no claims")
-    return {**content}
+    if content["version"] == 1:
+        rows = [_upgraded_row(row) for row in rows]
+    return {**content, "version": 2, "claims": rows}
+
+
+def _upgraded_row(row: Any) -> Any:
+    """A claim, or its control, of version 0.1."""
+    if not isinstance(row, dict):
+        return row
+    upgrades = {"plot": upgraded_plot, "figure": upgraded_plot, "control": _upgraded_row}
+    return {name: upgrades.get(name, lambda same: same)(value) for name, value in row.items()}
 
 
 CHECKS: dict[str, Callable[[Any], dict[str, Any]]] = {BENCH: bench, CLAIMS: claims}
+FORMATS = {BENCH: BENCH, "attnlab-bench": BENCH, CLAIMS: CLAIMS}  # the second is version 0.1's

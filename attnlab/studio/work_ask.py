@@ -14,7 +14,7 @@ from attnlab.studio.models import MODELS
 from attnlab.studio.worker import Teller
 from attnlab.tasks.knowledge import audit as auditing
 from attnlab.tasks.knowledge.answers import candidates, check_questions, reach
-from attnlab.tasks.knowledge.audit_page import save_audit
+from attnlab.tasks.knowledge.audit_report import save_audit
 from attnlab.tasks.knowledge.certainty import FEW, Certainty
 from attnlab.tasks.knowledge.data import Pair, hold_out, name_in, read_pairs
 from attnlab.tasks.knowledge.material import load_knowledge

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from attnlab.bench.progress import Progress
-from attnlab.bench.results import report_json
 from attnlab.bench.running import bench as measure
 from attnlab.claims.base import CLAIMS, TOPICS
 from attnlab.claims.ledger import ledger
 from attnlab.claims.registry import chosen
 from attnlab.claims.running import run
-from attnlab.files import read_json, write_json
+from attnlab.files import read_json, write_json, write_text
+from attnlab.report import to_json
 from attnlab.studio import limits
 from attnlab.studio.results import claims as kept_claims
 from attnlab.studio.worker import Teller
@@ -112,5 +112,5 @@ def bench(given: dict[str, Any], content: bytes, tell: Teller) -> tuple[Any, byt
     folder = Path(given["cache"])
     folder.mkdir(parents=True, exist_ok=True)
     name = f"bench-{given['part']}-{time.strftime('%Y%m%d-%H%M%S')}.json"
-    write_json(folder / name, report_json(report))
+    write_text(folder / name, to_json(report))
     return {"name": name}, b""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
+from enum import StrEnum
 from importlib import import_module
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
@@ -17,6 +18,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "attnlab.models": (),
     "attnlab.generate": (),
     "attnlab.tokens": ("Tokenizer", "Characters", "Bytes", "BPE"),
+    "attnlab.run_folder": ("RunFolder", "StartMode", "check_folder"),
     "attnlab.training": (),
     "attnlab.tasks.language.recipe": ("train_language", "load_language", "write", "evaluate"),
     "attnlab.tasks.knowledge.recipe": ("pretrain", "finetune"),
@@ -37,6 +39,8 @@ MODULES: dict[str, tuple[str, ...]] = {
     "attnlab.huggingface": (),
     "attnlab.claims": (),
     "attnlab.bench": (),
+    "attnlab.heads": (),
+    "attnlab.report": (),
     "attnlab.matrices": ("matrices", "save_matrices"),
 }
 
@@ -75,6 +79,8 @@ def constant(value: Any) -> str:
 
 
 def signature(value: Any) -> str:
+    if inspect.isclass(value) and issubclass(value, StrEnum):
+        return f"({' | '.join(repr(str(each)) for each in value)})"
     try:
         found = inspect.signature(value)
     except ValueError:  # a class that takes what its ground takes
@@ -96,6 +102,8 @@ def parameter(given: inspect.Parameter) -> str:
     stars = marks.get(given.kind, "")
     told = "" if given.annotation is given.empty else f": {short(given.annotation)}"
     default = "" if given.default is given.empty else f" = {short(repr(given.default))}"
+    if isinstance(given.default, StrEnum):
+        default = f" = {type(given.default).__name__}.{given.default.name}"
     default = " = ..." if "<" in default else default  # an object that has no words for itself
     return f"{stars}{given.name}{told}{default}"
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import attnlab
 from attnlab.claims import CLAIMS, run_one
-from attnlab.claims.pictures import save_picture
 from attnlab.claims.report import stated
 from attnlab.matrices import save_matrices
 from attnlab.models import StackConfig
+from attnlab.report import save_figure
 from attnlab.tasks.language.recipe import train_language
 from attnlab.training import Settings
 from docs.scripts.cards import names
@@ -30,7 +30,7 @@ def draw(folder: Path) -> Iterator[Path]:
         evidence = run_one(CLAIMS[name], 0, "small").evidence
         assert evidence is not None
         path = folder / f"claim-{name}.svg"
-        save_picture(evidence.plot, stated(CLAIMS[name]), path, overwrite=True)
+        save_figure(evidence.plot, path, stated(CLAIMS[name]), overwrite=True)
         yield path
     if shutil.which("chromium") is None:
         print("no chromium here: the picture of attnlab look stays as it is")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -26,15 +28,14 @@ from attnlab.bench.error import (
     typical,
     uniform_weights,
 )
-from attnlab.bench.error_report import error_section
-from attnlab.bench.error_words import Errors, advice, findings
-from attnlab.bench.reading import report_of
-from attnlab.bench.results import Report, report_json
+from attnlab.bench.error_report import advice, error_section, findings
+from attnlab.bench.error_results import Errors
 from attnlab.bench.settings import ErrorSettings
 from attnlab.create import create_mechanism
 from attnlab.mask import Mask
 from attnlab.mechanisms import MECHANISMS
 from attnlab.mechanisms.draws import gaussian_draws
+from attnlab.report import Report, Table, parse_report, to_json
 from attnlab.words import joined, ranges
 
 SMALL = ErrorSettings(
@@ -157,10 +158,9 @@ def test_random_features_beat_doing_nothing_only_at_some_norms() -> None:
     case = found.random[0]
     assert found.ratio(case, 3.0).ends[1] < 1
     assert found.ratio(case, 8.0).ends[0] > 1
-    told = findings(found)[1]
-    assert told == (
-        "favor, 1,024 features: beats uniform weights at norm 3; worse than doing nothing at "
-        "norm 8."
+    assert verdicts(found) == [["favor, 1,024 features", "3", "8", "3"]]
+    assert findings(found)[1] == (
+        "At norm 8, the nearest to N(0, I), better than uniform weights: none; worse: favor."
     )
 
 
@@ -222,7 +222,7 @@ def test_a_mechanism_with_features_in_its_text_is_not_swept() -> None:
 
 def test_all_without_learned_parameters_take_part() -> None:
     wanted = {name for name, kind in MECHANISMS.items() if not kind.card.learned} - {"softmax"}
-    assert {name_of(spec) for spec in measurable(())} == wanted
+    assert {name_of(spec) for spec in measurable((), 256)} == wanted
 
 
 @pytest.mark.parametrize(
@@ -236,7 +236,7 @@ def test_all_without_learned_parameters_take_part() -> None:
 )
 def test_what_has_no_error_says_so(spec: str, words: str) -> None:
     with pytest.raises(ValueError, match=words.replace("'", ".")):
-        measurable([spec])
+        measurable([spec], 256)
 
 
 # Words, of invented numbers
@@ -258,13 +258,16 @@ def invented(ratios: dict[float, float], uniform: float = 0.4) -> Errors:
     return Errors(rows, ["favor"], settings)
 
 
+def verdicts(found: Errors) -> list[list[Any]]:
+    """The rows of the table that says where each beats doing nothing."""
+    section = error_section(found.rows, found.specs, found.settings)
+    table = next(block for block in section.blocks if isinstance(block, Table))
+    return [list(row) for row in table.rows]
+
+
 def test_words_follow_the_numbers() -> None:
     found = invented({1: 3.0, 2: 0.5, 3: 0.2, 4: 1.001, 8: 7.0})
-    said = findings(found)
-    assert "favor, 256 features: beats uniform weights at norms 2 to 3; worse than doing nothing " \
-        "at norms 1 and 8." in said  # fmt: skip
-    assert any("orthogonal draws have a smaller error" in each and "0.50 times" in each
-               for each in said)  # fmt: skip
+    assert verdicts(found) == [["favor, 256 features", "2 to 3", "1 and 8", "1 to 8"]]
     why = "use softmax, or train the model with the mechanism in place."
     assert advice(found) == [
         f"At norms 1 to 2 and 4 to 8 nothing measured here is surely within 10% of softmax: {why}",
@@ -277,11 +280,9 @@ def test_words_follow_the_numbers() -> None:
         "At norm 1: favor, 256 features within 10% of softmax."
     ]
     assert advice(invented({1: 0.1}, uniform=0.05)) == []  # doing nothing is enough there
-    never = findings(invented({1: 2.0, 2: 3.0}))[1]
-    assert never == (
-        "favor, 256 features: never beats uniform weights; worse than doing nothing at norms 1 to "
-        "2."
-    )
+    assert verdicts(invented({1: 2.0, 2: 3.0})) == [
+        ["favor, 256 features", "none", "1 to 2", "1 to 2"]
+    ]
 
 
 @given(st.lists(st.floats(0.001, 0.249) | st.floats(0.251, 4), min_size=1, max_size=9))
@@ -310,17 +311,12 @@ def test_sentences_end_where_nothing_follows() -> None:
         "within 10% of softmax at none of these norms (head size 64, 256 tokens)."
     )
     near = findings(invented({1: 1.0, 2: 1.0}, uniform=0.05))
-    assert "at norms 1 to 2 (head size 64, 256 tokens): there attention itself" in near[0]
+    assert near[0].endswith("of softmax at norms 1 to 2 (head size 64, 256 tokens).")
     alike = invented({1: 1.0})
     equal = [replace(row, output=0.4) for row in alike.rows]
-    assert findings(Errors(equal, ["favor"], alike.settings))[-1] == (
-        "favor, 256 features: orthogonal draws are at none of these norms surely better than "
-        "independent ones."
-    )
+    assert verdicts(Errors(equal, ["favor"], alike.settings))[0][-1] == "none"
     exact = [replace(row, output=1e-15) for row in alike.rows]
-    assert findings(Errors(exact, ["favor"], alike.settings))[1] == (
-        "favor, 256 features: the same as softmax here, but for rounding."
-    )
+    assert verdicts(Errors(exact, ["favor"], alike.settings))[0][1:3] == ["1", "none"]
 
 
 @pytest.mark.parametrize("norm", [1e-9, 1e-200, 1e150])
@@ -332,7 +328,8 @@ def test_norms_at_which_nothing_can_be_divided(norm: float) -> None:
     specs = ["favor", "fourier", "hard", "elu"]
     section = error_section(measure_errors(specs, settings), specs, settings)
     assert section.findings
-    assert report_of(report_json(Report([section], {}, {}))).sections[0].name == "error"
+    report = Report("bench", "Error", [section])
+    assert parse_report(json.loads(to_json(report))).sections[0].name == "error"
 
 
 def test_one_seed_has_no_interval_but_is_told() -> None:

@@ -8,9 +8,7 @@ from typing import Any
 
 import pytest
 
-from attnlab.bench.markdown import report_markdown
-from attnlab.bench.reading import report_of
-from attnlab.bench.results import Report, Table, report_json
+from attnlab.report import Report, Table, to_markdown
 
 
 @pytest.fixture
@@ -35,8 +33,8 @@ def test_figures_and_timings_are_a_section(kernels: Any) -> None:
         "2 of 3 figures are reached.",
         "Not reached with 1 thread: causal 8,192 forward: x exact, 59.1 where >= 60 is aimed at.",
     ]
-    report = report_of(report_json(Report([section], {}, {})))
-    tables = [part for part in report.sections[0].parts if isinstance(part, Table)]
+    report = Report("bench", section.title, [section])
+    tables = [block for block in report.sections[0].blocks if isinstance(block, Table)]
     assert [list(row) for row in tables[0].rows] == [
         ["causal 8,192 forward: x exact", 1, "59.12", ">= 60", "no"],
         ["causal 8,192 forward, share of the matmul peak", 1, "0.70", ">= 0.6", "yes"],
@@ -45,4 +43,4 @@ def test_figures_and_timings_are_a_section(kernels: Any) -> None:
     assert [len(table.rows) for table in tables[1:]] == [2, 1]
     kinds = [row["kind"] for row in report.sections[0].measurements]
     assert kinds == ["figure"] * 3 + ["timing"] * 3
-    assert "| scan | forward | 8,192 | 19.1 | 19.2 |" in report_markdown(report)
+    assert "| scan | forward | 8,192 | 19.1 | 19.2 |" in to_markdown(report)

@@ -202,7 +202,7 @@ def test_the_ledger_is_json(toys: dict[str, Claim]) -> None:
     assert {row["id"] for row in rows} == set(toys)
     assert rows[0]["trusted"] is True
     assert rows[0]["control"]["outcome"] == "refuted"
-    assert rows[1]["figure"] == {"value": "inf", "low": "-inf", "high": "nan"}
+    assert rows[1]["figure"] == {"value": "Infinity", "low": "-Infinity", "high": "NaN"}
 
 
 def test_the_page_of_the_docs(toys: dict[str, Claim]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -15,23 +14,22 @@ from torch import Tensor
 
 import attnlab
 from attnlab import Mask, create_mechanism
-from attnlab.bench.activations import EVEN, Ear, candidates, measure_heads, numbers_of
-from attnlab.bench.assigning import (
+from attnlab.bench.error import UNIFORM
+from attnlab.bench.progress import SILENT
+from attnlab.heads.activations import EVEN, HeadListener, candidates, measure_heads, numbers_of
+from attnlab.heads.assignment import (
     choose,
     plan_cost,
+    same_for_all,
     shuffled,
-    the_same,
     usual_window,
 )
-from attnlab.bench.error import UNIFORM
-from attnlab.bench.heads import CROSS, Head, Measured, cost
-from attnlab.bench.model import bench_model
-from attnlab.bench.progress import SILENT
-from attnlab.bench.results import Drawn, Table
-from attnlab.bench.text_readers import HuggingFaceTexts
-from attnlab.charts.plots import Heatmap
+from attnlab.heads.head import CROSS, Head, Measured, cost
+from attnlab.heads.running import measure_model
+from attnlab.heads.text_readers import HuggingFaceTexts
 from attnlab.huggingface.subjects import HuggingFaceSubject
 from attnlab.interpret.calls import Call
+from attnlab.report import Figure, Heatmap, Table
 from tests.support.command_line import run
 from tests.support.head_models import (
     READ,
@@ -104,7 +102,7 @@ def planted() -> Measured:
     content = torch.randn(T, D, generator=draws) * 3
     q = torch.stack([near, torch.zeros(T, D), content[at // 2]])
     k = torch.stack([near, content, content])
-    ear = Ear(["window:window=16", "elu"], (4,), SILENT)
+    ear = HeadListener(["window:window=16", "elu"], (4,), SILENT)
     ear.begin()
     ear.hear(call_of(q, k, torch.randn(3, T, D, generator=draws)))
     return Measured(list(ear.heads.values()), ear.notes)
@@ -122,7 +120,7 @@ def test_planted_heads_are_told_apart() -> None:
 
 @pytest.mark.parametrize("causal", [True, False])
 def test_the_rank_bound_is_that_of_the_singular_values(causal: bool) -> None:
-    from attnlab.bench.activations import rank_errors
+    from attnlab.heads.activations import rank_errors
 
     draws = torch.Generator().manual_seed(0)
     q, k, v = (torch.randn(2, 30, 5, generator=draws) for _ in range(3))
@@ -182,12 +180,12 @@ def test_layers_have_the_models_own_numbers() -> None:
     )  # fmt: skip
     model = transformers.Gemma3ForCausalLM(config).eval()
     reader = HuggingFaceTexts(HuggingFaceSubject(model, byte_pairs(), "gemma"))
-    section = bench_model(reader, TEXT, SMALL)
+    section = measure_model(reader, TEXT, SMALL)
     rows = {(row["layer"], row["name"]) for row in section.measurements if "layer" in row}
     assert rows == {(n, f"model.layers.{n}.self_attn") for n in (1, 3)}
-    told = " ".join(section.advice)
-    assert {int(n) for n in re.findall(r"Layers? (\d)", told)} <= {1, 3}
-    maps = [p.plot for p in section.parts if isinstance(p, Drawn) and isinstance(p.plot, Heatmap)]
+    (layers,) = [p for p in section.blocks if isinstance(p, Table) and "each layer" in p.title]
+    assert {row[0] for row in layers.rows} == {"1", "3"}
+    maps = [p.plot for p in section.blocks if isinstance(p, Figure) and isinstance(p.plot, Heatmap)]
     assert {tuple(each.rows) for each in maps} == {("1", "3")}
 
 
@@ -257,9 +255,9 @@ def test_controls_have_the_same_mechanisms() -> None:
         assert [len(specs) for specs in each.values()] == [3, 3, 2]
         assert sorted(each["cross"]) == ["elu", "softmax"]  # no window looks at another text
     assert len({str(each) for each in dealt}) > 1
-    assert the_same(found, "elu") == {"a": ["elu"] * 3, "b": ["elu"] * 3, "cross": ["elu"] * 2}
-    assert the_same(found, "window:window=4")["cross"] == ["softmax"] * 2
-    assert the_same(found, EVEN)["cross"] == [EVEN] * 2
+    assert same_for_all(found, "elu") == {"a": ["elu"] * 3, "b": ["elu"] * 3, "cross": ["elu"] * 2}
+    assert same_for_all(found, "window:window=4")["cross"] == ["softmax"] * 2
+    assert same_for_all(found, EVEN)["cross"] == [EVEN] * 2
     errors = {spec: [0.1] for spec in SPECS}
     for tokens, usual in ((48, "window:window=16"), (31, "window:window=4")):
         some = Measured([Head(0, "a", 0, 8, errors, lengths=[(tokens, tokens)])])
@@ -273,8 +271,8 @@ def test_controls_have_the_same_mechanisms() -> None:
 
 @pytest.mark.parametrize("name", READERS)
 def test_a_section_says_what_to_use(name: str) -> None:
-    section = bench_model(READERS[name](), TEXT, SMALL)
-    losses = next(p for p in section.parts if isinstance(p, Table) and "own word" in p.title)
+    section = measure_model(READERS[name](), TEXT, SMALL)
+    losses = next(p for p in section.blocks if isinstance(p, Table) and "chosen on" in p.title)
     assert losses.rows[0][0] == "as it is"
     heads = [row for row in section.measurements if "chosen" in row]
     by_head: dict[Any, list[Any]] = {}
@@ -288,23 +286,23 @@ def test_a_section_says_what_to_use(name: str) -> None:
             if row["error"] <= SMALL.tolerance and row["cost"] < chosen["cost"]
         ]  # fmt: skip
         assert [row["mechanism"] for row in cheaper] in ([], [UNIFORM])
-    assert "".join(section.advice)
+    assert 2 <= len(section.findings) <= 3
     ranked = [row["rank"] for row in section.measurements if "rank" in row]
     assert set(ranked) == {2, 200}
 
 
 def test_the_closest_is_of_those_that_are_cheaper() -> None:
     """What is as dear as softmax may be closer, and stands in the table."""
-    section = bench_model(language_model(), TEXT, replace(SMALL, tolerance=1e-9, windows=1))
+    section = measure_model(language_model(), TEXT, replace(SMALL, tolerance=1e-9, windows=1))
     rows: list[Any] = [row for row in section.measurements if "chosen" in row]
     rows = [row for row in rows if row["mechanism"] not in (UNIFORM, "softmax")]
     cheaper = [row for row in rows if row["cost"] < 1]
     assert len(cheaper) < len(rows)
     best = min(cheaper, key=lambda row: row["error"])
-    told = f"The closest of those cheaper than softmax is {best['mechanism']}, with an error of "
-    assert any(each.startswith(told) for each in section.findings)
-    assert isinstance(section.parts[0], Drawn)
-    assert section.parts[0].note.endswith("mean over 1 window of 48 tokens.")
+    told = f" tokens. The closest is {best['mechanism']}, with an error of "
+    assert told in section.findings[0]
+    assert isinstance(section.blocks[0], Figure)
+    assert section.blocks[0].note.endswith("mean over 1 window of 48 tokens.")
 
 
 def test_the_command_writes_all_that_was_found(
@@ -316,7 +314,7 @@ def test_the_command_writes_all_that_was_found(
     (tmp_path / "text.txt").write_text(TEXT)
     files = " ".join(f"--{kind} {tmp_path / kind}.{kind}" for kind in ("json", "html", "markdown"))
     code, out, err = run(
-        f"bench error --model {tmp_path / 'model'} --text {tmp_path / 'text.txt'} --quick "
+        f"heads {tmp_path / 'model'} --text {tmp_path / 'text.txt'} --quick "
         f"--tokens 40 --windows 1 --window 4 --tolerance 0.4 --mechanisms window elu {files}",
         capsys,
     )
@@ -324,7 +322,7 @@ def test_the_command_writes_all_that_was_found(
     assert "which mechanism reproduces each head" in out
     report = json.loads((tmp_path / "json.json").read_text())
     (section,) = report["sections"]
-    assert section["name"] == "model"
+    assert section["name"] == "heads"
     assert section["settings"]["tokens"] == 40
     assert section["settings"]["mechanisms"] == ["window:window=4", "elu"]
     page = (tmp_path / "html.html").read_text()
@@ -337,7 +335,7 @@ def test_a_folder_of_attnlab_is_read(tmp_path: Path) -> None:
     reader.subject.model.save_pretrained(tmp_path)
     reader.subject.tokenizer.save(tmp_path)
     (tmp_path / "text.txt").write_text(TEXT)
-    section = bench_model(tmp_path, tmp_path / "text.txt", SMALL, mechanisms=["window"])
+    section = measure_model(tmp_path, tmp_path / "text.txt", SMALL, mechanisms=["window"])
     assert section.settings["measure"] == "next-token loss"
     assert {row["name"] for row in section.measurements if "name" in row} == {
         "stack.blocks.0.attention",
@@ -345,34 +343,22 @@ def test_a_folder_of_attnlab_is_read(tmp_path: Path) -> None:
     }
 
 
-def test_names_too_long_for_a_terminal_are_letters() -> None:
-    from attnlab.charts.plots import Heatmap
-    from attnlab.charts.terminal_heatmap import heatmap
-
-    names = ["window:window=64", "softmax"]
-    drawn = Heatmap("head", "layer", "z", ["0", "1"], ["0"], [[1, 0]], names=names)
-    assert str(heatmap(drawn, width=60)[1]).split() == ["0", "softmax", "window:windo~"]
-    lines = [str(line) for line in heatmap(drawn, width=36)]
-    assert lines[1].split() == ["0", "b", "a"]
-    assert [line.split() for line in lines[3:]] == [["a", names[0]], ["b", names[1]]]
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ("--text x.txt", ["--model FOLDER"]),
-        ("--model x", ["--text FILE"]),
-        ("--model x --text x.txt --norms 2", ["--norms", "without --model"]),
-        ("--images x", ["--model FOLDER"]),
-        ("--model x --text x.txt --images x", ["--text and --images", "one of them"]),
-        ("--tolerance 0.2", ["--tolerance", "with --model"]),
-        ("--model x --text nothing.txt", ["nothing.txt", "No such file"]),
+        ("--text x.txt", ["MODEL"]),
+        ("x", ["--text FILE"]),
+        ("x --text x.txt --norms 2", ["--norms"]),
+        ("x --text x.txt --images x", ["--text and --images", "one of them"]),
+        ("x --text nothing.txt", ["nothing.txt", "No such file"]),
+        ("x --text x.txt --features 3", ["--features 3: give even numbers"]),
+        ("x --text x.txt --windows 0", ["--windows 0: give 1 or more"]),
     ],
 )
 def test_mistakes_are_one_line(
     arguments: str, words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, _, err = run(f"bench error {arguments}", capsys)
+    code, _, err = run(f"heads {arguments}", capsys)
     assert code == 2
     assert err.count("\n") == 1
     for word in words:

@@ -11,26 +11,26 @@ from torch import Tensor
 
 import attnlab
 from attnlab import create_mechanism
-from attnlab.bench.activations import (
+from attnlab.bench.progress import SILENT
+from attnlab.heads.activations import (
     EVEN,
     measure_heads,
     redrawn,
 )
-from attnlab.bench.assigning import (
+from attnlab.heads.assignment import (
     Check,
     Outcome,
+    apply_plan,
     check_exchange,
     check_plans,
-    drawn_anew,
-    planned,
-    the_same,
+    same_for_all,
+    with_new_draws,
 )
-from attnlab.bench.material import Material
-from attnlab.bench.model import bench_model
-from attnlab.bench.model_words import verdict
-from attnlab.bench.progress import SILENT
-from attnlab.bench.results import Table
+from attnlab.heads.material import Material
+from attnlab.heads.results import verdict
+from attnlab.heads.running import measure_model
 from attnlab.mechanisms import MECHANISMS
+from attnlab.report import Table
 from tests.support.head_models import (
     READ,
     READERS,
@@ -54,7 +54,7 @@ def test_a_plan_is_what_the_model_computes(name: str) -> None:
     plan = {names[1]: ["window:window=4", EVEN, *["softmax"] * (H - 2)]}
     with torch.no_grad():
         before = reader.run(window)
-        with planned(reader.model, plan), attnlab.capture(reader.model) as seen:
+        with apply_plan(reader.model, plan), attnlab.capture(reader.model) as seen:
             after = reader.run(window)
         assert torch.equal(reader.run(window), before)  # all is as it was
     assert not torch.allclose(before, after, atol=1e-4)
@@ -118,7 +118,7 @@ def test_the_check_has_draws_that_nothing_was_chosen_on(
     windows = reader.windows(READ, SMALL)
     measured = measure_heads(reader, windows.choosing[:1], ["favor:features=8"], SMALL)
     chosen_on = len(made)
-    plan = the_same(measured, "favor:features=8")
+    plan = same_for_all(measured, "favor:features=8")
     Check(reader, windows.checking[:1], measured, SILENT).outcome("all", plan)
     assert chosen_on == len(made) - chosen_on == 2  # two layers each
     choosing, checking = made[:chosen_on], made[chosen_on:]
@@ -133,7 +133,7 @@ def test_draws_of_ones_own_are_moved_too() -> None:
     assert redrawn("favor:seed=3,orthogonal=false", 4) == "favor:seed=7,orthogonal=false"
     assert redrawn("elu", 4) == "elu"
     plan = {"a": ["elu", "favor:features=8"], "b": ["favor:features=8", "elu"]}
-    assert drawn_anew(plan, 0) == {
+    assert with_new_draws(plan, 0) == {
         "a": ["elu", "favor:features=8,seed=1"],
         "b": ["favor:features=8,seed=2", "elu"],
     }
@@ -148,23 +148,22 @@ def test_controls_are_judged() -> None:
     worse = told_of("all window", [2.0, 2.1, 2.0, 2.2])
     better = told_of("all uniform weights", [0.9, 1.0, 0.9, 1.0])
     unsure = told_of("0.1 on heads by chance", [2.0, 0.9, 1.1, 1.0])
-    assert verdict(chosen, [worse]) == ["All controls do worse than what was chosen, as they must."]
-    assert verdict(chosen, [worse, better, unsure]) == [
+    assert verdict(chosen, [worse]) == "All controls do worse than what was chosen, as they must."
+    assert verdict(chosen, [worse, better, unsure]) == (
         "A control did no worse than what was chosen (all uniform weights): this text cannot tell "
-        "whether the choice is right.",
+        "whether the choice is right. "
         "Worse than what was chosen, but not surely so over 4 windows: 0.1 on heads by chance; "
-        "more --windows would tell.",
-    ]
-    assert verdict(chosen, []) == []
+        "more --windows would tell."
+    )
+    assert verdict(chosen, []) == ""
 
 
 def test_a_control_that_is_what_was_chosen_is_left_out() -> None:
     reader, settings = language_model(), replace(SMALL, tolerance=50.0)
-    section = bench_model(reader, TEXT, settings, mechanisms=["window:window=4"])
-    losses = next(p for p in section.parts if isinstance(p, Table) and "own word" in p.title)
+    section = measure_model(reader, TEXT, settings, mechanisms=["window:window=4"])
+    losses = next(p for p in section.blocks if isinstance(p, Table) and "chosen on" in p.title)
     assert [row[0] for row in losses.rows][-2:] == ["within 100", "all uniform weights"]
-    told = [line for line in section.findings if "would be what was chosen" in line]
-    assert len(told) == 1
+    assert section.findings[-1].endswith("are the same plan, so this control is left out.")
     controls = {row["attention"] for row in section.measurements if row.get("control")}
     assert controls == {"all uniform weights"}
 
@@ -191,11 +190,11 @@ def test_an_encoder_with_a_head_guesses_the_same_tokens_each_time() -> None:
     window = reader.windows(READ, SMALL).checking[0]
     assert window.ids[0, 0] == 2  # [CLS]
     assert window.ids[0, -1] == 3  # [SEP]
-    one, two = (float(reader.said(window, number)) for number in (0, 1))
-    assert float(reader.said(window, 0)) == one
+    one, two = (float(reader.judge(window, number)) for number in (0, 1))
+    assert float(reader.judge(window, 0)) == one
     assert one != two
     bare = encoder(head=False)
     assert bare.measure == "distance"
-    said = bare.said(window, 0)
+    said = bare.judge(window, 0)
     assert bare.score(said, said) == 0
     assert bare.score(2 * said, said) == pytest.approx(1)

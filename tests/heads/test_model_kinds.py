@@ -15,14 +15,15 @@ from torch.nn import functional as F
 
 import attnlab
 from attnlab import Mask, create_mechanism
-from attnlab.bench.activations import EVEN, measure_heads
-from attnlab.bench.assigning import check_exchange, planned, the_same
 from attnlab.bench.error import UNIFORM
-from attnlab.bench.heads import CROSS
-from attnlab.bench.material import Material, Shown, read_images, read_material
-from attnlab.bench.model import bench_model
-from attnlab.bench.readers import Reader
-from attnlab.bench.settings import ModelSettings
+from attnlab.heads.activations import EVEN, measure_heads
+from attnlab.heads.assignment import apply_plan, check_exchange, same_for_all
+from attnlab.heads.head import CROSS
+from attnlab.heads.material import Material, Shown, read_images, read_material
+from attnlab.heads.readers import Reader
+from attnlab.heads.running import measure_model
+from attnlab.heads.settings import HeadSettings
+from attnlab.report import Table
 from tests.support.command_line import run
 from tests.support.head_models import READ, SMALL, TEXT, language_model
 from tests.support.head_readers import bart, own_pairs, own_vit, vit
@@ -93,7 +94,10 @@ def test_every_head_can_be_replaced(name: str) -> None:
     measured = measure_heads(reader, [window], ["window:window=4", "elu"], SMALL)
     with torch.no_grad():
         before = reader.run(window)
-        with planned(reader.model, the_same(measured, EVEN)), attnlab.capture(reader.model) as seen:
+        with (
+            apply_plan(reader.model, same_for_all(measured, EVEN)),
+            attnlab.capture(reader.model) as seen,
+        ):
             after = reader.run(window)
         assert torch.equal(reader.run(window), before)
     assert not torch.allclose(before, after, atol=1e-4)
@@ -103,8 +107,8 @@ def test_every_head_can_be_replaced(name: str) -> None:
         allowed = torch.ones(T, S).tril() if layer.causal else torch.ones(T, S)
         even = (allowed / allowed.sum(1, keepdim=True)).expand(3, T, S)
         assert torch.allclose(layer.weights.float(), even, atol=1e-3), layer.name
-    windows = the_same(measured, "window:window=4")
-    with torch.no_grad(), planned(reader.model, windows), attnlab.capture(reader.model) as seen:
+    windows = same_for_all(measured, "window:window=4")
+    with torch.no_grad(), apply_plan(reader.model, windows), attnlab.capture(reader.model) as seen:
         reader.run(window)
     for layer in seen.layers:
         assert layer.weights is not None
@@ -118,7 +122,7 @@ def test_a_section_says_what_to_use_in_each_part(name: str) -> None:
     make, material = MODELS[name]
     reader = make()
     given = {"text": None, "images": "digits"} if material is DIGITS else {"text": TEXT}
-    section = bench_model(reader, settings=SMALL, **given)
+    section = measure_model(reader, settings=SMALL, **given)
     heads = [row for row in section.measurements if "chosen" in row]
     for place in {(row["name"], row["head"]) for row in heads}:
         rows = [row for row in heads if (row["name"], row["head"]) == place]
@@ -131,14 +135,18 @@ def test_a_section_says_what_to_use_in_each_part(name: str) -> None:
         assert sorted(number for _, number in layers) == list(range(len(layers)))  # type: ignore[type-var]
         numbered = [(re.search(r"\d+", str(name)), number) for name, number in layers]
         assert all(int(found[0]) == number for found, number in numbered if found)
-    told = " ".join(section.advice)
+    (table,) = [p for p in section.blocks if isinstance(p, Table) and "each layer" in p.title]
+    shown = {str(row[0]) for row in table.rows}
     if material is DIGITS:
         assert section.settings["measure"] == "loss of the classes"
-        assert "Layer" in told
-        assert any("images that nothing was chosen on" in part.title for part in section.parts)
+        assert shown == {"0", "1"}
+        assert any(
+            "images that nothing was chosen on" in getattr(block, "title", "")
+            for block in section.blocks
+        )
     else:
         assert section.settings["measure"] == "loss of its own words"
-        assert all(part in told for part in ("Encoder layer", "Decoder layer", "Cross-attention"))
+        assert {name.split()[0] for name in shown} == {"encoder", "decoder", "cross"}
 
 
 # What is read
@@ -159,7 +167,7 @@ def test_of_pairs_the_loss_is_that_of_the_summaries(tmp_path: Path) -> None:
     assert torch.equal(window.wanted, labels[0])  # type: ignore[arg-type]
     with torch.no_grad():
         wanted = reader.model(input_ids=window.inputs["source"], labels=labels).loss
-    assert float(reader.said(window, 0)) == pytest.approx(float(wanted), rel=1e-5)
+    assert float(reader.judge(window, 0)) == pytest.approx(float(wanted), rel=1e-5)
 
     own = own_pairs()
     window = own.windows(material, SMALL).checking[0]
@@ -169,7 +177,7 @@ def test_of_pairs_the_loss_is_that_of_the_summaries(tmp_path: Path) -> None:
     with torch.no_grad():
         logits = own.model(window.inputs["source"], window.inputs["target"])[0]
     wanted = F.cross_entropy(logits, torch.tensor([*ids, tokens.end]))
-    assert float(own.said(window, 0)) == pytest.approx(float(wanted), rel=1e-5)
+    assert float(own.judge(window, 0)) == pytest.approx(float(wanted), rel=1e-5)
 
 
 def test_without_pairs_a_model_reads_what_it_writes() -> None:
@@ -198,7 +206,7 @@ def test_a_model_without_a_head_is_judged_by_its_vectors() -> None:
 
 def test_images_are_held_out_and_have_their_classes() -> None:
     reader = own_vit()
-    windows = reader.windows(DIGITS, ModelSettings())
+    windows = reader.windows(DIGITS, HeadSettings())
     assert (len(windows.choosing), len(windows.checking)) == (16, 16)
     from attnlab.tasks.vision.images import divided
     from attnlab.tasks.vision.opening import open_data
@@ -211,7 +219,7 @@ def test_images_are_held_out_and_have_their_classes() -> None:
         assert int(window.wanted[0]) in held.labels[at].tolist()
         with torch.no_grad():
             wanted = F.cross_entropy(reader.model(window.inputs["images"]), window.wanted)
-        assert float(reader.said(window, 0)) == pytest.approx(float(wanted), rel=1e-5)
+        assert float(reader.judge(window, 0)) == pytest.approx(float(wanted), rel=1e-5)
 
 
 def test_images_of_a_folder_need_no_classes(tmp_path: Path) -> None:
@@ -221,11 +229,11 @@ def test_images_of_a_folder_need_no_classes(tmp_path: Path) -> None:
         pillow.fromarray(noise.numpy()).save(tmp_path / f"{number}.png")
     (tmp_path / "broken.png").write_bytes(b"no image")
     for reader in (own_vit(), vit()):
-        windows = reader.windows(Material(images=str(tmp_path)), ModelSettings())
+        windows = reader.windows(Material(images=str(tmp_path)), HeadSettings())
         assert (len(windows.choosing), len(windows.checking)) == (2, 2)
         assert reader.measure == "distance"
         assert any("broken.png" in note for note in reader.notes)
-        said = reader.said(windows.checking[0], 0)
+        said = reader.judge(windows.checking[0], 0)
         assert reader.score(said, said) == 0
     with pytest.raises(ValueError, match="1 image that can be read; give 2 or more"):
         read_images(str(tmp_path / "0.png"), 16, 4)
@@ -246,7 +254,7 @@ def write_class_folders(folder: Path) -> None:
 def test_a_folder_of_classes_is_read_at_the_models_size(tmp_path: Path) -> None:
     write_class_folders(tmp_path)
     for reader in (own_vit(), vit()):
-        windows = reader.windows(Material(images=str(tmp_path)), ModelSettings(windows=1))
+        windows = reader.windows(Material(images=str(tmp_path)), HeadSettings(windows=1))
         assert reader.measure == "loss of the classes"
         labels = {int(each.wanted) for each in (*windows.choosing, *windows.checking)}  # type: ignore[arg-type]
         assert labels <= {3, 7}
@@ -258,7 +266,7 @@ def test_few_images_held_out_are_told(tmp_path: Path) -> None:
     write_class_folders(tmp_path)
     few = f"{tmp_path}: 2 of its images are held out, fewer than the 12 wanted; "
     own, other = own_vit(), vit()
-    settings, given = ModelSettings(windows=6), Material(images=str(tmp_path))
+    settings, given = HeadSettings(windows=6), Material(images=str(tmp_path))
     assert len(own.windows(given, settings).choosing) == 1
     assert own.notes[0].startswith(f"{few}the others are not read")
     assert len(other.windows(given, settings).choosing) == 6
@@ -292,7 +300,7 @@ def test_what_a_model_cannot_read_is_told() -> None:
 def test_the_command_reads_images(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     own_vit().subject.model.save_pretrained(tmp_path / "model")
     code, out, err = run(
-        f"bench error --model {tmp_path / 'model'} --images digits --quick --windows 2 --window 8 "
+        f"heads {tmp_path / 'model'} --images digits --quick --windows 2 --window 8 "
         f"--mechanisms window elu --json {tmp_path / 'heads.json'}",
         capsys,
     )

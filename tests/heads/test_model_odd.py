@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 import torch
 
-from attnlab.bench.activations import measure_heads, scaled
-from attnlab.bench.assigning import Check, Outcome, check_exchange, choose, plan_cost, shuffled
-from attnlab.bench.heads import Head, Measured
-from attnlab.bench.material import Material, read_images, read_material, spread
-from attnlab.bench.model import bench_model, reader_of
-from attnlab.bench.model_words import verdict
 from attnlab.bench.progress import SILENT
-from attnlab.bench.readers import pieces
-from attnlab.bench.settings import ModelSettings
-from attnlab.bench.text_readers import HuggingFaceTexts, OwnTexts, framed
+from attnlab.heads.activations import measure_heads, scaled
+from attnlab.heads.assignment import Check, Outcome, check_exchange, choose, plan_cost, shuffled
+from attnlab.heads.head import Head, Measured
+from attnlab.heads.material import Material, read_images, read_material, spread
+from attnlab.heads.readers import pieces
+from attnlab.heads.results import verdict
+from attnlab.heads.running import measure_model, reader_of
+from attnlab.heads.settings import HeadSettings
+from attnlab.heads.text_readers import HuggingFaceTexts, OwnTexts, framed
 from attnlab.huggingface.subjects import HuggingFaceSubject
 from attnlab.interpret.own_subjects import OwnSubject
 from attnlab.models import create
@@ -65,7 +65,7 @@ def test_a_models_own_temperature_stays(beta: float) -> None:
 
 
 def test_an_exchange_that_changes_the_model_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("attnlab.bench.assigning.scaled", lambda spec, _: spec)
+    monkeypatch.setattr("attnlab.heads.assignment.scaled", lambda spec, _: spec)
     reader = with_beta(2.0)
     with pytest.raises(ValueError, match="mechanisms cannot be compared in it"):
         check_exchange(reader, reader.windows(READ, SMALL).checking[0])
@@ -109,7 +109,7 @@ def test_windows_that_are_softmax_everywhere_are_left_out_and_named(tmp_path: Pa
     assert all("window:window=60" not in head.errors for head in found.heads)
     assert sum("Left out as being softmax" in note for note in found.notes) == 2  # of both stacks
     with pytest.raises(ValueError, match=r"nothing to measure\. Left out as being softmax on 65"):
-        bench_model(own_vit(), None, SMALL, images="digits", mechanisms=["window:window=70"])
+        measure_model(own_vit(), None, SMALL, images="digits", mechanisms=["window:window=70"])
 
 
 def test_chance_deals_at_the_same_cost() -> None:
@@ -125,7 +125,7 @@ def test_chance_deals_at_the_same_cost() -> None:
 def test_one_window_cannot_tell() -> None:
     chosen = Outcome("within 0.1", [1.0], [1.0], 0.5, 0.5, 0.1)
     control = Outcome("all window", [2.0], [1.0], 0.5, 0.5, 0.1, control=True)
-    (told,) = verdict(chosen, [control])
+    told = verdict(chosen, [control])
     assert "not surely so over 1 window: all window" in told
 
 
@@ -138,7 +138,7 @@ def test_a_huge_text_is_not_made_into_tokens_whole(monkeypatch: pytest.MonkeyPat
         asked.append(text)
         return [int(word) for word in text.split() if len(word) == 5]
 
-    monkeypatch.setattr("attnlab.bench.readers.HUGE", 12_000)
+    monkeypatch.setattr("attnlab.heads.readers.HUGE", 12_000)
     found = pieces(" ".join(words), encode, 50, 6, "own")
     assert [each[-1] - each[0] for each in found] == [49] * 6
     starts = [each[0] for each in found]
@@ -186,7 +186,7 @@ def test_two_models_in_one_have_two_limits(tmp_path: Path) -> None:
     model = transformers.EncoderDecoderModel(config).eval()
     subject = HuggingFaceSubject(model, word_pieces(), "bert2bert")
     assert (subject.limit("encoder"), subject.limit("decoder")) == (40, 24)
-    section = bench_model(
+    section = measure_model(
         reader_of(subject), write_pairs(tmp_path, TEXT, TEXT), SMALL, mechanisms=["elu"]
     )
     assert {row["part"] for row in section.measurements if "part" in row} == {
@@ -214,7 +214,7 @@ def test_models_that_do_more_than_softmax_are_told() -> None:
     model = transformers.T5ForConditionalGeneration(config).eval()
     reader = reader_of(HuggingFaceSubject(model, byte_pairs(), "t5"))
     with pytest.raises(ValueError, match=r"^t5: .*; mechanisms cannot be compared in it$") as told:
-        bench_model(reader, TEXT, SMALL)
+        measure_model(reader, TEXT, SMALL)
     assert "attn_implementation" not in str(told.value)
 
 
@@ -285,9 +285,9 @@ def test_a_grey_model_gets_grey_images() -> None:
         size={"height": 8, "width": 8}, image_mean=[0.5], image_std=[0.5]
     )
     reader = reader_of(HuggingFaceSubject(model, processor, "grey"))
-    windows = reader.windows(Material(images="digits"), ModelSettings(windows=1))
+    windows = reader.windows(Material(images="digits"), HeadSettings(windows=1))
     assert windows.choosing[0].inputs["pixel_values"].shape == (1, 1, 8, 8)
-    assert vit().windows(Material(images="digits"), ModelSettings(windows=1)).choosing
+    assert vit().windows(Material(images="digits"), HeadSettings(windows=1)).choosing
 
 
 # Words
@@ -296,8 +296,8 @@ def test_a_grey_model_gets_grey_images() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ("--model x --images digits --tokens 32", ["--tokens", "goes with --text"]),
-        ("--model x --text columns.csv", ["no column 'text'", "a bench reads text and summary"]),
+        ("x --images digits --tokens 32", ["--tokens", "goes with --text"]),
+        ("x --text columns.csv", ["no column 'text'", "a bench reads text and summary"]),
     ],
 )
 def test_mistakes_are_one_line(
@@ -309,7 +309,7 @@ def test_mistakes_are_one_line(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "columns.csv").write_text("one,two\na,b\n")
-    code, _, err = run(f"bench error {arguments}", capsys)
+    code, _, err = run(f"heads {arguments}", capsys)
     assert code == 2
     assert err.count("\n") == 1
     for word in words:
@@ -320,4 +320,4 @@ def test_mistakes_are_one_line(
 def test_too_few_tokens_at_once_are_told_as_such() -> None:
     """16 are asked for, but [CLS] and [SEP] are two of them."""
     with pytest.raises(ValueError, match="would read 14 tokens of a text at once, by --tokens"):
-        encoder(head=False).windows(READ, ModelSettings(tokens=16))
+        encoder(head=False).windows(READ, HeadSettings(tokens=16))

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from attnlab.charts.terminal import canvas
 from attnlab.cli.runs_curves import chart, smooth
 from attnlab.cli.runs_list import print_runs
 from attnlab.cli.runs_show import print_run
+from attnlab.report.terminal_plots import canvas
 from attnlab.run_folder import metrics as metrics_module
 from attnlab.run_folder.config import CONFIG_BYTES, TaskPart
 from attnlab.run_folder.listing import find_runs

@@ -169,7 +169,7 @@ def test_a_bench_is_a_job_and_a_file(client: TestClient, kinds: Path) -> None:
     (file,) = client.get("/api/bench").json()["files"]
     assert (file["file"], file["sections"]) == (name, ["decode"])
     report = client.get("/api/bench", params={"file": name}).json()
-    assert report["format"] == "attnlab-bench"
+    assert report["format"] == "attnlab-report"
     assert "measurements" not in report["sections"][0]
     for wrong in ("../x.json", "/etc/passwd", name.replace("studio:", "")):
         assert client.get("/api/bench", params={"file": wrong}).status_code == 404

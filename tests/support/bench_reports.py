@@ -9,13 +9,24 @@ import math
 import sys
 from pathlib import Path
 
-from attnlab.bench.page import save_page
-from attnlab.bench.results import Drawn, Report, Section, Table, Value
-from attnlab.charts import Mark, Series
-from attnlab.charts.plots import Bars, Heatmap, Lines
 from attnlab.intervals import Estimate
+from attnlab.report import (
+    Bars,
+    Block,
+    Figure,
+    Heatmap,
+    Lines,
+    Mark,
+    Report,
+    Section,
+    Series,
+    Table,
+    Value,
+    save_page,
+)
 from tests.support.claim_ledgers import HOSTILE
 
+TITLE = "Attention mechanisms, measured"
 NORMS = ["0.5", "1", "2", "4", "8"]
 SPEEDS = {"softmax": (1e-3, 2.0), "favor": (0.5, 1.0), "window": (0.2, 1.0)}
 
@@ -25,7 +36,7 @@ def ratio_map() -> Heatmap:
     return Heatmap(
         "norm |q| = |k|", "features", "error over that of uniform weights", NORMS,
         ["16", "64", "256"], [values[0], [*values[1][:4], None], [*values[2][:4], math.inf]],
-        log=True, centre=1.0, texts=[[f"error {i}.{j}" for j in range(5)] for i in range(3)],
+        log=True, center=1.0, texts=[[f"error {i}.{j}" for j in range(5)] for i in range(3)],
     )  # fmt: skip
 
 
@@ -73,28 +84,37 @@ def made_up() -> Report:
         "Error against exact softmax attention",
         ["favor, 256 features: beats uniform weights at norms 1 to 2.", "1/sqrt(features) holds."],
         ["From norm 4 on use softmax."],
-        [
-            Drawn("Where features beat doing nothing", ratio_map(), "Below 1: better."),
-            Drawn("Error by features", times(1e-3)),
-            Drawn("Nothing yet", Lines("x", "y", [])),
-            Drawn(
+        blocks=[
+            Figure("Where features beat doing nothing", ratio_map(), "Below 1: better."),
+            Figure("Error by features", times(1e-3)),
+            Figure("Nothing yet", Lines("x", "y", [])),
+            Figure(
                 "Errors", Bars("error", {"favor": Estimate(0.4, 0.3, 0.5), "elu": Estimate(0.2)})
             ),
         ],
-        {"tokens": 256, "head_dims": [16, 64], "causal": False},
-        [{"mechanism": "favor", "norm": 1.0, "output": 0.4, "seed": 0, "orthogonal": None}],
+        settings={"tokens": 256, "head_dims": [16, 64], "causal": False},
+        measurements=[
+            {"mechanism": "favor", "norm": 1.0, "output": 0.4, "seed": 0, "orthogonal": None}
+        ],
     )
     speed = Section(
-        "speed", "Time by length", ["window is faster."], [],
-        [Drawn("Time by length: causal, forward", times(), tabled=True), speed_table()],
-        {"threads": 1},
+        "speed", "Time by length", ["window is faster."],
+        blocks=[Figure("Time by length: causal, forward", times(), in_table=True), speed_table()],
+        settings={"threads": 1},
     )  # fmt: skip
     model = Section(
         "model", "A model's heads", [], ["heads 3, 7: window:window=64; head 5 needs softmax"],
-        [Drawn("Best mechanism of each head", head_map())],
+        blocks=[Figure("Best mechanism of each head", head_map())],
     )  # fmt: skip
     machine: dict[str, Value] = {"processor": "a fast one", "cores": 2, "threads": 1, "gpu": None}
-    return Report([error, speed, model], machine, {"attnlab": "0.1.0", "torch": "2.13.0"}, 12.5)
+    return Report(
+        "bench",
+        TITLE,
+        [error, speed, model],
+        machine,
+        {"attnlab": "0.1.0", "torch": "2.13.0"},
+        12.5,
+    )
 
 
 def hostile() -> Report:
@@ -104,18 +124,20 @@ def hostile() -> Report:
         grid = Heatmap(bad, bad, bad, [bad, bad + "2"], [bad], [[0.0, 1.0]], names=[bad, bad],
                        texts=[[bad, bad]])  # fmt: skip
         lines = Lines(bad, bad, [Series(bad, [(1.0, 2.0), (2.0, 3.0)])], marks=[Mark(bad, y=2.5)])
-        parts: list[Table | Drawn] = [
-            Drawn(bad, grid, bad),
-            Drawn(bad, lines, bad),
-            Drawn(bad, Bars(bad, {bad: Estimate(1.0)})),
+        parts: list[Block] = [
+            Figure(bad, grid, bad),
+            Figure(bad, lines, bad),
+            Figure(bad, Bars(bad, {bad: Estimate(1.0)})),
             Table(bad, [bad, "b"], [[bad, 1.0], ["=cmd", Estimate(1, 0, 2)]], bad),
         ]
-        sections.append(Section(f"bad-{place}", bad, [bad], [bad], parts, {bad: bad}))
-    return Report(sections, {HOSTILE[0]: HOSTILE[1]}, {HOSTILE[1]: HOSTILE[0]})
+        sections.append(
+            Section(f"bad-{place}", bad, [bad], [bad], blocks=parts, settings={bad: bad})
+        )
+    return Report("bench", HOSTILE[0], sections, {HOSTILE[0]: HOSTILE[1]}, {HOSTILE[1]: HOSTILE[0]})
 
 
 def write(folder: Path) -> dict[str, Path]:
-    made = {"made-up": made_up(), "hostile": hostile(), "empty": Report([], {}, {})}
+    made = {"made-up": made_up(), "hostile": hostile(), "empty": Report("bench", TITLE, [])}
     for name, report in made.items():
         save_page(folder / f"{name}.html", report, overwrite=True)
     return {name: folder / f"{name}.html" for name in made}

@@ -71,7 +71,7 @@ def lines(scale: float = 1.0) -> dict[str, Any]:
 def tiny() -> dict[str, Any]:
     """Errors of rounding, one of them exactly 0, one infinite."""
     points: list[list[Any]] = [[d, 1e-16 * d**1.5] for d in (1, 2, 4, 8, 16, 32)]
-    points += [[64, 0.0], [128, "inf"]]
+    points += [[64, 0.0], [128, "Infinity"]]
     return {
         "kind": "lines", "x": "d", "y": "largest error", "x_log": True, "y_log": True,
         "series": [{"name": "float64", "points": points, "band": []}],
@@ -83,11 +83,11 @@ def bars() -> dict[str, Any]:
     return {
         "kind": "bars", "y": "variance of c, summed over its numbers",
         "values": [
-            {"name": "one head", "value": 0.412, "low": 0.39, "high": 0.43},
-            {"name": "two heads with one and the same query", "value": 0.4119, "low": 0.38,
-             "high": 0.44},
-            {"name": "split", "value": 0.0213, "low": 0.018, "high": 0.025},
-            {"name": "below nothing", "value": -0.1, "low": None, "high": None},
+            ["one head", {"value": 0.412, "low": 0.39, "high": 0.43}],
+            ["two heads with one and the same query",
+             {"value": 0.4119, "low": 0.38, "high": 0.44}],
+            ["split", {"value": 0.0213, "low": 0.018, "high": 0.025}],
+            ["below nothing", {"value": -0.1, "low": None, "high": None}],
         ],
         "marks": [{"label": "as one head", "x": None, "y": 0.412}],
     }  # fmt: skip
@@ -118,7 +118,7 @@ def row(place: int, name: str, topic: str, statement: str) -> dict[str, Any]:
 
 def ledger(rows: list[dict[str, Any]]) -> dict[str, Any]:
     return {
-        "format": "attnlab-claims", "version": 1, "seed": 0, "size": "small",
+        "format": "attnlab-claims", "version": 2, "seed": 0, "size": "small",
         "versions": {"attnlab": "0.1.0", "torch": "2.13.0"}, "topics": TOPICS, "claims": rows,
     }  # fmt: skip
 
@@ -149,8 +149,9 @@ def hostile() -> dict[str, Any]:
         made["control"] |= {"what": bad, "condition": bad}
         for plot in (made["plot"], made["control"]["plot"]):
             plot |= {"x": bad, "y": bad, "marks": [{"label": bad, "x": None, "y": 0.3}]}
-            for each in plot.get("series", []) + plot.get("values", []):
-                each["name"] = bad
+            for series in plot.get("series", []):
+                series["name"] = bad
+            plot |= {"values": [[bad, value] for _, value in plot.get("values", [])]}
         rows.append(made)
     found = ledger(rows)
     return found | {"size": HOSTILE[0], "topics": {"own": HOSTILE[1]}}

@@ -43,7 +43,7 @@ PLACEHOLDERS = (
     ("attnlab vision", "RUN", "runs/vit"),
     ("attnlab language", "RUN", "runs/first"),
     ("attnlab look", "RUN", "runs/learned"),
-    ("attnlab bench error", "RUN", "runs/vit"),
+    ("attnlab heads", "RUN", "runs/vit"),
     ("attnlab look MODEL --image", "MODEL", "runs/vit"),
     (".* --encoder MODEL", "MODEL$", "models/bert"),
     (".* --pair", "MODEL", "models/bert"),
@@ -143,11 +143,11 @@ RULES = (
     Rule("attnlab mechanisms check", "--examples 2", slow=True),
     # the bench
     Rule(
-        "attnlab bench error --model RUN --images",
+        "attnlab heads RUN --images",
         "--quick --windows 1 --mechanisms window elu --window 2 --json images.json",
     ),
     Rule(
-        "attnlab bench error --model",
+        "attnlab heads",
         "--quick --tokens 32 --windows 1 --mechanisms window elu --window 8 --json heads.json",
     ),
     Rule("attnlab bench speed --mechanisms", "--quick --lengths 64 128", slow=True),

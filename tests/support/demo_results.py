@@ -11,15 +11,13 @@ from pathlib import Path
 from attnlab.claims.base import Bars, Evidence, Verdict
 from attnlab.claims.running import Result
 from attnlab.demo.found import Asked, Found, Seen, Strip, Way
-from attnlab.demo.page import demo_page
+from attnlab.demo.page import demo_report
 from attnlab.demo.settings import CLAIMS, PARTS
-from attnlab.interpret.api import look
-from attnlab.interpret.page import render
 from attnlab.intervals import Estimate
+from attnlab.report import save_page
 from attnlab.tasks.knowledge.world import World
 from tests.support.audit_reports import make_report
 from tests.support.claim_ledgers import HOSTILE
-from tests.support.text_models import TOKENS, decoder
 
 LINE = "Mira Novak. Mira Novak was born in Split . She moved to Rome . She is a native of Split ."
 ASKED = [
@@ -32,11 +30,6 @@ ASKED = [
 def world(text: str) -> World:
     pairs = [("Where was Mira Novak born?", "Split"), (text, text), ("Where was Ole born?", "Oslo")]
     return World([], [text, LINE], pairs, pairs)
-
-
-def framed(text: str) -> str:
-    found = look(decoder(), "the dog ran in the park", tokenizer=TOKENS, title=text)
-    return render(*found.packed)
 
 
 def results(text: str) -> list[Result]:
@@ -65,9 +58,7 @@ def made_up(text: str = "plain") -> Found:
     report = make_report(60)
     report["baseline"]["answer"] = text
     strip = Strip([("Where", 0.1), (text, 0.6), ("born?", 0.3)], text)
-    found = Found(
-        world(text), seed=0, parameters=851_456, audit=report, look=framed(text), finished=True
-    )
+    found = Found(world(text), seed=0, parameters=851_456, audit=report, finished=True)
     found.ways = [
         Way(f"always “{text[:20]}”", text, 16, 300),
         Way("no reading", text, 7, 300, 0.3),
@@ -96,7 +87,7 @@ def write(folder: Path) -> dict[str, Path]:
     made = {"made-up": made_up(LINE), "stopped": stopped()}
     made |= {f"hostile-{number}": made_up(text) for number, text in enumerate(HOSTILE)}
     for name, found in made.items():
-        (folder / f"{name}.html").write_text(demo_page(found, Path("demo")), encoding="utf-8")
+        save_page(folder / f"{name}.html", demo_report(found, Path("demo")))
     return {name: folder / f"{name}.html" for name in made}
 
 

@@ -13,10 +13,10 @@ import pytest
 import torch
 
 from attnlab.bench import bench
-from attnlab.bench.results import report_json
 from attnlab.demo import telling
-from attnlab.files import write_json
+from attnlab.files import write_text
 from attnlab.pictures import png
+from attnlab.report import to_json
 from attnlab.tasks.knowledge.world import WorldConfig
 from attnlab.tasks.summary import debian
 from tests.support.image_files import pixels, write_idx_folder, write_sheets
@@ -56,7 +56,7 @@ def furnish(folder: Path, made: Path) -> Path:
 def write_reports(folder: Path) -> None:
     """What a bench wrote, and pages that it may be written into."""
     report = bench(["error"], mechanisms=["elu"], quick=True, seeds=2, norms=(1, 4))
-    write_json(folder / "other.json", report_json(report))
+    write_text(folder / "other.json", to_json(report))
     shutil.copytree(ROOT / "docs", folder / "docs", ignore=shutil.ignore_patterns("__pycache__"))
     marks = "".join(
         f"<!-- {m} -->\n<!-- /{m} -->\n" for m in ("attnlab bench", "attnlab bench other")

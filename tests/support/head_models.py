@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import torch
 
-from attnlab.bench.activations import (
+from attnlab.heads.activations import (
     candidates,
 )
-from attnlab.bench.material import Material
-from attnlab.bench.settings import ModelSettings
-from attnlab.bench.text_readers import HuggingFaceTexts, OwnTexts, TextReader
+from attnlab.heads.material import Material
+from attnlab.heads.settings import HeadSettings
+from attnlab.heads.text_readers import HuggingFaceTexts, OwnTexts, TextReader
 from attnlab.huggingface.subjects import HuggingFaceSubject
 from attnlab.interpret.own_subjects import OwnSubject
 from attnlab.models import create
@@ -24,7 +24,7 @@ transformers: Any = pytest.importorskip("transformers", reason="transformers is 
 
 TEXT = "I wanted to have a party, and bought a cake for it. Happy are those who have a cake. " * 12
 READ = Material(TEXT)
-SMALL = ModelSettings(
+SMALL = HeadSettings(
     tokens=48, windows=2, features=(8,), window=(4, 16), block=(4,), ranks=(2, 200), tolerance=0.3
 )
 SPECS = candidates((), SMALL, 48)

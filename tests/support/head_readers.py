@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from attnlab.bench.image_readers import HuggingFaceImages, OwnImages
-from attnlab.bench.pair_readers import HuggingFacePairs, OwnPairs, PairReader
+from attnlab.heads.image_readers import HuggingFaceImages, OwnImages
+from attnlab.heads.pair_readers import HuggingFacePairs, OwnPairs, PairReader
 from attnlab.huggingface.subjects import HuggingFaceSubject
 from attnlab.interpret.own_subjects import OwnSubject
 from attnlab.models import create

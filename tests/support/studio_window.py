@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from attnlab.bench.results import report_json
+from attnlab.report import to_json
 from tests.support import bench_reports, vision_runs
 from tests.support import claim_ledgers as ledgers
 from tests.support import summary_runs as summaries
@@ -44,7 +44,7 @@ def fill(folder: Path, made: Path) -> Path:
     shutil.copytree(summaries.trained(), folder / "deep" / "summary")
     vision_runs.trained(folder, "vit")
     (folder / "claims.json").write_text(json.dumps(ledgers.made_up()))
-    (folder / "bench.json").write_text(json.dumps(report_json(bench_reports.made_up())))
+    (folder / "bench.json").write_text(to_json(bench_reports.made_up()))
     (folder / "broken").mkdir()
     (folder / "broken" / "config.json").write_text("{")
     return folder

@@ -80,7 +80,7 @@ def test_killed_at_any_moment_and_resumed_bit_for_bit(tmp_path: Path) -> None:
             continue
         killed += 1
         ready = checkpoints.newest_good(folder / "checkpoints")[0] is not None
-        run_tiny(folder, **{**HARD, ("resume" if ready else "overwrite"): True})
+        run_tiny(folder, **HARD, start="resume" if ready else "overwrite")
         assert_equal_weights(tmp_path / "whole", folder)
         mine, theirs = (Run(f).metrics() for f in (folder, tmp_path / "whole"))
         assert [r["loss"] for r in mine] == [r["loss"] for r in theirs]
@@ -102,7 +102,7 @@ def test_asked_to_stop_it_saves_and_leaves(number: signal.Signals, tmp_path: Pat
     assert saved == Run(tmp_path / "run").metrics()[-1]["step"] > 3
     short = {**HARD, "save_every": 4000}
     short["steps"] = saved + 5
-    run_tiny(tmp_path / "run", **{**short, "resume": True})
+    run_tiny(tmp_path / "run", **short, start="resume")
     assert len(Run(tmp_path / "run").metrics()) == saved + 5
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from attnlab.charts import number
+from attnlab.intervals import number
 from attnlab.tasks.knowledge.scoring import top_share
 
 Report = dict[str, Any]

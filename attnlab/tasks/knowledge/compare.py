@@ -12,10 +12,9 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from attnlab.charts import Mark, Series, line_chart
 from attnlab.intervals import wilson
-from attnlab.page import Figure, Section, page
-from attnlab.page import Table as PageTable
+from attnlab.report import Figure, Lines, Mark, Report, Section, Series, render_page
+from attnlab.report import Table as ReportTable
 from attnlab.run_folder import StartMode, check_folder
 from attnlab.tasks.knowledge.material import make_model, material, preset_named
 from attnlab.tasks.knowledge.objectives import create_objectives
@@ -212,13 +211,17 @@ def comparison_page(report: dict[str, Any]) -> str:
         Series(each["name"], [(x, y) for x, y in each["curve"]]) for each in report["contestants"]
     ]
     known = report["baseline"]
-    chart = line_chart(
+    plot = Lines(
+        "minutes",
+        "right answers",
         series,
-        title="Held-out training questions answered, against minutes of training",
-        x_label="minutes",
-        y_label="right answers",
-        percent=True,
         marks=[Mark(f'always "{known["answer"]}"', y=known["accuracy"])],
+        y_percent=True,
+    )
+    figure = Figure(
+        "Held-out training questions answered, against minutes of training",
+        plot,
+        "A curve begins when questions do.",
     )
     best = max(report["contestants"], key=lambda row: row["accuracy"])
     words = (
@@ -227,10 +230,10 @@ def comparison_page(report: dict[str, Any]) -> str:
         f"{best['name']} answered most: {best['accuracy']:.1%} of {report['questions']} questions "
         "about people whom no training question asked about."
     )
-    return page(
-        "Attention mechanisms compared: knowledge access",
-        [
-            Section("Comparison", prose=[words], tables=[PageTable(HEADER, _cells(report))]),
-            Section("On the way", figures=[Figure(chart, "A curve begins when questions do.")]),
-        ],
-    )
+    table = ReportTable("", HEADER, _cells(report))
+    sections = [
+        Section("comparison", "Comparison", [words], blocks=[table]),
+        Section("curves", "On the way", blocks=[figure]),
+    ]
+    title = "Attention mechanisms compared: knowledge access"
+    return render_page(Report("comparison", title, sections))

@@ -16,7 +16,7 @@ from typing import Any
 
 from attnlab.create import create_attention, mechanism_options
 from attnlab.files import write_json
-from attnlab.page import write_page
+from attnlab.report.html import write_page
 from attnlab.run_folder import StartMode, check_folder
 from attnlab.run_folder.config import MAY_CHANGE
 from attnlab.tasks.summary.baselines import first_words
@@ -85,8 +85,8 @@ def compare(
 ) -> Report:
     """Train every mechanism with every setting and seed for `budget` minutes each.
 
-    compare.json and compare.html in `out` are written after each run; `resume` goes on after the
-    runs that are done.
+    compare.json and compare.html in `out` are written after each run; `StartMode.RESUME` goes on
+    after the runs that are done.
     """
     entries, folder = entries_of(attention, features, rates, seeds), Path(out)
     if not 0 < budget < math.inf:

@@ -10,9 +10,9 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from attnlab.charts import Chart, Mark, Series, line_chart
-from attnlab.page import Figure, Section, page
-from attnlab.page import Table as PageTable
+from attnlab.report import Figure, Lines, Mark, Section, Series, render_page
+from attnlab.report import Report as PageReport
+from attnlab.report import Table as PageTable
 from attnlab.tasks.summary.verdicts import Report
 
 WORDS = {
@@ -81,33 +81,23 @@ def print_comparison(report: Report, console: Console) -> None:
         console.print(line, highlight=False, soft_wrap=True)
 
 
-def charts(report: Report) -> tuple[Chart, Chart, Chart]:
+def figures(report: Report) -> tuple[Figure, Figure, Figure]:
     """Training loss, loss and ROUGE-L of validation summaries, over minutes of training."""
-    loss = line_chart(
-        _series(report, "loss_curve"),
-        title="Training loss over minutes of training",
-        x_label="minutes",
-        y_label="loss, smoothed targets",
+    loss = Lines("minutes", "loss, smoothed targets", _series(report, "loss_curve"))
+    checked = Lines("minutes", "loss, nats per token", _series(report, "validation_curve"))
+    marks = [Mark("first words", y=report["first_words"])]
+    quality = Lines("minutes", "ROUGE-L", _series(report, "rouge_curve"), marks=marks)
+    return (
+        Figure("Training loss over minutes of training", loss),
+        Figure("Loss of validation summaries over minutes of training", checked),
+        Figure("ROUGE-L of validation summaries over minutes of training", quality),
     )
-    checked = line_chart(
-        _series(report, "validation_curve"),
-        title="Loss of validation summaries over minutes of training",
-        x_label="minutes",
-        y_label="loss, nats per token",
-    )
-    quality = line_chart(
-        _series(report, "rouge_curve"),
-        title="ROUGE-L of validation summaries over minutes of training",
-        x_label="minutes",
-        y_label="ROUGE-L",
-        marks=[Mark("first words", y=report["first_words"])],
-    )
-    return loss, checked, quality
 
 
 def comparison_page(report: Report) -> str:
     """One offline page: verdicts, table, loss and ROUGE over minutes."""
     all_runs = PageTable(
+        "All runs",
         ("mechanism", "rate", "seed", "steps", "validation loss", "test loss", "ROUGE-L"),
         [
             [
@@ -121,7 +111,6 @@ def comparison_page(report: Report) -> str:
             ]
             for row in report["runs"]
         ],
-        title="All runs",
     )
     words = (
         f"Each run had {report['budget']:g} minutes of training, validations aside, on "
@@ -130,18 +119,14 @@ def comparison_page(report: Report) -> str:
         f"{'all layers' if report['where'] == 'all' else 'the encoder'}. The setting of each was "
         f"chosen on validation texts, the figures are of {report['test_texts']} others."
     )
-    return page(
-        "Attention mechanisms compared: summaries",
-        [
-            Section(
-                "Does it match?",
-                prose=[*sentences(report), words],
-                tables=[PageTable(HEADER, cells(report))],
-            ),
-            Section("On the way", figures=[Figure(each) for each in charts(report)]),
-            Section("Runs", tables=[all_runs]),
-        ],
-    )
+    best = PageTable("", HEADER, cells(report))
+    sections = [
+        Section("comparison", "Does it match?", [*sentences(report), words], blocks=[best]),
+        Section("curves", "On the way", blocks=figures(report)),
+        Section("runs", "Runs", blocks=[all_runs]),
+    ]
+    title = "Attention mechanisms compared: summaries"
+    return render_page(PageReport("comparison", title, sections))
 
 
 def _series(report: Report, curve: str) -> list[Series]:

@@ -17,9 +17,9 @@ from rich import box
 from rich.console import Console
 from rich.table import Table as RichTable
 
-from attnlab.charts import Chart, Series, line_chart
 from attnlab.intervals import over, wilson
-from attnlab.page import Figure, Section, Table, page
+from attnlab.report import Block, Figure, Lines, Section, Series, Table, render_page
+from attnlab.report import Report as PageReport
 from attnlab.run_folder import StartMode, check_folder
 from attnlab.tasks.files import RESULTS
 from attnlab.tasks.vision.compare_folder import (
@@ -43,7 +43,7 @@ from attnlab.tasks.vision.recipe import (
     settled,
     tell_skipped,
 )
-from attnlab.tasks.vision.score_page import NAMES
+from attnlab.tasks.vision.score_report import NAMES
 from attnlab.tasks.vision.task import logits_of
 from attnlab.training import Run, speaks, train
 from attnlab.training.run import as_begun
@@ -287,24 +287,19 @@ def _cells(report: Report) -> list[list[str]]:
     return rows
 
 
-def comparison_chart(report: Report) -> Chart:
+def comparison_figure(report: Report) -> Figure:
     series = [
         Series(
             NAMES[model],
             [(float(each["images"]), each["accuracy"]) for each in report["curves"][model]],
             [tuple(each["interval"]) for each in report["curves"][model]],
-            bars=True,
+            error_bars=True,
         )
         for model in MODELS
     ]
-    return line_chart(
-        series,
-        title="Test accuracy against training images",
-        x_label="training images",
-        y_label="test images named rightly",
-        x_log=len(report["curves"]["vit"]) > 1,
-        percent=True,
-    )
+    log = len(report["curves"]["vit"]) > 1
+    plot = Lines("training images", "test images named rightly", series, log, y_percent=True)
+    return Figure("Test accuracy against training images", plot)
 
 
 def budget_words(report: Report) -> str:
@@ -331,16 +326,12 @@ def comparison_page(report: Report) -> str:
         else "The bars are 95% intervals of the test images alone: with one seed nothing is known "
         "of the rest."
     )
+    blocks: list[Block] = [comparison_figure(report), Table("", HEADER, _cells(report))]
     sections = [
-        Section("In short", [*report["words"], budget_words(report)]),
-        Section(
-            "Accuracy by training-set size",
-            [spread],
-            figures=[Figure(comparison_chart(report))],
-            tables=[Table(HEADER, _cells(report))],
-        ),
+        Section("summary", "In short", [*report["words"], budget_words(report)]),
+        Section("accuracy", "Accuracy by training-set size", [spread], blocks=blocks),
     ]
-    return page(f"ViT and ConvNet on {report['data']}", sections)
+    return render_page(PageReport("comparison", f"ViT and ConvNet on {report['data']}", sections))
 
 
 def print_comparison(report: Report, console: Console) -> None:

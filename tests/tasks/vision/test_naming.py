@@ -197,9 +197,7 @@ def test_too_few_images_name_the_file(tmp_path: Path) -> None:
 
 
 def test_a_missing_test_set_is_told(tmp_path: Path) -> None:
-    for write, name in (
-        (write_cifar_binary, "test_batch.bin"),
-    ):
+    for write, name in ((write_cifar_binary, "test_batch.bin"),):
         folder = write(tmp_path / write.__name__)
         assert open_data(folder).notes == []
         (folder / name).unlink()

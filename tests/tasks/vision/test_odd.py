@@ -67,5 +67,6 @@ def test_a_configuration_that_lacks_something(
     for command in (*commands, f"classify {folder} --test 0"):
         code, _, error = run(f"vision {command}", capsys)
         assert code == 2
-        assert error.startswith(f"attnlab: {folder / 'config.json'}: {said}")
+        assert error.startswith(f"attnlab: {folder}")
+        assert said in error
         assert error.count("\n") == 1

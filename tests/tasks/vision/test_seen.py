@@ -15,7 +15,6 @@ from attnlab.tasks.vision.opening import open_data
 from attnlab.tasks.vision.recipe import VisionSettings
 from attnlab.tasks.vision.scoring import evaluate, subject_of
 from attnlab.tasks.vision.seen import SEEN, digests, seen_by
-from tests.support.chart_checks import check_page
 from tests.support.command_line import run
 from tests.support.image_files import labels, pixels, write_npz
 from tests.support.vision_runs import QUICK, trained
@@ -98,7 +97,7 @@ def test_a_run_without_digests_says_so(tmp_path: Path, capsys: pytest.CaptureFix
     assert code == 0, error
     assert "could not be checked: it was made before" in " ".join(out.split())
     assert "could not be checked" in page.read_text()
-    check_page(page.read_text())
+    assert 'id="attnlab-report"' in page.read_text()
     assert json.loads(page.with_suffix(".json").read_text())["left_out"] is None
     trained(
         tmp_path, training={**SHORT, "steps": 3}, start=StartMode.RESUME

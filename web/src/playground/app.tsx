@@ -1,7 +1,7 @@
 // Three panels; what is set in them is in the address.
 
 import { useContext, useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
-import { Home, useAddress } from '../home';
+import { Home, useAddress } from '../shared/home';
 import { Heading } from '../report/page';
 import { FeaturesPanel } from './features-panel';
 import { PlanePanel } from './plane-panel';

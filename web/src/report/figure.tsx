@@ -1,19 +1,18 @@
-// A figure: lines or bars, a readout by pointer and keyboard, switches, and the same as a table.
+// A figure: a plot with a readout by pointer and keyboard, switches, files, and the same as a table.
 
 import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { csv } from '../csv';
-import { measurer } from '../fonts';
-import { bareName, csvFile, svgFile } from '../save';
-import { svg } from '../svg';
-import { theme, type Theme } from '../theme';
-import { Files } from '../ui/files';
-import { Grid } from '../ui/grid';
-import type { Drawing, Table } from '../view';
+import { csv } from '../shared/csv';
+import { Files } from '../shared/files';
+import { Grid } from '../shared/grid';
+import { bareName, csvFile } from '../shared/save';
+import type { Mode } from '../shared/theme';
 import { BarsArea } from './bars';
-import { drawn } from './drawing';
+import { figureFile } from './file';
+import { HeatmapArea } from './heatmap';
 import { LinesArea } from './lines';
 import { long } from './numbers';
 import { Prose } from './page';
+import { onPage } from './paint';
 import { spelled, tableOf, type Plot } from './plot';
 import { plain } from './prose';
 import type { Shown } from './shown';
@@ -29,63 +28,77 @@ export interface FigureProps {
   of?: string; // what it belongs to, for its files; else they are called as the title is
 }
 
-const measure = measurer(document.createElement('canvas').getContext('2d'));
-
 export function Figure({ plot, title, shown, change, height = 250, of }: FigureProps) {
   const box = useRef<HTMLElement>(null);
   const width = useWidth(box);
-  const said = plain(title);
-  const whole = of ? `${of}: ${said.toLowerCase()}` : said;
+  const mode = useMode();
+  const paint = useMemo(() => onPage(mode), [mode]);
+  const name = plain(title);
+  const whole = of ? `${of}: ${name.toLowerCase()}` : name;
   const table = useMemo(() => tableOf(plot, whole), [plot, whole]);
-  const drawing = (): Drawing => drawn({ title: whole, plot }, shown, width, height, measure);
-  const lines = plot.kind === 'lines';
+  const area = { title: name, shown, change, paint, width, height };
   return (
-    <figure class="figure" ref={box}>
+    <figure class={plot.kind === 'heatmap' ? 'figure map' : 'figure'} ref={box}>
       <figcaption>
         <strong>
-          <bdi>{said}</bdi>
+          <bdi>{name}</bdi>
         </strong>
         <span class="tools">
-          {positive(plot, 'x') && lines && (
-            <Switch
-              name="log x"
-              on={shown.xLog ?? plot.xLog}
-              set={(xLog) => change({ ...shown, xLog })}
-            />
-          )}
-          {positive(plot, 'y') && (
-            <Switch
-              name={lines ? 'log y' : 'log'}
-              on={shown.yLog ?? (lines && plot.yLog)}
-              set={(yLog) => change({ ...shown, yLog })}
-            />
-          )}
+          <LogSwitches {...{ plot, shown, change }} />
           <Switch name="table" on={shown.table} set={(on) => change({ ...shown, table: on })} />
-          <Taken name={bareName(whole)} {...{ table, drawing, box }} />
+          <Files
+            name={bareName(whole)}
+            what="this figure"
+            files={[
+              ['SVG', () => figureFile({ title: whole, plot, shown, width, height }, mode)],
+              ['CSV', () => csvFile(csv(spelled(table)))], // with hidden values too
+            ]}
+          />
         </span>
       </figcaption>
       {shown.table ? (
         <Grid
           look="scroll"
           table={table}
+          rowNames={plot.kind === 'heatmap'}
           name={(text) => <Prose text={text} />}
           cell={(value) => (typeof value === 'number' ? digits(value) : plain(value))}
         />
-      ) : lines ? (
-        width > 0 && <LinesArea {...{ plot, title: said, shown, change, width, height }} />
+      ) : width === 0 ? null : plot.kind === 'lines' ? (
+        <LinesArea plot={plot} {...area} />
+      ) : plot.kind === 'bars' ? (
+        <BarsArea plot={plot} {...area} />
       ) : (
-        <BarsArea {...{ plot, title: said, shown, change }} />
+        <HeatmapArea plot={plot} {...area} />
       )}
     </figure>
   );
 }
 
-// What lies below nothing has no logarithm.
-function positive(plot: Plot, side: 'x' | 'y'): boolean {
-  const values =
-    plot.kind === 'bars'
-      ? plot.values.map((bar) => bar.value)
-      : plot.series.flatMap((series) => series.points.map((point) => point[side]));
+type SwitchesProps = Pick<FigureProps, 'plot' | 'shown' | 'change'>;
+
+function LogSwitches({ plot, shown, change }: SwitchesProps) {
+  if (plot.kind === 'heatmap') return null;
+  if (plot.kind === 'bars') {
+    if (!positive(plot.values.map(({ value }) => value))) return null;
+    return <Switch name="log" on={shown.yLog ?? false} set={(yLog) => change({ ...shown, yLog })} />;
+  }
+  const points = plot.series.flatMap((series) => series.points);
+  const [xLog, yLog] = [shown.xLog ?? plot.xLog, shown.yLog ?? plot.yLog];
+  return (
+    <>
+      {positive(points.map(({ x }) => x)) && (
+        <Switch name="log x" on={xLog} set={(on) => change({ ...shown, xLog: on })} />
+      )}
+      {positive(points.map(({ y }) => y)) && (
+        <Switch name="log y" on={yLog} set={(on) => change({ ...shown, yLog: on })} />
+      )}
+    </>
+  );
+}
+
+// A negative value has no logarithm.
+function positive(values: number[]): boolean {
   return values.some((value) => value > 0) && !values.some((value) => value < 0);
 }
 
@@ -109,24 +122,21 @@ function useWidth(box: Box): number {
   return width;
 }
 
-// Files of what is shown; a table has every value, hidden or not.
-function Taken(props: { name: string; table: Table; drawing: () => Drawing; box: Box }) {
-  const { name, table, drawing, box } = props;
-  const colours = (): Theme => theme(box.current?.closest('.attnlab[data-theme="dark"]') ? 'dark' : 'light');
-  const picture = (): Blob => svgFile(svg(drawing(), table.title, colours(), measure));
-  return (
-    <Files
-      name={name}
-      what="this figure"
-      files={[
-        ['SVG', picture],
-        ['CSV', () => csvFile(csv(spelled(table)))],
-      ]}
-    />
-  );
+// The colors of a map are no variables: it is drawn again when the page turns dark.
+function useMode(): Mode {
+  const root = document.documentElement;
+  const read = (): Mode => (root.dataset.attnlabTheme === 'dark' ? 'dark' : 'light');
+  const [mode, setMode] = useState(read);
+  useLayoutEffect(() => {
+    const observer = new MutationObserver(() => setMode(read()));
+    observer.observe(root, { attributes: true });
+    setMode(read());
+    return () => observer.disconnect();
+  }, []);
+  return mode;
 }
 
 function digits(value: number): string {
-  if (Number.isNaN(value)) return 'NaN'; // what is missing is an empty cell
+  if (Number.isNaN(value)) return 'NaN'; // an empty cell is a missing value
   return Number.isFinite(value) ? String(value).replace(/-/g, '−') : long(value);
 }

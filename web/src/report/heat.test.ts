@@ -1,21 +1,19 @@
 import { expect, test } from 'vitest';
-import { contrast } from '../colour';
-import { theme } from '../theme';
+import { contrast } from '../shared/colour';
+import { theme } from '../shared/theme';
 import {
   cellAt,
-  cellColour,
-  colourAt,
+  cellColor,
+  colorAt,
   inCell,
   inkOn,
   legendOf,
-  readHeatmap,
   readout,
-  scaleOf,
-  shareOf,
+  sharesOf,
   stepped,
   told,
-  type Heatmap,
 } from './heat';
+import { readPlot, type Heatmap } from './plot';
 
 const raw = (more: object = {}): object => ({
   kind: 'heatmap',
@@ -26,64 +24,64 @@ const raw = (more: object = {}): object => ({
   rows: ['16', '64'],
   values: [
     [0.25, 1, 8],
-    [0, null, 'inf'],
+    [0, null, 'Infinity'],
   ],
   log: true,
-  centre: 1,
+  center: 1,
   names: [],
   texts: [],
   ...more,
 });
 const map = (more: object = {}): Heatmap => {
-  const found = readHeatmap(raw(more));
+  const found = readPlot(raw(more));
   if (!found) throw new Error('no map');
-  return found;
+  return found as Heatmap;
 };
 
 test('what is no map is none, and a wrong shape too', () => {
-  expect(readHeatmap({ ...raw(), kind: 'lines' })).toBeNull();
-  expect(readHeatmap(raw({ values: [[1, 2, 3]] }))).toBeNull();
-  expect(readHeatmap(raw({ values: [[1, 2], [1, 2]] }))).toBeNull();
-  expect(readHeatmap([])).toBeNull();
+  expect(readPlot({ ...raw(), kind: 'map' })).toBeNull();
+  expect(readPlot(raw({ values: [[1, 2, 3]] }))).toBeNull();
+  expect(readPlot(raw({ values: [[1, 2], [1, 2]] }))).toBeNull();
+  expect(readPlot([])).toBeNull();
   expect(map().values).toEqual([
     [0.25, 1, 8],
     [0, null, Infinity],
   ]);
 });
 
-test('around a centre both sides reach as far, at most ten times', () => {
-  const scale = scaleOf(map());
-  expect(scale.low).toBeCloseTo(1 / 8, 12);
-  expect(scale.high).toBeCloseTo(8, 12);
-  expect(shareOf(scale, 1)).toBeCloseTo(0.5, 12);
-  expect(shareOf(scale, 0.25)).toBeCloseTo((Math.log(0.25) + Math.log(8)) / (2 * Math.log(8)), 12);
-  expect(shareOf(scale, 0)).toBe(0);
-  expect(shareOf(scale, Infinity)).toBe(1);
-  const wide = scaleOf(map({ values: [[1e-5, 1, 1e9], [1, 1, 1]] }));
-  expect([wide.low, wide.high]).toEqual([0.1, 10]);
+test('around a center both sides reach as far, at most ten times', () => {
+  const scale = sharesOf(map());
+  expect(scale.scale.domain()[0]).toBeCloseTo(1 / 8, 12);
+  expect(scale.scale.domain()[1]).toBeCloseTo(8, 12);
+  expect(scale.scale(1)).toBeCloseTo(0.5, 12);
+  expect(scale.scale(0.25)).toBeCloseTo((Math.log(0.25) + Math.log(8)) / (2 * Math.log(8)), 12);
+  expect(scale.scale(0)).toBe(0);
+  expect(scale.scale(Infinity)).toBe(1);
+  const wide = sharesOf(map({ values: [[1e-5, 1, 1e9], [1, 1, 1]] }));
+  expect(wide.scale.domain()).toEqual([0.1, 10]);
 });
 
-test('without a centre the colours go from the least to the most', () => {
-  const scale = scaleOf(map({ log: false, centre: null, values: [[2, 4, 6], [3, null, 10]] }));
-  expect(scale).toEqual({ low: 2, high: 10, log: false, centre: null });
-  expect(shareOf(scale, 4)).toBeCloseTo(0.25, 12);
-  const alike = scaleOf(map({ log: false, centre: null, values: [[5, 5, 5], [5, 5, 5]] }));
-  expect(alike.low).toBeLessThan(5);
-  expect(alike.high).toBeGreaterThan(5);
-  const empty = scaleOf(map({ values: [[null, null, null], [null, null, null]] }));
-  expect(empty.high).toBeGreaterThan(empty.low);
+test('without a center the colours go from the least to the most', () => {
+  const scale = sharesOf(map({ log: false, center: null, values: [[2, 4, 6], [3, null, 10]] }));
+  expect(scale.scale.domain()).toEqual([2, 10]);
+  expect(scale.scale(4)).toBeCloseTo(0.25, 12);
+  const alike = sharesOf(map({ log: false, center: null, values: [[5, 5, 5], [5, 5, 5]] }));
+  expect(alike.scale.domain()[0]).toBeLessThan(5);
+  expect(alike.scale.domain()[1]).toBeGreaterThan(5);
+  const empty = sharesOf(map({ values: [[null, null, null], [null, null, null]] }));
+  expect(empty.scale(1)).toBeGreaterThan(0);
 });
 
 test('better is blue and worse is orange, in both modes', () => {
-  const scale = scaleOf(map());
+  const scale = sharesOf(map());
   for (const mode of ['light', 'dark'] as const) {
-    const [low, high] = [0.13, 7.9].map((value) => colourAt(scale, value, theme(mode)));
+    const [low, high] = [0.13, 7.9].map((value) => colorAt(scale, value, mode));
     const blue = (hex: string): number => parseInt(hex.slice(5), 16) - parseInt(hex.slice(1, 3), 16);
     expect(blue(low)).toBeGreaterThan(40);
     expect(blue(high)).toBeLessThan(-40);
-    expect(colourAt(scale, 1, theme(mode))).toBe(theme(mode).colour('page'));
+    expect(colorAt(scale, 1, mode)).toBe(theme(mode).colour('page'));
     for (const value of [0.13, 0.3, 0.8, 1, 1.5, 3, 7.9]) {
-      const ground = colourAt(scale, value, theme(mode));
+      const ground = colorAt(scale, value, mode);
       expect(contrast(ground, inkOn(ground))).toBeGreaterThan(4.4);
     }
   }
@@ -91,10 +89,10 @@ test('better is blue and worse is orange, in both modes', () => {
 
 test('names have colours of their own', () => {
   const named = map({ names: ['window', 'softmax'], values: [[0, 1, 0], [1, 1, null]] });
-  const scale = scaleOf(named);
-  expect(cellColour(named, scale, 0, theme('light'))).toBe(theme('light').colour('head0'));
-  expect(cellColour(named, scale, 1, theme('light'))).toBe(theme('light').colour('head1'));
-  expect(cellColour(named, scale, null, theme('light'))).toBe(theme('light').colour('card'));
+  const scale = sharesOf(named);
+  expect(cellColor(named, scale, 0, 'light')).toBe(theme('light').colour('head0'));
+  expect(cellColor(named, scale, 1, 'light')).toBe(theme('light').colour('head1'));
+  expect(cellColor(named, scale, null, 'light')).toBe(theme('light').colour('card'));
   expect(told(named, 1)).toBe('softmax');
   expect(told(named, 7)).toBe('–');
   expect(inCell(named, 1, 7)).toBe('softmax');
@@ -118,7 +116,7 @@ test('keys move through the cells and stop at the edges', () => {
   expect(stepped('toString', { row: 1, column: 2 }, found)).toBeUndefined();
 });
 
-test('a place of the canvas is a cell, and a cell is told', () => {
+test('a place of the drawing is a cell, and a cell is told', () => {
   const found = map({ texts: [['a', 'b', 'c'], ['d', 'e', 'f']] });
   expect(cellAt(found, 0.99, 0.51)).toEqual({ row: 1, column: 2 });
   expect(cellAt(found, 1, 0.5)).toBeNull();
@@ -127,9 +125,9 @@ test('a place of the canvas is a cell, and a cell is told', () => {
   expect(readout(found, { row: 1, column: 1 })).toBe('features 64, norm 2: –; e');
 });
 
-test('the legend is round at its ends and the centre', () => {
-  const stops = legendOf(scaleOf(map({ values: [[1e-5, 1, 1e9], [1, 1, 1]] })));
-  expect(stops.map((each) => each.text)).toEqual(['≤ 0.1', '1', '≥ 10']);
-  const plain = legendOf(scaleOf(map({ log: false, centre: null, values: [[2, 4, 6], [3, null, 10]] })));
-  expect(plain.map((each) => each.text)).toEqual(['2', '6', '10']);
+test('the legend is round at its ends and the center', () => {
+  const stops = legendOf(sharesOf(map({ values: [[1e-5, 1, 1e9], [1, 1, 1]] })));
+  expect(stops).toEqual(['≤ 0.1', '1', '≥ 10']);
+  const plain = legendOf(sharesOf(map({ log: false, center: null, values: [[2, 4, 6], [3, null, 10]] })));
+  expect(plain).toEqual(['2', '6', '10']);
 });

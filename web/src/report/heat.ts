@@ -1,93 +1,38 @@
-// A map of values as colours: what the JSON holds, and where each value lies on the colours. Pure.
+// A map of values as colors: where each value lies on the colors, and how it is told.
 
-import { contrast, LEVELS } from '../colour';
-import type { Theme } from '../theme';
-import { long, short } from './numbers';
-import { end, isRecord, list, text } from './plot';
+import { contrast, LEVELS } from '../shared/colour';
+import { theme, type Mode } from '../shared/theme';
+import { brief, long } from './numbers';
+import type { Heatmap } from './plot';
+import { drawable, scaleOver, type Scale } from './scales';
 
-export interface Heatmap {
-  kind: 'heatmap';
-  x: string;
-  y: string;
-  z: string;
-  columns: string[];
-  rows: string[];
-  values: (number | null)[][];
+const FULL = 10; // times above or below the center: there a color is full
+
+export interface Shares {
+  scale: Scale; // from 0 at one end of the colors to 1 at the other
   log: boolean;
-  centre: number | null;
-  names: string[]; // not empty: values are places in it
-  texts: string[][];
+  center: number | null;
 }
 
-// Null if it is none: as many values as rows and columns say.
-export function readHeatmap(raw: unknown): Heatmap | null {
-  if (!isRecord(raw) || raw.kind !== 'heatmap') return null;
-  const map: Heatmap = {
-    kind: 'heatmap',
-    x: text(raw.x),
-    y: text(raw.y),
-    z: text(raw.z),
-    columns: list(raw.columns).map(text),
-    rows: list(raw.rows).map(text),
-    values: list(raw.values).map((row) => list(row).map(end)),
-    log: raw.log === true,
-    centre: typeof raw.centre === 'number' ? raw.centre : null,
-    names: list(raw.names).map(text),
-    texts: list(raw.texts).map((row) => list(row).map(text)),
-  };
-  const fits = map.values.every((row) => row.length === map.columns.length);
-  return fits && map.values.length === map.rows.length ? map : null;
+// Around a center both sides reach as far, at most ten times where the scale is logarithmic.
+export function sharesOf({ values, log: wanted, center }: Heatmap): Shares {
+  const log = wanted && (center === null || center > 0);
+  const all = values.flat().filter((value) => drawable(value, log));
+  const over = (some: number[]): Shares => ({ scale: scaleOver(some, [0, 1], log), log, center });
+  if (center === null || !all.length) return over(all);
+  const away = (value: number): number =>
+    log ? Math.max(value / center, center / value) : Math.abs(value - center);
+  const most = all.reduce((least, value) => Math.max(least, away(value)), log ? 1 : 0);
+  if (!log) return over([center - (most || 1), center + (most || 1)]);
+  const times = most > 1 ? Math.min(most, FULL) : FULL;
+  return over([center / times, center * times]);
 }
 
-const SMALLEST = 1e-300;
-const FULL = 10; // times above or below the centre: there a colour is full
-
-// Values from one end of the colours to the other.
-export interface Scale {
-  low: number;
-  high: number;
-  log: boolean;
-  centre: number | null;
-}
-
-const turn = (value: number, log: boolean): number =>
-  log ? Math.log10(Math.max(value, SMALLEST)) : value;
-
-// Around a centre both sides reach as far, at most ten times where the scale is logarithmic.
-export function scaleOf({ values, log, centre }: Heatmap): Scale {
-  const all = values
-    .flat()
-    .filter((value): value is number => value !== null && Number.isFinite(value))
-    .filter((value) => !log || value > 0);
-  const logarithmic = log && (centre === null || centre > 0);
-  const places = all.map((value) => turn(value, logarithmic));
-  const [low, high] = [Math.min(...places, Infinity), Math.max(...places, -Infinity)];
-  const back = (place: number): number => (logarithmic ? 10 ** place : place);
-  if (!all.length) return { low: logarithmic ? 0.1 : 0, high: 1, log: logarithmic, centre };
-  if (centre === null) {
-    const room = high > low ? 0 : Math.abs(high) || 1;
-    return { low: back(low - room / 2), high: back(high + room / 2), log: logarithmic, centre };
-  }
-  const middle = turn(centre, logarithmic);
-  const most = Math.max(Math.abs(low - middle), Math.abs(high - middle)) || 1;
-  const away = logarithmic ? Math.min(most, Math.log10(FULL)) : most;
-  return { low: back(middle - away), high: back(middle + away), log: logarithmic, centre };
-}
-
-// From 0 at the low end to 1 at the high end; what lies beyond lies at the ends.
-export function shareOf(scale: Scale, value: number): number {
-  if (value === Infinity) return 1;
-  if (value === -Infinity) return 0;
-  const [low, high] = [turn(scale.low, scale.log), turn(scale.high, scale.log)];
-  const share = (turn(value, scale.log) - low) / (high - low);
-  return Math.min(1, Math.max(0, share));
-}
-
-// "#rrggbb". Below a centre blue, above it orange: smaller is better in what is measured here.
-export function colourAt(scale: Scale, value: number, theme: Theme): string {
-  const ramp = scale.centre === null ? theme.sequential : theme.diverging;
-  const share = shareOf(scale, value);
-  return level(ramp, scale.centre === null ? 0.08 + 0.92 * share : 1 - share);
+// "#rrggbb". Below a center blue, above it orange: smaller is better in most that is measured.
+export function colorAt({ scale, center }: Shares, value: number, mode: Mode): string {
+  const { sequential, diverging } = theme(mode);
+  const share = scale(value);
+  return center === null ? level(sequential, 0.08 + 0.92 * share) : level(diverging, 1 - share);
 }
 
 function level(ramp: Uint8Array, share: number): string {
@@ -96,10 +41,10 @@ function level(ramp: Uint8Array, share: number): string {
   return `#${part(0)}${part(1)}${part(2)}`;
 }
 
-export function cellColour(map: Heatmap, scale: Scale, value: number | null, theme: Theme): string {
-  if (value === null || Number.isNaN(value)) return theme.colour('card');
-  if (map.names.length) return theme.colour(`head${value}`);
-  return colourAt(scale, value, theme);
+export function cellColor(map: Heatmap, shares: Shares, value: number | null, mode: Mode): string {
+  if (value === null || Number.isNaN(value)) return theme(mode).colour('card');
+  if (map.names.length) return theme(mode).colour(`head${value}`);
+  return colorAt(shares, value, mode);
 }
 
 // Of two inks the one that is read on this ground.
@@ -123,26 +68,11 @@ export function inCell(map: Heatmap, value: number | null, room: number): string
   return apart && room >= 1 ? (Array.from(whole)[0] ?? '') : '';
 }
 
-// Three digits: more do not fit in a cell.
-export function brief(value: number): string {
-  return Number.isFinite(value) ? short(Number(value.toPrecision(3))) : short(value);
-}
-
-export interface Stop {
-  share: number;
-  text: string;
-}
-
-// The ends of the colours and the middle; around a centre there may be more beyond the ends.
-export function legendOf(scale: Scale): Stop[] {
-  const [low, high] = [turn(scale.low, scale.log), turn(scale.high, scale.log)];
-  const middle = (low + high) / 2;
-  const [below, above] = scale.centre === null ? ['', ''] : ['≤ ', '≥ '];
-  return [
-    { share: 0, text: below + brief(scale.low) },
-    { share: 0.5, text: brief(scale.log ? 10 ** middle : middle) },
-    { share: 1, text: above + brief(scale.high) },
-  ];
+// The ends of the colors and the middle; around a center there may be values beyond the ends.
+export function legendOf({ scale, center }: Shares): string[] {
+  const [low, high] = scale.domain();
+  const [below, above] = center === null ? ['', ''] : ['≤ ', '≥ '];
+  return [below + brief(low), brief(scale.invert(0.5)), above + brief(high)];
 }
 
 export interface Place {
@@ -174,7 +104,7 @@ export function stepped(key: string, at: Place | null, map: Heatmap): Place | nu
   return at === null ? bound(0, 0) : bound(row + by[0], column + by[1]);
 }
 
-// The cell at a place of the canvas.
+// The cell at a place of the drawing.
 export function cellAt(map: Heatmap, x: number, y: number): Place | null {
   if (!(x >= 0 && x < 1 && y >= 0 && y < 1)) return null;
   return { row: Math.floor(y * map.rows.length), column: Math.floor(x * map.columns.length) };

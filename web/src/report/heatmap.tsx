@@ -1,79 +1,58 @@
-// A map on a canvas, with its legend, a readout by pointer and keyboard, and the same as a table.
+// A map: colored cells with the names of rows and columns, a legend and a readout.
 
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { theme, type Mode, type Theme } from '../theme';
+import { useMemo, useState } from 'preact/hooks';
+import { theme } from '../shared/theme';
 import {
   cellAt,
-  cellColour,
-  colourAt,
+  cellColor,
+  colorAt,
   inCell,
   inkOn,
   legendOf,
   readout,
-  scaleOf,
+  sharesOf,
   stepped,
-  told,
-  type Heatmap,
   type Place,
-  type Scale,
+  type Shares,
 } from './heat';
+import type { AreaProps } from './lines';
 import { Prose } from './page';
+import type { Paint } from './paint';
+import type { Heatmap } from './plot';
 import { plain } from './prose';
 
-export interface MapProps {
-  map: Heatmap;
-  title: string;
-  mode: Mode;
-  table: boolean;
-  change: (table: boolean) => void;
-}
-
-const CELL = 30; // pixels high
+export const CELL = 30; // pixels high
 const LETTER = 7;
+const TEXTS = 3000; // cells: of a larger map nothing is written into them
+const STEPS = 24;
 
-export function MapFigure({ map, title, mode, table, change }: MapProps) {
-  const said = plain(title);
-  return (
-    <figure class="figure map">
-      <figcaption>
-        <strong>
-          <bdi>{said}</bdi>
-        </strong>
-        <span class="tools">
-          <button type="button" aria-pressed={table} onClick={() => change(!table)}>
-            table
-          </button>
-        </span>
-      </figcaption>
-      {table ? <MapTable map={map} title={said} /> : <MapArea {...{ map, title: said, mode }} />}
-    </figure>
-  );
-}
-
-function MapArea({ map, title, mode }: { map: Heatmap; title: string; mode: Mode }) {
+export function HeatmapArea({ plot, title, paint, width }: AreaProps<Heatmap>) {
   const [at, setAt] = useState<Place | null>(null);
-  const colours = theme(mode);
-  const scale = useMemo(() => scaleOf(map), [map]);
+  const shares = useMemo(() => sharesOf(plot), [plot]);
   const press = (event: KeyboardEvent): void => {
-    const next = stepped(event.key, at, map);
-    if (next === undefined || !map.rows.length || !map.columns.length) return;
+    const next = stepped(event.key, at, plot);
+    if (next === undefined || !plot.rows.length || !plot.columns.length) return;
     event.preventDefault();
     setAt(next);
   };
   const point = (event: PointerEvent): void => {
     const box = (event.currentTarget as HTMLElement).getBoundingClientRect();
     const x = (event.clientX - box.left) / box.width;
-    setAt(cellAt(map, x, (event.clientY - box.top) / box.height));
+    setAt(cellAt(plot, x, (event.clientY - box.top) / box.height));
   };
-  const read = at && plain(readout(map, at));
+  const read = at && plain(readout(plot, at));
+  const names = Math.min(0.42 * width, longest(plot.rows));
+  const own = Math.max(1, Math.floor(width - names - 10));
+  const every = everyOf(plot, own);
+  const height = CELL * plot.rows.length;
   return (
     <>
       <div class="axis-name">
-        <Prose text={`${map.z}, by ${map.y}`} />
+        <Prose text={`${plot.z}, by ${plot.y}`} />
       </div>
-      <div class="map-grid">
+      <div class="map-grid" style={{ gridTemplateColumns: `${names}px ${own}px` }}>
         <div class="map-rows" style={{ gridAutoRows: `${CELL}px` }} aria-hidden="true">
-          {map.rows.map((name, i) => (
+          {plot.rows.map((name, i) => (
             <span key={i} class={at?.row === i ? 'on' : ''} title={plain(name)}>
               <Prose text={name} />
             </span>
@@ -84,20 +63,30 @@ function MapArea({ map, title, mode }: { map: Heatmap; title: string; mode: Mode
           tabIndex={0}
           role="application"
           aria-roledescription="map"
-          aria-label={`${title}. ${plain(map.z)} by ${plain(map.y)} and ${plain(map.x)}. Arrow keys read the values.`}
+          aria-label={`${title}. ${plain(plot.z)} by ${plain(plot.y)} and ${plain(plot.x)}. Arrow keys read the values.`}
           onKeyDown={press}
           onPointerMove={point}
           onPointerDown={point}
           onPointerLeave={(event) => event.pointerType === 'mouse' && setAt(null)}
         >
-          <Canvas {...{ map, scale, colours, at }} />
+          <svg viewBox={`0 0 ${own} ${height}`} height={height} aria-hidden="true">
+            <HeatmapDrawing {...{ map: plot, shares, paint }} width={own} />
+            {at && <Chosen {...{ map: plot, at, paint }} width={own} />}
+          </svg>
         </div>
-        <Columns map={map} at={at} />
+        <div class="map-columns number" aria-hidden="true">
+          {plot.columns.map((name, i) => (
+            <span key={i} class={at?.column === i ? 'on' : ''}>
+              {(at ? at.column === i || (i % every === 0 && Math.abs(at.column - i) >= every) : i % every === 0) &&
+                plain(name)}
+            </span>
+          ))}
+        </div>
       </div>
       <div class="axis-name below">
-        <Prose text={map.x} />
+        <Prose text={plot.x} />
       </div>
-      {map.names.length ? <Names map={map} colours={colours} /> : <Ramp {...{ scale, colours }} />}
+      {plot.names.length ? <Names map={plot} paint={paint} /> : <Ramp {...{ shares, paint }} />}
       <p class="map-read number">{read ?? '\u00a0'}</p>
       <span class="quiet" aria-live="polite">
         {read}
@@ -106,89 +95,88 @@ function MapArea({ map, title, mode }: { map: Heatmap; title: string; mode: Mode
   );
 }
 
-// Every second or third name where they would not fit.
-function Columns({ map, at }: { map: Heatmap; at: Place | null }) {
-  const box = useRef<HTMLDivElement>(null);
-  const width = useSize(box);
-  const longest = Math.max(1, ...map.columns.map((name) => name.length)) * LETTER + 6;
-  const every = Math.max(1, Math.ceil((longest * map.columns.length) / Math.max(width, 1)));
-  return (
-    <div class="map-columns number" ref={box} aria-hidden="true">
-      {map.columns.map((name, i) => (
-        <span key={i} class={at?.column === i ? 'on' : ''}>
-          {(at ? at.column === i || (i % every === 0 && Math.abs(at.column - i) >= every) : i % every === 0) &&
-            plain(name)}
-        </span>
-      ))}
-    </div>
-  );
+export function longest(names: string[]): number {
+  return names.reduce((most, name) => Math.max(most, name.length), 1) * (LETTER + 1) + 6;
 }
 
-interface CanvasProps {
+// Every second or third name where not all of them have room.
+export function everyOf({ columns }: Heatmap, width: number): number {
+  return Math.max(1, Math.ceil((longest(columns) * columns.length) / width));
+}
+
+interface DrawingProps {
   map: Heatmap;
-  scale: Scale;
-  colours: Theme;
-  at: Place | null;
+  shares: Shares;
+  paint: Paint;
+  width: number;
 }
 
-function Canvas({ map, scale, colours, at }: CanvasProps) {
-  const canvas = useRef<HTMLCanvasElement>(null);
-  const width = useSize(canvas);
-  const height = CELL * map.rows.length;
-  useEffect(() => {
-    const element = canvas.current;
-    const context = element?.getContext('2d');
-    if (!element || !context || !width) return;
-    const dense = Math.min(window.devicePixelRatio || 1, 4);
-    element.width = Math.round(width * dense);
-    element.height = Math.round(height * dense);
-    context.setTransform(dense, 0, 0, dense, 0, 0);
-    paint(context, { map, scale, colours, at }, width, height);
-  }, [map, scale, colours, at, width, height]);
-  return <canvas ref={canvas} style={{ height: `${height}px` }} aria-hidden="true" />;
-}
-
-function paint(
-  context: CanvasRenderingContext2D,
-  { map, scale, colours, at }: CanvasProps,
-  width: number,
-  height: number,
-): void {
-  const [w, h] = [width / map.columns.length, CELL];
-  context.clearRect(0, 0, width, height);
-  context.font = '12px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif';
-  context.textAlign = 'center';
-  context.textBaseline = 'middle';
-  const gap = w > 10 ? 1 : 0;
-  map.values.forEach((row, i) =>
-    row.forEach((value, j) => {
-      const ground = cellColour(map, scale, value, colours);
-      context.fillStyle = ground;
-      context.fillRect(j * w, i * h, w - gap, h - 1);
-      const shown = plain(inCell(map, value, Math.floor((w - 4) / LETTER)));
-      if (!shown) return;
-      context.fillStyle = inkOn(ground);
-      context.fillText(shown, (j + 0.5) * w, (i + 0.5) * h);
-    }),
+// The cells, on the page and in a file: one path for each color, however many cells there are.
+export function HeatmapDrawing({ map, shares, paint, width }: DrawingProps) {
+  const cells = useMemo(() => {
+    const w = width / map.columns.length;
+    const gap = w > 10 ? 1 : 0;
+    const paths = new Map<string, string[]>();
+    const texts: { x: number; y: number; text: string; ink: string }[] = [];
+    const written = map.rows.length * map.columns.length <= TEXTS;
+    map.values.forEach((row, i) =>
+      row.forEach((value, j) => {
+        const ground = cellColor(map, shares, value, paint.mode);
+        if (!paths.has(ground)) paths.set(ground, []);
+        paths.get(ground)!.push(
+          `M${(j * w).toFixed(2)} ${i * CELL}h${(w - gap).toFixed(2)}v${CELL - 1}H${(j * w).toFixed(2)}z`,
+        );
+        const text = written ? plain(inCell(map, value, Math.floor((w - 4) / LETTER))) : '';
+        if (text) texts.push({ x: (j + 0.5) * w, y: (i + 0.5) * CELL + 4, text, ink: inkOn(ground) });
+      }),
+    );
+    return { paths: [...paths], texts };
+  }, [map, shares, paint.mode, width]);
+  return (
+    <>
+      {cells.paths.map(([color, path]) => (
+        <path key={color} class="cells" fill={color} d={path.join('')} />
+      ))}
+      {cells.texts.map(({ x, y, text, ink }, i) => (
+        <text key={i} {...{ x, y }} fill={ink} text-anchor="middle">
+          {text}
+        </text>
+      ))}
+    </>
   );
-  if (!at) return;
-  context.strokeStyle = colours.colour('ink');
-  context.lineWidth = 2;
-  context.strokeRect(at.column * w + 1, at.row * h + 1, w - 2 - gap, h - 3);
 }
 
-function Ramp({ scale, colours }: { scale: Scale; colours: Theme }) {
-  const stops = legendOf(scale);
-  const value = (share: number): number =>
-    scale.log
-      ? scale.low * (scale.high / scale.low) ** share
-      : scale.low + (scale.high - scale.low) * share;
-  const steps = Array.from({ length: 25 }, (_, i) => colourAt(scale, value(i / 24), colours));
+function Chosen({ map, at, paint, width }: { map: Heatmap; at: Place; paint: Paint; width: number }) {
+  const w = width / map.columns.length;
+  return (
+    <rect
+      x={at.column * w + 1}
+      y={at.row * CELL + 1}
+      width={Math.max(1, w - 3)}
+      height={CELL - 3}
+      fill="none"
+      stroke={paint.color('ink')}
+      stroke-width={2}
+    />
+  );
+}
+
+// Colors from one end to the other.
+export function rampOf(shares: Shares, paint: Paint): string[] {
+  return Array.from({ length: STEPS + 1 }, (_, i) =>
+    colorAt(shares, shares.scale.invert(i / STEPS), paint.mode),
+  );
+}
+
+function Ramp({ shares, paint }: { shares: Shares; paint: Paint }) {
   return (
     <div class="map-ramp number">
-      <div class="bar" style={{ background: `linear-gradient(to right, ${steps.join(', ')})` }} />
+      <div
+        class="bar"
+        style={{ background: `linear-gradient(to right, ${rampOf(shares, paint).join(', ')})` }}
+      />
       <div class="stops">
-        {stops.map(({ text }, i) => (
+        {legendOf(shares).map((text, i) => (
           <span key={i}>{text}</span>
         ))}
       </div>
@@ -196,65 +184,15 @@ function Ramp({ scale, colours }: { scale: Scale; colours: Theme }) {
   );
 }
 
-function Names({ map, colours }: { map: Heatmap; colours: Theme }) {
+function Names({ map, paint }: { map: Heatmap; paint: Paint }) {
   return (
     <div class="map-names">
       {map.names.map((name, i) => (
         <span key={i}>
-          <i style={{ background: colours.colour(`head${i}`) }} aria-hidden="true" />
+          <i style={{ background: theme(paint.mode).colour(`head${i}`) }} aria-hidden="true" />
           <Prose text={name} />
         </span>
       ))}
     </div>
   );
-}
-
-function MapTable({ map, title }: { map: Heatmap; title: string }) {
-  return (
-    <div class="scroll" tabIndex={0} role="region" aria-label={`${title}: values`}>
-      <table>
-        <caption>
-          <Prose text={`${map.z}, by ${map.y} and ${map.x}`} />
-        </caption>
-        <thead>
-          <tr>
-            <th scope="col">
-              <Prose text={map.y} />
-            </th>
-            {map.columns.map((name, j) => (
-              <th key={j} scope="col" class="number">
-                {plain(name)}
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          {map.rows.map((name, i) => (
-            <tr key={i}>
-              <th scope="row">
-                <Prose text={name} />
-              </th>
-              {map.values[i].map((value, j) => (
-                <td key={j} class="number">
-                  {plain(told(map, value, true))}
-                </td>
-              ))}
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
-  );
-}
-
-function useSize(box: { current: HTMLElement | null }): number {
-  const [width, setWidth] = useState(0);
-  useEffect(() => {
-    const read = (): void => setWidth(Math.floor(box.current?.clientWidth ?? 0));
-    read();
-    const observer = new ResizeObserver(read);
-    if (box.current) observer.observe(box.current);
-    return () => observer.disconnect();
-  }, []);
-  return width;
 }

@@ -1,29 +1,27 @@
-// Lines: the legend is also the readout, so nothing covers the drawing and nothing jumps.
+// Lines. The legend is also the readout, so nothing covers the drawing and nothing jumps.
 
 import { useMemo, useRef, useState } from 'preact/hooks';
-import { dashOf, markPlace } from './drawing';
-import { linesLayout, nearest, path, readAt, type Layout, type Line } from './layout';
-import { long, placeOn } from './numbers';
-import { COLOURS, Prose } from './page';
-import type { Lines } from './plot';
-import { plain } from './prose';
+import { headColour } from '../shared/theme';
+import { linesLayout, nearest, readAt, type Layout } from './layout';
+import { Prose } from './page';
+import { penOf, type Paint } from './paint';
+import { told, writes, type Lines, type Mark } from './plot';
+import { flat, plain } from './prose';
 import { toggled, type Shown } from './shown';
 
-const DOTS = 40; // points of a line that are drawn one by one
+const DOTS = 40; // at most so many points of a line get a dot
 
-export const colourOf = (index: number): string => `var(--c${index % COLOURS})`;
-const dashes = (index: number): string => dashOf(index).join(' ');
-
-interface Props {
-  plot: Lines;
+export interface AreaProps<P> {
+  plot: P;
   title: string;
   shown: Shown;
   change: (shown: Shown) => void;
+  paint: Paint;
   width: number;
   height: number;
 }
 
-export function LinesArea({ plot, title, shown, change, width, height }: Props) {
+export function LinesArea({ plot, title, shown, change, paint, width, height }: AreaProps<Lines>) {
   const layout = useMemo(
     () => linesLayout(plot, shown, width, height),
     [plot, shown, width, height],
@@ -33,8 +31,8 @@ export function LinesArea({ plot, title, shown, change, width, height }: Props) 
   const box = useRef<SVGSVGElement>(null);
   const point = (event: PointerEvent): void => {
     const left = box.current?.getBoundingClientRect().left ?? 0;
-    const found = nearest(layout, event.clientX - left);
-    setStop(found < 0 ? null : found);
+    const next = nearest(layout, event.clientX - left);
+    setStop(next < 0 ? null : next);
   };
   const press = (event: KeyboardEvent): void => {
     const last = layout.stops.length - 1;
@@ -43,7 +41,7 @@ export function LinesArea({ plot, title, shown, change, width, height }: Props) 
     event.preventDefault();
     setStop(next);
   };
-  const left = layout.left;
+  const { left } = layout;
   return (
     <>
       <div class="axis-name">
@@ -61,14 +59,15 @@ export function LinesArea({ plot, title, shown, change, width, height }: Props) 
         onPointerLeave={(event) => event.pointerType === 'mouse' && setStop(null)}
       >
         <svg ref={box} height={height} viewBox={`0 0 ${width} ${height}`} aria-hidden="true">
-          <Drawn layout={layout} at={at} near={plot.nearest ?? false} />
+          <LinesDrawing {...{ layout, paint }} />
+          <Read {...{ layout, paint, at }} near={plot.nearest} />
         </svg>
       </div>
       <div class="axis-name below number">
         <Prose text={plot.x} />
-        {at !== null && `: ${long(at)}`}
+        {at !== null && `: ${writes(plot.xPercent)(at)}`}
       </div>
-      <Legend {...{ plot, layout, shown, change, at }} />
+      <Legend {...{ plot, layout, shown, change, paint, at }} />
       {left > 0 && (
         <p class="dim small">
           {left === 1 ? 'One point is' : `${left} points are`} not drawn: not finite, or not
@@ -95,99 +94,128 @@ function summary(plot: Lines): string {
   return `${plain(plot.y)} by ${plain(plot.x)}: ${names}.`;
 }
 
-function Drawn({ layout, at, near }: { layout: Layout; at: number | null; near: boolean }) {
-  const { left, right, top, bottom } = layout.frame;
-  const guide = at === null ? null : placeOn(layout.x, at);
+// Axes, lines and marks, on the page and in a file.
+export function LinesDrawing({ layout, paint }: { layout: Layout; paint: Paint }) {
+  const { frame, lines } = layout;
   return (
     <>
-      {layout.yTicks.map(({ text, at: y }) => (
-        <g key={text}>
-          <path class="grid" d={`M${left} ${y}H${right}`} />
-          <text x={left - 6} y={y + 4} text-anchor="end">
-            {text}
-          </text>
+      <Axes {...{ layout, paint }} />
+      {lines.map(({ index, pen, band }) => band && (
+        <path key={index} d={band} fill={paint.color(headColour(pen))} opacity={0.15} />
+      ))}
+      {lines.map(({ index, pen, ghost }) => ghost && (
+        <path key={index} {...penOf(pen, paint)} d={ghost} stroke-width={1} opacity={0.35} />
+      ))}
+      {lines.map(({ index, pen, path, whiskers, points }) => (
+        <g key={index}>
+          <path class="line" d={path} stroke-linejoin="round" {...penOf(pen, paint)} />
+          {whiskers && (
+            <path d={whiskers} stroke={paint.color(headColour(pen))} stroke-width={1.5} fill="none" />
+          )}
+          {points.length <= DOTS &&
+            points.map(({ x, y }, i) => (
+              <circle
+                key={i}
+                cx={layout.x(x)}
+                cy={layout.y(y)}
+                r={2.6}
+                fill={paint.color(headColour(pen))}
+              />
+            ))}
         </g>
-      ))}
-      {layout.xTicks.map(({ text, at: x }) => (
-        <g key={text}>
-          <path class="grid" d={`M${x} ${bottom}v4`} />
-          <text x={x} y={bottom + 18} text-anchor="middle">
-            {text}
-          </text>
-        </g>
-      ))}
-      <path class="guide" d={`M${left} ${bottom}H${right}`} />
-      {layout.lines.map((line) => line.band && (
-        <path key={line.index} class="band" d={line.band} fill={colourOf(line.pen)} />
-      ))}
-      {layout.lines.map((line) => line.ghost.length > 0 && (
-        <path key={line.index} class="line ghost" d={path(line.ghost)} stroke={colourOf(line.pen)} />
-      ))}
-      {layout.lines.map((line) => (
-        <path
-          key={line.index}
-          class="line"
-          d={line.path}
-          stroke={colourOf(line.pen)}
-          stroke-dasharray={dashes(line.pen)}
-        />
-      ))}
-      {layout.lines.map((line) => line.dots.length <= DOTS && (
-        <path key={line.index} d={dots(line, 2.6)} fill={colourOf(line.pen)} />
       ))}
       {layout.marks.map((mark, i) => (
-        <g key={i}>
-          {mark.x !== null && <path class="guide mark" d={`M${mark.x} ${top}V${bottom}`} />}
-          {mark.y !== null && <path class="guide mark" d={`M${left} ${mark.y}H${right}`} />}
-          <MarkName {...{ mark, layout }} />
-        </g>
+        <Marked key={i} {...{ mark, frame, paint }} />
       ))}
-      {guide !== null && <path class="guide" d={`M${guide} ${top}V${bottom}`} />}
-      {layout.lines.map((line) =>
-        read(line, at, near)
-          .map((dot, i) => (
-            <circle
-              key={`${line.index} ${i}`}
-              cx={dot.at[0]}
-              cy={dot.at[1]}
-              r="4.5"
-              fill={colourOf(line.pen)}
-              stroke="var(--page)"
-              stroke-width="1.5"
-            />
-          )),
-      )}
     </>
   );
 }
 
-// The dots that are read.
-function read(line: Line, at: number | null, near: boolean): Line['dots'] {
-  if (at === null) return [];
-  const found = readAt(
-    line.dots.map(({ point }) => point),
-    at,
-    near,
-  );
-  return line.dots.filter(({ point }) => found.includes(point));
-}
-
-function MarkName({ mark, layout }: { mark: Layout['marks'][number]; layout: Layout }) {
-  const { x, y, anchor } = markPlace(mark, layout.frame, layout.width);
+function Axes({ layout, paint }: { layout: Layout; paint: Paint }) {
+  const { left, right, bottom } = layout.frame;
   return (
-    <text class="mark" x={x} y={y} text-anchor={anchor}>
-      {plain(mark.label)}
-    </text>
+    <g fill={paint.color('dim')} shape-rendering="crispEdges">
+      {layout.yTicks.map(({ text, at }) => (
+        <g key={at}>
+          <path d={`M${left} ${at}H${right}`} stroke={paint.color('rule')} />
+          <text x={left - 6} y={at + 4} text-anchor="end">
+            {text}
+          </text>
+        </g>
+      ))}
+      {layout.xTicks.map(({ text, at }) => (
+        <g key={at}>
+          <path d={`M${at} ${bottom}v4`} stroke={paint.color('rule')} />
+          <text x={at} y={bottom + 18} text-anchor="middle">
+            {text}
+          </text>
+        </g>
+      ))}
+      <path d={`M${left} ${bottom}H${right}`} stroke={paint.color('dim')} />
+    </g>
   );
 }
 
-function dots(line: Line, r: number): string {
-  return line.dots
-    .map(({ at: [x, y] }) => {
-      const half = `a${r} ${r} 0 1 0`;
-      return `M${x - r} ${y}${half} ${2 * r} 0${half} ${-2 * r} 0`;
-    })
-    .join('');
+// A marked place: its guides, a ring where two cross, and its name on the side with more room.
+function Marked({ mark, frame, paint }: { mark: Mark; frame: Layout['frame']; paint: Paint }) {
+  const { left, right, top, bottom } = frame;
+  const { x, y, label } = mark;
+  const before = x !== null && x > (left + right) / 2;
+  const guides = (x === null ? '' : `M${x} ${top}V${bottom}`) + (y === null ? '' : `M${left} ${y}H${right}`);
+  return (
+    <g fill={paint.color('ink')}>
+      <path d={guides} stroke={paint.color('ink')} stroke-dasharray="4 3" shape-rendering="crispEdges" />
+      {x !== null && y !== null && (
+        <circle cx={x} cy={y} r={4} fill={paint.color('page')} stroke={paint.color('ink')} stroke-width={2} />
+      )}
+      <text
+        x={x === null ? right : x + (before ? -5 : 5)}
+        y={y === null ? top + 10 : y < top + 18 ? y + 14 : y - 5}
+        text-anchor={x === null || before ? 'end' : 'start'}
+        paint-order="stroke"
+        stroke={paint.color('page')}
+        stroke-width={4}
+        stroke-linejoin="round"
+      >
+        {flat(label)}
+      </text>
+    </g>
+  );
+}
+
+interface ReadProps {
+  layout: Layout;
+  paint: Paint;
+  at: number | null;
+  near?: boolean;
+}
+
+// The guide and the points that are read.
+function Read({ layout, paint, at, near }: ReadProps) {
+  if (at === null) return null;
+  const { top, bottom } = layout.frame;
+  return (
+    <>
+      <path
+        d={`M${layout.x(at)} ${top}V${bottom}`}
+        stroke={paint.color('dim')}
+        shape-rendering="crispEdges"
+      />
+      {layout.lines.flatMap(({ index, pen, points }) =>
+        readAt(points, at, near).map(({ x, y }, i) => (
+          <circle
+            key={`${index} ${i}`}
+            cx={layout.x(x)}
+            cy={layout.y(y)}
+            r={4.5}
+            fill={paint.color(headColour(pen))}
+            stroke={paint.color('page')}
+            stroke-width={1.5}
+          />
+        )),
+      )}
+    </>
+  );
 }
 
 interface LegendProps {
@@ -195,21 +223,22 @@ interface LegendProps {
   layout: Layout;
   shown: Shown;
   change: (shown: Shown) => void;
+  paint: Paint;
   at: number | null;
 }
 
-function Legend({ plot, layout, shown, change, at }: LegendProps) {
+function Legend({ plot, layout, shown, change, paint, at }: LegendProps) {
+  const [writeX, writeY] = [writes(plot.xPercent), writes(plot.yPercent)];
   const values = plot.series.map((series, index) => {
     if (at === null || shown.hidden.includes(index)) return '';
     return readAt(series.points, at, plot.nearest)
       .map(({ x, y, low, high }) => {
-        const away = x === at ? '' : `, at ${long(x)}`;
-        if (low === null || high === null) return long(y) + away;
-        return `${long(y)} (${long(low)} to ${long(high)})${away}`;
+        const away = x === at ? '' : `, at ${writeX(x)}`;
+        return told({ value: y, low, high }, writeY) + away;
       })
       .join('; ');
   });
-  const read = at === null ? '' : `${plain(plot.x)}: ${long(at)}`;
+  const read = at === null ? '' : `${plain(plot.x)}: ${writeX(at)}`;
   const spoken = plot.series.map((each, i) => values[i] && `${plain(each.name)} ${values[i]}`);
   return (
     <div class="legend">
@@ -224,12 +253,7 @@ function Legend({ plot, layout, shown, change, at }: LegendProps) {
             onClick={() => change(toggled(shown, index))}
           >
             <svg viewBox="0 0 26 10" aria-hidden="true">
-              <path
-                d="M0 5H26"
-                stroke={colourOf(series.pen ?? index)}
-                stroke-width="2.5"
-                stroke-dasharray={dashes(series.pen ?? index)}
-              />
+              <path d="M0 5H26" {...penOf(series.pen ?? index, paint)} />
             </svg>
             {series.literal ? <bdi>{plain(series.name)}</bdi> : <Prose text={series.name} />}
           </button>

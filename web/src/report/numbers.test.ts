@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { extent, fixed, long, placeOn, roomy, short, ticksOf, type Axis } from './numbers';
+import { brief, fixed, long, percent, short } from './numbers';
+import { scaleOver, ticksOf } from './scales';
 
 test.each([
   [0, '0'],
@@ -19,6 +20,8 @@ test.each([
 
 test('a readout has more digits', () => {
   expect(long(0.0123456)).toBe('0.0123456');
+  expect(brief(0.0123456)).toBe('0.0123');
+  expect([percent(0.5), percent(0.1234), percent(-1), percent(null)]).toEqual(['50%', '12.3%', '−100%', '–']);
   expect(fixed(-0.001, 2)).toBe('0.00');
   expect(fixed(-1.25, 1)).toMatch(/^−1\.[23]$/);
 });
@@ -29,38 +32,42 @@ test('every axis has its values within, in order, and ticks that differ', () => 
   fc.assert(
     fc.property(fc.array(finite, { minLength: 1, maxLength: 8 }), fc.boolean(), (all, log) => {
       const values = log ? all.map((each) => Math.abs(each) + 1e-300) : all;
-      const [low, high] = roomy(extent(values, log), log);
+      const scale = scaleOver(values, [0, 100], log, 0.04);
+      const [low, high] = scale.domain();
       expect(low).toBeLessThan(high);
-      const axis: Axis = { low, high, start: 0, end: 100, log };
-      const places = [...values].sort((a, b) => a - b).map((each) => placeOn(axis, each));
+      const places = [...values].sort((a, b) => a - b).map((each) => scale(each));
       for (const [i, at] of places.entries()) {
         expect(at).toBeGreaterThanOrEqual(-1e-6);
         expect(at).toBeLessThanOrEqual(100 + 1e-6);
         if (i) expect(at).toBeGreaterThanOrEqual(places[i - 1] - 1e-9);
       }
-      const ticks = ticksOf(axis);
+      const ticks = ticksOf(scale, log, 5);
       expect(ticks.length).toBeLessThan(20);
-      expect(new Set(ticks.map((each) => each.value)).size).toBe(ticks.length);
+      expect(new Set(ticks.map((each) => each.at)).size).toBe(ticks.length);
+      expect(ticks.every((each) => each.text.length < 25)).toBe(true);
     }),
   );
 });
 
 test('the farthest ends there are', () => {
-  const [low, high] = roomy(extent([1e-308, Number.MAX_VALUE], true), true, 0.06);
+  const scale = scaleOver([1e-308, Number.MAX_VALUE], [0, 1], true, 0.06);
+  const [low, high] = scale.domain();
   expect(low).toBeGreaterThan(0);
   expect(high).toBeLessThan(Infinity);
-  expect(ticksOf({ low, high, start: 0, end: 1, log: true }).length).toBeLessThan(20);
+  expect(ticksOf(scale, true, 5).length).toBeLessThan(20);
 });
 
 test('round ticks', () => {
   const axis = (low: number, high: number, log = false): string[] =>
-    ticksOf({ low, high, start: 0, end: 1, log }).map((each) => each.text);
+    ticksOf(scaleOver([low, high], [0, 1], log), log, 5).map((each) => each.text);
   expect(axis(0, 1)).toEqual(['0.0', '0.2', '0.4', '0.6', '0.8', '1.0']);
   expect(axis(1, 10000, true)).toEqual(['1', '10', '100', '1,000', '10,000']);
-  expect(axis(1e-16, 1, true)[0]).toBe('10⁻¹⁶');
+  expect(axis(1e-16, 1, true)[0]).toBe('10⁻¹⁵');
   expect(axis(2, 60, true)).toEqual(['2', '5', '10', '20', '50']);
+  expect(axis(99, 101, true).length).toBeGreaterThan(2);
+  expect(axis(-2e9, 2e9)).toContain('2e9');
 });
 
 test('nothing but 0 stands at the lower end: shares and errors are not below it', () => {
-  expect(extent([0, 0], false)).toEqual([0, 1]);
+  expect(scaleOver([0, 0], [0, 1], false).domain()).toEqual([0, 1]);
 });

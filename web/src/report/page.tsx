@@ -2,13 +2,13 @@
 
 import { render, type ComponentChildren, type VNode } from 'preact';
 import { useContext, useLayoutEffect } from 'preact/hooks';
-import { Home } from '../home';
-import { theme, type Mode } from '../theme';
-import { useMode, type Chosen } from '../ui/mode';
+import { Home } from '../shared/home';
+import { theme, type Mode } from '../shared/theme';
+import { useMode, type Chosen } from '../shared/mode';
+import { COLOURS } from './paint';
 import { parts } from './prose';
 
 const NAMES = ['page', 'card', 'ink', 'dim', 'rule', 'accent', 'warn', 'good', 'found'];
-export const COLOURS = 8; // --c0 to --c7, those of heads
 const EDGE = { light: '#8a8d92', dark: '#74787f' };
 
 export function start(make: (root: HTMLElement) => VNode): void {
@@ -29,8 +29,8 @@ export function start(make: (root: HTMLElement) => VNode): void {
 }
 
 // What the page carries.
-export function carried(): unknown {
-  const element = document.getElementById('attnlab-data');
+export function carried(id = 'attnlab-data'): unknown {
+  const element = document.getElementById(id);
   if (!element) throw new Error('The page carries no data.');
   try {
     return JSON.parse(element.textContent ?? '') as unknown;
@@ -50,7 +50,7 @@ function Failure({ message }: { message: string }) {
 
 export function Heading({ root, title }: { root: HTMLElement; title: string }) {
   const { alone } = useContext(Home);
-  const [mode, next] = useMode({ root, notebook: false, id: 'page' });
+  const [mode, next] = useMode({ root, notebook: false });
   useColours(mode.now, alone);
   return (
     <div class="heading">

@@ -1,8 +1,12 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { csv } from '../shared/csv';
+import type { Table } from '../shared/table';
+import { barScale, barsKey, barsOn } from './bars';
 import { linesLayout, nearest } from './layout';
-import { readPlot, tableOf, type Lines } from './plot';
-import { AS_GIVEN, parseShown, printShown, type Shown } from './shown';
+import { dashOf } from './paint';
+import { readPlot, spelled, tableOf, type Bars, type Lines } from './plot';
+import { AS_GIVEN, parseShown, printShown, toggled, type Shown } from './shown';
 
 const RAW = {
   kind: 'lines',
@@ -11,21 +15,24 @@ const RAW = {
   x_log: true,
   y_log: true,
   series: [
-    { name: 'a', points: [[1, 2], [10, 0], [100, 'inf']], band: [[1, 3], [0, 1], ['nan', 'nan']] },
+    { name: 'a', points: [[1, 2], [10, 0], [100, 'Infinity']], band: [[1, 3], [0, 1], ['NaN', 'NaN']] },
     { name: 'b', points: [[5, 4]], band: [] },
   ],
   marks: [{ label: 'limit', x: null, y: 3 }],
 }; // prettier-ignore
 
-test('a plot is read as the ledger writes it', () => {
+test('a plot is read as attnlab.report writes it', () => {
   const plot = readPlot(RAW) as Lines;
   expect(plot.series[0].points[2]).toEqual({ x: 100, y: Infinity, low: NaN, high: NaN });
   expect(plot.series[1].points[0]).toEqual({ x: 5, y: 4, low: null, high: null });
   expect(plot.marks).toEqual([{ label: 'limit', x: null, y: 3 }]);
   expect(tableOf(plot, 't').rows).toHaveLength(4);
   expect(tableOf(plot, 't').header).toEqual(['series', 'n', 'error', 'from', 'to']);
-  const bars = readPlot({ kind: 'bars', y: 'e', values: [{ name: 'x', value: 1 }], marks: [] });
-  expect(bars && tableOf(bars, 't')).toEqual({ title: 't', header: ['name', 'e'], rows: [['x', 1]] });
+  const bars = (more: object): Table =>
+    tableOf(readPlot({ kind: 'bars', y: 'e', values: [['x', { value: 1 }]], ...more })!, 't');
+  expect(bars({})).toEqual({ title: 't', header: ['name', 'e'], rows: [['x', 1]] });
+  const beside = bars({ beside: [['x', 2]], beside_name: 'before' });
+  expect(beside).toEqual({ title: 't', header: ['name', 'before', 'e'], rows: [['x', 2, 1]] });
 });
 
 test('anything else is no plot, and nothing throws', () => {
@@ -33,10 +40,11 @@ test('anything else is no plot, and nothing throws', () => {
   expect(readPlot({ kind: 'pie' })).toBeNull();
   fc.assert(
     fc.property(fc.jsonValue(), (raw) => {
-      for (const kind of ['lines', 'bars']) {
-        const plot = readPlot({ kind, series: raw, values: raw, marks: raw });
+      for (const kind of ['lines', 'bars', 'heatmap']) {
+        const plot = readPlot({ kind, series: raw, values: raw, beside: raw, marks: raw });
         if (plot) tableOf(plot, 't');
         if (plot?.kind === 'lines') linesLayout(plot, AS_GIVEN, 400, 250);
+        if (plot?.kind === 'bars') barScale(plot, AS_GIVEN);
       }
     }),
   );
@@ -66,11 +74,12 @@ test('every point lies within the frame', () => {
         const series = [{ name: 's', points: points.map(([x, y]) => [x, y]), band: [] }];
         const plot = readPlot({ kind: 'lines', x_log, y_log, series, marks: [] }) as Lines;
         const found = linesLayout(plot, AS_GIVEN, 400, 250);
-        for (const { at } of found.lines.flatMap((each) => each.dots)) {
-          expect(at[0]).toBeGreaterThanOrEqual(found.frame.left - 0.01);
-          expect(at[0]).toBeLessThanOrEqual(found.frame.right + 0.01);
-          expect(at[1]).toBeGreaterThanOrEqual(found.frame.top - 0.01);
-          expect(at[1]).toBeLessThanOrEqual(found.frame.bottom + 0.01);
+        const { left, right, top, bottom } = found.frame;
+        for (const { x, y } of found.lines.flatMap((each) => each.points)) {
+          expect(found.x(x)).toBeGreaterThanOrEqual(left - 0.01);
+          expect(found.x(x)).toBeLessThanOrEqual(right + 0.01);
+          expect(found.y(y)).toBeGreaterThanOrEqual(top - 0.01);
+          expect(found.y(y)).toBeLessThanOrEqual(bottom + 0.01);
         }
         for (const line of found.lines) expect(line.path).not.toMatch(/NaN|Infinity/);
       },
@@ -80,8 +89,9 @@ test('every point lies within the frame', () => {
 
 test('the nearest stop is by the screen, not by the value', () => {
   const found = linesLayout(readPlot(RAW) as Lines, { ...AS_GIVEN, yLog: false }, 400, 250);
-  const middle = (found.x.start + found.x.end) / 2;
-  expect(nearest(found, found.x.start)).toBe(0);
+  const { left, right } = found.frame;
+  const middle = (left + right) / 2;
+  expect(nearest(found, left)).toBe(0);
   expect(nearest(found, middle)).toBe(1); // 1 to 10, so 3.2: nearer to 5 on this axis
   expect(nearest(found, 9999)).toBe(2);
 });
@@ -100,4 +110,57 @@ test('changes go through the address', () => {
     ),
   );
   expect(parseShown('xq.h9999.__proto__.t9')).toEqual(AS_GIVEN);
+});
+
+test('intervals are a band, or bars with caps', () => {
+  const band = linesLayout(readPlot(RAW) as Lines, { ...AS_GIVEN, yLog: false }, 400, 250);
+  expect(band.lines.map((each) => [each.band !== '', each.whiskers])).toEqual([[true, ''], [false, '']]);
+  const [series] = RAW.series;
+  const bars = linesLayout(
+    readPlot({ ...RAW, series: [{ ...series, error_bars: true }] }) as Lines,
+    AS_GIVEN,
+    400,
+    250,
+  );
+  expect(bars.lines[0].band).toBe('');
+  expect(bars.lines[0].whiskers.match(/M/g)).toHaveLength(1); // the other points are not drawn
+});
+
+test('shares are told in percent', () => {
+  const plot = readPlot({ ...RAW, y_log: false, y_percent: true, series: [{ name: 'a', points: [[1, 0], [9, 1]] }], marks: [] });
+  const ticks = linesLayout(plot as Lines, AS_GIVEN, 400, 250).yTicks.map((each) => each.text);
+  expect(ticks.at(-1)).toBe('100%');
+});
+
+const BARS = readPlot({
+  kind: 'bars',
+  y: 'share',
+  values: [
+    ['one', { value: 4, low: 3, high: 5 }],
+    ['other', { value: 1 }],
+    ['below', { value: -1 }],
+  ],
+  marks: [{ label: 'chance', x: null, y: 2 }],
+}) as Bars;
+
+test('a bar is as long as its value, and a hidden one leaves its room', () => {
+  const scale = barScale(BARS, AS_GIVEN);
+  expect(scale(0)).toBeCloseTo(100 / 6, 6);
+  expect((scale(4) - scale(0)) / (scale(1) - scale(0))).toBeCloseTo(4, 6);
+  expect(barsOn(BARS, toggled(AS_GIVEN, 0)).map((bar) => bar.name)).toEqual(['other', 'below']);
+  expect(scale.domain()[1]).toBe(5);
+  expect(barScale(BARS, toggled(AS_GIVEN, 0)).domain()[1]).toBe(2); // the level
+  expect(barsKey(BARS, false)).toBe('dashed: chance, 2');
+  expect(toggled(toggled(toggled(AS_GIVEN, 3), 1), 3).hidden).toEqual([1]);
+});
+
+test('the same as CSV, with infinite values', () => {
+  expect(csv(spelled(tableOf(readPlot(RAW)!, 't')))).toBe(
+    'series,n,error,from,to\r\na,1,2,1,3\r\na,10,0,0,1\r\na,100,inf,nan,nan\r\nb,5,4,,\r\n',
+  );
+});
+
+test('no two of many lines look alike', () => {
+  const looks = Array.from({ length: 24 }, (_, i) => `${i % 8} ${dashOf(i)}`);
+  expect(new Set(looks).size).toBe(24);
 });

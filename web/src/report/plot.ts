@@ -1,6 +1,7 @@
-// What a figure is drawn from, as attnlab/claims/ledger.py writes it. Nothing here knows of claims.
+// What a figure is drawn from, read from the JSON of attnlab/report/content.py.
 
-import type { Table } from '../view';
+import type { Table } from '../shared/table';
+import { long, percent } from './numbers';
 
 export interface Point {
   x: number;
@@ -12,7 +13,8 @@ export interface Point {
 export interface Series {
   name: string;
   points: Point[];
-  pen?: number; // its colour and dash; else its place among the series
+  errorBars?: boolean; // draw intervals as bars, not as a band
+  pen?: number; // its color and dash; else its place among the series
   literal?: boolean; // the name is no formula
   ghost?: Point[]; // drawn faintly behind it: what it was made from
 }
@@ -31,6 +33,8 @@ export interface Lines {
   yLog: boolean;
   series: Series[];
   marks: Mark[];
+  xPercent?: boolean;
+  yPercent?: boolean;
   nearest?: boolean; // series have points at other places: of each the nearest is read
 }
 
@@ -39,6 +43,7 @@ export interface Bar {
   value: number;
   low: number | null;
   high: number | null;
+  beside?: number | null; // a second, paler bar
 }
 
 export interface Bars {
@@ -46,21 +51,45 @@ export interface Bars {
   y: string;
   values: Bar[];
   marks: Mark[];
+  percent?: boolean;
+  besideName?: string;
   literal?: boolean; // names are no formulas
 }
 
-export type Plot = Lines | Bars;
+export interface Heatmap {
+  kind: 'heatmap';
+  x: string;
+  y: string;
+  z: string;
+  columns: string[];
+  rows: string[];
+  values: (number | null)[][];
+  log: boolean;
+  center: number | null;
+  names: string[]; // not empty: values are places in it
+  texts: string[][];
+}
+
+export type Plot = Lines | Bars | Heatmap;
 
 type Raw = Record<string, unknown>;
 
 // A plot of whatever the JSON holds; null if it is none.
 export function readPlot(raw: unknown): Plot | null {
   if (!isRecord(raw)) return null;
-  const marks = list(raw.marks).filter(isRecord).map(readMark);
+  if (raw.kind === 'heatmap') return readHeatmap(raw);
+  const marks = list(raw.marks)
+    .filter(isRecord)
+    .map((mark) => ({ label: text(mark.label), x: end(mark.x), y: end(mark.y) }));
   const y = text(raw.y);
   if (raw.kind === 'bars') {
-    const values = list(raw.values).filter(isRecord).map(readBar);
-    return { kind: 'bars', y, values, marks };
+    const beside = new Map(list(raw.beside).map((pair) => [list(pair)[0], end(list(pair)[1])]));
+    const values = list(raw.values).map((pair): Bar => {
+      const [name, estimate] = list(pair);
+      return { name: text(name), ...readEstimate(estimate), beside: beside.get(name) ?? null };
+    });
+    const besideName = text(raw.beside_name);
+    return { kind: 'bars', y, values, marks, percent: raw.percent === true, besideName };
   }
   if (raw.kind !== 'lines') return null;
   return {
@@ -69,6 +98,8 @@ export function readPlot(raw: unknown): Plot | null {
     y,
     xLog: raw.x_log === true,
     yLog: raw.y_log === true,
+    xPercent: raw.x_percent === true,
+    yPercent: raw.y_percent === true,
     series: list(raw.series).filter(isRecord).map(readSeries),
     marks,
   };
@@ -81,26 +112,44 @@ function readSeries(raw: Raw): Series {
     const [low, high] = list(band[i]);
     return { x: readNumber(x), y: readNumber(y), low: end(low), high: end(high) };
   });
-  return { name: text(raw.name), points };
+  return { name: text(raw.name), points, errorBars: raw.error_bars === true };
 }
 
-function readBar(raw: Raw): Bar {
-  return {
-    name: text(raw.name),
-    value: readNumber(raw.value),
-    low: end(raw.low),
-    high: end(raw.high),
+export interface Estimate {
+  value: number;
+  low: number | null;
+  high: number | null;
+}
+
+export function readEstimate(raw: unknown): Estimate {
+  const { value, low, high } = isRecord(raw) ? raw : {};
+  return { value: readNumber(value), low: end(low), high: end(high) };
+}
+
+// Null unless there are as many values as rows and columns say.
+function readHeatmap(raw: Raw): Heatmap | null {
+  const map: Heatmap = {
+    kind: 'heatmap',
+    x: text(raw.x),
+    y: text(raw.y),
+    z: text(raw.z),
+    columns: list(raw.columns).map(text),
+    rows: list(raw.rows).map(text),
+    values: list(raw.values).map((row) => list(row).map(end)),
+    log: raw.log === true,
+    center: typeof raw.center === 'number' ? raw.center : null,
+    names: list(raw.names).map(text),
+    texts: list(raw.texts).map((row) => list(row).map(text)),
   };
+  const fits = map.values.every((row) => row.length === map.columns.length);
+  return fits && map.values.length === map.rows.length ? map : null;
 }
 
-function readMark(raw: Raw): Mark {
-  return { label: text(raw.label), x: end(raw.x), y: end(raw.y) };
-}
-
-// JSON has no infinity: those are texts.
+// JSON has no infinity: those are texts; files of version 0.1 spell them in short.
 export function readNumber(raw: unknown): number {
   if (typeof raw === 'number') return raw;
-  return raw === 'inf' ? Infinity : raw === '-inf' ? -Infinity : NaN;
+  const infinite = typeof raw === 'string' && /^(-?)inf(inity)?$/i.exec(raw);
+  return infinite ? (infinite[1] ? -Infinity : Infinity) : NaN;
 }
 
 export function end(raw: unknown): number | null {
@@ -119,11 +168,34 @@ export function text(raw: unknown): string {
   return typeof raw === 'string' ? raw : '';
 }
 
-// The same numbers as a table: a row for each point or bar.
+// "0.4 (0.3 to 0.5)"
+export function told({ value, low, high }: Estimate, write = long): string {
+  return low === null || high === null
+    ? write(value)
+    : `${write(value)} (${write(low)} to ${write(high)})`;
+}
+
+export const writes = (inPercent?: boolean): typeof long => (inPercent ? percent : long);
+
+// The same numbers as a table: a row for each point, bar or row of a map.
 export function tableOf(plot: Plot, title: string): Table {
+  if (plot.kind === 'heatmap') {
+    const name = (value: number | null): string | number =>
+      plot.names.length ? (plot.names[value ?? -1] ?? '') : (value ?? '');
+    const rows = plot.rows.map((row, i) => [row, ...plot.values[i].map(name)]);
+    return { title, header: [plot.y, ...plot.columns], rows };
+  }
   if (plot.kind === 'bars') {
-    const rows = plot.values.map((bar) => [bar.name, bar.value, bar.low ?? '', bar.high ?? '']);
-    return trimmed({ title, header: ['name', plot.y, 'from', 'to'], rows });
+    const besides = plot.values.some((bar) => bar.beside != null);
+    const rows = plot.values.map((bar) => [
+      bar.name,
+      ...(besides ? [bar.beside ?? ''] : []),
+      bar.value,
+      bar.low ?? '',
+      bar.high ?? '',
+    ]);
+    const header = ['name', ...(besides ? [plot.besideName || 'beside'] : []), plot.y];
+    return trimmed({ title, header: [...header, 'from', 'to'], rows });
   }
   const rows = plot.series.flatMap((series) =>
     series.points.map(({ x, y, low, high }) => [series.name, x, y, low ?? '', high ?? '']),

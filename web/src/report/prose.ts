@@ -1,7 +1,7 @@
 // Texts that others wrote, and the formulas in them, as people read them. All of it is text: only
 // ever set as text.
 
-import { visible } from '../text';
+import { visible } from '../shared/text';
 
 const HIDDEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Zl}\p{Zp}\p{Noncharacter_Code_Point}\u2065\ufff0-\ufff8\u{e0000}-\u{e0fff}]/gu;
 

@@ -3,8 +3,8 @@
 import type { ComponentChild } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
 import { ModeButton, useColours } from '../report/page';
-import { Guard } from '../ui/guard';
-import { useMode } from '../ui/mode';
+import { Guard } from '../shared/guard';
+import { useMode } from '../shared/mode';
 import { AskPage } from './ask-page';
 import { BenchPage } from './bench-page';
 import { ClaimsPage } from './claims-page';
@@ -40,7 +40,7 @@ const SHOWN: Record<Page, (props: { router: Router }) => ComponentChild> = {
 };
 
 export function App({ root }: { root: HTMLElement }) {
-  const [mode, nextMode] = useMode({ root, notebook: false, id: 'studio' });
+  const [mode, nextMode] = useMode({ root, notebook: false });
   useColours(mode.now);
   const router = useRouter();
   const { page } = router.route;

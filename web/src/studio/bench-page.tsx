@@ -2,12 +2,11 @@
 
 import { useEffect, useState } from 'preact/hooks';
 import baseCss from '../report/base.css?inline';
-import { App } from '../report/bench/app';
-import benchCss from '../report/bench/bench.css?inline';
-import { readReport, type Report } from '../report/bench/report';
-import heatmapCss from '../report/heatmap.css?inline';
+import { App, checkReport } from '../report/app';
 import { plain } from '../report/prose';
-import { Guard } from '../ui/guard';
+import reportCss from '../report/report.css?inline';
+import type { Report } from '../report/report-types';
+import { Guard } from '../shared/guard';
 import { ask, told } from './api';
 import type { BenchFile, BenchFilesResponse, BenchRequest } from './api-types';
 import { useClient } from './client';
@@ -18,7 +17,7 @@ import { Busy, Command, Empty, Failure } from './parts';
 import { innerAddress, type Router } from './router';
 
 const JOB = 'bench';
-const CSS = baseCss + heatmapCss + benchCss;
+const CSS = baseCss + reportCss;
 const PARTS: BenchRequest['part'][] = ['error', 'speed', 'memory', 'decode'];
 
 export function BenchPage({ router }: { router: Router }) {
@@ -114,7 +113,7 @@ function OneReport({ file, router }: { file: string; router: Router }) {
   useEffect(() => {
     const controller = new AbortController();
     ask('GET /api/bench', { query: { file }, signal: controller.signal })
-      .then((raw) => setReport(readReport(raw)))
+      .then((raw) => setReport(checkReport(raw)))
       .catch((error: unknown) => {
         if (!controller.signal.aborted) setFailure(told(error));
       });

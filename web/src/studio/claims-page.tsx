@@ -6,7 +6,7 @@ import baseCss from '../report/base.css?inline';
 import { App } from '../report/claims/app';
 import claimsCss from '../report/claims/claims.css?inline';
 import type { Ledger } from '../report/claims/ledger';
-import { Guard } from '../ui/guard';
+import { Guard } from '../shared/guard';
 import { ask, told } from './api';
 import { useClient } from './client';
 import { Isolated } from './isolated';

@@ -3,7 +3,7 @@
 
 import { render, type ComponentChild } from 'preact';
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
-import { Home, type Address } from '../home';
+import { Home, type Address } from '../shared/home';
 
 const sheets = new Map<string, CSSStyleSheet>();
 const FRAME = ':host { display: block; overflow-wrap: normal; } .attnlab { min-height: 0; }';

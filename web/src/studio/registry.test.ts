@@ -9,7 +9,7 @@ const RAW = {
   ],
   ledger: {
     format: 'attnlab-claims',
-    version: 1,
+    version: 2,
     claims: [
       { id: 'b', topic: 'two', statement: 'B holds', outcome: 'refuted', size: 'full', seed: 3 },
       { id: 'old', topic: 'one', statement: 'Old', outcome: 'holds' },

@@ -1,7 +1,7 @@
 // The address as state: links change it, and pages change their own part of it.
 
 import { useEffect, useState } from 'preact/hooks';
-import { replaceFragment, type Address } from '../home';
+import { replaceFragment, type Address } from '../shared/home';
 import { linkTo, parseRoute, printRoute, type Fields, type Page, type Route } from './routes';
 
 export interface Router {

@@ -1,6 +1,6 @@
 // Above the curves: what the chosen runs are, and where to go with them.
 
-import { colourOf } from '../report/lines';
+import { colourOf } from '../report/paint';
 import { plain } from '../report/prose';
 import { ago, count, metric } from './format';
 import { Failure } from './parts';

@@ -1,7 +1,7 @@
 // The list: search, order, and a box for each run.
 
 import { useEffect, useRef } from 'preact/hooks';
-import { colourOf } from '../report/lines';
+import { colourOf } from '../report/paint';
 import { plain } from '../report/prose';
 import { ago, count, metric } from './format';
 import { found, ordered, ORDERS, type Order } from './list';

@@ -1,11 +1,11 @@
 // The viewer of look, on a capture that the server keeps.
 
 import { useEffect, useState } from 'preact/hooks';
-import type { Opened } from '../capture';
-import lookCss from '../look.css?inline';
-import { openFile } from '../sources';
-import { App as Look } from '../ui/app';
-import { Guard } from '../ui/guard';
+import type { Opened } from '../look/capture';
+import lookCss from '../look/look.css?inline';
+import { openFile } from '../look/sources';
+import { App as Look } from '../look/ui/app';
+import { Guard } from '../shared/guard';
 import { send, told } from './api';
 import { Isolated } from './isolated';
 import { Busy, Failure } from './parts';

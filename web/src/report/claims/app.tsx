@@ -1,10 +1,10 @@
 // The page: how the verdicts fell, filters, the table.
 
 import { useContext, useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { csv } from '../../csv';
-import { Home, useAddress } from '../../home';
-import { csvFile } from '../../save';
-import { Files } from '../../ui/files';
+import { csv } from '../../shared/csv';
+import { Home, useAddress } from '../../shared/home';
+import { csvFile } from '../../shared/save';
+import { Files } from '../../shared/files';
 import { Heading } from '../page';
 import { spelled } from '../plot';
 import { plain } from '../prose';

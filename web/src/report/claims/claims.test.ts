@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { matches, NOTHING, parse, print, type Choices } from './choices';
-import { csv } from '../../csv';
+import { csv } from '../../shared/csv';
 import { spelled } from '../plot';
 import { controlTold, interval, readLedger, tableOf, told, type Ledger } from './ledger';
 
@@ -28,7 +28,7 @@ const row = (id: string, more: object = {}): object => ({
 const made = (claims: object[]): Ledger =>
   readLedger({
     format: 'attnlab-claims',
-    version: 1,
+    version: 2,
     seed: 0,
     size: 'small',
     versions: { attnlab: '0' },
@@ -65,7 +65,7 @@ test('verdicts in words', () => {
 
 test('what is no ledger is refused, what is odd in one is not', () => {
   expect(() => readLedger({ format: 'other' })).toThrow('no ledger');
-  expect(() => readLedger({ format: 'attnlab-claims', version: 2 })).toThrow('version 2');
+  expect(() => readLedger({ format: 'attnlab-claims', version: 3 })).toThrow('version 3');
   const odd = made([{ id: 'x', outcome: 'maybe', plot: 7, figure: 'no', control: null }]);
   expect(odd.claims[0].outcome).toBeNull();
   expect(told(odd.claims[0])).toBe('not judged');

@@ -1,6 +1,6 @@
 // The ledger that a page carries, as attnlab/claims/ledger.py writes it.
 
-import type { Table } from '../../view';
+import type { Table } from '../../shared/table';
 import { short } from '../numbers';
 import { end, isRecord, list, readNumber, readPlot, text, type Plot } from '../plot';
 
@@ -66,8 +66,8 @@ export interface Ledger {
 export function readLedger(raw: unknown): Ledger {
   if (!isRecord(raw) || raw.format !== 'attnlab-claims')
     throw new Error('The data of this page is no ledger of claims.');
-  if (raw.version !== 1)
-    throw new Error(`The ledger has version ${String(raw.version)}; this page reads version 1.`);
+  if (raw.version !== 2)
+    throw new Error(`The ledger has version ${String(raw.version)}; this page reads version 2.`);
   const given = { size: raw.size, seed: raw.seed };
   const claims = list(raw.claims)
     .filter(isRecord)

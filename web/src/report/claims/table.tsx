@@ -1,8 +1,8 @@
 // The table of claims; a row opens to all that is known of it.
 
 import { useContext } from 'preact/hooks';
-import { Home } from '../../home';
-import { Guard } from '../../ui/guard';
+import { Home } from '../../shared/home';
+import { Guard } from '../../shared/guard';
 import { short } from '../numbers';
 import { Prose } from '../page';
 import { plain } from '../prose';

@@ -1,0 +1,314 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { DEFAULTS, type Choices } from '../choices';
+import { measurer } from '../../shared/fonts';
+import { Blocks, header, layer, opened, sequence } from '../../../test-support/made';
+import type { Frame, Mark } from '../view';
+import { cross } from './cross';
+import { heads } from './heads';
+import { received, strongest, type Shown } from './lines';
+import { matrix } from './matrix';
+
+const [H, T, S] = [2, 3, 5];
+const WEIGHTS = Array.from({ length: H * T * S }, (_, i) => ((i * 7) % 11) / 10);
+
+async function frame(
+  some: Partial<Choices> = {},
+  size = { width: 800, height: 500 },
+  signed = false,
+): Promise<Frame> {
+  const blocks = new Blocks();
+  const read = sequence(['[CLS]', '<b>', 'x'.repeat(10000), '\ud800', 'end']);
+  const written = sequence(['one', 'two', 'three'], { name: 'written' });
+  const values = signed ? WEIGHTS.map((x, i) => (i % 3 ? x : -x)) : WEIGHTS;
+  const layers = [
+    layer(
+      blocks,
+      Array.from({ length: H * S * S }, () => 1 / S),
+      [H, S, S],
+    ),
+    layer(blocks, values, [H, T, S], {
+      queries: 1,
+      kind: 'cross',
+      stack: 'decoder',
+      signed,
+      normalised: false,
+    }),
+  ];
+  const one = await opened(header(blocks, [read, written], layers), blocks);
+  return {
+    opened: one,
+    choices: { ...DEFAULTS, layer: 1, ...some },
+    measure: measurer(null),
+    ...size,
+  };
+}
+
+const linesOf = (marks: Mark[]): number =>
+  marks.reduce((sum, mark) => sum + (mark.kind === 'lines' ? mark.opacities.length : 0), 0);
+const textsOf = (marks: Mark[]): string[] =>
+  marks.flatMap((mark) => (mark.kind === 'text' ? [mark.text] : []));
+
+describe('the strongest lines', () => {
+  const shownOf = (heads_: number[][], columns = 5): Shown[] =>
+    heads_.map((all, head) => {
+      const values_ = Float32Array.from(all);
+      const row = (query: number): Float32Array =>
+        values_.slice(query * columns, (query + 1) * columns);
+      return {
+        head,
+        name: '',
+        heads: [head],
+        values: values_,
+        row,
+        cell: (query, key) => row(query)[key],
+        bytes: null,
+      };
+    });
+  const weight = fc.float({ min: -1, max: 1, noNaN: true });
+  const values = fc.array(fc.array(weight, { minLength: 15, maxLength: 15 }), {
+    minLength: 2,
+    maxLength: 2,
+  });
+
+  it('are those that sorting gives', () => {
+    fc.assert(
+      fc.property(
+        values,
+        fc.integer({ min: 1, max: 30 }),
+        fc.option(fc.subarray([0, 1, 2], { minLength: 1 })),
+        fc.option(fc.subarray([0, 3], { minLength: 1 })),
+        (all, limit, queries, keys) => {
+          const found = strongest(shownOf(all), 5, queries, keys, 3, 'log', limit);
+          const sizes = all.flatMap((head) =>
+            head.flatMap((x, i) =>
+              (!queries || queries.includes(Math.floor(i / 5))) &&
+              (!keys || keys.includes(i % 5)) &&
+              Math.fround(x) !== 0
+                ? [Math.abs(Math.fround(x))]
+                : [],
+            ),
+          );
+          expect(found.size).toBeLessThanOrEqual(limit * 1.1 + 64);
+          expect(found.size + found.left).toBe(sizes.length);
+          const sure = sizes.filter(
+            (x) => x >= (found.every > 1 ? found.alike * 1.0001 : found.cut),
+          ).length;
+          expect(found.size).toBeGreaterThanOrEqual(Math.min(sure, 1));
+          if (found.every === 1) expect(found.size).toBe(sure);
+          for (let i = 0; i < found.size; i += 1) {
+            expect(found.weights[i]).toBe(
+              Math.fround(all[found.shown[i]][found.queries[i] * 5 + found.keys[i]]),
+            );
+          }
+        },
+      ),
+    );
+  });
+
+  for (const signed of [false, true]) {
+    it(`are found by their ${signed ? 'signed ' : ''}bytes as by their values`, () => {
+      const table = Float32Array.from({ length: 256 }, (_, c) => {
+        const share = c < 128 ? c / 127 : (c - 256) / 127;
+        return signed ? Math.sign(share) * share * share : (c / 255) ** 2;
+      });
+      const codes = fc.array(
+        fc.integer({ min: 0, max: 255 }).map((c) => (signed && c === 128 ? 0 : c)),
+        { minLength: 35, maxLength: 35 },
+      );
+      const scales = fc.array(fc.constantFrom(0, 1e-30, 0.003, 0.5, 1, 7), {
+        minLength: 5,
+        maxLength: 5,
+      });
+      fc.assert(
+        fc.property(codes, scales, fc.integer({ min: 1, max: 40 }), (all, rows, limit) => {
+          const bytes = { codes: Uint8Array.from(all), scales: Float32Array.from(rows), table };
+          const values_ = all.map((c, i) => bytes.scales[Math.floor(i / 7)] * table[c]);
+          const [one] = shownOf([values_], 7);
+          const found = strongest([{ ...one, bytes }], 7, null, null, 5, 'sqrt', limit);
+          const sizes = values_.filter((x) => x !== 0).map(Math.abs);
+          expect(found.size + found.left).toBe(sizes.length);
+          if (found.every === 1)
+            expect(found.size).toBe(sizes.filter((x) => x >= found.cut).length);
+          expect(found.size).toBeLessThanOrEqual(limit + 20); // bins of a few percent
+          if (sizes.length) expect(found.size).toBeGreaterThan(0);
+          if (found.every === 1) expect(found.most).toBeCloseTo(Math.max(0, ...sizes), 5);
+          for (let i = 0; i < found.size; i += 1)
+            expect(found.weights[i]).toBeCloseTo(values_[found.queries[i] * 7 + found.keys[i]], 6);
+        }),
+      );
+    });
+  }
+
+  it('are thinned out evenly where very many are alike', () => {
+    const found = strongest(
+      shownOf(Array.from({ length: 3 }, () => new Array<number>(500).fill(0.2))),
+      5,
+      null,
+      null,
+      100,
+      'linear',
+      150,
+    );
+    expect(found.every).toBe(10);
+    expect(
+      [0, 1, 2].map(
+        (head) => found.shown.subarray(0, found.size).filter((each) => each === head).length,
+      ),
+    ).toEqual([50, 50, 50]);
+    expect(found.left).toBe(1350);
+  });
+
+  it('sum what keys receive', () => {
+    const { sums, most } = received(shownOf([[1, 2, 3, 4, 5, 6]], 3), 3, null, 2);
+    expect([[...sums[0]], most]).toEqual([[5, 7, 9], 9]);
+    expect([...received(shownOf([[1, 2, 3, 4, 5, 6]], 3), 3, [1], 2).sums[0]]).toEqual([4, 5, 6]);
+  });
+});
+
+describe('heads', () => {
+  it('draws a line for each weight that is seen, and says what it leaves out', async () => {
+    const drawing = heads.draw(await frame());
+    const seen = WEIGHTS.filter((x) => x > 0).length;
+    expect(linesOf(drawing.marks)).toBe(seen);
+    expect(drawing.note).toBeUndefined();
+    expect(drawing.targets.length).toBe(T + S);
+    expect(drawing.summary).toContain('Decoder 0 cross, 2 heads');
+    const hidden = heads.draw(await frame({ threshold: 0.55 }));
+    expect(linesOf(hidden.marks)).toBe(WEIGHTS.filter((x) => x >= 0.55).length);
+  });
+
+  it('draws the lines of the chosen queries and key only', async () => {
+    expect(linesOf(heads.draw(await frame({ queries: [1] })).marks)).toBe(
+      [0, 1].flatMap((h) => WEIGHTS.slice((h * T + 1) * S, (h * T + 2) * S)).filter((x) => x > 0)
+        .length,
+    );
+    expect(linesOf(heads.draw(await frame({ key: 2, queries: [0], heads: [1] })).marks)).toBe(
+      WEIGHTS[T * S + 2] > 0 ? 1 : 0,
+    );
+  });
+
+  it('keeps the places of targets while it previews', async () => {
+    const one = await frame();
+    const places = (choices: Partial<Choices>) =>
+      heads
+        .draw({ ...one, choices: { ...one.choices, ...choices } })
+        .targets.map(({ x, y, w, h }) => [x, y, w, h]);
+    const [query, , , key] = heads.draw(one).targets;
+    expect(places(query.preview ?? {})).toEqual(places({}));
+    expect(places(key.preview ?? {})).toEqual(places({}));
+  });
+
+  it('shows hostile tokens as text, and whole in the tip', async () => {
+    const drawing = heads.draw(await frame());
+    const texts = textsOf(drawing.marks);
+    expect(texts).toContain('<b>');
+    expect(texts).toContain('‹U+D800›');
+    expect(Math.max(...texts.map((text) => text.length))).toBeLessThan(100);
+    expect(drawing.targets[T + 2].tip?.()[0]).toContain('10,000 characters');
+  });
+
+  it('has a table of exactly those lines', async () => {
+    const one = await frame({ heads: [1], queries: [2] });
+    const { rows } = heads.table(one);
+    expect(rows.length).toBe(linesOf(heads.draw(one).marks));
+    for (const [head, query, , key, , weight] of rows as [
+      number,
+      number,
+      string,
+      number,
+      string,
+      number,
+    ][]) {
+      expect(weight).toBeCloseTo(WEIGHTS[(head * T + query) * S + key], 4);
+    }
+    expect(rows.map((row) => row[5])).toEqual(
+      [...rows.map((row) => row[5] as number)].sort((a, b) => b - a),
+    );
+  });
+
+  it('draws negative weights with dots', async () => {
+    const { marks } = heads.draw(await frame({ heads: [0] }, undefined, true));
+    const dotted = marks.filter((mark) => mark.kind === 'lines' && mark.dash?.length);
+    expect(dotted.length).toBe(1);
+    expect(textsOf(marks)).toContain('dotted: negative');
+  });
+
+  it('fits in a narrow place', async () => {
+    const drawing = heads.draw(await frame({}, { width: 300, height: 300 }));
+    for (const mark of drawing.marks)
+      if (mark.kind === 'rect') expect(mark.x >= 0 && mark.x + mark.w <= 300).toBe(true);
+    expect(drawing.width).toBe(300);
+  });
+});
+
+describe('cross', () => {
+  it('goes to the layers between encoder and decoder', async () => {
+    const one = await frame({ layer: 0 });
+    expect(cross.layers?.(one.opened, one.choices)).toEqual([1]);
+    expect(cross.missing(one.opened, one.choices)).toBeNull();
+    expect(cross.draw(one).summary).toContain('cross');
+    one.opened.header.sides[0].layers.pop();
+    expect(cross.missing(one.opened, one.choices)).toContain('only one');
+  });
+});
+
+describe('matrix', () => {
+  const cell = (
+    drawing: ReturnType<typeof matrix.draw>,
+    q: number,
+    k: number,
+    rows = T,
+    columns = S,
+  ) => {
+    const { x, y, w, h } = drawing.zoom ?? { x: 0, y: 0, w: 0, h: 0 };
+    return drawing.at?.(x + ((k + 0.5) * w) / columns, y + ((q + 0.5) * h) / rows);
+  };
+
+  it('has every number under the pointer', async () => {
+    const one = await frame({ heads: [1] });
+    const drawing = matrix.draw(one);
+    for (let q = 0; q < T; q += 1) {
+      for (let k = 0; k < S; k += 1) {
+        expect(cell(drawing, q, k)?.tip?.()[1]).toContain(
+          WEIGHTS[(T + q) * S + k].toFixed(6).replace(/^0\.000000$/, '0'),
+        );
+      }
+    }
+    expect(drawing.at?.(0, 0)).toBeNull();
+    expect(drawing.find?.('cell 2 4')?.label).toContain('query 2');
+    expect(drawing.find?.('cell 3 4')).toBeNull();
+  });
+
+  it('shows the mean of several, and which head is largest', async () => {
+    const tip = cell(matrix.draw(await frame()), 1, 2)?.tip?.() ?? [];
+    const [a, b] = [WEIGHTS[S + 2], WEIGHTS[(T + 1) * S + 2]];
+    expect(tip[1]).toContain(((a + b) / 2).toFixed(6));
+    expect(tip[2]).toContain(`head ${b > a ? 1 : 0}`);
+    expect(tip.join(' ')).toContain('sum of the row');
+  });
+
+  it('zooms, in the drawing and in the table', async () => {
+    const one = await frame({ heads: [0], zoom: [1, 2, 2, 4] });
+    const drawing = matrix.draw(one);
+    expect(cell(drawing, 0, 0, 2, 3)?.key).toBe('cell 1 2');
+    const raster = drawing.marks.find((mark) => mark.kind === 'raster');
+    expect(raster?.kind === 'raster' && [raster.rows, raster.columns]).toEqual([2, 3]);
+    expect(matrix.table(one).rows.length).toBe(6);
+    expect(matrix.table(one).rows[0].slice(0, 3)).toEqual([1, 'two', 2]);
+  });
+
+  it('says what the weight was before it was changed', async () => {
+    const tip = cell(matrix.draw(await frame({ heads: [0], first: 'hide' })), 1, 0)?.tip?.() ?? [];
+    expect(tip.join('\n')).toContain('hidden as a sink');
+    expect(tip.join('\n')).toContain('weight before');
+  });
+
+  it('colours signed weights on both sides of nothing', async () => {
+    const drawing = matrix.draw(await frame({ heads: [0] }, undefined, true));
+    const raster = drawing.marks.find((mark) => mark.kind === 'raster');
+    expect(raster?.kind === 'raster' && raster.signed && Math.min(...raster.values)).toBeLessThan(
+      0,
+    );
+  });
+});

@@ -1,0 +1,100 @@
+import { expect, test } from 'vitest';
+import { AS_GIVEN } from './shown';
+import { changed, parse, print, shownOf, type Choices } from './choices';
+import { checkReport } from './app';
+import { readPlot, type Lines } from './plot';
+import type { Cell, Report } from './report-types';
+import { cellText, compare, sorted } from './sorting';
+
+const lines = (...names: string[]): object => ({
+  kind: 'figure',
+  title: 'curves',
+  note: '',
+  plot: {
+    kind: 'lines',
+    x: 'x',
+    y: 'y',
+    series: names.map((name) => ({ name, points: [[1, 2]], band: [] })),
+    marks: [],
+  },
+});
+
+const made = (): Report =>
+  checkReport({
+    format: 'attnlab-report',
+    version: 1,
+    kind: 'bench',
+    title: 'made up',
+    sections: [
+      { name: 'error', blocks: [lines('favor', 'elu, 2'), { kind: 'figure', plot: null }] },
+      { name: 'speed', blocks: [lines('elu, 2', 'favor', '|q| = 2')] },
+    ],
+  });
+
+const plotOf = (report: Report, section: number): Lines => {
+  const [block] = report.sections[section].blocks;
+  return readPlot(block.kind === 'figure' && block.plot) as Lines;
+};
+
+test('what is no report is refused, and a later version', () => {
+  expect(() => checkReport({ format: 'attnlab-claims' })).toThrow('no report');
+  expect(() => checkReport([])).toThrow('no report');
+  expect(() => checkReport({ format: 'attnlab-report', version: 2 })).toThrow('version 2');
+});
+
+test.each<[Cell, string]>([
+  [null, '–'],
+  [true, 'yes'],
+  [0.123456, '0.123'],
+  ['Infinity', '∞'],
+  ['-Infinity', '−∞'],
+  ['text', 'text'],
+  [{ value: 0.97, low: 0.9, high: 1.04 }, '0.97 (0.90 to 1.04)'],
+  [{ value: 'NaN' as never, low: null, high: null }, '–'],
+])('a cell %s', (cell, text) => {
+  expect(cellText(cell)).toBe(text);
+});
+
+test('a line that is hidden in one figure is hidden in all, and comes back in all', () => {
+  const report = made();
+  const [error, speed] = [plotOf(report, 0), plotOf(report, 1)];
+  let choices: Choices = parse('', report);
+  choices = changed(choices, 'error.0', error, { ...AS_GIVEN, hidden: [1] });
+  expect(choices.hidden).toEqual(['elu, 2']);
+  expect(shownOf(choices, 'speed.0', speed).hidden).toEqual([0]);
+  choices = changed(choices, 'speed.0', speed, { ...AS_GIVEN, hidden: [0, 2], table: true });
+  expect(shownOf(choices, 'error.0', error)).toMatchObject({ hidden: [1], table: false });
+  expect(shownOf(choices, 'speed.0', speed)).toMatchObject({ hidden: [0, 2], table: true });
+  choices = changed(choices, 'error.0', error, { ...AS_GIVEN, hidden: [] });
+  expect(choices.hidden).toEqual(['|q| = 2']);
+});
+
+test('the address keeps what was chosen, and ignores what is unknown', () => {
+  const report = made();
+  const choices: Choices = {
+    section: 'speed',
+    hidden: ['elu, 2', '|q| = 2'],
+    figures: { 'speed.0': { ...AS_GIVEN, yLog: true, table: true } },
+  };
+  expect(parse(`#${print(choices, report)}`, report)).toEqual(choices);
+  expect(print(parse('', report), report)).toBe('');
+  const odd = parse('#show=none&hide=x|%zz&figure=a.b:t,speed.0:xl', report);
+  expect(odd.section).toBe('error');
+  expect(odd.hidden).toEqual([]);
+  expect(odd.figures).toEqual({ 'speed.0': { ...AS_GIVEN, xLog: true } });
+});
+
+test('numbers are sorted by size however they are written, the unknown last', () => {
+  const cells: Cell[] = ['1,500', null, { value: 2, low: 1, high: 3 }, 'never', '(900)', 'all', '', 34];
+  const rows = cells.map((cell) => [cell]);
+  const up = sorted(rows, { column: 0, down: false }).map(([cell]) => cell);
+  expect(up).toEqual(['all', cells[2], 34, '(900)', '1,500', 'never', null, '']);
+  const down = sorted(rows, { column: 0, down: true }).map(([cell]) => cell);
+  expect(down.slice(0, 2)).toEqual(['never', '1,500']);
+  expect(down.slice(-2)).toEqual([null, '']);
+  expect(sorted(rows, null)).toBe(rows);
+  expect(compare('51%', '8%')).toBeGreaterThan(0);
+  expect(compare('softmax', 'favor')).toBeGreaterThan(0);
+  expect(compare(1, 'favor')).toBeLessThan(0);
+  expect(compare('Infinity', 3)).toBeGreaterThan(0);
+});
