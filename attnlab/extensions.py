@@ -39,7 +39,7 @@ POINTS = {
         "attnlab.register:register_mechanism",
     ),
     "attnlab.tasks": Point(
-        "attnlab.tasks.kind:TaskKind",
+        "attnlab.tasks.kind:Declared",
         "attnlab.tasks.registry:TASKS",
         "attnlab.tasks.registry:register_task",
     ),
@@ -130,7 +130,7 @@ def load_extension(source: str | Path) -> list[Any]:
         raise ValueError(f"{source}: {error}") from error
     if not defined:
         raise ValueError(
-            f"{source}: defines no extension; give a subclass of Mechanism with a name, a TaskKind "
+            f"{source}: defines no extension; give a subclass of Mechanism with a name, a task "
             "or a function under @claim"
         )
     if named not in _named():

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +16,11 @@ from cyclopts import App, CycloptsError, Parameter
 import attnlab
 from attnlab.errors import TrainingStoppedError
 from attnlab.extensions import load_extension, load_named
+from attnlab.tasks.kind import TaskKind
+from attnlab.tasks.registry import TASKS
+
+SIMPLE = "attnlab.tasks.simple_commands"  # has an App for every task without commands
+MOUNTED: set[str] = set()  # tasks whose commands are there
 
 OPTION = "--extension"
 app = App(
@@ -34,26 +39,6 @@ app.command(
     "attnlab.cli.mechanisms:app",
     name="mechanisms",
     help="List what each attention mechanism can do, or the options of one.",
-)
-app.command(
-    "attnlab.cli.language:app",
-    name="language",
-    help="Language models: train, write, evaluate.",
-)
-app.command(
-    "attnlab.cli.knowledge:app",
-    name="knowledge",
-    help="Learn facts from a corpus, answer questions, and know what is known.",
-)
-app.command(
-    "attnlab.cli.vision:app",
-    name="vision",
-    help="Images: train a ViT or a ConvNet, evaluate, classify, compare.",
-)
-app.command(
-    "attnlab.cli.summary:app",
-    name="summary",
-    help="Summaries: train, evaluate, write, draw masks, compare.",
 )
 app.command(
     "attnlab.cli.look:look",
@@ -81,6 +66,17 @@ app.command(
     help="Watch runs train, ask, write, see and look in a browser.",
 )
 app.command("attnlab.cli.runs:app", name="runs", help="List training runs, or show one.")
+
+
+def mount_tasks(kinds: Iterable[TaskKind]) -> None:
+    """Each task's own commands, or train and evaluate for one that has none."""
+    for kind in kinds:
+        if kind.name in MOUNTED:
+            continue
+        if kind.name in app:
+            raise ValueError(f"task {kind.name!r}: attnlab has such a command; choose another name")
+        app.command(kind.commands or f"{SIMPLE}:{kind.name}", name=kind.name, help=kind.help)
+        MOUNTED.add(kind.name)
 
 
 @app.command
@@ -111,11 +107,15 @@ def tour(
     print_tour(tokens=tokens, seed=seed)
 
 
+mount_tasks(TASKS.entries.values())  # attnlab's own: extensions are loaded by `main`
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command. A user's mistake is one line on standard error and exit code 2."""
     try:
         load_named()
         rest = _take_extensions(sys.argv[1:] if arguments is None else arguments)
+        mount_tasks(TASKS.values())  # those from outside too
         app(rest, exit_on_error=False, print_error=False)
     except CycloptsError as error:
         given = sys.argv[1:] if arguments is None else list(arguments)

@@ -11,8 +11,8 @@ from typing import Annotated, Any
 from cyclopts import App, Parameter
 
 from attnlab.bench.settings import CostSettings, DecodeSettings, ErrorSettings
-from attnlab.cli.options import given, grouped, options_of
 from attnlab.cli.reports import Bar, Common, Outputs
+from attnlab.command_options import given, grouped, options_of
 
 app = App(
     name="bench",

@@ -8,8 +8,8 @@ from typing import Annotated, Any, ClassVar
 
 from cyclopts import Parameter
 
-from attnlab.cli.options import given, grouped, options_of
 from attnlab.cli.reports import Bar, Common, Outputs
+from attnlab.command_options import given, grouped, options_of
 from attnlab.heads.settings import HeadSettings
 
 HeadOptions: Any = options_of(HeadSettings, unset=True, told=True)

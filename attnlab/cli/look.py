@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from attnlab.cli.options import given, grouped, options_of
+from attnlab.command_options import given, grouped, options_of
 from attnlab.interpret.options import LookOptions
 
 Options = options_of(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from cyclopts import Parameter
 
 from attnlab.bench.progress import Progress
-from attnlab.cli.options import several
+from attnlab.command_options import several
 from attnlab.files import check_new, check_writable, write_text
 
 if TYPE_CHECKING:

@@ -7,10 +7,9 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from attnlab.cli.options import Json, RunFolder
 from attnlab.cli.runs_list import print_runs
 from attnlab.cli.runs_show import print_run
-from attnlab.tasks.files import FILES
+from attnlab.command_options import Json, RunFolder
 
 app = App(name="runs", help="List training runs, or show one.", help_format="plaintext")
 
@@ -29,4 +28,4 @@ def runs(
 @app.command
 def show(run: RunFolder, /) -> None:
     """Draw a run's curves and name its files."""
-    print_run(run, FILES)
+    print_run(run)

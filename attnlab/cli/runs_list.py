@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from attnlab.run_folder.listing import Summary, find_runs, summarize
+from attnlab.tasks.registry import TASKS
 
 
 def print_runs(folder: Path, as_json: bool, console: Console | None = None) -> None:
@@ -29,7 +30,8 @@ def print_runs(folder: Path, as_json: bool, console: Console | None = None) -> N
         print(json.dumps([strict(asdict(each)) for each in runs], indent=2, allow_nan=False))
     elif not runs:
         line = f"no runs found below {printable(str(folder))}; "
-        line += "make one: attnlab language train --out runs/first"
+        first = next(kind.example for kind in TASKS.values() if kind.example)
+        line += f"make one: {first.command} runs/first"
         console.print(cell(line, console, 4096), soft_wrap=True)
     else:
         good = [each for each in runs if each.problem is None]

@@ -27,12 +27,12 @@ from attnlab.run_folder.listing import (
     visible_files,
 )
 from attnlab.run_folder.metrics import SAMPLES, Metrics, number, read_metrics
+from attnlab.tasks.registry import task_of
 
 SHOWN = 30  # settings, files and checkpoints
 
 
-def print_run(folder: Path, purposes: Mapping[str, str], console: Console | None = None) -> None:
-    """`purposes`: what the files are for that tasks add to a run folder."""
+def print_run(folder: Path, console: Console | None = None) -> None:
     console = console or Console()
     try:
         config = read_config(folder)
@@ -40,6 +40,7 @@ def print_run(folder: Path, purposes: Mapping[str, str], console: Console | None
         raise ValueError(
             f"{printable(str(folder))}: {error}; `attnlab runs DIR` lists the runs"
         ) from None
+    kind = task_of(config.content)
     metrics = read_metrics(folder / METRICS, config.task, SAMPLES)
     run = summary_of(folder.resolve().name, folder, config, metrics)
     console.print(cell(run.run, console, 200, "bold"))
@@ -56,7 +57,7 @@ def print_run(folder: Path, purposes: Mapping[str, str], console: Console | None
         for line in chart(points, min(console.width, 100), 7, ascii_only):
             console.print(Text(line), soft_wrap=True)
     console.print()
-    console.print(files_table(folder, {**PURPOSES, **purposes}, console))
+    console.print(files_table(folder, {**PURPOSES, **(kind.files if kind else {})}, console))
     checkpoints = checkpoints_table(folder / CHECKPOINTS, console)
     if checkpoints.row_count:
         console.print()

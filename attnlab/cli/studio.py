@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from attnlab.cli.options import several
+from attnlab.command_options import several
 from attnlab.studio.limits import PORT
 
 

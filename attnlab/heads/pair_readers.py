@@ -19,8 +19,9 @@ from attnlab.heads.material import Material, spread
 from attnlab.heads.readers import Reader, Window, Windows, halves, pieces
 from attnlab.heads.settings import HeadSettings
 from attnlab.heads.text_readers import WINDOWS, encoded, framed, output_of
-from attnlab.interpret.own_subjects import OwnSubject, SummarySubject
+from attnlab.interpret.own_subjects import OwnSubject
 from attnlab.models import Seq2Seq
+from attnlab.tasks.summary.subject import SummarySubject
 from attnlab.tasks.summary.wording import spaced
 
 if TYPE_CHECKING:

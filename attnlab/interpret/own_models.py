@@ -30,7 +30,7 @@ class OwnModels(ModelAdapter):
             return None
         if reader is not None and not isinstance(reader, Tokenizer):
             raise ValueError("tokenizer: give one of attnlab.tokens with a model of attnlab")
-        return OwnSubject(model, reader, type(model).__name__, asked=False)
+        return OwnSubject(model, reader, type(model).__name__)
 
     def listen(self, model: nn.Module, listener: Listener) -> AbstractContextManager[list[str]]:
         return hooks.listen(model, listener)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from collections.abc import Sequence as Sequenced
 from contextlib import contextmanager
-from dataclasses import replace
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +27,8 @@ from attnlab.mask import Mask
 from attnlab.models import Decoder, Encoder, Model, Seq2Seq, ViT, create, load
 from attnlab.pictures import middle_square, open_picture, to_channels
 from attnlab.run_folder.layout import TOKENIZER
-from attnlab.tasks.knowledge.answers import reach
-from attnlab.tasks.knowledge.reading import prompt
-from attnlab.tasks.knowledge.rows import Wording
-from attnlab.tasks.knowledge.task import KnowledgeTask
-from attnlab.tasks.knowledge.voting import ANSWER
-from attnlab.tasks.summary.task import SummaryTask
-from attnlab.tasks.summary.wording import Wording as SummaryWording
+from attnlab.tasks.kind import load as open_task_subject
+from attnlab.tasks.registry import task_of
 from attnlab.tokens import (
     MASK_SYMBOL,
     SPECIAL_TOKENS,
@@ -57,11 +52,9 @@ class OwnSubject(Subject):
         model: Model,
         tokens: Tokenizer | None,
         label: str,
-        asked: bool,
         classes: Sequenced[str] = (),
     ) -> None:
-        self.model, self.tokens, self.label, self.asked = model, tokens, label, asked
-        self.classes = classes
+        self.model, self.tokens, self.label, self.classes = model, tokens, label, classes
         kinds: dict[type, ModelKind] = {
             Decoder: "decoder",
             Encoder: "encoder",
@@ -83,7 +76,7 @@ class OwnSubject(Subject):
         self.refuse(wish)
         if isinstance(self.model, ViT):
             return self._image(self.model, wish)
-        ids = self._encode(wish.text or "")
+        ids = self.encode(wish.text or "")
         if isinstance(self.model, Seq2Seq):
             return self._two_texts(self.model, ids, wish)
         prompt = None
@@ -91,10 +84,9 @@ class OwnSubject(Subject):
         if isinstance(self.model, Decoder) and wish.generate:
             prompt = len(ids)
             count = self.count_to_write(wish, len(ids), self.model.max_length)
-            stop = self.tokenizer.mask if self.asked else self.tokenizer.end
-            ids = [*ids, *generate(self.model, [ids], new_tokens=count, stop=stop)[0][0].ids]
+            ids = [*ids, *generate(self.model, [ids], new_tokens=count, stop=self.stop)[0][0].ids]
         if wish.pair is not None:
-            second = self._encode(wish.pair)
+            second = self.encode(wish.pair)
             segments = [0] * (len(ids) + 1) + [1] * len(second)
             ids = [*ids, self.tokenizer.end, *second]
         assert isinstance(self.model, Decoder | Encoder)
@@ -123,8 +115,9 @@ class OwnSubject(Subject):
             torch.manual_seed(seed)
             fresh = create(self.model.description()).eval()
         fresh.to(next(self.model.parameters()))  # its device and precision
-        label = f"{self.label}, untrained"
-        return OwnSubject(fresh, self.tokens, label, self.asked, self.classes)
+        other = copy(self)
+        other.model, other.label = fresh, f"{self.label}, untrained"
+        return other
 
     def _content(self, index: int) -> bytes:
         if index == self.tokenizer.mask:
@@ -133,12 +126,13 @@ class OwnSubject(Subject):
             return encoded(SPECIAL_TOKENS[index])
         return self.tokenizer.content(index)
 
-    def _encode(self, text: str) -> list[int]:
-        """As in training: a run that answers questions reads a question and a mask."""
-        if self.asked:
-            wording = Wording(self.tokenizer)
-            wording.check(text, "the text")
-            return wording.question(text)
+    @property
+    def stop(self) -> int:
+        """The token that ends what a decoder writes."""
+        return self.tokenizer.end
+
+    def encode(self, text: str) -> list[int]:
+        """A text as the model reads it; a task whose training reads it otherwise overrides this."""
         ids = self.tokenizer.encode(text)
         self.check_length(ids, None)
         return ids
@@ -162,7 +156,7 @@ class OwnSubject(Subject):
         end = self.tokenizer.end
         self.check_length(ids, model.encoder.max_length)
         if wish.pair is not None:
-            target = [end, *self._summary(wish.pair)]
+            target = [end, *self.encode_target(wish.pair)]
         else:
             count = self.count_to_write(wish, 1, model.max_length)
             context = at_home(model, {"source": torch.tensor([ids])})
@@ -176,7 +170,8 @@ class OwnSubject(Subject):
         inputs = {"source": torch.tensor([ids]), "target": torch.tensor([target])}
         return Prepared(inputs, sequences, 1, tuple(target), self._unknown(wish))
 
-    def _summary(self, text: str) -> list[int]:
+    def encode_target(self, text: str) -> list[int]:
+        """What an encoder-decoder is to have written."""
         return self.tokenizer.encode(text)
 
     def writes(self, wish: LookInput) -> bool:
@@ -201,57 +196,6 @@ class OwnSubject(Subject):
         picture = Picture(pixels, side, side, model.first)
         images = to_channels(pixels, config.channels)[None]
         return Prepared({"images": images}, [patches(picture, ["class"] * model.first)])
-
-
-class ReaderSubject(OwnSubject):
-    """A reader of `learn`: a second text is the question about the first, which is a document."""
-
-    question: str | None = None
-
-    def prepare(self, wish: LookInput) -> Prepared:
-        self.question = wish.pair
-        return super().prepare(replace(wish, pair=None))
-
-    def _encode(self, text: str) -> list[int]:
-        if self.question is None:
-            return super()._encode(text)
-        assert isinstance(self.model, Decoder)
-        wording = Wording(self.tokenizer)
-        for each, what in ((text, "the document"), (self.question, "the question")):
-            wording.check(each, what)
-        return prompt(text, self.question, wording, reach(self.model) - ANSWER)
-
-
-class SummarySubject(OwnSubject):
-    """A summary run: it reads a text as in training, cut where it is too long."""
-
-    def __init__(self, model: Model, wording: SummaryWording, label: str) -> None:
-        super().__init__(model, wording.tokenizer, label, asked=False)
-        self.wording = wording
-        self.written: list[int] | None = None
-        """The ids of a summary that was written already; else the second text's."""
-
-    def prepare(self, wish: LookInput) -> Prepared:
-        prepared = super().prepare(wish)
-        cut = self.wording.source(wish.text or "")[1]
-        if cut:
-            prepared.notes.append(f"{self.label}: the last {cut} tokens of the text were cut off.")
-        return prepared
-
-    def untrained(self, seed: int) -> OwnSubject:
-        fresh = super().untrained(seed)
-        return SummarySubject(fresh.model, self.wording, fresh.label)
-
-    def _encode(self, text: str) -> list[int]:
-        ids = self.wording.source(text)[0]
-        self.check_length(ids, None)
-        return ids
-
-    def writes(self, wish: LookInput) -> bool:
-        return self.written is not None or super().writes(wish)
-
-    def _summary(self, text: str) -> list[int]:
-        return self.wording.summary(text)[:-1] if self.written is None else self.written
 
 
 @contextmanager
@@ -281,34 +225,25 @@ def shown_copying(model: Seq2Seq) -> Iterator[None]:
     copy.mechanism(found["query"], found["key"], found["key"], Mask())
 
 
-def explained(folder: str | Path, summary: list[int]) -> SummarySubject:
-    """A summary run that wrote these ids, to be looked at: where each word came from."""
-    subject = open_own(Path(folder))
-    if not isinstance(subject, SummarySubject):
-        raise ValueError(f"{folder}: not a summary run; look at it with attnlab look")
-    subject.written = summary
-    return subject
-
-
 def open_own(folder: Path) -> OwnSubject:
-    """A run folder, or one that `save_pretrained` wrote."""
-    config_is_run = _is_run(folder)
-    model = Run(folder).model() if config_is_run else load(folder)
-    tokens = load_tokenizer(folder) if (folder / TOKENIZER).exists() else None
-    task = Run(folder).config()["task"] if config_is_run else {}
-    asked = task.get("name") == KnowledgeTask.name and task.get("stage") != "pretrain"
-    if task.get("name") == SummaryTask.name and tokens is not None:
-        wording = SummaryWording(tokens, task["text_tokens"], task["summary_tokens"])
-        return SummarySubject(model, wording, shown_name(folder))
-    if asked and task.get("stage") == "reader":
-        return ReaderSubject(model, tokens, shown_name(folder), asked)
-    classes = [str(each) for each in task.get("classes", [])]
-    return OwnSubject(model, tokens, shown_name(folder), asked, classes)
+    """A run folder, as its task reads texts; or one that `save_pretrained` wrote."""
+    config = _config_of(folder)
+    kind = task_of(config)
+    if kind is not None and kind.subject:
+        subject: OwnSubject = open_task_subject(kind.subject)(folder)
+        return subject
+    model = Run(folder).model() if config else load(folder)
+    classes = [str(each) for each in config.get("task", {}).get("classes", [])]
+    return OwnSubject(model, tokenizer_in(folder), shown_name(folder), classes)
 
 
-def _is_run(folder: Path) -> bool:
+def tokenizer_in(folder: Path) -> Tokenizer | None:
+    return load_tokenizer(folder) if (folder / TOKENIZER).exists() else None
+
+
+def _config_of(folder: Path) -> dict[str, Any]:
+    """Of a run; empty for a folder that is none."""
     try:
-        Run(folder).config()
+        return Run(folder).config()
     except ValueError:
-        return False
-    return True
+        return {}

@@ -81,9 +81,9 @@ def source_hash(text: str) -> str:
 
 
 def _inline(data: dict[str, Any] | str) -> str:
-    """JSON that cannot end the element it stands in, and holds ASCII alone."""
-    parsed = json.loads(data) if isinstance(data, str) else data
-    return json.dumps(parsed, separators=(",", ":")).replace("<", "\\u003c")
+    """JSON that cannot end the element it stands in; half surrogates stay escaped."""
+    text = data if isinstance(data, str) else json.dumps(data, separators=(",", ":"))
+    return text.replace("<", "\\u003c")
 
 
 def check_page(path: Path, overwrite: bool) -> None:

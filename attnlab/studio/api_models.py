@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
 
+from attnlab.studio import limits
 from attnlab.studio.refusals import Refused
 from attnlab.studio.requests import (
     AskRequest,
@@ -29,7 +30,7 @@ router = APIRouter(prefix="/api", route_class=StudioRoute)
 
 @router.post("/ask", responses=refusals(*MODEL_REFUSALS))
 async def ask(studio: TheStudio, body: AskRequest) -> AskResponse:
-    """Ask a knowledge run."""
+    """Ask a run that learned facts."""
     folder = studio.folder_of(body.run)
     given = {"folder": folder, "questions": body.questions}
     return AskResponse.checked((await studio.pool.ask("ask", given, key=f"ask {folder}"))[0])
@@ -58,10 +59,12 @@ async def write(studio: TheStudio, body: WriteRequest) -> EventStream:
 
 async def written(studio: Studio, body: WriteRequest, folder: str) -> Any:
     """Events; only what goes wrong before the first is raised."""
-    given = {**body.model_dump(exclude={"run"}), "folder": folder}
+    given = {**body.model_dump(exclude={"run"}), "folder": folder, "tokens": limits.TOKENS}
+    can = (await studio.hub.entry(body.run))["can"]
+    call = "generate" if "generate" in can else "write"
     begun = False
     try:
-        async with studio.pool.call("write", given, key=f"write {folder}") as frames:
+        async with studio.pool.call(call, given, key=f"{call} {folder}") as frames:
             async for message, _ in frames:
                 begun = True
                 if "done" in message:
@@ -78,7 +81,9 @@ async def written(studio: Studio, body: WriteRequest, folder: str) -> Any:
 async def see(studio: TheStudio, query: Annotated[RunQuery, Query()], image: Image) -> SeeResponse:
     """What an image shows."""
     folder = studio.folder_of(query.run)
-    result, capture = await studio.pool.ask("see", {"folder": folder}, image, key=f"see {folder}")
+    can = (await studio.hub.entry(query.run))["can"]
+    given = {"folder": folder, "look": "look" in can}
+    result, capture = await studio.pool.ask("classify", given, image, key=f"classify {folder}")
     return SeeResponse.checked(
         {**result, "capture": studio.captures.add(capture) if capture else None}
     )

@@ -31,58 +31,51 @@ from attnlab.studio.responses import (
 )
 from attnlab.studio.results import BENCH, CLAIMS, OWN, merged
 from attnlab.studio.routing import WITH_BODY, StudioRoute, refusals, streamed
-from attnlab.studio.runs import AUDIT, strict
 from attnlab.studio.state import TheStudio
 from attnlab.studio.streams import EventStream
-from attnlab.tasks.knowledge.data import pairs_in
 
 router = APIRouter(prefix="/api", route_class=StudioRoute)
 
 
 @router.get("/audit", responses=refusals(404, 409))
 async def audit(studio: TheStudio, query: Annotated[RunQuery, Query()]) -> ReportResponse:
-    """The audit of a knowledge run."""
-    path, name = studio.places.run(query.run) / AUDIT, shown(query.run)
+    """The audit of a run."""
+    folder, name = studio.places.run(query.run), shown(query.run)
+    task = (await studio.hub.entry(query.run))["task"]
+    file = runs.audit_file(task)
+    if file is None:
+        raise Refused(404, f"{name}: a run of a task that has no audit.")
+    path = folder / file
     if not path.is_file():
-        raise Refused(404, f"{name}: has no audit yet; attnlab knowledge audit RUN makes one.")
+        raise Refused(404, f"{name}: has no audit yet; attnlab {task} audit RUN makes one.")
     try:
         report = await asyncio.to_thread(read_json, path, limits.REPORT_BYTES)
     except ValueError as error:
-        raise Refused(409, f"{name}: its {AUDIT} {error}.") from None
+        raise Refused(409, f"{name}: its {file} {error}.") from None
     if not isinstance(report, dict):
-        raise Refused(409, f"{name}: its {AUDIT} is no report.")
-    return ReportResponse.checked(strict(report, depth=32))
+        raise Refused(409, f"{name}: its {file} is no report.")
+    return ReportResponse.checked(runs.strict(report, depth=32))
 
 
 @router.post("/audit", status_code=202, responses=refusals(*WITH_BODY, 404, 409, 429))
 async def run_audit(studio: TheStudio, body: AuditRequest) -> JobStartedResponse:
-    """Audit a knowledge run, as a job."""
+    """Audit a run, as a job."""
     folder, name = studio.folder_of(body.run), shown(body.run)
-    if "ask" not in (await studio.hub.entry(body.run))["can"]:
+    if "audit" not in (await studio.hub.entry(body.run))["can"]:
         raise Refused(409, f"{name}: cannot answer questions, so nothing can be audited.")
-    if body.pairs is not None:
-        check_pairs(body.pairs)
-    given = {"folder": folder, "pairs": body.pairs, "file": None}
-    learned = runs.pairs_of(Path(folder))
-    if body.pairs is None and learned is not None:
-        file = studio.places.file_named(learned)
-        if file is None:
-            what = shown(learned) if learned else "your own files"
-            raise Refused(
-                409,
-                f"{name}: learned from {what}, which is not found below the runs folder; give "
-                "questions and answers to audit it with.",
-            )
-        given["file"] = str(file)
-    return JobStartedResponse(job=studio.jobs.add("audit", given, lambda _: {}, body.run).id)
-
-
-def check_pairs(pairs: str) -> None:
-    """Before a job begins: one without right answers would replace an audit by nearly nothing."""
     try:
-        pairs_in(pairs, "the questions")
+        request = runs.audit_request(Path(folder), body.pairs, studio.places.file_named)
+    except FileNotFoundError as error:
+        what = shown(str(error)) if str(error) else "your own files"
+        raise Refused(
+            409,
+            f"{name}: learned from {what}, which is not found below the runs folder; give "
+            "questions and answers to audit it with.",
+        ) from None
     except ValueError as error:
         raise Refused(400, str(error)) from None
+    given = {**request, "folder": folder}
+    return JobStartedResponse(job=studio.jobs.add("audit", given, lambda _: {}, body.run).id)
 
 
 @router.get("/claims", responses=refusals(429, 500))

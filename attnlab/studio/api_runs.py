@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import asdict
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Query
@@ -25,17 +26,31 @@ from attnlab.studio.responses import (
 from attnlab.studio.routing import StudioRoute, refusals, streamed
 from attnlab.studio.state import TheStudio
 from attnlab.studio.streams import EventStream
+from attnlab.tasks.registry import TASKS
 
 router = APIRouter(prefix="/api", route_class=StudioRoute)
 
 
 @router.get("/info")
 async def info(studio: TheStudio) -> InfoResponse:
-    """Version, folders, models and limits."""
-    models = [{"id": name, "name": name} for name in studio.places.models]
-    folder = str(studio.places.runs)
+    """Version, folders, models, tasks and limits."""
     return InfoResponse.checked(
-        {"version": attnlab.__version__, "runs_folder": folder, "models": models}
+        {
+            "version": attnlab.__version__,
+            "runs_folder": str(studio.places.runs),
+            "models": [{"id": name, "name": name} for name in studio.places.models],
+            "tasks": [
+                {
+                    "name": kind.name,
+                    "help": kind.help,
+                    "headline": kind.headline,
+                    "better": kind.better,
+                    "can": list(kind.can),
+                    "example": None if kind.example is None else asdict(kind.example),
+                }
+                for kind in TASKS.values()
+            ],
+        }
     )
 
 

@@ -7,12 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+from attnlab.run_folder.layout import CHECKPOINTS, CONFIG, WEIGHTS
 from attnlab.studio import limits
 from attnlab.studio.refusals import Refused
+from attnlab.studio.runs import needed
 
 T = TypeVar("T")
 TRIES = 3  # a run that trains may drop the checkpoint that is being opened
-FILES = ("config.json", "model.safetensors", "tokenizer.json", "known.json", "checkpoints")
 
 
 class Models:
@@ -48,7 +49,7 @@ class Models:
 def stamp_of(folder: Path) -> list[Any]:
     """Changes when what is loaded would."""
     found: list[Any] = []
-    for name in FILES:
+    for name in (CONFIG, WEIGHTS, CHECKPOINTS, *needed()):
         try:
             about = (folder / name).stat()
             found.append((about.st_ino, about.st_size, about.st_mtime_ns))

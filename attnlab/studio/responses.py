@@ -39,7 +39,7 @@ def _finite(value: Any) -> float | None:
 
 
 State = Literal["training", "finished", "stopped", "broken"]
-Ability = Literal["ask", "write", "see", "look", "generate"]
+Better = Literal["higher", "lower"]
 Number = int | float | Literal["nan", "inf", "-inf"]
 """A number that JSON lacks is its name."""
 
@@ -73,10 +73,29 @@ class Limits(ResponseModel):
     rows: int = limits.ROWS
 
 
+class TaskExample(ResponseModel):
+    """A command that trains a first run."""
+
+    sentence: str
+    command: str
+    folder: str
+
+
+class Task(ResponseModel):
+    name: str
+    help: str
+    headline: str
+    better: Better
+    can: list[str]
+    """What its runs can do."""
+    example: TaskExample | None
+
+
 class InfoResponse(ResponseModel):
     version: str
     runs_folder: str
     models: list[ModelEntry]
+    tasks: list[Task]
     limits: Limits = Limits()
 
 
@@ -98,10 +117,11 @@ class Run(ResponseModel):
     attention: str | None
     headline: str | None = None
     """The metric that counts."""
-    better: Literal["higher", "lower"] | None = None
+    better: Better | None = None
     last: dict[str, Number]
     """The newest value of each metric."""
-    can: list[Ability]
+    can: list[str]
+    """What can be done with its model."""
 
 
 class RunsResponse(ResponseModel):

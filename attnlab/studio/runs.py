@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,16 +14,22 @@ from attnlab.files import read_json
 from attnlab.run_folder import read_config
 from attnlab.run_folder.checkpoints import list_checkpoints, step_of
 from attnlab.run_folder.layout import CHECKPOINTS, CONFIG, METRICS, TOKENIZER, WEIGHTS
-from attnlab.run_folder.listing import find_runs, mapping, mechanism_of, modified, one_text
+from attnlab.run_folder.listing import find_runs, mapping, mechanism_of, modified
 from attnlab.run_folder.lock import is_locked
 from attnlab.run_folder.metrics import integer, json_value, last_row
 from attnlab.studio.places import Places, name_of, shown
 from attnlab.studio.refusals import Refused
+from attnlab.tasks.kind import load
+from attnlab.tasks.registry import TASKS, task_of
 
-KNOWN, AUDIT = "known.json", "audit.json"
-SETTINGS, FILES, EXAMPLES = 500, 200, 8
-WORLD = "embedded world"  # as a run's settings name it; the code that does imports torch
+SETTINGS, FILES, EXAMPLE_BYTES = 500, 200, 2**26
 Entry = dict[str, Any]
+
+
+def needed() -> list[str]:
+    """Files that decide what a run can do."""
+    files = (file for kind in TASKS.values() for each in kind.can.values() for file in each.files)
+    return [TOKENIZER, *dict.fromkeys(files)]
 
 
 @dataclass
@@ -56,7 +62,7 @@ class RunList:
 def _seen(folder: Path) -> tuple[Any, ...]:
     """Changes when anything that the list tells of does."""
     found: list[Any] = [is_locked(folder)]
-    for name in (CONFIG, METRICS, WEIGHTS, TOKENIZER, KNOWN, CHECKPOINTS):
+    for name in (CONFIG, METRICS, WEIGHTS, CHECKPOINTS, *needed()):
         try:
             about = (folder / name).lstat()
             found.append((about.st_ino, about.st_size, about.st_mtime_ns))
@@ -116,23 +122,19 @@ def numbers_of(row: dict[str, Any]) -> dict[str, Any]:
 
 def abilities(folder: Path, config: dict[str, Any]) -> list[str]:
     """What can be done with the run's model, as far as its settings tell."""
-    task, model = mapping(config["task"]), mapping(config["model"])
     if not (folder / WEIGHTS).exists() and not any(list_checkpoints(folder / CHECKPOINTS)):
         return []
-    kind, name = model.get("model"), task.get("name")
-    reads = (folder / TOKENIZER).exists()
-    found = []
-    if name == "knowledge" and kind == "decoder" and (folder / KNOWN).exists():
-        found.append("ask")
-    if name == "summary" and kind == "seq2seq" and reads:
-        found.append("write")
-    if name == "vision":
-        found.append("see")
-    if kind == "vit" or (kind in ("decoder", "encoder", "seq2seq") and reads):
-        found.append("look")
-    if kind == "decoder" and name == "language" and reads:
-        found.append("generate")
-    return found
+    model = mapping(config["model"]).get("model")
+    kind = task_of(config)
+    found = kind.capabilities(folder, model) if kind is not None else []
+    reads = model in ("decoder", "encoder", "seq2seq") and (folder / TOKENIZER).exists()
+    return [*found, "look"] if model == "vit" or reads else found
+
+
+def audit_file(task: str | None) -> str | None:
+    """The file that an audit of this task's runs leaves in their folder; None: it has no audit."""
+    kind = TASKS.get(task or "")
+    return kind.can["audit"].report if kind is not None and "audit" in kind.can else None
 
 
 def one(places: Places, run: str, entry: Entry) -> dict[str, Any]:
@@ -142,15 +144,16 @@ def one(places: Places, run: str, entry: Entry) -> dict[str, Any]:
         config = read_config(folder, follow_links=False).content
     except ValueError:
         config = {}
+    audit = audit_file(entry["task"])
     found = {
         **entry,
         "config": strict(config),
         "settings": flattened(config),
         "files": list(files_of(folder)),
         "checkpoints": [checkpoint(path) for path in list_checkpoints(folder / CHECKPOINTS)],
-        "audited": (folder / AUDIT).is_file(),
+        "audited": audit is not None and (folder / audit).is_file(),
     }
-    examples = examples_of(folder) if "ask" in entry["can"] else []
+    examples = examples_of(folder, config, entry["can"])
     return {**found, "examples": examples} if examples else found
 
 
@@ -198,27 +201,28 @@ def checkpoint(path: Path) -> dict[str, Any]:
     return {"name": path.name, "step": step_of(path), "bytes": sum(sizes), "time": modified(path)}
 
 
-def pairs_of(folder: Path) -> str | None:
-    """The file whose questions a knowledge run learned; None: those of the embedded world."""
-    task = read_config(folder, follow_links=False).content["task"]
-    return None if task.get("corpus") == WORLD else one_text(task.get("pairs"))
+def audit_request(
+    folder: Path, pairs: str | None, file_named: Callable[[str], Path | None]
+) -> dict[str, Any]:
+    """What an audit of a run that can be audited is to ask, as its task finds it."""
+    config = read_config(folder, follow_links=False).content
+    kind = task_of(config)
+    assert kind is not None
+    prepare = load(kind.can["audit"].prepare)
+    found: dict[str, Any] = prepare(mapping(config["task"]), {"pairs": pairs}, file_named)
+    return found
 
 
-def examples_of(folder: Path) -> list[str]:
-    """Questions that one can try: its wordings with names that it learned about."""
-    try:
-        known = mapping(read_json(folder / KNOWN, 2**26))
-    except ValueError:
-        return []
-    names, wordings = known.get("names"), known.get("wordings")
-    if not (isinstance(names, list) and isinstance(wordings, list) and names and wordings):
-        return []
-    every = max(1, len(names) // EXAMPLES)
-    found = []
-    for number, name in enumerate(names[::every][:EXAMPLES]):
-        wording = wordings[number % len(wordings)]
-        if isinstance(name, str) and isinstance(wording, list) and len(wording) == 2:
-            found.append(f"{wording[0]}{name}{wording[1]}"[:500])
+def examples_of(folder: Path, config: dict[str, Any], can: Sequence[str]) -> list[str]:
+    """Inputs that one can try, as the run's task gives them."""
+    kind = task_of(config)
+    given = [kind.can[name].examples for name in can if name in kind.can] if kind else []
+    found: list[str] = []
+    for reference in filter(None, given):
+        try:
+            found += load(reference)(lambda name: read_json(folder / name, EXAMPLE_BYTES))
+        except ValueError:
+            continue
     return found
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -14,14 +13,11 @@ from attnlab.interpret.adapters import open_subject
 from attnlab.interpret.api import Looked
 from attnlab.interpret.api import look as looking
 from attnlab.interpret.file import parts_of
-from attnlab.interpret.own_subjects import open_own
 from attnlab.interpret.subjects import Subject
-from attnlab.models import Model, ViT
 from attnlab.studio import limits
 from attnlab.studio.models import MODELS
+from attnlab.studio.work_runs import use
 from attnlab.studio.worker import Teller
-from attnlab.tasks.vision.classify import classify_with
-from attnlab.tasks.vision.recipe import load_vision
 
 MOST = limits.CAPTURE_BYTES // 4
 
@@ -95,30 +91,15 @@ def packed(found: Looked) -> bytes:
     return content
 
 
-@dataclass(frozen=True)
-class Seer:
-    model: Model
-    config: dict[str, Any]
-    subject: Subject | None
-    """None: there is no attention to look at."""
-
-    @staticmethod
-    def open(folder: Path) -> Seer:
-        model, config = load_vision(folder)
-        return Seer(model, config, open_own(folder) if isinstance(model, ViT) else None)
-
-
-def see(given: dict[str, Any], content: bytes, tell: Teller) -> tuple[Any, bytes]:
-    """The image's bytes come behind the call."""
-    del tell
-    seer = MODELS.get("see", given["folder"], Seer.open)
+def classify(given: dict[str, Any], content: bytes, tell: Teller) -> tuple[Any, bytes]:
+    """What an image shows, and a capture where the model has attention. The image's bytes come
+    behind the call."""
     with image_file(content) as path:
         assert path is not None  # an empty body is refused before
-        said = classify_with(seer.model, seer.config, [path])[0]
-        looked = None
-        if seer.subject is not None:
-            title = f"{seer.subject.label}: {said.chances[0][0]}"
-            looked = looking(seer.subject, image=path, memory=limits.LOOK_GIBIBYTES, title=title)
-    probabilities = [{"label": label, "probability": p} for label, p in said.chances]
-    told = {"label": said.chances[0][0], "probabilities": probabilities}
-    return told, b"" if looked is None else packed(looked)
+        found, _ = use("classify", {**given, "image": path}, b"", tell)
+        if not given["look"]:
+            return found, b""
+        subject = subject_of(given["folder"])
+        title = f"{subject.label}: {found['label']}"
+        looked = looking(subject, image=path, memory=limits.LOOK_GIBIBYTES, title=title)
+    return found, packed(looked)

@@ -14,22 +14,22 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from typing import IO, Any
 
 from attnlab.studio.frames import Frame, packed, read_frame
 from attnlab.studio.refusals import Refused
 
+CAPABILITY = "attnlab.studio.work_runs"
 CALLS = {
-    "ask": "attnlab.studio.work_ask",
-    "audit": "attnlab.studio.work_ask",
-    "write": "attnlab.studio.work_write",
-    "see": "attnlab.studio.work_look",
+    "classify": "attnlab.studio.work_look",
     "look": "attnlab.studio.work_look",
     "registry": "attnlab.studio.work_results",
     "claims": "attnlab.studio.work_results",
     "bench": "attnlab.studio.work_results",
 }
+"""Modules that have a function of this name; any other call is a capability of a run's task."""
 
 
 class CancelledWork(Exception):  # noqa: N818 (a request, not an error)
@@ -57,6 +57,8 @@ Call = Callable[[dict[str, Any], bytes, Teller], tuple[Any, bytes]]
 
 def found(name: str) -> Call:
     """Imported at the first call: these modules import torch."""
+    if name not in CALLS:
+        return partial(import_module(CAPABILITY).use, name)
     call: Call = getattr(import_module(CALLS[name]), name)
     return call
 

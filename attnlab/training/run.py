@@ -17,11 +17,15 @@ from attnlab.models.base import load_weights
 from attnlab.run_folder import RunFolder
 from attnlab.run_folder.checkpoints import newest_good
 from attnlab.run_folder.layout import CONFIG, WEIGHTS
+from attnlab.tasks.registry import result_files
 from attnlab.training.settings import Settings
 
 
 class Run(RunFolder):
-    """One training run's folder."""
+    """One training run's folder, whatever the task."""
+
+    def __init__(self, folder: str | Path) -> None:
+        super().__init__(folder, result_files())
 
     def model(self) -> Model:
         """The trained model; while there is none, that of the newest checkpoint."""

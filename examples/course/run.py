@@ -132,7 +132,7 @@ def begin(options: argparse.Namespace) -> str:
 
 
 def pretrain(options: argparse.Namespace) -> None:
-    from attnlab.cli.options import start_mode
+    from attnlab.command_options import start_mode
     from attnlab.tasks.knowledge import recipe
 
     recipe.pretrain(
@@ -148,7 +148,7 @@ def pretrain(options: argparse.Namespace) -> None:
 
 
 def finetune(options: argparse.Namespace) -> None:
-    from attnlab.cli.options import start_mode
+    from attnlab.command_options import start_mode
     from attnlab.tasks.knowledge import recipe
 
     attention, folder = begin(options), options.reading_params_path

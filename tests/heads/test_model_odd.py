@@ -45,7 +45,7 @@ def with_beta(beta: float) -> OwnTexts:
         torch.manual_seed(0)
         model = create({"model": "decoder", **config, "attention": f"softmax:beta={beta}"})
         peaked(model.eval())
-    return OwnTexts(OwnSubject(model, tokens, "own", asked=False))
+    return OwnTexts(OwnSubject(model, tokens, "own"))
 
 
 @pytest.mark.parametrize("beta", [2.0, 0.05])

@@ -221,7 +221,7 @@ def test_gradients_are_let_go() -> None:
 
 
 def test_a_control_is_what_an_untrained_side_shows() -> None:
-    subject = OwnSubject(decoder(), TOKENS, "model", asked=False)
+    subject = OwnSubject(decoder(), TOKENS, "model")
     prepared, limits = subject.prepare(LookInput(TEXT)), CaptureLimits(heads=[2, 0])
     fresh = subject.untrained(3)
     found = control_patterns(fresh, prepared, limits)

@@ -205,6 +205,11 @@ def test_printing_shows_maps(pages: dict[str, Path], browser: Any) -> None:
     page = watched.open(pages["made-up"])
     page.emulate_media(media="print", color_scheme="dark")
     assert page.locator("path.cells").first.is_visible()
+    cell = page.locator("path.cells").last  # infinite: as strong as can be
+    page.wait_for_function(
+        "() => [...document.querySelectorAll('path.cells')].at(-1).getAttribute('fill') < '#9'"
+    )
+    assert cell.get_attribute("fill") == "#7a2b00"  # dark on white paper
     assert not page.get_by_role("tablist").is_visible()
     watched.check()
     watched.close()
@@ -260,6 +265,15 @@ def test_every_kind_of_block(watched: Watched, tmp_path: Path) -> None:
     page.get_by_text(re.compile("^(Copied|Selected)$")).wait_for()
     assert page.get_by_role("link", name="Another page").get_attribute("href") == "other file.html"
     assert page.locator(".scroll td").all_inner_texts() == ["yes", "∞", "–", "–"]
+    watched.check()
+
+
+def test_short_sections_stand_one_below_the_other(watched: Watched, tmp_path: Path) -> None:
+    quotes = [Section(name, name.title(), blocks=[Quote("said", name)]) for name in ("one", "two")]
+    (tmp_path / "a.html").write_text(render_page(Report("demo", "A demo", quotes)))
+    page = watched.open(tmp_path / "a.html")
+    assert page.get_by_role("tab").count() == 0
+    assert page.locator("main h2").all_inner_texts() == ["One", "Two"]
     watched.check()
 
 

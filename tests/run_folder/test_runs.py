@@ -66,7 +66,7 @@ def listed(folder: Path, width: int = 80) -> str:
 
 def shown(folder: Path, width: int = 80) -> str:
     file = io.StringIO()
-    print_run(folder, {}, Console(file=file, width=width))
+    print_run(folder, Console(file=file, width=width))
     return file.getvalue()
 
 
@@ -182,7 +182,7 @@ def test_damaged_and_foreign_folders_have_a_reason(
     assert f"bad: config.json {reason}" in text.splitlines()
     assert line_of("good", text)
     with pytest.raises(ValueError, match=reason):
-        print_run(tmp_path / "bad", {})
+        print_run(tmp_path / "bad")
 
 
 def test_a_pipe_does_not_block(tmp_path: Path) -> None:
@@ -255,7 +255,7 @@ def test_a_folder_that_is_none(tmp_path: Path) -> None:
             print_runs(tmp_path / name, False)
         assert "\n" not in str(caught.value)
     with pytest.raises(ValueError, match=r"config\.json is missing"):
-        print_run(tmp_path, {})
+        print_run(tmp_path)
 
 
 def test_the_list_does_not_import_torch(tmp_path: Path) -> None:
@@ -290,7 +290,7 @@ def test_hostile_names_are_only_text(tmp_path: Path) -> None:
     for encoding in ("ascii", "latin-1"):
         file = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
         print_runs(tmp_path, False, Console(file=file, width=80))
-        print_run(folder, {}, Console(file=file, width=80))
+        print_run(folder, Console(file=file, width=80))
         file.flush()
 
 
@@ -397,7 +397,7 @@ def test_without_utf8_everything_is_ascii(tmp_path: Path) -> None:
     run = make(tmp_path / "é", [row(1, 2.0), row(2, 1.0)])
     raw = io.BytesIO()
     file = io.TextIOWrapper(raw, encoding="ascii")
-    print_run(run, {}, Console(file=file, width=40))
+    print_run(run, Console(file=file, width=40))
     file.flush()
     text = raw.getvalue().decode("ascii")
     assert "*" in text

@@ -135,10 +135,11 @@ def test_who_leaves_early_frees_the_worker(client: TestClient) -> None:
         "beams": None,
         "seed": 0,
         "block": 0,
+        "tokens": 256,
     }
 
     async def leave() -> None:
-        async with studio.pool.call("write", given) as frames:
+        async with studio.pool.call("generate", given) as frames:
             message, _ = await anext(frames)
             assert message["tell"] == "token"
             workers = [each for each in studio.pool.workers if each not in studio.pool.idle]
@@ -146,7 +147,7 @@ def test_who_leaves_early_frees_the_worker(client: TestClient) -> None:
         while studio.pool.leaving:
             await asyncio.sleep(0.02)
         assert workers[0] in studio.pool.idle
-        value, _ = await studio.pool.ask("write", given)
+        value, _ = await studio.pool.ask("generate", given)
         assert value == {}
 
     assert client.portal is not None

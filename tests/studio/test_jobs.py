@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from attnlab.studio import limits, runs
+from attnlab.studio import limits
 from attnlab.tasks.knowledge.data import hold_out, read_pairs
-from attnlab.tasks.knowledge.material import WORLD
 from tests.support.studio_runs import finished, inside, posted
 
 
@@ -97,10 +96,6 @@ def test_an_audit_without_answers_replaces_none(
     assert len(inside(client).jobs.jobs) == before
     assert path.read_text() == '{"pairs": 500}'
     path.unlink()
-
-
-def test_the_embedded_world_has_one_name() -> None:
-    assert runs.WORLD == WORLD  # the studio's server may not import what imports torch
 
 
 def rows_of(client: TestClient) -> dict[str, dict[str, Any]]:

@@ -49,7 +49,7 @@ NONE_OF_THEM = "none of BMP, GIF, JPEG, PNG, PPM, TIFF, WEBP, or damaged"
         ("vit", b"<svg xmlns='http://www.w3.org/2000/svg'/>", 422, f"can be read ({NONE_OF_THEM})"),
         ("vit", b"\x89PNG\r\n\x1a\n" + bytes(50), 422, "the image"),
         ("vit", b"", 400, "empty"),
-        ("language", b"x", 409, "not vision"),
+        ("language", b"x", 409, "cannot do 'classify'"),
         ("nobody", b"x", 404, "There is no run"),
     ],
 )

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from attnlab.tasks.kind import TaskKind
+from attnlab.tasks.registry import TASKS
 from tests.support.studio_servers import Served, append, make_run, rows, served
 from tests.support.studio_window import HOSTILE, Window, hostile_run
 from tests.support.training_process import training
@@ -230,22 +232,32 @@ def test_a_run_that_goes_back_to_a_checkpoint(window: Window, runs: Path) -> Non
     window.told()
 
 
+def train(kind: TaskKind) -> str:
+    assert kind.example is not None
+    return f"{kind.example.command} {{}}/{kind.example.folder}"
+
+
 def test_an_empty_studio_says_what_to_type(browser: Any, tmp_path: Path) -> None:
     """Commands whose runs it shows, and of which no folder's name makes others."""
     folder = tmp_path / "it's $(mine)"
     folder.mkdir()
     with served(folder) as server:
         window = Window(browser, server)
-        for page, words in {
-            "runs": "attnlab knowledge learn --out {}/learned",
-            "ask": "attnlab knowledge learn --out {}/learned",
-            "write": "attnlab summary train --out {}/summary",
-            "see": "attnlab vision train --out {}/vision",
-            "look": "attnlab studio --model FOLDER --runs {}",
-            "bench": "attnlab bench all --json {}/bench.json",
-        }.items():
-            text = window.go(f"/{page}", ".command code").locator(".command code").inner_text()
-            assert shlex.split(text) == [each.format(folder) for each in words.split()], page
+        able = {"ask": {"ask"}, "write": {"write", "generate"}, "see": {"classify"}}
+        wanted = {
+            "runs": [train(kind) for kind in TASKS.values()],
+            "nothing": [train(kind) for kind in TASKS.values()],  # a page that there is not
+            **{
+                page: [train(kind) for kind in TASKS.values() if can & set(kind.can)]
+                for page, can in able.items()
+            },
+            "look": ["attnlab studio --model FOLDER --runs {}"],
+            "bench": ["attnlab bench all --json {}/bench.json"],
+        }
+        for page, commands in wanted.items():
+            texts = window.go(f"/{page}", ".command code").locator(".command code")
+            found = [shlex.split(each) for each in texts.all_inner_texts()]
+            assert found == [[w.format(folder) for w in c.split()] for c in commands], page
         window.told()
         server.process.kill()
         server.process.wait()

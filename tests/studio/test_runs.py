@@ -93,17 +93,17 @@ def test_looking_at_a_lock_never_keeps_a_run_from_it(folder: Path) -> None:
 
 def test_a_run_can_what_its_files_tell(client: TestClient, folder: Path) -> None:
     for name, task, kind, files, can in (
-        ("language", {"name": "language"}, "decoder", TOKENS, ["look", "generate"]),
+        ("language", {"name": "language"}, "decoder", TOKENS, ["generate", "look"]),
         ("no-tokens", {"name": "language"}, "decoder", [], []),
         ("masked", {"name": "language"}, "encoder", TOKENS, ["look"]),
         ("summary", {"name": "summary"}, "seq2seq", TOKENS, ["write", "look"]),
-        ("vision", {"name": "vision"}, "vit", [], ["see", "look"]),
+        ("vision", {"name": "vision"}, "vit", [], ["classify", "look"]),
         (
             "knows",
             {"name": "knowledge"},
             "decoder",
             ["tokenizer.json", "known.json"],
-            ["ask", "look"],
+            ["ask", "audit", "look"],
         ),
         ("pretrained", {"name": "knowledge"}, "decoder", TOKENS, ["look"]),
     ):
@@ -114,7 +114,7 @@ def test_a_run_can_what_its_files_tell(client: TestClient, folder: Path) -> None
     made = make_run(folder / "trains", task={"name": "vision"})
     assert listed(client)["trains"]["can"] == []
     (made / "checkpoints" / "step-000000001").mkdir(parents=True)
-    assert listed(client)["trains"]["can"] == ["see"]
+    assert listed(client)["trains"]["can"] == ["classify"]
 
 
 def test_only_what_changed_is_read_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,7 +69,7 @@ def own_model() -> OwnTexts:
         config = {"width": 24, "heads": 3, "layers": 2, "vocabulary": tokens.vocabulary}
         model = create({"model": "decoder", **config, "context": 64}).eval()
         peaked(model)
-    return OwnTexts(OwnSubject(model, tokens, "own", asked=False))
+    return OwnTexts(OwnSubject(model, tokens, "own"))
 
 
 READERS: dict[str, Callable[[], TextReader]] = {

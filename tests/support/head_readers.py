@@ -36,7 +36,7 @@ def own_pairs() -> PairReader:
     with torch.random.fork_rng():
         torch.manual_seed(0)
         model = peaked(create({**described, "copy": True}).eval())
-    return OwnPairs(OwnSubject(model, tokens, "own", asked=False))
+    return OwnPairs(OwnSubject(model, tokens, "own"))
 
 
 def own_vit() -> OwnImages:
@@ -44,7 +44,7 @@ def own_vit() -> OwnImages:
     with torch.random.fork_rng():
         torch.manual_seed(0)
         model = peaked(create({"model": "vit", "classes": 10, **sizes}).eval())
-    return OwnImages(OwnSubject(model, None, "own vit", asked=False, classes=NAMES))
+    return OwnImages(OwnSubject(model, None, "own vit", classes=NAMES))
 
 
 def vit(head: bool = True) -> HuggingFaceImages:

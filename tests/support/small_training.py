@@ -196,7 +196,7 @@ def make(kind: str, name: str = "softmax", **changes: Any) -> tuple[Task, Model]
 
 def run_tiny(folder: Path, kind: str = "decoder", name: str = "softmax", **changes: Any) -> Any:
     start = changes.pop("start", StartMode.NEW)
-    run = Run(folder, changes.pop("results", ()))
+    run = Run(folder)
     model_changes = changes.pop("model", {})
     task, model = make(kind, name, **model_changes)
     return train(task, model, Settings(**{**BASE, **changes}), run, start=start, quiet=True)

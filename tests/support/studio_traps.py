@@ -20,7 +20,7 @@ def with_traps(base: Path) -> Path:
     (outside / "audit.json").write_text(json.dumps({"secret": SECRET}))
     (folder / "link").symlink_to(outside)
     (folder / "deep" / "link").symlink_to(outside)
-    linked = make_run(folder / "linked")
+    linked = make_run(folder / "linked", task={"name": "knowledge"})
     (linked / "audit.json").symlink_to(outside / "audit.json")
     (linked / "metrics.jsonl").unlink()
     (linked / "metrics.jsonl").symlink_to(outside / "metrics.jsonl")

@@ -16,7 +16,6 @@ import torch
 from safetensors.torch import load_file
 
 from attnlab.run_folder import StartMode, checkpoints
-from attnlab.tasks.files import RESULTS
 from attnlab.training import (
     InterruptedTraining,
     Run,
@@ -261,7 +260,7 @@ def test_beginning_anew_takes_away_what_was_found_out_before(tmp_path: Path) -> 
         (tmp_path / name).write_text("{}")
     run_tiny(tmp_path, steps=1, start=StartMode.RESUME)
     assert (tmp_path / "audit.html").exists()
-    run_tiny(tmp_path, steps=1, start=StartMode.OVERWRITE, results=RESULTS)
+    run_tiny(tmp_path, steps=1, start=StartMode.OVERWRITE)
     assert not list(tmp_path.glob("audit.*"))
     assert not (tmp_path / "known.json").exists()
     assert (tmp_path / "notes.txt").exists()

@@ -12,9 +12,9 @@ from attnlab.models import Decoder
 from attnlab.run_folder import RunFolder
 from attnlab.tasks.knowledge.answers import Answer, answer_with_confidence
 from attnlab.tasks.knowledge.data import Pair, Relation, most_common_answer
+from attnlab.tasks.knowledge.kind import KNOWN
 from attnlab.tasks.knowledge.rows import Wording
 
-FILE_NAME = "known.json"
 PRECISION = 0.95  # of what is called known
 FEW = 20  # held-out pairs; with fewer a threshold is chance
 
@@ -47,11 +47,11 @@ class Certainty:
         return [Relation(before, after) for before, after in self.wordings]
 
     def save(self, folder: Path) -> None:
-        RunFolder(folder).write_json(FILE_NAME, asdict(self))
+        RunFolder(folder).write_json(KNOWN, asdict(self))
 
     @staticmethod
     def load(folder: Path) -> Certainty:
-        path = folder / FILE_NAME
+        path = folder / KNOWN
         try:
             found = json.loads(path.read_text(encoding="utf-8"))
             return Certainty(

@@ -12,6 +12,7 @@ from pathlib import Path
 LARGEST_FILE = 256 * 2**20  # bytes
 LONGEST_LINE = 20_000  # characters; a document is a few sentences, not a book
 NAMED = 5  # bad lines that an error names
+WORLD = "embedded world"  # the corpus of a run that was given no files
 HANDFUL = 10  # pairs; with fewer, all might be held out and none learned
 
 Pair = tuple[str, str]

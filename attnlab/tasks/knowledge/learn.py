@@ -19,11 +19,10 @@ from torch import nn
 from attnlab.models import Decoder
 from attnlab.run_folder import StartMode, check_folder
 from attnlab.run_folder.layout import has_run
-from attnlab.tasks.files import RESULTS
 from attnlab.tasks.knowledge.answers import answer, reach, write
-from attnlab.tasks.knowledge.data import Library, documents_about
+from attnlab.tasks.knowledge.data import WORLD, Library, documents_about
 from attnlab.tasks.knowledge.lesson import LearnSettings, Lesson
-from attnlab.tasks.knowledge.material import WORLD, make_tokenizer, material, preset_named
+from attnlab.tasks.knowledge.material import make_tokenizer, material, preset_named
 from attnlab.tasks.knowledge.reading import OpenBook, prompt, unlabelled
 from attnlab.tasks.knowledge.recipe import in_steps, keep_certainty, knowledge_task, settled
 from attnlab.tasks.knowledge.rows import Wording
@@ -84,7 +83,7 @@ def learn(
     )
     lesson.check()
     if start is StartMode.OVERWRITE:  # what was learned before must not pass for what is new
-        old = Run(lesson.out, RESULTS)
+        old = Run(lesson.out)
         old.delete()
         old.remove(SELF_MADE)
     readers = [read(lesson, number) for number in range(1, settings.readers + 1)]

@@ -8,14 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from attnlab.models import Decoder, StackConfig
-from attnlab.tasks.knowledge.data import Pair, read_corpus, read_pairs
+from attnlab.tasks.knowledge.data import WORLD, Pair, read_corpus, read_pairs
 from attnlab.tasks.knowledge.presets import PRESETS, Preset
 from attnlab.tasks.knowledge.task import KnowledgeTask
 from attnlab.tasks.knowledge.world import World, WorldConfig, make_world
 from attnlab.tokens import BPE, Bytes, Characters, Tokenizer, load_tokenizer
 from attnlab.training import Run
-
-WORLD = "embedded world"
 
 
 @dataclass(frozen=True)

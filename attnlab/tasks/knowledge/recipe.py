@@ -15,10 +15,10 @@ from torch import nn
 from attnlab.models import Decoder
 from attnlab.run_folder import StartMode, check_folder
 from attnlab.run_folder.layout import TOKENIZER
-from attnlab.tasks.files import RESULTS
 from attnlab.tasks.knowledge.answers import answer, reach
 from attnlab.tasks.knowledge.certainty import fit
 from attnlab.tasks.knowledge.data import (
+    WORLD,
     Library,
     Pair,
     digest,
@@ -28,8 +28,8 @@ from attnlab.tasks.knowledge.data import (
     relations_in,
     usual_share,
 )
+from attnlab.tasks.knowledge.kind import KNOWLEDGE
 from attnlab.tasks.knowledge.material import (
-    WORLD,
     Material,
     load_knowledge,
     make_model,
@@ -275,7 +275,7 @@ def knowledge_task(
         context=reach(model),
         seed=settings.seed,
         measure=measure or (accuracy if measured else loss),
-        headline="accuracy" if measured or measure else "loss",
+        headline=KNOWLEDGE.headline if measured or measure else "loss",
         about=about,
     )
     return task
@@ -347,7 +347,7 @@ def run_training(
         task,
         model,
         settings,
-        Run(folder, RESULTS),
+        Run(folder),
         start=start,
         quiet=quiet,
         on_begin=None if start == StartMode.RESUME else lambda: tokens.save(folder / TOKENIZER),

@@ -11,8 +11,8 @@ from typing import Any
 
 from attnlab.files import write_text
 from attnlab.tasks.knowledge.answers import answer
-from attnlab.tasks.knowledge.data import most_common_answer, read_pairs, read_questions
-from attnlab.tasks.knowledge.material import WORLD, load_knowledge
+from attnlab.tasks.knowledge.data import WORLD, most_common_answer, read_pairs, read_questions
+from attnlab.tasks.knowledge.material import load_knowledge
 from attnlab.tasks.knowledge.rows import Wording
 from attnlab.tasks.knowledge.world import WorldConfig, make_world
 

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from attnlab.tasks.knowledge.data import Pair
+from attnlab.tasks.knowledge.kind import KNOWLEDGE
 from attnlab.tasks.knowledge.objectives import Objective
 from attnlab.tasks.knowledge.rows import Row, Wording
 from attnlab.training.data import Batch, Forward, Task, mix
@@ -59,7 +60,7 @@ class Questions(Source):
 class KnowledgeTask(Task):
     """Rows of all sources, shuffled together in each epoch."""
 
-    name = "knowledge"
+    name = KNOWLEDGE.name
 
     def __init__(
         self,

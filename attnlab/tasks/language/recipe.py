@@ -15,7 +15,6 @@ from attnlab.generate import Pieces, Sampling, beam_search, generate
 from attnlab.models import Decoder, Encoder, EncoderConfig, Model, StackConfig
 from attnlab.run_folder import StartMode, check_folder
 from attnlab.run_folder.layout import TOKENIZER
-from attnlab.tasks.files import RESULTS
 from attnlab.tasks.language.task import OBJECTIVES, Corpus, LanguageTask
 from attnlab.tasks.language.text import documentation_text, read_documents, split_documents
 from attnlab.tokens import BPE, Bytes, Characters, Tokenizer, load_tokenizer
@@ -77,7 +76,7 @@ def train_language(
         task,
         made,
         settings,
-        Run(out, RESULTS),
+        Run(out),
         start=start,
         quiet=quiet,
         on_begin=None if start == StartMode.RESUME else lambda: tokens.save(out / TOKENIZER),

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from attnlab.tasks.language.kind import LANGUAGE
 from attnlab.tokens import Tokenizer
 from attnlab.training.data import Batch, Forward, Task, mix, pad_rows
 
@@ -57,7 +58,7 @@ class Corpus:
 class LanguageTask(Task):
     """Rows never see each other: each has its own line of the batch."""
 
-    name = "language"
+    name = LANGUAGE.name
 
     def __init__(
         self,
@@ -77,7 +78,7 @@ class LanguageTask(Task):
         overlap = int(objective == "causal")
         self.train = Corpus.of(train, tokenizer, context, overlap)
         self.validation = Corpus.of(validation, tokenizer, context, overlap)
-        self.headline = "bits" if objective == "causal" else "loss"
+        self.headline = LANGUAGE.headline if objective == "causal" else "loss"
 
     def describe(self) -> dict[str, Any]:
         return {

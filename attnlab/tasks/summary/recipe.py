@@ -13,7 +13,6 @@ from torch import nn
 from attnlab.models import Seq2Seq
 from attnlab.run_folder import StartMode, check_folder
 from attnlab.run_folder.layout import TOKENIZER
-from attnlab.tasks.files import RESULTS
 from attnlab.tasks.summary.baselines import best_count
 from attnlab.tasks.summary.pairs import USUAL, Columns, Found, Pair, Split, digest, split_pairs
 from attnlab.tasks.summary.presets import MODEL, TRAINING, SummaryModel
@@ -147,7 +146,7 @@ def train_on(
     if speaks() and not quiet:
         print(_about(task, made, settings, source), file=sys.stderr)
     return train_task(
-        task, made, settings, Run(folder, RESULTS), start=start, quiet=quiet,
+        task, made, settings, Run(folder), start=start, quiet=quiet,
         on_begin=None if again else lambda: known.save(kept),
     )  # fmt: skip
 

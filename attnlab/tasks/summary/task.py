@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from attnlab.models import Seq2Seq
 from attnlab.models.base import Model
+from attnlab.tasks.summary.kind import SUMMARY
 from attnlab.tasks.summary.pairs import Pair
 from attnlab.tasks.summary.wording import Wording
 from attnlab.training.data import Batch, Forward, Task, pad_rows
@@ -44,7 +45,7 @@ def collate(rows: Sequence[Row], pad: int, begin: int) -> Batch:
 class SummaryTask(Task):
     """Pairs in batches of texts of about equal length."""
 
-    name = "summary"
+    name = SUMMARY.name
 
     def __init__(
         self,
@@ -62,7 +63,7 @@ class SummaryTask(Task):
         if besides is None and not self.validation:
             raise ValueError("no validation summary is short enough to be measured")
         self.besides = besides
-        self.headline = "loss" if besides is None else "rougeL"
+        self.headline = "loss" if besides is None else SUMMARY.headline
         self.better = "lower" if besides is None else "higher"
 
     def describe(self) -> dict[str, Any]:

@@ -21,21 +21,19 @@ from attnlab.intervals import over, wilson
 from attnlab.report import Block, Figure, Lines, Section, Series, Table, render_page
 from attnlab.report import Report as PageReport
 from attnlab.run_folder import StartMode, check_folder
-from attnlab.tasks.files import RESULTS
 from attnlab.tasks.vision.compare_folder import (
-    TESTED,
     check_out,
     kept,
     remove,
     run_folder,
 )
 from attnlab.tasks.vision.images import Dataset, Images, Parts, divided, fraction
+from attnlab.tasks.vision.kind import SKIPPED, TESTED
 from attnlab.tasks.vision.meeting import in_words, meeting
 from attnlab.tasks.vision.notes import softmax_notes
 from attnlab.tasks.vision.opening import open_data, source_of
 from attnlab.tasks.vision.recipe import (
     MODELS,
-    SKIPPED,
     VisionSettings,
     keep_beside,
     make_model,
@@ -188,7 +186,7 @@ class _Contest:
         if start is StartMode.RESUME:
             settings = as_begun(settings, folder, self.budget)
         train(
-            task, made, settings, Run(folder, RESULTS), start=start, quiet=True,
+            task, made, settings, Run(folder), start=start, quiet=True,
             on_begin=lambda: keep_beside(self.dataset, task, folder),
         )  # fmt: skip
         last = Run(folder).metrics()[-1]

@@ -10,12 +10,11 @@ from typing import Any
 
 from attnlab.run_folder import RunFolder, StartMode
 from attnlab.run_folder.layout import CONFIG, LOCK
-from attnlab.tasks.files import RESULTS
+from attnlab.tasks.registry import result_files
 from attnlab.tasks.vision.recipe import MODELS
 
 REPORTS = ("compare.json", "compare.html", "compare.svg")
 RUN = re.compile(rf"({'|'.join(MODELS)})-[0-9.e-]+-\d+")  # as `run_folder` names them
-TESTED = "compared.json"  # in the folder of each run: what was measured of it
 
 
 def run_folder(model: str, share: float, seed: int) -> str:
@@ -49,7 +48,7 @@ def remove(out: Path, others: Sequence[Path]) -> None:
     for name in REPORTS:
         (out / name).unlink(missing_ok=True)
     for folder in others:
-        run = RunFolder(folder, RESULTS)
+        run = RunFolder(folder, result_files())
         with run.locked():
             run.delete()
         run.remove(LOCK)

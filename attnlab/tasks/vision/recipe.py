@@ -16,10 +16,10 @@ from attnlab.models import ConvNet, ConvNetConfig, Model, ViT, ViTConfig
 from attnlab.models.vision import matched_convnet
 from attnlab.run_folder import RunFolder, StartMode, check_folder
 from attnlab.run_folder.layout import CONFIG
-from attnlab.tasks.files import RESULTS
 from attnlab.tasks.vision.augment import Augmentation, recipe_named
 from attnlab.tasks.vision.fitting import check_patch, check_stages, most_stages
 from attnlab.tasks.vision.images import Dataset, Images, Parts, digest, divided, fraction
+from attnlab.tasks.vision.kind import SKIPPED
 from attnlab.tasks.vision.notes import softmax_notes
 from attnlab.tasks.vision.opening import is_resized, open_data, source_of
 from attnlab.tasks.vision.seen import keep_seen
@@ -32,7 +32,6 @@ SHOWN = 3  # images that could not be read, by name
 STOPS = 10  # validations on the way
 FEW = 5000  # images: fewer are small sets, which bear more epochs and smaller batches
 TINY = 16  # pixels along an image
-SKIPPED = "skipped.txt"  # in a run folder: each image that could not be read
 
 
 @dataclass(frozen=True)
@@ -93,7 +92,7 @@ def train_vision(
     if speaks() and not quiet:
         tell(dataset, task, made, settings)
     return train(
-        task, made, settings, Run(out, RESULTS), start=start, quiet=quiet,
+        task, made, settings, Run(out), start=start, quiet=quiet,
         on_begin=lambda: keep_beside(dataset, task, Path(out)),
     )  # fmt: skip
 

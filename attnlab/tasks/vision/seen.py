@@ -18,8 +18,8 @@ from torch import Tensor
 
 from attnlab.run_folder import RunFolder
 from attnlab.tasks.vision.images import Images
+from attnlab.tasks.vision.kind import SEEN
 
-SEEN = "seen.safetensors"
 KEY, BYTES = "digests", 8
 
 

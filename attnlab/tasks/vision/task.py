@@ -17,6 +17,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from attnlab.models import Model
 from attnlab.tasks.vision.augment import Augmentation, augment, mixed
 from attnlab.tasks.vision.images import Images
+from attnlab.tasks.vision.kind import VISION
 from attnlab.training.data import Batch, Forward, Task, mix
 
 AT_ONCE = 500  # images that are measured together
@@ -30,7 +31,8 @@ class VisionTask(Task):
     equal steps are equal numbers of images, whatever the size of the set.
     """
 
-    name, headline, better, unit = "vision", "accuracy", "higher", "images"
+    name, headline, better = VISION.name, VISION.headline, VISION.better
+    unit = "images"
 
     def __init__(
         self,

@@ -13,8 +13,9 @@ import torch
 from attnlab.tasks.knowledge import material, recipe, scoring
 from attnlab.tasks.knowledge.answers import NEW_TOKENS, answer, answer_with_confidence
 from attnlab.tasks.knowledge.audit import audit
-from attnlab.tasks.knowledge.certainty import FILE_NAME, Certainty
+from attnlab.tasks.knowledge.certainty import Certainty
 from attnlab.tasks.knowledge.data import Relation, read_pairs
+from attnlab.tasks.knowledge.kind import KNOWN
 from attnlab.tasks.knowledge.rows import Wording
 from attnlab.training import Run
 from tests.support.audit_reports import make_report
@@ -35,7 +36,7 @@ def test_the_runs_explain_themselves(made: Path) -> None:
     assert before["model"] == after["model"]
     assert "loss" in Run(made / "pretrained").metrics()[-1]["validation"]
     assert "accuracy" in Run(made / "finetuned").metrics()[-1]["validation"]
-    assert not (made / "pretrained" / FILE_NAME).exists()
+    assert not (made / "pretrained" / KNOWN).exists()
     known = Certainty.load(made / "finetuned")
     pairs = read_pairs(made / "world" / "train.tsv")
     assert known.answers == sorted({each for _, each in pairs})

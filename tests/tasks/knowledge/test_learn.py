@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from attnlab.tasks.knowledge import material, scoring
+from attnlab.tasks.knowledge import data, scoring
 from attnlab.tasks.knowledge.certainty import Certainty
 from attnlab.tasks.knowledge.learn import learn
 from attnlab.tasks.knowledge.lesson import LearnSettings
@@ -194,7 +194,7 @@ def test_documents_are_learned_on_meanwhile(here: Path, capsys: pytest.CaptureFi
     assert run(f"{told} --objective lm --out lm", capsys)[0] == 0
     assert Run("lm").config()["task"]["objective"] == "lm"
     config = json.loads((here / "pretrained/config.json").read_text())
-    config["task"]["corpus"] = material.WORLD
+    config["task"]["corpus"] = data.WORLD
     (here / "pretrained/config.json").write_text(json.dumps(config))
     code, _, err = run(f"{told} --out embedded", capsys)
     assert code == 0, err

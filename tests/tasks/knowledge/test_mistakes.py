@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from attnlab.tasks.knowledge.certainty import FILE_NAME
 from attnlab.tasks.knowledge.data import LONGEST_LINE
+from attnlab.tasks.knowledge.kind import KNOWN
 from tests.support.command_line import run
 
 FILES = {
@@ -174,10 +174,10 @@ def test_mistakes_are_one_line_and_leave_nothing(
 def test_a_broken_certainty_is_one_line(
     content: str | bytes, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = here / "finetuned" / FILE_NAME
+    path = here / "finetuned" / KNOWN
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     code, out, err = run("knowledge ask finetuned Who?", capsys)
     assert (code, out) == (2, "")
     assert err.count("\n") == 1
-    assert f"finetuned/{FILE_NAME}: is broken" in err
+    assert f"finetuned/{KNOWN}: is broken" in err
     assert "train the run anew" in err

@@ -272,7 +272,7 @@ def test_explain_shows_cross_attention_and_copying(
 
 def test_the_copy_layer_is_what_the_model_copies_by() -> None:
     from attnlab.interpret.api import look
-    from attnlab.interpret.own_subjects import explained
+    from attnlab.tasks.summary.subject import explained
 
     ((best,),) = written([TEXT])
     seen = look(explained(trained(), best.ids), TEXT, pair=best.text)

@@ -10,8 +10,9 @@ import pytest
 
 from attnlab.pictures import png
 from attnlab.tasks.vision.images import Dataset
+from attnlab.tasks.vision.kind import SKIPPED
 from attnlab.tasks.vision.opening import open_data
-from attnlab.tasks.vision.recipe import SKIPPED, VisionSettings, train_vision
+from attnlab.tasks.vision.recipe import VisionSettings, train_vision
 from tests.support.image_files import pixels, write_folders, write_idx_folder, write_sheets
 
 

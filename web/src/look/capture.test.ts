@@ -183,7 +183,7 @@ describe('headers that are wrong', () => {
       change((h) => {
         h.blocks[0].size = 2 ** 31;
       }),
-    ).toThrow('block 0');
+    ).toThrow('blocks 0, size');
     expect(
       change((h) => {
         h.blocks[0].size = 10 ** 6;

@@ -1,5 +1,6 @@
 // Everything a person has chosen. It lives in the URL fragment, so that a link restores it.
 
+import { encoded, fields } from '../shared/address';
 import type { Header, Sequence, Side } from './format';
 
 export interface Choices {
@@ -52,7 +53,6 @@ export const DEFAULTS: Choices = {
   table: false,
 };
 
-const LONGEST = 4000; // characters of a fragment
 const SEARCH = 200; // characters of a search
 const MANY = 4096; // members of a set
 const BIGGEST = 2 ** 24; // of an index
@@ -90,15 +90,7 @@ function written(name: Name, value: Choices[Name]): string {
   if (Array.isArray(value))
     return name === 'heads' || name === 'queries' ? ranges(value) : value.join('.');
   if (typeof value === 'boolean') return value ? '1' : '0';
-  return encodeURIComponent(wellFormed(String(value)));
-}
-
-// Half surrogates cannot be written in an address.
-function wellFormed(text: string): string {
-  return text.replace(
-    /[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g,
-    '\ufffd',
-  );
+  return encoded(String(value));
 }
 
 // Neighbours that follow one another become "3-7".
@@ -115,22 +107,12 @@ function ranges(numbers: number[]): string {
 // What is unknown or bad is ignored.
 export function parse(fragment: string, first: Choices = DEFAULTS): Choices {
   const choices: Choices = { ...first };
-  const text = fragment.replace(/^#/, '').slice(0, LONGEST);
-  for (const part of text.split('&')) {
-    const [name, ...rest] = part.split('=');
+  for (const [name, text] of fields(fragment)) {
     if (!Object.hasOwn(DEFAULTS, name)) continue;
-    const value = read(name as Name, decoded(rest.join('=')));
+    const value = read(name as Name, text);
     if (value !== undefined) Object.assign(choices, { [name]: value });
   }
   return choices;
-}
-
-function decoded(text: string): string {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return '';
-  }
 }
 
 function read(name: Name, text: string): Choices[Name] | undefined {

@@ -1,7 +1,7 @@
 // A drawing on a canvas: only the part that is seen.
 
 import { fit, font, type Measure } from '../shared/fonts';
-import { batches, pixels, signs, type Lines, type Raster } from './raster';
+import { batches, opaque, pixels, signs, type Lines, type Raster } from './raster';
 import type { Theme } from '../shared/theme';
 import type { Drawing, Mark } from './view';
 
@@ -232,13 +232,9 @@ function image(context: Context, mark: Raster, part: Part, theme: Theme): void {
 
 function picture(context: Context, mark: Extract<Mark, { kind: 'picture' }>, part: Part): void {
   if (outside(part, mark.x, mark.y, mark.w, mark.h)) return;
-  const canvas = stored(mark.rgb, `${mark.columns} ${mark.rows}`, mark.columns, mark.rows, () => {
-    const out = new Uint8ClampedArray(mark.columns * mark.rows * 4).fill(255);
-    for (let i = 0; i < mark.columns * mark.rows; i += 1) {
-      for (let c = 0; c < 3; c += 1) out[4 * i + c] = mark.rgb[3 * i + c];
-    }
-    return out;
-  });
+  const canvas = stored(mark.rgb, `${mark.columns} ${mark.rows}`, mark.columns, mark.rows, () =>
+    opaque(mark.rgb),
+  );
   context.imageSmoothingEnabled = true;
   context.drawImage(canvas, mark.x, mark.y, mark.w, mark.h);
 }

@@ -25,7 +25,7 @@ export function levels({ values, signed, rows, columns }: Raster): Uint8Array {
   return out;
 }
 
-export function ramp(raster: Raster, theme: Theme): Uint8Array {
+function ramp(raster: Raster, theme: Theme): Uint8Array {
   return raster.signed ? theme.diverging : theme.sequential;
 }
 
@@ -51,6 +51,13 @@ function paletteOf(colours: Uint8Array): Uint32Array {
   }
   palettes.set(colours, palette);
   return palette;
+}
+
+// Pixels of a picture that is nowhere seen through.
+export function opaque(rgb: Uint8Array): Uint8ClampedArray<ArrayBuffer> {
+  const out = new Uint8ClampedArray((rgb.length / 3) * 4).fill(255);
+  for (let i = 0; i < rgb.length; i += 1) out[i + Math.floor(i / 3)] = rgb[i];
+  return out;
 }
 
 const STRONG = 0.55; // a colour on which a sign must be that of the page

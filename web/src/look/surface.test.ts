@@ -1,10 +1,8 @@
-import { inflateSync } from 'node:zlib';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { contrast, LEVELS, oklab } from '../shared/colour';
 import { csv } from '../shared/csv';
 import { fit, measurer } from '../shared/fonts';
-import { colourPng, indexedPng } from './png';
 import { batches, levels, pixels, signs, type Raster } from './raster';
 import { escape, svg } from './svg';
 import { EMPTY, headColour, headDash, theme } from '../shared/theme';
@@ -98,51 +96,15 @@ describe('SVG', () => {
       't',
       theme('dark'),
       measure,
+      (columns, rows, rgba) => `data:image/png;base64,${columns}x${rows}=${rgba.join('.')}`,
     );
     expect(text).not.toContain('onload');
     expect(text).not.toContain('NaN');
     expect(text).toContain('M0 0L9 9M0 5L9 5');
     expect(text).toContain('>abcd…<');
     expect(text.match(/data:image\/png;base64,/g)?.length).toBe(2);
+    expect(text).toContain('2x1=1.2.3.255.4.5.6.255');
     expect(text).toContain('height="0"');
-  });
-});
-
-describe('PNG', () => {
-  const chunks = (bytes: Uint8Array): Record<string, Uint8Array> => {
-    const view = new DataView(bytes.buffer, bytes.byteOffset);
-    const found: Record<string, Uint8Array> = {};
-    for (let i = 8; i < bytes.length;) {
-      const length = view.getUint32(i);
-      found[String.fromCharCode(...bytes.subarray(i + 4, i + 8))] = bytes.subarray(
-        i + 8,
-        i + 8 + length,
-      );
-      i += length + 12;
-    }
-    return found;
-  };
-
-  it('holds the cells', () => {
-    const parts = chunks(
-      indexedPng(
-        3,
-        2,
-        Uint8Array.of(0, 1, 2, 3, 4, 5),
-        Uint8Array.from({ length: 15 }, (_, i) => i),
-        5,
-      ),
-    );
-    expect([...inflateSync(parts.IDAT)]).toEqual([0, 0, 1, 2, 0, 3, 4, 5]);
-    expect([...parts.tRNS]).toEqual([255, 255, 255, 255, 255, 0]);
-    expect([...parts.IHDR.subarray(0, 10)]).toEqual([0, 0, 0, 3, 0, 0, 0, 2, 8, 3]);
-  });
-
-  it('may be larger than one block', () => {
-    const rgb = Uint8Array.from({ length: 300 * 200 * 3 }, (_, i) => i % 251);
-    const data = inflateSync(chunks(colourPng(300, 200, rgb)).IDAT);
-    expect(data.length).toBe(200 * 901);
-    expect([...data.subarray(901, 905)]).toEqual([0, ...rgb.subarray(900, 903)]);
   });
 });
 

@@ -1,14 +1,28 @@
 // A drawing as SVG: the same marks that are painted, and nothing that could run.
 
 import { fit, MONO, SANS, type Measure } from '../shared/fonts';
-import { colourPng, dataAddress, indexedPng } from './png';
-import { batches, levels, ramp, signs, type Lines, type Raster } from './raster';
-import { EMPTY, type Theme } from '../shared/theme';
+import { batches, opaque, pixels, signs, type Lines, type Raster } from './raster';
+import type { Theme } from '../shared/theme';
 import type { Drawing, Mark } from './view';
 
-export function svg(drawing: Drawing, title: string, theme: Theme, measure: Measure): string {
+// The address of a picture from its pixels (red, green, blue, opacity).
+export type Address = (columns: number, rows: number, rgba: Uint8ClampedArray<ArrayBuffer>) => string;
+
+const onCanvas: Address = (width, height, rgba) => {
+  const canvas = Object.assign(document.createElement('canvas'), { width, height });
+  canvas.getContext('2d')?.putImageData(new ImageData(rgba, width, height), 0, 0);
+  return canvas.toDataURL('image/png');
+};
+
+export function svg(
+  drawing: Drawing,
+  title: string,
+  theme: Theme,
+  measure: Measure,
+  address = onCanvas,
+): string {
   const [w, h] = [coordinate(drawing.width), coordinate(drawing.height)];
-  const marks = drawing.marks.map((mark) => one(mark, theme, measure)).join('\n');
+  const marks = drawing.marks.map((mark) => one(mark, theme, measure, address)).join('\n');
   return (
     `<svg xmlns="http://www.w3.org/2000/svg" width="${w}" height="${h}" viewBox="0 0 ${w} ${h}" ` +
     `font-family="${escape(SANS)}" role="img">\n<title>${escape(title)}</title>\n` +
@@ -33,7 +47,7 @@ function coordinate(value: number): string {
   return Number.isFinite(value) ? String(Math.round(value * 100) / 100) : '0';
 }
 
-function one(mark: Mark, theme: Theme, measure: Measure): string {
+function one(mark: Mark, theme: Theme, measure: Measure, address: Address): string {
   switch (mark.kind) {
     case 'rect':
       return (
@@ -55,11 +69,11 @@ function one(mark: Mark, theme: Theme, measure: Measure): string {
     case 'lines':
       return lines(mark, theme);
     case 'raster':
-      return raster(mark, theme);
+      return raster(mark, theme, address);
     case 'picture':
       return (
         `<image ${box(mark)} preserveAspectRatio="none" ` +
-        `href="${dataAddress(colourPng(mark.columns, mark.rows, mark.rgb))}"/>`
+        `href="${address(mark.columns, mark.rows, opaque(mark.rgb))}"/>`
       );
   }
 }
@@ -134,14 +148,14 @@ function lines(mark: Lines, theme: Theme): string {
     .join('\n');
 }
 
-function raster(mark: Raster, theme: Theme): string {
+function raster(mark: Raster, theme: Theme, address: Address): string {
   if (mark.columns < 1 || mark.rows < 1) return '';
-  const file = indexedPng(mark.columns, mark.rows, levels(mark), ramp(mark, theme), EMPTY);
+  const picture = address(mark.columns, mark.rows, pixels(mark, theme));
   const minus = signs(mark)
     .map((each) => `\n${lines(each, theme)}`)
     .join('');
   return (
     `<image ${box(mark)} preserveAspectRatio="none" style="image-rendering:pixelated"` +
-    `${faded('opacity', mark.opacity)} href="${dataAddress(file)}"/>${minus}`
+    `${faded('opacity', mark.opacity)} href="${picture}"/>${minus}`
   );
 }

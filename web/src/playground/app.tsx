@@ -1,7 +1,8 @@
 // Three panels; what is set in them is in the address.
 
-import { useContext, useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { useContext, useEffect, useState } from 'preact/hooks';
 import { Home, useAddress } from '../shared/home';
+import { Tabs } from '../shared/tabs';
 import { Heading } from '../report/page';
 import { FeaturesPanel } from './features-panel';
 import { PlanePanel } from './plane-panel';
@@ -28,7 +29,13 @@ export function App({ root, statements }: { root: HTMLElement; statements: State
       <header>
         <Heading root={root} title="Attention playground" />
       </header>
-      <Tabs panel={state.panel} choose={(panel) => change({ panel })} />
+      <Tabs
+        label="Panels"
+        panel="panel"
+        tabs={PANELS.map((name) => ({ name, title: NAMES[name] }))}
+        chosen={state.panel}
+        choose={(panel) => change({ panel: panel as Panel })}
+      />
       <div role="tabpanel" id="panel" aria-labelledby={`tab-${state.panel}`}>
         {state.panel === 'plane' && <PlanePanel {...{ state, change, statements }} />}
         {state.panel === 'features' && (
@@ -44,40 +51,6 @@ export function App({ root, statements }: { root: HTMLElement; statements: State
           />
         )}
       </div>
-    </div>
-  );
-}
-
-function Tabs({ panel, choose }: { panel: Panel; choose: (panel: Panel) => void }) {
-  const box = useRef<HTMLDivElement>(null);
-  useLayoutEffect(() => {
-    const on = box.current?.querySelector<HTMLElement>('[aria-selected=true]');
-    if (on && box.current) box.current.scrollLeft = on.offsetLeft - on.offsetWidth; // not the page
-  }, [panel]);
-  const press = (event: KeyboardEvent): void => {
-    const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-    if (!by) return;
-    event.preventDefault();
-    const next = PANELS[(PANELS.indexOf(panel) + by + PANELS.length) % PANELS.length];
-    choose(next);
-    box.current?.querySelector<HTMLElement>(`#tab-${next}`)?.focus();
-  };
-  return (
-    <div class="tabs" role="tablist" aria-label="Panels" ref={box} onKeyDown={press}>
-      {PANELS.map((each) => (
-        <button
-          key={each}
-          id={`tab-${each}`}
-          type="button"
-          role="tab"
-          aria-selected={each === panel}
-          aria-controls="panel"
-          tabIndex={each === panel ? 0 : -1}
-          onClick={() => choose(each)}
-        >
-          {NAMES[each]}
-        </button>
-      ))}
     </div>
   );
 }

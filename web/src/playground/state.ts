@@ -1,6 +1,6 @@
 // All that is set on the page, and the address that holds it: only what differs from the preset.
 
-import { fields } from '../report/page';
+import { fields, printFields } from '../shared/address';
 import type { Matrix, Vector } from './math';
 import { MOST_HEADS, MOST_KEYS, MOST_SAMPLES, resized, rounded, type Plane } from './plane';
 import { PRESETS, type Preset } from './presets';
@@ -78,10 +78,7 @@ export function print(state: State): string {
   }
   found.push(...differing('f', state.features, FEATURES));
   found.push(...differing('p', state.positions, POSITIONS));
-  return found
-    .filter(([, value]) => value)
-    .map(([name, value]) => `${name}=${value}`)
-    .join('&');
+  return printFields(found);
 }
 
 function differing<T extends object>(short: string, own: T, given: T): [string, string][] {

@@ -3,6 +3,7 @@
 import { useContext, useEffect, useState } from 'preact/hooks';
 import { Home, useAddress } from '../shared/home';
 import { Guard } from '../shared/guard';
+import { Tabs } from '../shared/tabs';
 import { BlockView } from './blocks';
 import { parse, print, type Choices } from './choices';
 import { short } from './numbers';
@@ -11,6 +12,8 @@ import { isRecord, readNumber } from './plot';
 import { plain } from './prose';
 import type { Block, Report, Section } from './report-types';
 import { cellText } from './sorting';
+
+const FEW = 2; // blocks: sections that have no more stand one below the other, without tabs
 
 // Python checked and wrote it; a file of something else or of a later version says so.
 export function checkReport(raw: unknown): Report {
@@ -22,13 +25,15 @@ export function checkReport(raw: unknown): Report {
 }
 
 export function App({ report, root }: { report: Report; root: HTMLElement }) {
-  const { address } = useContext(Home);
+  const { address, alone } = useContext(Home);
   const [choices, setChoices] = useState(() => parse(address.read() ?? '', report));
   useAddress(print(choices, report), (text) => setChoices(parse(text, report)));
   useEffect(() => {
     root.dataset.painted = 'report';
   }, []);
-  const section = report.sections.find((each) => each.name === choices.section);
+  const together = report.sections.every(({ blocks }) => blocks.length <= FEW);
+  const shown = report.sections.filter(({ name }) => together || name === choices.section);
+  const Main = alone ? 'main' : 'div'; // a window has one
   const facts = [...pairs(report.versions), ...pairs(report.machine)];
   const lines = report.sections
     .flatMap(({ blocks }) => blocks)
@@ -36,12 +41,24 @@ export function App({ report, root }: { report: Report; root: HTMLElement }) {
   return (
     <div class="sheet">
       <Heading root={root} title={plain(report.title)} />
-      <Tabs {...{ report, choices, root }} choose={(name) => setChoices({ ...choices, section: name })} />
-      {section ? (
-        <SectionView key={section.name} {...{ section, choices, setChoices }} titled={section.title !== report.title} />
-      ) : (
-        <p class="none">Nothing was measured.</p>
+      {!together && report.sections.length > 1 && (
+        <Tabs
+          label="Sections"
+          tabs={report.sections.map(({ name }) => ({ name, title: plain(name.replaceAll('-', ' ')) }))}
+          chosen={choices.section}
+          choose={(name) => setChoices({ ...choices, section: name })}
+        />
       )}
+      <Main>
+        {shown.map((section) => (
+          <SectionView
+            key={section.name}
+            {...{ section, choices, setChoices }}
+            titled={section.title !== report.title}
+          />
+        ))}
+        {!shown.length && <p class="none">Nothing was measured.</p>}
+      </Main>
       <footer class="dim small">
         {facts.map(([name, value]) => `${name} ${value}`).join(', ')}
         {facts.length > 0 && '. '}
@@ -63,43 +80,6 @@ function pairs(record: Section['settings']): [string, string][] {
     ]);
 }
 
-interface TabsProps {
-  report: Report;
-  choices: Choices;
-  choose: (name: string) => void;
-  root: HTMLElement;
-}
-
-function Tabs({ report, choices, choose, root }: TabsProps) {
-  if (report.sections.length < 2) return null;
-  const step = (event: KeyboardEvent): void => {
-    const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-    const at = report.sections.findIndex((each) => each.name === choices.section);
-    const next = by && report.sections[at + by];
-    if (!next) return;
-    event.preventDefault();
-    choose(next.name);
-    root.querySelector<HTMLElement>(`#${CSS.escape(`tab-${next.name}`)}`)?.focus();
-  };
-  return (
-    <div class="tabs" role="tablist" aria-label="Sections" onKeyDown={step}>
-      {report.sections.map(({ name }) => (
-        <button
-          key={name}
-          type="button"
-          role="tab"
-          id={`tab-${name}`}
-          aria-selected={name === choices.section}
-          tabIndex={name === choices.section ? 0 : -1}
-          onClick={() => choose(name)}
-        >
-          {plain(name.replaceAll('-', ' '))}
-        </button>
-      ))}
-    </div>
-  );
-}
-
 interface SectionProps {
   section: Section;
   titled: boolean;
@@ -109,11 +89,10 @@ interface SectionProps {
 
 const WIDE: Block['kind'][] = ['table', 'gallery'];
 
-function SectionView({ section, titled, choices, setChoices }: SectionProps) {
-  const Main = useContext(Home).alone ? 'main' : 'div'; // a window has one
+export function SectionView({ section, titled, choices, setChoices }: SectionProps) {
   const settings = pairs(section.settings);
   return (
-    <Main class="section">
+    <section class="section">
       {titled && (
         <h2>
           <Prose text={section.title} />
@@ -146,7 +125,7 @@ function SectionView({ section, titled, choices, setChoices }: SectionProps) {
           </div>
         ))}
       </div>
-    </Main>
+    </section>
   );
 }
 

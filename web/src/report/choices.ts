@@ -1,6 +1,6 @@
 // What a person has chosen on the report page; the address holds it.
 
-import { fields } from './page';
+import { decoded, fields, printFields } from '../shared/address';
 import { readPlot, type Plot } from './plot';
 import { AS_GIVEN, parseShown, printShown, type Shown } from './shown';
 import type { Report } from './report-types';
@@ -24,10 +24,7 @@ export function print({ section, hidden, figures }: Choices, report: Report): st
     ['hide', encodeURIComponent(hidden.map(encodeURIComponent).join('|'))],
     ['figure', changed.join(',')],
   ];
-  return all
-    .filter(([, value]) => value)
-    .map(([name, value]) => `${name}=${value}`)
-    .join('&');
+  return printFields(all);
 }
 
 // What is unknown is ignored.
@@ -46,19 +43,11 @@ export function parse(fragment: string, report: Report): Choices {
     section: section?.name ?? '',
     hidden: (found.get('hide') ?? '')
       .split('|')
-      .map(decoded)
+      .map((text) => decoded(text) ?? '')
       .filter((name) => known.has(name))
       .slice(0, MANY),
     figures,
   };
-}
-
-function decoded(text: string): string {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return ''; // half of an escape: no name
-  }
 }
 
 function namesOf(report: Report): string[] {

@@ -122,16 +122,23 @@ function useWidth(box: Box): number {
   return width;
 }
 
-// The colors of a map are no variables: it is drawn again when the page turns dark.
+// The colors of a map are no variables: it is drawn again when the page turns dark or goes to paper.
 function useMode(): Mode {
   const root = document.documentElement;
-  const read = (): Mode => (root.dataset.attnlabTheme === 'dark' ? 'dark' : 'light');
+  const paper = window.matchMedia('print');
+  const read = (): Mode =>
+    root.dataset.attnlabTheme === 'dark' && !paper.matches ? 'dark' : 'light';
   const [mode, setMode] = useState(read);
   useLayoutEffect(() => {
-    const observer = new MutationObserver(() => setMode(read()));
+    const again = (): void => setMode(read());
+    const observer = new MutationObserver(again);
     observer.observe(root, { attributes: true });
-    setMode(read());
-    return () => observer.disconnect();
+    paper.addEventListener('change', again);
+    again();
+    return () => {
+      observer.disconnect();
+      paper.removeEventListener('change', again);
+    };
   }, []);
   return mode;
 }

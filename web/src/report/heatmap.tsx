@@ -45,6 +45,10 @@ export function HeatmapArea({ plot, title, paint, width }: AreaProps<Heatmap>) {
   const own = Math.max(1, Math.floor(width - names - 10));
   const every = everyOf(plot, own);
   const height = CELL * plot.rows.length;
+  const drawing = useMemo(
+    () => <HeatmapDrawing {...{ map: plot, shares, paint }} width={own} />,
+    [plot, shares, paint, own],
+  );
   return (
     <>
       <div class="axis-name">
@@ -70,7 +74,7 @@ export function HeatmapArea({ plot, title, paint, width }: AreaProps<Heatmap>) {
           onPointerLeave={(event) => event.pointerType === 'mouse' && setAt(null)}
         >
           <svg viewBox={`0 0 ${own} ${height}`} height={height} aria-hidden="true">
-            <HeatmapDrawing {...{ map: plot, shares, paint }} width={own} />
+            {drawing}
             {at && <Chosen {...{ map: plot, at, paint }} width={own} />}
           </svg>
         </div>
@@ -113,31 +117,28 @@ interface DrawingProps {
 
 // The cells, on the page and in a file: one path for each color, however many cells there are.
 export function HeatmapDrawing({ map, shares, paint, width }: DrawingProps) {
-  const cells = useMemo(() => {
-    const w = width / map.columns.length;
-    const gap = w > 10 ? 1 : 0;
-    const paths = new Map<string, string[]>();
-    const texts: { x: number; y: number; text: string; ink: string }[] = [];
-    const written = map.rows.length * map.columns.length <= TEXTS;
-    map.values.forEach((row, i) =>
-      row.forEach((value, j) => {
-        const ground = cellColor(map, shares, value, paint.mode);
-        if (!paths.has(ground)) paths.set(ground, []);
-        paths.get(ground)!.push(
-          `M${(j * w).toFixed(2)} ${i * CELL}h${(w - gap).toFixed(2)}v${CELL - 1}H${(j * w).toFixed(2)}z`,
-        );
-        const text = written ? plain(inCell(map, value, Math.floor((w - 4) / LETTER))) : '';
-        if (text) texts.push({ x: (j + 0.5) * w, y: (i + 0.5) * CELL + 4, text, ink: inkOn(ground) });
-      }),
-    );
-    return { paths: [...paths], texts };
-  }, [map, shares, paint.mode, width]);
+  const w = width / map.columns.length;
+  const gap = w > 10 ? 1 : 0;
+  const paths = new Map<string, string[]>();
+  const texts: { x: number; y: number; text: string; ink: string }[] = [];
+  const written = map.rows.length * map.columns.length <= TEXTS;
+  map.values.forEach((row, i) =>
+    row.forEach((value, j) => {
+      const ground = cellColor(map, shares, value, paint.mode);
+      if (!paths.has(ground)) paths.set(ground, []);
+      paths.get(ground)!.push(
+        `M${(j * w).toFixed(2)} ${i * CELL}h${(w - gap).toFixed(2)}v${CELL - 1}H${(j * w).toFixed(2)}z`,
+      );
+      const text = written ? plain(inCell(map, value, Math.floor((w - 4) / LETTER))) : '';
+      if (text) texts.push({ x: (j + 0.5) * w, y: (i + 0.5) * CELL + 4, text, ink: inkOn(ground) });
+    }),
+  );
   return (
     <>
-      {cells.paths.map(([color, path]) => (
+      {[...paths].map(([color, path]) => (
         <path key={color} class="cells" fill={color} d={path.join('')} />
       ))}
-      {cells.texts.map(({ x, y, text, ink }, i) => (
+      {texts.map(({ x, y, text, ink }, i) => (
         <text key={i} {...{ x, y }} fill={ink} text-anchor="middle">
           {text}
         </text>

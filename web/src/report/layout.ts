@@ -62,7 +62,7 @@ export function linesLayout(plot: Lines, shown: Shown, width: number, height: nu
     frame: { left, right, top, bottom },
     x,
     y,
-    xTicks: ticksOf(x, xLog, Math.max(2, Math.floor((right - left) / 80)), plot.xPercent),
+    xTicks: ticksOf(x, xLog, Math.max(2, Math.floor((right - left) / 64)), plot.xPercent),
     yTicks,
     lines: on.map((each) => ({ ...each, ...pathsOf(each, x, y, yLog) })),
     marks: marks.map((mark) => ({

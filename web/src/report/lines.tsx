@@ -26,6 +26,7 @@ export function LinesArea({ plot, title, shown, change, paint, width, height }: 
     () => linesLayout(plot, shown, width, height),
     [plot, shown, width, height],
   );
+  const drawing = useMemo(() => <LinesDrawing {...{ layout, paint }} />, [layout, paint]);
   const [stop, setStop] = useState<number | null>(null);
   const at = stop === null ? null : (layout.stops[Math.min(stop, layout.stops.length - 1)] ?? null);
   const box = useRef<SVGSVGElement>(null);
@@ -59,7 +60,7 @@ export function LinesArea({ plot, title, shown, change, paint, width, height }: 
         onPointerLeave={(event) => event.pointerType === 'mouse' && setStop(null)}
       >
         <svg ref={box} height={height} viewBox={`0 0 ${width} ${height}`} aria-hidden="true">
-          <LinesDrawing {...{ layout, paint }} />
+          {drawing}
           <Read {...{ layout, paint, at }} near={plot.nearest} />
         </svg>
       </div>
@@ -104,7 +105,14 @@ export function LinesDrawing({ layout, paint }: { layout: Layout; paint: Paint }
         <path key={index} d={band} fill={paint.color(headColour(pen))} opacity={0.15} />
       ))}
       {lines.map(({ index, pen, ghost }) => ghost && (
-        <path key={index} {...penOf(pen, paint)} d={ghost} stroke-width={1} opacity={0.35} />
+        <path
+          key={index}
+          class="line ghost"
+          d={ghost}
+          stroke={paint.color(headColour(pen))}
+          fill="none"
+          opacity={0.35}
+        />
       ))}
       {lines.map(({ index, pen, path, whiskers, points }) => (
         <g key={index}>

@@ -114,17 +114,3 @@ export function Named({ name, children }: { name: string; children: ComponentChi
     </div>
   );
 }
-
-// "a=b&c=d", what cannot be decoded left out.
-export function fields(fragment: string): Map<string, string> {
-  const found = new Map<string, string>();
-  for (const part of fragment.replace(/^#/, '').slice(0, 8000).split('&')) {
-    const [name, ...rest] = part.split('=');
-    try {
-      if (rest.length) found.set(name, decodeURIComponent(rest.join('=')));
-    } catch {
-      // half of an escape: as if it were not there
-    }
-  }
-  return found;
-}

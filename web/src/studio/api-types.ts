@@ -161,11 +161,31 @@ export interface InfoResponse {
   version: string;
   runs_folder: string;
   models: ModelEntry[];
+  tasks: Task[];
   limits: Limits;
 }
 export interface ModelEntry {
   id: string;
   name: string;
+}
+export interface Task {
+  name: string;
+  help: string;
+  headline: string;
+  better: 'higher' | 'lower';
+  /**
+   * What its runs can do.
+   */
+  can: string[];
+  example: TaskExample | null;
+}
+/**
+ * A command that trains a first run.
+ */
+export interface TaskExample {
+  sentence: string;
+  command: string;
+  folder: string;
 }
 /**
  * What one request may ask for.
@@ -218,7 +238,10 @@ export interface Run {
   last: {
     [k: string]: number | 'nan' | 'inf' | '-inf';
   };
-  can: ('ask' | 'write' | 'see' | 'look' | 'generate')[];
+  /**
+   * What can be done with its model.
+   */
+  can: string[];
 }
 export interface RunResponse {
   id: string;
@@ -253,7 +276,10 @@ export interface RunResponse {
   last: {
     [k: string]: number | 'nan' | 'inf' | '-inf';
   };
-  can: ('ask' | 'write' | 'see' | 'look' | 'generate')[];
+  /**
+   * What can be done with its model.
+   */
+  can: string[];
   config: {
     [k: string]: unknown;
   };

@@ -1,61 +1,31 @@
 // The shell: where one can go, whether the connection lives, and the page.
 
-import type { ComponentChild } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
 import { ModeButton, useColours } from '../report/page';
 import { Guard } from '../shared/guard';
 import { useMode } from '../shared/mode';
-import { AskPage } from './ask-page';
-import { BenchPage } from './bench-page';
-import { ClaimsPage } from './claims-page';
 import { useClient } from './client';
-import { LookPage } from './look-page';
-import { PlaygroundPage } from './playground-page';
-import { linkTo, PAGES, type Page } from './routes';
-import { useRouter, type Router } from './router';
-import { RunsPage } from './runs-page';
-import { SeePage } from './see-page';
-import { WritePage } from './write-page';
-
-const NAMES: Record<Page, string> = {
-  runs: 'Runs',
-  ask: 'Ask',
-  write: 'Write',
-  see: 'See',
-  look: 'Look',
-  claims: 'Claims',
-  playground: 'Playground',
-  bench: 'Bench',
-};
-
-const SHOWN: Record<Page, (props: { router: Router }) => ComponentChild> = {
-  runs: RunsPage,
-  ask: AskPage,
-  write: WritePage,
-  see: SeePage,
-  look: LookPage,
-  claims: ClaimsPage,
-  playground: PlaygroundPage,
-  bench: BenchPage,
-};
+import { Pages } from './page';
+import { pageNamed, PAGES } from './pages';
+import { useRouter } from './router';
+import { linkTo } from './routes';
 
 export function App({ root }: { root: HTMLElement }) {
   const [mode, nextMode] = useMode({ root, notebook: false });
   useColours(mode.now);
   const router = useRouter();
-  const { page } = router.route;
+  const { name: page, title, Shown } = pageNamed(router.route.page);
   const main = useRef<HTMLElement>(null);
   const first = useRef(true);
   useEffect(() => {
-    document.title = `${NAMES[page]} · attnlab studio`;
+    document.title = `${title} · attnlab studio`;
     root.dataset.page = page;
     if (!first.current) main.current?.focus({ preventScroll: true });
     if (!first.current) window.scrollTo(0, 0);
     first.current = false;
   }, [page]);
-  const Shown = SHOWN[page];
   return (
-    <>
+    <Pages.Provider value={PAGES}>
       <button type="button" class="skip" onClick={() => main.current?.focus()}>
         To the page
       </button>
@@ -63,21 +33,21 @@ export function App({ root }: { root: HTMLElement }) {
         <a class="brand" href={linkTo('runs')}>
           attnlab <strong>studio</strong>
         </a>
-        <Pages page={page} />
+        <Bar page={page} />
         <Link />
         <ModeButton chosen={mode.chosen} next={nextMode} />
       </header>
       <Lost />
-      <main ref={main} tabIndex={-1} aria-label={NAMES[page]}>
+      <main ref={main} tabIndex={-1} aria-label={title}>
         <Guard what={page}>
           <Shown key={page} router={router} />
         </Guard>
       </main>
-    </>
+    </Pages.Provider>
   );
 }
 
-function Pages({ page }: { page: Page }) {
+function Bar({ page }: { page: string }) {
   const nav = useRef<HTMLElement>(null);
   useEffect(() => {
     const on = nav.current?.querySelector<HTMLElement>('[aria-current]');
@@ -85,9 +55,9 @@ function Pages({ page }: { page: Page }) {
   }, [page]);
   return (
     <nav aria-label="Pages" ref={nav}>
-      {PAGES.map((each) => (
-        <a key={each} href={linkTo(each)} aria-current={each === page ? 'page' : undefined}>
-          {NAMES[each]}
+      {PAGES.map(({ name, title }) => (
+        <a key={name} href={linkTo(name)} aria-current={name === page ? 'page' : undefined}>
+          {title}
         </a>
       ))}
     </nav>

@@ -7,7 +7,8 @@ import type { Answer, Thresholds } from './api-types';
 import { AnswerCard } from './answer-card';
 import { Audit } from './audit';
 import { useClient, useKept } from './client';
-import { Busy, Command, Empty, Failure, RunPicker, useWork } from './parts';
+import type { Page } from './page';
+import { Busy, Empty, Examples, Failure, RunPicker, useWork } from './parts';
 import type { Router } from './router';
 
 export interface Asked {
@@ -19,7 +20,14 @@ export interface Asked {
 
 const KEPT = 100; // answers on the page
 
-export function AskPage({ router }: { router: Router }) {
+export const askPage: Page = {
+  name: 'ask',
+  title: 'Ask',
+  Shown: AskPage,
+  invites: { ask: 'Ask it' },
+};
+
+function AskPage({ router }: { router: Router }) {
   return (
     <div class="page">
       <h1>Ask</h1>
@@ -42,8 +50,7 @@ export function AskPage({ router }: { router: Router }) {
 function NoRun() {
   return (
     <Empty title="No run can answer questions yet">
-      <p>Teach one the embedded world; it takes a few minutes:</p>
-      <Command words="attnlab knowledge learn --out" of="learned" />
+      <Examples can={['ask']} />
     </Empty>
   );
 }

@@ -1,4 +1,4 @@
-// The JSON of `attnlab knowledge audit` as figures.
+// The JSON of an audit as figures.
 
 import { end, isRecord, list, readNumber, text, type Bar, type Plot } from '../report/plot';
 import { finite, records } from './reading';

@@ -14,6 +14,11 @@ import { Busy, Command, Failure, Share } from './parts';
 type Found = { page: AuditPage } | { missing: string } | { failure: string };
 
 export function Audit({ run }: { run: string }) {
+  const found = useClient().runs?.find(({ id }) => id === run);
+  return found?.can.includes('audit') ? <Audited run={run} task={found.task ?? ''} /> : null;
+}
+
+function Audited({ run, task }: { run: string; task: string }) {
   const { jobs } = useClient();
   const [found, setFound] = useState<Found | null>(null);
   const name = nameOf({ kind: 'audit', about: run });
@@ -46,7 +51,7 @@ export function Audit({ run }: { run: string }) {
           </p>
           <JobBar name={name} what="Audit it now" begin={() => begin()} />
           <p class="dim small">Or in a terminal:</p>
-          <Command words="attnlab knowledge audit" of={run} />
+          <Command words={`attnlab ${plain(task)} audit`} of={run} />
         </>
       )}
       {found && 'page' in found && <Results page={found.page} />}

@@ -13,6 +13,7 @@ import { useClient } from './client';
 import { ago } from './format';
 import { Isolated } from './isolated';
 import { JobBar } from './job-bar';
+import type { Page } from './page';
 import { Busy, Command, Empty, Failure } from './parts';
 import { innerAddress, type Router } from './router';
 
@@ -20,7 +21,9 @@ const JOB = 'bench';
 const CSS = baseCss + reportCss;
 const PARTS: BenchRequest['part'][] = ['error', 'speed', 'memory', 'decode'];
 
-export function BenchPage({ router }: { router: Router }) {
+export const benchPage: Page = { name: 'bench', title: 'Bench', Shown: BenchPage };
+
+function BenchPage({ router }: { router: Router }) {
   const { jobs } = useClient();
   const [files, setFiles] = useState<BenchFile[] | null>(null);
   const [failure, setFailure] = useState('');

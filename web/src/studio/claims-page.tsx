@@ -11,6 +11,7 @@ import { ask, told } from './api';
 import { useClient } from './client';
 import { Isolated } from './isolated';
 import { JobBar } from './job-bar';
+import type { Page } from './page';
 import { Busy, Failure } from './parts';
 import { mergedLedger } from './registry';
 import { innerAddress, type Router } from './router';
@@ -19,7 +20,9 @@ const JOB = 'claims';
 const CSS = baseCss + planeCss + claimsCss;
 type Size = 'small' | 'full';
 
-export function ClaimsPage({ router }: { router: Router }) {
+export const claimsPage: Page = { name: 'claims', title: 'Claims', Shown: ClaimsPage };
+
+function ClaimsPage({ router }: { router: Router }) {
   const { jobs } = useClient();
   const [ledger, setLedger] = useState<Ledger | null>(null);
   const [failure, setFailure] = useState('');

@@ -8,11 +8,20 @@ import { useClient, useKept } from './client';
 import { DropZone, problemOf, usePasted } from './drop-zone';
 import { Compare, Reads, Subject, TextField, type Choice } from './look-fields';
 import { EMPTY, imageQuery, TEXT, textBody, wrongWith, type Wish } from './look-wish';
+import type { Page } from './page';
 import { Busy, Command, Empty, Failure, NumberField, runTitle, useChoice, useRuns, useWork } from './parts';
 import type { Router } from './router';
 import { Viewer } from './viewer';
 
-export function LookPage({ router }: { router: Router }) {
+export const lookPage: Page = {
+  name: 'look',
+  title: 'Look',
+  Shown: LookPage,
+  invites: { look: 'Look inside' },
+  opens: ({ id }) => ({ subject: [`run:${id}`] }),
+};
+
+function LookPage({ router }: { router: Router }) {
   const { info, failure } = useClient();
   const runs = useRuns('look');
   if (!runs || !info) return failure ? <Failure text={failure} /> : <Busy text="Reading the runs…" />;
@@ -25,7 +34,7 @@ export function LookPage({ router }: { router: Router }) {
     ...runs.map((run) => ({
       key: `run:${run.id}`,
       title: runTitle(run),
-      sees: run.can.includes('see'),
+      sees: run.can.includes('classify'),
     })),
   ];
   return (

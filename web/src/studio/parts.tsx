@@ -6,7 +6,7 @@ import { plain } from '../report/prose';
 import { told } from './api';
 import { useClient, useKept } from './client';
 import { percent, shellWord } from './format';
-import type { Ability, Run } from './reading';
+import type { Run } from './reading';
 import type { Router } from './router';
 
 export function Failure({ text }: { text: string }) {
@@ -49,6 +49,25 @@ export function Empty({ title, children }: { title: string; children: ComponentC
   );
 }
 
+// Commands that train a first run: one that can do one of these things, or any.
+export function Examples({ can }: { can?: string[] }) {
+  const tasks = useClient().info?.tasks ?? [];
+  const able = tasks.filter((task) => !can || can.some((each) => task.can.includes(each)));
+  return (
+    <>
+      {able.map(
+        ({ name, example }) =>
+          example && (
+            <div key={name}>
+              <p>{plain(example.sentence)}</p>
+              <Command words={plain(example.command)} of={example.folder} />
+            </div>
+          ),
+      )}
+    </>
+  );
+}
+
 export function Busy({ text }: { text: string }) {
   return (
     <p class="busy dim" role="status">
@@ -59,14 +78,14 @@ export function Busy({ text }: { text: string }) {
 }
 
 interface PickerProps {
-  can: Ability[];
+  can: string[];
   router: Router;
   none: ComponentChildren; // where there is no such run
   children: (run: string) => ComponentChildren; // what is done with it
 }
 
 // The runs that can do one of these things, the newest first.
-export function useRuns(...can: Ability[]): Run[] | null {
+export function useRuns(...can: string[]): Run[] | null {
   const { runs } = useClient();
   if (!runs) return null;
   const able = runs.filter((run) => can.some((each) => run.can.includes(each)));

@@ -8,12 +8,19 @@ import type { Statements } from '../playground/statements';
 import baseCss from '../report/base.css?inline';
 import { ask } from './api';
 import { Isolated } from './isolated';
+import type { Page } from './page';
 import { statementsOf } from './registry';
 import { innerAddress, type Router } from './router';
 
 const CSS = baseCss + planeCss + playgroundCss;
 
-export function PlaygroundPage({ router }: { router: Router }) {
+export const playgroundPage: Page = {
+  name: 'playground',
+  title: 'Playground',
+  Shown: PlaygroundPage,
+};
+
+function PlaygroundPage({ router }: { router: Router }) {
   const [statements, setStatements] = useState<Statements>(new Map());
   useEffect(() => {
     const controller = new AbortController();

@@ -8,7 +8,6 @@ export type Run = Omit<Listed, 'state' | 'step'> & {
   state: Listed['state'] | 'gone';
   step: number | null;
 };
-export type Ability = Run['can'][number];
 
 // The newest value of a metric.
 export function lastOf({ last }: Run, name: string): number | null {

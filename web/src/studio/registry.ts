@@ -13,7 +13,7 @@ export function mergedLedger({ ledger, registry, topics }: ClaimsResponse): Ledg
     (claim) => results.get(text(claim.id)) ?? { ...claim, outcome: 'not run', condition: '' },
   );
   const others = [...results].filter(([id]) => !known.has(id)).map(([, claim]) => claim);
-  const named = { format: 'attnlab-claims', version: 1, ...ledger, topics };
+  const named = { format: 'attnlab-claims', version: 2, ...ledger, topics };
   return readLedger({ ...named, claims: [...claims, ...others] });
 }
 

@@ -2,7 +2,7 @@
 
 import { useEffect, useState } from 'preact/hooks';
 import { replaceFragment, type Address } from '../shared/home';
-import { linkTo, parseRoute, printRoute, type Fields, type Page, type Route } from './routes';
+import { linkTo, parseRoute, printRoute, type Fields, type Route } from './routes';
 
 export interface Router {
   route: Route;
@@ -36,7 +36,7 @@ export function useRouter(): Router {
 }
 
 // What a part of a page keeps behind the page's own address.
-export function innerAddress(page: Page): Address {
+export function innerAddress(page: string): Address {
   const now = (): Route | null => {
     const route = parseRoute(window.location.hash);
     return route.page === page ? route : null;

@@ -1,20 +1,14 @@
 // Above the curves: what the chosen runs are, and where to go with them.
 
+import { useContext } from 'preact/hooks';
 import { colourOf } from '../report/paint';
 import { plain } from '../report/prose';
 import { ago, count, metric } from './format';
 import { Failure } from './parts';
-import { linkTo, type Page } from './routes';
-import { lastOf, type Ability, type Run } from './reading';
+import { Pages } from './page';
+import { linkTo } from './routes';
+import { lastOf, type Run } from './reading';
 import { Progress, RunName, StateName } from './run-list';
-
-const WAYS: [Ability, Page, string][] = [
-  ['ask', 'ask', 'Ask it'],
-  ['write', 'write', 'Let it write'],
-  ['generate', 'write', 'Let it write'],
-  ['see', 'see', 'Show it an image'],
-  ['look', 'look', 'Look inside'],
-];
 
 export function RunHead({ chosen }: { chosen: Run[] }) {
   return chosen.length === 1 ? <One run={chosen[0]} /> : <Several chosen={chosen} />;
@@ -41,19 +35,26 @@ function One({ run }: { run: Run }) {
         )}
       </p>
       <Progress run={run} />
-      <p class="ways">
-        {WAYS.filter(([can]) => run.can.includes(can)).map(([can, page, name]) => (
-          <a key={can} class="button" href={linkTo(page, wanted(page, run))}>
-            {name}
-          </a>
-        ))}
-      </p>
+      <Invitations run={run} />
     </div>
   );
 }
 
-function wanted(page: Page, run: Run): Record<string, string[]> {
-  return page === 'look' ? { subject: [`run:${run.id}`] } : { run: [run.id] };
+// The pages that can do something with it.
+function Invitations({ run }: { run: Run }) {
+  return (
+    <p class="ways">
+      {useContext(Pages).flatMap(({ name, invites = {}, opens }) =>
+        Object.entries(invites)
+          .filter(([can]) => run.can.includes(can))
+          .map(([can, words]) => (
+            <a key={can} class="button" href={linkTo(name, opens?.(run) ?? { run: [run.id] })}>
+              {words}
+            </a>
+          )),
+      )}
+    </p>
+  );
 }
 
 function Several({ chosen }: { chosen: Run[] }) {

@@ -4,7 +4,8 @@ import { useEffect } from 'preact/hooks';
 import { useClient, useKept } from './client';
 import { Curves } from './curves';
 import { plain } from '../report/prose';
-import { Busy, Command, Empty, Failure } from './parts';
+import type { Page } from './page';
+import { Busy, Empty, Examples, Failure } from './parts';
 import type { Run } from './reading';
 import type { Router } from './router';
 import { FileLists } from './run-files';
@@ -17,7 +18,9 @@ export const MOST = 12; // runs at a time: more lines cannot be told apart
 const PARTS = { curves: 'Curves', settings: 'Settings', files: 'Checkpoints and files' } as const;
 type Part = keyof typeof PARTS;
 
-export function RunsPage({ router }: { router: Router }) {
+export const runsPage: Page = { name: 'runs', title: 'Runs', Shown: RunsPage };
+
+function RunsPage({ router }: { router: Router }) {
   const client = useClient();
   const [touched, setTouched] = useKept('runs touched', false);
   const { runs } = client;
@@ -111,7 +114,7 @@ function NoRuns({ folder }: { folder: string }) {
         There is no run folder in {folder ? <code>{plain(folder)}</code> : 'the folder of this studio'}.
         Train one, and it appears here while it trains:
       </p>
-      <Command words="attnlab knowledge learn --out" of="learned" />
+      <Examples />
     </Empty>
   );
 }

@@ -9,13 +9,21 @@ import type { SeeResponse } from './api-types';
 import { useClient, useKept } from './client';
 import { DropZone, problemOf, usePasted } from './drop-zone';
 import { percent } from './format';
-import { Busy, Command, Empty, Failure, RunPicker, useWork } from './parts';
+import type { Page } from './page';
+import { Busy, Empty, Examples, Failure, RunPicker, useWork } from './parts';
 import type { Router } from './router';
 import { Viewer } from './viewer';
 
 const BARS = 10;
 
-export function SeePage({ router }: { router: Router }) {
+export const seePage: Page = {
+  name: 'see',
+  title: 'See',
+  Shown: SeePage,
+  invites: { classify: 'Show it an image' },
+};
+
+function SeePage({ router }: { router: Router }) {
   return (
     <div class="page">
       <h1>See</h1>
@@ -23,7 +31,7 @@ export function SeePage({ router }: { router: Router }) {
         An image, what the model takes it for, and which patches it attended to. The image stays on
         this computer.
       </p>
-      <RunPicker can={['see']} router={router} none={<NoRun />}>
+      <RunPicker can={['classify']} router={router} none={<NoRun />}>
         {(run) => <Seeing run={run} router={router} />}
       </RunPicker>
     </div>
@@ -33,8 +41,7 @@ export function SeePage({ router }: { router: Router }) {
 function NoRun() {
   return (
     <Empty title="No run can see yet">
-      <p>Train a small vision transformer on the embedded digits:</p>
-      <Command words="attnlab vision train --out" of="vision" />
+      <Examples can={['classify']} />
     </Empty>
   );
 }

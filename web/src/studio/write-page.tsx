@@ -3,14 +3,24 @@
 import { useState } from 'preact/hooks';
 import { Refused, stream } from './api';
 import { useClient, useKept } from './client';
-import { Command, Empty, Failure, RunPicker, useWork } from './parts';
+import type { Page } from './page';
+import { Empty, Examples, Failure, RunPicker, useWork } from './parts';
 import type { Router } from './router';
 import { Source, type Pointed } from './source-text';
 import { Summaries } from './summaries';
 import { GIVEN, wayOf, Ways, type Way } from './ways';
 import { heard, NOTHING, type Written } from './written';
 
-export function WritePage({ router }: { router: Router }) {
+const CAN = ['write', 'generate'];
+
+export const writePage: Page = {
+  name: 'write',
+  title: 'Write',
+  Shown: WritePage,
+  invites: { write: 'Let it write', generate: 'Let it write' },
+};
+
+function WritePage({ router }: { router: Router }) {
   return (
     <div class="page">
       <h1>Write</h1>
@@ -18,7 +28,7 @@ export function WritePage({ router }: { router: Router }) {
         A text goes in, summaries come out; a language model goes on with the text. Point at a
         written word: the places of the text that it came from are marked.
       </p>
-      <RunPicker can={['write', 'generate']} router={router} none={<NoRun />}>
+      <RunPicker can={CAN} router={router} none={<NoRun />}>
         {(run) => <Desk key={run} run={run} />}
       </RunPicker>
     </div>
@@ -27,9 +37,8 @@ export function WritePage({ router }: { router: Router }) {
 
 function NoRun() {
   return (
-    <Empty title="No run can write summaries yet">
-      <p>Train one on the docstrings of this machine’s Python packages:</p>
-      <Command words="attnlab summary train --out" of="summary" />
+    <Empty title="No run can write yet">
+      <Examples can={CAN} />
     </Empty>
   );
 }

@@ -20,7 +20,7 @@ import { usePaper } from './paper';
 import { useMode } from '../../shared/mode';
 import { Stage } from './stage';
 import { TableView } from './table';
-import { Tabs } from './tabs';
+import { ViewTabs } from './tabs';
 import { Takeaway } from './takeaway';
 
 export interface Place {
@@ -152,7 +152,7 @@ export function App({ opened, place }: { opened: Opened; place: Place }) {
         </div>
         <Badges opened={opened} choices={choices} />
       </header>
-      <Tabs id={place.id} opened={opened} choices={choices} change={change} />
+      <ViewTabs id={place.id} opened={opened} choices={choices} change={change} />
       <div role="tabpanel" id={`${place.id}-panel`} aria-labelledby={`${place.id}-tab-${view.id}`}>
         <Controls
           {...{ opened, view, choices, theme, change, zoom }}

@@ -4,23 +4,13 @@ import { asking } from '../asking';
 import type { Choices } from '../choices';
 import { found, number } from '../../shared/text';
 import type { ControlsProps } from './controls';
-import { Check, Select } from './inputs';
+import { Check, choice, Select } from './inputs';
 
-export function Scale({ choices, change }: ControlsProps) {
-  return (
-    <Select
-      name="Scale"
-      value={choices.scale}
-      title="How weights become strength of colour: s"
-      values={[
-        ['linear', 'linear'],
-        ['sqrt', 'square root'],
-        ['log', 'logarithmic'],
-      ]}
-      change={(scale) => change({ scale })}
-    />
-  );
-}
+export const Scale = choice('scale', 'Scale', 'How weights become strength of colour: s', [
+  ['linear', 'linear'],
+  ['sqrt', 'square root'],
+  ['log', 'logarithmic'],
+]);
 
 // The slider is finer near nothing, where most weights are.
 export function Threshold({ choices, change }: ControlsProps) {
@@ -62,26 +52,16 @@ const SINKS: [Choices['first'], string][] = [
   ['hide', 'hide'],
   ['renormalise', 'renormalise'],
 ];
+const SINKING =
+  'Hide: its weights are left out. Renormalise: left out, and the others share what it had.';
+const First = choice('first', 'First token', SINKING, SINKS);
+const Separators = choice('separators', 'Separators', SINKING, SINKS);
 
-export function Sinks({ choices, change }: ControlsProps) {
-  const title =
-    'Hide: its weights are left out. Renormalise: left out, and the others share what it had.';
+export function Sinks(props: ControlsProps) {
   return (
     <>
-      <Select
-        name="First token"
-        value={choices.first}
-        values={SINKS}
-        title={title}
-        change={(first) => change({ first })}
-      />
-      <Select
-        name="Separators"
-        value={choices.separators}
-        values={SINKS}
-        title={title}
-        change={(separators) => change({ separators })}
-      />
+      <First {...props} />
+      <Separators {...props} />
     </>
   );
 }

@@ -1,4 +1,7 @@
-// A list to choose from, and a box to tick.
+// A list to choose from, a box to tick, and two buttons that step.
+
+import type { Choices } from '../choices';
+import type { ControlsProps } from './controls';
 
 interface SelectProps<T extends string> {
   name: string;
@@ -38,17 +41,30 @@ export function Select<T extends string>({
   );
 }
 
-export function Check({
-  name,
-  on,
-  title,
-  change,
-}: {
+// A control that is one list.
+export function choice<F extends 'scale' | 'flow' | 'first' | 'separators'>(
+  field: F,
+  name: string,
+  title: string | undefined,
+  values: [Choices[F], string][],
+) {
+  return ({ choices, change }: ControlsProps) => (
+    <Select
+      {...{ name, title, values }}
+      value={choices[field]}
+      change={(value) => change({ [field]: value })}
+    />
+  );
+}
+
+interface CheckProps {
   name: string;
   on: boolean;
   title?: string;
   change: (on: boolean) => void;
-}) {
+}
+
+export function Check({ name, on, title, change }: CheckProps) {
   return (
     <label class="check" title={title}>
       <input
@@ -58,6 +74,21 @@ export function Check({
       />
       <span>{name}</span>
     </label>
+  );
+}
+
+// `keys`: those that step back and on.
+export function Stepper({ name, keys, step }: { name: string; keys: string; step: (by: number) => void }) {
+  const [back, on] = [`${name} before`, `Next ${name.toLowerCase()}`];
+  return (
+    <>
+      <button type="button" aria-label={back} title={`${back}: ${keys[0]}`} onClick={() => step(-1)}>
+        ‹
+      </button>
+      <button type="button" aria-label={on} title={`${on}: ${keys[1]}`} onClick={() => step(1)}>
+        ›
+      </button>
+    </>
   );
 }
 

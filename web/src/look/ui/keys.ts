@@ -47,62 +47,30 @@ function typing(event: KeyboardEvent): boolean {
 }
 
 function act(key: string, place: Place, acts: Acts): boolean {
-  const choices = acts.choices();
-  switch (key) {
-    case '[':
-      acts.stepLayer(-1);
-      break;
-    case ']':
-      acts.stepLayer(1);
-      break;
-    case 'h':
-      acts.stepHead(1);
-      break;
-    case 'H':
-      acts.stepHead(-1);
-      break;
-    case ',':
-      acts.stepToken(-1);
-      break;
-    case '.':
-      acts.stepToken(1);
-      break;
-    case 'a':
-      acts.change({ heads: [], mean: false });
-      break;
-    case 'A':
-      acts.change({ mean: !choices.mean });
-      break;
-    case 's':
-      acts.change({ scale: SCALES[(SCALES.indexOf(choices.scale) + 1) % SCALES.length] });
-      break;
-    case 'w':
-      acts.change({ words: !choices.words });
-      break;
-    case 't':
-    case 'T':
-      acts.change({ table: !choices.table });
-      break;
-    case 'd':
-      acts.mode();
-      break;
-    case '?':
-      acts.help();
-      break;
-    case 'Escape':
-      acts.change({ queries: [], key: null });
-      break;
-    case '/': {
-      const search = place.root.querySelector<HTMLInputElement>('.search');
-      if (!search) return false;
-      search.focus();
-      break;
-    }
-    default: {
-      const view = acts.views.find((each) => each.key === key.toLowerCase());
-      if (!view) return false;
-      acts.change({ view: view.id });
-    }
-  }
-  return true;
+  const { choices, change, stepLayer, stepHead, stepToken } = acts;
+  const { mean, scale, words, table } = choices();
+  const search = place.root.querySelector<HTMLInputElement>('.search');
+  const all: Record<string, (() => void) | undefined> = {
+    '[': () => stepLayer(-1),
+    ']': () => stepLayer(1),
+    h: () => stepHead(1),
+    H: () => stepHead(-1),
+    ',': () => stepToken(-1),
+    '.': () => stepToken(1),
+    a: () => change({ heads: [], mean: false }),
+    A: () => change({ mean: !mean }),
+    s: () => change({ scale: SCALES[(SCALES.indexOf(scale) + 1) % SCALES.length] }),
+    w: () => change({ words: !words }),
+    t: () => change({ table: !table }),
+    T: () => change({ table: !table }),
+    d: acts.mode,
+    '?': acts.help,
+    Escape: () => change({ queries: [], key: null }),
+    '/': search ? () => search.focus() : undefined,
+  };
+  const view = acts.views.find((each) => each.key === key.toLowerCase());
+  const show = view && (() => change({ view: view.id }));
+  const wanted = Object.hasOwn(all, key) ? all[key] : show;
+  wanted?.();
+  return wanted !== undefined;
 }

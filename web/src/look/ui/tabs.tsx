@@ -1,62 +1,38 @@
 // One tab for each view; the key is underlined in its name.
 
-import { useLayoutEffect, useRef } from 'preact/hooks';
 import type { Opened } from '../capture';
 import type { Choices } from '../choices';
+import { Tabs } from '../../shared/tabs';
 import type { View } from '../view';
 import { VIEWS } from '../views/index';
 
-interface TabsProps {
+interface Props {
   id: string;
   opened: Opened;
   choices: Choices;
   change: (some: Partial<Choices>) => void;
 }
 
-export function Tabs({ id, opened, choices, change }: TabsProps) {
-  const list = useRef<HTMLDivElement>(null);
-  useLayoutEffect(() => {
-    const all = list.current;
-    const on = all?.querySelector<HTMLElement>('[aria-selected=true]');
-    if (!all || !on) return; // on a narrow screen the list scrolls, and the page must not
-    const left = on.offsetLeft - all.offsetLeft;
-    if (left < all.scrollLeft) all.scrollLeft = left;
-    const right = left + on.offsetWidth;
-    if (right > all.scrollLeft + all.clientWidth) all.scrollLeft = right - all.clientWidth;
-  }, [choices.view]);
-  const go = (event: KeyboardEvent): void => {
-    const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-    if (!by) return;
-    event.preventDefault();
-    const at = VIEWS.findIndex((view) => view.id === choices.view);
-    const next = VIEWS[(at + by + VIEWS.length) % VIEWS.length];
-    change({ view: next.id });
-    list.current?.querySelector<HTMLElement>(`#${id}-tab-${next.id}`)?.focus();
-  };
+export function ViewTabs({ id, opened, choices, change }: Props) {
+  const tabs = VIEWS.map((view) => {
+    const missing = view.missing(opened, choices);
+    return {
+      name: view.id,
+      title: underlined(view),
+      about: missing ?? `${view.about} Key: ${view.key}`,
+      look: missing ? 'faint' : '',
+      keys: view.key,
+    };
+  });
   return (
-    <div class="tabs" role="tablist" aria-label="Views" ref={list} onKeyDown={go}>
-      {VIEWS.map((view) => {
-        const on = view.id === choices.view;
-        const missing = view.missing(opened, choices);
-        return (
-          <button
-            key={view.id}
-            type="button"
-            role="tab"
-            id={`${id}-tab-${view.id}`}
-            aria-selected={on}
-            aria-controls={`${id}-panel`}
-            aria-keyshortcuts={view.key}
-            tabIndex={on ? 0 : -1}
-            class={missing ? 'faint' : ''}
-            title={missing ?? `${view.about} Key: ${view.key}`}
-            onClick={() => change({ view: view.id })}
-          >
-            {underlined(view)}
-          </button>
-        );
-      })}
-    </div>
+    <Tabs
+      label="Views"
+      panel={`${id}-panel`}
+      prefix={`${id}-`}
+      chosen={choices.view}
+      choose={(view) => change({ view })}
+      tabs={tabs}
+    />
   );
 }
 

@@ -3,7 +3,7 @@
 import { headName, headTitle, layerName } from '../names';
 import { headColour, headDash } from '../../shared/theme';
 import type { ControlsProps } from './controls';
-import { Check, cut, Select } from './inputs';
+import { Check, choice, cut, Select, Stepper } from './inputs';
 
 export function Sides({ opened, choices, change }: ControlsProps) {
   const { sides } = opened.header;
@@ -31,22 +31,7 @@ export function Layers({ opened, view, choices, change, stepLayer }: ControlsPro
         values={all.map((each) => [String(each), layerName(side, each)])}
         change={(layer) => change({ layer: Number(layer) })}
       />
-      <button
-        type="button"
-        aria-label="Layer before"
-        title="Layer before: ["
-        onClick={() => stepLayer(-1)}
-      >
-        ‹
-      </button>
-      <button
-        type="button"
-        aria-label="Next layer"
-        title="Next layer: ]"
-        onClick={() => stepLayer(1)}
-      >
-        ›
-      </button>
+      <Stepper name="Layer" keys="[]" step={stepLayer} />
     </span>
   );
 }
@@ -70,39 +55,19 @@ export function Steps({ opened, view, choices, change }: ControlsProps) {
         />
         <output class="number">{now}</output>
       </label>
-      <button
-        type="button"
-        aria-label="Token before"
-        title="Token before: ,"
-        onClick={() => change({ step: Math.max(first, now - 1) })}
-      >
-        ‹
-      </button>
-      <button
-        type="button"
-        aria-label="Next token"
-        title="Next token: ."
-        onClick={() => change({ step: Math.min(last, now + 1) })}
-      >
-        ›
-      </button>
+      <Stepper
+        name="Token"
+        keys=",."
+        step={(by) => change({ step: Math.min(last, Math.max(first, now + by)) })}
+      />
     </span>
   );
 }
 
-export function FlowKind({ choices, change }: ControlsProps) {
-  return (
-    <Select
-      name="Flow"
-      value={choices.flow}
-      values={[
-        ['rollout', 'rollout'],
-        ['gradient', 'gradient-weighted'],
-      ]}
-      change={(flow) => change({ flow })}
-    />
-  );
-}
+export const FlowKind = choice('flow', 'Flow', undefined, [
+  ['rollout', 'rollout'],
+  ['gradient', 'gradient-weighted'],
+]);
 
 // By change heads are ranked in the view that compares.
 export function Order({ choices, change }: ControlsProps) {
@@ -166,17 +131,7 @@ export function Heads({ opened, choices, theme, change, stepHead }: ControlsProp
           </button>
         ))}
       </span>
-      <button
-        type="button"
-        aria-label="Head before"
-        title="Head before: H"
-        onClick={() => stepHead(-1)}
-      >
-        ‹
-      </button>
-      <button type="button" aria-label="Next head" title="Next head: h" onClick={() => stepHead(1)}>
-        ›
-      </button>
+      <Stepper name="Head" keys="Hh" step={stepHead} />
       <Check
         name="mean"
         on={choices.mean}

@@ -1,6 +1,6 @@
 // What a person has chosen on the claims page; the address holds it.
 
-import { fields } from '../page';
+import { encoded, fields, printFields } from '../../shared/address';
 import { AS_GIVEN, parseShown, printShown, type Shown } from '../shown';
 import { OUTCOMES, type Claim, type Ledger, type Outcome } from './ledger';
 
@@ -37,15 +37,12 @@ export function print(choices: Choices): string {
     ['topic', choices.topic],
     ['verdict', choices.outcomes.map((each) => each.replaceAll(' ', '-')).join('.')],
     ['doubtful', choices.doubtful ? '1' : ''],
-    ['text', encodeURIComponent(choices.search.replace(/[\ud800-\udfff]/g, ''))],
+    ['text', encoded(choices.search)],
     ['open', choices.open.join('.')],
     ['try', choices.tried.join('.')],
     ['figure', figures.join(',')],
   ];
-  return all
-    .filter(([, value]) => value)
-    .map(([name, value]) => `${name}=${value}`)
-    .join('&');
+  return printFields(all);
 }
 
 // A claim's name alone opens it and goes there. What is unknown is ignored.

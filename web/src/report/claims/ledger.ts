@@ -2,7 +2,8 @@
 
 import type { Table } from '../../shared/table';
 import { short } from '../numbers';
-import { end, isRecord, list, readNumber, readPlot, text, type Plot } from '../plot';
+import { isRecord, list, readEstimate, readNumber, readPlot, text } from '../plot';
+import type { Estimate, Plot } from '../plot';
 
 export const OUTCOMES = [
   'holds',
@@ -24,16 +25,10 @@ export const SIGNS: Record<Outcome, string> = {
   failed: '!',
 };
 
-export interface Value {
-  value: number;
-  low: number | null;
-  high: number | null;
-}
-
 export interface Judged {
   outcome: Outcome | null;
   condition: string;
-  figure: Value | null;
+  figure: Estimate | null;
   plot: Plot | null;
   details: [string, string][];
 }
@@ -116,17 +111,13 @@ function readJudged(raw: Record<string, unknown>): Judged {
   return {
     outcome: OUTCOMES.find((each) => each === raw.outcome) ?? null,
     condition: text(raw.condition),
-    figure: isRecord(raw.figure) ? readValue(raw.figure) : null,
+    figure: isRecord(raw.figure) ? readEstimate(raw.figure) : null,
     plot: readPlot(raw.plot),
     details: Object.entries(details).map(([name, value]) => [
       name,
       typeof value === 'number' ? short(value) : String(value),
     ]),
   };
-}
-
-function readValue(raw: Record<string, unknown>): Value {
-  return { value: readNumber(raw.value), low: end(raw.low), high: end(raw.high) };
 }
 
 // "holds only when d is at least 64", "not run: needs ..."
@@ -136,7 +127,7 @@ export function told({ outcome, condition }: Judged): string {
   return `${outcome}${outcome === 'holds only when' ? ' ' : ': '}${condition}`;
 }
 
-export function interval({ low, high }: Value): string {
+export function interval({ low, high }: Estimate): string {
   return low === null || high === null ? '' : `${short(low)} to ${short(high)}`;
 }
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from attnlab.cli.options import (
+from attnlab.command_options import (
     Json,
     Out,
     Overwrite,
@@ -25,9 +25,10 @@ from attnlab.cli.options import (
 from attnlab.generate import Sampling
 from attnlab.models import StackConfig
 from attnlab.tasks.language import recipe
+from attnlab.tasks.language.kind import LANGUAGE
 from attnlab.training import Settings
 
-app = App(name="language", help="Language models: train, write, evaluate.", help_format="plaintext")
+app = App(name=LANGUAGE.name, help=LANGUAGE.help, help_format="plaintext")
 
 ModelOptions: Any = options_of(
     StackConfig, without=("vocabulary", "context"), attention=list[str] | None

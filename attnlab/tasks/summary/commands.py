@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from attnlab.cli.options import (
+from attnlab.command_options import (
     Json,
     Out,
     Overwrite,
@@ -24,6 +24,7 @@ from attnlab.cli.options import (
     told,
 )
 from attnlab.tasks.summary import recipe, scoring
+from attnlab.tasks.summary.kind import SUMMARY
 from attnlab.tasks.summary.pairs import Columns
 from attnlab.tasks.summary.presets import SummaryModel
 from attnlab.tasks.summary.reading import Text, read_texts
@@ -32,11 +33,7 @@ from attnlab.tasks.summary.wording import Wording
 from attnlab.tasks.summary.writing import Way, Written, check_texts, loops, write_all
 from attnlab.training import Settings
 
-app = App(
-    name="summary",
-    help="Summaries: train, evaluate, write, draw masks, compare.",
-    help_format="plaintext",
-)
+app = App(name=SUMMARY.name, help=SUMMARY.help, help_format="plaintext")
 
 Data = Annotated[
     str,
@@ -186,7 +183,7 @@ def write(
 def _explain(run: Path, text: str, best: Written, page: Path, overwrite: bool) -> None:
     """It opens on the last cross-attention: the copy head's where there is one."""
     from attnlab.interpret.api import look
-    from attnlab.interpret.own_subjects import explained
+    from attnlab.tasks.summary.subject import explained
 
     title = f"Where each word came from: {best.text}"
     seen = look(explained(run, best.ids), text, pair=best.text, title=title)

@@ -8,8 +8,7 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from attnlab.cli.knowledge_asking import Pairs, ask, audit, baseline, evaluate
-from attnlab.cli.options import (
+from attnlab.command_options import (
     Out,
     Overwrite,
     Resume,
@@ -23,17 +22,15 @@ from attnlab.cli.options import (
 )
 from attnlab.models import StackConfig
 from attnlab.tasks.knowledge import recipe
+from attnlab.tasks.knowledge.asking_commands import Pairs, ask, audit, baseline, evaluate
+from attnlab.tasks.knowledge.kind import KNOWLEDGE
 from attnlab.tasks.knowledge.learn import learn as read_and_remember
 from attnlab.tasks.knowledge.lesson import LearnSettings
 from attnlab.tasks.knowledge.world import WorldConfig, make_world
 from attnlab.tasks.knowledge.world_words import ATTRIBUTES
 from attnlab.training import Settings
 
-app = App(
-    name="knowledge",
-    help="Learn facts from a corpus, answer questions, and know what is known.",
-    help_format="plaintext",
-)
+app = App(name=KNOWLEDGE.name, help=KNOWLEDGE.help, help_format="plaintext")
 
 Corpus = Annotated[
     Path | None,

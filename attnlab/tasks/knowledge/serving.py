@@ -1,4 +1,4 @@
-"""In a worker: questions to a knowledge run, and its audit."""
+"""A knowledge run that answers, and that is audited, for the studio."""
 
 from __future__ import annotations
 
@@ -10,36 +10,67 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from attnlab.models import Decoder
-from attnlab.studio.models import MODELS
-from attnlab.studio.worker import Teller
 from attnlab.tasks.knowledge import audit as auditing
 from attnlab.tasks.knowledge.answers import candidates, check_questions, reach
 from attnlab.tasks.knowledge.audit_report import save_audit
 from attnlab.tasks.knowledge.certainty import FEW, Certainty
 from attnlab.tasks.knowledge.data import Pair, hold_out, name_in, read_pairs
+from attnlab.tasks.knowledge.kind import AUDIT
 from attnlab.tasks.knowledge.material import load_knowledge
 from attnlab.tasks.knowledge.names import NameIndex
 from attnlab.tasks.knowledge.rows import Wording
+from attnlab.tasks.serving import Request, Tell
 from attnlab.training import Run
 
 
 @dataclass(frozen=True)
-class Knower:
-    """A run that answers."""
-
+class Asking:
     model: Decoder
     wording: Wording
     certainty: Certainty
     names: NameIndex | None
 
-    @staticmethod
-    def open(folder: Path) -> Knower:
+    @classmethod
+    def open(cls, folder: Path) -> Asking:
         certainty = Certainty.load(folder)
         model, tokens, _ = load_knowledge(folder)
         names = NameIndex(certainty.names) if certainty.names else None
-        return Knower(model, Wording(tokens), certainty, names)
+        return cls(model, Wording(tokens), certainty, names)
 
-    def about(self, question: str) -> dict[str, Any]:
+    def __call__(self, request: Request, tell: Tell) -> Any:
+        del tell
+        questions, context = request["questions"], reach(self.model)
+        prompts = check_questions(questions, self.wording, context)
+        texts = candidates(self.model, self.wording, prompts)
+        answers = [
+            {
+                "question": question,
+                **self._answer(found),
+                **self._about(question),
+                "room": context - len(prompt),
+            }
+            for question, prompt, found in zip(questions, prompts, texts, strict=True)
+        ]
+        threshold = {
+            "known": self.certainty.known,
+            "guess": self.certainty.guess,
+            "fitted_on": self.certainty.fitted_on,
+        }
+        return {"answers": answers, "threshold": threshold}
+
+    def _answer(self, texts: dict[str, float]) -> dict[str, Any]:
+        (answer, probability), *others = texts.items()
+        others.sort(key=lambda pair: -pair[1])
+        return {
+            "answer": answer,
+            "probability": probability,
+            "margin": probability - (others[0][1] if others else 0.0),
+            "verdict": self.certainty.verdict(probability),
+            "seen": answer in self.certainty.answers,
+            "alternatives": [{"answer": text, "probability": p} for text, p in others],
+        }
+
+    def _about(self, question: str) -> dict[str, Any]:
         """Names of its training questions that resemble the one asked about, and whether that is
         one of them; where it is none, the thresholds may not hold."""
         named = name_in(question, self.certainty.relations)
@@ -52,46 +83,22 @@ class Knower:
         return {"name": name, "trained": trained, "nearest": nearest}
 
 
-def ask(given: dict[str, Any], content: bytes, tell: Teller) -> tuple[Any, bytes]:
-    del content, tell
-    knower = MODELS.get("ask", given["folder"], Knower.open)
-    certainty, questions = knower.certainty, given["questions"]
-    prompts = check_questions(questions, knower.wording, reach(knower.model))
-    seen, answers = set(certainty.answers), []
-    said = candidates(knower.model, knower.wording, prompts)
-    for question, prompt, texts in zip(questions, prompts, said, strict=True):
-        (answer, probability), *others = texts.items()
-        others.sort(key=lambda pair: -pair[1])
-        answers.append(
-            {
-                "question": question,
-                "answer": answer,
-                "probability": probability,
-                "margin": probability - (others[0][1] if others else 0.0),
-                "verdict": certainty.verdict(probability),
-                "seen": answer in seen,
-                "alternatives": [{"answer": text, "probability": p} for text, p in others],
-                **knower.about(question),
-                "room": reach(knower.model) - len(prompt),
-            }
-        )
-    threshold = {
-        "known": certainty.known,
-        "guess": certainty.guess,
-        "fitted_on": certainty.fitted_on,
-    }
-    return {"answers": answers, "threshold": threshold}, b""
-
-
-def audit(given: dict[str, Any], content: bytes, tell: Teller) -> tuple[Any, bytes]:
+@dataclass(frozen=True)
+class Auditing:
     """As `attnlab knowledge audit RUN` does it, with --pairs where it needs them."""
-    del content
-    folder = Path(given["folder"])
-    with asked_in(folder, given["pairs"], given["file"]) as (pairs, what):
-        tell("progress", {"done": 0, "of": 1, "message": f"asking {what}"})
-        report = {**auditing.audit(folder, pairs), "asked": what}
-    save_audit(report, folder / "audit.json", folder / "audit.html")
-    return {}, b""
+
+    folder: Path
+
+    @classmethod
+    def open(cls, folder: Path) -> Auditing:
+        return cls(folder)
+
+    def __call__(self, request: Request, tell: Tell) -> Any:
+        with asked_in(self.folder, request["pairs"], request["file"]) as (pairs, what):
+            tell("progress", {"done": 0, "of": 1, "message": f"asking {what}"})
+            report = {**auditing.audit(self.folder, pairs), "asked": what}
+        save_audit(report, self.folder / AUDIT, self.folder / "audit.html")
+        return {}
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from attnlab.cli.options import (
+from attnlab.command_options import (
     Json,
     Out,
     Overwrite,
@@ -25,14 +25,11 @@ from attnlab.cli.options import (
 from attnlab.models import ConvNetConfig, ViTConfig
 from attnlab.run_folder.layout import CONFIG
 from attnlab.tasks.vision import recipe
+from attnlab.tasks.vision.kind import VISION
 from attnlab.tasks.vision.recipe import VisionSettings
 from attnlab.training import Settings
 
-app = App(
-    name="vision",
-    help="Images: train a ViT or a ConvNet, evaluate, classify, compare.",
-    help_format="plaintext",
-)
+app = App(name=VISION.name, help=VISION.help, help_format="plaintext")
 
 Data = Annotated[
     str | None,

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from attnlab.cli.options import Json, RunFolder
+from attnlab.command_options import Json, RunFolder
 from attnlab.tasks.knowledge import scoring
 
 Pairs = Annotated[Path | None, Parameter(help="Lines of question, tab, answer.")]

@@ -1,0 +1,42 @@
+"""The task `knowledge`, as the rest of attnlab knows it."""
+
+from __future__ import annotations
+
+from attnlab.tasks.kind import Capability, Example, TaskKind
+
+KNOWN, AUDIT = "known.json", "audit.json"
+
+KNOWLEDGE = TaskKind(
+    name="knowledge",
+    help="Learn facts from a corpus, answer questions, and know what is known.",
+    headline="accuracy",
+    better="higher",
+    example=Example(
+        "Teach a model the embedded world; it takes a few minutes:",
+        "attnlab knowledge learn --out",
+        "learned",
+    ),
+    commands="attnlab.tasks.knowledge.commands:app",
+    subject="attnlab.tasks.knowledge.subject:open_subject",
+    can={
+        "ask": Capability(
+            "attnlab.tasks.knowledge.serving:Asking",
+            examples="attnlab.tasks.knowledge.requests:examples",
+            models=("decoder",),
+            files=(KNOWN,),
+        ),
+        "audit": Capability(
+            "attnlab.tasks.knowledge.serving:Auditing",
+            prepare="attnlab.tasks.knowledge.requests:audit_request",
+            report=AUDIT,
+            models=("decoder",),
+            files=(KNOWN,),
+        ),
+    },
+    files={
+        KNOWN: "from which confidence on an answer counts as known",
+        AUDIT: "what the audit measured",
+        "audit.html": "the audit as a page",
+    },
+    results=(KNOWN, AUDIT, "audit.html"),
+)

@@ -1,0 +1,24 @@
+"""The task `language`, as the rest of attnlab knows it."""
+
+from __future__ import annotations
+
+from attnlab.run_folder.layout import TOKENIZER
+from attnlab.tasks.kind import Capability, Example, TaskKind
+
+LANGUAGE = TaskKind(
+    name="language",
+    help="Language models: train, write, evaluate.",
+    headline="bits",
+    better="lower",
+    example=Example(
+        "Train a language model on the documentation of installed packages:",
+        "attnlab language train --out",
+        "language",
+    ),
+    commands="attnlab.tasks.language.commands:app",
+    can={
+        "generate": Capability(
+            "attnlab.tasks.language.serving:Generating", models=("decoder",), files=(TOKENIZER,)
+        )
+    },
+)

@@ -1,0 +1,25 @@
+"""The task `summary`, as the rest of attnlab knows it."""
+
+from __future__ import annotations
+
+from attnlab.run_folder.layout import TOKENIZER
+from attnlab.tasks.kind import Capability, Example, TaskKind
+
+SUMMARY = TaskKind(
+    name="summary",
+    help="Summaries: train, evaluate, write, draw masks, compare.",
+    headline="rougeL",
+    better="higher",
+    example=Example(
+        "Train a model on the docstrings of this machine's Python packages:",
+        "attnlab summary train --out",
+        "summary",
+    ),
+    commands="attnlab.tasks.summary.commands:app",
+    subject="attnlab.tasks.summary.subject:open_subject",
+    can={
+        "write": Capability(
+            "attnlab.tasks.summary.serving:Writing", models=("seq2seq",), files=(TOKENIZER,)
+        )
+    },
+)

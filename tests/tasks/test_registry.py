@@ -1,0 +1,121 @@
+"""A task is declared once: nothing outside its folder names it."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from attnlab.tasks.kind import Capability, TaskKind, load
+from attnlab.tasks.registry import TASKS, register_task, task_of
+
+ROOT = Path(__file__).parent.parent.parent
+PACKAGE = ROOT / "attnlab"
+ABOUT_TASKS = {"tasks", "claims", "demo", "bench", "heads"}
+"""Packages that are about particular tasks: experiments, a tour of one, readers of their data."""
+SHARED = {"kind", "registry", "serving", "simple", "simple_commands", "simple_training"}
+OTHER_FACTS = {
+    ("interpret", "vision"),  # a kind of model
+    ("huggingface", "vision"),
+    ("studio", "summary"),  # a word of OpenAPI
+}
+
+
+def modules() -> Iterator[tuple[str, Path]]:
+    for path in sorted(PACKAGE.rglob("*.py")):
+        package = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+        if package not in ABOUT_TASKS:
+            yield package, path
+
+
+def named_tasks(package: str, text: str) -> set[str]:
+    """The tasks that a module names: as a string, in a command, or as an import."""
+    found = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            if node.value in TASKS and (package, node.value) not in OTHER_FACTS:
+                found.add(node.value)
+            found |= {name for name in TASKS if re.search(rf"\battnlab {name} [a-z]", node.value)}
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("attnlab.tasks."):
+            found |= {str(node.module).split(".")[2]} - SHARED
+    return found
+
+
+def test_no_module_outside_a_task_names_it() -> None:
+    for package, path in modules():
+        assert not named_tasks(package, path.read_text(encoding="utf-8")), path
+
+
+def test_this_would_be_noticed() -> None:
+    assert named_tasks("studio", 'if name == "knowledge": pass') == {"knowledge"}
+    assert named_tasks("cli", 'say("attnlab vision train makes one")') == {"vision"}
+    assert named_tasks("interpret", "from attnlab.tasks.summary.task import SummaryTask")
+    assert not named_tasks("interpret", 'kinds = {ViT: "vision"}')
+    assert not named_tasks("studio", "from attnlab.tasks.registry import TASKS")
+
+
+@pytest.mark.parametrize("name", list(TASKS))
+def test_the_pages_name_no_task(name: str) -> None:
+    named = re.compile(rf"attnlab {name}\b|task\s*===?\s*[\"']{name}|[\"']{name}[\"']\s*:")
+    for path in (ROOT / "web" / "src" / "studio").glob("*.ts*"):
+        if ".test." not in path.name:
+            assert not named.search(path.read_text(encoding="utf-8")), path
+
+
+def test_the_registry_imports_neither_torch_nor_numpy() -> None:
+    program = (
+        "import sys, attnlab.tasks.registry, attnlab.tasks.simple\n"
+        "assert not {'torch', 'numpy'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.parametrize("kind", TASKS.values(), ids=list(TASKS))
+def test_what_a_task_refers_to_is_there(kind: TaskKind) -> None:
+    assert load(kind.commands).name[0] == kind.name
+    assert kind.subject == "" or callable(load(kind.subject))
+    assert kind.example is not None
+    assert kind.example.command.startswith(f"attnlab {kind.name} ")
+    for each in kind.can.values():
+        assert callable(load(each.serve).open)
+        assert {*each.files, *filter(None, (each.report,))} <= {"tokenizer.json", *kind.files}
+        for reference in filter(None, (each.prepare, each.examples)):
+            assert callable(load(reference))
+
+
+def test_a_capability_needs_a_model_and_files(tmp_path: Path) -> None:
+    can = Capability("nowhere:nothing", models=("decoder",), files=("known.json",))
+    assert not can.available(tmp_path, "decoder")
+    (tmp_path / "known.json").touch()
+    assert can.available(tmp_path, "decoder")
+    assert not can.available(tmp_path, "encoder")
+    assert Capability("nowhere:nothing").available(tmp_path, None)
+
+
+def test_a_run_of_a_stranger_has_no_task() -> None:
+    assert task_of({"task": {"name": "vision"}}) is TASKS["vision"]
+    strangers: list[Any] = [{}, {"name": []}, {"name": "nobody"}, "vision", None]
+    for task in strangers:
+        assert task_of({"task": task}) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        (TaskKind("vision", "", "loss", "lower", recipe=1), "attnlab's own"),
+        (TaskKind("My task", "", "loss", "lower", recipe=1), "lower-case"),
+        (TaskKind("mine", "", "loss", "lower"), "no commands and no recipe"),
+        (3, "no task"),
+    ],
+)
+def test_what_cannot_be_registered(kind: Any, words: str) -> None:
+    before = dict(TASKS)
+    with pytest.raises(ValueError, match=words):
+        register_task(kind)
+    assert before == dict(TASKS)
