@@ -72,6 +72,22 @@ def options_of(
     return options
 
 
+def joined_options(*groups: type[Any]) -> type[Any]:
+    """One group of options out of several, whose names differ."""
+    made = [
+        (
+            each.name,
+            get_type_hints(group, include_extras=True)[each.name],
+            field(default=each.default),
+        )
+        for group in groups
+        for each in fields(group)
+    ]
+    options = make_dataclass("Options", made, frozen=True)
+    options.__module__ = __name__  # cyclopts takes a class of the standard library for one value
+    return options
+
+
 def _shown(default: Any) -> str:
     if isinstance(default, bool):
         return "yes" if default else "no"

@@ -65,6 +65,11 @@ app.command(
     name="studio",
     help="Watch runs train, ask, write, see and look in a browser.",
 )
+app.command(
+    "attnlab.cli.compare:app",
+    name="compare",
+    help="Train mechanisms on a task with equal budgets, and say which is better.",
+)
 app.command("attnlab.cli.runs:app", name="runs", help="List training runs, or show one.")
 
 

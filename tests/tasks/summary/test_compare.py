@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from attnlab.tasks.summary.compare_page import _joined, comparison_page, sentences
 
 from attnlab.run_folder import StartMode
 from attnlab.tasks.summary import compare as comparing
 from attnlab.tasks.summary import recipe, verdicts
-from attnlab.tasks.summary.compare_page import _joined, comparison_page, sentences
 from attnlab.training import InterruptedTraining, Run, loop
 from tests.support.command_line import run
 from tests.support.small_training import Ticking

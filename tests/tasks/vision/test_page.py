@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 import torch
+from attnlab.tasks.vision.compare import comparison_page, report_of
 
 from attnlab.report import render_page
 from attnlab.report.html import write_page
-from attnlab.tasks.vision.compare import comparison_page, report_of
 from attnlab.tasks.vision.score_report import score_report
 from attnlab.tasks.vision.scoring import score
 from tests.support.browser import Watched, chromium

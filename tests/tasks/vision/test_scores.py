@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from attnlab.tasks.vision.meeting import crossings, in_words, meeting
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional as F
@@ -28,7 +29,6 @@ from attnlab.report import Figure, Gallery, Heatmap, render_page
 from attnlab.run_folder import StartMode
 from attnlab.tasks.vision import compare as comparing
 from attnlab.tasks.vision.classify import classify, classify_test
-from attnlab.tasks.vision.meeting import crossings, in_words, meeting
 from attnlab.tasks.vision.score_report import score_report
 from attnlab.tasks.vision.scoring import confusions, score
 from attnlab.tasks.vision.task import VisionTask
