@@ -1,7 +1,7 @@
 // Results of claims, and the claims that have none.
 
 import { isRecord, text } from '../report/plot';
-import { readLedger, type Ledger } from '../report/claims/ledger';
+import { FORMAT, readLedger, type Ledger } from '../report/claims/ledger';
 import { records } from './reading';
 
 // One ledger of all that is known: what was not run stands there as such.
@@ -16,7 +16,7 @@ export function mergedLedger(raw: unknown): Ledger {
   );
   const others = [...results].filter(([id]) => !known.has(id)).map(([, claim]) => claim);
   const topics = isRecord(found.topics) ? found.topics : given.topics;
-  const named = { format: 'attnlab-claims', version: 2, ...given, topics };
+  const named = { ...FORMAT, ...given, topics };
   return readLedger({ ...named, claims: [...claims, ...others] });
 }
 

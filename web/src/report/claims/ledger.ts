@@ -58,11 +58,15 @@ export interface Ledger {
   claims: Claim[];
 }
 
+export const FORMAT = { format: 'attnlab-claims', version: 2 }; // as attnlab/claims/ledger.py says
+
 export function readLedger(raw: unknown): Ledger {
-  if (!isRecord(raw) || raw.format !== 'attnlab-claims')
+  if (!isRecord(raw) || raw.format !== FORMAT.format)
     throw new Error('The data of this page is no ledger of claims.');
-  if (raw.version !== 2)
-    throw new Error(`The ledger has version ${String(raw.version)}; this page reads version 2.`);
+  if (raw.version !== FORMAT.version)
+    throw new Error(
+      `The ledger has version ${String(raw.version)}; this page reads version ${FORMAT.version}.`,
+    );
   const given = { size: raw.size, seed: raw.seed };
   const claims = list(raw.claims)
     .filter(isRecord)
