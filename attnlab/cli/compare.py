@@ -1,7 +1,7 @@
 """attnlab compare TASK: mechanisms trained with equal budgets.
 
 This module has an attribute for each task that can be compared, so that the command line can name
-it before it imports torch.
+its command without importing torch.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from attnlab.command_options import (
     grouped,
     joined_options,
     options_of,
+    spaced,
     start_mode,
 )
 from attnlab.tasks.kind import TaskKind
@@ -27,6 +28,7 @@ Attention = Annotated[
         help="Mechanisms; the others are compared with the first.",
         consume_multiple=True,
         negative="",
+        show_default=spaced,
     ),
 ]
 Rates = Annotated[
@@ -35,17 +37,21 @@ Rates = Annotated[
         help="Try each of these times the usual learning rates.",
         consume_multiple=True,
         negative="",
+        show_default=spaced,
     ),
 ]
-app = App(name="compare", help="Train mechanisms with equal budgets and say which is better.",
-          help_format="plaintext")  # fmt: skip
+app = App(
+    name="compare",
+    help="Train mechanisms on a task with equal budgets, and say which is better.",
+    help_format="plaintext",
+)
+PREFIX = "task "  # of an attribute; no name of this module begins so
 
 
-def mount() -> None:
-    """A command for each task that can be compared."""
-    for kind in TASKS.values():
-        if kind.can_compare and kind.name not in app:
-            app.command(f"{__name__}:{kind.name}", name=kind.name, help=_help(kind))
+def mount(kind: TaskKind) -> None:
+    """A command for a task that can be compared."""
+    if kind.can_compare and kind.name not in app:
+        app.command(f"{__name__}:{PREFIX}{kind.name}", name=kind.name, help=_help(kind))
 
 
 def _help(kind: TaskKind) -> str:
@@ -53,19 +59,21 @@ def _help(kind: TaskKind) -> str:
 
 
 def __getattr__(name: str) -> Any:
-    if name not in TASKS or not TASKS[name].can_compare:
+    task = name.removeprefix(PREFIX)
+    if not name.startswith(PREFIX) or task not in TASKS:
         raise AttributeError(name)
-    return command_of(TASKS[name])
+    return command_of(TASKS[task])
 
 
 def command_of(kind: TaskKind) -> Any:
-    from attnlab.compare.engine import PAGE, RESULTS
+    from attnlab.compare.attempts import PAGE, RESULTS
     from attnlab.compare.engine import compare as run
     from attnlab.tasks.simple_comparison import comparison_class
 
     Comparison = comparison_class(kind)
     groups = Comparison.option_groups()
     own = options_of(Comparison, without=tuple(groups))
+    usual = f"; without a budget: {Comparison.usual}" if Comparison.usual else ""
     Options: Any = joined_options(own, *(group.options for group in groups.values()))
 
     @grouped(options=Options)
@@ -73,7 +81,7 @@ def command_of(kind: TaskKind) -> Any:
         *,
         attention: Attention = Comparison.attention,
         minutes: Annotated[
-            float | None, Parameter(help="Minutes of training steps for each run.")
+            float | None, Parameter(help=f"Minutes of training steps for each run{usual}.")
         ] = None,
         steps: Annotated[int | None, Parameter(help="Training steps of each run instead.")] = None,
         seeds: Annotated[int, Parameter(help="Repeats of each setting.")] = Comparison.seeds,
@@ -119,6 +127,3 @@ def command_of(kind: TaskKind) -> Any:
 def given_part(options: Any, group: type[Any]) -> dict[str, Any]:
     """Of joined options the values of one group."""
     return {each.name: getattr(options, each.name) for each in fields(group)}
-
-
-mount()

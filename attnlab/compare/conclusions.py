@@ -8,14 +8,12 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from attnlab.compare.crossover import find_crossover
+from attnlab.compare.attempts import Attempt, Run
+from attnlab.compare.crossover import find_crossover, mean_of
 from attnlab.intervals import Estimate, over, wilson
-from attnlab.tasks.comparison import Comparison, Metric
-
-if TYPE_CHECKING:
-    from attnlab.compare.engine import Run
+from attnlab.tasks.comparison import Comparison, Metric, Trial
 
 MATCHES, WORSE, BETTER = "matches", "worse", "better"
 UNDECIDED, UNLEARNED = "undecided", "not learned enough"
@@ -53,6 +51,7 @@ class Difference:
 @dataclass(frozen=True)
 class Conclusions:
     contenders: list[str]
+    """The first is what the others are compared with."""
     baseline: tuple[str, dict[str, float]] | None
     best: list[Best]
     differences: list[Difference]
@@ -60,46 +59,62 @@ class Conclusions:
     """Of a sweep: for each pair, where the curves of the deciding metric cross."""
 
 
-def conclude(comparison: Comparison, contenders: Sequence[str], runs: Sequence[Run]) -> Conclusions:
-    """As far as there are runs; the first contender is what the others are compared with."""
+def conclude(
+    comparison: Comparison, contenders: Sequence[str], attempts: Sequence[Attempt]
+) -> Conclusions:
+    """As far as there are runs."""
     known = comparison.baseline()
     baseline = None if known is None else (known[0], dict(known[1]))
-    places = sorted({run.outcome.place for run in runs}, key=lambda place: place or 0.0)
+    places = sorted({each.trial.place for each in attempts}, key=lambda place: place or 0.0)
     best, differences = [], []
+    chosen = {
+        (name, place): best_runs(comparison, attempts, name, place)
+        for place in places
+        for name in contenders
+    }
     for place in places:
-        here = [run for run in runs if run.outcome.place == place]
-        chosen = {name: best_runs(here, name) for name in contenders}
-        best += [_best(comparison, here, name, each) for name, each in chosen.items() if each]
+        for name in contenders:
+            if chosen[name, place]:
+                best.append(_best(comparison, attempts, chosen[name, place]))
         for name in contenders[1:]:
-            found = _difference(comparison, chosen[name], chosen[contenders[0]], baseline)
-            differences += [found] if found is not None else []
-    crossovers = _crossovers(comparison, contenders, runs, places) if len(places) > 1 else []
+            pair = chosen[name, place], chosen[contenders[0], place]
+            difference = _difference(comparison, *pair, baseline)
+            differences += [difference] if difference is not None else []
+    crossovers = []
+    if len(places) > 1:
+        for name in contenders[1:]:
+            curves = [(chosen[name, place], chosen[contenders[0], place]) for place in places]
+            crossovers += _crossover(comparison, curves)
     return Conclusions(list(contenders), baseline, best, differences, crossovers)
 
 
-def best_runs(runs: Sequence[Run], contender: str) -> list[Run]:
-    """Of one contender: the runs of the setting with the best mean validation over seeds."""
-    settings: dict[tuple[str, float], list[Run]] = {}
-    for run in runs:
-        if run.trial.contender == contender:
-            settings.setdefault((run.trial.variant, run.trial.rate), []).append(run)
-    return min(
-        settings.values(),
-        key=lambda each: statistics.fmean(run.outcome.validation for run in each),
-        default=[],
-    )
+def best_runs(
+    comparison: Comparison, attempts: Sequence[Attempt], contender: str, place: float | None
+) -> list[Run]:
+    """Of one contender: the runs of the setting with the best mean validation over seeds. One that
+    failed with any seed comes last: its other seeds would flatter it."""
+    settings: dict[tuple[str, float], list[Attempt]] = {}
+    for each in attempts:
+        if (each.trial.contender, each.trial.place) == (contender, place):
+            settings.setdefault((each.trial.variant, each.trial.rate), []).append(each)
+    sign = -1 if comparison.metrics[0].better == "higher" else 1
+    ranked = []
+    for tried in settings.values():
+        runs = [each for each in tried if isinstance(each, Run)]
+        if runs:
+            mean = statistics.fmean(run.outcome.validation for run in runs)
+            ranked.append((len(tried) - len(runs), sign * mean, runs))
+    return min(ranked, key=lambda each: each[:2])[2] if ranked else []
 
 
-def _best(
-    comparison: Comparison, runs: Sequence[Run], contender: str, chosen: Sequence[Run]
-) -> Best:
-    mine = [run.trial for run in runs if run.trial.contender == contender]
+def _best(comparison: Comparison, attempts: Sequence[Attempt], chosen: Sequence[Run]) -> Best:
     trial, outcome = chosen[0].trial, chosen[0].outcome
+    mine = [each.trial for each in attempts if each.trial.contender == trial.contender]
     return Best(
-        contender=contender,
+        contender=trial.contender,
         variant=trial.variant,
         rate=trial.rate,
-        place=outcome.place,
+        place=shown(comparison, trial),
         settings=len({(each.variant, each.rate) for each in mine}),
         seeds=len(chosen),
         metrics={each.name: estimate(chosen, each) for each in comparison.metrics},
@@ -107,6 +122,11 @@ def _best(
         steps=statistics.fmean(run.outcome.steps for run in chosen),
         minutes=statistics.fmean(run.outcome.minutes for run in chosen),
     )
+
+
+def shown(comparison: Comparison, trial: Trial) -> float | None:
+    """Its place in the sweep, as the report shows it."""
+    return None if trial.place is None else comparison.place_shown(trial.place)
 
 
 def estimate(runs: Sequence[Run], metric: Metric) -> Estimate:
@@ -139,11 +159,14 @@ def _difference(
     return Difference(
         contender=one[0].trial.contender,
         against=other[0].trial.contender,
-        place=one[0].outcome.place,
+        place=shown(comparison, one[0].trial),
         seeds=len(seeds),
         metrics=metrics,
         verdict=verdict(
-            metrics[decides.name], decides, comparison.margin, learned(comparison, other, baseline)
+            metrics[decides.name],
+            decides,
+            comparison.margin,
+            learned(comparison, [second[seed] for seed in seeds], baseline),
         ),
     )
 
@@ -165,7 +188,8 @@ def learned(
 
 
 def verdict(difference: Estimate, metric: Metric, margin: float, has_learned: bool) -> str:
-    """Of a difference: within the margin is a match; one seed has no interval, so no verdict."""
+    """Of a difference: one within the margin is a match. One seed has no interval and so no
+    verdict."""
     if difference.low is None or difference.high is None:
         return UNDECIDED if has_learned else UNLEARNED
     low, high = difference.low, difference.high
@@ -177,25 +201,23 @@ def verdict(difference: Estimate, metric: Metric, margin: float, has_learned: bo
     return MATCHES if within else UNDECIDED
 
 
-def _crossovers(
-    comparison: Comparison,
-    contenders: Sequence[str],
-    runs: Sequence[Run],
-    places: Sequence[float | None],
+def _crossover(
+    comparison: Comparison, curves: Sequence[tuple[Sequence[Run], Sequence[Run]]]
 ) -> list[dict[str, Any]]:
-    """Where the mean of a contender overtakes that of the first one along the sweep."""
+    """Where the mean of a contender overtakes that of the first one along the sweep; nothing while
+    a place has no seed of both."""
     name = comparison.metrics[0].name
-    found = []
-    for contender in contenders[1:]:
-        rows = []
-        for place in places:
-            here = [run for run in runs if run.outcome.place == place]
-            one, other = (
-                {run.trial.seed: run.outcome.metrics[name] for run in best_runs(here, each)}
-                for each in (contender, contenders[0])
-            )
-            rows.append([one[seed] - other[seed] for seed in sorted(one.keys() & other.keys())])
-        if all(rows):
-            crossover = find_crossover([float(place or 0) for place in places], rows)
-            found.append({"contender": contender, "against": contenders[0], **asdict(crossover)})
-    return found
+    places, rows = [], []
+    for one, other in curves:
+        first, second = (
+            {run.trial.seed: run.outcome.metrics[name] for run in each} for each in (one, other)
+        )
+        rows.append([first[seed] - second[seed] for seed in sorted(first.keys() & second.keys())])
+        if not rows[-1]:
+            return []
+        places.append(shown(comparison, one[0].trial) or 0.0)
+    pair = [each[0].trial.contender for each in curves[-1]]
+    lead = mean_of(rows[-1]) if comparison.metrics[0].better == "higher" else -mean_of(rows[-1])
+    ahead = None if lead == 0 else pair[0] if lead > 0 else pair[1]
+    crossover = asdict(find_crossover(places, rows))
+    return [{"contender": pair[0], "against": pair[1], "ahead": ahead, **crossover}]

@@ -3,65 +3,91 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from attnlab.compare.attempts import Attempt, Failure, Run
 from attnlab.compare.conclusions import (
     BETTER,
     MATCHES,
     UNLEARNED,
     WORSE,
+    Best,
     Conclusions,
     Difference,
     best_runs,
+    shown,
 )
 from attnlab.intervals import Estimate, number
 from attnlab.report import Block, Cell, Figure, Lines, Mark, Report, Section, Series, Table
 from attnlab.tasks.comparison import Budget, Comparison, Metric
-
-if TYPE_CHECKING:
-    from attnlab.compare.engine import Run
+from attnlab.words import joined
 
 SENTENCES = {
     MATCHES: "{contender} matches {against}",
     WORSE: "{contender} is worse than {against}",
     BETTER: "{contender} is better than {against}",
-    UNLEARNED: "Whether {contender} matches {against} is undecided: {against} has not yet learned "
-    "more than the baseline",
 }
-OPEN = "Whether {contender} matches {against} is undecided"
+OPEN = "It is undecided whether {contender} matches {against}"
 
 
 def comparison_report(
     comparison: Comparison,
     budget: Budget,
     planned: int,
-    runs: Sequence[Run],
+    attempts: Sequence[Attempt],
     conclusions: Conclusions,
 ) -> Report:
-    findings = [*_verdicts(comparison, conclusions), *_crossings(comparison, conclusions)]
-    if len(runs) < planned:
-        findings.append(f"{len(runs)} of {planned} runs are done; --resume goes on.")
-    how = [
-        f"Every run had {budget}. {comparison.describe()}".strip(),
-        f"A match: the 95% interval of the difference in {comparison.metrics[0].title} lies within "
-        f"{_shown(comparison.margin, comparison.metrics[0])}.",
+    findings = [
+        *_leader(comparison, conclusions),
+        *_verdicts(comparison, conclusions),
+        *_crossings(comparison, conclusions),
+        *_failures(attempts),
     ]
+    if len(attempts) < planned:
+        findings.append(f"{len(attempts)} of {planned} runs are done; --resume continues.")
+    decides = comparison.metrics[0]
+    how = [f"Every run had {budget}. {comparison.describe()}".strip()]
+    if conclusions.differences:
+        how.append(
+            f"Two match if the 95% interval of their difference in {decides.title} lies within "
+            f"{_signed(Estimate(-comparison.margin), decides)} to "
+            f"{_signed(Estimate(comparison.margin), decides)}."
+        )
     blocks: list[Block] = [
         *_sweep_figures(comparison, conclusions),
         _best_table(comparison, conclusions),
     ]
     if conclusions.differences and comparison.sweep:
         blocks.append(_difference_table(comparison, conclusions))
-    curves = _curve_figures(runs, conclusions)
+    curves = [] if comparison.sweep else _curve_figures(comparison, attempts, conclusions)
     sections = [
         Section("summary", "Result", findings=[*findings, *how], blocks=blocks),
         *([Section("curves", "During training", blocks=curves)] if curves else []),
-        Section("runs", "All runs", blocks=[_run_table(comparison, runs)]),
+        Section("runs", "All runs", blocks=[_run_table(comparison, attempts)]),
     ]
     return Report("comparison", comparison.title, sections)
+
+
+def _leader(comparison: Comparison, conclusions: Conclusions) -> list[str]:
+    """Who comes first; of a sweep at its last place."""
+    decides = comparison.metrics[0]
+    here = [each for each in conclusions.best if each.place == conclusions.best[-1].place]
+    if len(here) < 2:
+        return []
+    first = min(here, key=lambda each: _rank(each, decides))
+    value = _cell(first.metrics[decides.name], decides)
+    return [f"{first.contender} has the best {decides.title}{_where(comparison, first)}: {value}."]
+
+
+def _rank(best: Best, metric: Metric) -> float:
+    value = best.metrics[metric.name].value
+    return -value if metric.better == "higher" else value
+
+
+def _where(comparison: Comparison, at: Best | Difference) -> str:
+    return "" if at.place is None else f" with {at.place:,.0f} {comparison.sweep}"
 
 
 def _verdicts(comparison: Comparison, conclusions: Conclusions) -> list[str]:
@@ -72,13 +98,16 @@ def _verdicts(comparison: Comparison, conclusions: Conclusions) -> list[str]:
         text = SENTENCES.get(each.verdict, OPEN).format(
             contender=each.contender, against=each.against
         )
-        where = "" if each.place is None else f" at {each.place:,.0f} {comparison.sweep}"
         differences = ", ".join(
             f"{metric.title} {_signed(each.metrics[metric.name], metric)}"
             for metric in comparison.metrics
         )
-        seeds = "1 seed" if each.seeds == 1 else f"{each.seeds} seeds"
-        sentences.append(f"{text}{where}: {differences}, over {seeds}.")
+        seeds = f"over {each.seeds} seeds" if each.seeds > 1 else "with 1 seed, so no interval"
+        text = f"{text}{_where(comparison, each)}: {differences}, {seeds}."
+        if each.verdict == UNLEARNED:
+            name = (conclusions.baseline or ("the baseline", {}))[0]
+            text += f" {each.against} has not learned enough yet: it does not beat {name}."
+        sentences.append(text)
     return sentences
 
 
@@ -86,18 +115,32 @@ def _crossings(comparison: Comparison, conclusions: Conclusions) -> list[str]:
     sentences = []
     for each in conclusions.crossovers:
         pair = f"The curves of {each['contender']} and {each['against']}"
-        if not each["places"]:
-            sentences.append(f"{pair} do not cross.")
-            continue
-        listed = ", ".join(f"{place:,.0f}" for place in each["places"])
-        text = f"{pair} cross at about {listed} {comparison.sweep}"
+        if each["places"]:
+            listed = joined([f"{place:,.0f}" for place in each["places"]])
+            text = f"{pair} cross at about {listed} {comparison.sweep}"
+        elif each["ahead"] is None:
+            text = f"{pair} end level"
+        else:
+            text = f"{pair} do not cross: {each['ahead']} is ahead"
         if each["low"] is not None:
+            last = " for the last time" if len(each["places"]) > 1 else ""
             text += (
-                f" (95% of draws from the spread of the seeds: {each['low']:,.0f} to "
-                f"{each['high']:,.0f}; {each['share']:.0%} of all draws cross)"
+                f". Of draws from the spread of the seeds {each['share']:.0%} cross, the middle "
+                f"95% of them{last} between {each['low']:,.0f} and {each['high']:,.0f}"
             )
+        elif each["share"] is not None:
+            text += ". Of draws from the spread of the seeds none cross"
         sentences.append(f"{text}.")
     return sentences
+
+
+def _failures(attempts: Sequence[Attempt]) -> list[str]:
+    failed = [each for each in attempts if isinstance(each, Failure)]
+    if not failed:
+        return []
+    names = joined(list(dict.fromkeys(each.trial.variant for each in failed)))
+    count = "1 run" if len(failed) == 1 else f"{len(failed)} runs"
+    return [f"{count} failed and could not be measured: {names}. The table of all runs says why."]
 
 
 def _shown(value: float, metric: Metric) -> str:
@@ -112,18 +155,20 @@ def _cell(estimate: Estimate, metric: Metric) -> str:
 
 
 def _signed(estimate: Estimate, metric: Metric) -> str:
-    def sign(value: float) -> str:
-        return f"{'+' if value > 0 else ''}{_shown(value, metric)}"
+    """A difference; of shares in percentage points."""
 
+    def sign(value: float) -> str:
+        return f"{'+' if value > 0 else ''}{_shown(value, metric).removesuffix('%')}"
+
+    value = sign(estimate.value) + (" points" if metric.percent else "")
     if estimate.low is None or estimate.high is None:
-        return sign(estimate.value)
-    return f"{sign(estimate.value)} (95% interval {' to '.join(map(sign, estimate.ends))})"
+        return value
+    return f"{value} (95% interval {' to '.join(map(sign, estimate.ends))})"
 
 
 def _best_table(comparison: Comparison, conclusions: Conclusions) -> Table:
     """Each contender at its best setting, the best first, then the baseline."""
     decides = comparison.metrics[0]
-    sign = -1 if decides.better == "higher" else 1
     rows: list[list[Cell]] = [
         [
             *([each.place] if comparison.sweep else []),
@@ -137,7 +182,7 @@ def _best_table(comparison: Comparison, conclusions: Conclusions) -> Table:
         ]
         for each in sorted(
             conclusions.best,
-            key=lambda each: (each.place or 0, sign * each.metrics[decides.name].value),
+            key=lambda each: (each.place or 0, _rank(each, decides)),
         )
     ]
     sweep = [comparison.sweep] if comparison.sweep else []
@@ -150,9 +195,11 @@ def _best_table(comparison: Comparison, conclusions: Conclusions) -> Table:
             for metric in comparison.metrics
         ]
         rows.append([*([None] if sweep else []), name, None, None, *cells, None, None, None])
-    note = (
-        "Means over seeds with their 95% intervals, on test data; rate multiplies the usual ones."
-    )
+    note = "Means over seeds with their 95% intervals, on test data."
+    if any(each.seeds == 1 and each.metrics[decides.name].low is not None
+           for each in conclusions.best):  # fmt: skip
+        note = "On test data. The interval of one seed is that of the test examples alone."
+    note += " rate multiplies the usual learning rates."
     return Table(
         "Best setting of each",
         header,
@@ -177,24 +224,36 @@ def _difference_table(comparison: Comparison, conclusions: Conclusions) -> Table
     )
 
 
-def _run_table(comparison: Comparison, runs: Sequence[Run]) -> Table:
+def _run_table(comparison: Comparison, attempts: Sequence[Attempt]) -> Table:
     sweep = [comparison.sweep] if comparison.sweep else []
     titles = [metric.title for metric in comparison.metrics]
-    rows: list[list[Cell]] = [
-        [
-            *([run.outcome.place] if sweep else []),
-            run.trial.variant,
-            run.trial.rate,
-            run.trial.seed,
-            *(_shown(run.outcome.metrics[m.name], m) for m in comparison.metrics),
-            run.outcome.validation,
-            run.outcome.steps,
-            round(run.outcome.minutes, 2),
+    failed = any(isinstance(each, Failure) for each in attempts)
+
+    def row(each: Attempt) -> list[Cell]:
+        trial = each.trial
+        start: list[Cell] = [*([shown(comparison, trial)] if sweep else []), trial.variant]
+        start += [trial.rate, trial.seed]
+        if isinstance(each, Failure):
+            return [*start, *[None] * (len(titles) + 3), each.problem]
+        outcome = each.outcome
+        return [
+            *start,
+            *(_shown(outcome.metrics[metric.name], metric) for metric in comparison.metrics),
+            _shown(outcome.validation, comparison.metrics[0]),
+            outcome.steps,
+            round(outcome.minutes, 2),
+            *([None] if failed else []),
         ]
-        for run in runs
-    ]
+
     header = [*sweep, "mechanism", "rate", "seed", *titles, "validation", "steps", "minutes"]
-    return Table("Runs", header, rows, drop=("minutes", "rate", "steps", "validation"))
+    note = f"validation: {comparison.metrics[0].title} on validation data, by which settings are "
+    return Table(
+        "Runs",
+        [*header, *(["problem"] if failed else [])],
+        [row(each) for each in attempts],
+        f"{note}chosen.",
+        drop=("minutes", "rate", "steps", "validation"),
+    )
 
 
 def _sweep_figures(comparison: Comparison, conclusions: Conclusions) -> list[Figure]:
@@ -224,39 +283,47 @@ def _ends(estimate: Estimate, metric: Metric) -> tuple[float, float]:
     return (max(0.0, low), min(1.0, high)) if metric.percent else (low, high)
 
 
-def _curve_figures(runs: Sequence[Run], conclusions: Conclusions) -> list[Figure]:
-    """Each curve over minutes, of the contenders' best settings, where no sweep multiplies them."""
-    if any(run.outcome.place is not None for run in runs):
-        return []
-    chosen = {name: best_runs(runs, name) for name in conclusions.contenders}
-    titles = dict.fromkeys(title for run in runs for title in run.outcome.curves)
+def _curve_figures(
+    comparison: Comparison, attempts: Sequence[Attempt], conclusions: Conclusions
+) -> list[Figure]:
+    """Each curve over minutes, of the contenders' best settings."""
+    chosen = {name: best_runs(comparison, attempts, name, None) for name in conclusions.contenders}
+    runs = [run for each in chosen.values() for run in each]
+    percent = {metric.name for metric in comparison.metrics if metric.percent}
     figures = []
-    for title in titles:
-        series = []
-        for name, mine in chosen.items():
-            curves = [run.outcome.curves[title] for run in mine if run.outcome.curves.get(title)]
-            if curves:
-                points, band = mean_curve(curves)
-                series.append(Series(name, points, band if len(curves) > 1 else ()))
-        name, known = conclusions.baseline or ("", {})
-        marks = [
-            Mark(name, y=value)
-            for metric, value in known.items()
-            if title == f"validation {metric}"
-        ]
-        figures.append(
-            Figure(
-                f"{title} over minutes of training", Lines("minutes", title, series, marks=marks)
-            )
+    for title in dict.fromkeys(title for run in runs for title in run.outcome.curves):
+        metric = title.removeprefix("validation ")
+        plot = Lines(
+            "minutes of training",
+            title,
+            _curve_series(chosen, title),
+            marks=_baseline_marks(conclusions, metric) if metric != title else [],
+            y_percent=metric in percent,
         )
+        figures.append(Figure(f"{title} over minutes of training", plot))
     return figures
+
+
+def _curve_series(chosen: Mapping[str, Sequence[Run]], title: str) -> list[Series]:
+    series = []
+    for name, runs in chosen.items():
+        curves = [run.outcome.curves[title] for run in runs if run.outcome.curves.get(title)]
+        if curves:
+            points, band = mean_curve(curves)
+            series.append(Series(name, points, band if len(curves) > 1 else ()))
+    return series
+
+
+def _baseline_marks(conclusions: Conclusions, metric: str) -> list[Mark]:
+    name, known = conclusions.baseline or ("", {})
+    return [Mark(name, y=known[metric])] if metric in known else []
 
 
 def mean_curve(
     curves: Sequence[Sequence[tuple[float, float]]],
 ) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
-    """The mean over seeds, between its extremes. Seeds took their steps at other times, so each is
-    read off its line at those of the first, as far as all lines go."""
+    """The mean over seeds, with the lowest and the highest of them. Seeds took their steps at
+    different times, so each line is read at those of the first, as far as all lines reach."""
     low, high = max(curve[0][0] for curve in curves), min(curve[-1][0] for curve in curves)
     inner = [x for x, _ in curves[0] if low < x < high]
     points, band = [], []

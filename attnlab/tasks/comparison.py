@@ -6,6 +6,8 @@ rest: the grid, equal budgets, resuming, intervals, verdicts, tables and plots.
 
 from __future__ import annotations
 
+import math
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -45,12 +47,15 @@ class Budget:
         """Settings of a training that spends this share of it."""
         if self.minutes is not None:
             return {"minutes": share * self.minutes, "training_only": True}
-        return {"steps": max(1, round(share * (self.steps or 1)))}
+        return {"steps": max(1, round(share * (self.steps or 1))), "minutes": None}
 
     def __str__(self) -> str:
         if self.minutes is not None:
             return f"{self.minutes:g} minutes of training"
-        return f"{self.steps:,} steps"
+        return "1 step" if self.steps == 1 else f"{self.steps:,} steps"
+
+
+TRIAL_FOLDER = re.compile(r".+-rate[0-9.e+-]+-seed[0-9]+")  # as `Trial.folder` names it
 
 
 @dataclass(frozen=True)
@@ -81,7 +86,7 @@ class Outcome:
     metrics: Mapping[str, float]
     """On test data."""
     validation: float
-    """What the best setting of a contender is chosen by: lower is better."""
+    """The deciding metric on validation data: the best setting of a contender is chosen by it."""
     parameters: int
     steps: int
     minutes: float
@@ -89,8 +94,6 @@ class Outcome:
     """Of metrics that are shares: how many of how many, for an interval of one seed."""
     curves: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
     """By title: points over minutes of training."""
-    place: float | None = None
-    """The sweep's value as the plot shows it, such as the number of images."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +116,8 @@ class Comparison(ABC):
     """Two contenders match if the interval of their difference lies within it."""
     attention: ClassVar[tuple[str, ...]] = ("softmax", "favor")
     """What is compared by default. The first is what the others are compared with."""
-    usual: ClassVar[Budget] = Budget(minutes=5.0)
+    usual: ClassVar[Budget | None] = Budget(minutes=5.0)
+    """The budget if the command names none. None: `budget` decides."""
     sweep: ClassVar[str] = ""
     """What a trial's place is, if the task sweeps over something: training images."""
     seeds: ClassVar[int] = 3
@@ -129,11 +133,23 @@ class Comparison(ABC):
         return {name: [name] for name in attention}
 
     def places(self) -> Sequence[float | None]:
+        """The values of the sweep."""
         return (None,)
 
-    def budget(self) -> Budget:
-        """If the command names none."""
-        return self.usual
+    def place_shown(self, place: float) -> float:
+        """A value of the sweep as the report shows it, such as the number of images."""
+        return place
+
+    def budget(self, given: Budget | None) -> Budget:
+        """`given`: the one that the command names."""
+        budget = given or self.usual
+        assert budget is not None
+        return budget
+
+    def notes(self, trials: Sequence[Trial]) -> Sequence[str]:
+        """What you should know before the training starts, line by line."""
+        del trials
+        return ()
 
     @abstractmethod
     def check(self, trials: Sequence[Trial]) -> None:
@@ -141,13 +157,14 @@ class Comparison(ABC):
 
     @abstractmethod
     def plan(self) -> dict[str, Any]:
-        """All settings and a digest of the data: a comparison goes on only with the same."""
+        """All settings and a digest of the data: a comparison resumes only with the same."""
 
     @abstractmethod
     def train(
         self, trial: Trial, folder: Path, budget: Budget, start: StartMode, quiet: bool
     ) -> None:
-        """Train one run into `folder`."""
+        """Train one run into `folder`. `start` is the comparison's; a part that never began is
+        new, as `start.for_part` says."""
 
     @abstractmethod
     def measure(self, trial: Trial, folder: Path) -> Outcome:
@@ -168,13 +185,20 @@ def scaled(settings: Settings, rate: float) -> Settings:
     return replace(settings, rate=rate * settings.rate, muon_rate=rate * settings.muon_rate)
 
 
+def last_validation(folder: Path, metric: str) -> float:
+    checks = [row["validation"] for row in RunFolder(folder).metrics() if "validation" in row]
+    return float(checks[-1][metric])
+
+
 def outcome_of(
-    folder: Path, metrics: Mapping[str, float], *, minutes_before: float = 0.0, **rest: Any
+    folder: Path, metrics: Mapping[str, float], *, before: Path | None = None, **rest: Any
 ) -> Outcome:
-    """Of a finished run: its size, steps, minutes and curves stand in its folder."""
+    """Of a finished run: its size, steps, minutes and curves stand in its folder. `before` is a
+    run that spent its share of the budget first."""
     run = RunFolder(folder)
     rows = run.metrics()
-    minutes = [minutes_before + row["seconds"] / 60 for row in rows]
+    earlier = {"step": 0, "seconds": 0.0} if before is None else RunFolder(before).metrics()[-1]
+    minutes = [(earlier["seconds"] + row["seconds"]) / 60 for row in rows]
     curves: dict[str, list[tuple[float, float]]] = {}
     if rows:
         curves["training loss"] = _thinned(
@@ -182,11 +206,12 @@ def outcome_of(
         )
     for at, row in zip(minutes, rows, strict=True):
         for name, value in row.get("validation", {}).items():
-            curves.setdefault(f"validation {name}", []).append((at, value))
+            if math.isfinite(value):
+                curves.setdefault(f"validation {name}", []).append((at, value))
     return Outcome(
         metrics=metrics,
         parameters=int(run.config()["parameters"]),
-        steps=int(rows[-1]["step"]),
+        steps=int(earlier["step"] + rows[-1]["step"]),
         minutes=minutes[-1],
         curves=curves,
         **rest,

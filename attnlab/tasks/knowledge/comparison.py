@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
-from attnlab.run_folder import RunFolder, StartMode
+from attnlab.run_folder import StartMode
 from attnlab.tasks.comparison import (
     VALIDATIONS,
     Budget,
@@ -19,6 +19,7 @@ from attnlab.tasks.comparison import (
     Metric,
     Outcome,
     Trial,
+    last_validation,
     outcome_of,
     scaled,
 )
@@ -59,30 +60,31 @@ class KnowledgeComparison(Comparison):
             raise ValueError("give all three files: --corpus, --pairs and --measured; or none")
 
     def contenders(self, attention: Sequence[str]) -> dict[str, list[str]]:
-        found = {name: [name] for name in attention}
-        if self.unpretrained:
-            found[f"{attention[0]}, {UNPRETRAINED}"] = [f"{attention[0]}, {UNPRETRAINED}"]
-        return found
+        extra = [f"{attention[0]}, {UNPRETRAINED}"] if self.unpretrained else []
+        return {name: [name] for name in (*attention, *extra)}
 
     def check(self, trials: Sequence[Trial]) -> None:
         create_objectives(self.objective or preset_named(self.preset).objective)
         for spec in {_attention(trial) for trial in trials}:
             make_model(self.preset, Bytes(), spec, {})
-        assert self._baseline
-        assert self._digest
+        self.plan()  # reads all files
 
     @cached_property
     def _baseline(self) -> tuple[str, Score]:
         return baseline(self.pairs, self.measured)
 
     @cached_property
-    def _digest(self) -> str:
-        source = material(self.corpus, self.pairs)
-        return digest(source.documents, *source.pairs)
+    def _digests(self) -> dict[str, str]:
+        source, (_, score) = material(self.corpus, self.pairs), self._baseline
+        return {
+            "text": digest(source.documents, *source.pairs),
+            "questions": digest(score.questions, score.answers or []),
+        }
 
     def plan(self) -> dict[str, Any]:
-        paths = {name: str(value) for name, value in asdict(self).items()}
-        return {**paths, "text": self._digest}
+        files = ("corpus", "pairs", "measured")
+        options = {name: value for name, value in asdict(self).items() if name not in files}
+        return {**options, **self._digests}
 
     def train(
         self, trial: Trial, folder: Path, budget: Budget, start: StartMode, quiet: bool
@@ -118,31 +120,28 @@ class KnowledgeComparison(Comparison):
         score = evaluate(folder / FINETUNED, self.measured)
         assert score.right is not None
         assert score.accuracy is not None
-        spent = 0.0
-        if not _unpretrained(trial):
-            spent = RunFolder(folder / PRETRAINED).metrics()[-1]["seconds"] / 60
-        rows = [
-            row["validation"]
-            for row in RunFolder(folder / FINETUNED).metrics()
-            if "validation" in row
-        ]
         return outcome_of(
             folder / FINETUNED,
             {"accuracy": score.accuracy},
-            validation=-rows[-1]["accuracy"],
+            validation=last_validation(folder / FINETUNED, "accuracy"),
             correct={"accuracy": (score.right, len(score.questions))},
-            minutes_before=spent,
+            before=None if _unpretrained(trial) else folder / PRETRAINED,
         )
 
     def baseline(self) -> tuple[str, Mapping[str, float]]:
-        said, score = self._baseline
+        answer, score = self._baseline
         assert score.accuracy is not None
-        return f'always "{said}"', {"accuracy": score.accuracy}
+        return f'always "{answer}"', {"accuracy": score.accuracy}
 
     def describe(self) -> str:
         return (
-            f"{PRETRAINING:.0%} of it went to the corpus, the rest to questions. All answered the "
-            f"same {len(self._baseline[1].questions)} questions, which no training asked."
+            f"{PRETRAINING:.0%} of it went to the corpus and the rest to training questions; "
+            f'"{UNPRETRAINED}" spent all of it on those. All answered the same '
+            f"{len(self._baseline[1].questions):,} questions, which no training asked."
+            if self.unpretrained
+            else f"{PRETRAINING:.0%} of it went to the corpus and the rest to training questions. "
+            f"All answered the same {len(self._baseline[1].questions):,} questions, which no "
+            "training asked."
         )
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
 from attnlab.command_options import options_of
 from attnlab.create import create_attention, mechanism_options
-from attnlab.run_folder import RunFolder, StartMode
+from attnlab.run_folder import StartMode
 from attnlab.tasks.comparison import (
     VALIDATIONS,
     Budget,
@@ -19,6 +19,7 @@ from attnlab.tasks.comparison import (
     OptionGroup,
     Outcome,
     Trial,
+    last_validation,
     outcome_of,
     scaled,
 )
@@ -118,11 +119,10 @@ class SummaryComparison(Comparison):
         self, trial: Trial, folder: Path, budget: Budget, start: StartMode, quiet: bool
     ) -> None:
         chosen = settled({"seed": trial.seed, "evaluations": VALIDATIONS, **budget.settings()})
-        if budget.minutes is None:
-            chosen = replace(chosen, minutes=None)
         train_on(
             self._source, out=folder, model=self.model.with_attention(trial.variant, self.where),
-            settings=scaled(chosen, trial.rate), tokens=self._tokens, start=start, quiet=quiet,
+            settings=scaled(chosen, trial.rate), tokens=self._tokens,
+            start=start.for_part(folder), quiet=quiet,
         )  # fmt: skip
 
     def measure(self, trial: Trial, folder: Path) -> Outcome:
@@ -131,13 +131,12 @@ class SummaryComparison(Comparison):
         found = measured(model, wording, self._test, GREEDY)
         assert found.loss is not None
         assert found.accuracy is not None
-        checks = [row["validation"] for row in RunFolder(folder).metrics() if "validation" in row]
         metrics = {
             "loss": found.loss,
             "rougeL": found.scores.mean["rougeL"],
             "accuracy": found.accuracy,
         }
-        return outcome_of(folder, metrics, validation=checks[-1]["loss"])
+        return outcome_of(folder, metrics, validation=last_validation(folder, "loss"))
 
     @cached_property
     def _first_words(self) -> float:
@@ -151,6 +150,6 @@ class SummaryComparison(Comparison):
         where = "all layers" if self.where == "all" else "the encoder"
         return (
             f"It learned from {len(self._source.split.train):,} texts of "
-            f"{self._source.about['data']} with the mechanism in {where}. Settings were chosen on "
-            f"validation texts; the figures are from {len(self._test)} test texts."
+            f"{self._source.about['data']}, with the mechanism in {where}. Settings were chosen on "
+            f"validation texts. The metrics are of {len(self._test)} test texts."
         )

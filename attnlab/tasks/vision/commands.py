@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_format
+import sys
 import tempfile
 from pathlib import Path
 from typing import Annotated, Any
@@ -124,7 +125,9 @@ def evaluate(
     check_page(out, overwrite)
     _check_figures(figures, overwrite)
     report, pixels = measured(subject)
-    recipe.tell_skipped(report["skipped"], report["notes"], f"; all in {figures}")
+    lines = recipe.skipped_lines(report["skipped"], f"; all in {figures}")
+    for line in (*report["notes"], *lines):
+        print(line, file=sys.stderr)
     save_page(out, score_report(report, pixels), overwrite)
     write_json(figures, report)
     if json:

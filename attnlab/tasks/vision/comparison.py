@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from attnlab.command_options import options_of
-from attnlab.models import ViTConfig
+from attnlab.models import Model, ViTConfig
 from attnlab.run_folder import StartMode
+from attnlab.run_folder.config import MAY_CHANGE
 from attnlab.tasks.comparison import (
     Budget,
     Comparison,
@@ -24,10 +25,13 @@ from attnlab.tasks.comparison import (
     OptionGroup,
     Outcome,
     Trial,
+    last_validation,
     outcome_of,
     scaled,
 )
 from attnlab.tasks.vision.images import Dataset, Parts, digest, divided, fraction
+from attnlab.tasks.vision.kind import SKIPPED
+from attnlab.tasks.vision.notes import softmax_notes
 from attnlab.tasks.vision.opening import open_data, source_of
 from attnlab.tasks.vision.recipe import (
     VisionSettings,
@@ -36,6 +40,7 @@ from attnlab.tasks.vision.recipe import (
     make_model,
     prepared,
     settled,
+    skipped_lines,
     usual_epochs,
 )
 from attnlab.tasks.vision.task import logits_of
@@ -43,7 +48,10 @@ from attnlab.training import Run, Settings, train
 from attnlab.training.run import as_begun
 
 CONVNET = "convnet"
-OWN = ("steps", "minutes", "seed", "batch_tokens", "evaluate_every", "evaluations", "best")
+OWN = (
+    *("steps", "minutes", "training_only", "seed", "batch_tokens"),
+    *("evaluate_every", "evaluations", "best", "save_every", "keep"),
+)
 SAVING = {"best": False, "evaluate_every": 10**9, "save_every": 10**9, "keep": 1}
 SET = ("classes", "image_size", "channels", "attention", "mean", "deviation")  # by the data
 
@@ -69,6 +77,7 @@ class VisionComparison(Comparison):
     margin = 0.01
     attention = ("softmax",)
     sweep = "training images"
+    usual = None
 
     @classmethod
     def option_groups(cls) -> dict[str, OptionGroup]:
@@ -81,8 +90,12 @@ class VisionComparison(Comparison):
         }
 
     def contenders(self, attention: Sequence[str]) -> dict[str, list[str]]:
-        found = {name: [name] for name in attention}
-        return {**found, CONVNET: [CONVNET]} if self.convnet else found
+        """The ConvNet has as many parameters as the ViT with the first mechanism."""
+        vits = {name: [name] for name in attention}
+        if not self.convnet:
+            return vits
+        count = self._model(attention[0]).parameter_count()
+        return {**vits, CONVNET: [f"{CONVNET}:parameters={count}"]}
 
     def places(self) -> Sequence[float]:
         shares = sorted(set(self.fractions))
@@ -98,35 +111,62 @@ class VisionComparison(Comparison):
         dataset = open_data(self.data, self.vision.image_size)
         return dataset, divided(dataset)
 
-    def budget(self) -> Budget:
+    def _model(self, variant: str) -> Model:
+        """A ViT with this mechanism, or a ConvNet with so many parameters."""
+        dataset, parts = self._data
+        if not variant.startswith(f"{CONVNET}:"):
+            return make_model("vit", dataset, parts.train, variant, dict(self.sizes))
+        count = int(variant.partition("=")[2])
+        return make_model(CONVNET, dataset, parts.train, "softmax", {}, count)
+
+    def place_shown(self, place: float) -> float:
+        return float(len(fraction(self._data[1].train, place, 0)))
+
+    def budget(self, given: Budget | None) -> Budget:
         """The steps that the whole training set usually has."""
+        if given is not None:
+            if self.epochs is not None:
+                raise ValueError("--epochs, --steps and --minutes; give one of them")
+            return given
         _, parts = self._data
         epochs = usual_epochs(len(parts.train)) if self.epochs is None else self.epochs
         return Budget(steps=settled("vit", len(parts.train), epochs, dict(self.training)).steps)
 
     def check(self, trials: Sequence[Trial]) -> None:
         """Two shares of the same images would be the same runs, counted as more seeds."""
-        dataset, parts = self._data
-        for spec in {trial.variant for trial in trials} - {CONVNET}:
-            make_model("vit", dataset, parts.train, spec, dict(self.sizes))
-        first: dict[int, float] = {}
+        settled("vit", 1, None, {**self.training, "steps": 1})
+        for variant in {trial.variant for trial in trials}:
+            self._model(variant)
+        first: dict[float, float] = {}
         for share in self.places():
-            assert share is not None
-            first.setdefault(len(fraction(parts.train, share, 0)), share)
+            first.setdefault(self.place_shown(share), share)
         if len(first) < len(self.places()):
             listed = " ".join(f"{share:g}" for share in self.places())
-            each = ", ".join(f"{share:g} ({count:,})" for count, share in first.items())
+            each = ", ".join(f"{share:g} ({count:,.0f})" for count, share in first.items())
+            count = len(self._data[1].train)
             raise ValueError(
-                f"--fractions {listed}: some are of the same images; of {len(parts.train):,} these "
-                f"differ: {each}"
+                f"--fractions {listed}: some are of the same images; of {count:,} these differ: "
+                f"{each}"
             )
 
+    def notes(self, trials: Sequence[Trial]) -> list[str]:
+        dataset, _ = self._data
+        models = [self._model(variant) for variant in {trial.variant for trial in trials}]
+        about = [*dataset.notes, *(note for model in models for note in softmax_notes(model))]
+        return [*about, *skipped_lines(dataset.skipped, f"; all in {SKIPPED} of each run")]
+
     def plan(self) -> dict[str, Any]:
-        """`fractions` may change: more of them are more runs."""
+        """`fractions` may change: more of them are more runs. `epochs` are part of the budget."""
         _, parts = self._data
-        options = {name: value for name, value in asdict(self).items() if name != "fractions"}
-        content = digest(parts.train, parts.validation, parts.test)
-        return {**options, "data": source_of(self.data), "content": content}
+        training = {name: each for name, each in self.training.items() if name not in MAY_CHANGE}
+        return {
+            "data": source_of(self.data),
+            "content": digest(parts.train, parts.validation, parts.test),
+            "convnet": self.convnet,
+            **asdict(self.vision),
+            **self.sizes,
+            **training,
+        }
 
     def train(
         self, trial: Trial, folder: Path, budget: Budget, start: StartMode, quiet: bool
@@ -134,16 +174,19 @@ class VisionComparison(Comparison):
         del quiet  # a line for each run is enough
         dataset, parts = self._data
         assert trial.place is not None
-        kind = CONVNET if trial.variant == CONVNET else "vit"
-        spec = "softmax" if kind == CONVNET else trial.variant
+        kind, spec, sizes = "vit", trial.variant, dict(self.sizes)
+        if trial.contender == CONVNET:
+            config = self._model(trial.variant).config
+            kind, spec = CONVNET, "softmax"
+            sizes = {name: getattr(config, name) for name in ("width", "stages", "blocks")}
         whole = settled("vit", len(parts.train), None, {**self.training, **budget.settings()})
         changes = {**SAVING, "batch_rows": whole.batch_rows, **self.training, **budget.settings()}
         task, model, settings = prepared(
             dataset, parts, source_of(self.data), kind, spec,
-            replace(self.vision, fraction=trial.place), None, self._sizes(kind),
+            replace(self.vision, fraction=trial.place), None, sizes,
             {**changes, "seed": trial.seed},
         )  # fmt: skip
-        settings = scaled(settings, trial.rate)
+        settings, start = scaled(settings, trial.rate), start.for_part(folder)
         if start is StartMode.RESUME:
             settings = as_begun(settings, folder, changes)
         train(
@@ -151,31 +194,19 @@ class VisionComparison(Comparison):
             on_begin=lambda: keep_beside(dataset, task, folder),
         )  # fmt: skip
 
-    def _sizes(self, kind: str) -> dict[str, Any]:
-        """Of the ConvNet: those with which it has as many parameters as the ViT."""
-        if kind != CONVNET:
-            return dict(self.sizes)
-        dataset, parts = self._data
-        vit = make_model("vit", dataset, parts.train, "softmax", dict(self.sizes))
-        net = make_model(CONVNET, dataset, parts.train, "softmax", {}, vit.parameter_count())
-        return {name: getattr(net.config, name) for name in ("width", "stages", "blocks")}
-
     def measure(self, trial: Trial, folder: Path) -> Outcome:
         del trial
         _, parts = self._data
-        model, config = load_vision(folder)
+        model, _ = load_vision(folder)
         right = logits_of(model, parts.test.pixels).argmax(-1) == parts.test.labels
         count, total = int(right.sum()), len(parts.test)
-        return replace(
-            outcome_of(
-                folder,
-                {"accuracy": count / total},
-                validation=-Run(folder).metrics()[-1]["validation"]["accuracy"],
-                correct={"accuracy": (count, total)},
-                place=float(config["task"]["images"]),
-            ),
-            curves={},
+        outcome = outcome_of(
+            folder,
+            {"accuracy": count / total},
+            validation=last_validation(folder, "accuracy"),
+            correct={"accuracy": (count, total)},
         )
+        return replace(outcome, curves={})  # too many for one figure
 
     def baseline(self) -> tuple[str, Mapping[str, float]]:
         _, parts = self._data
@@ -185,6 +216,6 @@ class VisionComparison(Comparison):
     def describe(self) -> str:
         dataset, parts = self._data
         return (
-            f"Each run took as many steps, whatever the size of its training set, on images of "
-            f"{dataset.source}. It was measured once on {len(parts.test):,} test images."
+            f"The images are of {dataset.source}. Runs on few of them see each image more often. "
+            f"Each run was measured once, on {len(parts.test):,} test images."
         )
