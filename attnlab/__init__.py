@@ -35,8 +35,8 @@ _PUBLIC = {
     "register_mechanism": "attnlab.register",
 }
 MODEL_ADAPTERS = (
-    "attnlab.interpret.own_models:OwnModels",
-    "attnlab.huggingface.adapter:HuggingFaceModels",
+    "attnlab.interpret.hooks:OwnModels",
+    "attnlab.huggingface.subjects:HuggingFaceModels",
 )
 """Whose models `look` and `capture` understand, in the order in which they are asked."""
 __all__ = [

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from attnlab import MECHANISMS, load_extension
+from attnlab import MECHANISMS, cli, load_extension
 from attnlab.extensions import forget_extensions, load_extensions
+from attnlab.tasks.registry import TASKS
 from tests.support.command_line import run
 from tests.support.registries import restored_registries
 
@@ -179,3 +180,23 @@ def test_a_group_is_loaded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         load_extensions("attnlab.mechanisms")
         assert "softmax" in list(MECHANISMS)
     assert os.environ["TIMES"] == "x"
+
+
+# Tasks
+
+TASK = """
+from attnlab.tasks.kind import TaskKind
+
+TASK = TaskKind("own-task", "A task of a test.", headline="loss", better="lower", recipe="no:one")
+"""
+
+
+def test_a_file_with_a_task(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "own_task.py"
+    path.write_text(TASK)
+    code, out, err = run(f"--extension {path} --help", capsys)
+    assert code == 0, err
+    assert "own-task" in out
+    assert TASKS["own-task"].help == "A task of a test."
+    del cli.app["own-task"]
+    cli.MOUNTED.discard("own-task")

@@ -16,7 +16,7 @@ from cyclopts import App, CycloptsError, Parameter
 import attnlab
 from attnlab.cli import compare as comparing
 from attnlab.errors import TrainingStoppedError
-from attnlab.extensions import load_extension, load_named
+from attnlab.extensions import load_extension
 from attnlab.tasks.kind import TaskKind
 from attnlab.tasks.registry import TASKS
 
@@ -116,7 +116,6 @@ mount_tasks(TASKS.entries.values())  # attnlab's own: extensions are loaded by `
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command. A user's mistake is one line on standard error and exit code 2."""
     try:
-        load_named()
         rest = _take_extensions(sys.argv[1:] if arguments is None else arguments)
         mount_tasks(TASKS.values())  # those from outside too
         app(rest, exit_on_error=False, print_error=False)

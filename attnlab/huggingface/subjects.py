@@ -5,17 +5,21 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from attnlab.huggingface.images import read_image
+from attnlab.huggingface.interface import listen
 from attnlab.huggingface.loading import load_with_notes
+from attnlab.huggingface.places import is_huggingface
 from attnlab.huggingface.tokens import HuggingFaceTokens
+from attnlab.interpret.adapters import ModelAdapter
+from attnlab.interpret.calls import Listener
 from attnlab.interpret.options import LookInput
 from attnlab.interpret.records import ModelKind, Sequence
 from attnlab.interpret.subjects import Prepared, Said, Subject, at_home, shown_name
@@ -249,3 +253,19 @@ def open_huggingface(path: Path) -> HuggingFaceSubject:
     model, reader, notes = load_with_notes(path)
     label = shown_name(path)
     return HuggingFaceSubject(model, reader, label, [f"{label} {note}." for note in notes])
+
+
+class HuggingFaceModels(ModelAdapter):
+    def open_folder(self, path: Path) -> HuggingFaceSubject:
+        """Any folder: an error says why no model is there."""
+        return open_huggingface(path)
+
+    def subject_of(self, model: Any, reader: Any) -> HuggingFaceSubject | None:
+        if not isinstance(model, nn.Module) or not hasattr(model, "main_input_name"):
+            return None
+        name = str(getattr(model.config, "name_or_path", "")) or type(model).__name__
+        return HuggingFaceSubject(model, reader, Path(name).name)
+
+    def listen(self, model: nn.Module, listener: Listener) -> AbstractContextManager[list[str]]:
+        ours = any(is_huggingface(module) for module in model.modules())
+        return listen(model, listener) if ours else nullcontext([])

@@ -12,8 +12,10 @@ from typing import Any, cast, get_args, get_type_hints
 import torch
 
 import attnlab
+from attnlab.files import check_new
 from attnlab.interpret.adapters import open_subject
-from attnlab.interpret.file import MAGIC, header_and_blocks, pack, read, write_packed
+from attnlab.interpret.file import header_and_blocks, pack, read, write_packed
+from attnlab.interpret.header import FORMAT
 from attnlab.interpret.options import LookInput, LookOptions
 from attnlab.interpret.page import render, save_page
 from attnlab.interpret.records import Capture, Opening, Side, View
@@ -114,7 +116,7 @@ def look(model: Any, text: str | None = None, **options: Any) -> Looked:
             raise ValueError(f"{model}: a capture, which is shown as it is; give only a title")
         return _reopened(Path(model), chosen.title)
     subject = open_subject(model, chosen.tokenizer)
-    sides = _Sides(chosen)
+    sides = _CapturedSides(chosen)
     with evaluating(subject.model):
         prepared = subject.prepare(chosen)
         if chosen.untrained:
@@ -150,7 +152,7 @@ def _signature() -> Signature:
 look.__signature__ = _signature()  # type: ignore[attr-defined]
 
 
-class _Sides:
+class _CapturedSides:
     """Sides as they are captured, each within the memory that those before it leave."""
 
     def __init__(self, options: LookOptions) -> None:
@@ -194,21 +196,17 @@ def _tell_apart(sides: Sequence[Side], what: str) -> None:
 
 def check_out(out: Path, overwrite: bool) -> None:
     """Before anything is computed."""
-    if out.is_dir():
-        raise ValueError(f"{out}: is a folder; name a file, as look.html")
-    if out.suffix not in (".html", ".htm", SUFFIX):
+    if not out.is_dir() and out.suffix not in (".html", ".htm", SUFFIX):
         raise ValueError(f"{out}: name a page, NAME.html, or a capture file, NAME{SUFFIX}")
-    if not out.parent.is_dir():
-        raise ValueError(f"{out}: there is no folder {out.parent}; make it first")
-    if out.exists() and not overwrite:
-        raise ValueError(f"{out}: is there already; give --overwrite or another name")
+    check_new(out, overwrite)
 
 
 def is_capture(path: Path) -> bool:
+    """Of any version: the reader refuses those that it does not know."""
     if not path.is_file():
         return False
     with path.open("rb") as file:
-        return file.read(len(MAGIC)) == MAGIC
+        return file.read(len(FORMAT)) == FORMAT.encode("ascii")
 
 
 def _title(subject: Subject, given: LookInput) -> str:

@@ -9,7 +9,7 @@ from torch import nn
 
 from attnlab.interpret.adapters import listen
 from attnlab.interpret.memory import GIBIBYTES
-from attnlab.interpret.recorder import Recorder, Seen, Wanted
+from attnlab.interpret.recorder import CaptureOptions, Recorder, Seen
 
 
 def capture(
@@ -36,12 +36,14 @@ def capture(
     like the whole. So is what would keep more than `memory` GiB of weights and gradients, told at
     the first layer.
     """
-    return watch(model, Wanted(weights, qkv, gradients, layers, heads, max_tokens, row, memory))
+    return watch(
+        model, CaptureOptions(weights, qkv, gradients, layers, heads, max_tokens, row, memory)
+    )
 
 
 @contextmanager
-def watch(model: nn.Module, wanted: Wanted) -> Iterator[Seen]:
-    recorder = Recorder(model, wanted)
+def watch(model: nn.Module, options: CaptureOptions) -> Iterator[Seen]:
+    recorder = Recorder(model, options)
     with ExitStack() as stack:
         names = stack.enter_context(listen(model, recorder))
         if not names:

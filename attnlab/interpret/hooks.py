@@ -1,4 +1,4 @@
-"""Hears every attention call of an attnlab model: forward, and reading from states.
+"""Opens attnlab's own models, and hears their attention calls: forward, and reading from states.
 
 Mechanisms are hooked from outside; `weights`, their definition, is called on the side.
 
@@ -8,24 +8,30 @@ Letters: B batch, H heads, G key heads, T queries, S keys, D head size, M value 
 from __future__ import annotations
 
 import inspect
+import json
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from attnlab.interpret.adapters import ModelAdapter
 from attnlab.interpret.calls import Call, Kind, Listener, StackName, accurate, key_heads
 from attnlab.interpret.key_value_cache import Absorbed, Memory, absorbed_by, follow_states, remember
+from attnlab.interpret.subjects import Subject
 from attnlab.layers import Block
 from attnlab.mask import Mask
 from attnlab.mechanism import Mechanism, blank
 from attnlab.mechanisms.groups import HeadGroups, members_of, name_of, scale_of
+from attnlab.models import MODELS, Model
 from attnlab.models.copying import CopyHead
 from attnlab.models.stack import Stack
 from attnlab.state import State
+from attnlab.tokens import Tokenizer
 
 
 @dataclass(frozen=True)
@@ -254,3 +260,31 @@ def _stop(ears: list[Ear]) -> None:
             if not _ears[mechanism]:
                 del _ears[mechanism]
                 del mechanism.absorb, mechanism.read  # the class's own are there again
+
+
+class OwnModels(ModelAdapter):
+    def open_folder(self, path: Path) -> Subject | None:
+        from attnlab.interpret.own_subjects import open_own  # all tasks: `capture` needs none
+
+        return open_own(path) if _is_own(path / "config.json") else None
+
+    def subject_of(self, model: Any, reader: Any) -> Subject | None:
+        from attnlab.interpret.own_subjects import OwnSubject
+
+        if not isinstance(model, Model):
+            return None
+        if reader is not None and not isinstance(reader, Tokenizer):
+            raise ValueError("tokenizer: give one of attnlab.tokens with a model of attnlab")
+        return OwnSubject(model, reader, type(model).__name__)
+
+    def listen(self, model: nn.Module, listener: Listener) -> AbstractContextManager[list[str]]:
+        return listen(model, listener)
+
+
+def _is_own(config: Path) -> bool:
+    """Whether attnlab wrote it; another adapter says what is wrong with a broken file."""
+    try:
+        read = json.loads(config.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(read, dict) and ("training" in read or str(read.get("model")) in MODELS)

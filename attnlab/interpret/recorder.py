@@ -47,7 +47,7 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class CaptureOptions:
     """What a capture keeps; see `attnlab.capture`."""
 
     weights: bool = True
@@ -69,15 +69,15 @@ class Wanted:
 class Recorder:
     """Hears calls and makes layers of them."""
 
-    def __init__(self, model: nn.Module, wanted: Wanted) -> None:
-        _check(model, wanted)
-        self.wants_weights, self.wants_gradients = wanted.weights, wanted.gradients
-        self.qkv, self.then = wanted.qkv, wanted.then
-        self.chosen = None if wanted.layers is None else list(dict.fromkeys(wanted.layers))
-        self.heads = None if wanted.heads is None else list(dict.fromkeys(wanted.heads))
-        self.max_tokens, self.row = wanted.max_tokens, wanted.row
+    def __init__(self, model: nn.Module, options: CaptureOptions) -> None:
+        _check(model, options)
+        self.wants_weights, self.wants_gradients = options.weights, options.gradients
+        self.qkv, self.then = options.qkv, options.then
+        self.chosen = None if options.layers is None else list(dict.fromkeys(options.layers))
+        self.heads = None if options.heads is None else list(dict.fromkeys(options.heads))
+        self.max_tokens, self.row = options.max_tokens, options.row
         self.budget = Budget(
-            wanted.memory, gradients=wanted.gradients, maps=wanted.maps, taken=wanted.taken
+            options.memory, gradients=options.gradients, maps=options.maps, taken=options.taken
         )
         self.names: dict[str, int] = {}
         self.joined: dict[str, Joined] = {}
@@ -232,7 +232,7 @@ def _add_gradient(piece: Piece, gradient: Tensor) -> None:
     piece.gradient = gradient if piece.gradient is None else piece.gradient + gradient
 
 
-def _check(model: nn.Module, wanted: Wanted) -> None:
+def _check(model: nn.Module, options: CaptureOptions) -> None:
     if not isinstance(model, nn.Module):
         inner = getattr(model, "model", None)
         hint = "; give its .model" if isinstance(inner, nn.Module) else ""
@@ -242,12 +242,12 @@ def _check(model: nn.Module, wanted: Wanted) -> None:
             "capture: a compiled model runs code that nobody can look into; capture and run its "
             "original, model._orig_mod, which has the same weights"
         )
-    if wanted.max_tokens < 1 or wanted.row < 0:
+    if options.max_tokens < 1 or options.row < 0:
         raise ValueError(
-            f"capture: max_tokens={wanted.max_tokens}, row={wanted.row}; "
+            f"capture: max_tokens={options.max_tokens}, row={options.row}; "
             "give max_tokens above 0 and a row from 0"
         )
-    for name, chosen in (("layers", wanted.layers), ("heads", wanted.heads)):
+    for name, chosen in (("layers", options.layers), ("heads", options.heads)):
         if chosen is None:
             continue
         if isinstance(chosen, str | int) or not list(chosen):

@@ -18,7 +18,7 @@ from attnlab.interpret.capture import watch
 from attnlab.interpret.flow import attention_flow
 from attnlab.interpret.options import CaptureLimits
 from attnlab.interpret.patterns import head_patterns
-from attnlab.interpret.recorder import Seen, Wanted
+from attnlab.interpret.recorder import CaptureOptions, Seen
 from attnlab.interpret.records import Layer, NextTokens, Pattern, Sequence, Side, plain
 from attnlab.interpret.subjects import Prepared, Said, Subject, prediction, target_of
 
@@ -62,11 +62,11 @@ def control_patterns(
         if fits(layer, prepared.sequences):
             found[layer.name] = _patterns(layer, prepared.sequences)
 
-    wanted = Wanted(
+    options = CaptureOptions(
         layers=limits.layers, heads=limits.heads, max_tokens=limits.max_tokens, memory=inf,
         then=score,
     )  # fmt: skip
-    with torch.no_grad(), watch(fresh.model, wanted):
+    with torch.no_grad(), watch(fresh.model, options):
         fresh.run(prepared)
     return list(found.values())
 
@@ -83,7 +83,7 @@ def _watched(
 ) -> tuple[Seen, Said, str]:
     """Run the model once, and backward if gradients are wanted."""
     meaning = ""
-    wanted = Wanted(
+    options = CaptureOptions(
         qkv=limits.neurons, gradients=limits.gradients, layers=limits.layers, heads=limits.heads,
         max_tokens=limits.max_tokens, memory=limits.memory, taken=taken,
         maps=1 + limits.gradients,
@@ -91,7 +91,7 @@ def _watched(
     with (
         _frozen(subject.model),
         torch.set_grad_enabled(limits.gradients),
-        watch(subject.model, wanted) as seen,
+        watch(subject.model, options) as seen,
     ):
         said = subject.run(prepared)
         if limits.gradients:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
+from collections.abc import Mapping
 from enum import StrEnum
 from importlib import import_module
 from pathlib import Path
@@ -73,11 +74,12 @@ def described(name: str, value: Any) -> str:
 
 
 def constant(value: Any) -> str:
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return f"A dict of {len(value)}: {', '.join(f'`{key}`' for key in value)}."
     if isinstance(value, tuple):
         return f"A tuple of {len(value)}."
-    shown = re.sub(r"(?:[a-z_]+\.)+([A-Z])", r"\1", str(value))
+    shown = re.sub(r" at 0x[0-9a-f]+", "", str(value))  # of a function, other in each process
+    shown = re.sub(r"(?:[a-z_]+\.)+([A-Z])", r"\1", shown)
     return f"Stands for `{shown}`."
 
 

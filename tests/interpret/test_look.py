@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, get_args
 
@@ -13,6 +15,7 @@ import torch
 import attnlab
 from attnlab.interpret.api import Looked, look
 from attnlab.interpret.file import read
+from attnlab.interpret.options import LookOptions
 from attnlab.interpret.page import render
 from attnlab.interpret.records import Opening, View
 from attnlab.mechanisms import MECHANISMS
@@ -337,3 +340,34 @@ def test_mistakes_are_one_line(
     for part in said:
         assert part in error
     assert sorted(models.iterdir()) == before
+
+
+# Options
+
+
+def test_the_signature_names_every_option() -> None:
+    names = list(inspect.signature(attnlab.look).parameters)
+    assert names[:2] == ["model", "text"]
+    assert sorted(names[1:]) == sorted(each.name for each in fields(LookOptions))
+    with pytest.raises(TypeError, match="neuron"):
+        attnlab.look(decoder(), TEXT, tokenizer=TOKENS, neuron=True)
+
+
+def test_a_capture_of_another_version_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "new.attnlab").write_bytes(b"attnlab-capture 2\n" + bytes(99))
+    with pytest.raises(ValueError, match=r"new.attnlab: is a capture of another version; this att"):
+        look(tmp_path / "new.attnlab")
+
+
+def test_a_capture_takes_only_a_title(tmp_path: Path) -> None:
+    path = look(decoder(), TEXT, tokenizer=TOKENS).save(tmp_path / "a.attnlab")
+    assert look(path, title="mine").capture.title == "mine"
+    for options in ({"layers": [0]}, {"generate": 1}, {"text": "a"}, {"compare": path}):
+        with pytest.raises(ValueError, match="give only a title"):
+            look(path, **options)
+
+
+def test_what_no_library_knows() -> None:
+    for model in (3, torch.nn.Linear(2, 2)):
+        with pytest.raises(ValueError, match=f"cannot look at {type(model).__name__}; give a fol"):
+            look(model, TEXT)

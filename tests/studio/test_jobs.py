@@ -13,6 +13,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from attnlab.studio import limits
+from attnlab.studio.results import claims
 from attnlab.tasks.knowledge.data import hold_out, read_pairs
 from tests.support.studio_runs import finished, inside, posted
 
@@ -100,6 +101,21 @@ def test_an_audit_without_answers_replaces_none(
 
 def rows_of(client: TestClient) -> dict[str, dict[str, Any]]:
     return {each["id"]: each for each in client.get("/api/claims").json()["ledger"]["claims"]}
+
+
+def test_ledgers_of_version_1_are_upgraded() -> None:
+    bars = {"kind": "bars", "y": "y", "values": [{"name": "a", "value": "inf", "low": 1}]}
+    figure = {"value": "nan", "low": None, "high": None}
+    row = {"id": "copy", "figure": figure, "plot": bars, "control": {"plot": bars}}
+    old = {"format": "attnlab-claims", "version": 1, "claims": [row]}
+    new = claims(old)
+    wanted = {**bars, "values": [["a", {"value": "Infinity", "low": 1}]]}
+    assert new["version"] == 2
+    assert new["claims"][0]["plot"] == new["claims"][0]["control"]["plot"] == wanted
+    assert new["claims"][0]["figure"]["value"] == "NaN"
+    assert claims(new) == new
+    with pytest.raises(ValueError, match="another kind"):
+        claims({**old, "version": 3})
 
 
 def test_claims_are_run_and_joined(client: TestClient, kinds: Path) -> None:

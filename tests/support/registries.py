@@ -9,13 +9,14 @@ import pytest
 
 from attnlab import MECHANISMS
 from attnlab.extensions import VARIABLE, forget_extensions
+from attnlab.tasks.registry import TASKS
 
 
 @contextmanager
 def restored_registries() -> Iterator[None]:
     from attnlab.claims import CLAIMS
 
-    before = [(registry, dict(registry)) for registry in (MECHANISMS, CLAIMS)]
+    before = [(registry, dict(registry)) for registry in (MECHANISMS, CLAIMS, TASKS)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(VARIABLE, "")
         forget_extensions()
