@@ -73,16 +73,13 @@ def command_of(kind: TaskKind) -> Any:
     Comparison = comparison_class(kind)
     groups = Comparison.option_groups()
     own = options_of(Comparison, without=tuple(groups))
-    usual = f"; without a budget: {Comparison.usual}" if Comparison.usual else ""
     Options: Any = joined_options(own, *(group.options for group in groups.values()))
 
     @grouped(options=Options)
     def compare(
         *,
         attention: Attention = Comparison.attention,
-        minutes: Annotated[
-            float | None, Parameter(help=f"Minutes of training steps for each run{usual}.")
-        ] = None,
+        minutes: float | None = None,
         steps: Annotated[int | None, Parameter(help="Training steps of each run instead.")] = None,
         seeds: Annotated[int, Parameter(help="Repeats of each setting.")] = Comparison.seeds,
         seed: Annotated[int, Parameter(help="The first random seed.")] = 0,
@@ -121,6 +118,9 @@ def command_of(kind: TaskKind) -> Any:
             print(f"{out / RESULTS}\n{out / PAGE}")
 
     compare.__doc__ = _help(kind)
+    usual = f"; without a budget: {Comparison.usual}" if Comparison.usual else ""
+    budget = Parameter(help=f"Minutes of training steps for each run{usual}.")
+    compare.__annotations__["minutes"] = Annotated[float | None, budget]
     return compare
 
 

@@ -51,8 +51,8 @@ def comparison_report(
     how = [f"Every run had {budget}. {comparison.describe()}".strip()]
     if conclusions.differences:
         how.append(
-            f"Two match if the 95% interval of their difference in {decides.title} lies within "
-            f"{_signed(Estimate(-comparison.margin), decides)} to "
+            f"Two match if the 95% interval of their difference in {decides.title} lies between "
+            f"{_sign(-comparison.margin, decides)} and "
             f"{_signed(Estimate(comparison.margin), decides)}."
         )
     blocks: list[Block] = [
@@ -126,7 +126,8 @@ def _crossings(comparison: Comparison, conclusions: Conclusions) -> list[str]:
             last = " for the last time" if len(each["places"]) > 1 else ""
             text += (
                 f". Of draws from the spread of the seeds {each['share']:.0%} cross, the middle "
-                f"95% of them{last} between {each['low']:,.0f} and {each['high']:,.0f}"
+                f"95% of them{last} between {each['low']:,.0f} and {each['high']:,.0f} "
+                f"{comparison.sweep}"
             )
         elif each["share"] is not None:
             text += ". Of draws from the spread of the seeds none cross"
@@ -154,16 +155,17 @@ def _cell(estimate: Estimate, metric: Metric) -> str:
     return f"{_shown(estimate.value, metric)} ({ends})"
 
 
-def _signed(estimate: Estimate, metric: Metric) -> str:
+def _signed(estimate: Estimate, metric: Metric, interval: str = "95% interval ") -> str:
     """A difference; of shares in percentage points."""
-
-    def sign(value: float) -> str:
-        return f"{'+' if value > 0 else ''}{_shown(value, metric).removesuffix('%')}"
-
-    value = sign(estimate.value) + (" points" if metric.percent else "")
+    value = _sign(estimate.value, metric) + (" points" if metric.percent else "")
     if estimate.low is None or estimate.high is None:
         return value
-    return f"{value} (95% interval {' to '.join(map(sign, estimate.ends))})"
+    ends = " to ".join(_sign(end, metric) for end in estimate.ends)
+    return f"{value} ({interval}{ends})"
+
+
+def _sign(value: float, metric: Metric) -> str:
+    return f"{'+' if value > 0 else ''}{_shown(value, metric).removesuffix('%')}"
 
 
 def _best_table(comparison: Comparison, conclusions: Conclusions) -> Table:
@@ -213,7 +215,7 @@ def _difference_table(comparison: Comparison, conclusions: Conclusions) -> Table
     metric = comparison.metrics[0]
 
     def row(each: Difference) -> list[Cell]:
-        difference = _signed(each.metrics[metric.name], metric)
+        difference = _signed(each.metrics[metric.name], metric, "")
         return [each.place, each.contender, difference, each.verdict]
 
     against = conclusions.contenders[0]
@@ -221,6 +223,8 @@ def _difference_table(comparison: Comparison, conclusions: Conclusions) -> Table
         f"Difference from {against} in {metric.title}",
         [comparison.sweep, "mechanism", "difference", "verdict"],
         [row(each) for each in conclusions.differences],
+        "Mean over seeds with its 95% interval.",
+        drop=("verdict",),
     )
 
 

@@ -62,7 +62,7 @@ class SummaryComparison(Comparison):
 
     title = "Attention mechanisms compared: summaries"
     metrics = (
-        Metric("loss", "test loss in nats per token"),
+        Metric("loss", "loss in nats per token"),
         Metric("rougeL", "ROUGE-L", "higher"),
         Metric("accuracy", "right tokens", "higher", percent=True),
     )

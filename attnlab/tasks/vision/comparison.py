@@ -73,7 +73,7 @@ class VisionComparison(Comparison):
     training: Mapping[str, Any] = field(default_factory=dict)
 
     title = "Attention mechanisms compared: images"
-    metrics = (Metric("accuracy", "test accuracy", "higher", percent=True),)
+    metrics = (Metric("accuracy", "accuracy", "higher", percent=True),)
     margin = 0.01
     attention = ("softmax",)
     sweep = "training images"
