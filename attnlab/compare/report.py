@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-import numpy as np
-
-from attnlab.compare.attempts import Attempt, Failure, Run
+from attnlab.compare.attempts import Attempt, Failure
 from attnlab.compare.conclusions import (
     BETTER,
     MATCHES,
@@ -16,11 +13,11 @@ from attnlab.compare.conclusions import (
     Best,
     Conclusions,
     Difference,
-    best_runs,
     shown,
 )
+from attnlab.compare.curves import curve_figures
 from attnlab.intervals import Estimate, number
-from attnlab.report import Block, Cell, Figure, Lines, Mark, Report, Section, Series, Table
+from attnlab.report import Block, Cell, Figure, Lines, Report, Section, Series, Table
 from attnlab.tasks.comparison import Budget, Comparison, Metric
 from attnlab.words import joined
 
@@ -61,7 +58,7 @@ def comparison_report(
     ]
     if conclusions.differences and comparison.sweep:
         blocks.append(_difference_table(comparison, conclusions))
-    curves = [] if comparison.sweep else _curve_figures(comparison, attempts, conclusions)
+    curves = [] if comparison.sweep else curve_figures(comparison, attempts, conclusions)
     sections = [
         Section("summary", "Result", findings=[*findings, *how], blocks=blocks),
         *([Section("curves", "During training", blocks=curves)] if curves else []),
@@ -76,9 +73,11 @@ def _leader(comparison: Comparison, conclusions: Conclusions) -> list[str]:
     here = [each for each in conclusions.best if each.place == conclusions.best[-1].place]
     if len(here) < 2:
         return []
-    first = min(here, key=lambda each: _rank(each, decides))
+    first, second = sorted(here, key=lambda each: _rank(each, decides))[:2]
+    if _rank(first, decides) == _rank(second, decides):
+        return []
     value = _cell(first.metrics[decides.name], decides)
-    return [f"{first.contender} has the best {decides.title}{_where(comparison, first)}: {value}."]
+    return [f"{first.contender} did best{_where(comparison, first)}: {decides.title} {value}."]
 
 
 def _rank(best: Best, metric: Metric) -> float:
@@ -105,8 +104,10 @@ def _verdicts(comparison: Comparison, conclusions: Conclusions) -> list[str]:
         seeds = f"over {each.seeds} seeds" if each.seeds > 1 else "with 1 seed, so no interval"
         text = f"{text}{_where(comparison, each)}: {differences}, {seeds}."
         if each.verdict == UNLEARNED:
-            name = (conclusions.baseline or ("the baseline", {}))[0]
-            text += f" {each.against} has not learned enough yet: it does not beat {name}."
+            name = (conclusions.baseline or ("", {}))[0]
+            text += (
+                f" {each.against} has not learned enough: it does not beat the baseline, {name}."
+            )
         sentences.append(text)
     return sentences
 
@@ -148,6 +149,11 @@ def _shown(value: float, metric: Metric) -> str:
     return number(value, metric.percent)
 
 
+def _whole(value: float | None) -> str | None:
+    """With all its digits, which a page would round."""
+    return None if value is None else f"{value:,.0f}"
+
+
 def _cell(estimate: Estimate, metric: Metric) -> str:
     if estimate.low is None or estimate.high is None:
         return _shown(estimate.value, metric)
@@ -173,13 +179,13 @@ def _best_table(comparison: Comparison, conclusions: Conclusions) -> Table:
     decides = comparison.metrics[0]
     rows: list[list[Cell]] = [
         [
-            *([each.place] if comparison.sweep else []),
+            *([_whole(each.place)] if comparison.sweep else []),
             each.variant,
             each.rate,
             each.seeds,
             *(_cell(each.metrics[metric.name], metric) for metric in comparison.metrics),
-            each.parameters,
-            round(each.steps),
+            _whole(each.parameters),
+            _whole(each.steps),
             round(each.minutes, 2),
         ]
         for each in sorted(
@@ -216,7 +222,7 @@ def _difference_table(comparison: Comparison, conclusions: Conclusions) -> Table
 
     def row(each: Difference) -> list[Cell]:
         difference = _signed(each.metrics[metric.name], metric, "")
-        return [each.place, each.contender, difference, each.verdict]
+        return [_whole(each.place), each.contender, difference, each.verdict]
 
     against = conclusions.contenders[0]
     return Table(
@@ -235,7 +241,7 @@ def _run_table(comparison: Comparison, attempts: Sequence[Attempt]) -> Table:
 
     def row(each: Attempt) -> list[Cell]:
         trial = each.trial
-        start: list[Cell] = [*([shown(comparison, trial)] if sweep else []), trial.variant]
+        start: list[Cell] = [*([_whole(shown(comparison, trial))] if sweep else []), trial.variant]
         start += [trial.rate, trial.seed]
         if isinstance(each, Failure):
             return [*start, *[None] * (len(titles) + 3), each.problem]
@@ -244,7 +250,7 @@ def _run_table(comparison: Comparison, attempts: Sequence[Attempt]) -> Table:
             *start,
             *(_shown(outcome.metrics[metric.name], metric) for metric in comparison.metrics),
             _shown(outcome.validation, comparison.metrics[0]),
-            outcome.steps,
+            _whole(outcome.steps),
             round(outcome.minutes, 2),
             *([None] if failed else []),
         ]
@@ -285,54 +291,3 @@ def _ends(estimate: Estimate, metric: Metric) -> tuple[float, float]:
     """A share is never below 0 or above 1, whatever its interval says."""
     low, high = estimate.ends
     return (max(0.0, low), min(1.0, high)) if metric.percent else (low, high)
-
-
-def _curve_figures(
-    comparison: Comparison, attempts: Sequence[Attempt], conclusions: Conclusions
-) -> list[Figure]:
-    """Each curve over minutes, of the contenders' best settings."""
-    chosen = {name: best_runs(comparison, attempts, name, None) for name in conclusions.contenders}
-    runs = [run for each in chosen.values() for run in each]
-    percent = {metric.name for metric in comparison.metrics if metric.percent}
-    figures = []
-    for title in dict.fromkeys(title for run in runs for title in run.outcome.curves):
-        metric = title.removeprefix("validation ")
-        plot = Lines(
-            "minutes of training",
-            title,
-            _curve_series(chosen, title),
-            marks=_baseline_marks(conclusions, metric) if metric != title else [],
-            y_percent=metric in percent,
-        )
-        figures.append(Figure(f"{title} over minutes of training", plot))
-    return figures
-
-
-def _curve_series(chosen: Mapping[str, Sequence[Run]], title: str) -> list[Series]:
-    series = []
-    for name, runs in chosen.items():
-        curves = [run.outcome.curves[title] for run in runs if run.outcome.curves.get(title)]
-        if curves:
-            points, band = mean_curve(curves)
-            series.append(Series(name, points, band if len(curves) > 1 else ()))
-    return series
-
-
-def _baseline_marks(conclusions: Conclusions, metric: str) -> list[Mark]:
-    name, known = conclusions.baseline or ("", {})
-    return [Mark(name, y=known[metric])] if metric in known else []
-
-
-def mean_curve(
-    curves: Sequence[Sequence[tuple[float, float]]],
-) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
-    """The mean over seeds, with the lowest and the highest of them. Seeds took their steps at
-    different times, so each line is read at those of the first, as far as all lines reach."""
-    low, high = max(curve[0][0] for curve in curves), min(curve[-1][0] for curve in curves)
-    inner = [x for x, _ in curves[0] if low < x < high]
-    points, band = [], []
-    for time in sorted({low, *inner, max(low, high)}):
-        ys = [float(np.interp(time, *np.transpose(curve))) for curve in curves]
-        points.append((time, statistics.fmean(ys)))
-        band.append((min(ys), max(ys)))
-    return points, band

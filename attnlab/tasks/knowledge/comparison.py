@@ -33,7 +33,7 @@ from attnlab.training import Settings
 
 PRETRAINING = 0.75  # of the budget
 HELD_OUT = 0.1  # of the training pairs: what the curves are measured on
-UNPRETRAINED = "no pretraining"
+UNPRETRAINED = " (no pretraining)"  # after the name of a contender
 PRETRAINED, FINETUNED = "pretrained", "finetuned"
 
 
@@ -60,7 +60,7 @@ class KnowledgeComparison(Comparison):
             raise ValueError("give all three files: --corpus, --pairs and --measured; or none")
 
     def contenders(self, attention: Sequence[str]) -> dict[str, list[str]]:
-        extra = [f"{attention[0]}, {UNPRETRAINED}"] if self.unpretrained else []
+        extra = [attention[0] + UNPRETRAINED] if self.unpretrained else []
         return {name: [name] for name in (*attention, *extra)}
 
     def check(self, trials: Sequence[Trial]) -> None:
@@ -136,21 +136,17 @@ class KnowledgeComparison(Comparison):
     def describe(self) -> str:
         return (
             f"{PRETRAINING:.0%} of it went to the corpus and the rest to training questions; "
-            f'"{UNPRETRAINED}" spent all of it on those. All answered the same '
+            "without pretraining all of it went to those. All contenders answered the same "
             f"{len(self._baseline[1].questions):,} questions, which no training asked."
-            if self.unpretrained
-            else f"{PRETRAINING:.0%} of it went to the corpus and the rest to training questions. "
-            f"All answered the same {len(self._baseline[1].questions):,} questions, which no "
-            "training asked."
         )
 
 
 def _unpretrained(trial: Trial) -> bool:
-    return trial.contender.endswith(f", {UNPRETRAINED}")
+    return trial.contender.endswith(UNPRETRAINED)
 
 
 def _attention(trial: Trial) -> str:
-    return trial.variant.removesuffix(f", {UNPRETRAINED}")
+    return trial.variant.removesuffix(UNPRETRAINED)
 
 
 def _changes(base: Settings, trial: Trial, budget: Budget, share: float) -> dict[str, Any]:

@@ -95,7 +95,7 @@ class VisionComparison(Comparison):
         if not self.convnet:
             return vits
         count = self._model(attention[0]).parameter_count()
-        return {**vits, CONVNET: [f"{CONVNET}:parameters={count}"]}
+        return {**vits, CONVNET: [f"{CONVNET}:size={count}"]}
 
     def places(self) -> Sequence[float]:
         shares = sorted(set(self.fractions))
