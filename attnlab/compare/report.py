@@ -105,9 +105,8 @@ def _verdicts(comparison: Comparison, conclusions: Conclusions) -> list[str]:
         text = f"{text}{_where(comparison, each)}: {differences}, {seeds}."
         if each.verdict == UNLEARNED:
             name = (conclusions.baseline or ("", {}))[0]
-            text += (
-                f" {each.against} has not learned enough: it does not beat the baseline, {name}."
-            )
+            text += f" {each.against} has not learned enough to compare with: it does not beat "
+            text += f"the baseline ({name})."
         sentences.append(text)
     return sentences
 
