@@ -32,7 +32,7 @@ def test_the_file_is_all_it_takes(
         with studio(tmp_path / "runs") as client:
             (entry,) = client.get("/api/runs").json()["runs"]
             tasks = {each["name"]: each for each in client.get("/api/info").json()["tasks"]}
-        assert entry["task"]["name"] if isinstance(entry["task"], dict) else entry["task"] == "sort"
+        assert entry["task"] == "sort"
         assert entry["can"] == ["generate", "look"]
         assert tasks["sort"]["can"] == ["generate"]
         assert tasks["sort"]["help"] == "Sort five letters."
