@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from attnlab.files import read_json
 from attnlab.tasks.comparison import Comparison, Outcome, Trial
 
-RESULTS, PAGE, FIGURES = "compare.json", "compare.html", "compare*.svg"
+RESULTS, PAGE, FIGURES = "compare.json", "compare.html", "compare-*.svg"
 FORMAT, VERSION = "attnlab-comparison", 1
 MOST_BYTES = 2**28
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -33,7 +34,7 @@ from attnlab.compare.report import comparison_report
 from attnlab.errors import InterruptedTraining, TrainingStoppedError
 from attnlab.files import write_json
 from attnlab.intervals import number
-from attnlab.report import Figure, Report, save_figure, save_page
+from attnlab.report import Figure, Lines, Report, save_figure, save_page
 from attnlab.run_folder import RunFolder, StartMode
 from attnlab.run_folder.layout import LOCK, TOKENIZER
 from attnlab.run_folder.listing import find_runs
@@ -240,8 +241,10 @@ def _write_figures(folder: Path, report: Report) -> None:
     """Each as an SVG file, for papers."""
     blocks = [block for section in report.sections for block in section.blocks]
     figures = [block for block in blocks if isinstance(block, Figure)]
-    for position, figure in enumerate(figures, 1):
-        path = folder / FIGURES.replace("*", f"-{position}" if len(figures) > 1 else "")
+    for figure in figures:
+        assert isinstance(figure.plot, Lines)
+        name = "-".join(re.findall(r"\w+", figure.plot.y))
+        path = folder / FIGURES.replace("*", name)
         save_figure(figure.plot, path, figure.title, overwrite=True)
 
 

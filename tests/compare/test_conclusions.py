@@ -44,7 +44,7 @@ def test_the_best_settings_are_compared_seed_by_seed() -> None:
 
 def test_a_higher_metric_is_chosen_by_the_highest() -> None:
     class Higher(FakeComparison):
-        metrics = (ACCURACY,)
+        metrics = (ACCURACY, LOSS)
 
     attempts = runs({("softmax", 1.0): [0.2], ("softmax", 0.5): [0.9]})
     (chosen,) = best_runs(Higher(), attempts, "softmax", None)

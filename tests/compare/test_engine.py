@@ -89,7 +89,7 @@ def test_it_trains_all_and_writes_what_it_found(
     assert len(stored["runs"]) == len(stored["trials"]) == 4
     assert stored["differences"][0]["verdict"] == "worse"
     assert "elu is worse than softmax" in (tmp_path / "compare.html").read_text()
-    for name in ("compare-1.svg", "compare-2.svg"):
+    for name in ("compare-training-loss.svg", "compare-validation-accuracy.svg"):
         assert "<svg" in (tmp_path / name).read_text()
     with pytest.raises(ValueError, match="holds a comparison already; give --resume"):
         compared(tmp_path)

@@ -265,7 +265,7 @@ def test_vision(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert abs(counts["convnet"] / counts["softmax"] - 1) <= 0.05
     seen = {Run(path.parent).metrics()[-1]["tokens"] for path in out.glob("*/config.json")}
     assert len(seen) == 1  # 10 images or 54: as many were seen
-    assert "<svg" in (out / "compare.svg").read_text()
+    assert "<svg" in (out / "compare-accuracy.svg").read_text()
     with pytest.MonkeyPatch.context() as patch:  # a finished comparison is not measured again
         patch.setattr(vision, "logits_of", None)
         code, _, error = run(f"{short} --fractions 0.2 1 --device cpu --resume", capsys)
