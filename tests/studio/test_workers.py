@@ -19,7 +19,7 @@ from attnlab.studio import limits, pool
 from attnlab.studio.frames import packed, read_frame, receive_frame
 from attnlab.studio.jobs import Jobs
 from attnlab.studio.pool import Pool, Worker
-from attnlab.studio.schema import Refused
+from attnlab.studio.refusals import Refused
 from tests.support.studio_servers import make_run, studio
 
 
