@@ -7,24 +7,30 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from attnlab.interpret.api import Looked, look
+from attnlab.demo.progress import Tick
+from attnlab.demo.settings import LEARNED, MEMORY_PAGE, READING_PAGE, Demo
+from attnlab.interpret.api import look
 from attnlab.interpret.own_subjects import OwnSubject, open_own
 from attnlab.interpret.records import Sequence as Tokens
 from attnlab.intervals import Estimate, percent
-from attnlab.report import Bars, Block, Figure, Mark, Section, Strip
+from attnlab.report import Bars, Block, Figure, Link, Mark, Section, Strip, Tile
 from attnlab.tasks.knowledge.data import Library, Pair
 from attnlab.tasks.knowledge.rows import Wording
-from attnlab.tasks.knowledge.world import World
 from attnlab.tasks.knowledge.world_vocabulary import CITIES
 from attnlab.tokens import MASK_SYMBOL
 
 WRITTEN = 8  # tokens at most
 BOX = "▢"  # for a mask: where an answer is due
+FINDINGS = [
+    "While it still learns to read, it has the line before it. Nobody told it what a city is: the "
+    "tiles show the head that finds cities best. Which of them is meant, later layers decide.",
+    "Later the line is gone, and there is nothing to find. What it looks at then is the name: the "
+    "answer must come from what the weights make of it.",
+]
 
 
 @dataclass(frozen=True)
@@ -49,6 +55,14 @@ class Glance:
                     mask[start : start + len(ids)] = 1.0
         return mask
 
+    def on(self, phrases: Iterable[Sequence[int]]) -> Tensor:
+        """(2, L, H) the weight on these runs of ids."""
+        return self.weights @ self.mask(phrases)
+
+    def share(self, phrases: Iterable[Sequence[int]]) -> Tensor:
+        """The share of the prompt's tokens that belong to these runs."""
+        return self.mask(phrases).sum() / self.prompt
+
     def strip(self, title: str, weights: Tensor) -> Strip:
         """`weights` (S,), summed over the tokens of each word; a space belongs to the next word."""
         words: list[tuple[str, float]] = []
@@ -69,88 +83,67 @@ class Glance:
         return Strip(title, texts, [weight for _, weight in words], note)
 
 
-@dataclass(frozen=True)
-class Measured:
-    """The section of the report, and two captures to look at."""
-
-    section: Section
-    example: tuple[str, str]
-    """The document and the question of both captures."""
-    reading: Looked
-    remembering: Looked
-
-
-def measure_attention(learned: Path, world: World, people: int, seed: int) -> Measured:
+def look_inside(demo: Demo, tick: Tick) -> list[Section]:
     """The head that finds cities is chosen on people with a label, measured on people without."""
-    library = Library(world.corpus)
+    del tick
+    learned, seed, people = demo.out / LEARNED, demo.seed, demo.settings.looked_at
+    library = Library(demo.world.corpus)
     reader, memory = open_own(learned / "readers" / "1"), open_own(learned)
-    wording = Wording(reader.tokenizer)
-    cities = [wording.encode(city) for city in CITIES]
+    encode = Wording(reader.tokenizer).encode
+    cities, asked = [encode(city) for city in CITIES], demo.world.held_out[:people]
 
-    def document_of(pair: Pair) -> str:
+    def document(pair: Pair) -> str:
         return library.by_title[library.title_in(pair[0]) or ""][0]
 
     def read(pair: Pair) -> Glance:
-        return _glance(reader, document_of(pair), pair[0], seed)
+        return _glance(reader, document(pair), pair[0], seed)
 
-    labelled = [read(pair) for pair in world.train[:people]]
-    on_cities = sum(each.weights[0] @ each.mask(cities) for each in labelled)  # (L, H)
-    assert isinstance(on_cities, Tensor)
+    on_cities = _mean([read(pair).on(cities)[0] for pair in demo.world.train[:people]])  # (L, H)
     layer, head = divmod(int(on_cities.argmax()), on_cities.shape[1])
-    asked = world.held_out[:people]
     readings = [read(pair) for pair in asked]
     answers = [
-        float(each.weights[0, layer, head] @ each.mask([wording.encode(gold)]))
+        float(each.on([encode(gold)])[0, layer, head])
         for each, (_, gold) in zip(readings, asked, strict=True)
     ]
-    masks = [each.mask(cities) for each in readings]
-    found = _mean([g.weights[:, layer, head] @ m for g, m in zip(readings, masks, strict=True)])
-    share = _mean([m.sum() / g.prompt for g, m in zip(readings, masks, strict=True)])
+    trained, untrained = _mean([each.on(cities)[:, layer, head] for each in readings]).tolist()
+    which = f"layer {layer}, head {head}, mean over {len(asked)} people without a label"
+    tiles = [
+        Tile("Weight on cities", percent(trained), which),
+        Tile("Of it on the birthplace", percent(sum(answers) / len(answers))),
+        Tile("The same head untrained", percent(untrained), "on cities"),
+        Tile("Cities", percent(float(_mean([each.share(cities) for each in readings]))),
+             "of the tokens"),
+    ]  # fmt: skip
+    memories = [_glance(memory, question, None, seed) for question, _ in asked]
+    names = [[encode(library.title_in(question) or "")] for question, _ in asked]
     clearest = answers.index(max(answers))
-    question, document = asked[clearest][0], document_of(asked[clearest])
-    memories = [_glance(memory, pair[0], None, seed) for pair in asked]
-    answer = sum(answers) / len(answers)
-    findings = [
-        "While it still learns to read, it has the line before it. Nobody told it what a city is, "
-        f"yet one head (layer {layer}, head {head}) gives {percent(float(found[0]))} of its weight "
-        f"to the cities there, {percent(answer)} to the birthplace and "
-        f"{percent(float(found[0]) - answer)} to others: the mean over {len(asked)} people without "
-        f"a label. Cities are {percent(float(share))} of the tokens, and an untrained head gives "
-        f"them {percent(float(found[1]))}. Which of them is meant, later layers decide.",
-        "Later the line is gone, and there is nothing to find. What it looks at then is the name: "
-        "the answer must come from what the weights make of it.",
-    ]
-    names = [
-        each.mask([wording.encode(library.title_in(pair[0]) or "")])
-        for each, pair in zip(memories, asked, strict=True)
-    ]
-    shown, recalled = readings[clearest], memories[clearest]
+    shown, recalled, pair = readings[clearest], memories[clearest], asked[clearest]
+    weights = shown.weights[0, layer, head], recalled.weights[0].mean((0, 1))
+    question, line = pair[0], document(pair)
+    look(reader, line, pair=question, generate=WRITTEN, seed=seed).save(demo.out / READING_PAGE)
+    look(memory, question, generate=WRITTEN, seed=seed).save(demo.out / MEMORY_PAGE)
+    demo.reading = line, question
     blocks: list[Block] = [
-        shown.strip("The reader, with the line before it", shown.weights[0, layer, head]),
-        recalled.strip(
-            "The same question from memory, the mean of all heads", recalled.weights[0].mean((0, 1))
-        ),
-        _names_figure(memories, names),
+        shown.strip("The reader, with the line before it", weights[0]),
+        recalled.strip("The same question from memory, the mean of all heads", weights[1]),
+        _weight_on_names(memories, names),
+        Link(MEMORY_PAGE, "Look for yourself: every layer and head for this answer from memory"),
+        Link(READING_PAGE, "The reader with its line"),
     ]
-    return Measured(
-        Section("attention", "Where did it look?", findings, blocks=blocks),
-        (document, question),
-        look(reader, document, pair=question, generate=WRITTEN, seed=seed),
-        look(memory, question, generate=WRITTEN, seed=seed),
-    )
+    return [Section("attention", "Where did it look?", FINDINGS, tiles=tiles, blocks=blocks)]
 
 
-def _names_figure(memories: Sequence[Glance], masks: Sequence[Tensor]) -> Figure:
+def _weight_on_names(memories: Sequence[Glance], names: Sequence[list[list[int]]]) -> Figure:
     """Layer by layer the weight on the name, trained and untrained."""
-    pairs = list(zip(memories, masks, strict=True))
-    trained, untrained = _mean([each.weights.mean(2) @ mask for each, mask in pairs])  # (L,) each
-    share = float(_mean([mask.sum() / each.prompt for each, mask in pairs]))
+    pairs = list(zip(memories, names, strict=True))
+    trained, untrained = _mean([each.on(name).mean(2) for each, name in pairs]).tolist()
+    share = float(_mean([each.share(name) for each, name in pairs]))
     plot = Bars(
         "trained",
-        {f"layer {place}": Estimate(float(value)) for place, value in enumerate(trained)},
+        {f"layer {place}": Estimate(value) for place, value in enumerate(trained)},
         [Mark(f"its share of the tokens: {percent(share)}", y=share)],
         percent=True,
-        beside={f"layer {place}": float(value) for place, value in enumerate(untrained)},
+        beside={f"layer {place}": value for place, value in enumerate(untrained)},
         beside_name="untrained",
     )
     return Figure("Weight on the name, when the answer is due", plot)

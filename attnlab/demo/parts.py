@@ -15,9 +15,18 @@ from attnlab.claims.ledger import ledger
 from attnlab.claims.page import save_claims
 from attnlab.claims.report import control_told, stated, told
 from attnlab.claims.running import Result
-from attnlab.demo.attention import measure_attention
+from attnlab.demo.attention import look_inside
 from attnlab.demo.progress import Tick
-from attnlab.demo.settings import Demo, MethodScore
+from attnlab.demo.settings import (
+    CLAIMS_DATA,
+    CLAIMS_PAGE,
+    FINETUNED,
+    LEARNED,
+    NONE,
+    PRETRAINED,
+    Demo,
+    MethodScore,
+)  # fmt: skip
 from attnlab.files import write_json
 from attnlab.intervals import share
 from attnlab.report import Bars, Block, Figure, Link, Quote, Section, Table
@@ -30,10 +39,6 @@ from attnlab.tasks.knowledge.certainty import Certainty
 from attnlab.tasks.knowledge.learn import learn
 from attnlab.training import Run
 
-NONE, PRETRAINED, FINETUNED, LEARNED = "no-pretraining", "pretrained", "finetuned", "learned"
-MEMORY_PAGE, READING_PAGE = "attention.html", "reading.html"
-CLAIMS_PAGE, CLAIMS_DATA = "claims.html", "claims.json"
-PAGES = (MEMORY_PAGE, READING_PAGE, CLAIMS_PAGE, CLAIMS_DATA)
 MADE_UP = 2  # people who do not exist, among the answers shown
 
 
@@ -190,20 +195,7 @@ def _examples(answers: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return list({each["question"]: each for each in examples}.values())
 
 
-# Attention and claims
-
-
-def look_inside(demo: Demo, tick: Tick) -> list[Section]:
-    del tick
-    measured = measure_attention(demo.out / LEARNED, demo.world, demo.settings.looked_at, demo.seed)
-    measured.reading.save(demo.out / READING_PAGE)
-    measured.remembering.save(demo.out / MEMORY_PAGE)
-    demo.reading = measured.example
-    links = [
-        Link(MEMORY_PAGE, "Look for yourself: every layer and head for this answer from memory"),
-        Link(READING_PAGE, "The reader with its line"),
-    ]
-    return [replace(measured.section, blocks=[*measured.section.blocks, *links])]
+# Claims
 
 
 def judge_claims(demo: Demo, tick: Tick) -> list[Section]:

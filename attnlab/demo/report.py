@@ -10,12 +10,11 @@ from pathlib import Path
 import torch
 
 import attnlab
-from attnlab.demo.parts import LEARNED, PARTS
-from attnlab.demo.settings import Demo
+from attnlab.demo.parts import PARTS
+from attnlab.demo.settings import LEARNED, Demo
 from attnlab.intervals import percent
 from attnlab.report import Command, Report, Section, Table, Tile
 
-INDEX = "index.html"
 TITLE = "Does it know, or does it guess?"
 
 

@@ -12,10 +12,19 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from attnlab.demo.parts import FINETUNED, LEARNED, NONE, PAGES, PARTS, PRETRAINED, Part, baseline
+from attnlab.demo.parts import PARTS, Part, baseline
 from attnlab.demo.progress import ProgressLine
-from attnlab.demo.report import INDEX, demo_report
-from attnlab.demo.settings import Demo, DemoSettings
+from attnlab.demo.report import demo_report
+from attnlab.demo.settings import (
+    FINETUNED,
+    INDEX,
+    LEARNED,
+    NONE,
+    PAGES,
+    PRETRAINED,
+    Demo,
+    DemoSettings,
+)  # fmt: skip
 from attnlab.report import Section, print_report, save_page
 from attnlab.report.terminal import print_section
 from attnlab.run_folder import StartMode, check_folder
@@ -36,7 +45,7 @@ def run_demo(
     demo = Demo(out, settings or DemoSettings(), make_world(WorldConfig()), seed)
     console, line = console or Console(), ProgressLine(sum(part.seconds for part in PARTS))
     out.mkdir(parents=True, exist_ok=True)
-    for name in (INDEX, *PAGES):  # those of an earlier demo must not pass for this one's
+    for name in PAGES:  # those of an earlier demo must not pass for this one's
         (out / name).unlink(missing_ok=True)
     _add(demo, console, baseline(demo))
     for number, part in enumerate(PARTS, 1):
@@ -64,7 +73,7 @@ def check_out(out: Path, overwrite: bool) -> None:
     """Before anything is computed: a folder of our own, or none yet."""
     if out.exists() and not out.is_dir():
         raise ValueError(f"{out}: is a file; name a folder")
-    there = [name for name in (INDEX, *PAGES) if (out / name).exists()]
+    there = [name for name in PAGES if (out / name).exists()]
     if there and not overwrite:
         raise ValueError(
             f"{out}: holds a demo already ({there[0]}); "

@@ -10,6 +10,10 @@ from attnlab.report import Section
 from attnlab.tasks.knowledge.lesson import LearnSettings
 from attnlab.tasks.knowledge.world import World
 
+NONE, PRETRAINED, FINETUNED, LEARNED = "no-pretraining", "pretrained", "finetuned", "learned"
+INDEX, MEMORY_PAGE, READING_PAGE = "index.html", "attention.html", "reading.html"
+CLAIMS_PAGE, CLAIMS_DATA = "claims.html", "claims.json"
+PAGES = (INDEX, MEMORY_PAGE, READING_PAGE, CLAIMS_PAGE, CLAIMS_DATA)
 LEARN = LearnSettings(
     reader_epochs=16.0, remember_epochs=20.0, reader_tokens=1024, remember_tokens=1024
 )
