@@ -50,6 +50,12 @@ def number(value: float | None, percent: bool = False) -> str:
     return (mantissa + exponent).replace("-", "−")
 
 
+def percent(share: float | None) -> str:
+    """Whole percents for prose, but 0% and 100% only for none and all."""
+    rounded = "–" if share is None else f"{100 * share:.0f}%"
+    return number(share, percent=True) if rounded in ("0%", "100%") else rounded
+
+
 def over(values: Sequence[float]) -> Estimate:
     """The mean of independent repeats and its 95% interval by Student's t."""
     mean = statistics.fmean(values)

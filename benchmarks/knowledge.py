@@ -6,6 +6,7 @@
     python benchmarks/knowledge.py curve                  the same with 2, 5, 10 and 20 minutes
     python benchmarks/knowledge.py none                   finetuning alone
     python benchmarks/knowledge.py objectives             each by the same minutes, embedded world
+    python benchmarks/knowledge.py chooser                the chooser alone, training pairs, 5 folds
     python benchmarks/knowledge.py baseline
     python benchmarks/knowledge.py speed                  500 questions at once against one by one
 
@@ -19,6 +20,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import random
 import statistics
 import subprocess
 import sys
@@ -150,6 +152,44 @@ def objectives(seed: int, options: list[str]) -> dict[str, Any]:
     return found
 
 
+FOLDS = 5
+
+
+def chooser(seed: int, options: list[str]) -> dict[str, Any]:
+    """Five-fold cross-validation on the training pairs; a question stays in one fold."""
+    from attnlab.tasks.knowledge.choosing import Chooser
+    from attnlab.tasks.knowledge.data import Library, name_in, read_corpus, read_pairs, relations_in
+
+    del options
+    paths = data()
+    pairs, library = read_pairs(paths[0]), Library(read_corpus(paths[2]))
+    relations = relations_in([question for question, _ in pairs], library)
+    about = [name_in(question, relations) for question, _ in pairs]
+    questions = sorted({question for question, _ in pairs})
+    random.Random(seed).shuffle(questions)
+    fold_of = {question: place % FOLDS for place, question in enumerate(questions)}
+    begin, right, readable = time.perf_counter(), 0, 0
+    for fold in range(FOLDS):
+        for relation in relations:
+            own = [
+                pair
+                for pair, found in zip(pairs, about, strict=True)
+                if found is not None and found[1] == relation
+            ]
+            known = [pair for pair in own if fold_of[pair[0]] != fold]
+            learned = Chooser(known, library, relation)
+            for question, answer in own:
+                if fold_of[question] == fold:
+                    choices = learned.choose(question)
+                    best = max(choices, key=lambda choice: choice.likely, default=None)
+                    right += best is not None and best.text == answer
+                    readable += any(each.stands and each.text == answer for each in choices)
+        print(f"fold {fold + 1}: {right} right so far", file=sys.stderr)
+    minutes = round((time.perf_counter() - begin) / 60, 2)
+    found = {"what": "chooser alone, five folds", "seed": seed, "minutes": minutes}
+    return {**found, "right": right, "offered": readable, "of": len(pairs)}
+
+
 def always(seed: int, options: list[str]) -> dict[str, Any]:
     del seed, options
     pairs, dev, _ = data()
@@ -223,6 +263,7 @@ PARTS: dict[str, tuple[Callable[[int, list[str]], dict[str, Any]], list[str]]] =
     "curve": (curve, []),
     "none": (none, []),
     "objectives": (objectives, []),
+    "chooser": (chooser, []),
     "baseline": (always, []),
     "speed": (speed, []),
 }

@@ -93,8 +93,8 @@ def demo(
     from attnlab.demo.progress import getting_ready
 
     with getting_ready():
-        from attnlab.demo.telling import demo as tell
-    if tell(out=out, seed=seed, overwrite=overwrite).problems:
+        from attnlab.demo.running import run_demo
+    if run_demo(out=out, seed=seed, overwrite=overwrite).problems:
         sys.exit(1)
 
 

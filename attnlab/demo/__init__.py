@@ -1,3 +1,3 @@
-"""The main story on embedded data: a small model reads about people, answers questions about them,
-says what it knows and what it guesses, and shows where it looked. `attnlab.demo.telling` tells it.
+"""`attnlab demo`: a small model learns facts in four ways, says what it knows and what it guesses,
+and shows where it looked. `attnlab.demo.running` runs it; `attnlab.demo.parts` declares its parts.
 """

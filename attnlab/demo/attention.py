@@ -1,31 +1,36 @@
-"""Where the models look while they answer: the reader into the text, the other at the name.
+"""Where the models look while they answer: the reader into the line, the other at the name.
 
 Letters: L layers, H heads, S keys.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from attnlab.demo.found import Seen, Strip
-from attnlab.interpret.api import Looked, look
+from attnlab.demo.progress import Tick
+from attnlab.demo.settings import LEARNED, MEMORY_PAGE, READING_PAGE, Demo
+from attnlab.interpret.api import look
 from attnlab.interpret.own_subjects import OwnSubject, open_own
 from attnlab.interpret.records import Sequence as Tokens
-from attnlab.interpret.records import Side
+from attnlab.intervals import Estimate, percent
+from attnlab.report import Bars, Block, Figure, Link, Mark, Section, Strip, Tile
 from attnlab.tasks.knowledge.data import Library, Pair
-from attnlab.tasks.knowledge.reading import standing
 from attnlab.tasks.knowledge.rows import Wording
-from attnlab.tasks.knowledge.world import World
-from attnlab.tasks.knowledge.world_words import CITIES
+from attnlab.tasks.knowledge.world_vocabulary import CITIES
 from attnlab.tokens import MASK_SYMBOL
 
 WRITTEN = 8  # tokens at most
 BOX = "▢"  # for a mask: where an answer is due
+FINDINGS = [
+    "While it still learns to read, it has the line before it. Nobody told it what a city is: the "
+    "tiles show the head that finds cities best. Which of them is meant, later layers decide.",
+    "Later the line is gone, and there is nothing to find. What it looks at then is the name: the "
+    "answer must come from what the weights make of it.",
+]
 
 
 @dataclass(frozen=True)
@@ -34,141 +39,130 @@ class Glance:
 
     tokens: Tokens
     weights: Tensor
-    """(L, H, S)."""
-    blank: Tensor
-    """The same of a model that has learned nothing."""
+    """(2, L, H, S): of the trained model, and of the same model untrained."""
 
     @property
     def prompt(self) -> int:
         assert self.tokens.prompt is not None
         return self.tokens.prompt
 
-    def places(self, ids: Sequence[int]) -> list[int]:
-        """Every token of every place where these ids stand together."""
-        given, size = (self.tokens.ids or [])[: self.prompt], len(ids)
-        starts = [i for i in range(len(given) - size + 1) if given[i : i + size] == list(ids)]
-        return sorted({start + k for start in starts for k in range(size)})
+    def mask(self, phrases: Iterable[Sequence[int]]) -> Tensor:
+        """(S,) 1 for every token of the prompt that belongs to one of these runs of ids."""
+        given, mask = (self.tokens.ids or [])[: self.prompt], torch.zeros(self.weights.shape[-1])
+        for ids in phrases:
+            for start in range(len(given) - len(ids) + 1):
+                if given[start : start + len(ids)] == list(ids):
+                    mask[start : start + len(ids)] = 1.0
+        return mask
 
-    def on(self, ids: Sequence[int]) -> tuple[Tensor, Tensor]:
-        """(L, H) twice: the weight on these ids, and the same of a model that learned nothing."""
-        places = self.places(ids)
-        return self.weights[..., places].sum(-1), self.blank[..., places].sum(-1)
+    def on(self, phrases: Iterable[Sequence[int]]) -> Tensor:
+        """(2, L, H) the weight on these runs of ids."""
+        return self.weights @ self.mask(phrases)
 
-    def strip(self, weights: Tensor) -> Strip:
-        """`weights` (S), summed over the tokens of each word; a space belongs to the next word."""
-        shown: list[tuple[str, float]] = []
+    def share(self, phrases: Iterable[Sequence[int]]) -> Tensor:
+        """The share of the prompt's tokens that belong to these runs."""
+        return self.mask(phrases).sum() / self.prompt
+
+    def strip(self, title: str, weights: Tensor) -> Strip:
+        """`weights` (S,), summed over the tokens of each word; a space belongs to the next word."""
+        words: list[tuple[str, float]] = []
         last = None
         for place in range(self.prompt):
-            word = self.tokens.words[place]
             text, weight = self.tokens.texts[place], float(weights[place])
-            if shown and (word == last or not shown[-1][0].strip()):
-                before = shown.pop()
+            if words and (self.tokens.words[place] == last or not words[-1][0].strip()):
+                before = words.pop()
                 text, weight = before[0] + text, before[1] + weight
-            shown.append((text, weight))
-            last = word
-        words = [(text.strip().replace(MASK_SYMBOL, BOX), weight) for text, weight in shown]
-        return Strip(words, "".join(self.tokens.texts[self.prompt :]).strip())
+            words.append((text, weight))
+            last = self.tokens.words[place]
+        written = "".join(self.tokens.texts[self.prompt :]).strip()
+        note = (
+            "The stronger a word's color, the more weight is on it when the answer is due, which "
+            f"is at the last {BOX}. Written next: {written}"
+        )
+        texts = [text.strip().replace(MASK_SYMBOL, BOX) for text, _ in words]
+        return Strip(title, texts, [weight for _, weight in words], note)
 
 
-def see(learned: Path, world: World, people: int, seed: int) -> tuple[Seen, Looked, Looked]:
-    """What was seen, and the clearest reading and the same answer from memory, to be looked at.
-
-    The head that finds cities is chosen on people with a label and measured on people without.
-    """
-    library = Library(world.corpus)
+def look_inside(demo: Demo, tick: Tick) -> list[Section]:
+    """The head that finds cities is chosen on people with a label, measured on people without."""
+    del tick
+    learned, seed, people = demo.out / LEARNED, demo.seed, demo.settings.looked_at
+    library = Library(demo.world.corpus)
     reader, memory = open_own(learned / "readers" / "1"), open_own(learned)
-    wording = Wording(reader.tokenizer)
-    known = [_read(reader, pair, library, wording, seed) for pair in world.train[:people]]
-    cities = torch.stack([each.answer + each.other for each in known]).mean(0)  # (L, H)
-    layer, head = divmod(int(cities.argmax()), cities.shape[1])
-    asked = world.held_out[:people]
-    readings = [_read(reader, pair, library, wording, seed) for pair in asked]
-    points = [float(each.answer[layer, head]) for each in readings]
-    clearest = points.index(max(points))
-    question, document = asked[clearest][0], readings[clearest].document
-    glance, mine = readings[clearest].glance, _glance(memory, question, None, seed)
-    names, chance = _remembered(memory, library, wording, asked, seed)
+    encode = Wording(reader.tokenizer).encode
+    cities, asked = [encode(city) for city in CITIES], demo.world.held_out[:people]
 
-    def average(tensors: Sequence[Tensor]) -> float:
-        return float(torch.stack([each[layer, head] for each in tensors]).mean())
+    def document(pair: Pair) -> str:
+        return library.by_title[library.title_in(pair[0]) or ""][0]
 
-    seen = Seen(
-        question=question,
-        document=document,
-        layer=layer,
-        head=head,
-        people=len(asked),
-        answer=average([each.answer for each in readings]),
-        other=average([each.other for each in readings]),
-        untrained=average([each.blank for each in readings]),
-        share=sum(each.share for each in readings) / len(readings),
-        reading=glance.strip(glance.weights[layer, head]),
-        remembering=mine.strip(mine.weights.mean((0, 1))),
-        names=names,
-        chance=chance,
+    def read(pair: Pair) -> Glance:
+        return _glance(reader, document(pair), pair[0], seed)
+
+    on_cities = _mean([read(pair).on(cities)[0] for pair in demo.world.train[:people]])  # (L, H)
+    layer, head = divmod(int(on_cities.argmax()), on_cities.shape[1])
+    readings = [read(pair) for pair in asked]
+    answers = [
+        float(each.on([encode(gold)])[0, layer, head])
+        for each, (_, gold) in zip(readings, asked, strict=True)
+    ]
+    trained, untrained = _mean([each.on(cities)[:, layer, head] for each in readings]).tolist()
+    which = f"layer {layer}, head {head}, mean over {len(asked)} people without a label"
+    tiles = [
+        Tile("Weight on cities", percent(trained), which),
+        Tile("Of it on the birthplace", percent(sum(answers) / len(answers))),
+        Tile("The same head untrained", percent(untrained), "on cities"),
+        Tile("Cities", percent(float(_mean([each.share(cities) for each in readings]))),
+             "of the tokens"),
+    ]  # fmt: skip
+    memories = [_glance(memory, question, None, seed) for question, _ in asked]
+    names = [[encode(library.title_in(question) or "")] for question, _ in asked]
+    clearest = answers.index(max(answers))
+    shown, recalled, pair = readings[clearest], memories[clearest], asked[clearest]
+    weights = shown.weights[0, layer, head], recalled.weights[0].mean((0, 1))
+    question, line = pair[0], document(pair)
+    look(reader, line, pair=question, generate=WRITTEN, seed=seed).save(demo.out / READING_PAGE)
+    look(memory, question, generate=WRITTEN, seed=seed).save(demo.out / MEMORY_PAGE)
+    demo.reading = line, question
+    blocks: list[Block] = [
+        shown.strip("The reader, with the line before it", weights[0]),
+        recalled.strip("The same question from memory, the mean of all heads", weights[1]),
+        _weight_on_names(memories, names),
+        Link(MEMORY_PAGE, "Look for yourself: every layer and head for this answer from memory"),
+        Link(READING_PAGE, "The reader with its line"),
+    ]
+    return [Section("attention", "Where did it look?", FINDINGS, tiles=tiles, blocks=blocks)]
+
+
+def _weight_on_names(memories: Sequence[Glance], names: Sequence[list[list[int]]]) -> Figure:
+    """Layer by layer the weight on the name, trained and untrained."""
+    pairs = list(zip(memories, names, strict=True))
+    trained, untrained = _mean([each.on(name).mean(2) for each, name in pairs]).tolist()
+    share = float(_mean([each.share(name) for each, name in pairs]))
+    plot = Bars(
+        "trained",
+        {f"layer {place}": Estimate(value) for place, value in enumerate(trained)},
+        [Mark(f"its share of the tokens: {percent(share)}", y=share)],
+        percent=True,
+        beside={f"layer {place}": value for place, value in enumerate(untrained)},
+        beside_name="untrained",
     )
-    opened = look(reader, document, pair=question, generate=WRITTEN, seed=seed)
-    return seen, opened, look(memory, question, generate=WRITTEN, seed=seed)
+    return Figure("Weight on the name, when the answer is due", plot)
 
 
-@dataclass(frozen=True)
-class Reading:
-    """How much the reader looks at the answer in a document, and at other cities: each (L, H)."""
-
-    document: str
-    glance: Glance
-    answer: Tensor
-    other: Tensor
-    blank: Tensor
-    """On all of these, of a reader that has learned nothing."""
-    share: float
-    """Of the tokens, that are cities'."""
-
-
-def _read(reader: OwnSubject, pair: Pair, library: Library, wording: Wording, seed: int) -> Reading:
-    question, gold = pair
-    document = library.by_title[library.title_in(question) or ""][0]
-    glance = _glance(reader, document, question, seed)
-    answer, blank = glance.on(wording.encode(gold))
-    other, places = torch.zeros_like(answer), set(glance.places(wording.encode(gold)))
-    for city in CITIES:
-        if city != gold and standing(city, document):
-            ids = wording.encode(city)
-            mine, nothing = glance.on(ids)
-            other, blank = other + mine, blank + nothing
-            places |= set(glance.places(ids))
-    return Reading(document, glance, answer, other, blank, len(places) / glance.prompt)
-
-
-def _remembered(
-    memory: OwnSubject, library: Library, wording: Wording, asked: Sequence[Pair], seed: int
-) -> tuple[list[tuple[float, float]], float]:
-    """Layer by layer the weight on the name, and untrained; and the name's share of the tokens."""
-    trained, blank, shares = [], [], []
-    for question, _ in asked:
-        found = _glance(memory, question, None, seed)
-        ids = wording.encode(library.title_in(question) or "")
-        mine, nothing = found.on(ids)
-        trained.append(mine.mean(1))
-        blank.append(nothing.mean(1))  # (L)
-        shares.append(len(found.places(ids)) / found.prompt)
-    pairs = zip(torch.stack(trained).mean(0), torch.stack(blank).mean(0), strict=True)
-    return [(float(mine), float(none)) for mine, none in pairs], sum(shares) / len(shares)
+def _mean(tensors: Sequence[Tensor]) -> Tensor:
+    return torch.stack(list(tensors)).mean(0)
 
 
 def _glance(subject: OwnSubject, text: str, question: str | None, seed: int) -> Glance:
     """At a question, or at a document and a question about it."""
-    seen = look(
+    looked = look(
         subject, text, pair=question, generate=WRITTEN, untrained=True, seed=seed,
         gradients=False, control=False,
     )  # fmt: skip
-    trained, blank = map(_chosen, seen.sides)
-    return Glance(seen.sides[0].sequences[0], trained, blank)
-
-
-def _chosen(side: Side) -> Tensor:
-    """(L, H, S): the weights with which the first written token was chosen."""
-    prompt = side.sequences[0].prompt
-    assert prompt is not None
-    found = [layer.weights for layer in side.layers]
-    return torch.stack([each[:, prompt - 1] for each in found if each is not None])
+    tokens = looked.sides[0].sequences[0]
+    assert tokens.prompt is not None
+    weights = [
+        torch.stack([each.weights for each in side.layers if each.weights is not None])
+        for side in looked.sides
+    ]  # (L, H, T, S) each
+    return Glance(tokens, torch.stack(weights)[..., tokens.prompt - 1, :])

@@ -1,16 +1,23 @@
-"""How large the story is: what two cores do in about four minutes."""
+"""How large the demo is, and what its parts have produced so far."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+from attnlab.report import Section
 from attnlab.tasks.knowledge.lesson import LearnSettings
+from attnlab.tasks.knowledge.world import World
 
+NONE, PRETRAINED, FINETUNED, LEARNED = "no-pretraining", "pretrained", "finetuned", "learned"
+INDEX, MEMORY_PAGE, READING_PAGE = "index.html", "attention.html", "reading.html"
+CLAIMS_PAGE, CLAIMS_DATA = "claims.html", "claims.json"
+PAGES = (INDEX, MEMORY_PAGE, READING_PAGE, CLAIMS_PAGE, CLAIMS_DATA)
 LEARN = LearnSettings(
     reader_epochs=16.0, remember_epochs=20.0, reader_tokens=1024, remember_tokens=1024
 )
-# Short ones that surprise, in the order in which they are told
+# Short ones that surprise, in the order in which they are shown
 CLAIMS = (
     "beta-sqrt-d",
     "perturb-key",
@@ -27,7 +34,7 @@ CLAIMS = (
 
 @dataclass(frozen=True)
 class DemoSettings:
-    """All that decides how long it takes; tests tell a shorter story."""
+    """Everything that decides how long the demo takes; the default is about four minutes."""
 
     none_epochs: float = 30.0
     pretraining_epochs: float = 12.0
@@ -45,23 +52,35 @@ class DemoSettings:
 
 
 @dataclass(frozen=True)
-class Part:
-    """A chapter that may fail without the others."""
+class MethodScore:
+    """A way to learn, and how many of the people never asked about it answers for."""
 
     name: str
-    title: str
-    seconds: float
-    """About how long it takes on two quiet cores: what the bar of the whole goes by."""
-    stages: tuple[float, ...] = (1.0,)
-    """Shares of it, one for each time that something is counted from the beginning."""
-    needs: tuple[str, ...] = ()
+    about: str
+    right: int
+    total: int
+    minutes: float | None = None
+    """None where nothing was trained."""
 
 
-PARTS = (
-    Part("none", "No reading: questions alone", 8),
-    Part("pretrained", "Reading, then questions", 47, (0.75, 0.25)),
-    Part("learned", "Read and remember", 89, (0.8, 0.2)),
-    Part("audit", "Known, unsure or a guess?", 5, needs=("learned",)),
-    Part("attention", "Where it looked", 5, needs=("learned",)),
-    Part("claims", "Ten statements about attention", 8),
-)
+@dataclass
+class Demo:
+    """The state of a demo: parts read it and add to it."""
+
+    out: Path
+    settings: DemoSettings
+    world: World
+    seed: int = 0
+    scores: list[MethodScore] = field(default_factory=list)
+    sections: dict[str, Section] = field(default_factory=dict)
+    """Of the report, by name, in the order of the page."""
+    parameters: int = 0
+    reading: tuple[str, str] | None = None
+    """A document and a question, for a command to try next."""
+    seconds: dict[str, float] = field(default_factory=dict)
+    """Of each part that ended, by its name."""
+    problems: dict[str, str] = field(default_factory=dict)
+    """Why a part failed, by its name."""
+    stopped: str = ""
+    """The part in which the demo was interrupted."""
+    finished: bool = False

@@ -1,71 +1,76 @@
-"""The demo, told with settings of seconds: all parts, failures, interruptions, the page."""
+"""The demo with settings of seconds: all parts, failures, interruptions, the page."""
 
 from __future__ import annotations
 
 import io
 import re
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
 
-from attnlab.claims import chosen, running
-from attnlab.demo import progress
-from attnlab.demo.commands import commands
-from attnlab.demo.found import Found
-from attnlab.demo.parts import Story
-from attnlab.demo.settings import CLAIMS, PARTS, DemoSettings
-from attnlab.demo.telling import demo
-from attnlab.demo.terminal import Teller
+from attnlab.claims import chosen
+from attnlab.claims import running as claims_running
+from attnlab.demo import progress, report, running
+from attnlab.demo.parts import PARTS
+from attnlab.demo.settings import CLAIMS, Demo
+from attnlab.report import Command, Strip, Table
 from attnlab.training import InterruptedTraining, heard_by
 from attnlab.training.progress import Reporter
 from tests.support.command_line import run
-from tests.support.demo_settings import QUICK
+from tests.support.demo_runs import QUICK, run_quick
 
 
-def told(out: Path, settings: DemoSettings = QUICK, **options: Any) -> tuple[Found, str]:
-    file = io.StringIO()
-    console = Console(file=file, width=100)
-    return demo(out, settings=settings, console=console, **options), file.getvalue()
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Found, str]:
-    out = tmp_path_factory.mktemp("demo") / "out"
-    return (out, *told(out))
-
-
-def test_the_whole_story(made: tuple[Path, Found, str]) -> None:
-    out, found, text = made
-    assert found.problems == {}
-    assert found.finished
-    assert set(found.seconds) == {part.name for part in PARTS}
-    names = [way.name for way in found.ways]
-    assert names[1:] == ["no reading", "reading, then questions", "read and remember"]
-    assert (found.ways[0].right, found.ways[0].total) == (16, 300)
-    for name in names:
-        assert name in text
-    assert "There is no such person".lower() in text
-    assert [each.name for each in found.claims] == list(QUICK.claims)
+def test_the_whole_demo(made: tuple[Path, Demo, str]) -> None:
+    out, demo, text = made
+    assert demo.problems == {}
+    assert demo.finished
+    assert set(demo.seconds) == {part.name for part in PARTS}
+    names = [score.name for score in demo.scores]
+    assert names[1:] == ["No reading", "Reading, then questions", "Read and remember"]
+    assert (demo.scores[0].right, demo.scores[0].total) == (16, 300)
     assert f"{out / 'index.html'}" in text.replace("\n", "")
-    for each in commands(found, out):
-        assert each.why in text
-    assert found.seen is not None
-    assert found.seen.people == 2
-    for strip, text in (
-        (found.seen.reading, f"{found.seen.document} ▢ {found.seen.question} ▢"),
-        (found.seen.remembering, f"{found.seen.question} ▢"),
-    ):
-        assert " ".join(word for word, _ in strip.words).split() == text.split()
-        assert sum(weight for _, weight in strip.words) == pytest.approx(1, abs=0.02)
-    for name in ("attention.html", "reading.html", "claims.html", "claims.json"):
-        assert (out / name).stat().st_size > 10_000 or name == "claims.json"
+    assert list(demo.sections) == [
+        "text", "methods", "answers", "calibration", "attention", "claims",
+    ]  # fmt: skip
+    (claims,) = [b for b in demo.sections["claims"].blocks if isinstance(b, Table)]
+    assert len(claims.rows) == len(QUICK.claims)
+    for name in ("attention.html", "reading.html", "claims.html"):
+        assert (out / name).stat().st_size > 10_000
+    assert (out / "claims.json").exists()
     assert (out / "learned" / "audit.html").exists()
 
 
-def test_links_lead_somewhere(made: tuple[Path, Found, str]) -> None:
+def test_the_terminal_prints_the_sections_of_the_page(made: tuple[Path, Demo, str]) -> None:
+    _, demo, text = made
+    flat = " ".join(text.split())
+    for part in PARTS:
+        assert part.title in text
+        assert part.about in flat
+    for section in report.demo_report(demo).sections:
+        assert section.title in text
+        for block in section.blocks:
+            if isinstance(block, Command):
+                assert block.why in flat
+    (answers,) = demo.sections["answers"].blocks
+    assert isinstance(answers, Table)
+    assert sum("no such person" in str(row[4]) for row in answers.rows) == 2
+
+
+def test_words_share_the_weight(made: tuple[Path, Demo, str]) -> None:
+    _, demo, _ = made
+    assert demo.reading is not None
+    document, question = demo.reading
+    reading, memory = (b for b in demo.sections["attention"].blocks if isinstance(b, Strip))
+    for strip, text in ((reading, f"{document} ▢ {question} ▢"), (memory, f"{question} ▢")):
+        assert " ".join(strip.tokens).split() == text.split()
+        assert sum(strip.weights) == pytest.approx(1, abs=0.02)
+
+
+def test_links_lead_somewhere(made: tuple[Path, Demo, str]) -> None:
     out = made[0]
     page = (out / "index.html").read_text()
     links = re.findall(r'"href":"([^"]*)"', page)
@@ -76,7 +81,7 @@ def test_links_lead_somewhere(made: tuple[Path, Found, str]) -> None:
 
 
 def test_a_folder_that_is_taken(
-    made: tuple[Path, Found, str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+    made: tuple[Path, Demo, str], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     out = made[0]
     before = (out / "index.html").stat().st_mtime_ns
@@ -84,7 +89,7 @@ def test_a_folder_that_is_taken(
     assert (code, text) == (2, "")
     assert wrong == (
         f"attnlab: {out}: holds a demo already (index.html); "
-        "give --overwrite to begin anew, or another folder\n"
+        "give --overwrite to replace it, or another folder\n"
     )
     assert (out / "index.html").stat().st_mtime_ns == before
     (tmp_path / "file").write_text("mine")
@@ -103,10 +108,8 @@ def test_a_folder_that_is_taken(
 
 
 def pretend(monkeypatch: pytest.MonkeyPatch, **works: Any) -> None:
-    for part in PARTS:
-        work = works.get(part.name, lambda *_: None)
-        monkeypatch.setattr(Story, f"_{part.name}", work)
-    monkeypatch.setattr(Teller, "result", lambda *_: None)
+    parts = [replace(part, run=works.get(part.name, lambda *_: [])) for part in PARTS]
+    monkeypatch.setattr(running, "PARTS", parts)
 
 
 def broken(*_: object) -> None:
@@ -117,11 +120,11 @@ def test_a_part_that_fails_takes_only_those_that_need_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     pretend(monkeypatch, learned=broken)
-    found, text = told(tmp_path)
-    assert set(found.problems) == {"learned", "audit", "attention"}
-    assert re.match(r"ZeroDivisionError at test_demo.py:\d+: no luck", found.problems["learned"])
-    assert found.problems["audit"] == "left out: it needs “Read and remember”, which failed"
-    assert set(found.seconds) == {"none", "pretrained", "claims"}
+    demo, text = run_quick(tmp_path)
+    assert set(demo.problems) == {"learned", "audit", "attention"}
+    assert re.match(r"ZeroDivisionError at test_demo.py:\d+: no luck", demo.problems["learned"])
+    assert demo.problems["audit"] == "skipped: it needs “Read and remember”, which failed"
+    assert set(demo.seconds) == {"none", "pretrained", "claims"}
     page = (tmp_path / "index.html").read_text()
     assert "“Read and remember” failed. ZeroDivisionError" in page
     assert "3 parts failed" in text
@@ -155,8 +158,8 @@ def test_stopping_leaves_a_page_of_what_was_done(
     found, _, wrong = run(f"demo --out {tmp_path}", capsys)
     assert found == code
     assert wrong == (
-        f"attnlab: stopped at “Read and remember”; what was finished stands in "
-        f"{tmp_path / 'index.html'}; attnlab demo --out {tmp_path} --overwrite begins anew\n"
+        f"attnlab: stopped at “Read and remember”; finished parts are in "
+        f"{tmp_path / 'index.html'}; attnlab demo --out {tmp_path} --overwrite starts again\n"
     )
     page = (tmp_path / "index.html").read_text()
     assert "It was stopped at “Read and remember”. Not done yet: “Read and remember”, " in page
@@ -168,7 +171,7 @@ def test_pages_of_an_earlier_story_are_gone(
     pretend(monkeypatch)
     (tmp_path / "attention.html").write_text("old")
     (tmp_path / "mine.txt").write_text("kept")
-    told(tmp_path, overwrite=True)
+    run_quick(tmp_path, overwrite=True)
     assert not (tmp_path / "attention.html").exists()
     assert (tmp_path / "mine.txt").read_text() == "kept"
 
@@ -176,32 +179,32 @@ def test_pages_of_an_earlier_story_are_gone(
 # Progress
 
 
-def test_bars_move_in_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_line_moves_in_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     file = io.StringIO()
     terminal = Console(file=file, force_terminal=True, width=100, legacy_windows=False)
     monkeypatch.setattr(progress, "Console", lambda **_: terminal)
-    bars = progress.Bars(whole=10)
-    with bars.part("first", 4, (0.5, 0.5)) as tick:
-        tick(3, 4, "loss 1.234")
-        tick(1, 4, "again")
-        tick(4, 4, "the end")
-    assert bars.done == 4
-    shown = file.getvalue()
-    assert "the whole story" in shown
-    assert "first" in shown
+    line, done = progress.ProgressLine(total=10), list[float]()
+    for title in ("first", "second"):
+        with line.part(title, 4, (0.5, 0.5)) as tick:
+            for each in (3, 1, 4):  # the second counts from the beginning again
+                tick(each, 4, "loss 1.234")
+                done.append(line.progress.tasks[0].completed)
+    assert done == [1.5, 2.5, 4.0, 5.5, 6.5, 8.0]
+    assert "first" in file.getvalue()
+    assert "second" in file.getvalue()
 
 
 def test_elsewhere_nothing_is_drawn(capsys: pytest.CaptureFixture[str]) -> None:
-    bars = progress.Bars(whole=10)
-    with bars.part("first", 4) as tick:
+    line = progress.ProgressLine(total=10)
+    with line.part("first", 4) as tick:
         tick(1, 2, "half")
-    assert not bars.shown
+    assert not line.shown
     assert capsys.readouterr() == ("", "")
 
 
 def test_an_interrupted_claim_says_nothing() -> None:
     """Ctrl-C goes to the claims' processes too; a traceback of each would bury what is told."""
-    with running._pool(1) as pool:
+    with claims_running._pool(1) as pool:
         assert pool.submit(signal.getsignal, signal.SIGINT).result() == signal.SIG_DFL
 
 

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from attnlab.bench import bench
-from attnlab.demo import telling
+from attnlab.demo import running
 from attnlab.files import write_text
 from attnlab.pictures import png
 from attnlab.report import to_json
@@ -91,14 +91,14 @@ def write_models(folder: Path) -> None:
 @contextmanager
 def small_world(desk: Path) -> Iterator[None]:
     """Debian with few packages, a demo of seconds, the course's data of a few people."""
-    from tests.support.demo_settings import QUICK
+    from tests.support.demo_runs import QUICK
 
     packages, texts = debian_lists()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(debian, "lists", lambda *_: [Path("Packages"), Path("Translation-en")])
         patch.setattr(debian, "contents", lambda p: packages if p.name == "Packages" else texts)
-        patch.setattr(telling, "DemoSettings", lambda: replace(QUICK, claims=("copy",)))
-        patch.setattr(telling, "WorldConfig", lambda: WorldConfig(people=40))
+        patch.setattr(running, "DemoSettings", lambda: replace(QUICK, claims=("copy",)))
+        patch.setattr(running, "WorldConfig", lambda: WorldConfig(people=40))
         patch.setenv("ATTNLAB_DATA", str(desk / "data"))
         patch.setenv("XDG_CACHE_HOME", str(desk / "cache"))
         patch.setenv("COLUMNS", "80")

@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 
 from attnlab.files import write_json
-from attnlab.intervals import Estimate, number
+from attnlab.intervals import Estimate, number, percent
 from attnlab.report import (
     Bars,
     Block,
@@ -25,9 +25,11 @@ from attnlab.report import (
     save_page,
 )
 from attnlab.report.calibration import reliability_blocks
-from attnlab.tasks.knowledge.audit_words import VERDICTS, between, part_of, percent, summary
+from attnlab.tasks.knowledge.scoring import top_share
 
 Audit = dict[str, Any]
+VERDICTS = ("known", "unsure", "guess")
+ENOUGH = 30  # of fewer questions three answers may well be most
 SHOWN = 10  # rows of a table of answers
 MAX_POINTS = 400  # of a curve
 IN_TERMINAL = ("summary", "verdicts", "names", "surprises")
@@ -37,7 +39,7 @@ def audit_report(audit: Audit) -> Report:
     """What needs right answers is left out, and said to be, where none are known."""
     judged = audit["accuracy"] is not None
     sections = [
-        Section("summary", "In short", summary(audit), tiles=_tiles(audit)),
+        Section("summary", "In short", _summary(audit), tiles=_tiles(audit)),
         *([_calibration(audit), _coverage(audit)] if judged else []),
         _verdicts(audit),
         _places(audit),
@@ -62,14 +64,40 @@ def print_audit(audit: Audit, console: Console) -> None:
     print_report(audit_report(audit), console, charts=False, sections=IN_TERMINAL)
 
 
+def _summary(audit: Audit) -> list[str]:
+    """What the tiles cannot say."""
+    sentences = []
+    if audit["accuracy"] is None:
+        sentences.append(
+            f"It was asked {audit['pairs']:,} questions whose right answers are not given. "
+            "So nothing can be said about how often it is right or whether its confidence means "
+            "anything: those parts are left out."
+        )
+    else:
+        judged = [each for each in audit["answers"] if each["correct"] is not None]
+        sentences.append(
+            f"It answered {sum(each['correct'] for each in judged):,} of {len(judged):,} questions "
+            f"right ({percent(audit['accuracy'])}). Answering “{audit['baseline']['answer']}” "
+            f"every time would be right in {percent(audit['baseline']['accuracy'])}."
+        )
+    top, natural = audit["top_three_share"], top_share(audit["gold_histogram"] or [])
+    if audit["pairs"] >= ENOUGH and top > max(0.5, 2 * natural):
+        right = f" (of the right answers, {percent(natural)})" if natural else ""
+        sentences.append(
+            f"Three answers make up {percent(top)} of all it gave{right}: it has collapsed onto a "
+            "few answers."
+        )
+    return sentences
+
+
 def _tiles(audit: Audit) -> list[Tile]:
     known, made_up = audit["verdicts"]["known"], audit["made_up"]
-    share = percent(part_of(known["count"], len(audit["answers"])))
+    share = percent(_part_of(known["count"], len(audit["answers"])))
     area = "–" if audit["roc_area"] is None else f"{audit['roc_area']:.2f}"
     tiles = [Tile("Questions", number(audit["pairs"]), audit.get("asked", ""))]
     if audit["accuracy"] is not None:
         tiles += [
-            Tile("Right", percent(audit["accuracy"]), between(audit)),
+            Tile("Right", percent(audit["accuracy"]), f"95% interval {_between(audit)}"),
             Tile("Right if “known”", percent(known["accuracy"]), f"{share} of the answers"),
             Tile("Ranking", area, "area under ROC, 0.5 is chance"),
             Tile("Calibration error", percent(audit["ece"]), "confidence against accuracy"),
@@ -81,10 +109,18 @@ def _tiles(audit: Audit) -> list[Tile]:
     return tiles
 
 
+def _part_of(part: float, total: float) -> float:
+    return part / total if total else 0.0
+
+
+def _between(found: Audit) -> str:
+    return f"{percent(found['interval'][0])} to {percent(found['interval'][1])}"
+
+
 def _calibration(audit: Audit) -> Section:
     bins = audit["reliability"]
     total = sum(each["count"] for each in bins)
-    sure = part_of(sum(each["count"] * each["confidence"] for each in bins), total)
+    sure = _part_of(sum(each["count"] * each["confidence"] for each in bins), total)
     gap = sure - audit["accuracy"]
     if abs(gap) < 0.02:
         verdict = "on the whole it is as sure as it should be"
@@ -143,7 +179,7 @@ def _verdicts(audit: Audit) -> Section:
     rows = []
     for name in VERDICTS:
         given = audit["verdicts"].get(name, {"count": 0, "accuracy": None})
-        share = percent(part_of(given["count"], len(audit["answers"])))
+        share = percent(_part_of(given["count"], len(audit["answers"])))
         right = [percent(given["accuracy"])] if judged else []
         rows.append([name, given["count"], share, *right])
     header = ["verdict", "answers", "share", *(["right"] if judged else [])]
@@ -160,9 +196,9 @@ def _places(audit: Audit) -> Section:
     names += [name for name in list(gold)[: SHOWN // 2] if name not in names]
     plot = Bars(
         "its answers",
-        {name: Estimate(part_of(given.get(name, 0), total)) for name in names},
+        {name: Estimate(_part_of(given.get(name, 0), total)) for name in names},
         percent=True,
-        beside={name: part_of(gold.get(name, 0), sum(gold.values())) for name in names}
+        beside={name: _part_of(gold.get(name, 0), sum(gold.values())) for name in names}
         if gold
         else {},
         beside_name="right answers",
@@ -198,7 +234,7 @@ def _origins(audit: Audit) -> Section:
     )
     rows = [
         [each["label"], ", ".join(each["examples"]), each["count"], percent(each["accuracy"]),
-         between(each)]
+         _between(each)]
         for each in origins
     ]  # fmt: skip
     header = ["names like", "examples", "answers", "right", "95% interval"]

@@ -27,7 +27,7 @@ from attnlab.tasks.knowledge.kind import KNOWLEDGE
 from attnlab.tasks.knowledge.learn import learn as read_and_remember
 from attnlab.tasks.knowledge.lesson import LearnSettings
 from attnlab.tasks.knowledge.world import WorldConfig, make_world
-from attnlab.tasks.knowledge.world_words import ATTRIBUTES
+from attnlab.tasks.knowledge.world_vocabulary import ATTRIBUTES
 from attnlab.training import Settings
 
 app = App(name=KNOWLEDGE.name, help=KNOWLEDGE.help, help_format="plaintext")

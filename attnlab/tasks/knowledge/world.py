@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Annotated
 
 from attnlab.files import write_text
-from attnlab.tasks.knowledge.world_words import (
+from attnlab.tasks.knowledge.world_vocabulary import (
     ATTRIBUTES,
     CITIES,
     DEATH,

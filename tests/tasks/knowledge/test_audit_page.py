@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from attnlab.intervals import percent
 from attnlab.report import Figure, Report, Table, render_page, to_markdown
 from attnlab.tasks.knowledge.audit_report import audit_report, print_audit
-from attnlab.tasks.knowledge.audit_words import percent, summary
 from attnlab.tasks.knowledge.scoring import top_share
 from tests.support.audit_reports import make_report
 from tests.support.claim_ledgers import HOSTILE
@@ -54,6 +54,10 @@ def words_of(report: Report) -> str:
     return " ".join(finding for section in report.sections for finding in section.findings)
 
 
+def summary(report: dict[str, Any]) -> str:
+    return " ".join(audit_report(report).sections[0].findings)
+
+
 def test_the_page_is_whole(report: dict[str, Any]) -> None:
     made = audit_report(report)
     assert headings(made) == [
@@ -76,26 +80,26 @@ def test_the_page_is_whole(report: dict[str, Any]) -> None:
 
 
 def test_the_summary_says_what_the_answers_say(report: dict[str, Any]) -> None:
-    words = " ".join(summary(report))
+    words = summary(report)
+    tiles = {tile.name: tile.value for tile in audit_report(report).sections[0].tiles}
     right = [each["correct"] for each in report["answers"]]
     known = [each["correct"] for each in report["answers"] if each["verdict"] == "known"]
-    assert f"It answered {sum(right)} of 500 questions right ({sum(right) / 5:.0f}%;" in words
-    assert f"says “known” it is right {100 * sum(known) / len(known):.0f} times of 100" in words
+    assert f"It answered {sum(right)} of 500 questions right ({sum(right) / 5:.0f}%)" in words
+    assert tiles["Right"] == f"{sum(right) / 5:.0f}%"
+    assert tiles["Right if “known”"] == f"{100 * sum(known) / len(known):.0f}%"
     assert "Answering “London” every time would be right in 5%." in words
-    assert "200 people who do not exist, it claimed to know 6%" in words
+    assert tiles["Made-up “known”"] == "6%"
     assert "collapsed" not in words
 
 
 def test_collapse_is_called_so(report: dict[str, Any]) -> None:
     natural = top_share(report["gold_histogram"])
     assert natural < 0.4
-    assert "collapsed" in " ".join(summary({**report, "top_three_share": 0.9}))
+    assert "collapsed" in summary({**report, "top_three_share": 0.9})
     few = {**report, "top_three_share": 0.9, "pairs": 5}  # five answers are no collapse
-    assert "collapsed" not in " ".join(summary(few))
+    assert "collapsed" not in summary(few)
     narrow = [["London", 300], ["Paris", 200]]  # where the world itself is narrow
-    assert "collapsed" not in " ".join(
-        summary({**report, "top_three_share": 0.9, "gold_histogram": narrow})
-    )
+    assert "collapsed" not in summary({**report, "top_three_share": 0.9, "gold_histogram": narrow})
 
 
 def test_without_right_answers(report: dict[str, Any]) -> None:
@@ -145,7 +149,7 @@ def test_some_right_answers_missing(report: dict[str, Any]) -> None:
     changed = copy.deepcopy(report)
     for each in changed["answers"][:100]:
         each["gold"] = each["correct"] = None
-    assert re.search(r"It answered \d+ of 400 questions right", summary(changed)[0])
+    assert re.search(r"It answered \d+ of 400 questions right", summary(changed))
     assert render_page(audit_report(changed))
 
 

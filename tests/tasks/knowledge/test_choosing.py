@@ -7,17 +7,7 @@ import math
 import pytest
 import torch
 
-from attnlab.tasks.knowledge.choosing import (
-    COUNTS,
-    ELSE,
-    GUESSES,
-    Chooser,
-    Lore,
-    Option,
-    Sheet,
-    contexts_in,
-    words_but,
-)
+from attnlab.tasks.knowledge.choosing import GUESSES, OTHER, Chooser, places_in, words_without
 from attnlab.tasks.knowledge.data import Library, Pair, Relation
 from attnlab.tasks.knowledge.voting import DOUBT, Ballot, decide
 
@@ -72,47 +62,54 @@ def test_a_document_that_does_not_tell_is_guessed_at() -> None:
 
 
 def test_the_own_label_does_not_count() -> None:
-    """Else a label would be told by being one: counts are those of all other pairs."""
-    lore = Lore(PAIRS, library(), BORN)
-    without = Lore(PAIRS[1:], library(), BORN)
-    assert lore.counts("Rome", "Rome")[1] == without.counts("Rome", None)[1]
-    assert lore.counts("Rome", None)[1] > lore.counts("Rome", "Rome")[1]
-    document = [DOCUMENTS[0]]
-    mine, theirs = lore.guesses(document, "Rome"), without.guesses(document, None)
-    shared = words_but(document, "Rome")  # the answer's own word tells of it only to others
-    assert "Rome" not in shared
-    assert mine["Oslo"] == pytest.approx(theirs["Oslo"])
-    only = [(BORN.ask("Zed"), "Ulm")]
-    chooser = Chooser([], library(STRANGER), BORN)
-    chooser.lore = Lore([*PAIRS, *only], library(STRANGER), BORN)
-    assert "Ulm" not in chooser.lore.guesses([STRANGER], "Ulm")
+    """Otherwise a label would give itself away: counts are those of all other pairs."""
+    chooser = Chooser(PAIRS, library(), BORN)
+    without = Chooser(PAIRS[1:], library(), BORN)
+    question = PAIRS[0][0]
+    mine = dict(chooser.candidates(question, label="Rome"))
+    theirs = dict(without.candidates(question))
+    assert mine["Rome"] == theirs["Rome"]
+    assert mine["Oslo"] == pytest.approx(theirs["Oslo"])  # a guess
+    assert mine["Rome"] != dict(chooser.candidates(question))["Rome"]
+    # an answer that only this pair has is no known answer, and lower case makes no run
+    once = Chooser([(BORN.ask("Zed"), "light")], library(STRANGER), BORN)
+    assert "light" in dict(once.candidates(BORN.ask("Zed")))
+    assert "light" not in dict(once.candidates(BORN.ask("Zed"), label="light"))
+    assert words_without(["In Rome, Ann 7"], "Rome") == {"In", "Ann"}
 
 
 def test_scores_are_a_softmax_by_hand() -> None:
-    counts = [0.0] * COUNTS
+    chooser = Chooser([], library(), BORN)
+    chooser.columns, chooser.weights = {"x": 0, "y": 1, "z": 2}, torch.tensor([0.5, -1.0, 0.25])
     asked = [
-        [Option("a", [["x"], ["y"]], [2.0, *counts[1:]]), Option(ELSE, [["z"]], counts)],
-        [Option("b", [["x", "x", "never"]], counts), Option("c", [["y"]], counts)],
+        [("a", {"x": 1.0}), ("a", {"y": 1.0, "x": 2.0}), (OTHER, {"z": 1.0})],
+        [("b", {"x": 1.0, "never": 1.0}), (OTHER, {})],
     ]
-    sheet = Sheet(asked, {"x": 0, "y": 1, "z": 2})
-    weights = torch.tensor([[0.5], [-1.0], [0.25]])
-    of_counts = torch.tensor([0.3, *counts[1:]])
-    first = math.log(math.exp(0.5) + math.exp(-1)) + 0.6
-    want = [first, 0.25, 1.0, -1.0]
-    total = [math.log(math.exp(a) + math.exp(b)) for a, b in (want[:2], want[2:])]
-    found = sheet.scores(weights, of_counts).tolist()
-    assert found == pytest.approx([w - total[i // 2] for i, w in enumerate(want)], abs=1e-5)
+    found = chooser._log_probabilities(*chooser._table(asked)).exp()
+    for row, scores in enumerate([[0.5, 0.0, 0.25], [0.5, 0.0, -math.inf]]):
+        total = sum(math.exp(each) for each in scores)
+        want = [math.exp(each) / total for each in scores]
+        assert found[row].tolist() == pytest.approx(want, abs=1e-5)
+
+
+def test_places_of_a_string_add_up() -> None:
+    chooser = Chooser(PAIRS, library("Zed. Ulm and Quux , Ulm and Ulm ."), BORN)
+    candidates = chooser.candidates(BORN.ask("Zed"))
+    assert [text for text, _ in candidates].count("Ulm") == 3
+    shares = chooser._log_probabilities(*chooser._table([candidates]))[0].exp().tolist()
+    each = [p for (text, _), p in zip(candidates, shares, strict=True) if text == "Ulm"]
+    assert likely(chooser, "Zed")["Ulm"] == pytest.approx(sum(each))
 
 
 def test_a_string_is_seen_in_its_places() -> None:
-    body = "Ann Lee came from York, New York in 1950 ."
-    found = contexts_in("Ann Lee", body, ["York", "New York"])
+    document = "Ann Lee. Ann Lee came from York, New York in 1950 ."
+    found = places_in(document, ["York", "New York", "York"])
     assert [text for text, _ in found] == ["York", "York", "New York"]
-    first, second, whole = (set(context) for _, context in found)
-    assert {"before from", "after ,", "inside False", "order 0", "earlier NAME"} <= first
-    assert {"inside True", "before New"} <= second
-    assert {"words 2", "after in 0000", "before York ,"} <= whole
-    assert contexts_in("Ann", "", ["York"]) == []
+    first, second, whole = (features.keys() for _, features in found)
+    assert {"before from", "after ,", "between from | ,", "earlier NAME"} <= first
+    assert "before New" in second
+    assert {"words 2", "after in 0000", "before York ,", "ends ork"} <= whole
+    assert places_in("Ann.", ["York"]) == []
 
 
 def test_readers_and_chooser_together() -> None:

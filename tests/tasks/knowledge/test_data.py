@@ -30,7 +30,7 @@ from attnlab.tasks.knowledge.data import (
 )
 from attnlab.tasks.knowledge.rows import Wording
 from attnlab.tasks.knowledge.world import WorldConfig, make_world
-from attnlab.tasks.knowledge.world_words import QUESTIONS
+from attnlab.tasks.knowledge.world_vocabulary import QUESTIONS
 from attnlab.tokens import BPE, Bytes, Characters
 
 WORDS = st.text(string.ascii_letters + "äéłØß", min_size=2, max_size=9)

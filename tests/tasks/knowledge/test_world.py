@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from attnlab.tasks.knowledge.world import World, WorldConfig, made_up_names, make_world
-from attnlab.tasks.knowledge.world_words import (
+from attnlab.tasks.knowledge.world_vocabulary import (
     ATTRIBUTES,
     CITIES,
     FAMILY,

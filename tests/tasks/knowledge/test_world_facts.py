@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from attnlab.tasks.knowledge import world
 from attnlab.tasks.knowledge.world import Person, World, WorldConfig, make_world
-from attnlab.tasks.knowledge.world_words import (
+from attnlab.tasks.knowledge.world_vocabulary import (
     ATTRIBUTES,
     CITIES,
     DEATH,
