@@ -261,7 +261,7 @@ class Command:
 class Link:
     """Another file beside the page."""
 
-    href: Annotated[str, Field(max_length=MAX_TEXT, pattern=r"^[\w./ -]+$")]
+    href: Annotated[str, Field(max_length=MAX_TEXT, pattern=r"^[\w.-][\w./ -]*$")]
     text: Text
     kind: Literal["link"] = "link"
 

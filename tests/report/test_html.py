@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from attnlab.report import check_page, parse_report, render_page, save_page, to_json
+from attnlab.report import Link, check_page, parse_report, render_page, save_page, to_json
 from attnlab.report.html import write_page
 from tests.support.made_up_reports import hostile_report, whole_report
 
@@ -72,3 +72,10 @@ def test_where_a_page_goes(tmp_path: Path) -> None:
     ):
         with pytest.raises(ValueError, match=words):
             check_page(wrong, overwrite=False)
+
+
+@pytest.mark.parametrize("href", ["//host/page.html", "/page.html", "javascript:alert(1)", ""])
+def test_a_link_leads_to_a_file_beside_the_page(href: str) -> None:
+    with pytest.raises(ValueError, match="href"):
+        Link(href, "elsewhere")
+    assert Link("look/a page.html", "here").href == "look/a page.html"
