@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from attnlab import MECHANISMS, cli, load_extension
+from attnlab import MECHANISMS, load_extension
 from attnlab.extensions import forget_extensions, load_extensions
 from attnlab.tasks.registry import TASKS
 from tests.support.command_line import run
@@ -198,5 +198,7 @@ def test_a_file_with_a_task(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert code == 0, err
     assert "own-task" in out
     assert TASKS["own-task"].help == "A task of a test."
-    del cli.app["own-task"]
-    cli.MOUNTED.discard("own-task")
+    for command in ("own-task", "compare own-task"):  # it names a module that is not there
+        code, out, err = run(f"--extension {path} {command}", capsys)
+        assert (code, out, err.count("\n")) == (2, "", 1), err
+        assert "no:one: cannot be loaded (No module named 'no')" in err

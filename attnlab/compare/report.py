@@ -60,7 +60,7 @@ def comparison_report(
         blocks.append(_difference_table(comparison, conclusions))
     curves = [] if comparison.sweep else curve_figures(comparison, attempts, conclusions)
     sections = [
-        Section("summary", "Result", findings=[*findings, *how], blocks=blocks),
+        Section("result", "Result", findings=[*findings, *how], blocks=blocks),
         *([Section("curves", "During training", blocks=curves)] if curves else []),
         Section("runs", "All runs", blocks=[_run_table(comparison, attempts)]),
     ]

@@ -25,7 +25,10 @@ def load(reference: Any) -> Any:
     if not isinstance(reference, str):
         return reference
     module, _, name = reference.partition(":")
-    return getattr(import_module(module), name)
+    try:
+        return getattr(import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise ValueError(f"{reference}: cannot be loaded ({error})") from error
 
 
 @dataclass(frozen=True)

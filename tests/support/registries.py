@@ -27,6 +27,7 @@ def restored_registries() -> Iterator[None]:
         registry.update(entries)  # type: ignore[arg-type]
     for name in MOUNTED - TASKS.entries.keys():
         MOUNTED.remove(name)
-        del app[name]
-        del compare.app[name]
+        for mounted in (app, compare.app):
+            if name in mounted:
+                del mounted[name]
     forget_extensions()

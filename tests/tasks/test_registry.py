@@ -19,7 +19,10 @@ ROOT = Path(__file__).parent.parent.parent
 PACKAGE = ROOT / "attnlab"
 ABOUT_TASKS = {"tasks", "claims", "demo", "bench", "heads"}
 """Packages that are about particular tasks: experiments, a tour of one, readers of their data."""
-SHARED = {"kind", "registry", "serving", "simple", "simple_commands", "simple_training"}
+SHARED = {
+    *("comparison", "kind", "registry", "serving", "simple"),
+    *("simple_commands", "simple_comparison", "simple_training"),
+}
 OTHER_FACTS = {
     ("interpret", "vision"),  # a kind of model
     ("huggingface", "vision"),

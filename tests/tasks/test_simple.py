@@ -10,13 +10,13 @@ from typing import Any, ClassVar
 
 import pytest
 
-from attnlab.cli import MOUNTED, app
 from attnlab.extensions import VARIABLE
 from attnlab.tasks.registry import TASKS, register_task
 from attnlab.tasks.simple import IGNORE, Row, SimpleTask, answer_row
 from attnlab.tasks.simple_training import Generating, digest, rows_of
 from attnlab.training import Run
 from tests.support.command_line import run
+from tests.support.registries import restored_registries
 from tests.support.studio_servers import studio
 
 
@@ -57,14 +57,10 @@ class SameBit(SimpleTask):
 
 @pytest.fixture(autouse=True)
 def registered() -> Iterator[None]:
-    for task in (Reverse, SameBit):
-        register_task(task)
-    yield
-    for name in (Reverse.name, SameBit.name):
-        del TASKS[name]
-        if name in MOUNTED:
-            del app[name]
-            MOUNTED.remove(name)
+    with restored_registries():
+        for task in (Reverse, SameBit):
+            register_task(task)
+        yield
 
 
 def test_it_trains_is_listed_and_measured(
@@ -171,8 +167,6 @@ def test_a_file_outside_the_package_is_a_task(
     code, out, err = run(command, capsys)
     assert (code, "trained" in out) == (0, True), err
     assert Run(tmp_path / "run").config()["task"]["name"] == "echo"
-    del TASKS["echo"], app["echo"]
-    MOUNTED.remove("echo")
 
 
 def test_the_name_of_a_command_is_taken(capsys: pytest.CaptureFixture[str]) -> None:
