@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from attnlab.mechanisms import MECHANISMS as MECHANISMS
     from attnlab.register import register_mechanism as register_mechanism
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # Resolved on first use: torch takes seconds to import, and `attnlab --help` must not wait for it.
 _PUBLIC = {

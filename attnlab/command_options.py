@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import MISSING, Field, field, fields, make_dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
@@ -18,6 +18,11 @@ Out = Annotated[Path, Parameter(help="The run folder.")]
 Resume = Annotated[bool, Parameter(negative="", help="Go on with the run in --out.")]
 Overwrite = Annotated[bool, Parameter(negative="", help="Begin --out anew.")]
 Json = Annotated[bool, Parameter(negative="", help="Print JSON.")]
+
+
+def spaced(values: Iterable[Any]) -> str:
+    """Values as they are given on the command line."""
+    return " ".join(map(str, values))
 
 
 def start_mode(resume: bool, overwrite: bool) -> StartMode:
@@ -65,6 +70,7 @@ def options_of(
             negative=None if switch else "",
             # --attention softmax favor
             consume_multiple=each.name in types or get_origin(hint) is tuple,
+            show_default=spaced if isinstance(default, tuple) else None,
         )
         made.append((each.name, Annotated[kind, shown], field(default=default)))
     options = make_dataclass(f"{settings.__name__}Options", made, frozen=True)
@@ -72,10 +78,26 @@ def options_of(
     return options
 
 
+def joined_options(*groups: type[Any]) -> type[Any]:
+    """One group of options out of several, whose names differ."""
+    made = [
+        (
+            each.name,
+            get_type_hints(group, include_extras=True)[each.name],
+            field(default=each.default),
+        )
+        for group in groups
+        for each in fields(group)
+    ]
+    options = make_dataclass("Options", made, frozen=True)
+    options.__module__ = __name__  # cyclopts takes a class of the standard library for one value
+    return options
+
+
 def _shown(default: Any) -> str:
     if isinstance(default, bool):
         return "yes" if default else "no"
-    return " ".join(map(str, default)) if isinstance(default, tuple) else str(default)
+    return spaced(default) if isinstance(default, tuple) else str(default)
 
 
 def given(options: Any, *, unset: bool = False) -> dict[str, Any]:

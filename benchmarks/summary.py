@@ -19,6 +19,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -27,6 +28,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+PICTURES = Path(__file__).parent.parent / "docs" / "pictures"
 LIMIT = 40.0  # minutes
 TRAINING = 36.0  # of them; the rest is for gathering, the tokeniser and measuring
 WAYS: tuple[list[str], ...] = (
@@ -41,7 +43,7 @@ WAYS: tuple[list[str], ...] = (
 
 def attnlab(*arguments: object, cache: str | None = None) -> str:
     """Run the command line in a process of its own; its progress stays visible."""
-    command = [sys.executable, "-m", "attnlab", "summary", *map(str, arguments)]
+    command = [sys.executable, "-m", "attnlab", *map(str, arguments)]
     environment = os.environ | ({} if cache is None else {"XDG_CACHE_HOME": cache})
     return subprocess.run(
         command, check=True, stdout=subprocess.PIPE, text=True, env=environment
@@ -69,9 +71,9 @@ def debian(seed: int, options: Sequence[str]) -> dict[str, Any]:
         begin = time.perf_counter()
         given = ["--data", "debian", "--out", out, "--seed", seed, "--evaluate-every", 500]
         minutes = [] if "--minutes" in options or "--steps" in options else ["--minutes", TRAINING]
-        attnlab("train", *given, *minutes, *options, cache=cache)
+        attnlab("summary", "train", *given, *minutes, *options, cache=cache)
         trained = (time.perf_counter() - begin) / 60
-        found = json.loads(attnlab("evaluate", out, "--json", cache=cache))
+        found = json.loads(attnlab("summary", "evaluate", out, "--json", cache=cache))
         total = (time.perf_counter() - begin) / 60
     for each in found["examples"]:
         text = " ".join(each["text"].split())[:160]
@@ -94,11 +96,11 @@ def copying(seed: int, options: Sequence[str]) -> dict[str, Any]:
         for choice in ("--copy", "--no-copy"):
             out = folder / f"copying{choice}-{seed}"
             attnlab(
-                "train", "--data", "debian", "--out", out, "--seed", seed, choice, *options,
-                cache=os.environ.get("CACHE"),
+                "summary", "train", "--data", "debian", "--out", out, "--seed", seed, choice,
+                *options, cache=os.environ.get("CACHE"),
             )  # fmt: skip
             found = json.loads(
-                attnlab("evaluate", out, "--part", "validation", "--json",
+                attnlab("summary", "evaluate", out, "--part", "validation", "--json",
                         cache=os.environ.get("CACHE"))
             )  # fmt: skip
             row[choice.removeprefix("--")] = figures(found)
@@ -109,8 +111,8 @@ def ways(run: Path) -> dict[str, Any]:
     row: dict[str, Any] = {"what": "ways of writing, validation ROUGE-L"}
     for way in WAYS:
         found = json.loads(
-            attnlab("evaluate", run, "--part", "validation", "--limit", 500, *way, "--json",
-                    cache=os.environ.get("CACHE"))
+            attnlab("summary", "evaluate", run, "--part", "validation", "--limit", 500, *way,
+                    "--json", cache=os.environ.get("CACHE"))
         )  # fmt: skip
         row[" ".join(way)] = figures(found)
     return row
@@ -166,12 +168,13 @@ def compare(options: Sequence[str], minutes: float) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as temporary:
         out = Path(os.environ.get("RUNS", temporary)) / "compared"
         told = attnlab(
-            "compare", "--data", "debian", "--attention", "softmax", "favor", "--features", 64, 256,
-            "--budget", minutes, "--out", out, *options, cache=os.environ.get("CACHE"),
+            "compare", "summary", "--data", "debian", "--attention", "softmax", "favor",
+            "--features", 64, 256, "--minutes", minutes, "--out", out, *options,
+            cache=os.environ.get("CACHE"),
         )  # fmt: skip
         print(told, file=sys.stderr)
         report = json.loads((out / "compare.json").read_text(encoding="utf-8"))
-    return {"what": "compare", "best": report["best"], "comparisons": report["comparisons"]}
+    return {"what": "compare", "best": report["best"], "differences": report["differences"]}
 
 
 def curves(run: Path) -> dict[str, Any]:
@@ -202,19 +205,17 @@ def curves(run: Path) -> dict[str, Any]:
 
 def compared(folder: Path) -> dict[str, Any]:
     """Pictures of a comparison, for docs/summary.md."""
-    from attnlab.tasks.summary.compare_page import figures as drawn
-
-    report = json.loads((folder / "compare.json").read_text(encoding="utf-8"))
-    _, loss, rouge = drawn(report)
-    made = {"compared-loss": loss, "compared-rouge": rouge}
-    return {"what": "compared", "written": save_pictures(made)}
+    written = []
+    for metric, name in (("loss", "loss"), ("rougeL", "rouge")):
+        written.append(str(PICTURES / f"summary-compared-{name}.svg"))
+        shutil.copyfile(folder / f"compare-validation-{metric}.svg", written[-1])
+    return {"what": "compared", "written": written}
 
 
 def save_pictures(made: dict[str, Any]) -> list[str]:
     from attnlab.report import save_figure
 
-    folder = Path(__file__).parent.parent / "docs" / "pictures"
-    written = [folder / f"summary-{name}.svg" for name in made]
+    written = [PICTURES / f"summary-{name}.svg" for name in made]
     for path, figure in zip(written, made.values(), strict=True):
         save_figure(figure.plot, path, figure.title, overwrite=True)
     return list(map(str, written))

@@ -34,7 +34,7 @@ FRACTIONS = ("0.01", "0.03", "0.1", "0.3", "1")
 
 def attnlab(*arguments: object) -> str:
     """Run the command line in a process of its own; its progress stays visible."""
-    command = [sys.executable, "-m", "attnlab", "vision", *map(str, arguments)]
+    command = [sys.executable, "-m", "attnlab", *map(str, arguments)]
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
@@ -52,11 +52,11 @@ def trained(what: str, data: str, model: str, seed: int, options: list[str]) -> 
         budget = []
     begin = time.perf_counter()
     attnlab(
-        "train", data, "--model", model, "--seed", seed, "--out", folder, "--overwrite", *budget,
-        *options,
+        "vision", "train", data, "--model", model, "--seed", seed, "--out", folder,
+        "--overwrite", *budget, *options,
     )  # fmt: skip
     minutes = (time.perf_counter() - begin) / 60
-    found = json.loads(attnlab("evaluate", folder, "--overwrite", "--json"))
+    found = json.loads(attnlab("vision", "evaluate", folder, "--overwrite", "--json"))
     rows = (folder / "metrics.jsonl").read_text().splitlines()
     last = json.loads(rows[-1])
     return {
@@ -81,17 +81,20 @@ def _validations(rows: list[str]) -> list[float]:
 
 def compare(data: str, seeds: int, options: list[str]) -> dict[str, Any]:
     folder = folder_of_runs() / f"compare-{Path(data).name}"
-    attnlab("compare", data, "--fractions", *FRACTIONS, "--seeds", seeds, "--out", folder, *options)
-    report: dict[str, Any] = json.loads((folder / "compare.json").read_text())
+    attnlab(
+        "compare", "vision", "--data", data, "--fractions", *FRACTIONS, "--seeds", seeds, "--out",
+        folder, *options,
+    )  # fmt: skip
+    found: dict[str, Any] = json.loads((folder / "compare.json").read_text())
     return {
         "what": f"compare {data}",
-        "words": report["words"],
-        "curves": {
-            model: [(each["images"], round(each["accuracy"], 4)) for each in curve]
-            for model, curve in report["curves"].items()
-        },
+        "accuracy": [
+            (each["contender"], each["place"], round(each["metrics"]["accuracy"]["value"], 4))
+            for each in found["best"]
+        ],
+        "crossovers": found["crossovers"],
         "page": str(folder / "compare.html"),
-        "plot": str(folder / "compare.svg"),
+        "plot": str(folder / "compare-accuracy.svg"),
     }
 
 

@@ -40,7 +40,7 @@ FLOORS = [
     {"interpret"},
     {"huggingface"},
     {"tasks"},
-    {"bench", "listing", "matrices"},
+    {"bench", "compare", "listing", "matrices"},
     {"heads"},
     {"claims"},
     {"demo"},

@@ -76,6 +76,7 @@ export default defineConfig(({ mode }) => {
         cssFileName: made.style,
       },
     },
-    test: { include: ['src/**/*.test.ts'], environment: 'node' },
+    // long enough for a machine that is busy with something else
+    test: { include: ['src/**/*.test.ts'], environment: 'node', testTimeout: 120_000 },
   };
 });

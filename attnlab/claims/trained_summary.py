@@ -24,7 +24,7 @@ from attnlab.claims.base import Evidence, Lines, Size, Trial, claim, over
 from attnlab.claims.judges import Below, OnlyWhen
 from attnlab.intervals import Estimate
 from attnlab.report import Mark, Series
-from attnlab.tasks.summary.compare import placed, scaled
+from attnlab.tasks.comparison import scaled
 from attnlab.tasks.summary.pairs import Pair
 from attnlab.tasks.summary.presets import TRAINING, SummaryModel
 from attnlab.tasks.summary.recipe import learned
@@ -127,7 +127,7 @@ def _loss(spec: str, rate: float, seed: int, size: Size) -> float:
         save_every=STEPS + 1, evaluations=None,
     )  # fmt: skip
     with tempfile.TemporaryDirectory() as folder, torch.random.fork_rng(devices=[]):
-        made = placed(MODEL, spec, "all").build(task.wording.tokenizer.vocabulary, seed)
+        made = MODEL.with_attention(spec, "all").build(task.wording.tokenizer.vocabulary, seed)
         run = Run(Path(folder))
         return train(task, made, scaled(settings, rate), run, quiet=True)["loss"]
 

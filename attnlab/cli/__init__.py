@@ -14,6 +14,7 @@ from typing import Annotated
 from cyclopts import App, CycloptsError, Parameter
 
 import attnlab
+from attnlab.cli import compare as comparing
 from attnlab.errors import TrainingStoppedError
 from attnlab.extensions import load_extension
 from attnlab.tasks.kind import TaskKind
@@ -65,6 +66,7 @@ app.command(
     name="studio",
     help="Watch runs train, ask, write, see and look in a browser.",
 )
+app.command(comparing.app)
 app.command("attnlab.cli.runs:app", name="runs", help="List training runs, or show one.")
 
 
@@ -77,6 +79,7 @@ def mount_tasks(kinds: Iterable[TaskKind]) -> None:
             raise ValueError(f"task {kind.name!r}: attnlab has such a command; choose another name")
         app.command(kind.commands or f"{SIMPLE}:{kind.name}", name=kind.name, help=kind.help)
         MOUNTED.add(kind.name)
+        comparing.mount(kind)
 
 
 @app.command

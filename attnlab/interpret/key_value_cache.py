@@ -122,7 +122,7 @@ _originals: list[tuple[type[State], str, Callable[..., Any]]] = []
 
 @contextmanager
 def follow_states() -> Iterator[None]:
-    """What is remembered stays with the states that `select` and `trim` make."""
+    """What is remembered stays with the states that are made of others."""
     global _watchers
     with _lock:
         _watchers += 1
@@ -139,7 +139,7 @@ def follow_states() -> Iterator[None]:
 
 
 def _watch(kind: type[State]) -> None:
-    for name, change in (("select", _selected), ("trim", _trimmed)):
+    for name, change in CHANGES.items():
         method = vars(kind).get(name)
         if method is not None:
             _originals.append((kind, name, method))
@@ -148,23 +148,21 @@ def _watch(kind: type[State]) -> None:
         _watch(child)
 
 
-def _selected(earlier: Absorbed, rows: Tensor) -> Absorbed:
-    return Absorbed(earlier, rows=rows)
+CHANGES: dict[str, Callable[..., Absorbed]] = {
+    "select": lambda earlier, rows: Absorbed(earlier, rows=rows),
+    "trim": lambda earlier, lengths: Absorbed(earlier, lengths=lengths),
+    "overwritable": lambda earlier: earlier,
+}
+"""Methods of a state that give another one, and what that one remembers."""
 
 
-def _trimmed(earlier: Absorbed, lengths: Tensor) -> Absorbed:
-    return Absorbed(earlier, lengths=lengths)
-
-
-def _following(
-    method: Callable[..., Any], change: Callable[[Absorbed, Tensor], Absorbed]
-) -> Callable[..., Any]:
+def _following(method: Callable[..., Any], change: Callable[..., Absorbed]) -> Callable[..., Any]:
     @wraps(method)
-    def followed(self: State, numbers: Tensor) -> State:
-        new: State = method(self, numbers)
+    def followed(self: State, *numbers: Tensor) -> State:
+        new: State = method(self, *numbers)
         earlier = _absorbed.get(self)
         if earlier is not None:
-            _absorbed[new] = change(earlier, numbers)
+            _absorbed[new] = change(earlier, *numbers)
         return new
 
     return followed

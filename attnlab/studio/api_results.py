@@ -1,114 +1,70 @@
-"""Claims, benches and the jobs that make them."""
+"""Audits, claims, benches and the jobs that make them."""
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
-from starlette.responses import Response
+from fastapi import APIRouter, Query
 
+from attnlab.files import read_json
 from attnlab.studio import limits, runs
-from attnlab.studio.api_models import folder_of
-from attnlab.studio.api_runs import RUN
-from attnlab.studio.endpoint import Endpoint
 from attnlab.studio.places import shown
-from attnlab.studio.results import BENCH, CLAIMS, OWN, Found, merged
-from attnlab.studio.schema import Choice, Flag, Many, Refused, Text, wrong
-from attnlab.studio.shapes import JOB, OBJECT, TEXT, many, maybe, record
-from attnlab.studio.streams import EVENTS
+from attnlab.studio.refusals import Refused
+from attnlab.studio.requests import (
+    AuditRequest,
+    BenchQuery,
+    BenchRequest,
+    ClaimsRequest,
+    Id,
+    RunQuery,
+)
+from attnlab.studio.responses import (
+    JOB_EVENTS,
+    BenchFilesResponse,
+    ClaimsResponse,
+    JobResponse,
+    JobsResponse,
+    JobStartedResponse,
+    ReportResponse,
+)
+from attnlab.studio.results import BENCH, CLAIMS, OWN, merged
+from attnlab.studio.routing import WITH_BODY, StudioRoute, refusals, streamed
+from attnlab.studio.state import TheStudio
+from attnlab.studio.streams import EventStream
 
-if TYPE_CHECKING:
-    from attnlab.studio.app import Studio
-
-PARTS = ("error", "speed", "memory", "decode")
-
-
-@dataclass(frozen=True)
-class RunClaims:
-    ids: Annotated[tuple[str, ...], Many(Text(100, about="the name of a claim"), 1, 500)]
-    size: Annotated[str, Choice(("small", "full"))] = "small"
-
-
-@dataclass(frozen=True)
-class RunBench:
-    part: Annotated[str, Choice(PARTS)]
-    quick: Annotated[bool, Flag("small sizes: seconds, not minutes")] = True
-
-
-@dataclass(frozen=True)
-class RunAudit:
-    run: Annotated[str, RUN]
-    pairs: Annotated[
-        str | None, Text(limits.PAIRS, about="lines of question, tab, answer to audit with")
-    ] = None
+router = APIRouter(prefix="/api", route_class=StudioRoute)
 
 
-@dataclass(frozen=True)
-class OneFile:
-    file: Annotated[str | None, Text(limits.NAME, about="one of the list")] = None
+@router.get("/audit", responses=refusals(404, 409))
+async def audit(studio: TheStudio, query: Annotated[RunQuery, Query()]) -> ReportResponse:
+    """The audit of a run."""
+    folder, name = studio.places.run(query.run), shown(query.run)
+    task = (await studio.hub.entry(query.run))["task"]
+    file = runs.audit_file(task)
+    if file is None:
+        raise Refused(404, f"{name}: a run of a task that has no audit.")
+    path = folder / file
+    if not path.is_file():
+        raise Refused(404, f"{name}: has no audit yet; attnlab {task} audit RUN makes one.")
+    try:
+        report = await asyncio.to_thread(read_json, path, limits.REPORT_BYTES)
+    except ValueError as error:
+        raise Refused(409, f"{name}: its {file} {error}.") from None
+    if not isinstance(report, dict):
+        raise Refused(409, f"{name}: its {file} is no report.")
+    return ReportResponse.checked(runs.strict(report, depth=32))
 
 
-@dataclass(frozen=True)
-class JobNamed:
-    id: Annotated[str, Text(64, about="of a job", pattern="[A-Za-z0-9_-]+")]
-
-
-async def results(studio: Studio, kind: str) -> list[Found]:
-    return await asyncio.to_thread(studio.results.of, kind)
-
-
-async def claims(studio: Studio) -> Any:
-    """The newest result of each claim, and every claim that there is."""
-    known = await studio.registry()
-    return {"ledger": merged(await results(studio, CLAIMS)), **known}
-
-
-async def run_claims(studio: Studio, asked: RunClaims) -> Any:
-    known = {each["id"] for each in (await studio.registry())["registry"]}
-    for name in asked.ids:
-        if name not in known:
-            raise Refused(400, f"ids: there is no claim {name[:40]!r}; GET /api/claims lists them")
-    given = {
-        "ids": list(dict.fromkeys(asked.ids)),
-        "size": asked.size,
-        "cache": str(studio.results.own),
-    }
-    return {"job": studio.jobs.add("claims", given, lambda _: {}).id}
-
-
-async def bench(studio: Studio, asked: OneFile) -> Any:
-    """The list, or one of it."""
-    found = await results(studio, BENCH)
-    if asked.file is None:
-        files = [
-            {
-                "file": each.name,
-                "time": each.time,
-                "sections": [section["name"] for section in each.content["sections"]],
-            }
-            for each in found
-        ]
-        return {"files": files}
-    for each in found:
-        if each.name == asked.file:
-            return each.content
-    raise Refused(404, "There is no such bench; GET /api/bench lists them.")
-
-
-async def run_bench(studio: Studio, asked: RunBench) -> Any:
-    given = {"part": asked.part, "quick": asked.quick, "cache": str(studio.results.own)}
-    job = studio.jobs.add("bench", given, lambda done: {"file": OWN + done["name"]})
-    return {"job": job.id}
-
-
-async def run_audit(studio: Studio, asked: RunAudit) -> Any:
-    folder, name = folder_of(studio, asked.run), shown(asked.run)
-    if "audit" not in (await studio.hub.entry(asked.run))["can"]:
+@router.post("/audit", status_code=202, responses=refusals(*WITH_BODY, 404, 409, 429))
+async def run_audit(studio: TheStudio, body: AuditRequest) -> JobStartedResponse:
+    """Audit a run, as a job."""
+    folder, name = studio.folder_of(body.run), shown(body.run)
+    if "audit" not in (await studio.hub.entry(body.run))["can"]:
         raise Refused(409, f"{name}: cannot answer questions, so nothing can be audited.")
     try:
-        request = runs.audit_request(Path(folder), asked.pairs, studio.places.file_named)
+        request = runs.audit_request(Path(folder), body.pairs, studio.places.file_named)
     except FileNotFoundError as error:
         what = shown(str(error)) if str(error) else "your own files"
         raise Refused(
@@ -117,57 +73,82 @@ async def run_audit(studio: Studio, asked: RunAudit) -> Any:
             "questions and answers to audit it with.",
         ) from None
     except ValueError as error:
-        raise wrong(str(error)) from None
+        raise Refused(400, str(error)) from None
     given = {**request, "folder": folder}
-    return {"job": studio.jobs.add("audit", given, lambda _: {}, asked.run).id}
+    return JobStartedResponse(job=studio.jobs.add("audit", given, lambda _: {}, body.run).id)
 
 
-async def list_jobs(studio: Studio) -> Any:
-    return {"jobs": [each.json() for each in studio.jobs.jobs.values()]}
+@router.get("/claims", responses=refusals(429, 500))
+async def claims(studio: TheStudio) -> ClaimsResponse:
+    """The newest result of each claim, and every claim that there is."""
+    ledgers = await asyncio.to_thread(studio.results.of, CLAIMS)
+    return ClaimsResponse.checked({"ledger": merged(ledgers), **await studio.registry()})
 
 
-async def job(studio: Studio, asked: JobNamed) -> Any:
-    return studio.jobs.get(asked.id).json()
+@router.post("/claims", status_code=202, responses=refusals(*WITH_BODY, 429, 500))
+async def run_claims(studio: TheStudio, body: ClaimsRequest) -> JobStartedResponse:
+    """Run some claims, as a job."""
+    known = {each["id"] for each in (await studio.registry())["registry"]}
+    for name in body.ids:
+        if name not in known:
+            raise Refused(400, f"ids: there is no claim {name[:40]!r}; GET /api/claims lists them")
+    given = {
+        "ids": list(dict.fromkeys(body.ids)),
+        "size": body.size,
+        "cache": str(studio.results.own),
+    }
+    return JobStartedResponse(job=studio.jobs.add("claims", given, lambda _: {}).id)
 
 
-async def cancel(studio: Studio, asked: JobNamed) -> Any:
-    return studio.jobs.cancel(asked.id).json()
+@router.get("/bench", responses=refusals(404))
+async def bench(
+    studio: TheStudio, query: Annotated[BenchQuery, Query()]
+) -> BenchFilesResponse | ReportResponse:
+    """Benches that were measured, or one of them."""
+    benches = await asyncio.to_thread(studio.results.of, BENCH)
+    if query.file is None:
+        files = [
+            {
+                "file": each.name,
+                "time": each.time,
+                "sections": [section["name"] for section in each.content["sections"]],
+            }
+            for each in benches
+        ]
+        return BenchFilesResponse.checked({"files": files})
+    for each in benches:
+        if each.name == query.file:
+            return ReportResponse.checked(each.content)
+    raise Refused(404, "There is no such bench; GET /api/bench lists them.")
 
 
-async def job_events(studio: Studio, asked: JobNamed) -> Response:
-    return studio.streams.answer(studio.jobs.follow(studio.jobs.get(asked.id)))
+@router.post("/bench", status_code=202, responses=refusals(*WITH_BODY, 429))
+async def run_bench(studio: TheStudio, body: BenchRequest) -> JobStartedResponse:
+    """Measure, as a job."""
+    given = {**body.model_dump(), "cache": str(studio.results.own)}
+    job = studio.jobs.add("bench", given, lambda done: {"file": OWN + done["name"]})
+    return JobStartedResponse(job=job.id)
 
 
-STARTED = record(job=TEXT)
-ENDPOINTS = [
-    Endpoint(
-        "GET", "/api/claims", "The newest result of each claim, and every claim that there is.",
-        claims, record(ledger=maybe(OBJECT), registry=many(OBJECT), topics=OBJECT),
-        refusals=(429, 500),
-    ),
-    Endpoint(
-        "POST", "/api/claims", "Run some claims, as a job.", run_claims, STARTED,
-        body=RunClaims, status=202, refusals=(429, 500),
-    ),
-    Endpoint(
-        "GET", "/api/bench", "Benches that were measured, or one of them.", bench, OBJECT,
-        query=OneFile, refusals=(404,),
-    ),
-    Endpoint(
-        "POST", "/api/bench", "Measure, as a job.", run_bench, STARTED,
-        body=RunBench, status=202, refusals=(429,),
-    ),
-    Endpoint(
-        "POST", "/api/audit", "Audit a run, as a job.", run_audit, STARTED,
-        body=RunAudit, status=202, refusals=(404, 409, 429),
-    ),
-    Endpoint("GET", "/api/jobs", "All jobs.", list_jobs, record(jobs=many(JOB))),
-    Endpoint("GET", "/api/jobs/{id}", "One job.", job, JOB, named=JobNamed, refusals=(404,)),
-    Endpoint(
-        "DELETE", "/api/jobs/{id}", "Cancel a job.", cancel, JOB, named=JobNamed, refusals=(404,)
-    ),
-    Endpoint(
-        "GET", "/api/jobs/{id}/events", "A job's state at each change: events `job`.", job_events,
-        {}, named=JobNamed, media=EVENTS, refusals=(404, 429),
-    ),
-]  # fmt: skip
+@router.get("/jobs")
+async def list_jobs(studio: TheStudio) -> JobsResponse:
+    """All jobs."""
+    return JobsResponse.checked({"jobs": [each.json() for each in studio.jobs.jobs.values()]})
+
+
+@router.get("/jobs/{id}", responses=refusals(404))
+async def job(studio: TheStudio, identity: Id) -> JobResponse:
+    """One job."""
+    return JobResponse.checked(studio.jobs.get(identity).json())
+
+
+@router.delete("/jobs/{id}", responses=refusals(404))
+async def cancel(studio: TheStudio, identity: Id) -> JobResponse:
+    """Cancel a job."""
+    return JobResponse.checked(studio.jobs.cancel(identity).json())
+
+
+@router.get("/jobs/{id}/events", **streamed(JOB_EVENTS, 404, 429))
+async def job_events(studio: TheStudio, identity: Id) -> EventStream:
+    """A job's state at each change."""
+    return studio.streams.answer(studio.jobs.follow(studio.jobs.get(identity)))

@@ -4,104 +4,100 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import asdict
+from typing import Annotated
 
-from starlette.responses import Response
+from fastapi import APIRouter, Header, Query
 
 import attnlab
 from attnlab.run_folder.tail import MARK
-from attnlab.studio import limits, runs
-from attnlab.studio.endpoint import Endpoint
+from attnlab.studio import runs
 from attnlab.studio.places import could_be, shown
-from attnlab.studio.schema import Many, Text, wrong
-from attnlab.studio.shapes import ANY, ENTRY, NUMBER, OBJECT, PART, TEXT, WHOLE, many, maybe, record
-from attnlab.studio.streams import EVENTS
+from attnlab.studio.refusals import Refused
+from attnlab.studio.requests import DiffQuery, EventsQuery, MetricsQuery, RunQuery
+from attnlab.studio.responses import (
+    RUN_EVENTS,
+    DiffResponse,
+    InfoResponse,
+    MetricsResponse,
+    RunResponse,
+    RunsResponse,
+)
+from attnlab.studio.routing import StudioRoute, refusals, streamed
+from attnlab.studio.state import TheStudio
+from attnlab.studio.streams import EventStream
 from attnlab.tasks.registry import TASKS
 
-if TYPE_CHECKING:
-    from attnlab.studio.app import Studio
-
-RUN = Text(limits.NAME, about="the id of a run: its folder below --runs")
-PLACE = Text(24, about="lines that are known: a number, or a mark", pattern=MARK.pattern)
+router = APIRouter(prefix="/api", route_class=StudioRoute)
 
 
-@dataclass(frozen=True)
-class OneRun:
-    run: Annotated[str, RUN]
+@router.get("/info")
+async def info(studio: TheStudio) -> InfoResponse:
+    """Version, folders, models, tasks and limits."""
+    return InfoResponse.checked(
+        {
+            "version": attnlab.__version__,
+            "runs_folder": str(studio.places.runs),
+            "models": [{"id": name, "name": name} for name in studio.places.models],
+            "tasks": [
+                {
+                    "name": kind.name,
+                    "help": kind.help,
+                    "headline": kind.headline,
+                    "better": kind.better,
+                    "can": list(kind.can),
+                    "example": None if kind.example is None else asdict(kind.example),
+                }
+                for kind in TASKS.values()
+            ],
+        }
+    )
 
 
-@dataclass(frozen=True)
-class After:
-    run: Annotated[str, RUN]
-    after: Annotated[str, PLACE] = "0"
+@router.get("/runs")
+async def list_runs(studio: TheStudio) -> RunsResponse:
+    """All runs."""
+    return RunsResponse.checked({"runs": await studio.hub.entries_now()})
 
 
-@dataclass(frozen=True)
-class Several:
-    run: Annotated[tuple[str, ...], Many(RUN, 1, limits.RUNS)]
+@router.get("/run", responses=refusals(404))
+async def one_run(studio: TheStudio, query: Annotated[RunQuery, Query()]) -> RunResponse:
+    """One run: settings, files, checkpoints."""
+    entry = await studio.hub.entry(query.run)
+    return RunResponse.checked(await asyncio.to_thread(runs.one, studio.places, query.run, entry))
 
 
-@dataclass(frozen=True)
-class Followed:
-    run: Annotated[
-        tuple[str, ...],
-        Many(
-            Text(limits.NAME + 25, about="RUN:N, a run and the lines known of it"), 0, limits.RUNS
-        ),
-    ] = ()
+@router.get("/metrics", responses=refusals(404))
+async def metrics(studio: TheStudio, query: Annotated[MetricsQuery, Query()]) -> MetricsResponse:
+    """Rows of metrics after a line."""
+    part = await studio.hub.metrics(query.run, query.after)
+    return MetricsResponse.checked({"run": query.run, **part.json()})
 
 
-async def info(studio: Studio) -> dict[str, Any]:
-    return {
-        "version": attnlab.__version__,
-        "runs_folder": str(studio.places.runs),
-        "models": [{"id": name, "name": name} for name in studio.places.models],
-        "limits": limits.told(),
-        "tasks": [
-            {
-                "name": kind.name,
-                "help": kind.help,
-                "headline": kind.headline,
-                "better": kind.better,
-                "can": list(kind.can),
-                "example": None if kind.example is None else asdict(kind.example),
-            }
-            for kind in TASKS.values()
-        ],
-    }
+@router.get("/diff", responses=refusals(404, 409))
+async def diff(studio: TheStudio, query: Annotated[DiffQuery, Query()]) -> DiffResponse:
+    """Settings in which runs differ."""
+    return DiffResponse.checked(await asyncio.to_thread(runs.diff, studio.places, query.run))
 
 
-async def list_runs(studio: Studio) -> dict[str, Any]:
-    return {"runs": await studio.hub.entries_now()}
+@router.get("/events", **streamed(RUN_EVENTS, 429))
+async def events(
+    studio: TheStudio,
+    query: Annotated[EventsQuery, Query()],
+    last: Annotated[str, Header(alias="Last-Event-ID")] = "",
+) -> EventStream:
+    """What changes in the list of runs, and new rows of those that are named.
 
-
-async def one_run(studio: Studio, asked: OneRun) -> dict[str, Any]:
-    entry = await studio.hub.entry(asked.run)
-    return await asyncio.to_thread(runs.one, studio.places, asked.run, entry)
-
-
-async def metrics(studio: Studio, asked: After) -> dict[str, Any]:
-    part = await studio.hub.metrics(asked.run, asked.after)
-    return {"run": asked.run, **part.json()}
-
-
-async def diff(studio: Studio, asked: Several) -> dict[str, Any]:
-    return await asyncio.to_thread(runs.diff, studio.places, asked.run)
-
-
-async def events(studio: Studio, asked: Followed, last: str) -> Response:
-    """`last`: what the header Last-Event-ID says, which is newer than the address.
-
-    A run that is not there ends no connection, which has others too; its rows come once it is.
+    The header Last-Event-ID is newer than the address. A run that is not there ends no connection,
+    which has others too; its rows come once it is.
     """
     places: dict[str, str] = {}
-    for each in asked.run:
+    for each in query.run:
         run, colon, place = each.rpartition(":")
         if not colon or not run or not MARK.fullmatch(place):
-            raise wrong(f"run: {each[:40]!r} has no place; give RUN:N, from RUN:0 on")
+            raise Refused(400, f"run: {each[:40]!r} has no place; give RUN:N, from RUN:0 on")
         if not could_be(run):
-            raise wrong(f"run: {shown(run)} cannot be a run; GET /api/runs lists them")
+            raise Refused(400, f"run: {shown(run)} cannot be a run; GET /api/runs lists them")
         places[run] = place
     places |= {run: place for run, place in known_of(last).items() if run in places}
     return studio.streams.answer(studio.hub.follow(places))
@@ -120,54 +116,3 @@ def known_of(last: str) -> dict[str, str]:
         for run, place in found.items()
         if isinstance(place, str) and MARK.fullmatch(place)
     }
-
-
-TASK = record(
-    name=TEXT,
-    help=TEXT,
-    headline=TEXT,
-    better={"enum": ["lower", "higher"]},
-    can=many(TEXT),
-    example=maybe(record(sentence=TEXT, command=TEXT, folder=TEXT)),
-)
-ENDPOINTS = [
-    Endpoint(
-        "GET", "/api/info", "Version, folders, models and limits.", info,
-        record(
-            version=TEXT, runs_folder=TEXT, models=many(record(id=TEXT, name=TEXT)), limits=OBJECT,
-            tasks=many(TASK),
-        ),
-    ),
-    Endpoint("GET", "/api/runs", "All runs.", list_runs, record(runs=many(ENTRY))),
-    Endpoint(
-        "GET", "/api/run", "One run: settings, files, checkpoints.", one_run,
-        {
-            **ENTRY,
-
-                "properties": {
-                    **ENTRY["properties"],
-                    "config": OBJECT,
-                    "settings": OBJECT,
-                    "files": many(record(name=TEXT, bytes=WHOLE, time=NUMBER)),
-                    "checkpoints": many(
-                        record(name=TEXT, step=maybe(WHOLE), bytes=WHOLE, time=maybe(NUMBER))
-                    ),
-                }
-            ,
-        },
-        query=OneRun, refusals=(404,),
-    ),
-    Endpoint(
-        "GET", "/api/metrics", "Rows of metrics after a line.", metrics, PART,
-        query=After, refusals=(404,),
-    ),
-    Endpoint(
-        "GET", "/api/diff", "Settings in which runs differ.", diff,
-        record(rows=many(record(setting=TEXT, values=many(ANY))), same=WHOLE),
-        query=Several, refusals=(404, 409),
-    ),
-    Endpoint(
-        "GET", "/api/events", "What changes: events `runs` and `metrics`.", events,
-        {}, query=Followed, media=EVENTS, refusals=(429,), resumes=True,
-    ),
-]  # fmt: skip

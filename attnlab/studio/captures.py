@@ -6,7 +6,7 @@ import secrets
 from collections import OrderedDict
 
 from attnlab.studio import limits
-from attnlab.studio.schema import Refused
+from attnlab.studio.refusals import Refused
 
 
 class Captures:

@@ -16,8 +16,8 @@ from attnlab.run_folder.layout import METRICS
 from attnlab.run_folder.tail import Part, Tail
 from attnlab.studio import limits
 from attnlab.studio.places import Places
+from attnlab.studio.refusals import Refused
 from attnlab.studio.runs import Entry, RunList
-from attnlab.studio.schema import Refused
 from attnlab.studio.streams import KEEP_ALIVE, event
 
 EVERY = 0.4  # seconds between two looks

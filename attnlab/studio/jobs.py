@@ -16,7 +16,7 @@ from typing import Any
 
 from attnlab.studio import limits
 from attnlab.studio.pool import Worker
-from attnlab.studio.schema import Refused
+from attnlab.studio.refusals import Refused
 from attnlab.studio.streams import KEEP_ALIVE, event
 
 ALIVE = 15.0

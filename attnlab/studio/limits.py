@@ -1,4 +1,4 @@
-"""How much one request may ask for. `/api/info` tells the front end."""
+"""How much one request may ask for. `responses.Limits` lists those that the pages know."""
 
 from __future__ import annotations
 
@@ -25,19 +25,3 @@ CAPTURES, CAPTURE_BYTES = 16, 256 * 2**20  # that are kept, and all together
 REPORT_BYTES = 64 * 2**20  # of an audit, a ledger or a bench
 REPORTS = 200  # files of results that are listed
 LOOK_TOKENS, LOOK_GIBIBYTES = 1024, 1.0
-
-
-def told() -> dict[str, int]:
-    """What the front end must know."""
-    return {
-        "text": TEXT,
-        "image_bytes": IMAGE_BYTES,
-        "questions": QUESTIONS,
-        "question": QUESTION,
-        "summaries": SUMMARIES,
-        "beams": BEAMS,
-        "pairs": PAIRS,
-        "tokens": TOKENS,
-        "runs": RUNS,
-        "rows": ROWS,
-    }

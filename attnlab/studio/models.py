@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 from attnlab.run_folder.layout import CHECKPOINTS, CONFIG, WEIGHTS
 from attnlab.studio import limits
+from attnlab.studio.refusals import Refused
 from attnlab.studio.runs import needed
-from attnlab.studio.schema import Refused
 
 T = TypeVar("T")
 TRIES = 3  # a run that trains may drop the checkpoint that is being opened

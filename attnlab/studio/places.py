@@ -13,7 +13,7 @@ from pathlib import Path
 
 from attnlab.run_folder.layout import CHECKPOINTS, CONFIG
 from attnlab.run_folder.listing import DEPTH
-from attnlab.studio.schema import Refused
+from attnlab.studio.refusals import Refused
 
 HERE = "."  # the run folder that --runs itself is
 WITHIN = ("*", f"{CHECKPOINTS}/*", f"{CHECKPOINTS}/*/*")  # where the files of a run lie

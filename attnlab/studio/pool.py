@@ -20,7 +20,7 @@ from typing import Any
 import attnlab
 from attnlab.studio import limits
 from attnlab.studio.frames import Frame, packed, receive_frame
-from attnlab.studio.schema import Refused
+from attnlab.studio.refusals import Refused
 
 PROGRAM = "attnlab.studio.worker"
 INBOX = 64  # frames that wait to be heard; a worker that says more waits too

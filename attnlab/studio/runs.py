@@ -18,7 +18,7 @@ from attnlab.run_folder.listing import find_runs, mapping, mechanism_of, modifie
 from attnlab.run_folder.lock import is_locked
 from attnlab.run_folder.metrics import integer, json_value, last_row
 from attnlab.studio.places import Places, name_of, shown
-from attnlab.studio.schema import Refused
+from attnlab.studio.refusals import Refused
 from attnlab.tasks.kind import load
 from attnlab.tasks.registry import TASKS, task_of
 

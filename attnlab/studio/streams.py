@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import aclosing, suppress
 from typing import Any, TypeVar
 
-from starlette.responses import Response
+from fastapi import Response
 from starlette.types import Receive, Scope, Send
 
 from attnlab.studio import limits
-from attnlab.studio.schema import Refused
+from attnlab.studio.refusals import Refused
+from attnlab.studio.responses import EVENTS
 
 T = TypeVar("T")
 KEEP_ALIVE = b": still here\n\n"
-EVENTS = "text/event-stream"
 
 
 def event(name: str, data: Any, identity: str | None = None) -> bytes:
     """JSON in ASCII holds no line end, so no text of a user can end an event."""
-    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
+    text = EVENTS[name].checked(data).model_dump_json(ensure_ascii=True)
     first = "" if identity is None else f"id: {identity}\n"
     return f"{first}event: {name}\ndata: {text}\n\n".encode("ascii")
 
@@ -39,7 +38,7 @@ class Streams:
 
 
 class EventStream(Response):
-    media_type = EVENTS
+    media_type = "text/event-stream"
 
     def __init__(self, streams: Streams, source: AsyncIterator[bytes]) -> None:
         super().__init__(headers={"x-accel-buffering": "no"})

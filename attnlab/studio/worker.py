@@ -19,7 +19,7 @@ from importlib import import_module
 from typing import IO, Any
 
 from attnlab.studio.frames import Frame, packed, read_frame
-from attnlab.studio.schema import Refused
+from attnlab.studio.refusals import Refused
 
 CAPABILITY = "attnlab.studio.work_runs"
 CALLS = {

@@ -73,6 +73,9 @@ class TaskKind(Declared):
     example: Annotated[Example | None, "how to train a first run"] = None
     commands: Annotated[str, "reference to its App; none: made from the recipe"] = ""
     recipe: Annotated[Any, "trains and measures, as `attnlab.tasks.simple.Recipe` says"] = None
+    comparison: Annotated[
+        str, "reference to its `attnlab.tasks.comparison.Comparison`; none: made from the recipe"
+    ] = ""
     subject: Annotated[
         str, "reference to a function that opens a run for `look`; none: texts are read as they are"
     ] = ""
@@ -87,6 +90,10 @@ class TaskKind(Declared):
 
     def kind(self) -> TaskKind:
         return self
+
+    @property
+    def can_compare(self) -> bool:
+        return bool(self.comparison or self.recipe)
 
     def capabilities(self, folder: Path, model: Any) -> list[str]:
         """What a run with this kind of model can do."""

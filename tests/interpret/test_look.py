@@ -208,7 +208,7 @@ def test_what_a_page_opens_on(tmp_path: Path) -> None:
 
 
 def test_views_are_those_of_the_page() -> None:
-    sources = Path(__file__).parents[2] / "web" / "src" / "views"
+    sources = Path(__file__).parents[2] / "web" / "src" / "look" / "views"
     text = "".join(path.read_text() for path in sources.glob("*.ts"))
     assert sorted(re.findall(r"^  id: '(\w+)',$", text, re.M)) == sorted(get_args(View))
 

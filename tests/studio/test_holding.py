@@ -16,7 +16,7 @@ from starlette.testclient import TestClient
 
 from attnlab.studio import limits
 from attnlab.studio.models import Models
-from attnlab.studio.schema import Refused
+from attnlab.studio.refusals import Refused
 from tests.support.studio_runs import QUESTION, inside, posted
 from tests.support.studio_servers import served
 

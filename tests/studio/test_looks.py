@@ -14,7 +14,7 @@ from attnlab.interpret.file import read as read_capture
 from attnlab.pictures import png
 from attnlab.studio import limits
 from attnlab.studio.captures import Captures
-from attnlab.studio.schema import Refused
+from attnlab.studio.refusals import Refused
 from attnlab.studio.work_look import in_page_words
 from attnlab.tasks.vision.classify import classify
 from tests.support import summary_runs as summaries
@@ -124,7 +124,7 @@ def test_models_given_at_start_and_comparisons(client: TestClient, tmp_path: Pat
         ({"subject": {"run": "a"}, "text": "a"}, 400, "'run' is not known"),
         ({"subject": 1, "text": "a"}, 400, "give a text"),
         ({"subject": "language", "text": ""}, 400, "empty"),
-        ({"subject": "language", "text": "a", "generate": 257}, 400, "0 to 256"),
+        ({"subject": "language", "text": "a", "generate": 257}, 400, "at most 256"),
         ({"subject": "language", "text": "a", "compare": "nobody"}, 404, "There is no run"),
         (
             {"subject": "language", "text": "a", "compare": "language", "untrained": True},

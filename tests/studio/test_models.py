@@ -93,8 +93,8 @@ def test_hostile_tokens_are_only_text(client: TestClient, text: str) -> None:
     ):
         answer = client.post(f"/api/{path}", json=body)
         assert answer.status_code in (200, 422), (path, answer.text)
-        assert answer.content.isascii()
         if path == "write" and answer.status_code == 200:
+            assert answer.content.isascii()
             names = [e.name for e in events_of(iter(answer.content.splitlines(keepends=True)))]
             assert "x" not in names
             assert names[-1] == "done"

@@ -13,10 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
-from attnlab.studio import app, endpoint, limits
-from attnlab.studio.endpoint import Endpoint
+import attnlab
+from attnlab.studio import app, limits, routing
+from attnlab.studio.hub import Hub
 from attnlab.studio.places import Places
-from attnlab.studio.schema import Refused
+from attnlab.studio.refusals import Refused
 from tests.support.studio_servers import make_run, served, studio
 from tests.support.studio_traps import SECRET, error_of, with_traps
 
@@ -209,7 +210,7 @@ def test_a_body_that_does_not_come_is_given_up(monkeypatch: pytest.MonkeyPatch) 
             await asyncio.sleep(60)
 
     with pytest.raises(Refused) as told:
-        asyncio.run(endpoint.body_of(Slow(), 100))  # type: ignore[arg-type]
+        asyncio.run(routing.read_within(Slow(), 100))  # type: ignore[arg-type]
     assert told.value.status == 408
 
 
@@ -224,7 +225,7 @@ def test_a_body_that_does_not_come_is_given_up(monkeypatch: pytest.MonkeyPatch) 
         (b"null", "give an object"),
         (b"{}", "has no run"),
         (b'{"run":"first"}', "has no questions"),
-        (b'{"run":1,"questions":["a"]}', "run: is a number"),
+        (b'{"run":1,"questions":["a"]}', "run: is 1; give a text"),
         (b'{"run":"first","questions":[]}', "0 items"),
         (b'{"run":"first","questions":"a"}', "give a list"),
         (b'{"run":"first","questions":[1]}', "item 1"),
@@ -254,11 +255,16 @@ def test_an_accident_is_a_sentence_and_no_end(
     async def fail(_: Any) -> None:
         raise RuntimeError("by accident")
 
-    broken = Endpoint("GET", "/api/broken", "", fail, {})
-    monkeypatch.setattr(app, "ENDPOINTS", [*app.ENDPOINTS, broken])
     with studio(runs) as client:
-        answer = client.get("/api/broken")
+        with monkeypatch.context() as patch:
+            patch.setattr(Hub, "entries_now", fail)
+            answer = client.get("/api/runs")
         assert answer.status_code == 500
         assert "RuntimeError" in error_of(answer)
+        with monkeypatch.context() as patch:
+            patch.setattr(attnlab, "__version__", 7)  # a response that is not as declared
+            answer = client.get("/api/info")
+        assert answer.status_code == 500
+        assert "ValidationError" in error_of(answer)
         assert client.get("/api/runs").status_code == 200
     assert "by accident" in capsys.readouterr().err

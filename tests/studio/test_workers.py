@@ -7,6 +7,7 @@ import io
 import os
 import random
 import signal
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from attnlab.studio import limits, pool
 from attnlab.studio.frames import packed, read_frame, receive_frame
 from attnlab.studio.jobs import Jobs
 from attnlab.studio.pool import Pool, Worker
-from attnlab.studio.schema import Refused
+from attnlab.studio.refusals import Refused
 from tests.support.studio_servers import make_run, studio
 
 
@@ -370,7 +371,10 @@ def test_a_slow_request_holds_up_no_other(tmp_path: Path) -> None:
         def ask(*questions: str) -> Any:
             return client.post("/api/ask", json={"run": "one", "questions": list(questions)})
 
-        slow = executor.submit(ask, "sleep 600")
+        begun = tmp_path / "begun"
+        slow = executor.submit(ask, f"touch {begun}", "sleep 600")
+        while not begun.exists():  # one that was not begun would be given to another worker
+            time.sleep(0.02)
         for _ in range(5):
             assert client.get("/api/runs").status_code == 200
             assert ask("sleep 0").status_code == 200

@@ -63,7 +63,7 @@ PLACEHOLDERS = (
 TINY = "--width 16 --layers 1 --heads 2"
 STEPS = f"--steps 2 {TINY}"
 FEW_SUMMARIES = (
-    "--limit 60 --budget 0.002 --seeds 1 --rates 1 --width 32 --vocabulary 400 --features 16"
+    "--limit 60 --minutes 0.002 --seeds 1 --rates 1 --width 32 --vocabulary 400 --features 16"
 )
 CODE_OF_TIME = 28  # curl's: the time that it was given is over
 
@@ -88,9 +88,9 @@ RULES = (
     Rule("attnlab knowledge audit RUN", "--pairs birth_dev.tsv", makes="runs/learned/audit.html"),
     Rule("attnlab knowledge ask$", 'runs/learned "Where was Ada Byron born?"'),
     Rule(
-        "attnlab knowledge compare",
+        "attnlab compare knowledge",
         "--minutes 0.002 --corpus people.txt --pairs asked.tsv --measured unasked.tsv",
-        makes="runs/compared/compare.html",
+        makes="runs/compare-knowledge/compare.html",
         slow=True,
     ),
     Rule("python examples/course/run.py (pretrain|finetune)", "--epochs 1"),
@@ -103,7 +103,7 @@ RULES = (
     # summaries
     Rule("attnlab summary evaluate$", "runs/summary"),
     Rule("attnlab summary write$", "runs/summary notes.txt"),
-    Rule("attnlab summary compare", FEW_SUMMARIES, makes="runs/summaries-compared/compare.html"),
+    Rule("attnlab compare summary", FEW_SUMMARIES, makes="runs/compare-summary/compare.html"),
     Rule(
         "(OMP_NUM_THREADS=1 )?python benchmarks/summary.py debian",
         "--steps 2 --width 32 --vocabulary 400",
@@ -111,9 +111,9 @@ RULES = (
     # images
     Rule("attnlab vision train", STEPS, makes="runs/vision/model.safetensors"),
     Rule(
-        "attnlab vision compare",
+        "attnlab compare vision",
         f"--fractions 0.5 1 --seeds 1 {STEPS}",
-        makes="runs/images/compare.html",
+        makes="runs/compare-vision/compare.html",
         slow=True,
     ),
     Rule("python benchmarks/vision.py fashion", f"--data idx {STEPS}"),

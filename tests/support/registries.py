@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from attnlab import MECHANISMS
+from attnlab.cli import MOUNTED, app, compare
 from attnlab.extensions import VARIABLE, forget_extensions
 from attnlab.tasks.registry import TASKS
 
@@ -24,4 +25,8 @@ def restored_registries() -> Iterator[None]:
     for registry, entries in before:
         registry.clear()
         registry.update(entries)  # type: ignore[arg-type]
+    for name in MOUNTED - TASKS.entries.keys():
+        MOUNTED.remove(name)
+        del app[name]
+        del compare.app[name]
     forget_extensions()

@@ -175,48 +175,6 @@ for _asked in (evaluate, ask, audit, baseline):
 
 
 @app.command
-def compare(
-    *,
-    attention: Annotated[
-        list[str] | None,
-        several("Default: softmax synthesizer favor."),
-    ] = None,
-    minutes: Annotated[float, Parameter(help="Of training, for each of them.")] = 5.0,
-    corpus: Corpus = None,
-    pairs: Pairs = None,
-    measured: Annotated[Path | None, Parameter(help="Pairs to measure all on.")] = None,
-    preset: PresetName = "small",
-    objective: Annotated[str | None, Parameter(help="Of pretraining.")] = None,
-    out: Annotated[Path, Parameter(help="Folder of all runs and figures.")] = Path("runs/compared"),
-    seed: Annotated[int, Parameter(help="Of weights and data order.")] = 0,
-    overwrite: Overwrite = False,
-) -> None:
-    """Train mechanisms with the same budget, and one without pretraining; a table and a plot."""
-    from rich.console import Console
-
-    from attnlab.files import write_json
-    from attnlab.report.html import write_page
-    from attnlab.tasks.knowledge import compare as comparing
-
-    report = comparing.compare(
-        attention or ["softmax", "synthesizer", "favor"],
-        minutes=minutes,
-        out=out,
-        corpus=corpus,
-        pairs=pairs,
-        measured=measured,
-        preset=preset,
-        objective=objective,
-        training={"seed": seed},
-        overwrite=overwrite,
-    )
-    write_json(out / "compare.json", report)
-    write_page(out / "compare.html", comparing.comparison_page(report), overwrite=True)
-    comparing.print_comparison(report, Console())
-    print(f"{out / 'compare.json'}\n{out / 'compare.html'}")
-
-
-@app.command
 @grouped(settings=WorldOptions)
 def world(
     *,

@@ -17,6 +17,7 @@ KNOWLEDGE = TaskKind(
         "learned",
     ),
     commands="attnlab.tasks.knowledge.commands:app",
+    comparison="attnlab.tasks.knowledge.comparison:KnowledgeComparison",
     subject="attnlab.tasks.knowledge.subject:open_subject",
     can={
         "ask": Capability(

@@ -1,4 +1,4 @@
-"""attnlab summary train | evaluate | write | masks | compare"""
+"""attnlab summary train | evaluate | write | masks"""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from attnlab.command_options import (
     given,
     grouped,
     options_of,
-    several,
     start_mode,
     told,
 )
@@ -255,62 +254,3 @@ def masks(
     if out is not None:
         write_text(out, drawing.as_picture(found))
         print(out)
-
-
-@app.command
-@grouped(model=ComparedOptions)
-def compare(
-    *,
-    attention: Annotated[
-        list[str] | None,
-        several("Default: softmax favor. The first is compared with."),
-    ] = None,
-    budget: Annotated[
-        float, Parameter(help="Minutes of training for each run; validations do not count.")
-    ] = 5.0,
-    data: Data = "docstrings",
-    text_column: TextColumn = "text",
-    summary_column: SummaryColumn = "summary",
-    group_column: GroupColumn = None,
-    where: Annotated[str, Parameter(help="The mechanism stands in: encoder or all.")] = "encoder",
-    features: Annotated[
-        list[int] | None,
-        several("Try mechanisms that take features with each. Default: 64 256."),
-    ] = None,
-    rates: Annotated[
-        list[float] | None,
-        several("Try each times the usual learning rates. Default: 1 0.5."),
-    ] = None,
-    seeds: Annotated[int, Parameter(help="Runs of each setting.")] = 3,
-    limit: Annotated[int | None, Parameter(help="Take only so many pairs.")] = None,
-    out: Annotated[Path, Parameter(help="Folder of all runs and figures.")] = Path(
-        "runs/summaries-compared"
-    ),
-    resume: Annotated[
-        bool, Parameter(negative="", help="Go on with the comparison in --out.")
-    ] = False,
-    overwrite: Overwrite = False,
-    model: Any = ComparedOptions(),  # noqa: B008
-) -> None:
-    """Train mechanisms with the same budget: does a Performer match softmax? A table and a page."""
-    from rich.console import Console
-
-    from attnlab.tasks.summary import compare as comparing
-    from attnlab.tasks.summary.compare_page import print_comparison
-
-    report = comparing.compare(
-        attention or ["softmax", "favor"],
-        budget=budget,
-        out=out,
-        data=data,
-        columns=Columns(text_column, summary_column, group_column),
-        where=where,
-        features=features or comparing.FEATURES,
-        rates=rates or comparing.RATES,
-        seeds=seeds,
-        limit=limit,
-        model=SummaryModel(**given(model)),
-        start=start_mode(resume, overwrite),
-    )
-    print_comparison(report, Console())
-    print(f"{out / comparing.REPORT}\n{out / comparing.PAGE}")

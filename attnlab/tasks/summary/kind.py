@@ -7,7 +7,7 @@ from attnlab.tasks.kind import Capability, Example, TaskKind
 
 SUMMARY = TaskKind(
     name="summary",
-    help="Summaries: train, evaluate, write, draw masks, compare.",
+    help="Summaries: train, evaluate, write, draw masks.",
     headline="rougeL",
     better="higher",
     example=Example(
@@ -16,6 +16,7 @@ SUMMARY = TaskKind(
         "summary",
     ),
     commands="attnlab.tasks.summary.commands:app",
+    comparison="attnlab.tasks.summary.comparison:SummaryComparison",
     subject="attnlab.tasks.summary.subject:open_subject",
     can={
         "write": Capability(

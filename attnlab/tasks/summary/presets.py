@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import torch
@@ -10,6 +10,9 @@ from torch import nn
 
 from attnlab.models import Seq2Seq, Seq2SeqConfig, StackConfig
 from attnlab.training import Settings
+
+LAYERS = ("encoder", "all")
+ATTENTION = ("attention", "decoder_attention", "cross_attention")
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,14 @@ class SummaryModel:
                 raise ValueError(f"{name} is {getattr(self, name)}; give {least} or more")
         if not 0 <= self.smoothing < 1:
             raise ValueError(f"smoothing is {self.smoothing}; give a share from 0 to below 1")
+
+    def with_attention(self, spec: str, where: str = "encoder") -> SummaryModel:
+        """The same with this mechanism in the encoder, or in all layers."""
+        if where not in LAYERS:
+            raise ValueError(f"where {where!r}; there are {', '.join(LAYERS)}")
+        if where == "encoder":
+            return replace(self, attention=spec)
+        return replace(self, attention=spec, decoder_attention=spec, cross_attention=spec)
 
     def build(self, vocabulary: int, seed: int) -> Seq2Seq:
         """The model, untrained."""

@@ -1,8 +1,9 @@
-"""attnlab vision train | evaluate | classify | compare"""
+"""attnlab vision train | evaluate | classify"""
 
 from __future__ import annotations
 
 import json as json_format
+import sys
 import tempfile
 from pathlib import Path
 from typing import Annotated, Any
@@ -124,7 +125,9 @@ def evaluate(
     check_page(out, overwrite)
     _check_figures(figures, overwrite)
     report, pixels = measured(subject)
-    recipe.tell_skipped(report["skipped"], report["notes"], f"; all in {figures}")
+    lines = recipe.skipped_lines(report["skipped"], f"; all in {figures}")
+    for line in (*report["notes"], *lines):
+        print(line, file=sys.stderr)
     save_page(out, score_report(report, pixels), overwrite)
     write_json(figures, report)
     if json:
@@ -224,55 +227,3 @@ def _explain(run: Path, image: Path, page: Path, title: str, overwrite: bool) ->
 
     seen = look(str(run), image=image, title=title)
     seen.opening("image").save(page, overwrite=overwrite)
-
-
-@app.command
-@grouped(vision=ComparedOptions, sizes=ViTOptions, training=TrainingOptions)
-def compare(
-    data: Data = None,
-    /,
-    *,
-    fractions: Annotated[
-        list[float] | None,
-        several("Shares of the training images; default 0.01 0.03 0.1 0.3 1."),
-    ] = None,
-    seeds: Annotated[int, Parameter(help="So many repeats of each.")] = 3,
-    attention: Attention = None,
-    epochs: Annotated[
-        float | None, Parameter(help="Passes over the whole set; all parts take as many steps.")
-    ] = None,
-    out: Annotated[Path, Parameter(help="Folder of all runs and figures.")] = Path("runs/images"),
-    resume: Resume = False,
-    overwrite: Overwrite = False,
-    vision: Any = ComparedOptions(),  # noqa: B008
-    sizes: Any = ViTOptions(),  # noqa: B008
-    training: Any = TrainingOptions(),  # noqa: B008
-) -> None:
-    """Train a ViT and a ConvNet of equal size on growing parts of the data; a table and a plot."""
-    from rich.console import Console
-
-    from attnlab.files import write_json
-    from attnlab.report import save_figure
-    from attnlab.report.html import write_page
-    from attnlab.tasks.vision import compare as comparing
-    from attnlab.tasks.vision.compare_folder import REPORTS
-
-    report = comparing.compare(
-        data,
-        out=out,
-        fractions=fractions or comparing.FRACTIONS,
-        seeds=seeds,
-        attention=one_or_each(attention),
-        vision=VisionSettings(**given(vision)),
-        epochs=epochs,
-        sizes=given(sizes, unset=True),
-        training=given(training, unset=True),
-        start=start_mode(resume, overwrite),
-    )
-    files = [out / name for name in REPORTS]
-    write_json(files[0], report)
-    write_page(files[1], comparing.comparison_page(report), overwrite=True)
-    figure = comparing.comparison_figure(report)
-    save_figure(figure.plot, files[2], figure.title, overwrite=True)
-    comparing.print_comparison(report, Console())
-    print("\n".join(map(str, files)))

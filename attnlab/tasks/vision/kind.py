@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from attnlab.tasks.kind import Capability, Example, TaskKind
 
-SEEN, SKIPPED, TESTED = "seen.safetensors", "skipped.txt", "compared.json"
+SEEN, SKIPPED = "seen.safetensors", "skipped.txt"
 
 VISION = TaskKind(
     name="vision",
-    help="Images: train a ViT or a ConvNet, evaluate, classify, compare.",
+    help="Images: train a ViT or a ConvNet, evaluate, classify.",
     headline="accuracy",
     better="higher",
     example=Example(
@@ -17,14 +17,14 @@ VISION = TaskKind(
         "vision",
     ),
     commands="attnlab.tasks.vision.commands:app",
+    comparison="attnlab.tasks.vision.comparison:VisionComparison",
     can={"classify": Capability("attnlab.tasks.vision.serving:Classifying")},
     files={
         SEEN: "digests of the images that it learned from",
         SKIPPED: "images that could not be read",
-        TESTED: "what a comparison measured",
     },
     results=(
-        *(SEEN, SKIPPED, TESTED, "test.html", "test.json", "test-*.json"),
+        *(SEEN, SKIPPED, "compared.json", "test.html", "test.json", "test-*.json"),
         *("validation.html", "validation.json", "train.html", "train.json"),
     ),
 )

@@ -267,17 +267,17 @@ def tell(dataset: Dataset, task: VisionTask, model: Model, settings: Settings) -
         file=sys.stderr,
     )
     notes = [*dataset.notes, *softmax_notes(model)]
-    tell_skipped(dataset.skipped, notes, f"; all in {SKIPPED} of the run")
+    for line in (*notes, *skipped_lines(dataset.skipped, f"; all in {SKIPPED} of the run")):
+        print(line, file=sys.stderr)
 
 
-def tell_skipped(skipped: Sequence[str], notes: Sequence[str], where: str) -> None:
+def skipped_lines(skipped: Sequence[str], where: str) -> list[str]:
     """Which images could not be read; `where` all of them are named."""
-    for each in (*notes, *skipped[:SHOWN]):
-        print(each, file=sys.stderr)
-    if skipped:
-        count = "1 image" if len(skipped) == 1 else f"{len(skipped):,} images"
-        more = f", {SHOWN} of them named above{where}" if len(skipped) > SHOWN else ""
-        print(f"{count} left out{more}", file=sys.stderr)
+    if not skipped:
+        return []
+    count = "1 image" if len(skipped) == 1 else f"{len(skipped):,} images"
+    more = f", {SHOWN} of them named above{where}" if len(skipped) > SHOWN else ""
+    return [*skipped[:SHOWN], f"{count} left out{more}"]
 
 
 # what later commands need of a run's configuration, and of which type

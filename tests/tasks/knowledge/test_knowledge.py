@@ -218,38 +218,6 @@ def test_a_model_that_reads_less_than_its_context_answers_long_questions() -> No
         answer(model, Wording(tokens), ["a" * 126])
 
 
-def test_compare(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    told = (
-        "knowledge compare --attention softmax --minutes 0.02 --corpus world/corpus.txt "
-        "--pairs world/train.tsv --measured world/dev.tsv --out compared"
-    )
-    code, out, err = run(told, capsys)
-    assert code == 0, err
-    report = json.loads((here / "compared" / "compare.json").read_text())
-    names = [each["name"] for each in report["contestants"]]
-    assert names == ["softmax", "softmax, no pretraining"]
-    for each in report["contestants"]:
-        assert each["accuracy"] == each["right"] / 12
-        assert each["interval"][0] <= each["accuracy"] <= each["interval"][1]
-        assert each["curve"]
-        minutes = [x for x, _ in each["curve"]]
-        assert minutes == sorted(minutes)
-        assert 0 < each["minutes"] < 1
-        assert each["parameters"] > 1000
-        assert each["name"] in out
-    said, score = scoring.baseline("world/train.tsv", "world/dev.tsv")
-    assert report["baseline"]["answer"] == said
-    assert report["baseline"]["right"] == score.right
-    assert "softmax" in (here / "compared" / "compare.html").read_text()
-    held = Run(here / "compared" / "softmax" / "finetuned").config()["task"]
-    assert held["held_out"] > 0
-    before = everything(here)
-    code, out, err = run(told, capsys)
-    assert code == 2
-    assert "holds a run already" in err
-    assert everything(here) == before
-
-
 def test_python_does_what_the_command_line_does(here: Path) -> None:
     sizes = {"width": 16, "layers": 1, "heads": 2}
     metrics = recipe.pretrain(

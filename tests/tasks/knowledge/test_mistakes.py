@@ -112,17 +112,6 @@ MISTAKES: list[tuple[str, list[str]]] = [
     (f"learn {BOTH} --steps 10", ["learn counts epochs"]),
     (f"learn {BOTH} --tokenizer bytes --context 60", ["give --context"]),
     (f"learn {BOTH} --out nothing --resume", ["nothing", "config.json is missing"]),
-    # compare
-    (f"compare {BOTH}", ["give all three files"]),
-    (f"compare {ALL} --minutes 0", ["minutes is 0"]),
-    (f"compare {ALL} --attention softmax softmax", ["each once"]),
-    (f"compare {ALL} --attention softmax favr", ["did you mean 'favor'"]),
-    (f"compare {ALL} --attention softmax linformer", ["no causal form"]),
-    (f"compare {ALL} --objective spam", ["objective 'spam'"]),
-    (f"compare {ALL} --preset tiny", ["no preset 'tiny'"]),
-    (f"compare {BOTH} --measured asked.tsv", ["asked.tsv: has questions without answers"]),
-    (f"compare --corpus huge.txt {TRAIN} --measured world/dev.tsv", ["huge.txt: line 1"]),
-    ("compare --corpus world/corpus.txt --pairs three.tsv --measured world/dev.tsv", ["three.tsv"]),
 ]
 
 

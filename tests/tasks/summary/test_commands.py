@@ -174,9 +174,6 @@ def test_what_is_no_text(
         ("write {run} {rows} --block-repeats -1", ["block-repeats is -1"]),
         ("write {run} {rows} --temperature 1 --top-k 0", ["leave it out"]),
         ("write {run} {rows} --temperature 1 --length-penalty 0.5", ["these are drawn"]),
-        ("compare --data {rows} --budget 0 --out x", ["budget is 0"]),
-        ("compare --data {rows} --attention softmax softmax --out x", ["each once"]),
-        ("compare --data {rows} --where decoder --out x", ["encoder, all"]),
     ],
 )
 def test_mistakes_are_one_line(
@@ -438,4 +435,3 @@ def test_help_tells_every_setting(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--copy" in told("train")
     assert "--no-copy" in told("train")
     assert "--block-repeats" in told("write")
-    assert "--budget" in told("compare")

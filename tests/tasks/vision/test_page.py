@@ -1,4 +1,4 @@
-"""The pages of evaluation and comparison in a real browser, offline."""
+"""The page of an evaluation in a real browser, offline."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import torch
 
 from attnlab.report import render_page
 from attnlab.report.html import write_page
-from attnlab.tasks.vision.compare import comparison_page, report_of
 from attnlab.tasks.vision.score_report import score_report
 from attnlab.tasks.vision.scoring import score
 from tests.support.browser import Watched, chromium
@@ -41,26 +40,10 @@ def scored() -> str:
     return render_page(made)
 
 
-def compared() -> str:
-    rows: list[dict[str, Any]] = []
-    for model, rights in (("vit", (20, 60, 90)), ("convnet", (40, 65, 85))):
-        for images, right in zip((10, 100, 1000), rights, strict=True):
-            for seed in range(3):
-                rows.append({
-                    "model": model, "images": images, "fraction": images / 1000, "seed": seed,
-                    "right": right + seed, "steps": 50, "seconds": 3.0,
-                })  # fmt: skip
-    counts = {"vit": 1000, "convnet": 1010}
-    report = report_of(rows, "clothes", counts, 100, 32)
-    assert report["meeting"]["images"] is not None
-    return comparison_page(report)
-
-
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [360, 1200])
 def test_pages_in_a_browser(scheme: str, width: int, tmp_path: Path) -> None:
-    for name, text in (("score", scored()), ("compare", compared())):
-        write_page(tmp_path / f"{name}.html", text, overwrite=True)
+    write_page(tmp_path / "score.html", scored(), overwrite=True)
     with chromium() as browser:
         view = Watched(browser, viewport={"width": width, "height": 800}, color_scheme=scheme)
         page = view.page
@@ -74,9 +57,6 @@ def test_pages_in_a_browser(scheme: str, width: int, tmp_path: Path) -> None:
                 assert page.evaluate("document.images.length") == 34
                 loaded = "[...document.images].every(i => i.complete && i.naturalWidth > 0)"
                 page.wait_for_function(loaded)
-        page.goto(f"{(tmp_path / 'compare.html').as_uri()}#show=accuracy")
-        page.wait_for_selector("figure svg")
-        _no_scrolling_sideways(page)
         view.check()
         view.close()
 

@@ -1,21 +1,15 @@
-"""The vision task: evaluation, classification, comparison."""
+"""The vision task: evaluation, classification."""
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
-import re
 import statistics
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch.nn import functional as F
 
 from attnlab.interpret.api import look
@@ -25,14 +19,10 @@ from attnlab.layers import Block
 from attnlab.models import ViT
 from attnlab.pictures import open_picture, pixels_of, png
 from attnlab.report import Figure, Gallery, Heatmap, render_page
-from attnlab.run_folder import StartMode
-from attnlab.tasks.vision import compare as comparing
 from attnlab.tasks.vision.classify import classify, classify_test
-from attnlab.tasks.vision.meeting import crossings, in_words, meeting
 from attnlab.tasks.vision.score_report import score_report
 from attnlab.tasks.vision.scoring import confusions, score
-from attnlab.tasks.vision.task import VisionTask
-from attnlab.training import Run, loop
+from attnlab.training import Run
 from tests.support.command_line import run
 from tests.support.image_files import pixels, write_idx_folder, write_npz
 from tests.support.vision_runs import trained
@@ -247,248 +237,3 @@ def test_a_picture_is_written_as_it_is() -> None:
         assert torch.equal(read, image.expand(3, -1, -1))
     with pytest.raises(ValueError, match="1 or 3"):
         png(torch.zeros(2, 4, 4, dtype=torch.uint8))
-
-
-# Comparison
-
-
-def test_where_lines_cross() -> None:
-    assert crossings([10, 1000], [1.0, -1.0]) == pytest.approx([100])
-    both = crossings([10, 100, 1000], [1.0, -1.0, 1.0])
-    assert both == pytest.approx([10 * 10**0.5, 100 * 10**0.5])
-    assert crossings([10, 1000], [1.0, 2.0]) == []
-    assert crossings([10, 1000], [1.0, 0.0]) == [1000]
-    assert crossings([10, 100, 1000], [1.0, 0.0, 2.0]) == [100]  # touched, not crossed
-    assert crossings([10, 100, 1000, 2000], [1.0, 0.0, 0.0, -1.0]) == [100]  # a level stretch
-    assert crossings([10, 100], [0.0, 0.0]) == []
-    assert crossings([10, 100, 1000], [0.0, 0.0, 1.0]) == []  # level at first, and then apart
-    assert crossings([10, 100, 1000], [0.0, 1.0, 0.0]) == [1000]
-
-
-@given(st.lists(st.integers(-3, 3), min_size=1, max_size=7))
-def test_a_place_for_every_change_of_sign(values: list[int]) -> None:
-    sizes = [10 * 3**i for i in range(len(values))]
-    places = crossings(sizes, values)
-    assert places == sorted(places)
-    signs = [value > 0 for value in values if value]
-    changes = sum(a != b for a, b in itertools.pairwise(signs))
-    assert changes <= len(places) <= changes + values.count(0)
-    for place in places:  # on the line through the values there is nothing left
-        line = np.interp(math.log(place), np.log(sizes), values)
-        assert line == pytest.approx(0, abs=1e-9)
-
-
-def test_how_sure_a_meeting_is() -> None:
-    sizes = [10, 100, 1000]
-    clear = meeting(sizes, [[0.2, 0.21, 0.19], [0.1, 0.11, 0.09], [-0.1, -0.11, -0.09]])
-    assert clear.at == pytest.approx(100 * 10**0.5)
-    assert clear.share == pytest.approx(1, abs=0.01)
-    low, high = clear.low or 0.0, clear.high or 0.0
-    assert 200 < low < 100 * 10**0.5 < high < 500
-    never = meeting(sizes, [[0.3, 0.31], [0.3, 0.31], [0.3, 0.31]])
-    assert never.at is None
-    vague = meeting(sizes, [[0.2, -0.2], [0.1, -0.2], [-0.2, 0.1]])
-    assert vague.low is not None
-    assert vague.low < 50
-    one = meeting([10, 1000], [[0.1], [-0.1]])
-    assert one.at == pytest.approx(100)
-    assert one.share is None
-
-
-def words(sizes: list[int], differences: list[list[float]]) -> str:
-    return " ".join(in_words(sizes, differences, ("A", "B")))
-
-
-def test_the_meeting_in_words() -> None:
-    said = words([10, 1000], [[0.118, 0.122], [-0.118, -0.122]])
-    assert "With 10 images A is 12.0 points ahead of B" in said
-    assert "With 1,000 images B is 12.0 points ahead of A" in said
-    assert "meet at about 100 training images; of draws" in said
-    alone = words([10, 1000], [[0.1], [0.2]])
-    assert "do not meet: A is ahead" in alone
-    assert "With one seed nothing" in alone
-    assert "cannot be told apart" in words([10, 100], [[0.1, -0.1], [0.1, 0.1]])
-
-
-def test_who_leads_between_the_ends_is_told_where_it_is_sure() -> None:
-    unsure, for_a, for_b = [0.1, -0.1], [0.2, 0.201], [-0.2, -0.201]
-    said = words([10, 20, 30, 4000, 5000, 6000], [unsure, for_a, for_b, unsure, for_b, unsure])
-    assert (
-        "). Between them, by their 95% intervals, A is ahead with 20 and B is ahead with 30 and "
-        "5,000. The curves" in said
-    )
-    assert "Between them" not in words([10, 20, 30], [unsure, unsure, for_b])
-    assert "Between them" not in words([10, 20, 30], [[0.1], [0.2], [0.1]])
-
-
-def test_words_where_little_differs() -> None:
-    level = words([10, 100], [[0.0, 0.0, 0.0]] * 2)
-    assert level == (
-        "With 10 images the two are level. With 100 images the two are level. "
-        "The curves are level at every size that was tried."
-    )
-    assert words([100], [[0.1, 0.12, 0.11]]).endswith(
-        "ahead of B (95% interval 8.5 to 13.5). One size does not show where the curves meet."
-    )
-    same = words([10, 1000], [[0.1, 0.1], [-0.1, -0.1]])
-    assert "100% meet, the middle 95% of them at 100." in same
-    balanced = words([10, 100], [[0.3, -0.2, -0.1], [0.1, 0.1, 0.1]])
-    assert "With 10 images the two cannot be told apart (level in the mean, 95%" in balanced
-    hardly = words([10, 100], [[0.0002, 0.0002], [0.0002, -0.0001]])
-    assert "A is less than 0.1 points ahead of B" in hardly
-    assert "(A less than 0.1 points ahead, 95%" in hardly
-    none = words([10, 1000], [[0.1, 0.1], [0.2, 0.2]])
-    assert none.endswith(
-        "every size that was tried; of draws from the spread of the seeds none meet."
-    )
-
-
-def test_a_level_beginning_is_no_meeting() -> None:
-    said = words([22, 100, 1000], [[0.0, 0.0], [-0.1, -0.1], [-0.1, -0.1]])
-    assert "With 22 images the two are level." in said
-    assert "do not meet after 22 images, where they are level: B is ahead at every larger" in said
-    assert "meet at about" not in said
-    both = words([10, 20, 100], [[0.0], [0.0], [0.1]])
-    assert "do not meet after 20 images, where they are level: A is ahead" in both
-
-
-def test_every_crossing_is_told() -> None:
-    said = words([10, 100, 1000], [[0.1, 0.11], [-0.1, -0.11], [0.1, 0.11]])
-    assert "The curves meet 2 times, at about 32 and 316 training images" in said
-    assert "the middle 95% of them for the last time between" in said
-    three = words([10, 100, 1000, 10_000], [[0.1], [-0.1], [0.1], [-0.1]])
-    assert "meet 3 times, at about 32, 316 and 3,162 training images. With one seed" in three
-
-
-@given(st.lists(st.lists(st.integers(-4, 4), min_size=3, max_size=3), min_size=1, max_size=4))
-@settings(max_examples=40, deadline=None)
-def test_words_never_say_nothing(points: list[list[int]]) -> None:
-    sizes = [10 * 3**i for i in range(len(points))]
-    said = words(sizes, [[each / 1000 for each in seeds] for seeds in points])
-    assert " 0.0 points ahead" not in said
-    assert "-0.0" not in said
-    low, _, high = (re.findall(r"between (\S+) (and) (\S+)\.$", said) or [("0", "", "1")])[0]
-    assert low != high
-    assert ("meet" not in said) == (len(points) > 1 and not any(map(sum, points)))
-
-
-def test_comparing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write_npz(tmp_path / "set.npz", 60)
-    out = tmp_path / "out"
-    command = (
-        f"vision compare {tmp_path / 'set.npz'} --fractions 0.2 1 --seeds 2 --steps 6 "
-        f"--width 24 --layers 1 --out {out}"
-    )
-    code, text, error = run(command, capsys)
-    assert code == 0, error
-    assert "Each run had 6 steps of" in text
-    report = json.loads((out / "compare.json").read_text())
-    assert [each["images"] for each in report["curves"]["vit"]] == [10, 54]
-    assert len(report["runs"]) == 8
-    sizes = report["parameters"]
-    assert abs(sizes["convnet"] / sizes["vit"] - 1) <= 0.05
-    assert 'id="attnlab-report"' in (out / "compare.html").read_text()
-    seen = {Run(path.parent).metrics()[-1]["tokens"] for path in out.glob("*/config.json")}
-    assert seen == {6 * report["batch"]}  # 10 images or 54: as many were seen
-    assert "<svg" in (out / "compare.svg").read_text()
-    for model in ("vit", "convnet"):
-        rights = [
-            r["right"] / 10 for r in report["runs"] if (r["model"], r["images"]) == (model, 54)
-        ]
-        assert report["curves"][model][1]["accuracy"] == pytest.approx(statistics.fmean(rights))
-    code, _, error = run(command, capsys)
-    assert (code, "holds a comparison already" in error) == (2, True)
-    with pytest.MonkeyPatch.context() as patch:  # a finished comparison is not measured again
-        patch.setattr(comparing, "logits_of", None)
-        code, _, error = run(f"{command} --resume", capsys)
-    assert code == 0, error
-    assert json.loads((out / "compare.json").read_text()) == report
-    assert "--fraction " not in run("vision compare --help", capsys)[1]
-    for wrong, said in (
-        ("--fraction 0.5", "Unknown option: --fraction. Did you mean --fractions?"),
-        ("--fractions 2", "--fractions 2; give shares"),
-        ("--fractions nan", "--fractions nan; give shares"),
-        ("--fractions 1 nan", "give shares"),
-        ("--fractions 0.001 0.005 1", "of 1,295 these differ: 0.001 (10), 1 (1,295)"),
-        ("--seeds 0", "give 1 or more"),
-    ):
-        code, _, error = run(f"vision compare {wrong} --out {tmp_path / 'b'}", capsys)
-        assert code == 2
-        assert said in error
-        assert not (tmp_path / "b").exists()
-
-
-def test_one_comparison_in_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = write_npz(tmp_path / "set.npz", 60)
-    out = tmp_path / "out"
-    short = f"vision compare {path} --steps 1 --seeds 1 --width 24 --layers 1 --out {out}"
-    code, _, error = run(f"{short} --fractions 0.2 1", capsys)
-    assert code == 0, error
-    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
-    for options, said in (
-        ("--fractions 0.5", "holds a comparison already; give --resume"),
-        ("--fractions 0.5 --resume", "holds another comparison (convnet-0.2-0); give the same"),
-        ("--fractions 0.2 --resume", "holds another comparison (convnet-1-0); give the same"),
-        ("--fractions 0.2 1 --seed 4 --resume", "holds another comparison (convnet-0.2-0)"),
-        ("--fractions 0.1 0.2 1 --rate 0.5 --resume", "the run has rate 0.002, not 0.5"),
-    ):
-        code, _, error = run(f"{short} {options}", capsys)
-        assert (code, said in error) == (2, True), error
-        now = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
-        assert now == before, options
-    # all that was, and more
-    code, _, error = run(f"{short} --fractions 0.1 0.2 1 --resume", capsys)
-    assert code == 0, error
-    report = json.loads((out / "compare.json").read_text())
-    assert [each["images"] for each in report["curves"]["vit"]] == [6, 10, 54]
-    (out / "vit-1-0" / "mine.txt").write_text("mine")
-    code, _, error = run(f"{short} --fractions 0.5 --overwrite", capsys)
-    assert code == 0, error
-    left = {path.name for path in out.iterdir() if path.is_dir()}
-    assert left == {"vit-0.5-0", "convnet-0.5-0", "vit-1-0"}
-    assert [path.name for path in (out / "vit-1-0").iterdir()] == ["mine.txt"]
-    texts = tmp_path / "texts"
-    texts.mkdir()
-    (texts / "compare.json").write_text("{}")  # of a comparison of other things
-    for options in ("", "--resume"):
-        code, _, error = run(f"{short.replace(str(out), str(texts))} {options}", capsys)
-        assert (code, "texts: holds a" in error) == (2, True)
-
-
-def test_the_convnet_is_matched_to_the_vit_of_the_comparison(tmp_path: Path) -> None:
-    path = write_npz(tmp_path / "set.npz", 60)
-    report = comparing.compare(
-        path, out=tmp_path / "o", fractions=[1.0], seeds=1, sizes={"width": 32, "layers": 2},
-        training={"steps": 1, "device": "cpu"}, quiet=True,
-    )  # fmt: skip
-    assert report["parameters"]["vit"] > 20_000
-    assert abs(report["parameters"]["convnet"] / report["parameters"]["vit"] - 1) <= 0.05
-
-
-def test_comparing_by_the_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All get the same minute: by this clock a step of the ViT lasts 7 s, of the ConvNet 13 s."""
-    path = write_npz(tmp_path / "set.npz", 60)
-    now = 0.0
-
-    def loss(task: VisionTask, forward: Any, batch: Any) -> torch.Tensor:
-        nonlocal now
-        now += 7 if forward.kind == "vit" else 13
-        return before(task, forward, batch)
-
-    before = VisionTask.loss
-    monkeypatch.setattr(VisionTask, "loss", loss)
-    monkeypatch.setattr(loop, "time", SimpleNamespace(perf_counter=lambda: now))
-    report = comparing.compare(
-        path, out=tmp_path / "m", fractions=[0.2, 1.0], seeds=1, sizes={"width": 24, "layers": 1},
-        training={"minutes": 1.0, "device": "cpu"}, quiet=True,
-    )  # fmt: skip
-    found = {(each["model"], each["images"]): each["steps"] for each in report["runs"]}
-    assert found == {("vit", 10): 9, ("vit", 54): 9, ("convnet", 10): 5, ("convnet", 54): 5}
-    assert report["seconds"] == {"vit": 2 * 63, "convnet": 2 * 65}
-    assert "Each run had the same minutes (5 to 9 steps)" in comparing.comparison_page(report)
-    monkeypatch.setattr(comparing, "logits_of", None)
-    again = comparing.compare(
-        path, out=tmp_path / "m", fractions=[0.2, 1.0], seeds=1, sizes={"width": 24, "layers": 1},
-        training={"minutes": 1.0, "device": "cpu"}, quiet=True, start=StartMode.RESUME,
-    )  # fmt: skip
-    assert again == report

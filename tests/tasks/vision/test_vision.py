@@ -218,7 +218,7 @@ def test_the_note_is_told_before_training(
     code, _, error = run(f"vision train {small} --out {tmp_path / 'a'}", capsys)
     assert (code, error.count(said)) == (0, 1)
     code, _, error = run(
-        f"vision compare {small} --fractions 0.01 --seeds 1 --out {tmp_path / 'b'}", capsys
+        f"compare vision {small} --fractions 0.01 --seeds 1 --out {tmp_path / 'b'}", capsys
     )
     assert (code, error.count(said)) == (0, 1)
     code, text, _ = run("vision train --help", capsys)
@@ -282,11 +282,15 @@ def test_every_broken_image_is_named_somewhere(
     assert "5 images left out, 3 of them named above; all in " in error
     assert len(json.loads((tmp_path / "run" / "test.json").read_text())["skipped"]) == 5
     code, _, error = run(
-        f"vision compare {folder} {small} --fractions 1 --seeds 1 --out {tmp_path / 'c'}", capsys
+        f"compare vision --data {folder} {small} --fractions 1 --seeds 1 --out {tmp_path / 'c'}",
+        capsys,
     )
     assert code == 0, error
     assert error.count("5 images left out, 3 of them named above; all in skipped.txt") == 1
-    assert len((tmp_path / "c" / "vit-1-0" / "skipped.txt").read_text().splitlines()) == 5
+    assert (
+        len((tmp_path / "c" / "softmax-1-rate1-seed0" / "skipped.txt").read_text().splitlines())
+        == 5
+    )
     for number in range(5):
         (folder / "dark" / f"broken-{number}.png").unlink()
     code, _, error = run(f"{train} --overwrite", capsys)

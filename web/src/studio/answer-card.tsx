@@ -1,19 +1,18 @@
 // One answer: how sure, what else it would have said, whom it may have mistaken, what it attended to.
 
 import { useEffect, useState } from 'preact/hooks';
-import { isRecord, text } from '../report/plot';
 import { plain } from '../report/prose';
 import { ask } from './api';
+import type { Thresholds } from './api-types';
 import type { Asked } from './ask-page';
 import { percent } from './format';
 import { Busy, Failure, Share, useWork } from './parts';
-import type { Thresholds } from './reading';
 import type { Router } from './router';
 import { Viewer } from './viewer';
 
 const WRITTEN = 32; // tokens of an answer at most
 
-const MEANING: Record<string, string> = {
+const MEANING: Record<Asked['answer']['verdict'], string> = {
   known: 'sure enough that 95 of 100 such answers about people it read of are right',
   unsure: 'more likely right than a guess, but not known',
   guess: 'at least half of such answers are wrong',
@@ -38,21 +37,20 @@ export function AnswerCard({ asked, open, toggle, router }: Props) {
         <p class="saying">
           <bdi>{plain(answer) || '(nothing)'}</bdi>
         </p>
-        <span class="verdict" data-verdict={verdict} title={MEANING[verdict] ?? ''}>
+        <span class="verdict" data-verdict={verdict} title={MEANING[verdict]}>
           {plain(verdict)}
         </span>
       </div>
       <div class="sure">
         <span class="dim small">confidence</span>
-        <Share value={probability} look="strong" marks={marksOf(asked.thresholds)} />
+        <Share value={probability} look="strong" marks={marksOf(asked.threshold)} />
         <span class="dim small">
-          {Number.isFinite(margin) && ahead(margin)}
-          {MEANING[verdict] && `; ${verdict}: ${MEANING[verdict]}`}
+          {`${ahead(margin)}; ${verdict}: ${MEANING[verdict]}`}
         </span>
       </div>
-      {!trained && (
+      {trained === false && (
         <p class="stranger small">
-          No question of its training names <bdi>{plain(name)}</bdi>. If it read nothing of that name
+          No question of its training names <bdi>{plain(name ?? '')}</bdi>. If it read nothing of that name
           either, this is a guess however sure it is: the audit below counts how many invented people
           it calls known.
         </p>
@@ -78,7 +76,7 @@ export function AnswerCard({ asked, open, toggle, router }: Props) {
               {nearest.map(([name, likeness], i) => (
                 <li key={i}>
                   <bdi>{plain(name)}</bdi>
-                  {likeness !== null && <Share value={likeness} />}
+                  <Share value={likeness} />
                 </li>
               ))}
             </ul>
@@ -111,9 +109,9 @@ function Attention({ asked, router }: { asked: Asked; router: Router }) {
   useEffect(() => {
     router.set({}, 'view=generation'); // not what was chosen in another viewer
     work.run(async (signal) => {
-      const json = { subject: asked.run, text: asked.answer.question, generate: Math.min(WRITTEN, asked.answer.room) };
-      const raw = await ask('/api/look', { json, signal });
-      setCapture(isRecord(raw) ? text(raw.capture) : '');
+      const { question, room } = asked.answer;
+      const body = { subject: asked.run, text: question, generate: Math.min(WRITTEN, room) };
+      setCapture((await ask('POST /api/look', { body, signal })).capture);
     });
   }, []);
   return (

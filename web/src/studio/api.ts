@@ -1,7 +1,8 @@
-// Asking the studio's server. What it refuses comes as its own sentence.
+// Requests to the studio's server, typed by its description. What it refuses comes as its own sentence.
 
 import { isRecord } from '../report/plot';
-import { eventsOf, type Heard } from './sse';
+import type { Api } from './api-types';
+import { eventsOf } from './sse';
 
 export class Refused extends Error {
   constructor(
@@ -17,20 +18,37 @@ export class Silent extends Error {}
 
 const SILENCE = 'The studio does not answer. Does “attnlab studio” still run in its terminal?';
 
-export interface Sent {
-  method?: string;
-  json?: unknown;
-  body?: Blob;
+type Endpoint = keyof Api;
+type Having<P extends string> = { [E in Endpoint]: P extends keyof Api[E] ? E : never }[Endpoint];
+type Given<E extends Endpoint> = Omit<Api[E], 'response' | 'events'> & {
+  image?: Blob; // the body, where it is a file
+  signal?: AbortSignal;
+};
+// What may be left out as a whole.
+type Rest<E extends Endpoint> = object extends Given<E> ? [given?: Given<E>] : [given: Given<E>];
+type Answered<E extends Endpoint> = Api[E] extends { response: infer R } ? R : never;
+type Events<E extends Endpoint> = Api[E] extends { events: infer N } ? N : never;
+export type Event<E extends Endpoint> = {
+  [N in keyof Events<E>]: { name: N; data: Events<E>[N] };
+}[keyof Events<E>];
+
+interface Loose {
+  path?: Record<string, string>;
+  query?: Record<string, unknown>;
+  body?: unknown;
+  image?: Blob;
   signal?: AbortSignal;
 }
 
-export async function send(path: string, { method, json, body, signal }: Sent = {}): Promise<Response> {
-  const content = json === undefined ? body : JSON.stringify(json);
-  const kind = json === undefined ? body?.type || 'application/octet-stream' : 'application/json';
+export async function send<E extends Endpoint>(endpoint: E, ...[given]: Rest<E>): Promise<Response> {
+  const [method, template] = endpoint.split(' ');
+  const { path = {}, query = {}, body, image, signal }: Loose = given ?? {};
+  const content = body === undefined ? image : JSON.stringify(body);
+  const kind = body === undefined ? image?.type || 'application/octet-stream' : 'application/json';
   let response: Response;
   try {
-    response = await fetch(path, {
-      method: method ?? (content === undefined ? 'GET' : 'POST'),
+    response = await fetch(addressOf(template, path, query), {
+      method,
       body: content,
       headers: content === undefined ? {} : { 'Content-Type': kind },
       signal,
@@ -45,6 +63,19 @@ export async function send(path: string, { method, json, body, signal }: Sent = 
   return response;
 }
 
+// A list is a name that comes several times; what is null is left out.
+export function addressOf(
+  template: string,
+  path: Record<string, string>,
+  query: Record<string, unknown>,
+): string {
+  const place = template.replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(path[name]));
+  const parts = Object.entries(query).flatMap(([name, value]) =>
+    [value ?? []].flat().map((each) => `${name}=${encodeURIComponent(String(each))}`),
+  );
+  return parts.length ? `${place}?${parts.join('&')}` : place;
+}
+
 async function sentenceOf(response: Response): Promise<string> {
   try {
     const found: unknown = await response.json();
@@ -57,46 +88,35 @@ async function sentenceOf(response: Response): Promise<string> {
   return `The studio answered with ${response.status} ${response.statusText}`.trim();
 }
 
-export async function ask(path: string, sent: Sent = {}): Promise<unknown> {
-  const response = await send(path, sent);
+export async function ask<E extends Having<'response'>>(
+  endpoint: E,
+  ...rest: Rest<E>
+): Promise<Answered<E>> {
+  const response = await send(endpoint, ...rest);
   try {
-    return await response.json();
+    return (await response.json()) as Answered<E>;
   } catch (error) {
-    if (sent.signal?.aborted) throw error;
+    if (rest[0]?.signal?.aborted) throw error;
     throw new Silent('The answer of the studio was cut.');
   }
 }
 
-export async function* stream(
-  path: string,
-  sent: Sent = {},
+export async function* stream<E extends Having<'events'>>(
+  endpoint: E,
+  given: Given<E>,
   alive?: () => void,
-): AsyncGenerator<Heard> {
-  const { body } = await send(path, sent);
+): AsyncGenerator<Event<E>> {
+  const { body } = await send(endpoint, ...([given] as Rest<E>));
   if (!body) throw new Silent('The answer of the studio was empty.');
   try {
-    yield* eventsOf(body, alive);
+    for await (const { name, data } of eventsOf(body, alive))
+      yield { name, data: JSON.parse(data) as unknown } as Event<E>;
   } catch (error) {
-    if (sent.signal?.aborted || error instanceof Refused) throw error;
+    if (given.signal?.aborted || error instanceof Refused) throw error;
     throw new Silent(SILENCE);
   }
 }
 
-export function query(path: string, values: Record<string, string | number | string[]>): string {
-  const parts = Object.entries(values).flatMap(([name, value]) =>
-    (Array.isArray(value) ? value : [value]).map((each) => `${name}=${encodeURIComponent(each)}`),
-  );
-  return `${path}?${parts.join('&')}`;
-}
-
 export function told(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
-}
-
-export function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text) as unknown;
-  } catch {
-    return null;
-  }
 }

@@ -2,20 +2,20 @@
 
 import { useEffect, useState } from 'preact/hooks';
 import { plain } from '../report/prose';
-import { ask, query } from './api';
+import { ask } from './api';
+import type { Answer, Thresholds } from './api-types';
 import { AnswerCard } from './answer-card';
 import { Audit } from './audit';
 import { useClient, useKept } from './client';
 import type { Page } from './page';
 import { Busy, Empty, Examples, Failure, RunPicker, useWork } from './parts';
-import { readAnswers, readDetail, type Answer, type Thresholds } from './reading';
 import type { Router } from './router';
 
 export interface Asked {
   key: number;
   run: string;
   answer: Answer;
-  thresholds: Thresholds;
+  threshold: Thresholds;
 }
 
 const KEPT = 100; // answers on the page
@@ -70,9 +70,8 @@ function Questions({ run, router }: { run: string; router: Router }) {
   const send = (questions: string[]): void => {
     if (!questions.length || work.busy) return; // the last ones are not thrown away
     work.run(async (signal) => {
-      const json = { run, questions };
-      const { answers, thresholds } = readAnswers(await ask('/api/ask', { json, signal }));
-      const fresh = answers.map((answer, i) => ({ key: Date.now() * 100 + i, run, answer, thresholds }));
+      const { answers, threshold } = await ask('POST /api/ask', { body: { run, questions }, signal });
+      const fresh = answers.map((answer, i) => ({ key: Date.now() * 100 + i, run, answer, threshold }));
       setAll((old) => [...fresh, ...old].slice(0, KEPT));
       setOpen(null);
     });
@@ -151,8 +150,8 @@ function useExamples(run: string): string[] {
   const [examples, setExamples] = useState<string[]>([]);
   useEffect(() => {
     const controller = new AbortController();
-    ask(query('/api/run', { run }), { signal: controller.signal }).then(
-      (raw) => setExamples(readDetail(raw).examples.slice(0, 4)),
+    ask('GET /api/run', { query: { run }, signal: controller.signal }).then(
+      (found) => setExamples(found.examples.slice(0, 4)),
       () => undefined, // only a help
     );
     return () => controller.abort();

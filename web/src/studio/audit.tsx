@@ -4,7 +4,7 @@ import { useEffect, useState } from 'preact/hooks';
 import { Figure } from '../report/figure';
 import { plain } from '../report/prose';
 import { AS_GIVEN, type Shown } from '../report/shown';
-import { ask, query, Refused, told } from './api';
+import { ask, Refused, told } from './api';
 import { readAudit, tabbed, type AuditPage, type Told } from './audit-plots';
 import { useClient, useKept } from './client';
 import { JobBar } from './job-bar';
@@ -15,7 +15,7 @@ type Found = { page: AuditPage } | { missing: string } | { failure: string };
 
 export function Audit({ run }: { run: string }) {
   const found = useClient().runs?.find(({ id }) => id === run);
-  return found?.can.includes('audit') ? <Audited run={run} task={found.task} /> : null;
+  return found?.can.includes('audit') ? <Audited run={run} task={found.task ?? ''} /> : null;
 }
 
 function Audited({ run, task }: { run: string; task: string }) {
@@ -25,7 +25,7 @@ function Audited({ run, task }: { run: string; task: string }) {
   const done = jobs.ended(name);
   useEffect(() => {
     const controller = new AbortController();
-    ask(query('/api/audit', { run }), { signal: controller.signal }).then(
+    ask('GET /api/audit', { query: { run }, signal: controller.signal }).then(
       (raw) => setFound({ page: readAudit(raw) }),
       (error: unknown) => {
         if (controller.signal.aborted) return;
@@ -36,7 +36,7 @@ function Audited({ run, task }: { run: string; task: string }) {
     return () => controller.abort();
   }, [run, done]);
   const begin = (pairs?: string): void =>
-    void jobs.run(name, '/api/audit', { run, ...(pairs ? { pairs } : {}) });
+    void jobs.run(name, 'POST /api/audit', { run, ...(pairs ? { pairs } : {}) });
   const failed = Boolean(jobs.of(name)?.failure);
   return (
     <section class="audit" aria-label="Audit">

@@ -3,46 +3,39 @@
 import { useEffect, useState } from 'preact/hooks';
 import baseCss from '../report/base.css?inline';
 import { App, checkReport } from '../report/app';
-import { isRecord, list, text } from '../report/plot';
 import { plain } from '../report/prose';
 import reportCss from '../report/report.css?inline';
 import type { Report } from '../report/report-types';
 import { Guard } from '../shared/guard';
-import { ask, query, told } from './api';
+import { ask, told } from './api';
+import type { BenchFile, BenchFilesResponse, BenchRequest } from './api-types';
 import { useClient } from './client';
 import { ago } from './format';
 import { Isolated } from './isolated';
 import { JobBar } from './job-bar';
 import type { Page } from './page';
 import { Busy, Command, Empty, Failure } from './parts';
-import { finite, records } from './reading';
 import { innerAddress, type Router } from './router';
 
 const JOB = 'bench';
 const CSS = baseCss + reportCss;
-const PARTS = ['error', 'speed', 'memory', 'decode'] as const;
-
-interface File {
-  file: string;
-  time: number | null;
-  sections: string[];
-}
+const PARTS: BenchRequest['part'][] = ['error', 'speed', 'memory', 'decode'];
 
 export const benchPage: Page = { name: 'bench', title: 'Bench', Shown: BenchPage };
 
 function BenchPage({ router }: { router: Router }) {
   const { jobs } = useClient();
-  const [files, setFiles] = useState<File[] | null>(null);
+  const [files, setFiles] = useState<BenchFile[] | null>(null);
   const [failure, setFailure] = useState('');
   const done = jobs.ended(JOB);
-  const [part, setPart] = useState<string>('error');
+  const [part, setPart] = useState<BenchRequest['part']>('error');
   const [quick, setQuick] = useState(true);
   useEffect(() => {
     const controller = new AbortController();
-    ask('/api/bench', { signal: controller.signal }).then(
-      (raw) => {
+    ask('GET /api/bench', { signal: controller.signal }).then(
+      (found) => {
         setFailure('');
-        setFiles(records(isRecord(raw) ? raw.files : []).map(readFile));
+        setFiles((found as BenchFilesResponse).files);
       },
       (error: unknown) => {
         if (!controller.signal.aborted) setFailure(told(error));
@@ -51,8 +44,8 @@ function BenchPage({ router }: { router: Router }) {
     return () => controller.abort();
   }, [done]);
   const begin = (): void =>
-    void jobs.run(JOB, '/api/bench', { part, quick }).then((job) => {
-      const made = text(job?.result.file);
+    void jobs.run(JOB, 'POST /api/bench', { part, quick }).then((job) => {
+      const made = job?.result?.file;
       if (made) router.set({ file: [made] }, '');
     });
   if (failure && !files) return <Failure text={failure} />;
@@ -75,7 +68,7 @@ function BenchPage({ router }: { router: Router }) {
         )}
         <label>
           <span>Measure</span>{' '}
-          <select value={part} onChange={(event) => setPart(event.currentTarget.value)}>
+          <select value={part} onChange={(event) => setPart(event.currentTarget.value as BenchRequest['part'])}>
             {PARTS.map((each) => (
               <option key={each} value={each} selected={each === part}>
                 {each}
@@ -105,14 +98,6 @@ function BenchPage({ router }: { router: Router }) {
   );
 }
 
-function readFile(raw: Record<string, unknown>): File {
-  return {
-    file: text(raw.file),
-    time: finite(raw.time),
-    sections: list(raw.sections).map(text).filter(Boolean),
-  };
-}
-
 function NoReport() {
   return (
     <Empty title="Nothing was measured yet">
@@ -130,7 +115,7 @@ function OneReport({ file, router }: { file: string; router: Router }) {
   const [failure, setFailure] = useState('');
   useEffect(() => {
     const controller = new AbortController();
-    ask(query('/api/bench', { file }), { signal: controller.signal })
+    ask('GET /api/bench', { query: { file }, signal: controller.signal })
       .then((raw) => setReport(checkReport(raw)))
       .catch((error: unknown) => {
         if (!controller.signal.aborted) setFailure(told(error));

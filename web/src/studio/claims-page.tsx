@@ -31,10 +31,10 @@ function ClaimsPage({ router }: { router: Router }) {
   const [size, setSize] = useState<Size>('small');
   useEffect(() => {
     const controller = new AbortController();
-    ask('/api/claims', { signal: controller.signal }).then(
-      (raw) => {
+    ask('GET /api/claims', { signal: controller.signal }).then(
+      (found) => {
         setFailure('');
-        setLedger(mergedLedger(raw));
+        setLedger(mergedLedger(found));
       },
       (error: unknown) => {
         if (!controller.signal.aborted) setFailure(told(error));
@@ -42,7 +42,7 @@ function ClaimsPage({ router }: { router: Router }) {
     );
     return () => controller.abort();
   }, [done]);
-  const begin = (ids: string[]): void => void jobs.run(JOB, '/api/claims', { ids, size });
+  const begin = (ids: string[]): void => void jobs.run(JOB, 'POST /api/claims', { ids, size });
   if (failure && !ledger) return <Failure text={failure} />;
   if (!ledger) return <Busy text="Reading the claims…" />;
   return (

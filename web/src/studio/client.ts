@@ -2,18 +2,19 @@
 
 import { createContext } from 'preact';
 import { useContext, useEffect, useState } from 'preact/hooks';
-import { ask, query, told } from './api';
+import { ask, told } from './api';
+import type { InfoResponse, MetricsResponse } from './api-types';
 import { Jobs } from './jobs';
 import { renewed } from './list';
 import { Live, type State } from './live';
-import { Metrics, readArrived, type Arrived } from './metrics';
-import { readInfo, readRuns, type Info, type Run } from './reading';
+import { Metrics } from './metrics';
+import type { Run } from './reading';
 
 const DRAWN = 200; // ms between two drawings, however fast rows come
 const SLOW = 5000; // ms until a list that could not be read is asked for again
 
 export class Client {
-  info: Info | null = null;
+  info: InfoResponse | null = null;
   runs: Run[] | null = null;
   failure = '';
   link: { state: State; why: string } = { state: 'begun', why: '' };
@@ -31,8 +32,8 @@ export class Client {
     this.live = new Live({
       place: (run) => this.metrics.place(run),
       arrived: (part) => this.arrived(part),
-      runs: (raw, all) => {
-        this.runs = renewed(all ? [] : (this.runs ?? []), raw);
+      runs: (changes, all) => {
+        this.runs = renewed(all ? [] : (this.runs ?? []), changes);
         this.failure = '';
         if (!this.info) void this.read();
         this.changed();
@@ -79,9 +80,8 @@ export class Client {
 
   private async read(): Promise<void> {
     try {
-      const [info, runs] = await Promise.all([ask('/api/info'), ask('/api/runs')]);
-      this.info = readInfo(info);
-      this.runs = readRuns(runs);
+      const [info, { runs }] = await Promise.all([ask('GET /api/info'), ask('GET /api/runs')]);
+      [this.info, this.runs] = [info, runs];
       this.failure = '';
     } catch (error) {
       this.failure = told(error);
@@ -90,7 +90,7 @@ export class Client {
     this.changed();
   }
 
-  private arrived(part: Arrived): void {
+  private arrived(part: MetricsResponse): void {
     const taken = this.metrics.take(part);
     if (taken === 'gap') void this.close(part.run);
     if (taken === 'added') this.changed();
@@ -103,8 +103,8 @@ export class Client {
     try {
       for (;;) {
         const after = this.metrics.place(run);
-        const part = readArrived(await ask(query('/api/metrics', { run, after })), run);
-        if (!part || this.metrics.take(part) !== 'added') break;
+        const part = await ask('GET /api/metrics', { query: { run, after } });
+        if (this.metrics.take(part) !== 'added') break;
         this.changed();
       }
     } catch {

@@ -1,6 +1,6 @@
 // Settings of several runs side by side: what differs, in groups.
 
-import type { DiffRow } from './reading';
+import type { DiffRow } from './api-types';
 
 export interface Group {
   name: string; // "model"; empty: of the run itself

@@ -1,14 +1,19 @@
 // Work that the server does meanwhile: begun, followed wherever the reader is, cancelled. What
 // another window began, or this one before it was read anew, is followed too.
 
-import { isRecord } from '../report/plot';
-import { ask, parsed, Refused, stream, told } from './api';
-import { ended, readJob, records, type Job } from './reading';
+import { ask, Refused, stream, told } from './api';
+import type { Api, JobResponse } from './api-types';
+import { ended } from './reading';
 
+type Begins = 'POST /api/audit' | 'POST /api/bench' | 'POST /api/claims';
+
+const WAITING: JobResponse = {
+  id: '', kind: '', about: '', state: 'waiting', done: 0, of: 0, message: '', result: null,
+}; // prettier-ignore
 const POLL = 2000; // ms between two questions where events do not come through
 
 export interface Followed {
-  job: Job | null; // null: not accepted yet
+  job: JobResponse | null; // null: not accepted yet
   failure: string;
 }
 
@@ -35,18 +40,21 @@ export class Jobs {
   }
 
   // Resolves when it is done; null where it failed or was cancelled, which is then shown.
-  async run(name: string, path: string, json: unknown): Promise<Job | null> {
+  async run<E extends Begins>(
+    name: string,
+    endpoint: E,
+    body: Api[E]['body'],
+  ): Promise<JobResponse | null> {
     if (this.busy(name)) return null;
     this.set(name, { job: null, failure: '' });
-    return this.follow(name, async () => readJob(await ask(path, { json })));
+    return this.follow(name, async () => (await ask<Begins>(endpoint, { body })).job);
   }
 
   // Follows what is under way and is not followed yet: of each name the first, then the next.
   async takeUp(): Promise<void> {
-    let found: Job[];
+    let found: JobResponse[];
     try {
-      const raw = await ask('/api/jobs');
-      found = records(isRecord(raw) ? raw.jobs : []).map(readJob);
+      found = (await ask('GET /api/jobs')).jobs;
     } catch {
       return; // only a help: who begins a job hears of it
     }
@@ -54,20 +62,19 @@ export class Jobs {
       const name = nameOf(job);
       if (ended(job) || this.busy(name)) continue;
       this.set(name, { job, failure: '' });
-      void this.follow(name, () => Promise.resolve(job)).then(() => {
+      void this.follow(name, () => Promise.resolve(job.id)).then(() => {
         if (!this.of(name)?.failure) void this.takeUp();
       });
     }
   }
 
-  private async follow(name: string, begin: () => Promise<Job>): Promise<Job | null> {
+  private async follow(name: string, begin: () => Promise<string>): Promise<JobResponse | null> {
     try {
-      let job = await begin();
-      const { id } = job;
+      const id = await begin();
+      let job = { ...WAITING, id };
       this.set(name, { job, failure: '' });
       while (!ended(job)) {
-        for await (const heard of this.heard(id)) {
-          job = { ...readJob(heard), id };
+        for await (job of this.heard(id)) {
           this.set(name, { job, failure: '' });
           if (ended(job)) break;
         }
@@ -84,22 +91,22 @@ export class Jobs {
     const id = this.all.get(name)?.job?.id;
     if (!id) return;
     try {
-      await ask(`/api/jobs/${encodeURIComponent(id)}`, { method: 'DELETE' });
+      await ask('DELETE /api/jobs/{id}', { path: { id } });
     } catch (error) {
       if (!(error instanceof Refused)) this.set(name, { job: null, failure: told(error) });
     }
   }
 
   // Its states, by events; once more by asking where the stream ends too early.
-  private async *heard(id: string): AsyncGenerator<unknown> {
-    const path = `/api/jobs/${encodeURIComponent(id)}`;
+  private async *heard(id: string): AsyncGenerator<JobResponse> {
+    const path = { id };
     try {
-      for await (const { data } of stream(`${path}/events`)) yield parsed(data);
+      for await (const { data } of stream('GET /api/jobs/{id}/events', { path })) yield data;
     } catch (error) {
       if (error instanceof Refused) throw error;
     }
     await new Promise((done) => setTimeout(done, POLL));
-    yield await ask(path);
+    yield await ask('GET /api/jobs/{id}', { path });
   }
 
   private set(name: string, followed: Followed): void {

@@ -1,6 +1,7 @@
 // The list of runs: searched, put in order, and kept up to date.
 
-import { readRun, records, type Run } from './reading';
+import type { RunsEvent } from './api-types';
+import { lastOf, type Run } from './reading';
 
 export const ORDERS = {
   updated: 'newest first',
@@ -16,7 +17,7 @@ export type Order = keyof typeof ORDERS;
 export function found(runs: Run[], search: string): Run[] {
   const words = search.toLowerCase().split(/\s+/).filter(Boolean);
   return runs.filter(({ id, name, task, attention, state, problem }) => {
-    const where = `${id} ${name} ${task} ${attention} ${state} ${problem}`.toLowerCase();
+    const where = [id, name, task, attention, state, problem].join(' ').toLowerCase();
     return words.every((word) => where.includes(word));
   });
 }
@@ -27,7 +28,7 @@ const KEYS: Record<Order, Key> = {
   updated: (run) => (run.updated === null ? null : -run.updated),
   name: (run) => run.id,
   task: (run) => run.task || null,
-  loss: (run) => new Map(run.last).get('loss') ?? null,
+  loss: (run) => lastOf(run, 'loss'),
   steps: (run) => (run.step === null ? null : -run.step),
   parameters: (run) => (run.parameters === null ? null : -run.parameters),
 };
@@ -50,12 +51,9 @@ const byName = (one: Run, other: Run): number =>
   one.id.localeCompare(other.id, 'en', { numeric: true });
 
 // Entries that changed take the place of the old ones; those that are gone go.
-export function renewed(runs: Run[], raw: unknown): Run[] {
-  const object = typeof raw === 'object' && raw !== null ? (raw as Record<string, unknown>) : {};
-  const fresh = records(Array.isArray(raw) ? raw : object.runs).map(readRun);
-  const gone = new Set(Array.isArray(object.gone) ? object.gone : []);
+export function renewed(runs: Run[], { runs: fresh, gone }: RunsEvent): Run[] {
   const changed = new Map(fresh.map((run) => [run.id, run]));
-  const kept = runs.filter(({ id }) => !gone.has(id)).map((run) => changed.get(run.id) ?? run);
+  const kept = runs.filter(({ id }) => !gone.includes(id)).map((run) => changed.get(run.id) ?? run);
   const known = new Set(kept.map(({ id }) => id));
   return [...kept, ...fresh.filter(({ id }) => !known.has(id))];
 }

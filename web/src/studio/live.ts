@@ -1,16 +1,15 @@
 // One connection that stays: what changes in the list of runs, and new rows of those that are
 // watched. When it is lost it says so, tries again, and goes on where it was.
 
-import { parsed, query, Refused, stream, told } from './api';
-import { readArrived, type Arrived } from './metrics';
-import type { Heard } from './sse';
+import { Refused, stream, told, type Event } from './api';
+import type { MetricsResponse, RunsEvent } from './api-types';
 
 export type State = 'begun' | 'live' | 'lost' | 'refused' | 'resting';
 
 export interface Hearer {
   place: (run: string) => string; // behind what was taken so far
-  arrived: (part: Arrived) => void;
-  runs: (raw: unknown, all: boolean) => void; // all of them, or those that changed
+  arrived: (part: MetricsResponse) => void;
+  runs: (changes: RunsEvent, all: boolean) => void; // all of them, or those that changed
   state: (state: State, why: string) => void;
 }
 
@@ -18,7 +17,7 @@ const FIRST = 500; // ms until the next try; each takes twice as long
 const LONGEST = 8000;
 const SILENCE = 45000; // ms without a sign of life; the server says something every 15 s
 
-type Stream = typeof stream;
+export type Open = typeof stream<'GET /api/events'>;
 
 export class Live {
   private runs: string[] = [];
@@ -29,7 +28,7 @@ export class Live {
 
   constructor(
     private readonly hearer: Hearer,
-    private readonly open: Stream = stream,
+    private readonly open: Open = stream,
   ) {}
 
   // Another choice is another connection: the address says where each run goes on.
@@ -80,7 +79,7 @@ export class Live {
     let refused = false;
     try {
       const run = this.runs.map((each) => `${each}:${this.hearer.place(each)}`);
-      for await (const heard of this.open(query('/api/events', { run }), { signal }, alive)) {
+      for await (const heard of this.open('GET /api/events', { query: { run }, signal }, alive)) {
         if (this.running !== controller) return;
         this.hear(heard, all);
         if (heard.name === 'runs') all = false;
@@ -102,11 +101,8 @@ export class Live {
     this.pause = Math.min(LONGEST, 2 * this.pause);
   }
 
-  private hear({ name, data }: Heard, all: boolean): void {
-    const raw = parsed(data);
-    if (name === 'runs') this.hearer.runs(raw, all);
-    if (name !== 'metrics') return;
-    const part = readArrived(raw);
-    if (part) this.hearer.arrived(part);
+  private hear({ name, data }: Event<'GET /api/events'>, all: boolean): void {
+    if (name === 'runs') this.hearer.runs(data, all);
+    if (name === 'metrics') this.hearer.arrived(data);
   }
 }

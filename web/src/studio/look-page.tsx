@@ -1,9 +1,9 @@
 // Look: a text or an image, a model, and every view of what it attends to.
 
 import { useEffect } from 'preact/hooks';
-import { isRecord, text as textOf } from '../report/plot';
 import { plain } from '../report/prose';
-import { ask, query } from './api';
+import { ask } from './api';
+import type { LookResponse } from './api-types';
 import { useClient, useKept } from './client';
 import { DropZone, problemOf, usePasted } from './drop-zone';
 import { Compare, Reads, Subject, TextField, type Choice } from './look-fields';
@@ -74,24 +74,24 @@ function Form({ choices, router }: { choices: Choice[]; router: Router }) {
   useEffect(() => work.stop, [subject, compare]); // an answer of another model is not shown as this one's
   const most = info?.limits.tokens ?? 256;
   const wrong = wrongWith(wish, compare, sees, most);
-  const show = (given: Blob | null, asked: (signal: AbortSignal) => Promise<unknown>): void => {
+  const show = (given: Blob | null, asked: (signal: AbortSignal) => Promise<LookResponse>): void => {
     work.run(async (signal) => {
-      const raw = await asked(signal);
+      const { capture } = await asked(signal);
       const inner = compare ? 'view=compare' : given ? 'view=image' : undefined;
-      router.set({ capture: [isRecord(raw) ? textOf(raw.capture) : ''] }, inner);
+      router.set({ capture: [capture] }, inner);
     });
   };
   const start = (): void => {
     if (wrong !== null) return;
-    const json = textBody(wish, subject, compare);
-    show(null, (signal) => ask('/api/look', { json, signal }));
+    const body = textBody(wish, subject, compare);
+    show(null, (signal) => ask('POST /api/look', { body, signal }));
   };
   const see = (file: Blob): void => {
     const problem = problemOf(file, info?.limits.image_bytes ?? Infinity);
     if (problem) return work.run(() => Promise.reject(new Error(problem)));
     setImage(file);
-    const path = query('/api/look/image', imageQuery(wish, subject, compare));
-    show(file, (signal) => ask(path, { body: file, signal }));
+    const query = imageQuery(wish, subject, compare);
+    show(file, (signal) => ask('POST /api/look/image', { query, image: file, signal }));
   };
   usePasted((file) => sees && see(file));
   const ready = sees ? image !== null : wrong === null;

@@ -19,8 +19,8 @@ test('a text is asked for as the server takes it', () => {
 });
 
 test('an image is asked for in the address', () => {
-  expect(imageQuery(wish, 'model:m', 'run:a')).toEqual({ model: 'm', compare_run: 'a', neurons: 'true' });
-  expect(imageQuery(wish, 'run:a', UNTRAINED)).toEqual({ run: 'a', untrained: 'true', neurons: 'true' });
+  expect(imageQuery(wish, 'model:m', 'run:a')).toEqual({ model: 'm', compare_run: 'a', neurons: true });
+  expect(imageQuery(wish, 'run:a', UNTRAINED)).toEqual({ run: 'a', untrained: true, neurons: true });
 });
 
 test('what is wrong is told', () => {

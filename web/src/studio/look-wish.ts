@@ -1,5 +1,9 @@
 // What the look page asks the server for.
 
+import type { Api, LookRequest } from './api-types';
+
+type ImageQuery = Api['POST /api/look/image']['query'];
+
 export interface Wish {
   text: string;
   second: string;
@@ -28,7 +32,7 @@ function named(key: string): string | { model: string } {
 
 const isSubject = (key: string): boolean => key.includes(':');
 
-export function textBody(wish: Wish, subject: string, compare: string): Record<string, unknown> {
+export function textBody(wish: Wish, subject: string, compare: string): LookRequest {
   const written = Number(wish.generate);
   return {
     subject: named(subject),
@@ -43,15 +47,15 @@ export function textBody(wish: Wish, subject: string, compare: string): Record<s
 }
 
 // An image is the body itself, so these stand in the address.
-export function imageQuery(wish: Wish, subject: string, compare: string): Record<string, string> {
+export function imageQuery(wish: Wish, subject: string, compare: string): ImageQuery {
   const [kind, id] = split(subject);
-  const found: Record<string, string> = { [kind]: id, neurons: String(wish.neurons) };
-  if (compare === UNTRAINED) found.untrained = 'true';
-  if (isSubject(compare)) {
-    const [other, its] = split(compare);
-    found[`compare_${other}`] = its;
-  }
-  return found;
+  const [other, its] = split(compare);
+  return {
+    [kind]: id,
+    neurons: wish.neurons,
+    ...(compare === UNTRAINED ? { untrained: true } : {}),
+    ...(isSubject(compare) ? { [`compare_${other}`]: its } : {}),
+  };
 }
 
 // What is missing or wrong, in words; null: it can be asked. An empty one needs no words.

@@ -1,15 +1,17 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { metricNames, Metrics, readArrived, type Arrived } from './metrics';
+import type { MetricsResponse } from './api-types';
+import { metricNames, Metrics } from './metrics';
 
 const row = (step: number) => ({ step, loss: 1 / step, seconds: step / 2, tokens: 10 * step });
-const part = (after: number, next: number, more: Partial<Arrived> = {}): Arrived => ({
+const part = (after: number, next: number, more: Partial<MetricsResponse> = {}): MetricsResponse => ({
   run: 'a',
   after,
   rows: Array.from({ length: next - after }, (_, i) => row(after + i + 1)),
   next,
   again: false,
   mark: '',
+  total: next,
   ...more,
 });
 const steps = (metrics: Metrics): number[] => metrics.of('a')?.axes.step ?? [];
@@ -82,10 +84,9 @@ test('validation is taken apart, what is not finite stays, what is no number is 
   const metrics = new Metrics();
   const rows = [
     { step: 1, loss: 'nan', norm: 'inf', note: 'x', done: true, validation: { loss: 2, accuracy: null } },
-    'no row',
     { step: 2, __proto__: { loss: 3 } },
   ];
-  metrics.take({ run: 'a', after: 0, rows, next: 3, again: false, mark: '' });
+  metrics.take(part(0, 2, { rows }));
   const columns = metrics.of('a')!.columns;
   expect([...columns.keys()].sort()).toEqual(['loss', 'norm', 'validation accuracy', 'validation loss']);
   expect(columns.get('loss')!.values).toEqual([NaN]);
@@ -101,15 +102,6 @@ test('validation is taken apart, what is not finite stays, what is no number is 
 test('many names of a stranger do not grow without end', () => {
   const metrics = new Metrics();
   const rows = Array.from({ length: 1000 }, (_, i) => ({ step: i, [`m${i}`]: 1 }));
-  metrics.take({ run: 'a', after: 0, rows, next: 1000, again: false, mark: '' });
+  metrics.take(part(0, 1000, { rows }));
   expect(metrics.of('a')!.columns.size).toBe(64);
-});
-
-test('what the server sends is read, what is none is null', () => {
-  expect(readArrived({ run: 'a', after: 1, rows: [{}], next: 2 })).toEqual({
-    run: 'a', after: 1, rows: [{}], next: 2, again: false, mark: '',
-  }); // prettier-ignore
-  expect(readArrived({ rows: [{}, {}], next: 7 }, 'b')).toMatchObject({ run: 'b', after: 5 });
-  for (const bad of [null, 3, {}, { rows: [] }, { rows: [], next: -1 }, { rows: 3, next: 1 }])
-    expect(readArrived(bad)).toBeNull();
 });

@@ -2,15 +2,7 @@
 // columns, since a run of days has a million rows.
 
 import { isRecord, readNumber } from '../report/plot';
-
-export interface Arrived {
-  run: string;
-  after: number; // lines before these
-  rows: unknown[];
-  next: number; // lines with these
-  again: boolean; // the file was cut or replaced: what was known does not count
-  mark: string; // `next` with a checksum of the lines: the server then sees that a file was replaced
-}
+import type { MetricsResponse } from './api-types';
 
 export const AXES = ['step', 'seconds', 'tokens'] as const;
 export type Axis = (typeof AXES)[number];
@@ -51,7 +43,7 @@ export class Metrics {
   }
 
   // 'gap': lines are missing between, ask for those after `lines(run)`.
-  take({ run, after, rows, next, again, mark }: Arrived): 'added' | 'known' | 'gap' {
+  take({ run, after, rows, next, again, mark }: MetricsResponse): 'added' | 'known' | 'gap' {
     if (again) this.forget(run);
     const have = this.lines(run);
     if (next <= have && !again) return 'known';
@@ -70,8 +62,7 @@ function empty(): Curves {
   return { lines: 0, mark: '', axes: { step: [], seconds: [], tokens: [] }, columns: new Map() };
 }
 
-function add(curves: Curves, row: unknown): void {
-  if (!isRecord(row)) return;
+function add(curves: Curves, row: Record<string, unknown>): void {
   const at = curves.axes.step.length;
   for (const axis of AXES) curves.axes[axis].push(readNumber(row[axis]));
   for (const [name, value] of Object.entries(row)) {
@@ -99,14 +90,4 @@ export function metricNames(all: (Curves | undefined)[]): string[] {
   const rank = (name: string): number =>
     name === 'loss' ? 0 : name.startsWith('validation ') ? 1 : 2;
   return [...names].sort((one, other) => rank(one) - rank(other) || one.localeCompare(other, 'en'));
-}
-
-export function readArrived(raw: unknown, run = ''): Arrived | null {
-  if (!isRecord(raw) || !Array.isArray(raw.rows)) return null;
-  const next = raw.next;
-  if (typeof next !== 'number' || !Number.isInteger(next) || next < 0) return null;
-  const after = typeof raw.after === 'number' ? raw.after : next - raw.rows.length;
-  const named = typeof raw.run === 'string' ? raw.run : run;
-  const mark = typeof raw.mark === 'string' ? raw.mark : '';
-  return { run: named, after, rows: raw.rows, next, again: raw.again === true, mark };
 }

@@ -22,7 +22,7 @@ export function Command({ words, of = '' }: { words: string; of?: string }) {
   const { info } = useClient();
   const [copied, setCopied] = useState(false);
   if (!info) return null; // where they lie is not known yet
-  const path = [info.runsFolder, of].filter(Boolean).join('/');
+  const path = [info.runs_folder, of].filter(Boolean).join('/');
   const text = `${words} ${shellWord(plain(path))}`;
   const copy = (): void => {
     void navigator.clipboard?.writeText(text).then(

@@ -24,8 +24,8 @@ function PlaygroundPage({ router }: { router: Router }) {
   const [statements, setStatements] = useState<Statements>(new Map());
   useEffect(() => {
     const controller = new AbortController();
-    ask('/api/claims', { signal: controller.signal }).then(
-      (raw) => setStatements(statementsOf(raw)),
+    ask('GET /api/claims', { signal: controller.signal }).then(
+      (found) => setStatements(statementsOf(found)),
       () => undefined, // it plays without them too
     );
     return () => controller.abort();

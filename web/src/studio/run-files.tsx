@@ -2,10 +2,11 @@
 
 import { useEffect, useState } from 'preact/hooks';
 import { plain } from '../report/prose';
-import { ask, query, told } from './api';
+import { ask, told } from './api';
+import type { RunResponse } from './api-types';
 import { ago, bytes, count } from './format';
 import { Busy, Failure } from './parts';
-import { readDetail, type Detail, type Run } from './reading';
+import type { Run } from './reading';
 import { RunName } from './run-list';
 
 export function FileLists({ chosen }: { chosen: Run[] }) {
@@ -26,14 +27,14 @@ export function whenRead({ state, updated }: Run): string {
 }
 
 function Files({ run, several }: { run: Run; several: boolean }) {
-  const [detail, setDetail] = useState<Detail | null>(null);
+  const [detail, setDetail] = useState<RunResponse | null>(null);
   const [failure, setFailure] = useState('');
   useEffect(() => {
     const controller = new AbortController();
-    ask(query('/api/run', { run: run.id }), { signal: controller.signal }).then(
-      (raw) => {
+    ask('GET /api/run', { query: { run: run.id }, signal: controller.signal }).then(
+      (found) => {
         setFailure('');
-        setDetail(readDetail(raw));
+        setDetail(found);
       },
       (error: unknown) => {
         if (!controller.signal.aborted) setFailure(told(error));

@@ -7,7 +7,7 @@ import { ago, count, metric } from './format';
 import { Failure } from './parts';
 import { Pages } from './page';
 import { linkTo } from './routes';
-import type { Run } from './reading';
+import { lastOf, type Run } from './reading';
 import { Progress, RunName, StateName } from './run-list';
 
 export function RunHead({ chosen }: { chosen: Run[] }) {
@@ -58,7 +58,7 @@ function Invitations({ run }: { run: Run }) {
 }
 
 function Several({ chosen }: { chosen: Run[] }) {
-  const all = new Set(chosen.flatMap((run) => run.last.map(([name]) => name)));
+  const all = new Set(chosen.flatMap((run) => Object.keys(run.last)));
   const measures = [...all].filter((name) => /^(loss$|validation )/.test(name)).slice(0, 6);
   return (
     <div class="run-head">
@@ -96,7 +96,7 @@ function Several({ chosen }: { chosen: Run[] }) {
                 <td class="number">{count(run.parameters)}</td>
                 {measures.map((name) => (
                   <td key={name} class="number">
-                    {metric(new Map(run.last).get(name) ?? null)}
+                    {metric(lastOf(run, name))}
                   </td>
                 ))}
               </tr>

@@ -6,7 +6,7 @@ import { plain } from '../report/prose';
 import { ago, count, metric } from './format';
 import { found, ordered, ORDERS, type Order } from './list';
 import { linkTo } from './routes';
-import type { Run } from './reading';
+import { lastOf, type Run } from './reading';
 import type { Router } from './router';
 import { MOST } from './runs-page';
 
@@ -146,7 +146,8 @@ export function StateName({ run }: { run: Run }) {
 export function Progress({ run }: { run: Run }) {
   const share = shareOf(run);
   const main = headline(run);
-  const lost = run.last.find(([name, value]) => name === 'loss' && !Number.isFinite(value));
+  const loss = lastOf(run, 'loss');
+  const lost = loss !== null && !Number.isFinite(loss);
   return (
     <div class="small">
       {share !== null && (run.state === 'training' || run.state === 'stopped') && (
@@ -165,21 +166,23 @@ export function Progress({ run }: { run: Run }) {
             {plain(main[0])} {metric(main[1])}
           </span>
         )}
-        {lost && lost !== main && <span class="number warn">loss {metric(lost[1])}</span>}
+        {lost && main?.[0] !== 'loss' && <span class="number warn">loss {metric(loss)}</span>}
       </span>
     </div>
   );
 }
 
 // Of its steps, or of the minutes that it may take.
-export function shareOf({ step, steps, minutes, last }: Run): number | null {
-  const seconds = new Map(last).get('seconds');
-  if (minutes) return seconds === undefined ? null : Math.min(1, seconds / (60 * minutes));
+export function shareOf(run: Run): number | null {
+  const { step, steps, minutes } = run;
+  const seconds = lastOf(run, 'seconds');
+  if (minutes) return seconds === null ? null : Math.min(1, seconds / (60 * minutes));
   return step !== null && steps ? Math.min(1, step / steps) : null;
 }
 
 // The measure on held-out data where there is one, else the loss.
 export function headline(run: Run): [string, number] | undefined {
-  const held = run.last.find(([name]) => name === `validation ${run.headline}`);
-  return held ?? run.last.find(([name]) => name === 'loss') ?? run.last[0];
+  const names = [`validation ${run.headline}`, 'loss', ...Object.keys(run.last)];
+  const name = names.find((each) => Object.hasOwn(run.last, each));
+  return name === undefined ? undefined : [name, lastOf(run, name) ?? NaN];
 }

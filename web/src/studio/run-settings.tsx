@@ -2,20 +2,16 @@
 
 import { useEffect, useState } from 'preact/hooks';
 import { plain } from '../report/prose';
-import { ask, query, told } from './api';
+import { ask, told } from './api';
+import type { DiffResponse } from './api-types';
 import { grouped, type Group } from './diff';
 import { Busy, Failure } from './parts';
 import { whenRead } from './run-files';
-import { readDetail, readDiff, type DiffRow, type Run } from './reading';
+import type { Run } from './reading';
 import { RunName } from './run-list';
 
-interface Found {
-  rows: DiffRow[];
-  same: number;
-}
-
 export function Settings({ chosen }: { chosen: Run[] }) {
-  const [found, setFound] = useState<Found | null>(null);
+  const [found, setFound] = useState<DiffResponse | null>(null);
   const [failure, setFailure] = useState('');
   const readable = chosen.filter(({ state }) => state !== 'broken' && state !== 'gone');
   const left = chosen.filter((run) => !readable.includes(run)).map(({ id }) => id);
@@ -51,10 +47,11 @@ export function Settings({ chosen }: { chosen: Run[] }) {
   );
 }
 
-async function read(ids: string[], signal: AbortSignal): Promise<Found> {
-  if (ids.length > 1) return readDiff(await ask(query('/api/diff', { run: ids }), { signal }));
-  const { settings } = readDetail(await ask(query('/api/run', { run: ids[0] }), { signal }));
-  return { rows: settings.map(([setting, value]) => ({ setting, values: [value] })), same: 0 };
+async function read(ids: string[], signal: AbortSignal): Promise<DiffResponse> {
+  if (ids.length > 1) return ask('GET /api/diff', { query: { run: ids }, signal });
+  const { settings } = await ask('GET /api/run', { query: { run: ids[0] }, signal });
+  const rows = Object.entries(settings).map(([setting, value]) => ({ setting, values: [value] }));
+  return { rows, same: 0 };
 }
 
 function DiffTable({ chosen, groups }: { chosen: Run[]; groups: Group[] }) {

@@ -32,7 +32,7 @@ function RunsPage({ router }: { router: Router }) {
   useEffect(() => client.watch(ids), [ids.join('\n')]);
   useEffect(() => () => client.watch([]), []);
   if (!runs) return client.failure ? <Failure text={client.failure} /> : <Busy text="Reading the runs…" />;
-  if (!runs.length) return <NoRuns folder={client.info?.runsFolder ?? ''} />;
+  if (!runs.length) return <NoRuns folder={client.info?.runs_folder ?? ''} />;
   const choose = (next: string[]): void => {
     setTouched(true);
     router.set({ run: next });
@@ -55,9 +55,9 @@ function newest(runs: Run[]): Run {
 
 // An address may name a run that is gone.
 function missing(id: string): Run {
-  const nothing = { created: null, updated: null, step: null, steps: null, minutes: null, parameters: null };
-  const words = { name: id, task: '', headline: '', problem: '', attention: '' };
-  return { id, state: 'gone', last: [], can: [], ...nothing, ...words };
+  const numbers = { created: null, updated: null, step: null, steps: null, minutes: null, parameters: null };
+  const words = { name: id, task: null, headline: null, better: null, problem: null, attention: null };
+  return { id, state: 'gone', last: {}, can: [], ...numbers, ...words };
 }
 
 function Chosen({ chosen, router }: { chosen: Run[]; router: Router }) {

@@ -4,13 +4,13 @@ import { useEffect, useState } from 'preact/hooks';
 import { Figure } from '../report/figure';
 import { plain } from '../report/prose';
 import { AS_GIVEN, type Shown } from '../report/shown';
-import { ask, query } from './api';
+import { ask } from './api';
+import type { SeeResponse } from './api-types';
 import { useClient, useKept } from './client';
 import { DropZone, problemOf, usePasted } from './drop-zone';
 import { percent } from './format';
 import type { Page } from './page';
 import { Busy, Empty, Examples, Failure, RunPicker, useWork } from './parts';
-import { readSeen, type Seen } from './reading';
 import type { Router } from './router';
 import { Viewer } from './viewer';
 
@@ -48,7 +48,7 @@ function NoRun() {
 
 interface Shot {
   run: string;
-  seen: Seen;
+  seen: SeeResponse;
 }
 
 function Seeing({ run, router }: { run: string; router: Router }) {
@@ -66,7 +66,7 @@ function Seeing({ run, router }: { run: string; router: Router }) {
     setImage(file);
     setShot(null);
     work.run(async (signal) => {
-      const seen = readSeen(await ask(query('/api/see', { run }), { body: file, signal }));
+      const seen = await ask('POST /api/see', { query: { run }, image: file, signal });
       router.set({}, 'view=image');
       setShot({ run, seen });
     });
@@ -97,7 +97,7 @@ function Seeing({ run, router }: { run: string; router: Router }) {
   );
 }
 
-function Predicted({ seen }: { seen: Seen }) {
+function Predicted({ seen }: { seen: SeeResponse }) {
   const [shown, setShown] = useState<Shown>(AS_GIVEN);
   const best = seen.probabilities.find((each) => each.label === seen.label) ?? seen.probabilities[0];
   const values = seen.probabilities

@@ -58,7 +58,7 @@ test('a line over steps, seconds or tokens; validation rows keep their own place
     { step: 1, seconds: 0.5, tokens: 10, loss: 4 },
     { step: 2, seconds: 1.5, tokens: 30, loss: 2, validation: { loss: 3 } },
   ];
-  metrics.take({ run: 'a', after: 0, rows, next: 2, again: false, mark: '' });
+  metrics.take({ run: 'a', after: 0, rows, next: 2, again: false, mark: '', total: 2 });
   const curves = metrics.of('a');
   const how = { axis: 'seconds', smoothing: 0, columns: 100, xLog: false } as const;
   const xy = (points: { x: number; y: number }[]) => points.map(({ x, y }) => [x, y]);

@@ -3,7 +3,7 @@
 import { useEffect, useMemo, useRef } from 'preact/hooks';
 import { plain } from '../report/prose';
 import { shaded } from './traces';
-import type { Word } from './written';
+import type { Word } from './api-types';
 
 export interface Pointed {
   summary: number;

@@ -5,7 +5,8 @@ import { plain } from '../report/prose';
 import { percent } from './format';
 import type { Pointed } from './source-text';
 import { strongest } from './traces';
-import type { Summary, Word, Written } from './written';
+import type { Word } from './api-types';
+import type { Summary, Written } from './written';
 
 interface Props {
   found: Written;

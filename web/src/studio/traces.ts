@@ -1,10 +1,6 @@
 // Where a written word came from: weights on stretches of the text, as shades.
 
-export interface Source {
-  start: number; // UTF-16 code units of the text
-  end: number;
-  weight: number;
-}
+import type { Source } from './api-types';
 
 export interface Piece {
   text: string;

@@ -18,7 +18,7 @@ export function Viewer({ capture, router }: { capture: string; router: Router })
     const controller = new AbortController();
     setOpened(null);
     setFailure('');
-    send(`/api/captures/${encodeURIComponent(capture)}`, { signal: controller.signal })
+    send('GET /api/captures/{id}', { path: { id: capture }, signal: controller.signal })
       .then((response) => response.arrayBuffer())
       .then((bytes) => setOpened(openFile(bytes)))
       .catch((error: unknown) => {

@@ -1,8 +1,7 @@
 // Write: a text, and what a model makes of it, word by word with where each came from.
 
 import { useState } from 'preact/hooks';
-import { isRecord, text as textOf } from '../report/plot';
-import { Refused, parsed, stream } from './api';
+import { Refused, stream } from './api';
 import { useClient, useKept } from './client';
 import type { Page } from './page';
 import { Empty, Examples, Failure, RunPicker, useWork } from './parts';
@@ -66,10 +65,9 @@ function Desk({ run }: { run: string }) {
     setWritten({ of: run, text, found: NOTHING });
     work.run(async (signal) => {
       let found = NOTHING;
-      for await (const { name, data } of stream('/api/write', { json: { run, text, ...sent }, signal })) {
-        const raw = parsed(data);
-        if (name === 'error') throw new Refused(isRecord(raw) ? textOf(raw.error) : data, 200);
-        found = heard(found, name, raw);
+      for await (const event of stream('POST /api/write', { body: { run, text, ...sent }, signal })) {
+        if (event.name === 'error') throw new Refused(event.data.error, 200);
+        found = heard(found, event);
         setWritten({ of: run, text, found });
       }
       if (!found.done) throw new Error('The writing broke off.');

@@ -1,8 +1,12 @@
 import { expect, test } from 'vitest';
+import type { Event } from './api';
 import { heard, NOTHING, type Written } from './written';
 
 const after = (...events: [string, unknown][]): Written =>
-  events.reduce((written, [name, raw]) => heard(written, name, raw), NOTHING);
+  events.reduce(
+    (written, [name, data]) => heard(written, { name, data } as Event<'POST /api/write'>),
+    NOTHING,
+  );
 
 test('tokens of several summaries come mixed and are put together', () => {
   const written = after(
@@ -16,7 +20,7 @@ test('tokens of several summaries come mixed and are put together', () => {
 });
 
 test('the whole summary takes the place of its tokens, and may come without any', () => {
-  const words = [{ text: 'A ', sources: [{ start: 0, end: 2, weight: 1 }], copied: 0.9 }, { text: 'cat' }];
+  const words = [{ text: 'A ', sources: [{ start: 0, end: 2, weight: 1 }], copied: 0.9 }, { text: 'cat', sources: [], copied: null }];
   const written = after(
     ['token', { summary: 1, text: 'half' }],
     ['summary', { summary: 1, text: 'A cat', log_probability: -2.5, words }],
@@ -50,12 +54,9 @@ test('a draft that was taken back is gone at the end', () => {
   expect(written.summaries.map(({ text }) => text)).toEqual(['A cat']);
 });
 
-test('what was cut is said, what is odd is passed over', () => {
+test('what was cut is said', () => {
   expect(after(['cut', { read: 500, cut: 1200, at: 99 }])).toMatchObject({
     cut: 'This model reads 500 tokens: the last 1,200 were not read.',
     cutAt: 99,
   });
-  for (const odd of [null, 3, { summary: -1 }, { summary: 1e9, text: 'x' }, { summary: 0.5 }, { text: 'x' }])
-    expect(after(['token', odd])).toEqual(NOTHING);
-  expect(after(['else', { summary: 0 }])).toEqual(NOTHING);
 });

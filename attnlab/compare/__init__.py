@@ -1,0 +1,1 @@
+"""Mechanisms compared on any task, with equal budgets."""

@@ -1,0 +1,38 @@
+"""A task of your own in one file: sort five letters.
+
+    attnlab --extension examples/own_task.py sort train
+    attnlab runs
+    attnlab --extension examples/own_task.py sort evaluate runs/sort
+    attnlab --extension examples/own_task.py compare sort --attention softmax elu --seeds 2
+    attnlab --extension examples/own_task.py studio
+
+A row is a text to read and the text that the model is to write. attnlab makes everything else from
+it: the tokenizer, a decoder, the training, the metric (the share of answers that are right in every
+letter), the commands and the studio's pages. To measure something else, define `measure`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import ClassVar
+
+from attnlab.tasks.registry import register_task
+from attnlab.tasks.simple import Row, SimpleTask
+
+LETTERS = "abcdefgh"
+ROWS = {"train": 5000, "validation": 200, "test": 500}
+
+
+@register_task
+class Sort(SimpleTask):
+    """Sort five letters."""
+
+    name = "sort"
+    alphabet = LETTERS + ">"
+    model: ClassVar = {"width": 32, "layers": 2, "heads": 4}
+    training: ClassVar = {"steps": 300, "batch_rows": 64, "rate": 0.01, "evaluations": 5}
+
+    def rows(self, part: str, random: Random) -> Sequence[Row]:
+        words = ["".join(random.choices(LETTERS, k=5)) for _ in range(ROWS[part])]
+        return [self.text_row(f"{word}>", "".join(sorted(word))) for word in words]

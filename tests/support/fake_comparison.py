@@ -1,0 +1,97 @@
+"""A comparison whose runs take no time: their metrics are known beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+from attnlab.compare.attempts import Run
+from attnlab.errors import TrainingStoppedError
+from attnlab.run_folder import RunFolder, StartMode
+from attnlab.tasks.comparison import Budget, Comparison, Metric, Outcome, Trial
+
+MODEL = {"model": "decoder", "attention": "softmax", "width": 8}
+
+
+@dataclass(frozen=True)
+class FakeComparison(Comparison):
+    """`losses` by variant, one for each seed; a missing one diverges."""
+
+    losses: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    width: Annotated[int, "a setting"] = 8
+    floor: float | None = None
+    trained: list[tuple[str, StartMode]] = field(default_factory=list)
+
+    title = "Fakes compared"
+    metrics = (Metric("loss", "loss"), Metric("accuracy", "right tokens", "higher", percent=True))
+    margin = 0.1
+
+    def contenders(self, attention: Sequence[str]) -> dict[str, list[str]]:
+        return {name: [each for each in self.losses if each.split(":")[0] == name] or [name]
+                for name in attention}  # fmt: skip
+
+    def check(self, trials: Sequence[Trial]) -> None:
+        assert trials
+        if self.width < 1:
+            raise ValueError(f"width is {self.width}; give 1 or more")
+
+    def plan(self) -> dict[str, Any]:
+        return {"width": self.width}
+
+    def notes(self, trials: Sequence[Trial]) -> list[str]:
+        return [f"a note about {len(trials)} trials"]
+
+    def train(
+        self, trial: Trial, folder: Path, budget: Budget, start: StartMode, quiet: bool
+    ) -> None:
+        assert quiet or budget
+        self.trained.append((trial.folder, start.for_part(folder)))
+        config = {"task": {"name": "language", "headline": "loss"}, "model": MODEL}
+        RunFolder(folder).folder.mkdir(parents=True, exist_ok=True)
+        RunFolder(folder).write_json("config.json", {**config, "training": budget.settings()})
+        if len(self.losses[trial.variant]) <= trial.seed:
+            raise TrainingStoppedError(f"{folder}: the loss became nan at step 3")
+
+    def measure(self, trial: Trial, folder: Path) -> Outcome:
+        assert folder.is_dir()
+        return made_run(trial.variant, self.losses[trial.variant][trial.seed], trial.seed).outcome
+
+    def baseline(self) -> tuple[str, Mapping[str, float]] | None:
+        return None if self.floor is None else ("a guess", {"accuracy": self.floor})
+
+
+@dataclass(frozen=True)
+class FakeSweep(FakeComparison):
+    """Over the shares 0.1 and 1 of 1,000 images; contenders do better with more, `losses` apart."""
+
+    sweep = "images"
+
+    def places(self) -> Sequence[float]:
+        return (0.1, 1.0)
+
+    def place_shown(self, place: float) -> float:
+        return 1000 * place
+
+    def measure(self, trial: Trial, folder: Path) -> Outcome:
+        assert folder.is_dir()
+        assert trial.place is not None
+        loss = self.losses[trial.variant][trial.seed]
+        change = loss if trial.place == 1.0 else -loss
+        return made_run(trial.variant, 5 + change, trial.seed).outcome
+
+
+def made_run(
+    variant: str, loss: float, seed: int = 0, rate: float = 1.0, accuracy: float = 0.5
+) -> Run:
+    curve = [(0.1, loss + 1), (0.2, loss)]
+    outcome = Outcome(
+        metrics={"loss": loss, "accuracy": accuracy},
+        validation=loss,
+        parameters=1234,
+        steps=9,
+        minutes=0.2,
+        curves={"training loss": curve, "validation accuracy": [(0.2, accuracy)]},
+    )
+    return Run(Trial(variant.split(":")[0], variant, rate, seed), outcome)

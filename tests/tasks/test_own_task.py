@@ -1,0 +1,62 @@
+"""examples/own_task.py: one file outside the package, and all of attnlab knows its task."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from attnlab.tasks.registry import TASKS
+from tests.support.command_line import run
+from tests.support.registries import restored_registries
+from tests.support.studio_servers import studio
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "own_task.py"
+
+
+def test_the_file_is_all_it_takes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with restored_registries():
+        attnlab = f"--extension {EXAMPLE}"
+        code, out, err = run(f"{attnlab} sort train --steps 120", capsys)
+        assert code == 0, err
+        assert out.startswith("runs/sort: trained; validation accuracy ")
+        code, out, _ = run(f"{attnlab} sort evaluate runs/sort --json", capsys)
+        assert code == 0
+        assert json.loads(out)["accuracy"] > 0.3  # of 8 ** 5 answers, of which one is right
+        (row,) = json.loads(run("runs --json", capsys)[1])
+        assert (row["run"], row["task"], row["headline"]) == ("sort", "sort", "accuracy")
+        with studio(tmp_path / "runs") as client:
+            (entry,) = client.get("/api/runs").json()["runs"]
+            tasks = {each["name"]: each for each in client.get("/api/info").json()["tasks"]}
+        assert entry["task"] == "sort"
+        assert entry["can"] == ["generate", "look"]
+        assert tasks["sort"]["can"] == ["generate"]
+        assert tasks["sort"]["help"] == "Sort five letters."
+        command = f"{attnlab} compare sort --seeds 2 --steps 2"
+        small = "--width 16 --layers 1 --heads 2"
+        code, out, err = run(f"{command} {small} --attention softmax elu", capsys)
+        assert code == 0, err
+        assert "4 runs of 2 steps" in err
+        found = json.loads(Path("runs/compare-sort/compare.json").read_text())
+        assert found["contenders"] == ["softmax", "elu"]
+        assert [each["outcome"]["steps"] for each in found["runs"]] == [2] * 4
+        assert "sort" in run(f"{attnlab} compare --help", capsys)[1]
+        for wrong, words in (
+            ("--resume --attention softmax elu", "the comparison has width 16, not 32"),
+            ("--attention sofmax --overwrite", "did you mean 'softmax'"),
+            ("--attention linformer --overwrite", "no causal form"),
+            ("--heads 3 --overwrite", "heads"),
+            ("--rate -1 --overwrite", "rate is -1"),
+        ):
+            code, out, err = run(f"{command} {wrong}", capsys)
+            assert (code, out, err.count("\n")) == (2, "", 1), err
+            assert words in err
+        assert json.loads(Path("runs/compare-sort/compare.json").read_text()) == found
+        assert len(json.loads(run("runs --json", capsys)[1])) == 5
+    assert "sort" not in TASKS
+    code, _, err = run("compare sort", capsys)
+    assert (code, 'Unknown command "sort"' in err) == (2, True)
