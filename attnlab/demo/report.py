@@ -76,7 +76,7 @@ def _next(demo: Demo) -> Section:
         why = "change the text, and see where the reader looks"
         commands.append(Command(f"{line} --generate 8 --out reading.html", why))
     always = {
-        "attnlab knowledge compare --attention softmax favor synthesizer --minutes 2": "the same "
+        "attnlab compare knowledge --attention softmax favor synthesizer --minutes 2": "the same "
         "with other attention mechanisms, equal time for each",
         f"attnlab studio --runs {shlex.quote(str(demo.out))}": "these runs in a browser",
         "attnlab claims --html claims.html": "all statements, about two minutes",
