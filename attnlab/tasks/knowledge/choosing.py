@@ -90,8 +90,8 @@ class Chooser:
             for document in documents
             for text, around in places_in(document, [*self._strings(document, label), *heard])
         ]
-        guesses = self._guesses(documents, label)
-        absent = [text for text in guesses if text not in dict(found)]
+        guesses, there = self._guesses(documents, label), dict(found)
+        absent = [text for text in guesses if text not in there]
         found += [(text, {"guess": 1.0, "likely": guesses[text]}) for text in absent[:GUESSES]]
         return [*found, (OTHER, {"other": 1.0})]
 
@@ -117,12 +117,13 @@ class Chooser:
         """Log-probabilities by the word of the documents that tells most, best first."""
         own = Counter([] if label is None else [label])
         answers, best = self.answers - own, dict[str, float]()
+        prior = PRIOR / max(1, answers.total())
         for word in words_without(documents, label):
             beside = self.beside.get(word, own) - own
+            seen = beside.total() + PRIOR
             for answer, count in beside.items():
-                usual = answers[answer] / answers.total()
-                likely = math.log((count + PRIOR * usual) / (beside.total() + PRIOR))
-                best[answer] = max(best.get(answer, -math.inf), likely)
+                likely = math.log((count + prior * answers[answer]) / seen)
+                best[answer] = max(best.get(answer, likely), likely)
         return dict(sorted(best.items(), key=lambda pair: (-pair[1], pair[0])))
 
     def _table(self, asked: Sequence[Sequence[Candidate]]) -> tuple[Tensor, Tensor]:

@@ -65,15 +65,13 @@ def percent(share: float | None) -> str:
 
 
 def summary(scores: Scores) -> list[str]:
-    low, high = scores["interval"]
+    """What the tiles and the tables cannot say."""
     base = scores["baseline"]
     what = WORDS[scores["part"]] + (f" of {scores['data']}" if scores["foreign"] else "")
     words = [
         f"{scores['right']:,} of {scores['images']:,} {what} were named rightly: "
-        f"{percent(scores['accuracy'])} (95% interval {percent(low)} to {percent(high)}). Saying "
-        f"“{base['class']}” every time would be right in {percent(base['accuracy'])}.",
-        f"The model is a {NAMES[scores['model']]} of {scores['parameters']:,} parameters, trained "
-        f"on {scores['trained_on']:,} images of {scores['trained_data']}.",
+        f"{percent(scores['accuracy'])}. Saying “{base['class']}” every time would be right in "
+        f"{percent(base['accuracy'])}.",
     ]
     if scores["foreign"]:
         measured = (
@@ -83,12 +81,6 @@ def summary(scores: Scores) -> list[str]:
         )
         words.append(f"{scores['data']} is not what it was trained on: {measured}.")
     words += _overlap(scores["left_out"])
-    worst = confusions(scores)[:1]
-    if worst:
-        label, said, count, total = worst[0]
-        words.append(f"Taken for another most often: {label} for {said}, {count:,} of {total:,}.")
-    else:
-        words.append("There is no mistake to show.")
     if scores["part"] in ("validation", "train"):
         words.append("These are not the test images: the model was chosen or trained by them.")
     return words
@@ -110,15 +102,16 @@ def _overlap(left_out: int | None) -> list[str]:
 
 
 def _tiles(scores: Scores) -> list[Tile]:
-    low, high = scores["interval"]
+    interval = " to ".join(map(percent, scores["interval"]))
     known = [each for each in scores["classes"] if each["accuracy"] is not None]
     hardest = min(known, key=lambda each: each["accuracy"])
     return [
-        Tile("Right", percent(scores["accuracy"]), f"{percent(low)} to {percent(high)}"),
+        Tile("Right", percent(scores["accuracy"]), f"95% interval {interval}"),
         Tile("Images", number(scores["images"]), WORDS[scores["part"]]),
         Tile("Hardest class", hardest["name"], f"{percent(hardest['accuracy'])} right"),
         Tile("Calibration error", percent(scores["calibration_error"]), "confidence and accuracy"),
         Tile("Parameters", number(scores["parameters"]), NAMES[scores["model"]]),
+        Tile("Trained on", number(scores["trained_on"]), f"images of {scores['trained_data']}"),
     ]
 
 
