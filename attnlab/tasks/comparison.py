@@ -1,4 +1,4 @@
-"""What a task declares so that `attnlab compare TASK` can compare mechanisms on it.
+"""What a task declares so that `attnlab compare` can compare mechanisms on it.
 
 A `Comparison` is a dataclass of the task's own options. The engine in `attnlab.compare` does the
 rest: the grid, equal budgets, resuming, intervals, verdicts, tables and plots.

@@ -53,7 +53,7 @@ class Example:
     """A command that trains a first run."""
 
     sentence: Annotated[str, "what it does, before the command"]
-    command: Annotated[str, "up to the folder that it writes: attnlab vision train --out"]
+    command: Annotated[str, "up to the folder that it writes, as in `vision train --out`"]
     folder: Annotated[str, "the name of that folder"]
 
 

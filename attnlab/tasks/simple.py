@@ -10,8 +10,8 @@
             words = ["".join(random.choices("abcdefgh", k=5)) for _ in range(2000)]
             return [self.text_row(f"{word}>", word[::-1]) for word in words]
 
-Then `attnlab reverse train` and `attnlab reverse evaluate RUN` are there, `attnlab runs` lists its
-runs and the studio shows them. Importing this module does not import torch.
+The command `reverse` then has `train` and `evaluate`, `attnlab runs` lists its runs, mechanisms can
+be compared on it, and the studio shows them. Importing this module does not import torch.
 """
 
 from __future__ import annotations

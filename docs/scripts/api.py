@@ -138,7 +138,8 @@ def fields(kind: Any) -> str:
     for each in dataclasses.fields(kind):
         told = get_args(hints[each.name])
         if len(told) == 2 and isinstance(told[1], str):
-            default = "" if each.default is dataclasses.MISSING else f"`{each.default}`"
+            known = each.default is not dataclasses.MISSING and each.default != ""
+            default = f"`{each.default}`" if known else ""
             rows.append(f"| `{each.name}` | {default} | {told[1].replace('|', chr(92) + '|')} |")
     return "\n".join(["| setting | default | |", "| --- | --- | --- |", *rows]) if rows else ""
 

@@ -126,6 +126,8 @@ def test_every_command_is_understood() -> None:
     """As it is written, too: what a rule replaces must have been right."""
     for each in EVERYTHING:
         words = [] if each.place == "python" else list(ready(each, short=False).words)
+        if words[1:2] == ["--extension"]:  # `main` takes these, and they are run
+            continue
         if words[:1] == ["attnlab"] and (len(words) > 3 or words[-1].startswith("-")):
             app.parse_args(words[1:], exit_on_error=False, print_error=False)
 

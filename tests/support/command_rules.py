@@ -38,6 +38,11 @@ class Rule:
 
 # (commands that begin so, placeholder, what it becomes); the first that fits counts
 PLACEHOLDERS = (
+    (
+        "attnlab --extension",
+        r"FILE\.py COMMAND",
+        "examples/sigmoid_attention.py mechanisms",
+    ),
     ("attnlab knowledge", "RUN", "runs/learned"),
     ("(attnlab |python benchmarks/)summary", "RUN", "runs/summary"),
     ("attnlab vision", "RUN", "runs/vit"),
@@ -145,6 +150,10 @@ RULES = (
     Rule(
         "attnlab heads RUN --images",
         "--quick --windows 1 --mechanisms window elu --window 2 --json images.json",
+    ),
+    Rule(
+        "attnlab heads$",
+        "models/gpt2 --text notes.txt --quick --tokens 32 --windows 1 --mechanisms elu",
     ),
     Rule(
         "attnlab heads",
