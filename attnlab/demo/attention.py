@@ -109,7 +109,7 @@ def look_inside(demo: Demo, tick: Tick) -> list[Section]:
     which = f"layer {layer}, head {head}, mean over {len(asked)} people without a label"
     tiles = [
         Tile("Weight on cities", percent(trained), which),
-        Tile("Of it on the birthplace", percent(sum(answers) / len(answers))),
+        Tile("Weight on the birthplace", percent(sum(answers) / len(answers)), "one of them"),
         Tile("The same head untrained", percent(untrained), "on cities"),
         Tile("Cities", percent(float(_mean([each.share(cities) for each in readings]))),
              "of the tokens"),

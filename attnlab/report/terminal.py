@@ -72,6 +72,8 @@ def print_section(section: Section, console: Console, charts: bool = True) -> No
     for block in section.blocks:
         if charts or not isinstance(block, Figure) or isinstance(block.plot, Heatmap):
             _print_block(block, console, width)
+    if section.blocks and isinstance(section.blocks[-1], Command | Link):
+        console.print()  # other blocks end with an empty line
 
 
 def plain(text: str, console: Console, style: str = "") -> Text:
