@@ -17,8 +17,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from attnlab.errors import TrainingStoppedError
-
 # torch and attnlab are imported by what needs them, so that --help and mistakes do not wait.
 
 PATHS = {
@@ -188,6 +186,8 @@ def evaluate(options: argparse.Namespace) -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     reader = parser()
     options = reader.parse_args(arguments)
+    from attnlab.errors import TrainingStoppedError
+
     try:
         check(options)
         {"pretrain": pretrain, "finetune": finetune, "evaluate": evaluate}[options.function](
