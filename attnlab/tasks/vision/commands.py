@@ -173,6 +173,7 @@ def classify(
     from attnlab.pictures import png
     from attnlab.report.html import check_page
     from attnlab.report.terminal import plain
+    from attnlab.report.text import clean
     from attnlab.tasks.vision.classify import classify as read
     from attnlab.tasks.vision.classify import classify_test
 
@@ -205,7 +206,7 @@ def classify(
             for each in found:
                 said = ", ".join(f"{name} {chance:.1%}" for name, chance in each.chances[:top])
                 label = "" if each.label is None else f" (it is {each.label})"
-                print(plain(f"{each.image}: {said}{label}", console))
+                print(plain(clean(f"{each.image}: {said}{label}"), console))
         for file, page, each in zip(files, pages, found, strict=False):
             name, chance = each.chances[0]
             title = f"{run.resolve().name}: {file.name} is {name} ({chance:.0%})"
