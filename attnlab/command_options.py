@@ -16,7 +16,7 @@ Command = TypeVar("Command", bound=Callable[..., None])
 RunFolder = Annotated[Path, Parameter(help="A run folder.")]
 Out = Annotated[Path, Parameter(help="The run folder.")]
 Resume = Annotated[bool, Parameter(negative="", help="Go on with the run in --out.")]
-Overwrite = Annotated[bool, Parameter(negative="", help="Begin --out anew.")]
+Overwrite = Annotated[bool, Parameter(negative="", help="Replace the run in --out.")]
 Json = Annotated[bool, Parameter(negative="", help="Print JSON.")]
 
 

@@ -10,6 +10,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Mapping, MutableMapping
+from hashlib import sha256
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import module_from_spec, spec_from_file_location
@@ -102,9 +103,13 @@ def load_named() -> None:
     """Once: the files and modules that ATTNLAB_EXTENSIONS names."""
     if VARIABLE not in _loaded:
         _loaded.add(VARIABLE)
-        for source in _named():
-            if source not in _loaded:
-                load_extension(source)
+        try:
+            for source in _named():
+                if source not in _loaded:
+                    load_extension(source)
+        except ValueError:
+            _loaded.discard(VARIABLE)  # whoever asks next hears of it too
+            raise
 
 
 def forget_extensions() -> None:
@@ -122,8 +127,8 @@ def load_extension(source: str | Path) -> list[Any]:
     ['sigmoid']
     """
     named = str(Path(source).resolve()) if str(source).endswith(".py") else str(source)
-    _loaded.add(named)
     module = _imported(str(source))
+    _loaded.add(named)
     try:
         defined = [value for group in POINTS for value in _register(module, group)]
     except ValueError as error:
@@ -193,7 +198,8 @@ def _imported(source: str) -> ModuleType:
             return import_module(source)
         if not path.is_file():
             raise ValueError(f"{source}: is not there; give a file NAME.py or a module's name")
-        name = f"attnlab_extension_{re.sub('[^0-9a-zA-Z]', '_', path.stem)}"
+        where = sha256(str(path.resolve()).encode()).hexdigest()[:8]  # two may have one name
+        name = f"attnlab_extension_{re.sub('[^0-9a-zA-Z]', '_', path.stem)}_{where}"
         spec = spec_from_file_location(name, path)
         assert spec is not None
         assert spec.loader is not None

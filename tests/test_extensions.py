@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 
 from attnlab import MECHANISMS, load_extension
-from attnlab.extensions import forget_extensions, load_extensions
+from attnlab.extensions import VARIABLE, forget_extensions, load_extensions, load_named
 from attnlab.tasks.registry import TASKS
 from tests.support.command_line import run
 from tests.support.registries import restored_registries
+
+ROOT = Path(__file__).parent.parent
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "sigmoid_attention.py"
 CLAIM = """
@@ -202,3 +204,30 @@ def test_a_file_with_a_task(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         code, out, err = run(f"--extension {path} {command}", capsys)
         assert (code, out, err.count("\n")) == (2, "", 1), err
         assert "no:one: cannot be loaded (No module named 'no')" in err
+
+
+def test_a_task_may_have_any_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also that of something in the module which makes its commands."""
+    own = (ROOT / "examples" / "own_task.py").read_text(encoding="utf-8")
+    (tmp_path / "own.py").write_text(own.replace('name = "sort"', 'name = "load"'))
+    code, out, error = run(f"--extension {tmp_path / 'own.py'} load train --help", capsys)
+    assert code == 0, error
+    assert "--steps" in out
+
+
+def test_files_of_one_name_are_different_extensions(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "own.py").write_text((ROOT / "examples" / "own_task.py").read_text())
+    (tmp_path / "other" / "own.py").write_text("x = 1\n")
+    load_extension(tmp_path / "own.py")
+    with pytest.raises(ValueError, match="defines no extension"):
+        load_extension(tmp_path / "other" / "own.py")
+
+
+def test_a_broken_file_is_told_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "bad.py").write_text("1 / 0\n")
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "bad.py"))
+    forget_extensions()
+    for _ in range(2):
+        with pytest.raises(ValueError, match="ZeroDivisionError"):
+            load_named()

@@ -233,3 +233,9 @@ def test_every_installed_requirement_is_pinned() -> None:
     for requirement in re.findall(r'^    "([a-z-]+)>=|"([a-z-]+)>=', project, re.MULTILINE):
         assert next(filter(None, requirement)) in names, requirement
     assert all("==" in line for line in pins.splitlines() if line and not line.startswith("#"))
+
+
+@pytest.mark.parametrize("task", ["knowledge", "summary", "vision"])
+def test_a_command_that_moved_says_where(task: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, error = run(f"{task} compare", capsys)
+    assert (code, error) == (2, f"attnlab: {task} compare: use attnlab compare {task}\n")

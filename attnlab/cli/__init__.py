@@ -20,7 +20,7 @@ from attnlab.extensions import load_extension
 from attnlab.tasks.kind import TaskKind
 from attnlab.tasks.registry import TASKS
 
-SIMPLE = "attnlab.tasks.simple_commands"  # has an App for every task without commands
+SIMPLE = "attnlab.tasks.simple_commands:task "  # and a task without commands of its own
 MOUNTED: set[str] = set()  # tasks whose commands are there
 
 OPTION = "--extension"
@@ -77,7 +77,7 @@ def mount_tasks(kinds: Iterable[TaskKind]) -> None:
             continue
         if kind.name in app:
             raise ValueError(f"task {kind.name!r}: attnlab has such a command; choose another name")
-        app.command(kind.commands or f"{SIMPLE}:{kind.name}", name=kind.name, help=kind.help)
+        app.command(kind.commands or f"{SIMPLE}{kind.name}", name=kind.name, help=kind.help)
         MOUNTED.add(kind.name)
         comparing.mount(kind)
 
@@ -86,8 +86,8 @@ def mount_tasks(kinds: Iterable[TaskKind]) -> None:
 def demo(
     *,
     out: Annotated[Path, Parameter(help="Folder for the page and the runs.")] = Path("demo"),
-    seed: Annotated[int, Parameter(help="Of weights and data order.")] = 0,
-    overwrite: Annotated[bool, Parameter(negative="", help="Begin --out anew.")] = False,
+    seed: Annotated[int, Parameter(help="Random seed for weights and data order.")] = 0,
+    overwrite: Annotated[bool, Parameter(negative="", help="Replace what is in --out.")] = False,
 ) -> None:
     """Teach a small model facts, audit it, look inside, test claims: a page in four minutes."""
     from attnlab.demo.progress import getting_ready
@@ -102,7 +102,7 @@ def demo(
 def tour(
     *,
     tokens: Annotated[int, Parameter(help="Length of the input.")] = 2048,
-    seed: Annotated[int, Parameter(help="Of the input and of everything random.")] = 0,
+    seed: Annotated[int, Parameter(help="Random seed for the input and the mechanisms.")] = 0,
 ) -> None:
     """Run every mechanism on one input: error against softmax, time and state size."""
     from attnlab.bench.tour import print_tour
@@ -121,9 +121,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         app(rest, exit_on_error=False, print_error=False)
     except CycloptsError as error:
         given = sys.argv[1:] if arguments is None else list(arguments)
-        if given[:2] == ["bench", "error"] and any(each.startswith("--model") for each in given):
-            _fail("bench error --model: use attnlab heads MODEL, with --text or --images", 2)
-        _fail(" ".join(str(error).split()), 2)
+        _fail(_moved(given) or " ".join(str(error).split()), 2)
     except BrokenPipeError:  # whoever read us has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
@@ -133,6 +131,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _fail(str(error), error.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+def _moved(given: Sequence[str]) -> str:
+    """Where a command of version 0.1 is now."""
+    if given[:2] == ["bench", "error"] and any(each.startswith("--model") for each in given):
+        return "bench error --model: use attnlab heads MODEL, with --text or --images"
+    if given[1:2] == ["compare"] and given[0] in TASKS:
+        return f"{given[0]} compare: use attnlab compare {given[0]}"
+    return ""
 
 
 def _take_extensions(arguments: Sequence[str]) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 import sys
 from collections.abc import Sequence
@@ -79,6 +80,8 @@ def compare(
     rates; each contender is compared at its best one. `out` is the folder of all runs, with
     compare.json and compare.html.
     """
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise ValueError("a comparison trains its runs in one process; start it without torchrun")
     folder, start = Path(out), StartMode(start)
     check_out(folder, start)
     budget = comparison.budget(_budget(minutes, steps))

@@ -30,6 +30,7 @@ from attnlab.mechanisms.groups import HeadGroups, members_of, name_of, scale_of
 from attnlab.models import MODELS, Model
 from attnlab.models.copying import CopyHead
 from attnlab.models.stack import Stack
+from attnlab.run_folder.layout import CONFIG
 from attnlab.state import State
 from attnlab.tokens import Tokenizer
 
@@ -266,7 +267,7 @@ class OwnModels(ModelAdapter):
     def open_folder(self, path: Path) -> Subject | None:
         from attnlab.interpret.own_subjects import open_own  # all tasks: `capture` needs none
 
-        return open_own(path) if _is_own(path / "config.json") else None
+        return open_own(path) if _is_own(path / CONFIG) else None
 
     def subject_of(self, model: Any, reader: Any) -> Subject | None:
         from attnlab.interpret.own_subjects import OwnSubject

@@ -131,7 +131,7 @@ def check_folder(out: str | Path, start: StartMode) -> None:
     elif start is StartMode.NEW and folder.began:
         raise ValueError(
             f"{out}: holds a run already; "
-            "give --resume to go on, --overwrite to begin anew, or another folder"
+            "give --resume to go on, --overwrite to replace it, or another folder"
         )
 
 

@@ -17,6 +17,7 @@ from typing import Any
 from attnlab.files import open_regular, read_json
 from attnlab.report import parse_report, to_json
 from attnlab.report.json import upgraded_plot
+from attnlab.run_folder.layout import CHECKPOINTS
 from attnlab.studio import limits
 from attnlab.studio.runs import strict
 
@@ -83,7 +84,7 @@ def _json_files(root: Path) -> Iterator[Path]:
             if each.name.startswith("."):
                 continue
             if each.is_dir(follow_symlinks=False):
-                if depth < DEPTH and each.name != "checkpoints":
+                if depth < DEPTH and each.name != CHECKPOINTS:
                     folders.append((Path(each.path), depth + 1))
             elif each.name.endswith(".json") and each.is_file(follow_symlinks=False):
                 yield Path(each.path)

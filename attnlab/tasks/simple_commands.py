@@ -14,6 +14,7 @@ from cyclopts import App
 
 from attnlab.command_options import (
     Json,
+    Out,
     Overwrite,
     Resume,
     RunFolder,
@@ -37,10 +38,14 @@ ModelOptions: Any = options_of(
 TrainingOptions: Any = options_of(Settings, unset=True)
 
 
+PREFIX = "task "  # of an attribute; no name of this module begins so
+
+
 def __getattr__(name: str) -> App:
-    if name not in TASKS:
+    task = name.removeprefix(PREFIX)
+    if not name.startswith(PREFIX) or task not in TASKS:
         raise AttributeError(name)
-    return app_of(TASKS[name])
+    return app_of(TASKS[task])
 
 
 def app_of(kind: TaskKind) -> App:
@@ -54,7 +59,7 @@ def app_of(kind: TaskKind) -> App:
         attention: Annotated[
             list[str] | None, several("Mechanism of all layers, or one for each.")
         ] = None,
-        out: RunFolder = Path("runs") / kind.name,
+        out: Out = Path("runs") / kind.name,
         resume: Resume = False,
         overwrite: Overwrite = False,
         model: Any = ModelOptions(),  # noqa: B008 (a frozen value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
@@ -26,7 +26,7 @@ from attnlab.tasks.comparison import (
 )
 from attnlab.tasks.kind import TaskKind, load
 from attnlab.tasks.simple import Recipe, SimpleTask
-from attnlab.tasks.simple_training import digest, make_model, rows_of
+from attnlab.tasks.simple_training import digest, make_model, rows_of, usual_settings
 from attnlab.training import Settings
 
 OWN = ("steps", "minutes", "training_only", "seed", "evaluate_every", "evaluations")
@@ -52,7 +52,7 @@ class RecipeComparison(Comparison):
 
     @property
     def _settings(self) -> Settings:
-        return Settings(**{**usual_training(self.recipe), **self.training})
+        return replace(usual_training(self.recipe), **self.training)
 
     def check(self, trials: Sequence[Trial]) -> None:
         settings, task = self._settings, self.recipe
@@ -95,8 +95,8 @@ class RecipeComparison(Comparison):
         return outcome_of(folder, self.recipe.evaluate(folder), validation=validation)
 
 
-def usual_training(recipe: Recipe) -> dict[str, Any]:
-    return dict(recipe.training) if isinstance(recipe, SimpleTask) else {}
+def usual_training(recipe: Recipe) -> Settings:
+    return usual_settings(recipe) if isinstance(recipe, SimpleTask) else Settings()
 
 
 def comparison_class(kind: TaskKind) -> type[Comparison]:
@@ -105,7 +105,7 @@ def comparison_class(kind: TaskKind) -> type[Comparison]:
         return cast(type[Comparison], load(kind.comparison))
     recipe = load(kind.recipe)
     metric = Metric(kind.headline, kind.headline, kind.better, percent=kind.headline == "accuracy")
-    usual = Settings(**usual_training(recipe))
+    usual = usual_training(recipe)
     steps = None if usual.minutes else usual.steps
     own = {
         "title": f"Attention mechanisms compared: {kind.name}",

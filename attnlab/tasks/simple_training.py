@@ -8,7 +8,8 @@ from __future__ import annotations
 import hashlib
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from difflib import get_close_matches
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -137,12 +138,15 @@ def train_simple(
 ) -> dict[str, float]:
     check_folder(out, start)
     resume = start is StartMode.RESUME
-    settings = replace(Settings(**task.training), **(training or {}))
+    given = dict(training or {})
+    if resume and "seed" not in given:  # the rows follow it
+        given["seed"] = Run(out).config()["training"].get("seed", 0)
+    settings = replace(usual_settings(task), **given)
     learned, validation = rows_of(task, "train", settings.seed), rows_of(task, "validation")
     every = [*learned, *validation, *rows_of(task, "test")]
     made = make_model(task, every, attention, model or {}, settings.seed)
     if resume:
-        settings = as_begun(settings, out, training or {})
+        settings = as_begun(settings, out, given)
     if speaks() and not quiet:
         print(
             f"{len(learned):,} rows, {vocabulary_of(task):,} token ids; "
@@ -161,6 +165,21 @@ def train_simple(
     )
 
 
+def usual_settings(task: SimpleTask) -> Settings:
+    """The task's own; a name that is no setting is told."""
+    check_names(task, "training", task.training, Settings)
+    return Settings(**task.training)
+
+
+def check_names(task: SimpleTask, what: str, given: Mapping[str, Any], kind: type[Any]) -> None:
+    known = [each.name for each in fields(kind)]
+    for name in given:
+        if name not in known:
+            near = get_close_matches(name, known, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
+            raise ValueError(f"task {task.name}: {what} has no setting {name!r}; {hint}")
+
+
 def make_model(
     task: SimpleTask,
     rows: Sequence[Row],
@@ -169,6 +188,8 @@ def make_model(
     seed: int,
 ) -> Model:
     """It reads the longest row of all."""
+    kind = StackConfig if task.causal else EncoderConfig
+    check_names(task, "model", {**task.model, **changes}, kind)
     longest = max(len(row.ids) for row in rows)
     settings = {"context": longest, **task.model, **changes}
     settings |= {"vocabulary": vocabulary_of(task), "attention": attention}

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import pytest
 
 from attnlab.extensions import VARIABLE
+from attnlab.run_folder import StartMode
 from attnlab.tasks.registry import TASKS, register_task
 from attnlab.tasks.simple import IGNORE, Row, SimpleTask, answer_row
 from attnlab.tasks.simple_training import Generating, digest, rows_of
@@ -182,3 +183,18 @@ def test_the_name_of_a_command_is_taken(capsys: pytest.CaptureFixture[str]) -> N
 def test_a_task_without_an_alphabet_takes_no_text() -> None:
     with pytest.raises(ValueError, match="has no alphabet"):
         SameBit().text_row("a", "b")
+
+
+def test_a_resumed_run_keeps_its_seed(tmp_path: Path) -> None:
+    """The rows follow the seed, so a run that was started with one goes on without naming it."""
+    task = Reverse()
+    task.train(tmp_path / "run", training={"steps": 2, "seed": 3}, quiet=True)
+    task.train(tmp_path / "run", training={"steps": 4}, start=StartMode.RESUME, quiet=True)
+    assert [row["step"] for row in Run(tmp_path / "run").metrics()] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(("what", "near"), [("training", "steps"), ("model", "layers")])
+def test_a_setting_that_is_none_is_named(what: str, near: str, tmp_path: Path) -> None:
+    wrong = type("Wrong", (Reverse,), {what: {f"{near}z": 2}})
+    with pytest.raises(ValueError, match=f"{what} has no setting '{near}z'; did you mean '{near}'"):
+        wrong().train(tmp_path / "run", quiet=True)
