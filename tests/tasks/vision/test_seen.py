@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -149,7 +150,7 @@ def test_other_data_are_named_and_measured_as_such(
     for text in (out, (folder / "test-the-other.html").read_text()):
         said = "".join(text.split())  # a line may be broken anywhere in a long path
         assert f"of{count}{'test' if tested else ''}imagesof" in said
-        assert "Trainedon" in said
+        assert re.search(r"Trainedon\W+(value\W+)?54\b", said)  # a tile, in the page as JSON
         assert f"imagesof{tmp_path / 'set.npz'}" in said
         assert ("owntestsetismeasured" if tested else "soallitsimagesaremeasured") in said
     code, _, error = run(f"{command} --data '{other}' --part validation --overwrite", capsys)
