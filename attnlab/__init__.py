@@ -6,17 +6,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from attnlab.create import attention as attention
-    from attnlab.create import create_mechanism as create_mechanism
+    from attnlab._create_mechanism import attention as attention
+    from attnlab._create_mechanism import create_mechanism as create_mechanism
+    from attnlab._register_mechanism import register_mechanism as register_mechanism
     from attnlab.extensions import load_extension as load_extension
-    from attnlab.interpret.api import look as look
-    from attnlab.interpret.capture import capture as capture
+    from attnlab.interpret._capture import capture as capture
+    from attnlab.interpret._look import look as look
     from attnlab.laws import check_laws as check_laws
     from attnlab.mask import Mask as Mask
     from attnlab.mechanism import Card as Card
     from attnlab.mechanism import Mechanism as Mechanism
     from attnlab.mechanisms import MECHANISMS as MECHANISMS
-    from attnlab.register import register_mechanism as register_mechanism
 
 __version__ = "0.2.0"
 
@@ -26,17 +26,17 @@ _PUBLIC = {
     "Card": "attnlab.mechanism",
     "Mask": "attnlab.mask",
     "Mechanism": "attnlab.mechanism",
-    "attention": "attnlab.create",
-    "capture": "attnlab.interpret.capture",
+    "attention": "attnlab._create_mechanism",
+    "capture": "attnlab.interpret._capture",
     "check_laws": "attnlab.laws",
-    "create_mechanism": "attnlab.create",
+    "create_mechanism": "attnlab._create_mechanism",
     "load_extension": "attnlab.extensions",
-    "look": "attnlab.interpret.api",
-    "register_mechanism": "attnlab.register",
+    "look": "attnlab.interpret._look",
+    "register_mechanism": "attnlab._register_mechanism",
 }
 MODEL_ADAPTERS = (
-    "attnlab.interpret.hooks:OwnModels",
-    "attnlab.huggingface.subjects:HuggingFaceModels",
+    "attnlab.interpret._attnlab_hooks:OwnModels",
+    "attnlab.huggingface._inspected_models:HuggingFaceModels",
 )
 """Whose models `look` and `capture` understand, in the order in which they are asked."""
 __all__ = [

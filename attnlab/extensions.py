@@ -37,7 +37,7 @@ POINTS = {
     "attnlab.mechanisms": Point(
         "attnlab.mechanism:Mechanism",
         "attnlab.mechanisms:MECHANISMS",
-        "attnlab.register:register_mechanism",
+        "attnlab._register_mechanism:register_mechanism",
     ),
     "attnlab.tasks": Point(
         "attnlab.tasks.kind:Declared",
@@ -45,9 +45,9 @@ POINTS = {
         "attnlab.tasks.registry:register_task",
     ),
     "attnlab.claims": Point(
-        "attnlab.claims.base:Claim",
-        "attnlab.claims.base:CLAIMS",
-        "attnlab.claims.base:register_claim",
+        "attnlab.claims._claim:Claim",
+        "attnlab.claims._claim:CLAIMS",
+        "attnlab.claims._claim:register_claim",
     ),
 }
 """By group of entry points."""

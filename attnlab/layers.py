@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from attnlab.create import create_attention
+from attnlab._create_mechanism import create_attention
 from attnlab.mask import Mask
 from attnlab.mechanisms.softmax import drop
 from attnlab.position import Rotary

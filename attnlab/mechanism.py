@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch._C._functorch import TransformType
 from torch.autograd import forward_ad
 
-from attnlab.checks import check_absorb, check_call, check_read, check_size
+from attnlab._argument_checks import check_absorb, check_call, check_read, check_size
 from attnlab.mask import Mask
 from attnlab.state import KeyValues, Origin, State
 

@@ -32,10 +32,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from attnlab import Mask, Mechanism, create_mechanism
-from attnlab.bench.machine import machine, versions
-from attnlab.files import write_text
-from attnlab.mechanisms import compiled
-from attnlab.mechanisms.scan import Features
+from attnlab._safe_files import write_text
+from attnlab.bench._machine_info import machine, versions
+from attnlab.mechanisms import _compiled as compiled
+from attnlab.mechanisms._scan import Features
 from attnlab.report import Report, to_json
 
 HEADS, HEAD_DIM, FEATURES = 8, 64, 64

@@ -157,8 +157,14 @@ FOLDS = 5
 
 def chooser(seed: int, options: list[str]) -> dict[str, Any]:
     """Five-fold cross-validation on the training pairs; a question stays in one fold."""
-    from attnlab.tasks.knowledge.choosing import Chooser
-    from attnlab.tasks.knowledge.data import Library, name_in, read_corpus, read_pairs, relations_in
+    from attnlab.tasks.knowledge._answer_chooser import Chooser
+    from attnlab.tasks.knowledge._data import (
+        Library,
+        name_in,
+        read_corpus,
+        read_pairs,
+        relations_in,
+    )
 
     del options
     paths = data()
@@ -202,11 +208,11 @@ def speed(seed: int, options: list[str]) -> dict[str, Any]:
     """The course's model, finetuned a little so that answers end, in one process."""
     import torch
 
-    from attnlab.tasks.knowledge.answers import answer
-    from attnlab.tasks.knowledge.data import read_pairs
-    from attnlab.tasks.knowledge.material import load_knowledge
-    from attnlab.tasks.knowledge.recipe import finetune
-    from attnlab.tasks.knowledge.rows import Wording
+    from attnlab.tasks.knowledge._answers import answer
+    from attnlab.tasks.knowledge._data import read_pairs
+    from attnlab.tasks.knowledge._load import load_knowledge
+    from attnlab.tasks.knowledge._rows import Wording
+    from attnlab.tasks.knowledge._training import finetune
 
     pairs, dev, corpus = data()
     with tempfile.TemporaryDirectory() as folder:

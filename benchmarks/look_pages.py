@@ -43,7 +43,7 @@ def text_of(tokenizer: Any, tokens: int) -> str:
 
 def own_pages(folder: Path) -> dict[str, Path]:
     from attnlab.huggingface import load_model
-    from attnlab.interpret.api import look
+    from attnlab.interpret._look import look
 
     model, tokenizer = load_model(minilm())
     pages = {}
@@ -65,7 +65,7 @@ def long_page(folder: Path) -> Path | None:
     if found is None or found.origin is None:
         return None
     from attnlab.huggingface import load_model
-    from attnlab.interpret.api import look
+    from attnlab.interpret._look import look
 
     model, tokenizer = load_model(next(Path(found.origin).parent.glob("*.gguf")))
     text = text_of(tokenizer, 2048)
@@ -110,9 +110,9 @@ def switching_pages(folder: Path) -> dict[str, Path]:
     import torch
 
     from attnlab.huggingface import load_model
-    from attnlab.interpret.api import look
+    from attnlab.interpret._look import look
     from attnlab.models import Decoder, Seq2Seq, Seq2SeqConfig, StackConfig, ViT, ViTConfig
-    from attnlab.tokens import Characters
+    from attnlab.tokenizer import Characters
 
     model, tokenizer = load_model(minilm())
     text = text_of(tokenizer, LENGTH)

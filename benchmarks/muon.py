@@ -13,7 +13,7 @@ import time
 
 import torch
 
-from attnlab.training.muon import Muon
+from attnlab.training._muon import Muon
 
 SHAPES = [(384, 128), (128, 128), (512, 128), (128, 512)] * 4
 

@@ -126,9 +126,9 @@ def speed(run: Path, count: int = 1000, subset: int = 20) -> dict[str, Any]:
     """
     import torch
 
-    from attnlab.tasks.summary.recipe import load_summary
-    from attnlab.tasks.summary.scoring import own_pairs
-    from attnlab.tasks.summary.writing import Way, write_all
+    from attnlab.tasks.summary._generation import Way, write_all
+    from attnlab.tasks.summary._scoring import own_pairs
+    from attnlab.tasks.summary._training import load_summary
 
     model, wording, config = load_summary(run)
     pairs = own_pairs(run, config["task"], "test", quiet=True)

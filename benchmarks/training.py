@@ -36,9 +36,9 @@ from torch.nn import functional as F
 
 from attnlab.models import Decoder
 from attnlab.training import Settings, bucket, mix, pad_rows
-from attnlab.training.loop import clip
-from attnlab.training.machine import matmul_peak
-from attnlab.training.optimisers import make_optimisers, rate_at, set_rate
+from attnlab.training._loop import clip
+from attnlab.training._machine import matmul_peak
+from attnlab.training._optimizers import make_optimisers, rate_at, set_rate
 
 POOL = 64  # batches to choose from: one window of `bucket`
 SHORTEST, LONGEST, MASKS = 4, 112, 2

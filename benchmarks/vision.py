@@ -104,10 +104,10 @@ def speed(data: str) -> dict[str, Any]:
 
     import torch
 
-    from attnlab.tasks.vision.images import divided
-    from attnlab.tasks.vision.opening import open_data
-    from attnlab.tasks.vision.recipe import VisionSettings, prepared
-    from attnlab.training.optimisers import make_optimisers
+    from attnlab.tasks.vision._dataset import divided
+    from attnlab.tasks.vision._open_data import open_data
+    from attnlab.tasks.vision._training import VisionSettings, prepared
+    from attnlab.training._optimizers import make_optimisers
 
     dataset = open_data(data)
     parts = divided(dataset)

@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from attnlab.claims import Claim, Result, run_one
-from attnlab.claims.base import Size
-from attnlab.tasks.knowledge.world import World, WorldConfig, make_world
-from attnlab.tasks.summary import docstrings
+from attnlab.claims._claim import Size
+from attnlab.tasks.knowledge._world import World, WorldConfig, make_world
+from attnlab.tasks.summary import _docstrings as docstrings
 from tests.support.browser import Watched, chromium
 from tests.support.course_files import write_files
 from tests.support.knowledge_runs import make_runs

@@ -20,7 +20,7 @@ ROOT = Path(__file__).parent.parent
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "sigmoid_attention.py"
 CLAIM = """
-from attnlab.claims.base import Bars, Estimate, Evidence, claim
+from attnlab.claims._claim import Bars, Estimate, Evidence, claim
 from attnlab.claims.judges import Below
 
 

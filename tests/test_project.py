@@ -120,7 +120,7 @@ import sys, attnlab
 assert "torch" not in sys.modules
 from tests.support.text_models import TEXT, TOKENS, decoder
 attnlab.look(decoder(), TEXT, tokenizer=TOKENS)
-assert "attnlab.huggingface.subjects" in sys.modules and "transformers" not in sys.modules
+assert "attnlab.huggingface._inspected_models" in sys.modules and "transformers" not in sys.modules
 """
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False

@@ -5,7 +5,7 @@ import { writeFileSync } from 'node:fs';
 import { text } from 'node:stream/consumers';
 import { compile } from 'json-schema-to-typescript';
 
-const HEADER = `// Made by \`npm run api\` from the models in attnlab/studio/requests.py and responses.py. Do not edit.`;
+const HEADER = `// Made by \`npm run api\` from the models in attnlab/studio/_requests.py and responses.py. Do not edit.`;
 
 const [, , file] = process.argv;
 const { paths, components } = JSON.parse(

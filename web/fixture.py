@@ -10,10 +10,10 @@ from pathlib import Path
 
 import torch
 
-from attnlab.interpret.file import save
-from attnlab.interpret.packing import pack
-from attnlab.interpret.page import render
-from attnlab.interpret.records import (
+from attnlab.interpret._capture_file import save
+from attnlab.interpret._capture_packing import pack
+from attnlab.interpret._page import render
+from attnlab.interpret._records import (
     Capture,
     Flow,
     Layer,

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from attnlab.mask import Mask
-from attnlab.mechanisms.draws import gaussian_draws
+from attnlab.mechanisms._random_directions import gaussian_draws
 from attnlab.mechanisms.favor import Favor
 from attnlab.mechanisms.fourier import Fourier
 from attnlab.mechanisms.softmax import Softmax

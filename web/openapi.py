@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import sys
 
-from attnlab.studio.app import api
+from attnlab.studio._app import api
 
 if __name__ == "__main__":
     json.dump(api().openapi(), sys.stdout)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from attnlab.bench.running import bench as bench
+    from attnlab.bench._run_bench import bench as bench
 
 __all__ = ["bench"]
 
@@ -14,6 +14,6 @@ def __getattr__(name: str) -> Any:
     # Resolved on first use: the command line reads the settings here, and must not wait for torch.
     if name not in __all__:
         raise AttributeError(f"module 'attnlab.bench' has no attribute {name!r}")
-    from attnlab.bench.running import bench
+    from attnlab.bench._run_bench import bench
 
     return bench

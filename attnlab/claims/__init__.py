@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from attnlab.claims.base import TOPICS, Claim, Estimate, Evidence, Trial, Verdict
-from attnlab.claims.registry import CLAIMS, chosen
-from attnlab.claims.running import Result, run, run_one
+from attnlab.claims._claim import TOPICS, Claim, Estimate, Evidence, Trial, Verdict
+from attnlab.claims._registry import CLAIMS, chosen
+from attnlab.claims._run_claims import Result, run, run_one
 
 __all__ = [
     "CLAIMS",

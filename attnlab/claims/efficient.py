@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnlab.claims.base import Evidence, Lines, Trial, claim, over
+from attnlab.claims._claim import Evidence, Lines, Trial, claim, over
 from attnlab.claims.judges import Below, OnlyWhen
 from attnlab.claims.kernels import normal
 from attnlab.mask import Mask
@@ -83,7 +83,7 @@ def texts(trial: Trial, count: int) -> list[str]:
 @torch.no_grad()
 def attention_of(model: Any, tokenizer: Any, text: str, n: int) -> Tensor:
     """(72, n, n): the weights of all heads."""
-    from attnlab.interpret.capture import capture
+    from attnlab.interpret._capture import capture
 
     given = tokenizer(text, return_tensors="pt", truncation=True, max_length=n)
     with capture(model) as seen:

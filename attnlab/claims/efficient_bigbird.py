@@ -11,12 +11,12 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from attnlab.bench import costs
-from attnlab.claims.base import Estimate, Evidence, Lines, Trial, claim, exponent
+from attnlab.bench import _measure_costs as costs
+from attnlab.claims._claim import Estimate, Evidence, Lines, Trial, claim, exponent
 from attnlab.claims.judges import Above, Below, OnlyWhen
 from attnlab.mask import Mask
+from attnlab.mechanisms._compiled import status
 from attnlab.mechanisms.bigbird import BigBird
-from attnlab.mechanisms.compiled import status
 from attnlab.mechanisms.softmax import Softmax
 from attnlab.report import Series
 

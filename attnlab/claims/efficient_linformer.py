@@ -12,9 +12,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from attnlab.claims.base import Estimate, Evidence, Lines, Trial, claim, over
+from attnlab.claims._claim import Estimate, Evidence, Lines, Trial, claim, over
 from attnlab.claims.efficient import LINFORMER, best_error
-from attnlab.claims.handmade_order import seeded
+from attnlab.claims.handmade_position_codes import seeded
 from attnlab.claims.judges import Above, Below
 from attnlab.claims.kernels import normal
 from attnlab.mask import Mask

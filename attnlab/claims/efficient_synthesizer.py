@@ -13,11 +13,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from attnlab.bench import costs
-from attnlab.claims.base import Bars, Estimate, Evidence, Lines, Trial, claim, exponent, over
-from attnlab.claims.handmade_order import seeded
+from attnlab.bench import _measure_costs as costs
+from attnlab.claims._claim import Bars, Estimate, Evidence, Lines, Trial, claim, exponent, over
+from attnlab.claims.handmade_position_codes import seeded
 from attnlab.claims.judges import Above, exact
-from attnlab.interpret.capture import capture
+from attnlab.interpret._capture import capture
 from attnlab.layers import Block, MultiHead
 from attnlab.mask import Mask
 from attnlab.report import Series

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor
 
-from attnlab.claims.base import Estimate, Evidence, Lines, Trial, claim
+from attnlab.claims._claim import Estimate, Evidence, Lines, Trial, claim
 from attnlab.claims.judges import Above, Below
 from attnlab.claims.retrieve import orthonormal
 from attnlab.layers import MultiHead

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from attnlab.claims.base import Bars, Estimate, Evidence, Lines, Trial, claim, over
+from attnlab.claims._claim import Bars, Estimate, Evidence, Lines, Trial, claim, over
 from attnlab.claims.handmade import SOFT, handmade
 from attnlab.claims.judges import exact
 from attnlab.mask import Mask

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from attnlab.claims.base import Estimate, Evidence, Lines, Trial, claim, over
+from attnlab.claims._claim import Estimate, Evidence, Lines, Trial, claim, over
 from attnlab.claims.handmade import SOFT, handmade
-from attnlab.claims.handmade_order import seeded
+from attnlab.claims.handmade_position_codes import seeded
 from attnlab.claims.judges import Above, Below, exact
 from attnlab.layers import MultiHead
 from attnlab.mask import Mask

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from attnlab.claims.base import Estimate, Evidence, Outcome, Verdict
-from attnlab.intervals import number
+from attnlab._confidence_intervals import number
+from attnlab.claims._claim import Estimate, Evidence, Outcome, Verdict
 
 
 class _Interval(ABC):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from attnlab.claims.base import Estimate, Evidence, Lines, Trial, claim, exponent, over
+from attnlab.claims._claim import Estimate, Evidence, Lines, Trial, claim, exponent, over
 from attnlab.claims.judges import Above, Below, exact
 from attnlab.mechanisms.polynomial import Polynomial
 from attnlab.report import Series

@@ -13,8 +13,8 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from attnlab.bench import costs
-from attnlab.claims.base import Estimate, Evidence, Lines, Trial, claim, exponent, over
+from attnlab.bench import _measure_costs as costs
+from attnlab.claims._claim import Estimate, Evidence, Lines, Trial, claim, exponent, over
 from attnlab.claims.judges import Below, exact
 from attnlab.claims.kernels import normal, shown
 from attnlab.mask import Mask

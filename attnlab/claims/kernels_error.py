@@ -13,7 +13,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from attnlab.claims.base import Evidence, Lines, Trial, claim, exponent, over
+from attnlab.claims._claim import Evidence, Lines, Trial, claim, exponent, over
 from attnlab.claims.judges import Below, Between, OnlyWhen
 from attnlab.claims.kernels import normal, seed_of, sphere
 from attnlab.mask import Mask

@@ -13,8 +13,8 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
-from attnlab.claims.base import Bars, Estimate, Evidence, Lines, Trial, claim, over
-from attnlab.claims.images import BATCH, LESSONS, accuracy, everything
+from attnlab.claims._claim import Bars, Estimate, Evidence, Lines, Trial, claim, over
+from attnlab.claims._digit_models import BATCH, LESSONS, accuracy, everything
 from attnlab.claims.judges import Above, exact
 from attnlab.mask import Mask
 from attnlab.mechanisms.softmax import Softmax

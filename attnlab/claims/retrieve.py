@@ -11,7 +11,7 @@ import math
 import torch
 from torch import Tensor
 
-from attnlab.claims.base import Estimate, Evidence, Lines, Trial, claim
+from attnlab.claims._claim import Estimate, Evidence, Lines, Trial, claim
 from attnlab.claims.judges import Below, exact
 from attnlab.report import Series
 

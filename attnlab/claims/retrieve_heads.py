@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from attnlab.claims.base import Evidence, Lines, Trial, claim, over, share
+from attnlab.claims._claim import Evidence, Lines, Trial, claim, over, share
 from attnlab.claims.judges import Above, Below
 from attnlab.claims.retrieve import attend
 from attnlab.claims.retrieve_noise import KEYS, SHARP, Noisy

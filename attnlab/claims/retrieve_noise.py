@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from attnlab.claims.base import Bars, Estimate, Evidence, Lines, Trial, claim, over, share
+from attnlab.claims._claim import Bars, Estimate, Evidence, Lines, Trial, claim, over, share
 from attnlab.claims.judges import Above, Below, exact
 from attnlab.claims.retrieve import attend, orthonormal
 from attnlab.report import Series

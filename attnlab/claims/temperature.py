@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from attnlab.claims.base import Estimate, Evidence, Lines, Trial, claim, over
+from attnlab.claims._claim import Estimate, Evidence, Lines, Trial, claim, over
 from attnlab.claims.judges import Below, Between, exact
 from attnlab.mask import Mask
 from attnlab.mechanisms.softmax import Softmax

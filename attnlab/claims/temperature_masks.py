@@ -10,7 +10,7 @@ import math
 import torch
 from torch import Tensor
 
-from attnlab.claims.base import Estimate, Evidence, Lines, Trial, claim, over
+from attnlab.claims._claim import Estimate, Evidence, Lines, Trial, claim, over
 from attnlab.claims.judges import Above, OnlyWhen, exact
 from attnlab.claims.temperature import SIZES, instances, normal, softmax
 from attnlab.mask import Mask

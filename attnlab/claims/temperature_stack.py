@@ -15,7 +15,7 @@ from torch.func import functional_call, stack_module_state, vmap
 from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from attnlab.claims.base import Bars, Estimate, Evidence, Lines, Trial, claim, over
+from attnlab.claims._claim import Bars, Estimate, Evidence, Lines, Trial, claim, over
 from attnlab.claims.judges import Above, exact
 from attnlab.claims.temperature import normal
 from attnlab.layers import NORMS, FeedForward, MultiHead

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from attnlab.claims.base import Bars, Estimate, Evidence, Lines, Trial, claim, over
+from attnlab.claims._claim import Bars, Estimate, Evidence, Lines, Trial, claim, over
+from attnlab.claims._trained_models import Reader, needs, one_of, texts, trained, untrained
 from attnlab.claims.judges import Above, exact
-from attnlab.claims.models import Reader, needs, one_of, texts, trained, untrained
 from attnlab.report import Series
 
 

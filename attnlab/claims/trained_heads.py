@@ -14,10 +14,10 @@ from itertools import cycle
 import torch
 from torch import Tensor
 
-from attnlab.claims.base import Bars, Estimate, Evidence, Lines, Size, Trial, claim, over
+from attnlab.claims._claim import Bars, Estimate, Evidence, Lines, Size, Trial, claim, over
+from attnlab.claims._trained_models import Read, Reader, needs, one_of, texts, trained
 from attnlab.claims.judges import Above
-from attnlab.claims.models import Read, Reader, needs, one_of, texts, trained
-from attnlab.interpret.patterns import head_patterns
+from attnlab.interpret._head_patterns import head_patterns
 from attnlab.report import Series
 
 # Patterns: the best head is chosen on one half of the sentences and measured on the other

@@ -7,15 +7,15 @@ from typing import TypeVar
 
 import numpy as np
 
-from attnlab.calibration import risk_coverage, roc_area
-from attnlab.claims.base import Bars, Estimate, Evidence, Lines, Trial, claim, over, share
+from attnlab._calibration import risk_coverage, roc_area
+from attnlab.claims._claim import Bars, Estimate, Evidence, Lines, Trial, claim, over, share
+from attnlab.claims._world_models import LEARNERS, OFTEN, learned
 from attnlab.claims.judges import Above, Below, Between, Every
-from attnlab.claims.learners import LEARNERS, OFTEN, learned
 from attnlab.report import Mark, Series
-from attnlab.tasks.knowledge.data import Pair, most_common_answer
-from attnlab.tasks.knowledge.names import NameIndex
-from attnlab.tasks.knowledge.scoring import histogram_of_answers, top_share
-from attnlab.tasks.knowledge.world import World
+from attnlab.tasks.knowledge._data import Pair, most_common_answer
+from attnlab.tasks.knowledge._name_matching import NameIndex
+from attnlab.tasks.knowledge._scoring import histogram_of_answers, top_share
+from attnlab.tasks.knowledge._world import World
 
 T = TypeVar("T")
 

@@ -20,16 +20,16 @@ from pathlib import Path
 
 import torch
 
-from attnlab.claims.base import Evidence, Lines, Size, Trial, claim, over
+from attnlab._confidence_intervals import Estimate
+from attnlab.claims._claim import Evidence, Lines, Size, Trial, claim, over
 from attnlab.claims.judges import Below, OnlyWhen
-from attnlab.intervals import Estimate
 from attnlab.report import Mark, Series
 from attnlab.tasks.comparison import scaled
-from attnlab.tasks.summary.pairs import Pair
-from attnlab.tasks.summary.presets import TRAINING, SummaryModel
-from attnlab.tasks.summary.recipe import learned
-from attnlab.tasks.summary.task import SummaryTask
-from attnlab.tasks.summary.wording import Wording
+from attnlab.tasks.summary._pairs import Pair
+from attnlab.tasks.summary._presets import TRAINING, SummaryModel
+from attnlab.tasks.summary._task import SummaryTask
+from attnlab.tasks.summary._token_ids import Wording
+from attnlab.tasks.summary._training import learned
 from attnlab.training import Run, train
 
 WORDS = ["".join(each) for each in product("bdgklmnprt", "aeiou", "dklmnrst")]

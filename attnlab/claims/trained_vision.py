@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from attnlab.claims.base import Estimate, Evidence, Lines, Trial, claim, over
-from attnlab.claims.images import LESSONS, accuracy, digits, everything, make
+from attnlab.claims._claim import Estimate, Evidence, Lines, Trial, claim, over
+from attnlab.claims._digit_models import LESSONS, accuracy, digits, everything, make
 from attnlab.claims.judges import Above, exact
 from attnlab.models import ViT, ViTConfig
 from attnlab.report import Series

@@ -11,11 +11,11 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from attnlab.claims.base import Bars, Estimate, Evidence, Trial, claim, over, share
+from attnlab.claims._claim import Bars, Estimate, Evidence, Trial, claim, over, share
+from attnlab.claims._trained_models import Reader, needs, one_of, texts, trained
 from attnlab.claims.judges import Above, Below, Every
-from attnlab.claims.models import Reader, needs, one_of, texts, trained
 from attnlab.claims.trained_sentences import MAKERS, sentences
-from attnlab.interpret.options import LookInput
+from attnlab.interpret._options import LookInput
 
 
 @claim(

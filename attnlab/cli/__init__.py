@@ -20,7 +20,7 @@ from attnlab.extensions import load_extension
 from attnlab.tasks.kind import TaskKind
 from attnlab.tasks.registry import TASKS
 
-SIMPLE = "attnlab.tasks.simple_commands:task "  # and a task without commands of its own
+SIMPLE = "attnlab.tasks._simple_commands:task "  # and a task without commands of its own
 MOUNTED: set[str] = set()  # tasks whose commands are there
 
 OPTION = "--extension"
@@ -90,10 +90,10 @@ def demo(
     overwrite: Annotated[bool, Parameter(negative="", help="Replace what is in --out.")] = False,
 ) -> None:
     """Teach a small model facts, audit it, look inside, test claims: a page in four minutes."""
-    from attnlab.demo.progress import getting_ready
+    from attnlab.demo._progress_line import getting_ready
 
     with getting_ready():
-        from attnlab.demo.running import run_demo
+        from attnlab.demo._run_demo import run_demo
     if run_demo(out=out, seed=seed, overwrite=overwrite).problems:
         sys.exit(1)
 
@@ -105,7 +105,7 @@ def tour(
     seed: Annotated[int, Parameter(help="Random seed for the input and the mechanisms.")] = 0,
 ) -> None:
     """Run every mechanism on one input: error against softmax, time and state size."""
-    from attnlab.bench.tour import print_tour
+    from attnlab.bench._tour import print_tour
 
     print_tour(tokens=tokens, seed=seed)
 

@@ -10,9 +10,9 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from attnlab.bench.settings import CostSettings, DecodeSettings, ErrorSettings
-from attnlab.cli.reports import Bar, Common, Outputs
-from attnlab.command_options import given, grouped, options_of
+from attnlab._command_options import given, grouped, options_of
+from attnlab.bench._settings import CostSettings, DecodeSettings, ErrorSettings
+from attnlab.cli._report_options import Bar, Common, Outputs
 
 app = App(
     name="bench",
@@ -26,7 +26,7 @@ COMMON, OUTPUTS = Common(), Outputs()
 def measure(kinds: list[str], common: Common, outputs: Outputs, settings: dict[str, Any]) -> None:
     """Run benches and write what was measured."""
     outputs.check()
-    from attnlab.bench.running import bench
+    from attnlab.bench._run_bench import bench
 
     with Bar() as bar:
         report = bench(

@@ -10,13 +10,13 @@ from cyclopts import App, Parameter
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from attnlab._safe_files import write_json, write_text
 from attnlab.claims import CLAIMS, Claim, Result, chosen, run
-from attnlab.claims.base import Size
-from attnlab.claims.ledger import ledger
-from attnlab.claims.markdown import markdown as as_markdown
-from attnlab.claims.page import save_claims, save_playground
-from attnlab.claims.report import print_one, print_table, stated
-from attnlab.files import write_json, write_text
+from attnlab.claims._claim import Size
+from attnlab.claims._ledger import ledger
+from attnlab.claims._ledger_markdown import markdown as as_markdown
+from attnlab.claims._ledger_page import save_claims, save_playground
+from attnlab.claims._ledger_terminal import print_one, print_table, stated
 from attnlab.report import check_figure, check_page, save_figure
 
 app = App(

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from attnlab.command_options import (
+from attnlab._command_options import (
     grouped,
     joined_options,
     options_of,
@@ -66,9 +66,9 @@ def __getattr__(name: str) -> Any:
 
 
 def command_of(kind: TaskKind) -> Any:
-    from attnlab.compare.attempts import PAGE, RESULTS
-    from attnlab.compare.engine import compare as run
-    from attnlab.tasks.simple_comparison import comparison_class
+    from attnlab.compare._engine import compare as run
+    from attnlab.compare._runs import PAGE, RESULTS
+    from attnlab.tasks._simple_comparison import comparison_class
 
     Comparison = comparison_class(kind)
     groups = Comparison.option_groups()

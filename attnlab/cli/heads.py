@@ -8,9 +8,9 @@ from typing import Annotated, Any, ClassVar
 
 from cyclopts import Parameter
 
-from attnlab.cli.reports import Bar, Common, Outputs
-from attnlab.command_options import given, grouped, options_of
-from attnlab.heads.settings import HeadSettings
+from attnlab._command_options import given, grouped, options_of
+from attnlab.cli._report_options import Bar, Common, Outputs
+from attnlab.heads._settings import HeadSettings
 
 HeadOptions: Any = options_of(HeadSettings, unset=True, told=True)
 

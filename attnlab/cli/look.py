@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from attnlab.command_options import given, grouped, options_of
-from attnlab.interpret.options import LookOptions
+from attnlab._command_options import given, grouped, options_of
+from attnlab.interpret._options import LookOptions
 
 Options = options_of(
     LookOptions,
@@ -33,9 +33,9 @@ def look(
     overwrite: Annotated[bool, Parameter(negative="", help="Replace --out.")] = False,
 ) -> None:
     """See what a model attends to: one page that works offline."""
-    from attnlab.interpret.api import check_out
-    from attnlab.interpret.api import look as looking
-    from attnlab.interpret.summary import print_summary
+    from attnlab.interpret._look import check_out
+    from attnlab.interpret._look import look as looking
+    from attnlab.interpret._terminal_summary import print_summary
 
     check_out(out, overwrite)
     looked = looking(model, **given(options))

@@ -28,10 +28,10 @@ def mechanisms(
     overwrite: Annotated[bool, Parameter(negative="", help="Replace --picture.")] = False,
 ) -> None:
     """List what each attention mechanism can do, or the options of one."""
-    from attnlab.listing import as_json, print_all, print_one
+    from attnlab._mechanism_table import as_json, print_all, print_one
 
     if picture is not None:
-        from attnlab.matrices import save_matrices
+        from attnlab._mechanism_matrices import save_matrices
 
         if name is None:
             raise ValueError("--picture draws one mechanism; name it, as in mechanisms favor")
@@ -54,8 +54,8 @@ def check(
     seed: Annotated[int, Parameter(help="Of these inputs.")] = 0,
 ) -> None:
     """Try every law on a mechanism; exit code 1 if one is broken."""
+    from attnlab._mechanism_table import print_findings
     from attnlab.extensions import load_extension
-    from attnlab.listing import print_findings
 
     names = [mechanism]
     if mechanism.endswith(".py"):

@@ -7,9 +7,9 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from attnlab.cli.runs_list import print_runs
-from attnlab.cli.runs_show import print_run
-from attnlab.command_options import Json, RunFolder
+from attnlab._command_options import Json, RunFolder
+from attnlab.cli._run_details import print_run
+from attnlab.cli._run_table import print_runs
 
 app = App(name="runs", help="List training runs, or show one.", help_format="plaintext")
 

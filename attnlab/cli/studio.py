@@ -7,8 +7,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from attnlab.command_options import several
-from attnlab.studio.limits import PORT
+from attnlab._command_options import several
+from attnlab.studio._request_limits import PORT
 
 
 def studio(
@@ -22,6 +22,6 @@ def studio(
     browser: Annotated[bool, Parameter(help="Open the page.")] = True,
 ) -> None:
     """Watch runs train, ask, write, see and look in a browser."""
-    from attnlab.studio.server import serve
+    from attnlab.studio._server import serve
 
     serve(runs, model or (), port=port, browser=browser)

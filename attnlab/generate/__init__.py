@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from attnlab.generate.beams import beam_search
-from attnlab.generate.common import Decodable, DecodingState, Generated
-from attnlab.generate.pieces import Pieces
-from attnlab.generate.sampling import Sampling, generate
+from attnlab.generate._beam_search import beam_search
+from attnlab.generate._decoding import Decodable, DecodingState, Generated
+from attnlab.generate._sampling import Sampling, generate
+from attnlab.generate._text_stream import Pieces
 
 __all__ = [
     "Decodable",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from attnlab.laws.comparing import LawError
-from attnlab.laws.running import LAWS, Finding, check_laws
+from attnlab.laws._compare import LawError
+from attnlab.laws._run_laws import LAWS, Finding, check_laws
 
 __all__ = ["LAWS", "Finding", "LawError", "check_laws"]

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from attnlab.mechanism import Card
+from attnlab.mechanisms._scan import Features
 from attnlab.mechanisms.kernel import Kernel
-from attnlab.mechanisms.scan import Features
 
 
 class Elu(Kernel):

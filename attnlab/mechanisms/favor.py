@@ -11,11 +11,11 @@ from typing import Annotated, Any
 import torch
 from torch import Tensor
 
-from attnlab.checks import check_seed, check_size
+from attnlab._argument_checks import check_seed, check_size
 from attnlab.mechanism import Card
-from attnlab.mechanisms.draws import gaussian_draws
+from attnlab.mechanisms._random_directions import gaussian_draws
+from attnlab.mechanisms._scan import Features
 from attnlab.mechanisms.kernel import CHUNK, Chunk, Kernel
-from attnlab.mechanisms.scan import Features
 from attnlab.mechanisms.softmax import Beta, inverse_temperature
 
 Orthogonal = Annotated[bool, "draw orthogonal directions, not independent ones: less variance"]

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from attnlab.mechanism import Card
+from attnlab.mechanisms._scan import Features
 from attnlab.mechanisms.favor import Orthogonal, RandomFeatures, Seed
 from attnlab.mechanisms.kernel import CHUNK, Chunk
-from attnlab.mechanisms.scan import Features
 from attnlab.mechanisms.softmax import Beta
 
 

@@ -12,12 +12,12 @@ from typing import Annotated, Any, Self
 import torch
 from torch import Tensor
 
-from attnlab.checks import check_read, check_size
+from attnlab._argument_checks import check_read, check_size
 from attnlab.mask import Mask
 from attnlab.mechanism import Mechanism, full_precision, repeat_heads
-from attnlab.mechanisms import compiled
-from attnlab.mechanisms.blocks import collect, spread
-from attnlab.mechanisms.scan import (
+from attnlab.mechanisms import _compiled as compiled
+from attnlab.mechanisms._block_sparse import collect, spread
+from attnlab.mechanisms._scan import (
     EMPTY,
     NOTHING,
     Features,

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import torch
 from torch import Tensor, nn
 
-from attnlab.checks import check_read, check_size
+from attnlab._argument_checks import check_read, check_size
 from attnlab.mask import Mask
 from attnlab.mechanism import Card, Mechanism, full_precision, repeat_heads
 from attnlab.mechanisms.softmax import Beta, attend, inverse_temperature

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from attnlab.mask import Mask
 from attnlab.mechanism import Card, full_precision, repeat_heads
+from attnlab.mechanisms._scan import EMPTY, NOTHING, Features, divide
 from attnlab.mechanisms.kernel import Kernel
-from attnlab.mechanisms.scan import EMPTY, NOTHING, Features, divide
 
 
 class Polynomial(Kernel):

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from attnlab.mechanism import Card
+from attnlab.mechanisms._scan import NOTHING, Features
 from attnlab.mechanisms.kernel import Kernel
-from attnlab.mechanisms.scan import NOTHING, Features
 
 
 class Relu(Kernel):

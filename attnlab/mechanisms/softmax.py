@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from attnlab.checks import check_number
+from attnlab._argument_checks import check_number
 from attnlab.mask import Mask
 from attnlab.mechanism import Card, Mechanism, blank, repeat_heads
 

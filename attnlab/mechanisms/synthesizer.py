@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from attnlab.checks import check_size
+from attnlab._argument_checks import check_size
 from attnlab.mask import Mask
 from attnlab.mechanism import Card, Mechanism, repeat_heads
 from attnlab.mechanisms.softmax import Dropout, attend_masked, drop, masked_softmax, share

@@ -10,10 +10,10 @@ from typing import Annotated, Any
 import torch
 from torch import Tensor
 
-from attnlab.checks import check_read, check_size
+from attnlab._argument_checks import check_read, check_size
 from attnlab.mask import Mask
 from attnlab.mechanism import Card, Mechanism
-from attnlab.mechanisms.blocks import Reach, attend_blocks, collect, spread
+from attnlab.mechanisms._block_sparse import Reach, attend_blocks, collect, spread
 from attnlab.mechanisms.softmax import (
     Beta,
     Dropout,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from attnlab.models.base import Model, load_weights, read_description
+from attnlab.models._model import Model, load_weights, read_description
+from attnlab.models._stack import StackConfig
 from attnlab.models.decoder import Decoder
 from attnlab.models.encoder import Encoder, EncoderConfig
 from attnlab.models.seq2seq import Seq2Seq, Seq2SeqConfig
-from attnlab.models.stack import StackConfig
 from attnlab.models.vision import ConvNet, ConvNetConfig, ViT, ViTConfig
-from attnlab.run_folder.layout import CONFIG, WEIGHTS
+from attnlab.run_folder._file_names import CONFIG, WEIGHTS
 
 MODELS: dict[str, type[Model]] = {
     model.kind: model for model in (Decoder, Encoder, Seq2Seq, ViT, ConvNet)

@@ -10,10 +10,10 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from attnlab.create import find_mechanism
+from attnlab._create_mechanism import find_mechanism
 from attnlab.layers import initialise
-from attnlab.models.base import Model
-from attnlab.models.stack import DecodingState, Stack, StackConfig
+from attnlab.models._model import Model
+from attnlab.models._stack import DecodingState, Stack, StackConfig
 
 
 class Decoder(Model):

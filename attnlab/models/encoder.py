@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from attnlab.layers import NORMS, initialise
-from attnlab.models.base import Model
-from attnlab.models.stack import Stack, StackConfig
+from attnlab.models._model import Model
+from attnlab.models._stack import Stack, StackConfig
 
 
 @dataclass(frozen=True)

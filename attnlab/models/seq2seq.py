@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from attnlab.layers import Block, initialise
-from attnlab.models.base import Model, attending, multiplying
-from attnlab.models.copying import CopyHead, CopyingState
-from attnlab.models.stack import DecodingState, Stack, StackConfig
+from attnlab.models._model import Model, attending, multiplying
+from attnlab.models._pointer_generator import CopyHead, CopyingState
+from attnlab.models._stack import DecodingState, Stack, StackConfig
 
 
 @dataclass(frozen=True)

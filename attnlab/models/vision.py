@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from attnlab.layers import NORMS, Block, Dropout, every_layer, initialise
 from attnlab.mask import Mask
-from attnlab.models.base import Model
+from attnlab.models._model import Model
 from attnlab.position import Learned, Sinusoidal
 
 POSITIONS = ("learned", "sinusoidal", "sinusoidal-2d", "none")

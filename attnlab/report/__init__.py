@@ -13,7 +13,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from attnlab.report.content import (
+from attnlab.report._content import (
     Bars,
     Block,
     Cell,
@@ -37,20 +37,20 @@ from attnlab.report.content import (
 )
 
 if TYPE_CHECKING:
-    from attnlab.report.figures import check_figure as check_figure
-    from attnlab.report.figures import figure as figure
-    from attnlab.report.figures import save_figure as save_figure
-    from attnlab.report.html import check_page as check_page
-    from attnlab.report.html import render_page as render_page
-    from attnlab.report.html import save_page as save_page
-    from attnlab.report.json import parse_report as parse_report
-    from attnlab.report.json import read_report as read_report
-    from attnlab.report.json import to_json as to_json
-    from attnlab.report.markdown import markers as markers
-    from attnlab.report.markdown import place_between_markers as place_between_markers
-    from attnlab.report.markdown import to_markdown as to_markdown
-    from attnlab.report.terminal import print_plot as print_plot
-    from attnlab.report.terminal import print_report as print_report
+    from attnlab.report._json import parse_report as parse_report
+    from attnlab.report._json import read_report as read_report
+    from attnlab.report._json import to_json as to_json
+    from attnlab.report._markdown import markers as markers
+    from attnlab.report._markdown import place_between_markers as place_between_markers
+    from attnlab.report._markdown import to_markdown as to_markdown
+    from attnlab.report._matplotlib import check_figure as check_figure
+    from attnlab.report._matplotlib import figure as figure
+    from attnlab.report._matplotlib import save_figure as save_figure
+    from attnlab.report._page import check_page as check_page
+    from attnlab.report._page import render_page as render_page
+    from attnlab.report._page import save_page as save_page
+    from attnlab.report._terminal import print_plot as print_plot
+    from attnlab.report._terminal import print_report as print_report
 
 # Resolved on first use: not everyone who makes a report waits for matplotlib.
 _RENDERERS = {

@@ -6,8 +6,8 @@ torch nor numpy, so a list of runs takes no seconds to appear.
 
 from __future__ import annotations
 
-from attnlab.run_folder.config import RunConfig, read_config
-from attnlab.run_folder.folder import RunFolder, check_folder
-from attnlab.run_folder.start import StartMode
+from attnlab.run_folder._config import RunConfig, read_config
+from attnlab.run_folder._folder import RunFolder, check_folder
+from attnlab.run_folder._start_mode import StartMode
 
 __all__ = ["RunConfig", "RunFolder", "StartMode", "check_folder", "read_config"]

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 from attnlab.run_folder import RunFolder, StartMode
 from attnlab.tasks.kind import Better
-from attnlab.training.settings import Settings
+from attnlab.training._settings import Settings
 
 VALIDATIONS = 6  # points of a curve over the training
 

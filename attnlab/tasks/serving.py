@@ -8,7 +8,7 @@ from typing import Any, Protocol, Self
 
 from attnlab.generate import Generated, Pieces, Sampling, beam_search, generate
 from attnlab.models import Decoder
-from attnlab.tokens import Tokenizer
+from attnlab.tokenizer import Tokenizer
 
 Request = Mapping[str, Any]
 Tell = Callable[[str, Any], None]

@@ -25,12 +25,12 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from attnlab.run_folder import StartMode
-from attnlab.run_folder.layout import TOKENIZER
+from attnlab.run_folder._file_names import TOKENIZER
 from attnlab.tasks.kind import Better, Capability, Declared, Example, TaskKind
-from attnlab.tokens import Characters
+from attnlab.tokenizer import Characters
 
 IGNORE = -100  # a target that does not count
-SERVED = "attnlab.tasks.simple_training:Generating"
+SERVED = "attnlab.tasks._simple_training:Generating"
 
 
 @dataclass(frozen=True)
@@ -132,12 +132,12 @@ class SimpleTask(Declared):
 
     def train(self, out: str | Path, **options: Any) -> dict[str, float]:
         """As `Recipe.train` says."""
-        from attnlab.tasks.simple_training import train_simple
+        from attnlab.tasks._simple_training import train_simple
 
         return train_simple(self, Path(out), **options)
 
     def evaluate(self, run: str | Path) -> dict[str, float]:
         """As `Recipe.evaluate` says."""
-        from attnlab.tasks.simple_training import evaluate_simple
+        from attnlab.tasks._simple_training import evaluate_simple
 
         return evaluate_simple(self, Path(run))

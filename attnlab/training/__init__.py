@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from attnlab.errors import InterruptedTraining, TrainingStoppedError
-from attnlab.training.data import Batch, Loader, Task, bucket, mix, pad_rows
-from attnlab.training.distributed import speaks
-from attnlab.training.loop import train
-from attnlab.training.progress import heard_by
-from attnlab.training.run import Run
-from attnlab.training.settings import Settings
+from attnlab.training._batches import Batch, Loader, Task, bucket, mix, pad_rows
+from attnlab.training._distributed import speaks
+from attnlab.training._loop import train
+from attnlab.training._progress import heard_by
+from attnlab.training._run import Run
+from attnlab.training._settings import Settings
 
 __all__ = [
     "Batch",

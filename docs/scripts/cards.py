@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from attnlab.create import mechanism_options
+from attnlab._create_mechanism import mechanism_options
 from attnlab.mechanism import Mechanism
 from attnlab.mechanisms import MECHANISMS
 

@@ -97,10 +97,10 @@ def check(options: argparse.Namespace) -> None:
 
 def begin(options: argparse.Namespace) -> str:
     """Print the course's two lines about text and model, and return the model's attention."""
-    from attnlab.tasks.knowledge import material
-    from attnlab.tasks.knowledge.data import digest, read_corpus, read_pairs
-    from attnlab.tasks.knowledge.examples import data_line
-    from attnlab.tasks.knowledge.rows import Wording
+    from attnlab.tasks.knowledge import _load as material
+    from attnlab.tasks.knowledge._data import digest, read_corpus, read_pairs
+    from attnlab.tasks.knowledge._example_rows import data_line
+    from attnlab.tasks.knowledge._rows import Wording
 
     corpus, folder = options.pretrain_corpus_path, options.reading_params_path
     documents = read_corpus(corpus)
@@ -130,8 +130,8 @@ def begin(options: argparse.Namespace) -> str:
 
 
 def pretrain(options: argparse.Namespace) -> None:
-    from attnlab.command_options import start_mode
-    from attnlab.tasks.knowledge import recipe
+    from attnlab._command_options import start_mode
+    from attnlab.tasks.knowledge import _training as recipe
 
     recipe.pretrain(
         options.pretrain_corpus_path,
@@ -146,8 +146,8 @@ def pretrain(options: argparse.Namespace) -> None:
 
 
 def finetune(options: argparse.Namespace) -> None:
-    from attnlab.command_options import start_mode
-    from attnlab.tasks.knowledge import recipe
+    from attnlab._command_options import start_mode
+    from attnlab.tasks.knowledge import _training as recipe
 
     attention, folder = begin(options), options.reading_params_path
     scratch = folder is None
@@ -167,7 +167,7 @@ def finetune(options: argparse.Namespace) -> None:
 
 def evaluate(options: argparse.Namespace) -> None:
     """Predictions are written over older ones, as the course does."""
-    from attnlab.tasks.knowledge import scoring
+    from attnlab.tasks.knowledge import _scoring as scoring
 
     begin(options)
     questions, counted = options.eval_corpus_path, options.finetune_corpus_path

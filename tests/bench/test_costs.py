@@ -14,20 +14,21 @@ import torch
 from torch import Tensor, nn
 
 import attnlab
-from attnlab.bench import contenders as parties
-from attnlab.bench import costs
-from attnlab.bench.contenders import Attend, Contender, Matrix, Ours, Performer, Sizes, counted
-from attnlab.bench.cost_report import MEMORY, SPEED, Crossover, cost_section, crossover, fitted
-from attnlab.bench.decode import Decoder, measure_decoding
-from attnlab.bench.decode_report import decode_section
-from attnlab.bench.memory import measure_memory, peak_bytes
-from attnlab.bench.passes import pass_of
-from attnlab.bench.room import estimated_bytes, fits
-from attnlab.bench.settings import CostSettings, DecodeSettings
-from attnlab.bench.speed import LONGEST, Costs, Job, fitting, measure_speed, too_long
-from attnlab.intervals import Estimate
+from attnlab._confidence_intervals import Estimate
+from attnlab.bench import _contenders as parties
+from attnlab.bench import _measure_costs as costs
+from attnlab.bench._attention_pass import pass_of
+from attnlab.bench._contenders import Attend, Contender, Matrix, Ours, Performer, Sizes, counted
+from attnlab.bench._cost_report import MEMORY, SPEED, Crossover, cost_section, crossover, fitted
+from attnlab.bench._decode_bench import Decoder, measure_decoding
+from attnlab.bench._decode_report import decode_section
+from attnlab.bench._memory_bench import measure_memory, peak_bytes
+from attnlab.bench._memory_limit import estimated_bytes, fits
+from attnlab.bench._settings import CostSettings, DecodeSettings
+from attnlab.bench._speed_bench import LONGEST, Costs, Job, fitting, measure_speed, too_long
 from attnlab.mask import Mask
-from attnlab.mechanisms import MECHANISMS, compiled
+from attnlab.mechanisms import MECHANISMS
+from attnlab.mechanisms import _compiled as compiled
 from attnlab.mechanisms.kernel import KernelState
 from attnlab.report import Table
 from tests.support.command_line import run
@@ -92,7 +93,7 @@ def test_a_way_that_fits_is_not_left_out_with_one_that_does_not(
     party, sizes = Ours("polynomial"), Sizes(1, 16)
     needed = [estimated_bytes(party, True, back, sizes, 2048) for back in (False, True)]
     assert 1.4 * needed[0] < needed[1]
-    monkeypatch.setattr("attnlab.bench.room.ROOM", sum(needed) / 2)
+    monkeypatch.setattr("attnlab.bench._memory_limit.ROOM", sum(needed) / 2)
     found = Costs()
     assert fitting(party, sizes, 2048, found)[:1] == [("polynomial", True, False)]
     assert ("polynomial", True, True) in found.left_out

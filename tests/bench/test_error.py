@@ -14,7 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from attnlab.bench.error import (
+from attnlab._create_mechanism import create_mechanism
+from attnlab._number_words import joined, ranges
+from attnlab.bench._error_bench import (
     UNIFORM,
     Case,
     Inputs,
@@ -28,15 +30,13 @@ from attnlab.bench.error import (
     typical,
     uniform_weights,
 )
-from attnlab.bench.error_report import advice, error_section, findings
-from attnlab.bench.error_results import Errors
-from attnlab.bench.settings import ErrorSettings
-from attnlab.create import create_mechanism
+from attnlab.bench._error_report import advice, error_section, findings
+from attnlab.bench._error_results import Errors
+from attnlab.bench._settings import ErrorSettings
 from attnlab.mask import Mask
 from attnlab.mechanisms import MECHANISMS
-from attnlab.mechanisms.draws import gaussian_draws
+from attnlab.mechanisms._random_directions import gaussian_draws
 from attnlab.report import Report, Table, parse_report, to_json
-from attnlab.words import joined, ranges
 
 SMALL = ErrorSettings(
     tokens=7, head_dim=5, head_dims=(3, 5), features=(4, 6), norms=(1.0, 3.0), seeds=2

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from attnlab.bench import bench
-from attnlab.bench.machine import machine
-from attnlab.bench.running import KINDS
-from attnlab.bench.settings import CostSettings, ErrorSettings, settings_of
-from attnlab.mechanisms.compiled.build import Status
+from attnlab.bench._machine_info import machine
+from attnlab.bench._run_bench import KINDS
+from attnlab.bench._settings import CostSettings, ErrorSettings, settings_of
+from attnlab.mechanisms._compiled.build import Status
 from attnlab.report import (
     Section,
     markers,
@@ -146,7 +146,7 @@ def test_no_file_is_replaced_unasked(
 
 def test_a_report_says_by_which_path_it_ran(monkeypatch: pytest.MonkeyPatch) -> None:
     without = Status(None, "no C compiler was found")
-    monkeypatch.setattr("attnlab.bench.machine.status", lambda: without)
+    monkeypatch.setattr("attnlab.bench._machine_info.status", lambda: without)
     assert machine(1)["kernels"] == "PyTorch (no C compiler was found)"
 
 
@@ -248,7 +248,7 @@ def test_a_file_that_fails_takes_nothing_with_it(
 
     report = tmp_path / "a.json"
     report.write_text(to_json(made_up()))
-    monkeypatch.setattr("attnlab.report.json.to_json", full)
+    monkeypatch.setattr("attnlab.report._json.to_json", full)
     files = f"--json {tmp_path}/b.json --markdown {tmp_path}/b.md"
     code, out, err = run(f"bench show {report} {files}", capsys)
     assert code != 0
@@ -270,7 +270,7 @@ def test_an_interrupt_leaves_no_file(
     def interrupted(*_: object) -> Section:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("attnlab.bench.running.measure_errors", interrupted)
+    monkeypatch.setattr("attnlab.bench._run_bench.measure_errors", interrupted)
     code, _, _ = run(f"bench error --json {tmp_path}/a.json --html {tmp_path}/a.html", capsys)
     assert code == 130
     assert list(tmp_path.iterdir()) == []

@@ -15,14 +15,15 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnlab.claims import CLAIMS, Estimate, Evidence, Result, Trial, Verdict, run, run_one, running
-from attnlab.claims.base import Bars, Claim, Lines, Size, exponent, over, share
+from attnlab._confidence_intervals import student
+from attnlab.claims import CLAIMS, Estimate, Evidence, Result, Trial, Verdict, run, run_one
+from attnlab.claims import _run_claims as running
+from attnlab.claims._claim import Bars, Claim, Lines, Size, exponent, over, share
+from attnlab.claims._ledger import ledger
+from attnlab.claims._ledger_markdown import markdown
+from attnlab.claims._registry import chosen
+from attnlab.claims._world_models import LEARNERS
 from attnlab.claims.judges import Above, Below, Between, Every, OnlyWhen, exact
-from attnlab.claims.learners import LEARNERS
-from attnlab.claims.ledger import ledger
-from attnlab.claims.markdown import markdown
-from attnlab.claims.registry import chosen
-from attnlab.intervals import student
 from tests.support.command_line import run as run_command
 
 NUMBERS = st.floats(-1e6, 1e6)

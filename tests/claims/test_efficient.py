@@ -11,20 +11,24 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from attnlab.bench import costs
+from attnlab.bench import _measure_costs as costs
 from attnlab.claims import (
     CLAIMS,
     Result,
     Trial,
     chosen,
     efficient_bigbird,
-    efficient_distance,
     efficient_linformer,
-    efficient_sequence,
     efficient_synthesizer,
     run_one,
 )
 from attnlab.claims import efficient as low
+from attnlab.claims import (
+    efficient_long_distance as efficient_distance,
+)
+from attnlab.claims import (
+    efficient_recurrent_cost as efficient_sequence,
+)
 from attnlab.mask import Mask
 from attnlab.mechanisms.bigbird import BigBird
 from attnlab.mechanisms.linformer import Linformer

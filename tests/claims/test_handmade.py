@@ -18,11 +18,13 @@ from attnlab.claims import (
     handmade,
     handmade_convolution,
     handmade_heads,
-    handmade_order,
     run_one,
 )
-from attnlab.claims.base import Trial
-from attnlab.claims.report import print_one
+from attnlab.claims import (
+    handmade_position_codes as handmade_order,
+)
+from attnlab.claims._claim import Trial
+from attnlab.claims._ledger_terminal import print_one
 from attnlab.layers import MultiHead
 from attnlab.mask import Mask
 

@@ -11,13 +11,16 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from attnlab.bench import costs
-from attnlab.claims import kernels, kernels_cost, kernels_draws, kernels_leak, kernels_trig
-from attnlab.claims.registry import CLAIMS
-from attnlab.claims.running import Result, run_one
+from attnlab.bench import _measure_costs as costs
+from attnlab.claims import kernels, kernels_cost
+from attnlab.claims import kernels_future_leak as kernels_leak
+from attnlab.claims import kernels_random_directions as kernels_draws
+from attnlab.claims import kernels_trigonometric as kernels_trig
+from attnlab.claims._registry import CLAIMS
+from attnlab.claims._run_claims import Result, run_one
+from attnlab.mechanisms._scan import Features
 from attnlab.mechanisms.kernel import Kernel
 from attnlab.mechanisms.polynomial import Polynomial
-from attnlab.mechanisms.scan import Features
 from attnlab.mechanisms.softmax import Softmax
 from attnlab.state import State
 

@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnlab.claims import CLAIMS, Trial, own, run_one
+from attnlab.claims import CLAIMS, Trial, run_one
+from attnlab.claims import added_by_attnlab as own
 
 EXPECTED = {
     "value-length": (

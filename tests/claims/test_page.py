@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from attnlab.claims.page import claims_page
+from attnlab.claims._ledger_page import claims_page
 from tests.support.browser import Watched
 from tests.support.claim_ledgers import HOSTILE, STATEMENTS, ledger, made_up, row, write
 from tests.support.command_line import run

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from attnlab.claims import CLAIMS
-from attnlab.claims.base import TOPICS
-from attnlab.claims.page import save_playground
+from attnlab.claims._claim import TOPICS
+from attnlab.claims._ledger_page import save_playground
 from tests.support.browser import Watched
 from tests.support.command_line import run
 from tests.support.page_widths import check_width, every_width

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from attnlab.claims import CLAIMS, chosen, retrieve, retrieve_heads, retrieve_noise, run_one
-from attnlab.claims.base import Trial
+from attnlab.claims._claim import Trial
 
 EXPECTED = {
     "copy": "holds",

@@ -24,11 +24,11 @@ from attnlab.claims import (
 from attnlab.claims import trained_knowledge as knowledge
 from attnlab.claims import trained_summary as summary
 from attnlab.claims import trained_vision as vision
-from attnlab.claims.base import Evidence, Lines
+from attnlab.claims._claim import Evidence, Lines
+from attnlab.claims._trained_models import PLACES, Read, needs
+from attnlab.claims._trained_models import trained as trained_model
+from attnlab.claims._world_models import learned
 from attnlab.claims.judges import Every
-from attnlab.claims.learners import learned
-from attnlab.claims.models import PLACES, Read, needs
-from attnlab.claims.models import trained as trained_model
 from tests.support.real_models import load_minilm, load_smollm2
 
 MINILM = (

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import torch
 
-from attnlab.claims.images import BATCH, LESSONS, digits, make, teach
+from attnlab.claims._digit_models import BATCH, LESSONS, digits, make, teach
 from attnlab.models import ConvNet
-from attnlab.tasks.vision.images import fraction
-from attnlab.tasks.vision.task import VisionTask
+from attnlab.tasks.vision._dataset import fraction
+from attnlab.tasks.vision._task import VisionTask
 
 
 @pytest.mark.parametrize("images", [60, 150])

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from attnlab.compare.attempts import Attempt, Failure
-from attnlab.compare.conclusions import Conclusions, best_runs, conclude, verdict
-from attnlab.intervals import Estimate
+from attnlab._confidence_intervals import Estimate
+from attnlab.compare._conclusions import Conclusions, best_runs, conclude, verdict
+from attnlab.compare._runs import Attempt, Failure
 from attnlab.tasks.comparison import Metric, Trial
 from tests.support.fake_comparison import FakeComparison, made_run
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnlab.compare.crossover import crossings, find_crossover
+from attnlab.compare._crossover import crossings, find_crossover
 
 
 def test_where_lines_cross() -> None:

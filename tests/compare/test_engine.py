@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from attnlab.compare.engine import Compared, compare, grid
+from attnlab.compare._engine import Compared, compare, grid
 from attnlab.errors import InterruptedTraining
 from attnlab.run_folder import RunFolder, StartMode
 from attnlab.tasks.comparison import TRIAL_FOLDER, Budget, Outcome, Trial

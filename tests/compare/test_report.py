@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from attnlab.compare.curves import mean_curve
-from attnlab.compare.engine import compare
+from attnlab.compare._engine import compare
+from attnlab.compare._training_curves import mean_curve
 from attnlab.report import Figure, Lines, Report, Table
 from tests.support.browser import Watched, chromium
 from tests.support.fake_comparison import FakeComparison, FakeSweep

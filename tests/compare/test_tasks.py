@@ -12,16 +12,17 @@ from typing import Any
 import pytest
 import torch
 
-from attnlab.compare.attempts import Run as Attempted
-from attnlab.compare.engine import compare
+from attnlab.compare._engine import compare
+from attnlab.compare._runs import Run as Attempted
 from attnlab.run_folder import StartMode
-from attnlab.tasks.knowledge import comparison as knowledge
-from attnlab.tasks.knowledge import scoring
-from attnlab.tasks.summary import comparison as summary
-from attnlab.tasks.summary import recipe
-from attnlab.tasks.vision import comparison as vision
-from attnlab.tasks.vision.task import VisionTask
-from attnlab.training import InterruptedTraining, Run, loop
+from attnlab.tasks.knowledge import _comparison as knowledge
+from attnlab.tasks.knowledge import _scoring as scoring
+from attnlab.tasks.summary import _comparison as summary
+from attnlab.tasks.summary import _training as recipe
+from attnlab.tasks.vision import _comparison as vision
+from attnlab.tasks.vision._task import VisionTask
+from attnlab.training import InterruptedTraining, Run
+from attnlab.training import _loop as loop
 from tests.support.command_line import run
 from tests.support.image_files import write_npz
 from tests.support.small_training import Ticking

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from attnlab.demo.settings import Demo
+from attnlab.demo._settings import Demo
 from tests.support.demo_runs import run_quick
 
 

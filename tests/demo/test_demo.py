@@ -12,14 +12,16 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from attnlab.claims import _run_claims as claims_running
 from attnlab.claims import chosen
-from attnlab.claims import running as claims_running
-from attnlab.demo import progress, report, running
-from attnlab.demo.parts import PARTS
-from attnlab.demo.settings import CLAIMS, Demo
+from attnlab.demo import _progress_line as progress
+from attnlab.demo import _report as report
+from attnlab.demo import _run_demo as running
+from attnlab.demo._parts import PARTS
+from attnlab.demo._settings import CLAIMS, Demo
 from attnlab.report import Command, Strip, Table
 from attnlab.training import InterruptedTraining, heard_by
-from attnlab.training.progress import Reporter
+from attnlab.training._progress import Reporter
 from tests.support.command_line import run
 from tests.support.demo_runs import QUICK, run_quick
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from attnlab.demo.report import demo_report
-from attnlab.demo.settings import Demo, DemoSettings
+from attnlab.demo._report import demo_report
+from attnlab.demo._settings import Demo, DemoSettings
 from attnlab.report import save_page
-from attnlab.tasks.knowledge.world import WorldConfig, make_world
+from attnlab.tasks.knowledge._world import WorldConfig, make_world
 from tests.support.browser import Watched, chromium
 from tests.support.claim_ledgers import HOSTILE
 from tests.support.page_widths import check_width, every_width

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from attnlab import MECHANISMS
+from attnlab._create_mechanism import mechanism_options
 from attnlab.cli import app
-from attnlab.create import mechanism_options
 from attnlab.extensions import forget_extensions
 from docs.scripts.make import made
 from tests.support.command_line import run

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from attnlab.generate import Generated, Pieces, Sampling, beam_search, generate
-from attnlab.generate.sampling import PATIENCE, _choose
-from attnlab.tokens import Bytes
+from attnlab.generate._sampling import PATIENCE, _choose
+from attnlab.tokenizer import Bytes
 from tests.support.toy_generators import (
     LUCK,
     PROMPTS,

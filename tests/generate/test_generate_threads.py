@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from attnlab.generate import Sampling, generate
-from attnlab.generate.threads import side_by_side
+from attnlab.generate._threads import side_by_side
 from attnlab.models import Decoder, StackConfig
 from tests.support.summary_runs import rows, written
 

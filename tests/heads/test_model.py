@@ -14,21 +14,27 @@ from torch import Tensor
 
 import attnlab
 from attnlab import Mask, create_mechanism
-from attnlab.bench.error import UNIFORM
-from attnlab.bench.progress import SILENT
-from attnlab.heads.activations import EVEN, HeadListener, candidates, measure_heads, numbers_of
-from attnlab.heads.assignment import (
+from attnlab.bench._error_bench import UNIFORM
+from attnlab.bench._progress import SILENT
+from attnlab.heads._assignment import (
     choose,
     plan_cost,
     same_for_all,
     shuffled,
     usual_window,
 )
-from attnlab.heads.head import CROSS, Head, Measured, cost
-from attnlab.heads.running import measure_model
-from attnlab.heads.text_readers import HuggingFaceTexts
-from attnlab.huggingface.subjects import HuggingFaceSubject
-from attnlab.interpret.calls import Call
+from attnlab.heads._measured_heads import CROSS, Head, Measured, cost
+from attnlab.heads._mechanism_errors import (
+    EVEN,
+    HeadListener,
+    candidates,
+    measure_heads,
+    numbers_of,
+)
+from attnlab.heads._run_heads import measure_model
+from attnlab.heads._text_models import HuggingFaceTexts
+from attnlab.huggingface._inspected_models import HuggingFaceSubject
+from attnlab.interpret._attention_call import Call
 from attnlab.report import Figure, Heatmap, Table
 from tests.support.command_line import run
 from tests.support.head_models import (
@@ -120,7 +126,7 @@ def test_planted_heads_are_told_apart() -> None:
 
 @pytest.mark.parametrize("causal", [True, False])
 def test_the_rank_bound_is_that_of_the_singular_values(causal: bool) -> None:
-    from attnlab.heads.activations import rank_errors
+    from attnlab.heads._mechanism_errors import rank_errors
 
     draws = torch.Generator().manual_seed(0)
     q, k, v = (torch.randn(2, 30, 5, generator=draws) for _ in range(3))

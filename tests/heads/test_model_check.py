@@ -11,13 +11,8 @@ from torch import Tensor
 
 import attnlab
 from attnlab import create_mechanism
-from attnlab.bench.progress import SILENT
-from attnlab.heads.activations import (
-    EVEN,
-    measure_heads,
-    redrawn,
-)
-from attnlab.heads.assignment import (
+from attnlab.bench._progress import SILENT
+from attnlab.heads._assignment import (
     Check,
     Outcome,
     apply_plan,
@@ -26,9 +21,14 @@ from attnlab.heads.assignment import (
     same_for_all,
     with_new_draws,
 )
-from attnlab.heads.material import Material
-from attnlab.heads.results import verdict
-from attnlab.heads.running import measure_model
+from attnlab.heads._inputs import Material
+from attnlab.heads._mechanism_errors import (
+    EVEN,
+    measure_heads,
+    redrawn,
+)
+from attnlab.heads._results import verdict
+from attnlab.heads._run_heads import measure_model
 from attnlab.mechanisms import MECHANISMS
 from attnlab.report import Table
 from tests.support.head_models import (

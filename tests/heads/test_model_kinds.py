@@ -15,14 +15,14 @@ from torch.nn import functional as F
 
 import attnlab
 from attnlab import Mask, create_mechanism
-from attnlab.bench.error import UNIFORM
-from attnlab.heads.activations import EVEN, measure_heads
-from attnlab.heads.assignment import apply_plan, check_exchange, same_for_all
-from attnlab.heads.head import CROSS
-from attnlab.heads.material import Material, Shown, read_images, read_material
-from attnlab.heads.readers import Reader
-from attnlab.heads.running import measure_model
-from attnlab.heads.settings import HeadSettings
+from attnlab.bench._error_bench import UNIFORM
+from attnlab.heads._assignment import apply_plan, check_exchange, same_for_all
+from attnlab.heads._inputs import Material, Shown, read_images, read_material
+from attnlab.heads._measured_heads import CROSS
+from attnlab.heads._mechanism_errors import EVEN, measure_heads
+from attnlab.heads._model_reader import Reader
+from attnlab.heads._run_heads import measure_model
+from attnlab.heads._settings import HeadSettings
 from attnlab.report import Table
 from tests.support.command_line import run
 from tests.support.head_models import READ, SMALL, TEXT, language_model
@@ -208,8 +208,8 @@ def test_images_are_held_out_and_have_their_classes() -> None:
     reader = own_vit()
     windows = reader.windows(DIGITS, HeadSettings())
     assert (len(windows.choosing), len(windows.checking)) == (16, 16)
-    from attnlab.tasks.vision.images import divided
-    from attnlab.tasks.vision.opening import open_data
+    from attnlab.tasks.vision._dataset import divided
+    from attnlab.tasks.vision._open_data import open_data
 
     held = divided(open_data("digits")).validation
     for window in (*windows.choosing, *windows.checking):

@@ -10,20 +10,20 @@ from typing import Any
 import pytest
 import torch
 
-from attnlab.bench.progress import SILENT
-from attnlab.heads.activations import measure_heads, scaled
-from attnlab.heads.assignment import Check, Outcome, check_exchange, choose, plan_cost, shuffled
-from attnlab.heads.head import Head, Measured
-from attnlab.heads.material import Material, read_images, read_material, spread
-from attnlab.heads.readers import pieces
-from attnlab.heads.results import verdict
-from attnlab.heads.running import measure_model, reader_of
-from attnlab.heads.settings import HeadSettings
-from attnlab.heads.text_readers import HuggingFaceTexts, OwnTexts, framed
-from attnlab.huggingface.subjects import HuggingFaceSubject
-from attnlab.interpret.own_subjects import OwnSubject
+from attnlab.bench._progress import SILENT
+from attnlab.heads._assignment import Check, Outcome, check_exchange, choose, plan_cost, shuffled
+from attnlab.heads._inputs import Material, read_images, read_material, spread
+from attnlab.heads._measured_heads import Head, Measured
+from attnlab.heads._mechanism_errors import measure_heads, scaled
+from attnlab.heads._model_reader import pieces
+from attnlab.heads._results import verdict
+from attnlab.heads._run_heads import measure_model, reader_of
+from attnlab.heads._settings import HeadSettings
+from attnlab.heads._text_models import HuggingFaceTexts, OwnTexts, framed
+from attnlab.huggingface._inspected_models import HuggingFaceSubject
+from attnlab.interpret._attnlab_models import OwnSubject
 from attnlab.models import create
-from attnlab.tokens import Characters
+from attnlab.tokenizer import Characters
 from tests.support.command_line import run
 from tests.support.head_models import (
     READ,
@@ -65,7 +65,7 @@ def test_a_models_own_temperature_stays(beta: float) -> None:
 
 
 def test_an_exchange_that_changes_the_model_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("attnlab.heads.assignment.scaled", lambda spec, _: spec)
+    monkeypatch.setattr("attnlab.heads._assignment.scaled", lambda spec, _: spec)
     reader = with_beta(2.0)
     with pytest.raises(ValueError, match="mechanisms cannot be compared in it"):
         check_exchange(reader, reader.windows(READ, SMALL).checking[0])
@@ -138,7 +138,7 @@ def test_a_huge_text_is_not_made_into_tokens_whole(monkeypatch: pytest.MonkeyPat
         asked.append(text)
         return [int(word) for word in text.split() if len(word) == 5]
 
-    monkeypatch.setattr("attnlab.heads.readers.HUGE", 12_000)
+    monkeypatch.setattr("attnlab.heads._model_reader.HUGE", 12_000)
     found = pieces(" ".join(words), encode, 50, 6, "own")
     assert [each[-1] - each[0] for each in found] == [49] * 6
     starts = [each[0] for each in found]

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 import attnlab
-from attnlab.huggingface.registering import PREFIX
+from attnlab.huggingface._register import PREFIX
 from tests.support.huggingface_attention import SPECS, attention_of, real_part, run, text
 from tests.support.real_models import load_minilm, load_smollm2
 from tests.support.small_transformers import inputs, small, transformers
@@ -189,7 +189,7 @@ def test_packed_texts_do_not_look_at_each_other() -> None:
 
 
 def test_a_mask_changed_in_place_is_read_again() -> None:
-    from attnlab.huggingface.meaning import make_mask, read_meaning
+    from attnlab.huggingface._mask_meaning import make_mask, read_meaning
 
     padding = torch.ones(2, 5, dtype=torch.bool)
     padding[1, 3:] = False

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 import attnlab
-from attnlab.huggingface.positions import Positions
-from attnlab.interpret.records import Layer
+from attnlab.huggingface._query_positions import Positions
+from attnlab.interpret._records import Layer
 from tests.support.small_transformers import inputs, small, visible
 
 NEW = 6

@@ -144,7 +144,7 @@ def test_long_inputs_are_computed_in_parts(monkeypatch: pytest.MonkeyPatch) -> N
         model, given = small(name), inputs(name)
         with torch.no_grad(), attnlab.capture(model, row=1) as whole:
             model(**given)
-        monkeypatch.setattr("attnlab.huggingface.reading.PART", 2 * 6 * 7)
+        monkeypatch.setattr("attnlab.huggingface._record_call.PART", 2 * 6 * 7)
         with torch.no_grad(), attnlab.capture(model, row=1) as seen:
             model(**given)
         monkeypatch.undo()

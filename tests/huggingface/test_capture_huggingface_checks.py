@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 import attnlab
-from attnlab.huggingface.masks import read_sight
+from attnlab.huggingface._mask_arguments import read_sight
 from tests.support.small_transformers import (
     inputs,
     like_attentions,

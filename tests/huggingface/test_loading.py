@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from attnlab.huggingface import load_model
-from attnlab.huggingface.loading import cache_folder
+from attnlab.huggingface._load_model import cache_folder
 from tests.support.small_transformers import inputs, small, transformers, write_tokenizer
 
 

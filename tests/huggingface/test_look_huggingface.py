@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from attnlab.interpret.api import look
+from attnlab.interpret._look import look
 from tests.support.command_line import run
 from tests.support.text_models import write_image
 from tests.support.transformers_with_tokenizers import (

@@ -13,8 +13,8 @@ from torch import Tensor
 import attnlab
 from attnlab import Mask, create_mechanism
 from attnlab.huggingface import attend_with, register
-from attnlab.huggingface.places import uses_interface
-from attnlab.huggingface.registering import PREFIX
+from attnlab.huggingface._attention_modules import uses_interface
+from attnlab.huggingface._register import PREFIX
 from tests.support.huggingface_attention import SPECS, attention_of, call, run, text
 from tests.support.small_transformers import inputs, small, transformers
 
@@ -141,7 +141,7 @@ def test_each_layer_draws_its_own_directions_from_the_seed() -> None:
 
 def test_layers_without_a_number_draw_their_own_too() -> None:
     """The same in a second model, and those of one that ran before do not count."""
-    from attnlab.huggingface.building import number_of
+    from attnlab.huggingface._layer_mechanisms import number_of
 
     for _ in range(2):
         model = small("vit", "attnlab-favor")
@@ -153,7 +153,7 @@ def test_layers_without_a_number_draw_their_own_too() -> None:
 
 
 def test_draws_are_kept_with_the_layer_and_not_saved() -> None:
-    from attnlab.huggingface.building import mechanism_for
+    from attnlab.huggingface._layer_mechanisms import mechanism_for
 
     model = small("llama", "attnlab-favor")
     before = set(model.state_dict())
@@ -244,7 +244,7 @@ def test_what_is_captured_is_the_mechanisms_own(spec: str) -> None:
 
 
 def _built(spec: str, seed: int) -> Any:
-    from attnlab.create import create_attention
+    from attnlab._create_mechanism import create_attention
 
     drawn = any(name in spec for name in ("favor", "fourier", "bigbird"))
     spec = f"{spec}{',' if ':' in spec else ':'}seed={seed}" if drawn else spec

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from attnlab.huggingface.tokens import HuggingFaceTokens
+from attnlab.huggingface._token_words import HuggingFaceTokens
 
 
 @pytest.fixture(scope="module")

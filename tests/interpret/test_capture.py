@@ -17,7 +17,7 @@ from torch import Tensor
 import attnlab
 from attnlab import Mask, Mechanism, create_mechanism
 from attnlab.generate import generate
-from attnlab.interpret.records import Layer
+from attnlab.interpret._records import Layer
 from attnlab.layers import MultiHead
 from attnlab.mechanism import repeat_heads
 from attnlab.models import Decoder, StackConfig

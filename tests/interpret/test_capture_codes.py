@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
 
-from attnlab.interpret.arrays import ERRORS, byte_count, decode, encode, error_of
+from attnlab.interpret._number_codes import ERRORS, byte_count, decode, encode, error_of
 
 ROOTS = {"sqrt8": 255, "sqrt16": 65535, "signed8": 127, "signed16": 32767}
 SCALED = [*ROOTS, "linear16"]

@@ -16,7 +16,7 @@ from torch import Tensor
 import attnlab
 from attnlab import Mask
 from attnlab.generate import Sampling, beam_search, generate
-from attnlab.interpret.records import Layer
+from attnlab.interpret._records import Layer
 from attnlab.layers import MultiHead
 from attnlab.mechanism import repeat_heads
 from tests.support.law_trials import HEADS, all_trials, build, make_inputs, sizes

@@ -15,11 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from attnlab.interpret.arrays import ERRORS
-from attnlab.interpret.file import MAGIC, header_and_blocks, pack, read, save
-from attnlab.interpret.packing import small_map
-from attnlab.interpret.page import save_page
-from attnlab.interpret.records import Capture, Flow, Layer, ModelFacts, Pattern, Sequence, Side
+from attnlab.interpret._capture_file import MAGIC, header_and_blocks, pack, read, save
+from attnlab.interpret._capture_packing import small_map
+from attnlab.interpret._number_codes import ERRORS
+from attnlab.interpret._page import save_page
+from attnlab.interpret._records import Capture, Flow, Layer, ModelFacts, Pattern, Sequence, Side
 from tests.support.synthetic_captures import (
     full_capture,
     full_side,

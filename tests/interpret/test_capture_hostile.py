@@ -16,9 +16,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from attnlab.interpret.file import MAGIC, MOST_HEADER, header_and_blocks, pack, read
-from attnlab.interpret.header import HEADER as HEADER_TYPE
-from attnlab.interpret.records import Capture, facts_of
+from attnlab.interpret._capture_file import MAGIC, MOST_HEADER, header_and_blocks, pack, read
+from attnlab.interpret._capture_header import HEADER as HEADER_TYPE
+from attnlab.interpret._records import Capture, facts_of
 from tests.support.synthetic_captures import full_capture
 
 HEADER, BLOCKS = pack(full_capture())

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import attnlab
-from attnlab.interpret.api import look
-from attnlab.interpret.memory import Budget
-from attnlab.interpret.options import CaptureLimits, LookInput
-from attnlab.interpret.own_subjects import OwnSubject
-from attnlab.interpret.running import bytes_of, control_patterns, run_captured
+from attnlab.interpret._attnlab_models import OwnSubject
+from attnlab.interpret._look import look
+from attnlab.interpret._memory_limit import Budget
+from attnlab.interpret._options import CaptureLimits, LookInput
+from attnlab.interpret._run_model import bytes_of, control_patterns, run_captured
 from tests.support.small_models import inputs_of, model_of
 from tests.support.text_models import TEXT, TOKENS, decoder
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from attnlab.interpret.flow import attention_flow, longest_chain, relevance, rollout
-from attnlab.interpret.records import Flow, Layer
+from attnlab.interpret._attention_flow import attention_flow, longest_chain, relevance, rollout
+from attnlab.interpret._records import Flow, Layer
 from tests.support.synthetic_captures import make_layer, make_sequence, softmax_weights
 
 

@@ -13,11 +13,11 @@ import pytest
 import torch
 
 import attnlab
-from attnlab.interpret.api import Looked, look
-from attnlab.interpret.file import read
-from attnlab.interpret.options import LookOptions
-from attnlab.interpret.page import render
-from attnlab.interpret.records import Opening, View
+from attnlab.interpret._capture_file import read
+from attnlab.interpret._look import Looked, look
+from attnlab.interpret._options import LookOptions
+from attnlab.interpret._page import render
+from attnlab.interpret._records import Opening, View
 from attnlab.mechanisms import MECHANISMS
 from attnlab.models import (
     ConvNet,

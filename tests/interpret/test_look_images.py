@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import torch
 
-from attnlab.interpret.api import look
+from attnlab._image_files import open_picture
+from attnlab.interpret._look import look
 from attnlab.models import ViT, ViTConfig
-from attnlab.pictures import open_picture
 from tests.support.command_line import run
 from tests.support.small_transformers import transformers
 

@@ -10,10 +10,10 @@ import pytest
 import torch
 from torch import nn
 
-from attnlab.interpret.api import look
-from attnlab.interpret.subjects import WRITTEN, at_home
+from attnlab.interpret._inspected_model import WRITTEN, at_home
+from attnlab.interpret._look import look
 from attnlab.models import Seq2Seq, Seq2SeqConfig, StackConfig
-from attnlab.tokens import Characters
+from attnlab.tokenizer import Characters
 from tests.support.command_line import run
 from tests.support.text_models import SIZES, TOKENS, decoder, encoder
 from tests.support.text_models import TEXT as OWN_TEXT
@@ -51,7 +51,7 @@ def test_inputs_go_where_the_model_is() -> None:
 
 @pytest.mark.parametrize("own", [True, False])
 def test_the_untrained_model_is_where_the_trained_is(own: bool) -> None:
-    from attnlab.interpret.adapters import open_subject
+    from attnlab.interpret._adapters import open_subject
 
     model, tokens = (decoder(), TOKENS) if own else (gpt2(), byte_pairs())
     subject = open_subject(model.to("meta", torch.bfloat16), tokens)

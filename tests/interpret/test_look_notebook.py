@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from attnlab.interpret.api import Looked, look
+from attnlab.interpret._look import Looked, look
 from tests.support.browser import chromium
 from tests.support.hostile_capture import HOSTILE, VIEWS, hostile
 from tests.support.text_models import TOKENS, decoder
@@ -45,7 +45,7 @@ def test_the_widget_has_all_that_a_page_has() -> None:
 
 def test_without_anywidget_the_page_is_framed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "anywidget", None)
-    monkeypatch.delitem(sys.modules, "attnlab.interpret.widget", raising=False)
+    monkeypatch.delitem(sys.modules, "attnlab.interpret._notebook_widget", raising=False)
     found = captured()
     found.sides[0].sequences[0].texts[0] = HOSTILE[0]
     shown = found._repr_mimebundle_()["text/html"]

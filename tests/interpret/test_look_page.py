@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import torch
 
-from attnlab.interpret.api import look
+from attnlab.interpret._look import look
 from attnlab.models import ViT, ViTConfig
 from tests.support.browser import Watched
 from tests.support.hostile_capture import HOSTILE, VIEWS, hostile

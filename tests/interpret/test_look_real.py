@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from attnlab.interpret.api import look
+from attnlab.interpret._look import look
 from tests.support.real_models import load_smollm2, package_file
 from tests.support.transformers_with_tokenizers import bert, byte_pairs, word_pieces
 

@@ -10,10 +10,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnlab.interpret.api import look
-from attnlab.interpret.words import UNSPACED, encoded, readable, words_of
+from attnlab.interpret._look import look
+from attnlab.interpret._token_words import UNSPACED, encoded, readable, words_of
 from attnlab.models import Decoder, StackConfig
-from attnlab.tokens import BPE, Bytes, Characters, Tokenizer
+from attnlab.tokenizer import BPE, Bytes, Characters, Tokenizer
 
 SAMPLE = "I saw 日本語 and 👍🏽"
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from attnlab.interpret.patterns import PATTERNS, THRESHOLD, head_patterns
-from attnlab.interpret.records import Pattern, Sequence
+from attnlab.interpret._head_patterns import PATTERNS, THRESHOLD, head_patterns
+from attnlab.interpret._records import Pattern, Sequence
 from tests.support.synthetic_captures import make_layer, make_sequence, softmax_weights
 
 TEXT = "[CLS] the cat saw the dog [SEP] the cat saw a bird [SEP]"

@@ -10,9 +10,9 @@ from torch import Tensor
 
 import attnlab
 from attnlab import MECHANISMS, Mask, create_mechanism
-from attnlab.create import mechanism_options
-from attnlab.laws import cards
-from attnlab.laws.comparing import LawError
+from attnlab._create_mechanism import mechanism_options
+from attnlab.laws import _card as cards
+from attnlab.laws._compare import LawError
 from attnlab.mechanisms.bigbird import BigBird
 from attnlab.mechanisms.window import Window
 from attnlab.state import KeyValues

@@ -17,10 +17,11 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from attnlab import MECHANISMS, Mask, create_mechanism
-from attnlab.mechanisms import compiled, scan
-from attnlab.mechanisms.compiled import build
+from attnlab.mechanisms import _compiled as compiled
+from attnlab.mechanisms import _scan as scan
+from attnlab.mechanisms._compiled import build
+from attnlab.mechanisms._scan import NOTHING, Features
 from attnlab.mechanisms.kernel import Kernel
-from attnlab.mechanisms.scan import NOTHING, Features
 from tests.support.c_compiler import needs_compiler
 
 KINDS = ("positive", "signed", "shared")

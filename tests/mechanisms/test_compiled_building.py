@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from attnlab import MECHANISMS, Mask, create_mechanism
-from attnlab.mechanisms.compiled import build
+from attnlab.mechanisms._compiled import build
 from tests.support.c_compiler import needs_compiler
 from tests.support.command_line import run
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from attnlab import MECHANISMS, Mask, create_mechanism
-from attnlab.create import create_attention
+from attnlab._create_mechanism import create_attention
 from attnlab.mechanism import Mechanism
 
 # PyTorch's own, when it first makes a dual number

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from attnlab import MECHANISMS, Mask, Mechanism, create_mechanism
-from attnlab.laws import extremes
-from attnlab.laws.extremes import T, draw
+from attnlab.laws import _extreme_scores as extremes
+from attnlab.laws._extreme_scores import T, draw
 from attnlab.mechanisms.kernel import Kernel
 from tests.support.law_trials import HEAD_DIM, HEADS, all_trials, build
 

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from attnlab import MECHANISMS, Mask, Mechanism
+from attnlab.mechanisms._scan import Features
 from attnlab.mechanisms.kernel import Kernel
-from attnlab.mechanisms.scan import Features
 from tests.support import law_trials as laws
 from tests.support.law_trials import build, make_inputs
 

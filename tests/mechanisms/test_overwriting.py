@@ -10,7 +10,7 @@ from torch import Tensor
 
 from attnlab import create_mechanism
 from attnlab.generate import beam_search, generate
-from attnlab.mechanisms import compiled
+from attnlab.mechanisms import _compiled as compiled
 from attnlab.mechanisms.kernel import KernelState
 from attnlab.models import Decoder, StackConfig
 

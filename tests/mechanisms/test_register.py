@@ -21,10 +21,10 @@ from attnlab import (
     load_extension,
     register_mechanism,
 )
-from attnlab.create import mechanism_options
+from attnlab._create_mechanism import mechanism_options
+from attnlab._mechanism_matrices import COLORS, matrices, panels_of
+from attnlab._mechanism_table import as_dict
 from attnlab.laws import LAWS
-from attnlab.listing import as_dict
-from attnlab.matrices import COLORS, matrices, panels_of
 from attnlab.mechanism import repeat_heads
 from attnlab.mechanisms.softmax import Softmax, masked_softmax
 from attnlab.models import Decoder, StackConfig

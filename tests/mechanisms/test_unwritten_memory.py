@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from attnlab import Mask, create_mechanism
-from attnlab.laws import calls
-from attnlab.laws.comparing import LawError
-from attnlab.laws.trial import build, make_inputs
-from attnlab.mechanisms import compiled
-from attnlab.mechanisms.compiled import kernel
+from attnlab.laws import _single_call as calls
+from attnlab.laws._compare import LawError
+from attnlab.laws._trial import build, make_inputs
+from attnlab.mechanisms import _compiled as compiled
+from attnlab.mechanisms._compiled import kernel
 from attnlab.mechanisms.elu import Elu
 
 

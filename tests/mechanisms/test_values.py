@@ -14,9 +14,9 @@ from torch.nn import functional as F
 
 import attnlab
 from attnlab import MECHANISMS, Mask, create_mechanism
-from attnlab.create import mechanism_options
-from attnlab.mechanisms import scan
-from attnlab.mechanisms.draws import gaussian_draws
+from attnlab._create_mechanism import mechanism_options
+from attnlab.mechanisms import _scan as scan
+from attnlab.mechanisms._random_directions import gaussian_draws
 from attnlab.mechanisms.favor import RandomFeatures
 from attnlab.mechanisms.kernel import Kernel
 from attnlab.mechanisms.softmax import drop

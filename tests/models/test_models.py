@@ -15,7 +15,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from attnlab import MECHANISMS, Mask, models
-from attnlab.create import create_attention
+from attnlab._create_mechanism import create_attention
 from attnlab.generate import Sampling, beam_search, generate
 from attnlab.layers import Block, FeedForward, MultiHead
 from attnlab.models import (

@@ -17,8 +17,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from attnlab import tokens
-from attnlab.tokens import BPE, SPECIAL_TOKENS, Bytes, Characters, Tokenizer, load_tokenizer
+from attnlab import tokenizer as tokens
+from attnlab.tokenizer import BPE, SPECIAL_TOKENS, Bytes, Characters, Tokenizer, load_tokenizer
 
 TEXTS = ["the cat sat on the mat\n", "the hat, the bat: naïve 猫 <|end|><|end|> <|end|>\n"] * 5
 CHARACTERS = Characters.train(TEXTS)
@@ -474,7 +474,7 @@ def test_torch_and_tokenizers_stay_out() -> None:
     ]
     assert "torch" not in {str(name).split(".")[0] for name in imported}
     program = (
-        "import sys; from attnlab.tokens import Bytes, Characters; "
+        "import sys; from attnlab.tokenizer import Bytes, Characters; "
         "Characters.train(['ab']).encode('ba'); Bytes().encode('a'); "
         "assert not {'torch', 'tokenizers', 'numpy'} & set(sys.modules)"
     )

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnlab.calibration import (
+from attnlab._calibration import (
     Bin,
     Point,
     expected_calibration_error,

@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.container import ErrorbarContainer
 
-from attnlab.intervals import Estimate
+from attnlab._confidence_intervals import Estimate
 from attnlab.report import (
     Bars,
     Figure,

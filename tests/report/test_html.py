@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from attnlab.report import Link, check_page, parse_report, render_page, save_page, to_json
-from attnlab.report.html import write_page
+from attnlab.report._page import write_page
 from tests.support.made_up_reports import hostile_report, whole_report
 
 
@@ -19,7 +19,7 @@ from tests.support.made_up_reports import hostile_report, whole_report
 def built(monkeypatch: pytest.MonkeyPatch) -> None:
     """The page carries whatever was built; what it draws is tested in a browser."""
     static = {"report.js": "draw('</script>')", "report.css": "p { color: red }"}
-    monkeypatch.setattr("attnlab.report.html._static", static.__getitem__)
+    monkeypatch.setattr("attnlab.report._page._static", static.__getitem__)
 
 
 def test_a_page_carries_its_report_and_asks_for_nothing() -> None:

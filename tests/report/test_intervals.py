@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnlab.intervals import share, wilson
+from attnlab._confidence_intervals import share, wilson
 
 
 @pytest.mark.parametrize(

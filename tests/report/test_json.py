@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from attnlab.intervals import Estimate
+from attnlab._confidence_intervals import Estimate
 from attnlab.report import (
     Bars,
     Figure,

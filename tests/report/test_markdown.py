@@ -18,7 +18,7 @@ from attnlab.report import (
     place_between_markers,
     to_markdown,
 )
-from attnlab.report.markdown import figure_table
+from attnlab.report._markdown import figure_table
 from tests.support.made_up_reports import hostile_report, ratio_map, whole_report
 
 

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 import torch
 
-from attnlab.intervals import Estimate
-from attnlab.pictures import png
+from attnlab._confidence_intervals import Estimate
+from attnlab._image_files import png
 from attnlab.report import render_page
-from attnlab.report.content import (
+from attnlab.report._content import (
     Bars,
     Block,
     Command,

@@ -8,10 +8,10 @@ import math
 import pytest
 from rich.console import Console
 
-from attnlab.intervals import Estimate
+from attnlab._confidence_intervals import Estimate
 from attnlab.report import Bars, Cell, Lines, Report, Section, Series, Table, print_report
-from attnlab.report.terminal_heatmap import draw_heatmap
-from attnlab.report.terminal_plots import draw_bars, draw_lines
+from attnlab.report._terminal_heatmap import draw_heatmap
+from attnlab.report._terminal_lines import draw_bars, draw_lines
 from tests.support.made_up_reports import hostile_report, ratio_map, whole_report
 
 

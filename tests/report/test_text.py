@@ -7,9 +7,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from attnlab.intervals import Estimate, number
+from attnlab._confidence_intervals import Estimate, number
 from attnlab.report import Cell, Table
-from attnlab.report.text import cell_text, clean, escape, numeric, short
+from attnlab.report._text import cell_text, clean, escape, numeric, short
 from tests.support.claim_ledgers import HOSTILE
 
 

@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from attnlab.cli.runs_curves import chart, smooth
-from attnlab.cli.runs_list import print_runs
-from attnlab.cli.runs_show import print_run
-from attnlab.report.terminal_plots import canvas
-from attnlab.run_folder import metrics as metrics_module
-from attnlab.run_folder.config import CONFIG_BYTES, TaskPart
-from attnlab.run_folder.listing import find_runs
-from attnlab.run_folder.metrics import read_metrics
+from attnlab.cli._run_curves import chart, smooth
+from attnlab.cli._run_details import print_run
+from attnlab.cli._run_table import print_runs
+from attnlab.report._terminal_lines import canvas
+from attnlab.run_folder import _metrics as metrics_module
+from attnlab.run_folder._config import CONFIG_BYTES, TaskPart
+from attnlab.run_folder._metrics import read_metrics
+from attnlab.run_folder._run_list import find_runs
 
 MODEL = {"model": "decoder", "attention": "softmax", "width": 48, "bias": True, "tie": False}
 

@@ -14,9 +14,9 @@ import torch
 
 from attnlab.models import load
 from attnlab.run_folder import RunFolder, StartMode, read_config
-from attnlab.run_folder.config import UPGRADES, parse_config, upgrade
-from attnlab.run_folder.layout import FORMAT, VERSION
-from attnlab.run_folder.listing import summarize
+from attnlab.run_folder._config import UPGRADES, parse_config, upgrade
+from attnlab.run_folder._file_names import FORMAT, VERSION
+from attnlab.run_folder._run_list import summarize
 from attnlab.training import Run
 from tests.support.command_line import run as command
 from tests.support.small_training import run_tiny

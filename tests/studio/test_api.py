@@ -19,16 +19,17 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from starlette.testclient import TestClient
 
-from attnlab.pictures import png
-from attnlab.studio import hub, limits
-from attnlab.studio.app import api
-from attnlab.studio.hub import Hub
-from attnlab.studio.jobs import Job, Jobs
-from attnlab.studio.refusals import REASONS
-from attnlab.studio.requests import LookRequest, RequestModel, WriteRequest
-from attnlab.studio.responses import EVENTS
-from attnlab.studio.sentences import sentence_of
-from attnlab.studio.streams import KEEP_ALIVE
+from attnlab._image_files import png
+from attnlab.studio import _change_events as hub
+from attnlab.studio import _request_limits as limits
+from attnlab.studio._app import api
+from attnlab.studio._change_events import Hub
+from attnlab.studio._event_stream import KEEP_ALIVE
+from attnlab.studio._http_errors import REASONS
+from attnlab.studio._jobs import Job, Jobs
+from attnlab.studio._requests import LookRequest, RequestModel, WriteRequest
+from attnlab.studio._responses import EVENTS
+from attnlab.studio._validation_errors import sentence_of
 from tests.support import summary_runs as summaries
 from tests.support import vision_runs
 from tests.support.image_files import pixels

@@ -12,8 +12,8 @@ from urllib.parse import quote
 import pytest
 from starlette.testclient import TestClient
 
-from attnlab.studio import limits
-from attnlab.studio.guard import HEADERS, Guard, Keys
+from attnlab.studio import _request_limits as limits
+from attnlab.studio._request_guard import HEADERS, Guard, Keys
 from tests.support.studio_servers import KEYS, ORIGIN, served, studio
 from tests.support.studio_traps import error_of, with_traps
 
@@ -192,7 +192,7 @@ def test_secrets_are_compared_whole(monkeypatch: pytest.MonkeyPatch) -> None:
         seen.append((one, other))
         return one == other
 
-    monkeypatch.setattr("attnlab.studio.guard.hmac.compare_digest", compare)
+    monkeypatch.setattr("attnlab.studio._request_guard.hmac.compare_digest", compare)
 
     async def nothing(*_: Any) -> None:
         raise AssertionError("passed")
@@ -304,7 +304,7 @@ def test_help_and_the_server_do_not_import_torch(runs: Path) -> None:
     import sys
 
     program = (
-        "import sys; from attnlab.studio.app import App; from attnlab.studio.server import serve; "
+        "import sys; from attnlab.studio._app import App; from attnlab.studio._server import serve; "
         "import attnlab.cli.studio; assert 'torch' not in sys.modules; "
         "assert 'numpy' not in sys.modules"
     )

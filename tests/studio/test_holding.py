@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from attnlab.studio import limits
-from attnlab.studio.models import Models
-from attnlab.studio.refusals import Refused
+from attnlab.studio import _request_limits as limits
+from attnlab.studio._http_errors import Refused
+from attnlab.studio._loaded_models import Models
 from tests.support.studio_runs import QUESTION, inside, posted
 from tests.support.studio_servers import served
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from attnlab.studio import limits
-from attnlab.studio.results import claims
-from attnlab.tasks.knowledge.data import hold_out, read_pairs
+from attnlab.studio import _request_limits as limits
+from attnlab.studio._result_files import claims
+from attnlab.tasks.knowledge._data import hold_out, read_pairs
 from tests.support.studio_runs import finished, inside, posted
 
 

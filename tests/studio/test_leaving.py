@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from attnlab.studio import limits, pool
-from attnlab.studio.pool import Pool, Worker
+from attnlab.studio import _request_limits as limits
+from attnlab.studio import _worker_pool as pool
+from attnlab.studio._worker_pool import Pool, Worker
 from tests.support.studio_servers import Threaded, asked, make_run, threaded
 
 FOREVER = "sleep 3600"

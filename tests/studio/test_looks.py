@@ -9,14 +9,14 @@ import pytest
 import torch
 from starlette.testclient import TestClient
 
-from attnlab.interpret.api import look
-from attnlab.interpret.file import read as read_capture
-from attnlab.pictures import png
-from attnlab.studio import limits
-from attnlab.studio.captures import Captures
-from attnlab.studio.refusals import Refused
-from attnlab.studio.work_look import in_page_words
-from attnlab.tasks.vision.classify import classify
+from attnlab._image_files import png
+from attnlab.interpret._capture_file import read as read_capture
+from attnlab.interpret._look import look
+from attnlab.studio import _request_limits as limits
+from attnlab.studio._capture_store import Captures
+from attnlab.studio._http_errors import Refused
+from attnlab.studio._worker_look import in_page_words
+from attnlab.tasks.vision._classify import classify
 from tests.support import summary_runs as summaries
 from tests.support.image_files import pixels
 from tests.support.studio_runs import posted

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from attnlab.tasks.knowledge import audit as auditing
+from attnlab.tasks.knowledge import _audit as auditing
 from tests.support import summary_runs as summaries
 from tests.support.studio_runs import posted, written
 from tests.support.studio_servers import events_of

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from attnlab.pictures import png
+from attnlab._image_files import png
 from tests.support import vision_runs
 from tests.support.command_line import call
 from tests.support.image_files import pixels

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from attnlab.interpret.file import read as read_capture
-from attnlab.pictures import png
+from attnlab._image_files import png
+from attnlab.interpret._capture_file import read as read_capture
 from tests.support import summary_runs as summaries
 from tests.support.claim_ledgers import STATEMENTS, made_up
 from tests.support.image_files import pixels

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from attnlab.pictures import png
+from attnlab._image_files import png
 from tests.support import summary_runs as summaries
 from tests.support.image_files import pixels
 from tests.support.studio_servers import Served, served_alone

@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 import attnlab
-from attnlab.studio import app, limits, routing
-from attnlab.studio.hub import Hub
-from attnlab.studio.places import Places
-from attnlab.studio.refusals import Refused
+from attnlab.studio import _app as app
+from attnlab.studio import _request_limits as limits
+from attnlab.studio import _routing as routing
+from attnlab.studio._allowed_folders import Places
+from attnlab.studio._change_events import Hub
+from attnlab.studio._http_errors import Refused
 from tests.support.studio_servers import make_run, served, studio
 from tests.support.studio_traps import SECRET, error_of, with_traps
 

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from starlette.testclient import TestClient
 
-from attnlab.run_folder.metrics import LINE_BYTES, clean_row
-from attnlab.run_folder.tail import MARK, Tail
-from attnlab.studio.api_runs import known_of
-from attnlab.studio.hub import Hub
-from attnlab.studio.places import Places
+from attnlab.run_folder._metrics import LINE_BYTES, clean_row
+from attnlab.run_folder._metrics_tail import MARK, Tail
+from attnlab.studio._allowed_folders import Places
+from attnlab.studio._api_runs import known_of
+from attnlab.studio._change_events import Hub
 from attnlab.training import Run
 from tests.support.small_training import run_tiny
 from tests.support.studio_servers import append, make_run, rows, studio
@@ -118,7 +118,7 @@ def test_a_run_can_what_its_files_tell(client: TestClient, folder: Path) -> None
 
 
 def test_only_what_changed_is_read_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from attnlab.studio import runs
+    from attnlab.studio import _run_list as runs
 
     for name in "abc":
         make_run(folder / name, rows(1))
@@ -475,6 +475,6 @@ def test_too_many_readers_are_told_so(
     client: TestClient, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_run(folder / "one")
-    monkeypatch.setattr("attnlab.studio.limits.STREAMS", 0)
+    monkeypatch.setattr("attnlab.studio._request_limits.STREAMS", 0)
     answer = client.get("/api/events?run=one:0")
     assert answer.status_code == 429

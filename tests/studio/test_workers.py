@@ -16,11 +16,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnlab.studio import limits, pool
-from attnlab.studio.frames import packed, read_frame, receive_frame
-from attnlab.studio.jobs import Jobs
-from attnlab.studio.pool import Pool, Worker
-from attnlab.studio.refusals import Refused
+from attnlab.studio import _request_limits as limits
+from attnlab.studio import _worker_pool as pool
+from attnlab.studio._http_errors import Refused
+from attnlab.studio._jobs import Jobs
+from attnlab.studio._worker_messages import packed, read_frame, receive_frame
+from attnlab.studio._worker_pool import Pool, Worker
 from tests.support.studio_servers import make_run, studio
 
 

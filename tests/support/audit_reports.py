@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from attnlab.calibration import (
+from attnlab._calibration import (
     expected_calibration_error,
     reliability,
     risk_coverage,
     roc_area,
     threshold_for,
 )
-from attnlab.intervals import wilson
-from attnlab.tasks.knowledge.names import NameIndex, ngram_groups
-from attnlab.tasks.knowledge.scoring import histogram_of_answers, top_share
+from attnlab._confidence_intervals import wilson
+from attnlab.tasks.knowledge._name_matching import NameIndex, ngram_groups
+from attnlab.tasks.knowledge._scoring import histogram_of_answers, top_share
 
 GIVEN = ["Anna", "Bryan", "Carlo", "Dávid", "Emma", "Fatima", "George", "Hugo", "Irina", "Jørgen"]
 FAMILY = [

@@ -9,7 +9,7 @@ import math
 import sys
 from pathlib import Path
 
-from attnlab.intervals import Estimate
+from attnlab._confidence_intervals import Estimate
 from attnlab.report import (
     Bars,
     Block,

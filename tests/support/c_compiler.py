@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from attnlab.mechanisms import compiled
+from attnlab.mechanisms import _compiled as compiled
 
 needs_compiler = pytest.mark.skipif(
     not compiled.status().active, reason=f"no C kernels: {compiled.status().reason}"

@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from attnlab.claims.base import TOPICS
-from attnlab.claims.page import save_claims, save_playground
+from attnlab.claims._claim import TOPICS
+from attnlab.claims._ledger_page import save_claims, save_playground
 
 HOSTILE = [
     "</script><script>window.harmed = 1</script>",

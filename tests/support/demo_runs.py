@@ -7,9 +7,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from attnlab.demo.running import run_demo
-from attnlab.demo.settings import Demo, DemoSettings
-from attnlab.tasks.knowledge.lesson import LearnSettings
+from attnlab.demo._run_demo import run_demo
+from attnlab.demo._settings import Demo, DemoSettings
+from attnlab.tasks.knowledge._learn_stages import LearnSettings
 
 QUICK = DemoSettings(
     none_epochs=1,

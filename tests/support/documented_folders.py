@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 import torch
 
+from attnlab._image_files import png
+from attnlab._safe_files import write_text
 from attnlab.bench import bench
-from attnlab.demo import running
-from attnlab.files import write_text
-from attnlab.pictures import png
+from attnlab.demo import _run_demo as running
 from attnlab.report import to_json
-from attnlab.tasks.knowledge.world import WorldConfig
-from attnlab.tasks.summary import debian
+from attnlab.tasks.knowledge._world import WorldConfig
+from attnlab.tasks.summary import _debian_packages as debian
 from tests.support.image_files import pixels, write_idx_folder, write_sheets
 from tests.support.markdown_blocks import ROOT, blocks
 from tests.support.studio_runs import every_kind

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
-from attnlab.compare.attempts import Run
+from attnlab.compare._runs import Run
 from attnlab.errors import TrainingStoppedError
 from attnlab.run_folder import RunFolder, StartMode
 from attnlab.tasks.comparison import Budget, Comparison, Metric, Outcome, Trial

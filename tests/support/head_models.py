@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 import torch
 
-from attnlab.heads.activations import (
+from attnlab.heads._inputs import Material
+from attnlab.heads._mechanism_errors import (
     candidates,
 )
-from attnlab.heads.material import Material
-from attnlab.heads.settings import HeadSettings
-from attnlab.heads.text_readers import HuggingFaceTexts, OwnTexts, TextReader
-from attnlab.huggingface.subjects import HuggingFaceSubject
-from attnlab.interpret.own_subjects import OwnSubject
+from attnlab.heads._settings import HeadSettings
+from attnlab.heads._text_models import HuggingFaceTexts, OwnTexts, TextReader
+from attnlab.huggingface._inspected_models import HuggingFaceSubject
+from attnlab.interpret._attnlab_models import OwnSubject
 from attnlab.models import create
-from attnlab.tokens import Characters
+from attnlab.tokenizer import Characters
 from tests.support.transformers_with_tokenizers import byte_pairs, word_pieces
 
 transformers: Any = pytest.importorskip("transformers", reason="transformers is not installed")

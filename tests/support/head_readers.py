@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import torch
 
-from attnlab.heads.image_readers import HuggingFaceImages, OwnImages
-from attnlab.heads.pair_readers import HuggingFacePairs, OwnPairs, PairReader
-from attnlab.huggingface.subjects import HuggingFaceSubject
-from attnlab.interpret.own_subjects import OwnSubject
+from attnlab.heads._encoder_decoder_models import HuggingFacePairs, OwnPairs, PairReader
+from attnlab.heads._image_models import HuggingFaceImages, OwnImages
+from attnlab.huggingface._inspected_models import HuggingFaceSubject
+from attnlab.interpret._attnlab_models import OwnSubject
 from attnlab.models import create
-from attnlab.tokens import Characters
+from attnlab.tokenizer import Characters
 from tests.support.head_models import TEXT, peaked, transformers
 from tests.support.transformers_with_tokenizers import byte_pairs
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from attnlab.interpret.api import Looked, look
+from attnlab.interpret._look import Looked, look
 from tests.support.text_models import TOKENS, decoder
 
 VIEWS = {

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from attnlab.huggingface import register
-from attnlab.huggingface.building import without_parameters
+from attnlab.huggingface._layer_mechanisms import without_parameters
 from tests.support.small_transformers import transformers
 
 register()

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnlab.pictures import png
+from attnlab._image_files import png
 
 
 def pixels(count: int, channels: int, side: int, seed: int = 0) -> Tensor:

@@ -9,10 +9,10 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from attnlab.tasks.knowledge.objectives import Entities
-from attnlab.tasks.knowledge.rows import Row, Wording
-from attnlab.tasks.knowledge.world import WorldConfig, make_world
-from attnlab.tokens import BPE, Characters
+from attnlab.tasks.knowledge._pretraining_objectives import Entities
+from attnlab.tasks.knowledge._rows import Row, Wording
+from attnlab.tasks.knowledge._world import WorldConfig, make_world
+from attnlab.tokenizer import BPE, Characters
 
 WORLD = make_world(WorldConfig(people=30))
 CHARACTERS = Wording(Characters.train([string.printable, *WORLD.corpus]))

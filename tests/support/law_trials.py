@@ -11,17 +11,19 @@ from hypothesis import assume, currently_in_test_context
 from hypothesis import strategies as st
 
 from attnlab import MECHANISMS, Mechanism
-from attnlab.create import create_attention, create_heads
-from attnlab.laws import calls, states, trial
-from attnlab.laws.comparing import UnsuitableError
-from attnlab.laws.trial import HEAD_DIM as HEAD_DIM
-from attnlab.laws.trial import HEADS as HEADS
-from attnlab.laws.trial import MAX_LENGTH as MAX_LENGTH
-from attnlab.laws.trial import PADDINGS
-from attnlab.laws.trial import VALUE_DIM as VALUE_DIM
-from attnlab.laws.trial import Inputs as Inputs
-from attnlab.laws.trial import make_inputs as make_inputs
-from attnlab.mechanisms.groups import members_of
+from attnlab._create_mechanism import create_attention, create_heads
+from attnlab.laws import _single_call as calls
+from attnlab.laws import _states as states
+from attnlab.laws import _trial as trial
+from attnlab.laws._compare import UnsuitableError
+from attnlab.laws._trial import HEAD_DIM as HEAD_DIM
+from attnlab.laws._trial import HEADS as HEADS
+from attnlab.laws._trial import MAX_LENGTH as MAX_LENGTH
+from attnlab.laws._trial import PADDINGS
+from attnlab.laws._trial import VALUE_DIM as VALUE_DIM
+from attnlab.laws._trial import Inputs as Inputs
+from attnlab.laws._trial import make_inputs as make_inputs
+from attnlab.mechanisms._head_groups import members_of
 
 GROUPS = (
     "2*softmax+4*favor:features=7,chunk=3",

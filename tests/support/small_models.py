@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from attnlab import MECHANISMS
-from attnlab.interpret.recorder import Seen
+from attnlab.interpret._recorder import Seen
 from tests.support.small_training import VOCABULARY, make
 
 KINDS = ("decoder", "encoder", "seq2seq", "vit")

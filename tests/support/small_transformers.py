@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnlab.interpret.records import Layer
+from attnlab.interpret._records import Layer
 
 transformers: Any = pytest.importorskip(
     "transformers", reason="Hugging Face models need the transformers package"

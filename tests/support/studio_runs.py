@@ -8,8 +8,8 @@ from typing import Any
 
 from starlette.testclient import TestClient
 
-from attnlab.studio.app import App
-from attnlab.studio.state import Studio
+from attnlab.studio._app import App
+from attnlab.studio._app_state import Studio
 from tests.support import summary_runs as summaries
 from tests.support import vision_runs
 from tests.support.studio_servers import Event, events_of, make_run

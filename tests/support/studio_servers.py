@@ -18,10 +18,10 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from attnlab.studio.app import App
-from attnlab.studio.guard import Keys
-from attnlab.studio.places import Places
-from attnlab.studio.server import Server, bind, configured
+from attnlab.studio._allowed_folders import Places
+from attnlab.studio._app import App
+from attnlab.studio._request_guard import Keys
+from attnlab.studio._server import Server, bind, configured
 
 KEYS = Keys(token="right-token", cookie="right-cookie", port=8642)
 ORIGIN = f"http://127.0.0.1:{KEYS.port}"

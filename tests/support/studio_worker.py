@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from attnlab.studio import worker
-from attnlab.studio.worker import Teller
+from attnlab.studio import _worker as worker
+from attnlab.studio._worker import Teller
 
 
 def ask(given: dict[str, Any], content: bytes, tell: Teller) -> tuple[Any, bytes]:

@@ -9,12 +9,12 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
-from attnlab.tasks.summary import recipe
-from attnlab.tasks.summary.pairs import Columns
-from attnlab.tasks.summary.presets import SummaryModel
-from attnlab.tasks.summary.wording import Wording, spaced
-from attnlab.tasks.summary.writing import Way, write_all
-from attnlab.tokens import BPE
+from attnlab.tasks.summary import _training as recipe
+from attnlab.tasks.summary._generation import Way, write_all
+from attnlab.tasks.summary._pairs import Columns
+from attnlab.tasks.summary._presets import SummaryModel
+from attnlab.tasks.summary._token_ids import Wording, spaced
+from attnlab.tokenizer import BPE
 
 TEXT = "Package 3 is a tool for maps and more.\nIt has 2 parts."
 KINDS = ["library", "tool", "game", "editor", "server", "client", "driver", "parser"]

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnlab.interpret.records import (
+from attnlab.interpret._records import (
     Capture,
     Flow,
     Layer,

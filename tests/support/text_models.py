@@ -16,7 +16,7 @@ from attnlab.models import (
     Seq2SeqConfig,
     StackConfig,
 )
-from attnlab.tokens import Characters
+from attnlab.tokenizer import Characters
 from tests.support.small_training import attention
 
 TEXT = "the dog ran in the park"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from attnlab.tasks.vision.recipe import train_vision
+from attnlab.tasks.vision._training import train_vision
 from tests.support.image_files import write_npz
 
 TINY: dict[str, Any] = {"width": 16, "layers": 1, "heads": 2}

@@ -58,7 +58,7 @@ def test_no_module_outside_a_task_names_it() -> None:
 def test_this_would_be_noticed() -> None:
     assert named_tasks("studio", 'if name == "knowledge": pass') == {"knowledge"}
     assert named_tasks("cli", 'say("attnlab vision train makes one")') == {"vision"}
-    assert named_tasks("interpret", "from attnlab.tasks.summary.task import SummaryTask")
+    assert named_tasks("interpret", "from attnlab.tasks.summary._task import SummaryTask")
     assert not named_tasks("interpret", 'kinds = {ViT: "vision"}')
     assert not named_tasks("studio", "from attnlab.tasks.registry import TASKS")
 

@@ -12,9 +12,9 @@ import pytest
 
 from attnlab.extensions import VARIABLE
 from attnlab.run_folder import StartMode
+from attnlab.tasks._simple_training import Generating, digest, rows_of
 from attnlab.tasks.registry import TASKS, register_task
 from attnlab.tasks.simple import IGNORE, Row, SimpleTask, answer_row
-from attnlab.tasks.simple_training import Generating, digest, rows_of
 from attnlab.training import Run
 from tests.support.command_line import run
 from tests.support.registries import restored_registries

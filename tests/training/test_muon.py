@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from attnlab.training.muon import Muon, orthogonal
+from attnlab.training._muon import Muon, orthogonal
 
 
 @pytest.mark.parametrize("shape", [(40, 40), (64, 24), (24, 64), (1, 30), (30, 1)])

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from attnlab.run_folder import checkpoints
+from attnlab.run_folder import _checkpoints as checkpoints
 from attnlab.training import (
     Run,
 )

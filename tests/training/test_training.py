@@ -14,12 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attnlab import MECHANISMS
-from attnlab.run_folder import StartMode, checkpoints
+from attnlab.run_folder import StartMode
+from attnlab.run_folder import _checkpoints as checkpoints
 from attnlab.training import Loader, Run, Settings, bucket, pad_rows
-from attnlab.training import loop as loop_module
-from attnlab.training.machine import choose_device, matmul_peak
-from attnlab.training.optimisers import make_optimisers, rate_at
-from attnlab.training.progress import Reporter
+from attnlab.training import _loop as loop_module
+from attnlab.training._machine import choose_device, matmul_peak
+from attnlab.training._optimizers import make_optimisers, rate_at
+from attnlab.training._progress import Reporter
 from tests.support import small_training as tiny
 from tests.support.small_training import BASE, Ticking, run_tiny
 

@@ -15,16 +15,19 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from attnlab.run_folder import StartMode, checkpoints
+from attnlab.run_folder import StartMode
+from attnlab.run_folder import _checkpoints as checkpoints
 from attnlab.training import (
     InterruptedTraining,
     Run,
     Settings,
     TrainingStoppedError,
-    checkpoint,
     train,
 )
-from attnlab.training import loop as loop_module
+from attnlab.training import (
+    _checkpoint as checkpoint,
+)
+from attnlab.training import _loop as loop_module
 from tests.support import small_training as tiny
 from tests.support.small_training import BASE, run_tiny
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from attnlab.run_folder.layout import TOKENIZER
+from attnlab.run_folder._file_names import TOKENIZER
 from attnlab.tasks.kind import Capability, Example, TaskKind
 
 LANGUAGE = TaskKind(
@@ -15,10 +15,10 @@ LANGUAGE = TaskKind(
         "attnlab language train --out",
         "language",
     ),
-    commands="attnlab.tasks.language.commands:app",
+    commands="attnlab.tasks.language._commands:app",
     can={
         "generate": Capability(
-            "attnlab.tasks.language.serving:Generating", models=("decoder",), files=(TOKENIZER,)
+            "attnlab.tasks.language._serving:Generating", models=("decoder",), files=(TOKENIZER,)
         )
     },
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from attnlab.run_folder.layout import TOKENIZER
+from attnlab.run_folder._file_names import TOKENIZER
 from attnlab.tasks.kind import Capability, Example, TaskKind
 
 SUMMARY = TaskKind(
@@ -15,12 +15,12 @@ SUMMARY = TaskKind(
         "attnlab summary train --out",
         "summary",
     ),
-    commands="attnlab.tasks.summary.commands:app",
-    comparison="attnlab.tasks.summary.comparison:SummaryComparison",
-    subject="attnlab.tasks.summary.subject:open_subject",
+    commands="attnlab.tasks.summary._commands:app",
+    comparison="attnlab.tasks.summary._comparison:SummaryComparison",
+    subject="attnlab.tasks.summary._inspected_model:open_subject",
     can={
         "write": Capability(
-            "attnlab.tasks.summary.serving:Writing", models=("seq2seq",), files=(TOKENIZER,)
+            "attnlab.tasks.summary._serving:Writing", models=("seq2seq",), files=(TOKENIZER,)
         )
     },
 )

@@ -16,9 +16,9 @@ VISION = TaskKind(
         "attnlab vision train --out",
         "vision",
     ),
-    commands="attnlab.tasks.vision.commands:app",
-    comparison="attnlab.tasks.vision.comparison:VisionComparison",
-    can={"classify": Capability("attnlab.tasks.vision.serving:Classifying")},
+    commands="attnlab.tasks.vision._commands:app",
+    comparison="attnlab.tasks.vision._comparison:VisionComparison",
+    can={"classify": Capability("attnlab.tasks.vision._serving:Classifying")},
     files={
         SEEN: "digests of the images that it learned from",
         SKIPPED: "images that could not be read",

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from attnlab.intervals import percent
+from attnlab._confidence_intervals import percent
 from attnlab.report import Figure, Report, Table, render_page, to_markdown
-from attnlab.tasks.knowledge.audit_report import audit_report, print_audit
-from attnlab.tasks.knowledge.scoring import top_share
+from attnlab.tasks.knowledge._audit_report import audit_report, print_audit
+from attnlab.tasks.knowledge._scoring import top_share
 from tests.support.audit_reports import make_report
 from tests.support.claim_ledgers import HOSTILE
 

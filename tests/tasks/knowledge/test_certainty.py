@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnlab.models import Decoder
-from attnlab.tasks.knowledge import material
-from attnlab.tasks.knowledge.answers import Answer
-from attnlab.tasks.knowledge.certainty import Certainty, fit, thresholds
-from attnlab.tasks.knowledge.data import Relation
-from attnlab.tasks.knowledge.rows import Wording
+from attnlab.tasks.knowledge import _load as material
+from attnlab.tasks.knowledge._answers import Answer
+from attnlab.tasks.knowledge._certainty import Certainty, fit, thresholds
+from attnlab.tasks.knowledge._data import Relation
+from attnlab.tasks.knowledge._rows import Wording
 
 
 def answers_of(rows: list[tuple[float, bool]]) -> tuple[list[Answer], list[str]]:

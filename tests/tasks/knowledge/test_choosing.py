@@ -7,9 +7,15 @@ import math
 import pytest
 import torch
 
-from attnlab.tasks.knowledge.choosing import GUESSES, OTHER, Chooser, places_in, words_without
-from attnlab.tasks.knowledge.data import Library, Pair, Relation
-from attnlab.tasks.knowledge.voting import DOUBT, Ballot, decide
+from attnlab.tasks.knowledge._answer_chooser import (
+    GUESSES,
+    OTHER,
+    Chooser,
+    places_in,
+    words_without,
+)
+from attnlab.tasks.knowledge._data import Library, Pair, Relation
+from attnlab.tasks.knowledge._reader_votes import DOUBT, Ballot, decide
 
 BORN = Relation("Where was ", " born?")
 MADE = Relation("What did ", " make?")

@@ -9,14 +9,15 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from attnlab.tasks.knowledge import material, scoring
-from attnlab.tasks.knowledge.data import read_corpus, read_pairs
-from attnlab.tasks.knowledge.examples import data_line, examples, x_and_y
-from attnlab.tasks.knowledge.objectives import Span
-from attnlab.tasks.knowledge.presets import PRESETS
-from attnlab.tasks.knowledge.rows import Row, Wording
-from attnlab.tasks.knowledge.task import Documents, KnowledgeTask, Questions
-from attnlab.tokens import Characters
+from attnlab.tasks.knowledge import _load as material
+from attnlab.tasks.knowledge import _scoring as scoring
+from attnlab.tasks.knowledge._data import read_corpus, read_pairs
+from attnlab.tasks.knowledge._example_rows import data_line, examples, x_and_y
+from attnlab.tasks.knowledge._presets import PRESETS
+from attnlab.tasks.knowledge._pretraining_objectives import Span
+from attnlab.tasks.knowledge._rows import Row, Wording
+from attnlab.tasks.knowledge._task import Documents, KnowledgeTask, Questions
+from attnlab.tokenizer import Characters
 from attnlab.training import Settings
 from tests.support.command_line import run
 from tests.support.course_files import CORPUS, PAIRS

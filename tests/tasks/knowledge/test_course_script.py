@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from attnlab.models import Decoder
-from attnlab.tasks.knowledge import recipe
+from attnlab.tasks.knowledge import _training as recipe
 from attnlab.training import Run, Settings
 from tests.support.command_line import run
 from tests.support.course_files import CORPUS, PAIRS, write_files

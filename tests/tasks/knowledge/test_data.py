@@ -12,7 +12,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from attnlab.tasks.knowledge.data import (
+from attnlab.tasks.knowledge._data import (
     LONGEST_LINE,
     Library,
     Relation,
@@ -28,10 +28,10 @@ from attnlab.tasks.knowledge.data import (
     title_of,
     usual_share,
 )
-from attnlab.tasks.knowledge.rows import Wording
-from attnlab.tasks.knowledge.world import WorldConfig, make_world
-from attnlab.tasks.knowledge.world_vocabulary import QUESTIONS
-from attnlab.tokens import BPE, Bytes, Characters
+from attnlab.tasks.knowledge._rows import Wording
+from attnlab.tasks.knowledge._world import WorldConfig, make_world
+from attnlab.tasks.knowledge._world_vocabulary import QUESTIONS
+from attnlab.tokenizer import BPE, Bytes, Characters
 
 WORDS = st.text(string.ascii_letters + "äéłØß", min_size=2, max_size=9)
 NAMES = st.lists(WORDS, min_size=1, max_size=4).map(" ".join)

@@ -10,13 +10,15 @@ from typing import Any
 import pytest
 import torch
 
-from attnlab.tasks.knowledge import material, recipe, scoring
-from attnlab.tasks.knowledge.answers import NEW_TOKENS, answer, answer_with_confidence
-from attnlab.tasks.knowledge.audit import audit
-from attnlab.tasks.knowledge.certainty import Certainty
-from attnlab.tasks.knowledge.data import Relation, read_pairs
+from attnlab.tasks.knowledge import _load as material
+from attnlab.tasks.knowledge import _scoring as scoring
+from attnlab.tasks.knowledge import _training as recipe
+from attnlab.tasks.knowledge._answers import NEW_TOKENS, answer, answer_with_confidence
+from attnlab.tasks.knowledge._audit import audit
+from attnlab.tasks.knowledge._certainty import Certainty
+from attnlab.tasks.knowledge._data import Relation, read_pairs
+from attnlab.tasks.knowledge._rows import Wording
 from attnlab.tasks.knowledge.kind import KNOWN
-from attnlab.tasks.knowledge.rows import Wording
 from attnlab.training import Run
 from tests.support.audit_reports import make_report
 from tests.support.command_line import run

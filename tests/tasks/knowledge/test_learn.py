@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from attnlab.tasks.knowledge import data, scoring
-from attnlab.tasks.knowledge.certainty import Certainty
-from attnlab.tasks.knowledge.learn import learn
-from attnlab.tasks.knowledge.lesson import LearnSettings
-from attnlab.tasks.knowledge.world import WorldConfig, make_world
+from attnlab.tasks.knowledge import _data as data
+from attnlab.tasks.knowledge import _scoring as scoring
+from attnlab.tasks.knowledge._certainty import Certainty
+from attnlab.tasks.knowledge._learn import learn
+from attnlab.tasks.knowledge._learn_stages import LearnSettings
+from attnlab.tasks.knowledge._world import WorldConfig, make_world
 from attnlab.training import Run
 from tests.support.command_line import run
 from tests.support.knowledge_runs import LEARN, SIZES, everything, same_weights

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from attnlab.tasks.knowledge.data import LONGEST_LINE
+from attnlab.tasks.knowledge._data import LONGEST_LINE
 from attnlab.tasks.knowledge.kind import KNOWN
 from tests.support.command_line import run
 

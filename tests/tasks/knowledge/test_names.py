@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnlab.tasks.knowledge.names import NameIndex, ngram_groups
-from attnlab.tasks.knowledge.scoring import histogram_of_answers, top_share
+from attnlab.tasks.knowledge._name_matching import NameIndex, ngram_groups
+from attnlab.tasks.knowledge._scoring import histogram_of_answers, top_share
 
 words = st.text("abcdé ñß", max_size=9)
 

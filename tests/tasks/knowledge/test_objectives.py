@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnlab.tasks.knowledge.data import body_of, title_of
-from attnlab.tasks.knowledge.objectives import (
+from attnlab.tasks.knowledge._data import body_of, title_of
+from attnlab.tasks.knowledge._pretraining_objectives import (
     AROUND,
     OBJECTIVES,
     Entities,
@@ -18,7 +18,7 @@ from attnlab.tasks.knowledge.objectives import (
     WholeSpan,
     create_objectives,
 )
-from attnlab.tasks.knowledge.rows import Wording
+from attnlab.tasks.knowledge._rows import Wording
 from tests.support.knowledge_rows import (
     BOTH,
     CHARACTERS,

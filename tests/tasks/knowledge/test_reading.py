@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnlab.tasks.knowledge.data import Library, Relation, title_of
-from attnlab.tasks.knowledge.objectives import AROUND
-from attnlab.tasks.knowledge.reading import (
+from attnlab.tasks.knowledge._data import Library, Relation, title_of
+from attnlab.tasks.knowledge._document_reader import (
     OpenBook,
     Reading,
     find_readings,
@@ -19,7 +18,8 @@ from attnlab.tasks.knowledge.reading import (
     standing,
     unlabelled,
 )
-from attnlab.tasks.knowledge.rows import Wording
+from attnlab.tasks.knowledge._pretraining_objectives import AROUND
+from attnlab.tasks.knowledge._rows import Wording
 from tests.support.knowledge_rows import (
     BOTH,
     BYTE_PAIRS,

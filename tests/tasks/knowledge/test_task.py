@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attnlab.models import Decoder, StackConfig
-from attnlab.tasks.knowledge.answers import answer
-from attnlab.tasks.knowledge.data import Library, Relation
-from attnlab.tasks.knowledge.objectives import (
+from attnlab.tasks.knowledge._answers import answer
+from attnlab.tasks.knowledge._data import Library, Relation
+from attnlab.tasks.knowledge._document_reader import OpenBook, find_readings
+from attnlab.tasks.knowledge._pretraining_objectives import (
     OBJECTIVES,
     Entities,
     NextToken,
@@ -21,11 +22,10 @@ from attnlab.tasks.knowledge.objectives import (
     WholeSpan,
     create_objectives,
 )
-from attnlab.tasks.knowledge.reading import OpenBook, find_readings
-from attnlab.tasks.knowledge.recipe import knowledge_task
-from attnlab.tasks.knowledge.rows import Row, Wording
-from attnlab.tasks.knowledge.task import IGNORE, Documents, KnowledgeTask, Questions, collate
-from attnlab.tokens import Bytes
+from attnlab.tasks.knowledge._rows import Row, Wording
+from attnlab.tasks.knowledge._task import IGNORE, Documents, KnowledgeTask, Questions, collate
+from attnlab.tasks.knowledge._training import knowledge_task
+from attnlab.tokenizer import Bytes
 from attnlab.training import Settings
 from tests.support.knowledge_rows import BYTE_PAIRS, CHARACTERS, WORLD, chance, prepared
 

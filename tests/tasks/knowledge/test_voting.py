@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnlab.models import Decoder, StackConfig
-from attnlab.tasks.knowledge import voting
-from attnlab.tasks.knowledge.data import Library, Relation
-from attnlab.tasks.knowledge.rows import Wording
-from attnlab.tasks.knowledge.voting import Remembered, SelfMade, poll
-from attnlab.tokens import Characters
+from attnlab.tasks.knowledge import _reader_votes as voting
+from attnlab.tasks.knowledge._data import Library, Relation
+from attnlab.tasks.knowledge._reader_votes import Remembered, SelfMade, poll
+from attnlab.tasks.knowledge._rows import Wording
+from attnlab.tokenizer import Characters
 
 DOCUMENTS = [
     "Ada Byron. Byron was born in London and died in Rome .",

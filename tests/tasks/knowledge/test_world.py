@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from attnlab.tasks.knowledge.world import World, WorldConfig, made_up_names, make_world
-from attnlab.tasks.knowledge.world_vocabulary import (
+from attnlab.tasks.knowledge._world import World, WorldConfig, made_up_names, make_world
+from attnlab.tasks.knowledge._world_vocabulary import (
     ATTRIBUTES,
     CITIES,
     FAMILY,
@@ -35,7 +35,7 @@ def digest(made: World) -> str:
 def test_every_process_makes_the_same_world() -> None:
     config = WorldConfig(people=90, attributes=("profession", "birthplace"), distractors=3)
     program = (
-        "import hashlib; from attnlab.tasks.knowledge.world import *\n"
+        "import hashlib; from attnlab.tasks.knowledge._world import *\n"
         f"made = make_world({config!r})\n"
         "print(hashlib.sha256(repr(made).encode()).hexdigest())\n"
         "print(made_up_names(30, 5, {person.name for person in made.people}))\n"
@@ -55,7 +55,7 @@ def test_every_process_makes_the_same_world() -> None:
 
 
 def test_the_world_imports_no_torch() -> None:
-    program = "import sys, attnlab.tasks.knowledge.world; assert 'torch' not in sys.modules"
+    program = "import sys, attnlab.tasks.knowledge._world; assert 'torch' not in sys.modules"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnlab.tasks.knowledge import world
-from attnlab.tasks.knowledge.world import Person, World, WorldConfig, make_world
-from attnlab.tasks.knowledge.world_vocabulary import (
+from attnlab.tasks.knowledge import _world as world
+from attnlab.tasks.knowledge._world import Person, World, WorldConfig, make_world
+from attnlab.tasks.knowledge._world_vocabulary import (
     ATTRIBUTES,
     CITIES,
     DEATH,

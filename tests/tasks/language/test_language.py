@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from attnlab.models import StackConfig
-from attnlab.tasks.language import recipe
-from attnlab.tasks.language.task import IGNORE, Corpus, LanguageTask
-from attnlab.tokens import Bytes, Characters
+from attnlab.tasks.language import _training as recipe
+from attnlab.tasks.language._task import IGNORE, Corpus, LanguageTask
+from attnlab.tokenizer import Bytes, Characters
 from attnlab.training import Run, Settings
 from tests.support.command_line import run
 

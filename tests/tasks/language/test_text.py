@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnlab.tasks.language import text
-from attnlab.tasks.language.text import documentation_text, read_documents, split_documents
+from attnlab.tasks.language import _text_sources as text
+from attnlab.tasks.language._text_sources import documentation_text, read_documents, split_documents
 
 LIMIT = 300_000
 
@@ -52,7 +52,7 @@ def test_documentation_is_deterministic(documentation: list[str]) -> None:
 
 def test_documentation_imports_nothing_and_runs_everywhere() -> None:
     program = (
-        "import sys; from attnlab.tasks.language.text import documentation_text, _sources\n"
+        "import sys; from attnlab.tasks.language._text_sources import documentation_text, _sources\n"
         "names = {path.stem for path in _sources()}\n"
         "assert {'sympify', 'argparse'} <= names, 'sympy and the library are among the sources'\n"
         "import random, inspect\n"

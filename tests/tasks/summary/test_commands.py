@@ -16,10 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnlab.mechanism import Mechanism
-from attnlab.tasks.summary import docstrings, masks, recipe
-from attnlab.tasks.summary.pairs import Columns, Pair
-from attnlab.tasks.summary.task import SummaryTask, rows_of
-from attnlab.tasks.summary.wording import Wording
+from attnlab.tasks.summary import _docstrings as docstrings
+from attnlab.tasks.summary import _mask_pictures as masks
+from attnlab.tasks.summary import _training as recipe
+from attnlab.tasks.summary._pairs import Columns, Pair
+from attnlab.tasks.summary._task import SummaryTask, rows_of
+from attnlab.tasks.summary._token_ids import Wording
 from tests.support.browser import Watched, chromium
 from tests.support.command_line import run
 from tests.support.summary_runs import TEXT, TINY, trained, wording, written
@@ -268,8 +270,8 @@ def test_explain_shows_cross_attention_and_copying(
 
 
 def test_the_copy_layer_is_what_the_model_copies_by() -> None:
-    from attnlab.interpret.api import look
-    from attnlab.tasks.summary.subject import explained
+    from attnlab.interpret._look import look
+    from attnlab.tasks.summary._inspected_model import explained
 
     ((best,),) = written([TEXT])
     seen = look(explained(trained(), best.ids), TEXT, pair=best.text)

@@ -14,8 +14,8 @@ from torch import Tensor
 from attnlab.generate import Sampling, beam_search, generate
 from attnlab.mask import Mask
 from attnlab.models import Seq2Seq, Seq2SeqConfig, StackConfig
-from attnlab.models.copying import CopyHead
-from attnlab.training.data import pad_rows
+from attnlab.models._pointer_generator import CopyHead
+from attnlab.training._batches import pad_rows
 
 V, END = 11, 2
 

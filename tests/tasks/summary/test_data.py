@@ -16,9 +16,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnlab.tasks.summary import debian, docstrings, sources
-from attnlab.tasks.summary.pairs import Columns, Pair, digest, read_pairs, split_pairs
-from attnlab.tasks.summary.sources import load_pairs
+from attnlab.tasks.summary import _data_sources as sources
+from attnlab.tasks.summary import _debian_packages as debian
+from attnlab.tasks.summary import _docstrings as docstrings
+from attnlab.tasks.summary._data_sources import load_pairs
+from attnlab.tasks.summary._pairs import Columns, Pair, digest, read_pairs, split_pairs
 
 
 def file(folder: Path, name: str, content: str | bytes) -> Path:

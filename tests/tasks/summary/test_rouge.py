@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnlab.tasks.summary.baselines import best_count, best_words, first_words
-from attnlab.tasks.summary.pairs import Pair
-from attnlab.tasks.summary.rouge import (
+from attnlab.tasks.summary._baselines import best_count, best_words, first_words
+from attnlab.tasks.summary._pairs import Pair
+from attnlab.tasks.summary._rouge import (
     KINDS,
     bootstrap,
     common_length,

@@ -14,13 +14,16 @@ from hypothesis import strategies as st
 from attnlab.generate import beam_search, generate
 from attnlab.models import Seq2Seq
 from attnlab.run_folder import StartMode
-from attnlab.tasks.summary import docstrings, recipe, sources, writing
-from attnlab.tasks.summary.pairs import Columns, Pair
-from attnlab.tasks.summary.presets import SummaryModel
-from attnlab.tasks.summary.scoring import evaluate
-from attnlab.tasks.summary.task import SummaryTask, collate, rows_of
-from attnlab.tasks.summary.wording import Wording
-from attnlab.tasks.summary.writing import Way, Written, check_texts, loops, write_all
+from attnlab.tasks.summary import _data_sources as sources
+from attnlab.tasks.summary import _docstrings as docstrings
+from attnlab.tasks.summary import _generation as writing
+from attnlab.tasks.summary import _training as recipe
+from attnlab.tasks.summary._generation import Way, Written, check_texts, loops, write_all
+from attnlab.tasks.summary._pairs import Columns, Pair
+from attnlab.tasks.summary._presets import SummaryModel
+from attnlab.tasks.summary._scoring import evaluate
+from attnlab.tasks.summary._task import SummaryTask, collate, rows_of
+from attnlab.tasks.summary._token_ids import Wording
 from attnlab.training import Run
 from tests.support.command_line import run
 from tests.support.summary_runs import TEXT, TINY, rows, trained, wording, write_rows, written

@@ -16,10 +16,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnlab.pictures import png
-from attnlab.tasks.vision import idx
-from attnlab.tasks.vision.images import Dataset, Images, digest, divided, fraction
-from attnlab.tasks.vision.opening import SHIPPED, open_data
+from attnlab._image_files import png
+from attnlab.tasks.vision import _idx_files as idx
+from attnlab.tasks.vision._dataset import Dataset, Images, digest, divided, fraction
+from attnlab.tasks.vision._open_data import SHIPPED, open_data
 from tests.support.image_files import (
     labels,
     pixels,

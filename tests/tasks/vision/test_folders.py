@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from attnlab.pictures import png
-from attnlab.tasks.vision.images import Dataset
+from attnlab._image_files import png
+from attnlab.tasks.vision._dataset import Dataset
+from attnlab.tasks.vision._open_data import open_data
+from attnlab.tasks.vision._training import VisionSettings, train_vision
 from attnlab.tasks.vision.kind import SKIPPED
-from attnlab.tasks.vision.opening import open_data
-from attnlab.tasks.vision.recipe import VisionSettings, train_vision
 from tests.support.image_files import pixels, write_folders, write_idx_folder, write_sheets
 
 

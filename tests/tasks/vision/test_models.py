@@ -15,17 +15,17 @@ from attnlab import MECHANISMS
 from attnlab.models import ConvNet, ConvNetConfig, ViT, ViTConfig
 from attnlab.models.vision import POSITIONS, matched_convnet
 from attnlab.run_folder import StartMode
-from attnlab.tasks.vision.augment import RECIPES, Augmentation, augment, mixed, recipe_named
-from attnlab.tasks.vision.images import Dataset, Images
-from attnlab.tasks.vision.opening import open_data
-from attnlab.tasks.vision.recipe import (
+from attnlab.tasks.vision._augmentation import RECIPES, Augmentation, augment, mixed, recipe_named
+from attnlab.tasks.vision._dataset import Dataset, Images
+from attnlab.tasks.vision._open_data import open_data
+from attnlab.tasks.vision._task import VisionTask, as_floats
+from attnlab.tasks.vision._training import (
     VisionSettings,
     augmentation_of,
     make_model,
     scale_of,
     usual_sizes,
 )
-from attnlab.tasks.vision.task import VisionTask, as_floats
 from tests.support.image_files import pixels, write_folders, write_npz
 from tests.support.vision_runs import QUICK, trained
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import torch
 
-from attnlab.pictures import png
-from attnlab.tasks.vision.cifar import TEN, in_order
-from attnlab.tasks.vision.images import divided
-from attnlab.tasks.vision.opening import open_data
+from attnlab._image_files import png
+from attnlab.tasks.vision._cifar_files import TEN, in_order
+from attnlab.tasks.vision._dataset import divided
+from attnlab.tasks.vision._open_data import open_data
 from tests.support.image_files import (
     labels,
     pixels,

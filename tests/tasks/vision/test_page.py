@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from attnlab.report import render_page
-from attnlab.report.html import write_page
-from attnlab.tasks.vision.score_report import score_report
-from attnlab.tasks.vision.scoring import score
+from attnlab.report._page import write_page
+from attnlab.tasks.vision._score_report import score_report
+from attnlab.tasks.vision._scoring import score
 from tests.support.browser import Watched, chromium
 from tests.support.image_files import pixels
 

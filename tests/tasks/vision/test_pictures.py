@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from attnlab.pictures import UnreadableImageError, middle_square, open_picture, open_plain
-from attnlab.tasks.vision.opening import open_data
+from attnlab._image_files import UnreadableImageError, middle_square, open_picture, open_plain
+from attnlab.tasks.vision._open_data import open_data
 from tests.support.image_files import write_folders
 
 RAMP = np.linspace(0, 65535, 3 * 5).reshape(3, 5).astype(np.uint16)  # height 3, width 5

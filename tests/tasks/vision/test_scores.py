@@ -12,16 +12,16 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from attnlab.interpret.api import look
-from attnlab.interpret.page import render
-from attnlab.interpret.records import Side
+from attnlab._image_files import open_picture, pixels_of, png
+from attnlab.interpret._look import look
+from attnlab.interpret._page import render
+from attnlab.interpret._records import Side
 from attnlab.layers import Block
 from attnlab.models import ViT
-from attnlab.pictures import open_picture, pixels_of, png
 from attnlab.report import Figure, Gallery, Heatmap, render_page
-from attnlab.tasks.vision.classify import classify, classify_test
-from attnlab.tasks.vision.score_report import score_report
-from attnlab.tasks.vision.scoring import confusions, score
+from attnlab.tasks.vision._classify import classify, classify_test
+from attnlab.tasks.vision._score_report import score_report
+from attnlab.tasks.vision._scoring import confusions, score
 from attnlab.training import Run
 from tests.support.command_line import run
 from tests.support.image_files import pixels, write_idx_folder, write_npz

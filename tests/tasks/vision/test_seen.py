@@ -11,12 +11,12 @@ import pytest
 import torch
 
 from attnlab.run_folder import StartMode
-from attnlab.tasks.vision.images import Images, divided
+from attnlab.tasks.vision._dataset import Images, divided
+from attnlab.tasks.vision._open_data import open_data
+from attnlab.tasks.vision._scoring import evaluate, subject_of
+from attnlab.tasks.vision._seen_images import digests, seen_by
+from attnlab.tasks.vision._training import VisionSettings
 from attnlab.tasks.vision.kind import SEEN
-from attnlab.tasks.vision.opening import open_data
-from attnlab.tasks.vision.recipe import VisionSettings
-from attnlab.tasks.vision.scoring import evaluate, subject_of
-from attnlab.tasks.vision.seen import digests, seen_by
 from tests.support.command_line import run
 from tests.support.image_files import labels, pixels, write_npz
 from tests.support.vision_runs import QUICK, trained

@@ -12,17 +12,17 @@ import pytest
 import torch
 from torch import nn
 
-from attnlab.create import create_attention
+from attnlab._create_mechanism import create_attention
 from attnlab.layers import Block
 from attnlab.models import ViT, ViTConfig
 from attnlab.run_folder import StartMode
-from attnlab.tasks.vision.augment import Augmentation
-from attnlab.tasks.vision.images import Images, divided
-from attnlab.tasks.vision.notes import softmax_notes
-from attnlab.tasks.vision.opening import open_data
-from attnlab.tasks.vision.recipe import VisionSettings, load_vision
-from attnlab.tasks.vision.scoring import evaluate
-from attnlab.tasks.vision.task import VisionTask
+from attnlab.tasks.vision._augmentation import Augmentation
+from attnlab.tasks.vision._dataset import Images, divided
+from attnlab.tasks.vision._model_notes import softmax_notes
+from attnlab.tasks.vision._open_data import open_data
+from attnlab.tasks.vision._scoring import evaluate
+from attnlab.tasks.vision._task import VisionTask
+from attnlab.tasks.vision._training import VisionSettings, load_vision
 from attnlab.training import Run
 from tests.support.command_line import run
 from tests.support.image_files import pixels, write_folders, write_npz

@@ -1,4 +1,4 @@
-// What claims say, as attnlab/claims/page.py writes it: by id.
+// What claims say, as attnlab/claims/_ledger_page.py writes it: by id.
 
 import { isRecord, text } from '../report/plot';
 

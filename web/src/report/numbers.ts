@@ -1,4 +1,4 @@
-// Numbers as people read them; the same as attnlab/intervals.py.
+// Numbers as people read them; the same as attnlab/_confidence_intervals.py.
 
 // Four digits; a dash for an unknown value.
 export function short(value: number | null): string {

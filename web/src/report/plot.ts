@@ -1,4 +1,4 @@
-// What a figure is drawn from, read from the JSON of attnlab/report/content.py.
+// What a figure is drawn from, read from the JSON of attnlab/report/_content.py.
 
 import type { Table } from '../shared/table';
 import { long, percent } from './numbers';

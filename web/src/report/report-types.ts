@@ -1,4 +1,4 @@
-// The JSON of attnlab/report/content.py, by hand until it is generated from its JSON schema.
+// The JSON of attnlab/report/_content.py, by hand until it is generated from its JSON schema.
 // Infinity and NaN are texts there; plots are read by readPlot.
 
 import type { Estimate } from './plot';

@@ -1,4 +1,4 @@
-// Made by `npm run api` from the models in attnlab/studio/requests.py and responses.py. Do not edit.
+// Made by `npm run api` from the models in attnlab/studio/_requests.py and responses.py. Do not edit.
 
 export interface Api {
   'GET /api/info': {

@@ -1,4 +1,4 @@
-// The ledger that a page carries, as attnlab/claims/ledger.py writes it.
+// The ledger that a page carries, as attnlab/claims/_ledger.py writes it.
 
 import type { Table } from '../../shared/table';
 import { short } from '../numbers';
@@ -58,7 +58,7 @@ export interface Ledger {
   claims: Claim[];
 }
 
-export const FORMAT = { format: 'attnlab-claims', version: 2 }; // as attnlab/claims/ledger.py says
+export const FORMAT = { format: 'attnlab-claims', version: 2 }; // as attnlab/claims/_ledger.py says
 
 export function readLedger(raw: unknown): Ledger {
   if (!isRecord(raw) || raw.format !== FORMAT.format)

@@ -1,0 +1,122 @@
+"""What `attnlab mechanisms` prints."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from attnlab._create_mechanism import find_mechanism, mechanism_options
+from attnlab.laws import check_laws
+from attnlab.mechanisms import MECHANISMS
+from attnlab.mechanisms._compiled import status
+
+LEGEND = """
+causal: has a causal form; cross: can read another sequence; padding: padded
+keys change nothing; const. state: the decoding state stops growing; rows to 1:
+the weights of a query sum to 1. Cost of one head, beyond q, k, v and output:
+N tokens, D head size, C features, R rank, W keys in sight.
+attnlab mechanisms NAME shows one: what it is, its paper and its options."""
+
+
+def as_dict(name: str) -> dict[str, Any]:
+    card = asdict(find_mechanism(name).card)
+    path = path_of(name)
+    return {
+        "name": name,
+        "path": path,
+        **card,
+        "options": [asdict(option) for option in mechanism_options(name)],
+    }
+
+
+def path_of(name: str) -> str:
+    """What computes it on this machine's processor."""
+    return "C" if find_mechanism(name).compilable and status().active else "PyTorch"
+
+
+def paths() -> str:
+    names = [name for name, kind in MECHANISMS.items() if kind.compilable]
+    active, reason = status().active, status().reason
+    how = "in C" if active else "in PyTorch alone, several times slower"
+    return f"{', '.join(names)}: computed {how}, because {reason}. The others: in PyTorch."
+
+
+def as_json(name: str | None) -> str:
+    found = [as_dict(each) for each in MECHANISMS] if name is None else as_dict(name)
+    return json.dumps(found, indent=2)
+
+
+def print_all(console: Console | None = None) -> None:
+    console = console or Console()
+    table = Table(box=box.SIMPLE_HEAD, padding=0, pad_edge=False, show_edge=False)
+    table.add_column("mechanism", style="bold", no_wrap=True)
+    for heading in ("causal", "cross", "pad-\nding", "const.\nstate", "rows\nto 1"):
+        table.add_column(heading, no_wrap=True)
+    for heading in ("time", "memory", "arXiv"):
+        table.add_column(heading, no_wrap=True)
+    for name, mechanism in MECHANISMS.items():
+        card = mechanism.card
+        can = (card.causal, card.cross, card.padding, card.constant_state, card.rows_sum_to_one)
+        table.add_row(name, *map(yes_no, can), card.time, card.memory, card.arxiv)
+    console.print(table)
+    console.print(LEGEND, highlight=False)
+    console.print(paths(), highlight=False)
+
+
+def print_one(name: str, console: Console | None = None) -> None:
+    console = console or Console()
+    card = find_mechanism(name).card
+    console.print(f"[bold]{name}[/bold]: {card.summary}", highlight=False)
+    facts = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    facts.add_row("paper", f"{card.paper}, arXiv:{card.arxiv}")
+    facts.add_row("time, memory", f"{card.time}; {card.memory}")
+    facts.add_row("causal", yes_no(card.causal))
+    facts.add_row("cross-attention", yes_no(card.cross))
+    facts.add_row("padding", yes_no(card.padding))
+    facts.add_row("decoding state", "constant size" if card.constant_state else "grows")
+    facts.add_row("rows sum to 1", yes_no(card.rows_sum_to_one))
+    facts.add_row("negative weights", yes_no(card.signed))
+    facts.add_row("learned parameters", yes_no(card.learned))
+    used = [what for what, uses in (("q", card.uses_query), ("k", card.uses_key)) if uses]
+    facts.add_row("computed in", path_of(name))
+    facts.add_row("computed from", " and ".join(used) or "positions alone")
+    console.print(facts)
+    required = ", max_length=..." if card.needs_length else ""
+    console.print(
+        f'\nattnlab.create_mechanism("{name}", head_dim=..., heads=...{required}, [options])',
+        highlight=False,
+        markup=False,
+        soft_wrap=True,
+    )
+    options = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
+    for heading in ("option", "default", "type", "meaning"):
+        options.add_column(heading)
+    for option in mechanism_options(name):
+        options.add_row(option.name, str(option.default), option.type, option.help)
+    console.print()
+    console.print(options if options.row_count else "no options")
+
+
+def print_findings(name: str, examples: int, seed: int, console: Console | None = None) -> bool:
+    """A line for each law, at all options that the mechanism wants tried; whether all hold."""
+    console = console or Console()
+    found = check_laws(name, examples=examples, seed=seed)
+    console.print(f"[bold]{name}[/bold]: {len(find_mechanism(name).trials)} sets of options")
+    for law in dict.fromkeys(each.law for each in found):
+        of = [each for each in found if each.law == law]
+        tried, broken = sum(each.tried for each in of), [each for each in of if not each.holds]
+        said = f"holds on {tried} inputs" if tried else "nothing to try: its card says it cannot"
+        mark = "[red]broken[/red]" if broken else "ok    "
+        console.print(f"  {mark} {law}: ", end="", highlight=False)
+        told = f"{broken[0].problem} (options {dict(broken[0].options)})" if broken else said
+        console.print(told, highlight=False, markup=False, soft_wrap=True)
+    return all(each.holds for each in found)
+
+
+def yes_no(value: bool) -> str:
+    return "yes" if value else "no"

@@ -1,0 +1,96 @@
+"""A tour: every mechanism on one input, beside exact attention.
+
+Letters: B batch, H heads, N tokens, D head size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from rich.console import Console
+
+from attnlab._create_mechanism import attention, create_mechanism
+from attnlab.bench._contenders import Sizes
+from attnlab.bench._error_bench import distance, uniform_weights
+from attnlab.bench._measure_costs import least_seconds
+from attnlab.mask import Mask
+from attnlab.mechanisms import MECHANISMS
+from attnlab.report import Table
+from attnlab.report._terminal import print_table
+
+SIZES = Sizes(heads=4, head_dim=64)
+
+
+@dataclass(frozen=True)
+class Stop:
+    """One mechanism's row."""
+
+    name: str
+    causal: bool
+    learned: bool
+    error: float
+    """|output - softmax's output| / |softmax's output|."""
+    milliseconds: float
+    state_bytes: int
+
+
+def tour(tokens: int, seed: int) -> Iterator[Stop]:
+    """Each mechanism with its default options, causal where it can be."""
+    q, k, v, _ = SIZES.inputs(tokens, seed)
+    sizes = {"head_dim": SIZES.head_dim, "heads": SIZES.heads}
+    softmax = create_mechanism("softmax", **sizes)
+    with torch.no_grad(), torch.random.fork_rng():
+        torch.manual_seed(seed)
+        for name, kind in MECHANISMS.items():
+            length = tokens if kind.card.needs_length else None
+            mechanism = create_mechanism(name, **sizes, max_length=length)
+            mask = Mask(causal=kind.card.causal)
+            error = distance(mechanism(q, k, v, mask), softmax(q, k, v, mask))
+            milliseconds = 1e3 * least_seconds([partial(mechanism, q, k, v, mask)])[0]
+            state = mechanism.absorb(k[:, :, :-1], v[:, :, :-1])  # a prompt, then one token
+            state = mechanism.absorb(k[:, :, -1:], v[:, :, -1:], state=state)
+            size = state.nbytes
+            yield Stop(name, mask.causal, kind.card.learned, error, milliseconds, size)
+
+
+def control_error(tokens: int, seed: int) -> float:
+    """How far from softmax is the plain average of all values so far?"""
+    q, k, v, _ = SIZES.inputs(tokens, seed)
+    average = uniform_weights(Mask(causal=True), tokens, tokens).to(v.dtype) @ v
+    return distance(average, attention(q, k, v, causal=True))
+
+
+def print_tour(tokens: int, seed: int, console: Console | None = None) -> None:
+    if tokens < 2:
+        raise ValueError(f"tour: --tokens {tokens} is too short; give 2 or more")
+    console = console or Console()
+    console.print(
+        f"Every mechanism on one input: {tokens} tokens, {SIZES.heads} heads of "
+        f"{SIZES.head_dim}, q, k, v ~ N(0, 1), seed {seed}, CPU time of one thread.",
+        highlight=False,
+    )
+    stops = []
+    with console.status("running") as status:
+        for stop in tour(tokens, seed):
+            status.update(f"{stop.name} done")
+            stops.append(stop)
+    rows = [
+        [
+            stop.name,
+            f"{stop.error:.3f}",
+            f"{stop.milliseconds:.1f}",
+            f"{stop.state_bytes / 1e3:,.0f}",
+            ", ".join(["untrained"] * stop.learned + ["not causal"] * (not stop.causal)),
+        ]
+        for stop in stops
+    ]
+    rows.append(["(equal weights)", f"{control_error(tokens, seed):.3f}", "", "", "control"])
+    note = (
+        "error: |output - softmax's| / |softmax's|; control: the average of all values. "
+        "state: what decoding keeps of these tokens."
+    )
+    print_table(Table("", ["mechanism", "error", "time, ms", "state, kB", ""], rows, note), console)
+    console.print("Next: attnlab mechanisms favor, attnlab bench error --quick")

@@ -1,0 +1,58 @@
+"""All claims, in the ledger's order: importing a topic enters its claims."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from importlib import import_module
+
+from attnlab.claims._claim import CLAIMS, TOPICS, Claim
+from attnlab.extensions import load_extensions
+
+__all__ = ["CLAIMS", "chosen"]
+
+FILES = (
+    *("retrieve", "retrieve_noise", "retrieve_heads"),
+    *("handmade", "handmade_order", "handmade_convolution", "handmade_heads"),
+    *("temperature", "temperature_masks", "temperature_noise", "temperature_stack"),
+    *("positions",),
+    *(
+        "kernels",
+        "kernels_error",
+        "kernels_trigonometric",
+        "kernels_random_directions",
+        "kernels_cost",
+        "kernels_future_leak",
+    ),
+    *("efficient", "efficient_linformer", "efficient_bigbird"),
+    *("efficient_synthesizer", "efficient_sequence", "efficient_distance"),
+    *("trained", "trained_heads", "trained_words", "trained_knowledge", "trained_vision"),
+    *("trained_summary",),
+    *("own",),
+)
+for _file in FILES:
+    import_module(f"attnlab.claims.{_file}")
+load_extensions("attnlab.claims")
+
+
+def chosen(names: Sequence[str] = (), topic: str | None = None) -> list[Claim]:
+    """By name or topic (its name or number); all if neither is given."""
+    if topic is not None:
+        if topic.isdecimal() and 1 <= int(topic) <= len(TOPICS):
+            topic = list(TOPICS)[int(topic) - 1]
+        if topic not in TOPICS:
+            shown = ", ".join(f"{number} {name}" for number, name in enumerate(TOPICS, 1))
+            raise ValueError(f"topic {topic!r}; there are {shown}")
+    unknown = [name for name in names if name not in CLAIMS]
+    if unknown:
+        raise ValueError(f"claim {unknown[0]!r}{_near(unknown[0])}; attnlab claims --list has all")
+    return [
+        each
+        for each in CLAIMS.values()
+        if (not names or each.name in names) and (topic is None or each.topic == topic)
+    ]
+
+
+def _near(name: str) -> str:
+    near = get_close_matches(name, CLAIMS, 3, 0.5)
+    return f" is not known; {' or '.join(near)}?" if near else " is not known"

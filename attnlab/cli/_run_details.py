@@ -1,0 +1,155 @@
+"""What `attnlab runs show` prints: a run's facts, curves and files."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from attnlab.cli._run_curves import caption, chart, curves_of
+from attnlab.cli._run_table import age, cell, printable, progress_of, short
+from attnlab.run_folder import RunConfig, read_config
+from attnlab.run_folder._checkpoints import list_checkpoints, missing_files
+from attnlab.run_folder._file_names import CHECKPOINTS, METRICS, PURPOSES
+from attnlab.run_folder._metrics import SAMPLES, Metrics, number, read_metrics
+from attnlab.run_folder._run_list import (
+    Summary,
+    mapping,
+    modified,
+    one_text,
+    purpose_of,
+    summary_of,
+    visible_files,
+)
+from attnlab.tasks.registry import task_of
+
+SHOWN = 30  # settings, files and checkpoints
+
+
+def print_run(folder: Path, console: Console | None = None) -> None:
+    console = console or Console()
+    try:
+        config = read_config(folder)
+    except ValueError as error:
+        raise ValueError(
+            f"{printable(str(folder))}: {error}; `attnlab runs DIR` lists the runs"
+        ) from None
+    kind = task_of(config.content)
+    metrics = read_metrics(folder / METRICS, config.task, SAMPLES)
+    run = summary_of(folder.resolve().name, folder, config, metrics)
+    console.print(cell(run.run, console, 200, "bold"))
+    facts = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
+    facts.add_column(no_wrap=True)
+    facts.add_column(overflow="fold")
+    for name, text in facts_of(run, config, metrics):
+        facts.add_row(cell(name, console, 20), cell(text, console, 1000))
+    console.print(facts)
+    for title, points in curves_of(metrics):
+        console.print()
+        console.print(cell(caption(title, points), console, 200, "bold"), soft_wrap=True)
+        ascii_only = not console.encoding.lower().startswith("utf")
+        for line in chart(points, min(console.width, 100), 7, ascii_only):
+            console.print(Text(line), soft_wrap=True)
+    console.print()
+    console.print(files_table(folder, {**PURPOSES, **(kind.files if kind else {})}, console))
+    checkpoints = checkpoints_table(folder / CHECKPOINTS, console)
+    if checkpoints.row_count:
+        console.print()
+        console.print(checkpoints)
+
+
+def facts_of(run: Summary, config: RunConfig, metrics: Metrics) -> Iterator[tuple[str, str]]:
+    yield "task", settings_of(config.content["task"], ("name",))
+    model = config.model
+    yield "model", settings_of(model, ("model",))
+    for name in ("encoder", "decoder"):
+        if isinstance(model.get(name), dict):
+            yield name, settings_of(model[name])
+    yield "parameters", "-" if run.parameters is None else f"{run.parameters:,}"
+    yield "training", settings_of(config.content["training"])
+    yield "versions", settings_of(config.versions)
+    yield "progress", progress_of(run) + (", done" if run.done else "")
+    if run.best is not None:
+        at = "" if run.best_step is None else f" at step {run.best_step}"
+        yield "best", f"{printable(run.headline, 40)} {run.best:.6g}{at}"
+    if run.seconds is not None and math.isfinite(run.seconds):
+        yield "time trained", duration(run.seconds)
+    if run.tokens is not None:
+        yield "tokens", f"{run.tokens:,}"
+    padding = finite(number(row.get("padding")) for row in metrics.rows)
+    if padding:
+        yield "padding", f"{sum(padding) / len(padding):.1%} of a batch on average"
+
+
+def settings_of(settings: Any, alone: Sequence[str] = ()) -> str:
+    """`name value` of all that are set; of the names in `alone` the value only."""
+    found = []
+    for name, value in list(mapping(settings).items())[:SHOWN]:
+        text = printable(one_text(value), 80)
+        if value is True:
+            found.append(printable(name, 40))
+        elif text and value is not False:
+            found.append(text if name in alone else f"{printable(name, 40)} {text}")
+    return ", ".join(found) or "-"
+
+
+def finite(values: Iterable[float | None]) -> list[float]:
+    return [value for value in values if value is not None and math.isfinite(value)]
+
+
+def duration(seconds: float) -> str:
+    minutes, rest = divmod(max(0, round(seconds)), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes:02d} min"
+    return f"{minutes} min {rest:02d} s" if minutes else f"{seconds:.1f} s"
+
+
+def files_table(folder: Path, purposes: Mapping[str, str], console: Console) -> Table:
+    table = listing("file", "size", "what it is for")
+    entries = visible_files(folder)
+    for path in entries[:SHOWN]:
+        purpose = "a link" if path.is_symlink() else purpose_of(path.name, purposes)
+        table.add_row(cell(path.name, console, 60), size_of(path), purpose)
+    if len(entries) > SHOWN:
+        table.add_row(f"and {len(entries) - SHOWN} more", "", "")
+    return table
+
+
+def checkpoints_table(folder: Path, console: Console) -> Table:
+    table = listing("checkpoint", "size", "age")
+    for path in list_checkpoints(folder)[-SHOWN:]:
+        missing = missing_files(path)
+        changed = modified(path)
+        state = "-" if changed is None else age(changed)
+        state = f"{state}, lacks {', '.join(missing)}" if missing else state
+        table.add_row(cell(path.name, console, 60), size_of(path), state)
+    return table
+
+
+def listing(*headings: str) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 2, 0, 0), pad_edge=False, show_edge=False)
+    for heading in headings:
+        right = heading == "size"
+        table.add_column(heading, overflow="fold", justify="right" if right else "left")
+    return table
+
+
+def size_of(path: Path) -> str:
+    """Of a file, or of all files in a folder and the folders in it."""
+    total = 0
+    try:
+        total = path.lstat().st_size
+        if path.is_dir() and not path.is_symlink():
+            inner = [each for each in path.glob("*") if not each.is_symlink()]
+            inner += [each for folder in inner if folder.is_dir() for each in folder.glob("*")]
+            total = sum(each.lstat().st_size for each in inner if each.is_file())
+    except OSError:
+        return "-"
+    return f"{short(total)}B" if total > 999 else f"{total} B"

@@ -1,0 +1,272 @@
+"""Trains every contender with every setting and seed, with the same budget, and measures it.
+
+compare.json and compare.html are written after each run: an interrupted comparison shows what it
+has, and a resumed one trains only what is missing.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import sys
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from attnlab._confidence_intervals import number
+from attnlab._safe_files import write_json
+from attnlab.compare._conclusions import Conclusions, conclude
+from attnlab.compare._report import comparison_report
+from attnlab.compare._runs import (
+    ATTEMPTS,
+    FIGURES,
+    FORMAT,
+    PAGE,
+    RESULTS,
+    TRIALS,
+    VERSION,
+    Attempt,
+    Failure,
+    attempt_of,
+    read_attempts,
+)
+from attnlab.errors import InterruptedTraining, TrainingStoppedError
+from attnlab.report import Figure, Lines, Report, save_figure, save_page
+from attnlab.run_folder import RunFolder, StartMode
+from attnlab.run_folder._file_names import LOCK, TOKENIZER
+from attnlab.run_folder._run_list import find_runs
+from attnlab.tasks.comparison import TRIAL_FOLDER, Budget, Comparison, Trial
+from attnlab.tasks.registry import result_files
+from attnlab.training._distributed import speaks
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What a comparison has found so far."""
+
+    comparison: Comparison
+    budget: Budget
+    trials: list[Trial]
+    attempts: list[Attempt]
+    conclusions: Conclusions
+
+    @property
+    def report(self) -> Report:
+        return comparison_report(
+            self.comparison, self.budget, len(self.trials), self.attempts, self.conclusions
+        )
+
+
+def compare(
+    comparison: Comparison,
+    attention: Sequence[str] | None = None,
+    *,
+    out: str | Path,
+    minutes: float | None = None,
+    steps: int | None = None,
+    seeds: int | None = None,
+    first_seed: int = 0,
+    rates: Sequence[float] | None = None,
+    start: StartMode = StartMode.NEW,
+    quiet: bool = False,
+) -> Compared:
+    """Compare mechanisms on a task. `attention`: the first is what the others are compared with.
+
+    Each run gets `minutes` of training steps, or `steps`. `rates` multiply the task's own learning
+    rates; each contender is compared at its best one. `out` is the folder of all runs, with
+    compare.json and compare.html.
+    """
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise ValueError("a comparison trains its runs in one process; start it without torchrun")
+    folder, start = Path(out), StartMode(start)
+    check_out(folder, start)
+    budget = comparison.budget(_budget(minutes, steps))
+    contenders, trials = grid(
+        comparison,
+        comparison.attention if attention is None else attention,
+        range(first_seed, first_seed + (comparison.seeds if seeds is None else seeds)),
+        comparison.rates if rates is None else rates,
+    )
+    comparison.check(trials)
+    plan = {"title": comparison.title, **asdict(budget), **comparison.plan()}
+    plan = json.loads(json.dumps(plan))
+    attempts: list[Attempt] = []
+    if start is StartMode.RESUME:
+        attempts = read_attempts(folder / RESULTS, comparison, plan, trials)
+    with RunFolder(folder).locked() if speaks() else nullcontext():
+        if start is StartMode.OVERWRITE:
+            remove_comparison(folder)
+        for note in comparison.notes(trials):
+            _say(note, quiet)
+        return _run(comparison, budget, contenders, trials, attempts, folder, plan, start, quiet)
+
+
+def _run(
+    comparison: Comparison,
+    budget: Budget,
+    contenders: list[str],
+    trials: list[Trial],
+    attempts: list[Attempt],
+    folder: Path,
+    plan: dict[str, Any],
+    start: StartMode,
+    quiet: bool,
+) -> Compared:
+    done = {each.trial for each in attempts}
+    missing = [trial for trial in trials if trial not in done]
+    already = f", {len(done)} of them done" if done else ""
+    total = f": {len(missing) * budget.minutes:g} minutes in all" if budget.minutes else ""
+    _say(f"{_count(len(trials), 'run')} of {budget}{already}{total}", quiet)
+
+    def write() -> Compared:
+        conclusions = conclude(comparison, contenders, attempts)
+        compared = Compared(comparison, budget, trials, list(attempts), conclusions)
+        _write(folder, plan, compared)
+        return compared
+
+    compared = write()
+    for trial in missing:
+        _say(f"{len(attempts) + 1} of {len(trials)}: {trial.folder}", quiet)
+        attempts.append(_attempt(comparison, trial, folder / trial.folder, budget, start, quiet))
+        _say(f"    {_line(comparison, attempts[-1])}", quiet)
+        compared = write()
+    if speaks():
+        _write_figures(folder, compared.report)
+    return compared
+
+
+def _attempt(
+    comparison: Comparison, trial: Trial, path: Path, budget: Budget, start: StartMode, quiet: bool
+) -> Attempt:
+    try:
+        comparison.train(trial, path, budget, start, quiet)
+    except InterruptedTraining:
+        raise
+    except TrainingStoppedError as error:  # the others can still be compared
+        return Failure(trial, str(error).removeprefix(f"{path}: "))
+    return attempt_of(trial, comparison.measure(trial, path))
+
+
+def grid(
+    comparison: Comparison, attention: Sequence[str], seeds: Sequence[int], rates: Sequence[float]
+) -> tuple[list[str], list[Trial]]:
+    """The contenders and every run. Seeds are outermost, so that an interrupted comparison has all
+    contenders."""
+    if not attention or len(set(attention)) < len(attention):
+        raise ValueError("--attention: give the mechanisms to compare, each once")
+    if not len(seeds):
+        raise ValueError("--seeds: give 1 or more")
+    if seeds[0] < 0:
+        raise ValueError(f"--seed {seeds[0]}: give 0 or more")
+    if not rates or any(not 0 < rate < math.inf for rate in rates):
+        raise ValueError("--rates multiply the usual learning rates; give numbers above 0")
+    places, contenders = comparison.places(), comparison.contenders(attention)
+    trials = [
+        Trial(contender, variant, rate, seed, place)
+        for seed in seeds
+        for place in places
+        for contender, variants in contenders.items()
+        for variant in variants
+        for rate in dict.fromkeys(rates)
+    ]
+    if len({trial.folder for trial in trials}) < len(trials):
+        raise ValueError("two contenders would write into one folder; compare them separately")
+    return list(contenders), trials
+
+
+def _budget(minutes: float | None, steps: int | None) -> Budget | None:
+    if minutes is not None and steps is not None:
+        raise ValueError("--minutes and --steps; give one of them")
+    if minutes is not None and not 0 < minutes < math.inf:
+        raise ValueError(f"minutes is {minutes}; give a number above 0")
+    if steps is not None and steps < 1:
+        raise ValueError(f"steps is {steps}; give 1 or more")
+    return None if minutes is None and steps is None else Budget(minutes, steps)
+
+
+def check_out(folder: Path, start: StartMode) -> None:
+    """Before anything is read or computed."""
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"{folder}: is a file; name a folder")
+    exists = (folder / RESULTS).exists()
+    if start is StartMode.RESUME and not exists:
+        raise ValueError(f"{folder}: holds no comparison to resume; {RESULTS} is missing")
+    if start is StartMode.NEW and (exists or _runs(folder)):
+        raise ValueError(
+            f"{folder}: holds a comparison already; give --resume to continue it, --overwrite to "
+            "replace it, or another folder"
+        )
+
+
+def remove_comparison(folder: Path) -> None:
+    """All of it, also runs that the new one does not have: they would pass for its own. What you
+    have put there stays."""
+    for path in _runs(folder):
+        run = RunFolder(path, (*result_files(), TOKENIZER))
+        with run.locked():
+            run.delete()
+        run.remove(LOCK)
+        for each in (path, path.parent):
+            if each != folder and not any(each.iterdir()):
+                each.rmdir()
+    for path in (folder / RESULTS, folder / PAGE, *folder.glob(FIGURES)):
+        path.unlink(missing_ok=True)
+
+
+def _runs(folder: Path) -> list[Path]:
+    """Run folders that a comparison made, some of them within the folder of a trial."""
+    runs = find_runs(folder)
+    return [path for path in runs if path != folder
+            and TRIAL_FOLDER.fullmatch(path.relative_to(folder).parts[0])]  # fmt: skip
+
+
+def _write(folder: Path, plan: dict[str, Any], compared: Compared) -> None:
+    if not speaks():
+        return
+    content = {
+        "format": FORMAT,
+        "version": VERSION,
+        "settings": plan,
+        "trials": TRIALS.dump_python(compared.trials, mode="json"),
+        **asdict(compared.conclusions),
+        "runs": ATTEMPTS.dump_python(compared.attempts, mode="json"),
+    }
+    write_json(folder / RESULTS, content)
+    if compared.attempts:
+        save_page(folder / PAGE, compared.report, overwrite=True)
+
+
+def _write_figures(folder: Path, report: Report) -> None:
+    """Each as an SVG file, for papers."""
+    blocks = [block for section in report.sections for block in section.blocks]
+    figures = [block for block in blocks if isinstance(block, Figure)]
+    for figure in figures:
+        assert isinstance(figure.plot, Lines)
+        name = "-".join(re.findall(r"\w+", figure.plot.y))
+        path = folder / FIGURES.replace("*", name)
+        save_figure(figure.plot, path, figure.title, overwrite=True)
+
+
+def _line(comparison: Comparison, attempt: Attempt) -> str:
+    """What a run came to."""
+    if isinstance(attempt, Failure):
+        return f"failed: {attempt.problem}"
+    outcome = attempt.outcome
+    facts = [
+        f"{metric.title} {number(outcome.metrics[metric.name], metric.percent)}"
+        for metric in comparison.metrics
+    ]
+    return f"{', '.join(facts)}; {_count(outcome.steps, 'step')}, {60 * outcome.minutes:.0f} s"
+
+
+def _count(count: int, what: str) -> str:
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
+
+
+def _say(text: str, quiet: bool) -> None:
+    if speaks() and not quiet:
+        print(text, file=sys.stderr)

@@ -1,0 +1,86 @@
+"""How large the demo is, and what its parts have produced so far."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from attnlab.report import Section
+from attnlab.tasks.knowledge._learn_stages import LearnSettings
+from attnlab.tasks.knowledge._world import World
+
+NONE, PRETRAINED, FINETUNED, LEARNED = "no-pretraining", "pretrained", "finetuned", "learned"
+INDEX, MEMORY_PAGE, READING_PAGE = "index.html", "attention.html", "reading.html"
+CLAIMS_PAGE, CLAIMS_DATA = "claims.html", "claims.json"
+PAGES = (INDEX, MEMORY_PAGE, READING_PAGE, CLAIMS_PAGE, CLAIMS_DATA)
+LEARN = LearnSettings(
+    reader_epochs=16.0, remember_epochs=20.0, reader_tokens=1024, remember_tokens=1024
+)
+# Short ones that surprise, in the order in which they are shown
+CLAIMS = (
+    "beta-sqrt-d",
+    "perturb-key",
+    "equal-q-k-identity",
+    "heads-identical",
+    "permutation-equivariance",
+    "shift-matrix",
+    "convolution",
+    "random-features-beat-uniform",
+    "stabiliser-leak",
+    "synthesizer-blind",
+)
+
+
+@dataclass(frozen=True)
+class DemoSettings:
+    """Everything that decides how long the demo takes; the default is about four minutes."""
+
+    none_epochs: float = 30.0
+    pretraining_epochs: float = 12.0
+    finetuning_epochs: float = 3.0
+    learn: LearnSettings = LEARN
+    model: dict[str, Any] = field(default_factory=dict)
+    """Changes to the preset's model."""
+    samples: int = 4
+    """Answers drawn for each question of the audit."""
+    made_up: int = 100
+    """People who do not exist, asked about in the audit."""
+    looked_at: int = 12
+    """People at whose questions attention is measured."""
+    claims: tuple[str, ...] = CLAIMS
+
+
+@dataclass(frozen=True)
+class MethodScore:
+    """A way to learn, and how many of the people never asked about it answers for."""
+
+    name: str
+    about: str
+    right: int
+    total: int
+    minutes: float | None = None
+    """None where nothing was trained."""
+
+
+@dataclass
+class Demo:
+    """The state of a demo: parts read it and add to it."""
+
+    out: Path
+    settings: DemoSettings
+    world: World
+    seed: int = 0
+    scores: list[MethodScore] = field(default_factory=list)
+    sections: dict[str, Section] = field(default_factory=dict)
+    """Of the report, by name, in the order of the page."""
+    parameters: int = 0
+    reading: tuple[str, str] | None = None
+    """A document and a question, for a command to try next."""
+    seconds: dict[str, float] = field(default_factory=dict)
+    """Of each part that ended, by its name."""
+    problems: dict[str, str] = field(default_factory=dict)
+    """Why a part failed, by its name."""
+    stopped: str = ""
+    """The part in which the demo was interrupted."""
+    finished: bool = False

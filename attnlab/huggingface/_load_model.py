@@ -1,0 +1,189 @@
+"""Opens a Hugging Face model from a folder: no hub, no pickle, no code that comes with a model."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from attnlab._safe_files import write_whole
+
+CONFIG = "config.json"
+TOKENIZERS = ("tokenizer.json", "tokenizer_config.json", "tokenizer.model", "spiece.model")
+VOCABULARIES = ("vocab.txt", "vocab.json")
+IMAGES = "preprocessor_config.json"
+WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
+
+
+def load_model(path: str | Path, *, dtype: torch.dtype = torch.float32) -> tuple[Any, Any]:
+    """The model in this folder, in evaluation mode, and its tokenizer, image processor or None.
+
+    It is of the class that config.json names, so a language model has its head. A GGUF file is
+    converted at the first time and kept in `cache_folder`. float32, because a CPU is slow and
+    inexact in what most models are saved in.
+    """
+    model, reader, notes = load_with_notes(path, dtype=dtype)
+    for note in notes:
+        warnings.warn(f"{path}: {note}", stacklevel=2)
+    return model, reader
+
+
+def load_with_notes(
+    path: str | Path, *, dtype: torch.dtype = torch.float32
+) -> tuple[Any, Any, list[str]]:
+    """As `load_model`, and what a person must know of the model, for those who pass it on."""
+    library = _transformers(path)
+    folder = _folder(Path(path), library)
+    kind = _class(folder, library)
+    with _quiet(library), _told(folder):
+        model, info = kind.from_pretrained(
+            folder,
+            dtype=dtype,
+            local_files_only=True,
+            use_safetensors=True,
+            output_loading_info=True,
+        )
+        reader = _reader(folder, model, library)
+    missing, notes = sorted(info["missing_keys"]), []
+    if missing:
+        count = f"{missing[0]} ({len(missing)} in all)"
+        notes.append(f"has no weights for {count}; they are random")
+    return model.eval(), reader, notes
+
+
+def cache_folder() -> Path:
+    """Where converted models are kept."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "attnlab" / "models"
+
+
+def _folder(path: Path, library: Any) -> Path:
+    """A folder with config.json and safetensors: the path's own, or a converted file's."""
+    if path.is_file():
+        if path.suffix != ".gguf":
+            raise ValueError(f"{path}: a file; give a folder with a model, or a .gguf file")
+        return _converted(path, library)
+    if not path.is_dir():
+        raise ValueError(f"{path}: is not there; give a folder with a model (no hub is asked)")
+    if not (path / CONFIG).exists():
+        files = sorted(path.glob("*.gguf"))
+        if len(files) == 1:
+            return _converted(files[0], library)
+        found = f"{len(files)} .gguf files; name one of them" if files else f"no {CONFIG}"
+        raise ValueError(f"{path}: no Hugging Face model here: {found}")
+    if not any((path / name).exists() for name in WEIGHTS):
+        pickled = sorted(path.glob("*.bin")) + sorted(path.glob("*.pt"))
+        if pickled:
+            raise ValueError(
+                f"{path}: its weights are pickled ({pickled[0].name}), and to open that is to run "
+                "code; save the model as safetensors: model.save_pretrained(folder)"
+            )
+        raise ValueError(f"{path}: no weights here; {WEIGHTS[0]} is missing")
+    return path
+
+
+def _class(folder: Path, library: Any) -> Any:
+    """What config.json says that the model is."""
+    path = folder / CONFIG
+    try:
+        description = json.loads(path.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: not JSON ({error})") from None
+    if not isinstance(description, dict) or "model_type" not in description:
+        raise ValueError(f"{path}: does not describe a Hugging Face model; model_type is missing")
+    names = description.get("architectures") or []
+    if not names:
+        return library.AutoModel
+    kind = getattr(library, str(names[0]), None)
+    if not isinstance(kind, type) or not issubclass(kind, library.PreTrainedModel):
+        raise ValueError(
+            f"{path}: {names[0]} is no model of transformers {library.__version__}; "
+            "models that bring their own code are not run"
+        )
+    return kind
+
+
+def _reader(folder: Path, model: Any, library: Any) -> Any:
+    """Its image processor where it reads images, else its tokenizer, else None."""
+    tokens = any((folder / name).exists() for name in (*TOKENIZERS, *VOCABULARIES))
+    local = {"local_files_only": True, "trust_remote_code": False}
+    if model.main_input_name == "pixel_values" and (folder / IMAGES).exists():
+        return library.AutoImageProcessor.from_pretrained(folder, **local)
+    return library.AutoTokenizer.from_pretrained(folder, **local) if tokens else None
+
+
+def _converted(file: Path, library: Any) -> Path:
+    """The folder that this GGUF file was converted to, now or before."""
+    with file.open("rb") as handle:
+        digest = hashlib.file_digest(handle, "sha256").hexdigest()[:16]
+    folder = cache_folder() / f"{file.stem}-{digest}"
+    if not (folder / CONFIG).exists():
+        try:
+            import_module("gguf")
+        except ImportError:
+            raise ValueError(f"{file}: needs the gguf package: pip install gguf") from None
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(folder, lambda part: _convert(file, part, library))
+    return folder
+
+
+def _convert(file: Path, folder: Path, library: Any) -> None:
+    given = {"gguf_file": file.name, "local_files_only": True}
+    with _quiet(library), _told(file):
+        config = library.AutoConfig.from_pretrained(file.parent, **given)
+        causal = library.models.auto.modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+        kind = library.AutoModel
+        if config.is_encoder_decoder:
+            kind = library.AutoModelForSeq2SeqLM
+        elif config.model_type in causal:
+            kind = library.AutoModelForCausalLM
+        model = kind.from_pretrained(file.parent, dtype=torch.float32, **given)
+        # the weights are plain numbers now, but the model still says that they are not
+        for name in ("hf_quantizer", "quantization_method"):
+            vars(model).pop(name, None)
+        vars(model.config).pop("quantization_config", None)
+        model.is_quantized = False
+        model.save_pretrained(folder)
+        library.AutoTokenizer.from_pretrained(file.parent, **given).save_pretrained(folder)
+
+
+def _transformers(path: str | Path) -> Any:
+    try:
+        return import_module("transformers")
+    except ImportError:
+        raise ValueError(
+            f"{path}: a Hugging Face model needs the transformers package: pip install transformers"
+        ) from None
+
+
+@contextmanager
+def _quiet(library: Any) -> Iterator[None]:
+    """No progress bars and no advice; what matters is told by errors and our own warning."""
+    logging = library.utils.logging
+    bars, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """Whatever a library finds wrong with a folder is one sentence of a person's mistake."""
+    try:
+        yield
+    except Exception as error:
+        reason = " ".join(str(error).split())[:300] or type(error).__name__
+        raise ValueError(f"{path}: transformers cannot open it ({reason})") from error

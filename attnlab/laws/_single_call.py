@@ -1,0 +1,129 @@
+"""The laws of a single call: definition, padding, future, nothing to look at.
+
+Letters: B batch, H query heads, G key heads, T queries, S keys, D head size, M value size.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+
+from attnlab.laws._compare import (
+    assert_same,
+    assume_margin,
+    compare,
+    conditions,
+    gradients,
+    must,
+    parameters,
+)
+from attnlab.laws._trial import HEADS, Inputs, first_keys
+from attnlab.mask import Mask
+from attnlab.mechanism import Mechanism, repeat_heads
+
+GARBAGE = (float("nan"), float("inf"), 1e4)
+
+
+def check_definition(mechanism: Mechanism, inputs: Inputs, mask: Mask) -> None:
+    """1. forward(q, k, v) equals weights(q, k) @ v."""
+    compare(
+        mechanism,
+        inputs,
+        mask,
+        lambda x: mechanism(x.q, x.k, x.v, mask),
+        lambda x: mechanism.weights(x.q, x.k, mask) @ repeat_heads(x.v, HEADS),
+    )
+
+
+def check_padding(mechanism: Mechanism, inputs: Inputs, mask: Mask) -> None:
+    """2. What stands in padding never changes an output, and gets no gradient."""
+    if mask.keys is None:
+        return
+    hole = ~mask.keys[:, None, :, None]
+    clean = inputs.fresh(k=inputs.k.masked_fill(hole, 0), v=inputs.v.masked_fill(hole, 0))
+    for garbage in GARBAGE:
+        dirty = inputs.fresh(
+            k=inputs.k.masked_fill(hole, garbage), v=inputs.v.masked_fill(hole, garbage)
+        )
+        one, other = (mechanism(x.q, x.k, x.v, mask) for x in (dirty, clean))
+        assert_same([one], [other])
+        mine, theirs = (
+            gradients(out, [*x.leaves(), *parameters(mechanism)])
+            for out, x in ((one, dirty), (other, clean))
+        )
+        assert_same(mine, theirs)
+        for grad in mine[1:3]:
+            untouched = grad is None or not bool(grad.masked_select(hole).any())
+            must(untouched, "padding has a gradient")
+        weights = mechanism.weights(dirty.q, dirty.k, mask)
+        must(not bool(weights.masked_select(hole.mT).any()), "padding has weight")
+
+
+def check_padding_removed(mechanism: Mechanism, inputs: Inputs, mask: Mask) -> None:
+    """2. Padding behind the last real key may as well not be there."""
+    if mask.keys is None or not (mask.causal or mechanism.card.cross):
+        return  # without a causal mask, what a block-sparse pattern picks depends on the length
+    assume_margin(mechanism, inputs)
+    value_condition, gradient_condition = conditions(mechanism, inputs, mask)
+    for row, keys in enumerate(mask.keys):
+        length = int(keys.nonzero().max()) + 1 if bool(keys.any()) else 0
+        here = slice(row, row + 1)
+        queries = length if not mechanism.card.cross else inputs.q.shape[2]
+        whole, cut = inputs.fresh(), inputs.fresh()
+        short = Mask(mask.causal, mask.keys[here, :length])
+        one = mechanism(whole.q, whole.k, whole.v, mask)[here, :, :queries]
+        other = mechanism(
+            cut.q[here, :, :queries], cut.k[here, :, :length], cut.v[here, :, :length], short
+        )
+        assert_same([one], [other], value_condition)
+        leaves = [parameters(mechanism), whole.leaves(), cut.leaves()]
+        assert_same(
+            gradients(one, [*leaves[1], *leaves[0]]),
+            gradients(other, [*leaves[2], *leaves[0]]),
+            gradient_condition,
+        )
+
+
+def check_future(mechanism: Mechanism, inputs: Inputs, mask: Mask, cut: int) -> None:
+    """3. What stands from `cut` on never changes an output before it, when causal."""
+    assume_margin(mechanism, inputs)
+    past = (Ellipsis, slice(0, cut), slice(None))
+    value_condition, gradient_condition = conditions(
+        mechanism,
+        replace(inputs, q=inputs.q[past], k=inputs.k[past]),
+        Mask(True, first_keys(mask, cut)),
+    )
+    before = inputs.fresh()
+    wanted = mechanism(before.q, before.k, before.v, mask)[past]
+    wanted_gradients = gradients(wanted, [*before.leaves(), *parameters(mechanism)])
+    for size in (1.0, 30.0, 300.0):
+        generator = torch.Generator().manual_seed(int(size))
+        changed = inputs.fresh()
+        with torch.no_grad():
+            for x in changed.leaves():
+                later = x[..., cut:, :]
+                later += size * torch.randn(later.shape, generator=generator, dtype=x.dtype)
+        got = mechanism(changed.q, changed.k, changed.v, mask)[past]
+        assert_same([got], [wanted], value_condition)
+        got_gradients = gradients(got, [*changed.leaves(), *parameters(mechanism)])
+        assert_same(got_gradients, wanted_gradients, gradient_condition)
+        for grad in got_gradients[:3]:
+            untouched = grad is None or not bool(grad[..., cut:, :].any())
+            must(untouched, "the future has a gradient")
+        weights = mechanism.weights(changed.q, changed.k, mask)
+        future = torch.ones(weights.shape[-2:]).triu(1).bool()
+        must(not bool(weights[..., future].any()), "the future has weight")
+
+
+def check_nothing(mechanism: Mechanism, inputs: Inputs, mask: Mask) -> None:
+    """7. A query with nothing to look at gives zeros and finite gradients."""
+    x = inputs.fresh()
+    T, S = x.q.shape[2], x.k.shape[2]
+    allowed = mask.allowed(T, S, x.q.device)
+    out = mechanism(x.q, x.k, x.v, mask)
+    for grad in gradients(out, [*x.leaves(), *parameters(mechanism)]):
+        must(grad is None or bool(grad.isfinite().all()), "a gradient is not finite")
+    some = torch.ones(1, 1, T, 1) > 0 if allowed is None else allowed.any(-1, keepdim=True)
+    blind = ~some.expand(*out.shape[:3], 1) if S else torch.ones(*out.shape[:3], 1) > 0
+    must(not bool(out.masked_select(blind).any()), "a query with nothing to see has an output")

@@ -1,0 +1,19 @@
+"""Kernel and block-sparse attention in C: what scan.py, kernel.py and blocks.py say, faster."""
+
+from __future__ import annotations
+
+from attnlab.mechanisms._compiled.build import status
+from attnlab.mechanisms._compiled.calls import most_scratch, serves
+from attnlab.mechanisms._compiled.kernel import absorb_in_place, causal, read, sums
+from attnlab.mechanisms._compiled.sparse import attend_blocks
+
+__all__ = [
+    "absorb_in_place",
+    "attend_blocks",
+    "causal",
+    "most_scratch",
+    "read",
+    "serves",
+    "status",
+    "sums",
+]

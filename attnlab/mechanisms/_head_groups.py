@@ -1,0 +1,177 @@
+"""Several mechanisms in one layer, each for a group of heads.
+
+Letters: H query heads, G key heads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+
+from attnlab._argument_checks import check_read
+from attnlab.mask import Mask
+from attnlab.mechanism import Card, Mechanism
+from attnlab.state import State
+
+
+@dataclass(frozen=True, eq=False)
+class GroupState(State):
+    """One state for each group."""
+
+    parts: tuple[State, ...]
+
+    @property
+    def batch(self) -> int:
+        return self.parts[0].batch
+
+    @property
+    def nbytes(self) -> int:
+        return sum(part.nbytes for part in self.parts)
+
+    def select(self, rows: Tensor) -> Self:
+        return self._map(lambda part: part.select(rows))
+
+    def trim(self, lengths: Tensor) -> Self:
+        return self._map(lambda part: part.trim(lengths))
+
+    def overwritable(self) -> Self:
+        return self._map(lambda part: part.overwritable())
+
+    def _map(self, change: Callable[[State], State]) -> Self:
+        parts = tuple(change(part) for part in self.parts)
+        return replace(self, length=parts[0].length, reach=parts[0].reach, parts=parts)
+
+
+class HeadGroups(Mechanism):
+    """It can do what all members can. Without `places` the first heads belong to the first member,
+    and so on; with them, member i computes the heads that `places[i]` names."""
+
+    name = "groups"
+
+    def __init__(
+        self, members: Sequence[Mechanism], places: Sequence[Sequence[int]] | None = None
+    ) -> None:
+        self.card = _common_card([member.card for member in members])
+        limits = [member.max_length for member in members if member.max_length is not None]
+        super().__init__(
+            head_dim=members[0].head_dim,
+            heads=sum(member.heads for member in members),
+            max_length=min(limits, default=None),
+        )
+        self.members = nn.ModuleList(members)
+        self.places = _in_order(members) if places is None else [list(each) for each in places]
+        if [len(each) for each in self.places] != [member.heads for member in members] or sorted(
+            head for each in self.places for head in each
+        ) != list(range(self.heads)):
+            raise ValueError(
+                f"groups: heads {self.places} for members of "
+                f"{[member.heads for member in members]} heads; name each of the {self.heads} "
+                "heads once, as many for each member as it has"
+            )
+        joined = [head for each in self.places for head in each]
+        self.back = None if joined == sorted(joined) else torch.tensor(joined).argsort().tolist()
+
+    @property
+    def use_compiled(self) -> bool:
+        return any(member.use_compiled for member in members_of(self))
+
+    @use_compiled.setter
+    def use_compiled(self, value: bool) -> None:
+        for member in members_of(self):
+            member.use_compiled = value
+
+    def weights(self, q: Tensor, k: Tensor, mask: Mask) -> Tensor:
+        q, k = self.prepare_weights(q, k, mask)
+        split = self._split(q, k)
+        return self._join([m.weights(q, k, mask) for m, (q, k) in split])
+
+    def compute(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
+        return self._join([m.attend(q, k, v, mask) for m, (q, k, v) in self._split(q, k, v)])
+
+    def absorb(
+        self, k: Tensor, v: Tensor, keys: Tensor | None = None, state: State | None = None
+    ) -> State:
+        k, v = self.prepare_memory(k, v, keys, state)
+        old = [None] * len(self.members) if state is None else self.own(state, GroupState).parts
+        split = self._split(k, v)
+        parts = tuple(
+            m.absorb(k, v, keys, part) for (m, (k, v)), part in zip(split, old, strict=True)
+        )
+        return GroupState(self.origin(k, v), parts[0].length, parts[0].reach, parts)
+
+    def read(self, q: Tensor, state: State, start: int | Tensor) -> Tensor:
+        check_read(self, q, state, start)
+        parts = self.own(state, GroupState).parts
+        split = zip(self._split(q), parts, strict=True)
+        return self._join([m.read(q, part, start) for (m, (q,)), part in split])
+
+    def signature(self) -> tuple[Any, ...]:
+        parts = zip(members_of(self), self.places, strict=True)
+        return tuple((member.signature(), *heads) for member, heads in parts)
+
+    def condition(self, q: Tensor, k: Tensor, mask: Mask) -> Tensor:
+        split = self._split(q, k)
+        return self._join([m.condition(q, k, mask) for m, (q, k) in split])
+
+    def _join(self, parts: list[Tensor]) -> Tensor:
+        """The members' heads, each at its own place."""
+        joined = torch.cat(parts, dim=1)
+        return joined if self.back is None else joined[:, self.back]
+
+    def _split(self, *tensors: Tensor) -> list[tuple[Mechanism, list[Tensor]]]:
+        """Each member with its heads of each tensor."""
+        return [
+            (member, [_heads_of(x, heads, self.heads) for x in tensors])
+            for member, heads in zip(members_of(self), self.places, strict=True)
+        ]
+
+
+def _in_order(members: Sequence[Mechanism]) -> list[list[int]]:
+    ends = list(accumulate((member.heads for member in members), initial=0))
+    return [list(range(first, last)) for first, last in pairwise(ends)]
+
+
+def _heads_of(x: Tensor, heads: list[int], all_heads: int) -> Tensor:
+    """What these query heads read of x (B, H or G, ...). Grouped keys stay grouped where the heads
+    share them evenly, else each head gets a copy of its own."""
+    read = [head * x.shape[1] // all_heads for head in heads]
+    kept = sorted(set(read))
+    if read == [key for key in kept for _ in range(len(read) // len(kept))]:
+        read = kept
+    if read == list(range(read[0], read[-1] + 1)):  # a view, not a copy
+        return x[:, read[0] : read[-1] + 1]
+    return x[:, read]
+
+
+def members_of(mechanism: Mechanism) -> list[Mechanism]:
+    """The mechanisms of the groups; of any other, itself."""
+    if not isinstance(mechanism, HeadGroups):
+        return [mechanism]
+    return [member for member in mechanism.members if isinstance(member, Mechanism)]
+
+
+def name_of(mechanism: Mechanism) -> str:
+    members = members_of(mechanism)
+    if len(members) == 1:
+        return members[0].name
+    return "+".join(f"{member.heads}*{member.name}" for member in members)
+
+
+def scale_of(mechanism: Mechanism) -> float | None:
+    """The inverse temperature that all heads have."""
+    scales = {getattr(member, "beta", None) for member in members_of(mechanism)}
+    return scales.pop() if len(scales) == 1 else None
+
+
+def _common_card(cards: Sequence[Card]) -> Card:
+    """What all can do; what one of them needs."""
+    every = ("causal", "cross", "padding", "constant_state", "rows_sum_to_one", "continuous")
+    some = ("signed", "learned", "needs_length", "uses_query", "uses_key")
+    facts: dict[str, Any] = {can: all(getattr(card, can) for card in cards) for can in every}
+    facts |= {has: any(getattr(card, has) for card in cards) for has in some}
+    return replace(cards[0], summary="a mechanism for each group of heads", **facts)

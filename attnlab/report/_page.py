@@ -1,0 +1,103 @@
+"""Offline pages: one file that carries its data, its script and its style, and asks for nothing."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from attnlab._safe_files import check_new, write_text
+from attnlab.report._content import Report
+from attnlab.report._json import to_json
+from attnlab.report._text import escape
+
+
+def render_page(report: Report) -> str:
+    """Without the single measurements: the JSON file has them, the page would grow tenfold."""
+    data = to_json(report, measurements=False)
+    return script_page(
+        report.title, _static("report.js"), _static("report.css"), data, data_id="attnlab-report"
+    )
+
+
+def save_page(path: Path, report: Report, overwrite: bool = False) -> None:
+    write_page(path, render_page(report), overwrite)
+
+
+def _static(name: str) -> str:
+    """A file of the built front end; `make web` builds it."""
+    return files("attnlab.report").joinpath("static", name).read_text(encoding="utf-8")
+
+
+def script_page(
+    title: str,
+    script: str,
+    style: str,
+    data: dict[str, Any] | str | None = None,
+    *,
+    data_id: str = "attnlab-data",
+    blocks: Sequence[bytes] = (),
+) -> str:
+    """A page that `script` draws in #attnlab from `data`, JSON in an element of its own, and from
+    `blocks` of bytes. Only this script and this style may run: their hashes are the policy."""
+    script = script.replace("</script", "<\\/script")
+    policy = content_policy(
+        f"script-src {source_hash(script)}",
+        f"style-src {source_hash(style)}",
+        "img-src data: blob:",
+    )
+    title = escape(title)
+    carried = "".join(
+        f'<script type="text/plain" data-block="{number}">'
+        f"{base64.b64encode(block).decode('ascii')}</script>\n"
+        for number, block in enumerate(blocks)
+    )
+    if data is not None:
+        element = f'<script type="application/json" id="{data_id}">{_inline(data)}</script>\n'
+        carried = element + carried
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="referrer" content="no-referrer">\n'
+        f"<title>{title}</title>\n<style>{style}</style>\n</head>\n<body>\n"
+        f'<div id="attnlab"><noscript>{title}: this page draws with JavaScript.</noscript></div>\n'
+        f"{carried}<script>{script}</script>\n</body>\n</html>\n"
+    )
+
+
+def content_policy(*allowed: str) -> str:
+    """Nothing but what is allowed here."""
+    return "; ".join(["default-src 'none'", *allowed, "base-uri 'none'", "form-action 'none'"])
+
+
+def source_hash(text: str) -> str:
+    digest = base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
+    return f"'sha256-{digest}'"
+
+
+def _inline(data: dict[str, Any] | str) -> str:
+    """JSON that cannot end the element it stands in; half surrogates stay escaped."""
+    text = data if isinstance(data, str) else json.dumps(data, separators=(",", ":"))
+    return text.replace("<", "\\u003c")
+
+
+def check_page(path: Path, overwrite: bool) -> None:
+    """Before anything is computed for it."""
+    if path.is_dir():
+        raise ValueError(f"{path}: is a folder; name a file, as {path.name or 'page'}.html")
+    if path.suffix not in (".html", ".htm"):
+        raise ValueError(f"{path}: a page is written as HTML; name it NAME.html")
+    check_new(path, overwrite)
+
+
+def write_page(path: Path, text: str, overwrite: bool = False) -> None:
+    if path.exists() and not overwrite:
+        raise ValueError(f"{path}: is there already; choose another file or overwrite")
+    if not path.parent.is_dir():
+        raise ValueError(f"{path}: there is no folder {path.parent}; make it first")
+    write_text(path, text)

@@ -1,0 +1,160 @@
+"""`attnlab compare knowledge`: which mechanism learns most facts with the same budget?
+
+Three quarters of the budget go to the corpus, the rest to questions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any
+
+from attnlab.run_folder import StartMode
+from attnlab.tasks.comparison import (
+    VALIDATIONS,
+    Budget,
+    Comparison,
+    Metric,
+    Outcome,
+    Trial,
+    last_validation,
+    outcome_of,
+    scaled,
+)
+from attnlab.tasks.knowledge._data import digest
+from attnlab.tasks.knowledge._load import make_model, material, preset_named
+from attnlab.tasks.knowledge._pretraining_objectives import create_objectives
+from attnlab.tasks.knowledge._scoring import Score, baseline, evaluate
+from attnlab.tasks.knowledge._training import SCRATCH, finetune, pretrain
+from attnlab.tokenizer import Bytes
+from attnlab.training import Settings
+
+PRETRAINING = 0.75  # of the budget
+HELD_OUT = 0.1  # of the training pairs: what the curves are measured on
+UNPRETRAINED = " (no pretraining)"  # after the name of a contender
+PRETRAINED, FINETUNED = "pretrained", "finetuned"
+
+
+@dataclass(frozen=True)
+class KnowledgeComparison(Comparison):
+    """Without files it uses the embedded world."""
+
+    corpus: Annotated[Path | None, "documents, one per line"] = None
+    pairs: Annotated[Path | None, "training questions: question, tab, answer"] = None
+    measured: Annotated[Path | None, "pairs to measure all contenders on"] = None
+    preset: Annotated[str, "model and training settings: small or course"] = "small"
+    objective: Annotated[str | None, "objective of pretraining"] = None
+    unpretrained: Annotated[bool, "also train the first mechanism without pretraining"] = True
+
+    title = "Attention mechanisms compared: knowledge"
+    metrics = (Metric("accuracy", "right answers", "higher", percent=True),)
+    margin = 0.02
+    attention = ("softmax", "synthesizer", "favor")
+    seeds = 1
+
+    def __post_init__(self) -> None:
+        files = [each is None for each in (self.corpus, self.pairs, self.measured)]
+        if any(files) and not all(files):
+            raise ValueError("give all three files: --corpus, --pairs and --measured; or none")
+
+    def contenders(self, attention: Sequence[str]) -> dict[str, list[str]]:
+        extra = [attention[0] + UNPRETRAINED] if self.unpretrained else []
+        return {name: [name] for name in (*attention, *extra)}
+
+    def check(self, trials: Sequence[Trial]) -> None:
+        create_objectives(self.objective or preset_named(self.preset).objective)
+        for spec in {_attention(trial) for trial in trials}:
+            make_model(self.preset, Bytes(), spec, {})
+        self.plan()  # reads all files
+
+    @cached_property
+    def _baseline(self) -> tuple[str, Score]:
+        return baseline(self.pairs, self.measured)
+
+    @cached_property
+    def _digests(self) -> dict[str, str]:
+        source, (_, score) = material(self.corpus, self.pairs), self._baseline
+        return {
+            "text": digest(source.documents, *source.pairs),
+            "questions": digest(score.questions, score.answers or []),
+        }
+
+    def plan(self) -> dict[str, Any]:
+        files = ("corpus", "pairs", "measured")
+        options = {name: value for name, value in asdict(self).items() if name not in files}
+        return {**options, **self._digests}
+
+    def train(
+        self, trial: Trial, folder: Path, budget: Budget, start: StartMode, quiet: bool
+    ) -> None:
+        preset = preset_named(self.preset)
+        shared: dict[str, Any] = {"corpus": self.corpus, "quiet": quiet}
+        answers: dict[str, Any] = {
+            "pairs": self.pairs,
+            "out": folder / FINETUNED,
+            "held_out": HELD_OUT,
+            "start": start.for_part(folder / FINETUNED),
+        }
+        if _unpretrained(trial):
+            changes = _changes(preset.scratch, trial, budget, 1.0)
+            finetune(
+                SCRATCH, attention=_attention(trial), preset=self.preset, training=changes,
+                **answers, **shared,
+            )  # fmt: skip
+            return
+        pretrain(
+            out=folder / PRETRAINED,
+            attention=_attention(trial),
+            objective=self.objective,
+            preset=self.preset,
+            training=_changes(preset.pretraining, trial, budget, PRETRAINING),
+            start=start.for_part(folder / PRETRAINED),
+            **shared,
+        )
+        changes = _changes(preset.finetuning, trial, budget, 1 - PRETRAINING)
+        finetune(folder / PRETRAINED, training=changes, **answers, **shared)
+
+    def measure(self, trial: Trial, folder: Path) -> Outcome:
+        score = evaluate(folder / FINETUNED, self.measured)
+        assert score.right is not None
+        assert score.accuracy is not None
+        return outcome_of(
+            folder / FINETUNED,
+            {"accuracy": score.accuracy},
+            validation=last_validation(folder / FINETUNED, "accuracy"),
+            correct={"accuracy": (score.right, len(score.questions))},
+            before=None if _unpretrained(trial) else folder / PRETRAINED,
+        )
+
+    def baseline(self) -> tuple[str, Mapping[str, float]]:
+        answer, score = self._baseline
+        assert score.accuracy is not None
+        return f'always "{answer}"', {"accuracy": score.accuracy}
+
+    def describe(self) -> str:
+        return (
+            f"{PRETRAINING:.0%} of it went to the corpus and the rest to training questions; "
+            "without pretraining all of it went to those. All contenders answered the same "
+            f"{len(self._baseline[1].questions):,} questions, which no training asked."
+        )
+
+
+def _unpretrained(trial: Trial) -> bool:
+    return trial.contender.endswith(UNPRETRAINED)
+
+
+def _attention(trial: Trial) -> str:
+    return trial.variant.removesuffix(UNPRETRAINED)
+
+
+def _changes(base: Settings, trial: Trial, budget: Budget, share: float) -> dict[str, Any]:
+    rates = scaled(base, trial.rate)
+    return {
+        "seed": trial.seed,
+        "rate": rates.rate,
+        "muon_rate": rates.muon_rate,
+        "evaluations": VALIDATIONS,
+        **budget.settings(share),
+    }

@@ -1,0 +1,110 @@
+"""Right answers counted: of a run, and of always saying the same."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from attnlab._safe_files import write_text
+from attnlab.tasks.knowledge._answers import answer
+from attnlab.tasks.knowledge._data import WORLD, most_common_answer, read_pairs, read_questions
+from attnlab.tasks.knowledge._load import load_knowledge
+from attnlab.tasks.knowledge._rows import Wording
+from attnlab.tasks.knowledge._world import WorldConfig, make_world
+
+
+@dataclass(frozen=True)
+class Score:
+    """Answers to a list of questions, and how many are right if that is known."""
+
+    questions: list[str]
+    predictions: list[str]
+    answers: list[str] | None
+
+    @property
+    def right(self) -> int | None:
+        if self.answers is None:
+            return None
+        return sum(p == a for p, a in zip(self.predictions, self.answers, strict=True))
+
+    @property
+    def accuracy(self) -> float | None:
+        return None if self.right is None else self.right / len(self.questions)
+
+    def as_dict(self) -> dict[str, Any]:
+        known = {} if self.right is None else {"right": self.right, "accuracy": self.accuracy}
+        return {"questions": len(self.questions), **known}
+
+    def line(self) -> str:
+        """As the course prints it."""
+        if self.right is None:
+            raise ValueError("the answers are not known, so none can be counted")
+        total = len(self.questions)
+        return f"Correct: {self.right:.1f} out of {total:.1f}: {100 * self.right / total:.1f}%"
+
+
+def questions_for(
+    folder: str | Path, config: dict[str, Any], pairs: str | Path | None
+) -> tuple[list[str], list[str] | None]:
+    """The questions of a file, or those of the embedded world that were held out."""
+    if pairs is not None:
+        rows = read_questions(pairs)
+        answers = [known for _, known in rows if known is not None]
+        return [question for question, _ in rows], answers or None
+    if config["task"].get("corpus") != WORLD:
+        raise ValueError(f"{folder}: learned from your own files; give --pairs to measure it on")
+    held = make_world(WorldConfig()).held_out
+    return [question for question, _ in held], [known for _, known in held]
+
+
+def evaluate(folder: str | Path, pairs: str | Path | None = None) -> Score:
+    """Ask every question of the file, all at once."""
+    model, tokens, config = load_knowledge(folder)
+    questions, answers = questions_for(folder, config, pairs)
+    return Score(questions, answer(model, Wording(tokens), questions), answers)
+
+
+def write_predictions(path: str | Path, predictions: Sequence[str], overwrite: bool) -> None:
+    """One line each, in the order of the questions."""
+    path = Path(path)
+    if path.exists() and not overwrite:
+        raise ValueError(f"{path}: is there already; give --overwrite or another name")
+    text = "".join(" ".join(line.split()) + "\n" for line in predictions)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_text(path, text)
+
+
+def baseline(
+    pairs: str | Path | None = None, measured: str | Path | None = None
+) -> tuple[str, Score]:
+    """Always the same answer: the commonest of the training pairs."""
+    if (pairs is None) != (measured is None):
+        raise ValueError("give both files: training pairs to count in, and pairs to measure on")
+    if pairs is None or measured is None:
+        world = make_world(WorldConfig())
+        train_pairs, rows = world.train, world.held_out
+    else:
+        train_pairs, rows = read_pairs(pairs), read_pairs(measured)
+    said = most_common_answer(train_pairs)
+    return said, Score([q for q, _ in rows], [said] * len(rows), [a for _, a in rows])
+
+
+def as_json(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def histogram_of_answers(answers: Iterable[str]) -> list[tuple[str, int]]:
+    """Each answer with its count, the most frequent first and equals by alphabet."""
+    return sorted(Counter(answers).items(), key=lambda item: (-item[1], item[0]))
+
+
+def top_share(histogram: Sequence[tuple[str, int]], top: int = 3) -> float:
+    """The share of the most frequent answers (0 of none): near 1, the model has collapsed."""
+    if top < 1:
+        raise ValueError(f"top is {top}; give 1 or more")
+    counts = sorted((count for _, count in histogram), reverse=True)
+    return sum(counts[:top]) / sum(counts) if counts else 0.0

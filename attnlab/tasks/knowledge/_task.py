@@ -1,0 +1,127 @@
+"""Learning from rows of several sources: documents, questions, documents with questions.
+
+Letters: B batch, T tokens, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from attnlab.tasks.knowledge._data import Pair
+from attnlab.tasks.knowledge._pretraining_objectives import Objective
+from attnlab.tasks.knowledge._rows import Row, Wording
+from attnlab.tasks.knowledge.kind import KNOWLEDGE
+from attnlab.training._batches import Batch, Forward, Task, mix
+
+IGNORE = -100
+
+
+class Source(ABC):
+    """Where rows come from."""
+
+    @abstractmethod
+    def rows(self, wording: Wording, context: int, chance: random.Random) -> list[Row]:
+        """The rows of one epoch."""
+
+
+class Documents(Source):
+    """Every document, by one objective."""
+
+    def __init__(self, documents: Sequence[str], objective: Objective) -> None:
+        self.documents, self.objective = list(documents), objective
+        objective.prepare(self.documents)
+
+    def rows(self, wording: Wording, context: int, chance: random.Random) -> list[Row]:
+        found = [
+            self.objective.rows(document, wording, context, chance) for document in self.documents
+        ]
+        return [row for rows in found for row in rows]
+
+
+class Questions(Source):
+    """Every pair, closed book."""
+
+    def __init__(self, pairs: Sequence[Pair], times: int = 1) -> None:
+        self.pairs, self.times = list(pairs), times
+
+    def rows(self, wording: Wording, context: int, chance: random.Random) -> list[Row]:
+        del chance
+        rows = [wording.pair(question, answer) for question, answer in self.pairs]
+        return [row for row in rows if len(row) <= context + 1] * self.times
+
+
+class KnowledgeTask(Task):
+    """Rows of all sources, shuffled together in each epoch."""
+
+    name = KNOWLEDGE.name
+
+    def __init__(
+        self,
+        sources: Sequence[Source],
+        wording: Wording,
+        *,
+        context: int,
+        seed: int,
+        measure: Callable[[nn.Module], dict[str, float]],
+        headline: str,
+        about: dict[str, Any],
+    ) -> None:
+        self.sources, self.wording, self.context, self.seed = list(sources), wording, context, seed
+        self.measure, self.headline, self.about = measure, headline, about
+        self.better = "lower" if headline == "loss" else "higher"
+        self._epoch: int | None = None
+        self._rows: list[Row] = []
+
+    def describe(self) -> dict[str, Any]:
+        return self.about
+
+    def rows(self, epoch: int) -> list[Row]:
+        if epoch != self._epoch:
+            chance = random.Random(mix(self.seed, epoch))
+            found = [source.rows(self.wording, self.context, chance) for source in self.sources]
+            self._rows = [row for rows in found for row in rows if len(row) > 1]
+            self._epoch = epoch
+        return self._rows
+
+    def lengths(self, epoch: int) -> list[int]:
+        return [len(row) - 1 for row in self.rows(epoch)]
+
+    def collate(self, rows: Sequence[int], epoch: int) -> Batch:
+        return collate([self.rows(epoch)[row] for row in rows], self.wording.tokenizer.pad)
+
+    def loss(self, forward: Forward, batch: Batch) -> Tensor:
+        counted = batch["target"] != IGNORE  # (B, T), n of them
+        logits = forward(batch["ids"], None, counted)  # (n, V): most tokens are no targets
+        each = F.cross_entropy(logits.float(), batch["target"][counted], reduction="none")  # (n,)
+        return each @ batch["weight"][counted]
+
+    def targets(self, batch: Batch) -> int:
+        return int((batch["target"] != IGNORE).sum())
+
+    def evaluate(self, model: nn.Module) -> dict[str, float]:
+        return self.measure(model)
+
+
+def collate(rows: Sequence[Row], pad: int) -> Batch:
+    """Right-padded to the longest row, so that no causal token looks at padding."""
+    longest = max(len(row) for row in rows)
+    ids = torch.full((len(rows), longest), pad)
+    weight = torch.zeros(len(rows), longest)
+    for i, row in enumerate(rows):
+        ids[i, : len(row)] = torch.tensor(row.ids)
+        weight[i, : len(row)] = torch.tensor(row.weights)
+    lengths = torch.tensor([len(row) - 1 for row in rows])
+    target = ids[:, 1:].masked_fill(weight[:, 1:] == 0, IGNORE)
+    return {
+        "ids": ids[:, :-1],
+        "keys": torch.arange(longest - 1) < lengths[:, None],
+        "target": target,
+        "weight": weight[:, 1:],
+    }

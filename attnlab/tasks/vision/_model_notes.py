@@ -1,0 +1,31 @@
+"""What one should know about a model before it is trained."""
+
+from __future__ import annotations
+
+from attnlab._create_mechanism import find_mechanism, is_softmax, mechanism_options, parse_groups
+from attnlab.layers import every_layer
+from attnlab.models import Model, ViT
+
+
+def softmax_notes(model: Model) -> list[str]:
+    """Images are few tokens: what is made to leave out far ones may leave out none of them, and
+    then a comparison with softmax compares nothing."""
+    if not isinstance(model, ViT):
+        return []
+    layers = every_layer(model.config.attention, model.config.layers)
+    groups = dict.fromkeys(group.strip() for spec in layers for group in spec.split("+"))
+    return [_note(each, model.length) for each in groups if is_softmax(each, model.length, False)]
+
+
+def _note(group: str, tokens: int) -> str:
+    ((_, name, options),) = parse_groups(group)
+    kind = find_mechanism(name)
+    smaller = (
+        f"{name}:{','.join(f'{key}={value}' for key, value in kind.short_options(tokens).items())}"
+    )
+    hint = "" if is_softmax(smaller, tokens, False) else f"; try {smaller}"
+    defaults = {each.name: each.default for each in mechanism_options(name)}
+    size = (
+        kind.size_option and f"its {kind.size_option} of {(defaults | options)[kind.size_option]}"
+    )
+    return f"{name}: {size or 'it'} covers all {tokens} tokens: this is softmax{hint}"

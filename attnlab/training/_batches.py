@@ -1,0 +1,135 @@
+"""Batches of rows of about equal length, in an order that a seed and two numbers reproduce."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from attnlab.models import Model
+from attnlab.training._settings import Settings
+
+Batch = dict[str, Tensor]
+"""Tensors whose first axis is the rows."""
+Forward = Callable[..., Tensor]
+
+
+class Task(ABC):
+    """What is trained: rows, how they become a batch, the loss, and how good the model is."""
+
+    name: str
+    better: str = "lower"
+    """Whether a lower or a higher `headline` is better."""
+    headline: str = "loss"
+    """The metric of `evaluate` that counts."""
+    unit: str = "tok"
+    """What the places of "keys" are, as the progress line calls them."""
+
+    @abstractmethod
+    def lengths(self, epoch: int) -> Sequence[int]:
+        """The length of every row of this epoch."""
+
+    @abstractmethod
+    def collate(self, rows: Sequence[int], epoch: int) -> Batch:
+        """These rows of this epoch as tensors; the same at every call. Must hold "keys"."""
+
+    @abstractmethod
+    def loss(self, forward: Forward, batch: Batch) -> Tensor:
+        """The loss summed over all targets of the batch."""
+
+    @abstractmethod
+    def targets(self, batch: Batch) -> int:
+        """How many targets the batch has."""
+
+    @abstractmethod
+    def evaluate(self, model: nn.Module) -> dict[str, float]:
+        """Metrics on the validation data."""
+
+    def flops(self, model: Model, batch: Batch) -> float:
+        """Of a step, forward and backward, about."""
+        return int(batch["keys"].sum()) * model.flops_per_token(batch["keys"].shape[1])
+
+    def describe(self) -> dict[str, Any]:
+        """The task's own settings, for config.json."""
+        return {}
+
+
+def mix(*numbers: int) -> int:
+    """One seed from several numbers, different for different ones."""
+    mixed = 0
+    for number in numbers:
+        mixed = (mixed * 6364136223846793005 + number + 1442695040888963407) % 2**64
+        mixed ^= mixed >> 29
+    return mixed % 2**63
+
+
+def bucket(
+    lengths: Sequence[int], *, tokens: int, rows: int | None, generator: torch.Generator
+) -> list[list[int]]:
+    """Row numbers in batches: shuffled, sorted by length within large windows, cut, shuffled.
+
+    A batch has `rows` rows, or as many as fit into `tokens` tokens once padded. Every row is in
+    exactly one batch; one that is longer than `tokens` is a batch by itself.
+    """
+    order = torch.randperm(len(lengths), generator=generator).tolist()
+    mean = max(1, sum(lengths) // max(1, len(lengths)))
+    window = 64 * (rows or max(1, tokens // mean))
+    batches: list[list[int]] = []
+    for start in range(0, len(order), window):
+        batch: list[int] = []
+        for row in sorted(order[start : start + window], key=lambda r: lengths[r]):
+            full = len(batch) >= rows if rows else (len(batch) + 1) * lengths[row] > tokens
+            if batch and full:
+                batches.append(batch)
+                batch = []
+            batch.append(row)
+        batches.append(batch)
+    shuffled = torch.randperm(len(batches), generator=generator).tolist()
+    return [batches[i] for i in shuffled]
+
+
+@dataclass
+class Loader:
+    """Goes through the rows, epoch after epoch. Its place is (epoch, position)."""
+
+    task: Task
+    settings: Settings
+    epoch: int = 0
+    position: int = 0
+
+    def __post_init__(self) -> None:
+        self._batches: list[list[int]] = []
+        self._batches_epoch = -1
+
+    def next(self) -> tuple[Batch, int]:
+        """The next batch, and the epoch that it belongs to."""
+        if self._batches_epoch != self.epoch:
+            self._fill()
+        if self.position >= len(self._batches):
+            self.epoch, self.position = self.epoch + 1, 0
+            self._fill()
+        rows = self._batches[self.position]
+        self.position += 1
+        return self.task.collate(rows, self.epoch), self.epoch
+
+    def _fill(self) -> None:
+        settings = self.settings
+        generator = torch.Generator().manual_seed(mix(settings.seed, self.epoch))
+        lengths = self.task.lengths(self.epoch)
+        if not len(lengths):
+            raise ValueError(f"{self.task.name}: there is nothing to train on")
+        self._batches = bucket(
+            lengths, tokens=settings.batch_tokens, rows=settings.batch_rows, generator=generator
+        )
+        self._batches_epoch = self.epoch
+
+
+def pad_rows(rows: Sequence[Tensor], fill: int) -> tuple[Tensor, Tensor]:
+    """Rows of ids as one tensor (rows, longest), and which of its places are real."""
+    lengths = torch.tensor([len(row) for row in rows])
+    ids = nn.utils.rnn.pad_sequence(list(rows), batch_first=True, padding_value=fill)
+    return ids, torch.arange(ids.shape[1]) < lengths[:, None]

@@ -1,0 +1,333 @@
+"""The training loop, all of it in sight."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+import torch
+from torch import nn
+
+from attnlab.errors import InterruptedTraining, TrainingStoppedError
+from attnlab.models import Model
+from attnlab.run_folder import StartMode
+from attnlab.run_folder._checkpoints import Progress, newest_good
+from attnlab.run_folder._file_names import FORMAT, VERSION
+from attnlab.training._batches import Loader, Task, mix
+from attnlab.training._checkpoint import (
+    load_best,
+    load_checkpoint,
+    load_model_tensors,
+    model_tensors,
+    save_checkpoint,
+)
+from attnlab.training._distributed import Group, process_group, settle, wrap
+from attnlab.training._machine import autocast, choose_device, matmul_peak
+from attnlab.training._optimizers import Average, make_optimisers, rate_at, set_rate
+from attnlab.training._progress import Reporter
+from attnlab.training._run import Run, versions
+from attnlab.training._settings import Settings
+
+
+def train(
+    task: Task,
+    model: Model,
+    settings: Settings,
+    run: Run,
+    *,
+    start: StartMode = StartMode.NEW,
+    quiet: bool = False,
+    on_begin: Callable[[], None] | None = None,
+) -> dict[str, float]:
+    """Train and leave everything in the run's folder; returns the last metrics.
+
+    `on_begin` writes what else belongs there, once the folder is ours.
+    """
+    device, start = choose_device(settings.device), StartMode(start)
+    with process_group(device) as group, run.locked() if group.first else nullcontext():
+        if group.first:
+            run.begin(describe(task, model, settings), start)
+            if on_begin is not None:
+                on_begin()
+        group.wait()
+        return _train(task, model, settings, run, group, device, start, quiet)
+
+
+def describe(task: Task, model: Model, settings: Settings) -> dict[str, Any]:
+    """config.json"""
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "task": {
+            "name": task.name,
+            "headline": task.headline,
+            "better": task.better,
+            **task.describe(),
+        },
+        "model": model.description(),
+        "training": dataclasses.asdict(settings),
+        "parameters": model.parameter_count(),
+        "versions": versions(),
+    }
+
+
+def _train(
+    task: Task,
+    model: Model,
+    settings: Settings,
+    run: Run,
+    group: Group,
+    device: torch.device,
+    start: StartMode,
+    quiet: bool,
+) -> dict[str, float]:
+    model.to(device)
+    called = wrap(model, group, settings.shard, device)
+    optimisers = make_optimisers(model, settings)
+    average = None if settings.ema is None else Average(model, settings.ema)
+    best: dict[str, torch.Tensor] | None = None  # weights, where the best ones are to be kept
+    progress = Progress()
+    reporter = Reporter(settings.steps, 0, matmul_peak(device), quiet or not group.first, task.unit)
+    if start is StartMode.RESUME:
+        newest, problems = newest_good(run.checkpoints)
+        for problem in problems:
+            reporter.say(problem)
+        if newest is not None:
+            progress = load_checkpoint(newest, model, optimisers, average)
+            best = load_best(newest)
+        elif problems:
+            raise ValueError(f"{run.folder}: has no whole checkpoint to resume from")
+        if progress.step > settings.steps and settings.minutes is None:
+            raise ValueError(
+                f"{run.folder}: has done {progress.step} steps; "
+                f"give --steps {progress.step} or more"
+            )
+        reporter = Reporter(settings.steps, progress.step, reporter.peak, reporter.quiet, task.unit)
+    clock = Clock(settings, progress, group)
+    if group.first:
+        run.rewind(progress.step, describe(task, model, settings), unfinished=clock.done < 1)
+    group.wait()
+    if settings.compile:
+        called.compile(dynamic=True)
+    loader = Loader(task, settings, progress.epoch, progress.position)
+    last_saved = progress.step if progress.step else None
+    metrics: dict[str, float] = {}
+
+    def save() -> None:
+        nonlocal last_saved
+        progress.epoch, progress.position = loader.epoch, loader.position
+        progress.elapsed = clock.elapsed()
+        save_checkpoint(
+            run.checkpoints, model, optimisers, average, progress, group, settings.keep, best
+        )
+        last_saved = progress.step
+
+    log_file = run.append_metrics() if group.first else nullcontext()
+    with reporter, log_file as log, interruptions() as interrupted:
+        model.train()
+        if last_saved is None:
+            save()  # so that a run can always go on, from its first step
+        clock = Clock(settings, progress, group)  # from now on
+        while clock.done < 1:
+            begin = time.perf_counter()
+            torch.manual_seed(mix(settings.seed, progress.step, group.rank))  # dropout
+            batch, epoch = loader.next()
+            count = task.targets(batch)
+            tokens = int(batch["keys"].sum())
+            share = rate_at(progress.step, settings, clock.share)
+            set_rate(optimisers, share)
+            loss = 0.0
+            for part in split(batch, settings.accumulate):  # as many in every process
+                mine = {name: x.to(device) for name, x in group.share(part).items()}
+                with autocast(device):
+                    part_loss = task.loss(called, mine) / max(1, count)
+                # DDP and FSDP average over processes, but each holds a part of one sum
+                (part_loss * group.size).backward()
+                loss += float(part_loss.detach())
+            loss = group.total(loss)
+            if not math.isfinite(loss):
+                raise TrainingStoppedError(
+                    _not_finite(loss, progress.step, last_saved, run, "loss")
+                )
+            norm = clip(model, settings.clip)
+            if not math.isfinite(norm):
+                raise TrainingStoppedError(
+                    _not_finite(norm, progress.step, last_saved, run, "gradient")
+                )
+            for optimiser in optimisers:
+                optimiser.step()
+                optimiser.zero_grad(set_to_none=True)
+            if average is not None:
+                average.update(model)
+            seconds = time.perf_counter() - begin
+            progress.step += 1
+            progress.tokens += tokens
+            progress.seconds += seconds
+            clock.tick(progress)
+            last = clock.done >= 1
+            row: dict[str, Any] = {
+                "step": progress.step,
+                "epoch": epoch,
+                "loss": loss,
+                "rate": share,
+                "norm": norm,
+                "tokens": progress.tokens,
+                "padding": 1 - tokens / batch["keys"].numel(),
+                "seconds": round(progress.seconds, 4),
+            }
+            if last or due(progress.step, settings.evaluate_every) or clock.stops():
+                metrics = evaluate(task, model, average)
+                value = metrics[task.headline]
+                progress.best = better(task, value, progress.best)
+                if settings.best and progress.best == value:
+                    best = averaged_tensors(model, average)
+                row["validation"] = metrics
+                reporter.say(_validation(progress.step, metrics))
+            if log is not None:
+                log.write(json.dumps(row) + "\n")
+            flops = task.flops(model, batch) / seconds
+            reporter.steps = round(clock.steps)
+            reporter.update(progress.step, loss, tokens / seconds, flops)
+            stop = group.any(bool(interrupted))
+            if stop or last or due(progress.step, settings.save_every):
+                save()
+            if stop and not last:
+                raise InterruptedTraining(
+                    f"{run.folder}: stopped and saved at step {progress.step} of "
+                    f"{clock.steps:.0f}; --resume goes on",
+                    interrupted[0] if interrupted else signal.SIGTERM,
+                )
+    if not metrics:  # the run was finished already
+        metrics = evaluate(task, model, average)
+    if average is not None:
+        average.swap(model)
+    if best is not None:
+        load_model_tensors(model, best)
+        metrics = evaluate(task, model, None)
+    tensors = model_tensors(model)
+    if group.first:
+        run.finish(tensors)
+    group.wait()
+    return metrics
+
+
+def split(batch: dict[str, torch.Tensor], parts: int) -> list[dict[str, torch.Tensor]]:
+    """The batch in parts of about as many rows."""
+    rows = len(batch["keys"])
+    if parts == 1 or rows < 2:
+        return [batch]
+    chunks = {name: x.tensor_split(min(parts, rows)) for name, x in batch.items()}
+    return [{name: x[i] for name, x in chunks.items()} for i in range(min(parts, rows))]
+
+
+def clip(model: nn.Module, longest: float | None) -> float:
+    """Shorten the gradient to `longest`; its length before that."""
+    limit = math.inf if longest is None else longest
+    norm: Any = nn.utils.clip_grad_norm_(model.parameters(), limit)
+    return float(norm.full_tensor() if hasattr(norm, "full_tensor") else norm)
+
+
+def due(step: int, every: int | None) -> bool:
+    return every is not None and step % every == 0
+
+
+class Clock:
+    """How much of a run is done: of its steps, or of its minutes where these are given."""
+
+    def __init__(self, settings: Settings, progress: Progress, group: Group) -> None:
+        self.settings, self.group = settings, group
+        self.share: float | None = None
+        before = progress.seconds if progress.elapsed is None else progress.elapsed
+        self.begin = time.perf_counter() - before  # as if a resumed run had never stopped
+        self.done = 0.0
+        self.tick(progress)
+
+    def tick(self, progress: Progress) -> None:
+        self.before = self.done
+        if self.settings.minutes is None:
+            self.steps = float(self.settings.steps)
+            self.done = progress.step / self.settings.steps
+        else:
+            only = self.settings.training_only
+            seconds = self.mean(progress.seconds) if only else self.elapsed()
+            self.done = self.share = seconds / (60 * self.settings.minutes)
+            self.steps = progress.step / max(1e-9, min(1.0, self.done))  # as far as one can tell
+
+    def elapsed(self) -> float:
+        return self.mean(time.perf_counter() - self.begin)
+
+    def mean(self, seconds: float) -> float:
+        """Over all processes, so that they agree when it is over."""
+        return self.group.total(seconds) / self.group.size
+
+    def stops(self) -> bool:
+        """Whether the last tick reached a share of the run at which it is validated."""
+        parts = self.settings.evaluations or 0
+        return int(parts * self.done) > int(parts * self.before)
+
+
+def evaluate(task: Task, model: nn.Module, average: Average | None) -> dict[str, float]:
+    """With the averaged weights, where there are any; the model comes back as it was."""
+    training = model.training
+    model.eval()
+    if average is not None:
+        average.swap(model)
+    with torch.no_grad():
+        metrics = task.evaluate(model)
+    settle(model)
+    if average is not None:
+        average.swap(model)
+    model.train(training)
+    return metrics
+
+
+def averaged_tensors(model: nn.Module, average: Average | None) -> dict[str, torch.Tensor]:
+    """A copy of what is measured: the averaged weights, where there are any."""
+    if average is not None:
+        average.swap(model)
+    found = {name: tensor.clone() for name, tensor in model_tensors(model).items()}
+    if average is not None:
+        average.swap(model)
+    return found
+
+
+def better(task: Task, value: float, best: float | None) -> float:
+    if best is None:
+        return value
+    return min(value, best) if task.better == "lower" else max(value, best)
+
+
+@contextmanager
+def interruptions() -> Iterator[list[int]]:
+    """The signals that asked us to stop; they wait until the step is done and saved."""
+    received: list[int] = []
+    before = {}
+    try:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            before[number] = signal.signal(number, lambda n, _: received.append(n))
+    except ValueError:  # not the main thread: whoever runs us handles signals
+        pass
+    try:
+        yield received
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _validation(step: int, metrics: dict[str, float]) -> str:
+    facts = "  ".join(f"{name} {value:.4g}" for name, value in metrics.items())
+    return f"step {step}: validation {facts}"
+
+
+def _not_finite(value: float, step: int, saved: int | None, run: Run, what: str) -> str:
+    last = "there is no checkpoint yet" if saved is None else f"the last good one is step {saved}"
+    return (
+        f"{run.folder}: the {what} became {value} at step {step + 1}; {last}; "
+        "try a lower rate, a longer warmup or a smaller clip"
+    )

@@ -1,0 +1,100 @@
+"""Optimisers and schedules."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import nn
+from torch.optim import AdamW, Optimizer
+
+from attnlab.training._muon import Muon
+from attnlab.training._settings import Settings
+
+
+def make_optimisers(model: nn.Module, settings: Settings) -> list[Optimizer]:
+    """AdamW for all; or Muon for the matrices inside the model, and AdamW for the rest.
+
+    Muon turns a gradient into the nearest orthogonal matrix, which makes sense for a linear map
+    between two spaces, not for an embedding, an output head, a table or a vector.
+    """
+    inner = {id(layer.weight) for layer in _inner_linears(model)}
+    matrices, others, vectors = [], [], []
+    for parameter in model.parameters():
+        if not parameter.requires_grad:
+            continue
+        if id(parameter) in inner and settings.optimiser == "muon":
+            matrices.append(parameter)
+        elif parameter.dim() >= 2:
+            others.append(parameter)
+        else:
+            vectors.append(parameter)
+    decayed = {"params": others, "weight_decay": settings.weight_decay}
+    plain = {"params": vectors, "weight_decay": 0.0}
+    groups = [group for group in (decayed, plain) if group["params"]]
+    optimisers: list[Optimizer] = []
+    if matrices:
+        decay = settings.weight_decay
+        optimisers.append(Muon(matrices, lr=settings.muon_rate, weight_decay=decay))
+    if groups:
+        betas = (settings.beta_one, settings.beta_two)
+        fused = all(p.device.type in ("cpu", "cuda") for p in model.parameters())
+        fused = fused and not settings.shard  # fused steps do not take sharded tensors everywhere
+        optimisers.append(AdamW(groups, lr=settings.rate, betas=betas, fused=fused))
+    for optimiser in optimisers:
+        for group in optimiser.param_groups:
+            group["highest"] = group["lr"]
+    return optimisers
+
+
+def _inner_linears(model: nn.Module) -> list[nn.Linear]:
+    """Linear layers, the output head apart: its rows are tokens, like an embedding's."""
+    named = [(name, layer) for name, layer in model.named_modules() if isinstance(layer, nn.Linear)]
+    return [layer for name, layer in named if name.rpartition(".")[2] != "head"]
+
+
+def rate_at(step: int, settings: Settings, done: float | None = None) -> float:
+    """The learning rate of this step, as a share of the highest.
+
+    `done` is the share of the run that lies behind it, where the clock and not `steps` ends it.
+    """
+    if step < settings.warmup:
+        return (step + 1) / settings.warmup
+    if settings.schedule == "constant":
+        return 1.0
+    floor = settings.floor
+    if settings.schedule == "cosine":
+        if done is None:
+            done = (step - settings.warmup) / max(1, settings.steps - settings.warmup)
+        return floor + (1 - floor) * (1 + math.cos(math.pi * min(1.0, done))) / 2
+    falling = max(1, round(settings.decay * settings.steps))
+    left = (settings.steps - step) / falling if done is None else (1 - done) / settings.decay
+    return floor + (1 - floor) * min(1.0, left)
+
+
+def set_rate(optimisers: Sequence[Optimizer], share: float) -> None:
+    for optimiser in optimisers:
+        for group in optimiser.param_groups:
+            group["lr"] = share * group["highest"]
+
+
+class Average:
+    """A moving average of the weights, kept beside them."""
+
+    def __init__(self, model: nn.Module, memory: float) -> None:
+        self.memory = memory
+        self.weights = {n: p.detach().clone() for n, p in model.named_parameters()}
+
+    @torch.no_grad()
+    def update(self, model: nn.Module) -> None:
+        for name, parameter in model.named_parameters():
+            self.weights[name].lerp_(parameter.detach(), 1 - self.memory)
+
+    @torch.no_grad()
+    def swap(self, model: nn.Module) -> None:
+        """Exchange the model's weights with the averages; twice is nothing."""
+        for name, parameter in model.named_parameters():
+            kept = parameter.detach().clone()
+            parameter.copy_(self.weights[name])
+            self.weights[name].copy_(kept)
