@@ -92,10 +92,10 @@ def wilson(right: int, total: int, level: float = 0.95) -> tuple[float, float]:
         return 0.0, 1.0
     z = NormalDist().inv_cdf((1 + level) / 2)
     share, grown = right / total, 1 + z * z / total
-    centre = (share + z * z / (2 * total)) / grown
+    center = (share + z * z / (2 * total)) / grown
     reach = z / grown * math.sqrt(share * (1 - share) / total + z * z / (4 * total * total))
-    low = 0.0 if right == 0 else max(0.0, centre - reach)  # exactly, whatever rounding does
-    return low, 1.0 if right == total else min(1.0, centre + reach)
+    low = 0.0 if right == 0 else max(0.0, center - reach)  # exactly, whatever rounding does
+    return low, 1.0 if right == total else min(1.0, center + reach)
 
 
 def exponent(points: Sequence[tuple[float, float]]) -> Estimate:

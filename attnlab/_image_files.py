@@ -34,7 +34,7 @@ def open_picture(path: Path, most: int = MOST_PIXELS) -> Image:
 
 
 def open_plain(path: Path, most: int = MOST_PIXELS) -> Image:
-    """Grey where the file is grey, else red, green and blue, a byte for each; larger than `most`
+    """Gray where the file is gray, else red, green and blue, a byte for each; larger than `most`
     pixels is refused unread.
 
     Upright: cameras turn a picture by a note in its file. What is transparent is white, as paper.
@@ -77,11 +77,11 @@ def _in_bytes(image: Image, form: str | None) -> Image:
         if not ((shares >= 0) & (shares <= 1)).all():
             raise ValueError("numbers beyond 0 to 1; give those, or 8 or 16 bits")
         return Pillow.fromarray((shares * 255).round().astype(np.uint8))
-    grey = image.mode in ("1", "L", "LA", "La")
+    gray = image.mode in ("1", "L", "LA", "La")
     if image.has_transparency_data:
         above = image.convert("RGBA")
         image = Pillow.alpha_composite(Pillow.new("RGBA", image.size, "white"), above)
-    return image.convert("L" if grey else "RGB")
+    return image.convert("L" if gray else "RGB")
 
 
 def middle_square(image: Image, size: int) -> Tensor:
@@ -102,7 +102,7 @@ def pixels_of(image: Image) -> Tensor:
 
 
 def to_channels(pixels: Tensor, channels: int) -> Tensor:
-    """(height, width, 3) uint8 -> (channels, height, width) from 0 to 1; grey by luminance."""
+    """(height, width, 3) uint8 -> (channels, height, width) from 0 to 1; gray by luminance."""
     x = pixels.permute(2, 0, 1).float() / 255
     if channels == 1:
         weights = torch.tensor([0.299, 0.587, 0.114])

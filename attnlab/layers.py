@@ -39,7 +39,7 @@ class MultiHead(nn.Module):
         dropout: float = 0.0,
         bias: bool = True,
         rotary: Rotary | None = None,
-        normalise: bool = False,
+        normalize: bool = False,
     ) -> None:
         super().__init__()
         key_heads = heads if key_heads is None else key_heads
@@ -68,8 +68,8 @@ class MultiHead(nn.Module):
             width if memory_width is None else memory_width, (0 if cross else q) + k + v, bias=bias
         )
         self.out = nn.Linear(width, width, bias=bias)
-        self.query_norm = nn.RMSNorm(self.head_dim) if normalise and q else None
-        self.key_norm = nn.RMSNorm(self.head_dim) if normalise and k else None
+        self.query_norm = nn.RMSNorm(self.head_dim) if normalize and q else None
+        self.key_norm = nn.RMSNorm(self.head_dim) if normalize and k else None
 
     def forward(self, x: Tensor, mask: Mask, memory: Tensor | None = None) -> Tensor:
         """(B, T, W) -> (B, T, W); memory (B, S, memory width) for cross-attention."""
@@ -93,7 +93,7 @@ class MultiHead(nn.Module):
 
     def absorb_memory(self, memory: Tensor, keys: Tensor | None) -> State:
         k, v = self._heads(self.project(memory), self.sizes[1:])
-        return self.mechanism.absorb(self._normalised(k, self.key_norm), v, keys)
+        return self.mechanism.absorb(self._normalized(k, self.key_norm), v, keys)
 
     def step(self, x: Tensor, state: State, start: int | Tensor) -> tuple[Tensor, State]:
         """Self-attention of the next tokens (B, T, W), each to all before; T is usually 1."""
@@ -108,9 +108,9 @@ class MultiHead(nn.Module):
         """q, k and v, each (B, heads, length, D or 0)."""
         if memory is not None:
             k, v = self._heads(self.project(memory), self.sizes[1:])
-            return [self._query(x), self._normalised(k, self.key_norm), v]
+            return [self._query(x), self._normalized(k, self.key_norm), v]
         q, k, v = self._heads(self.project(x), self.sizes)
-        q, k = self._normalised(q, self.query_norm), self._normalised(k, self.key_norm)
+        q, k = self._normalized(q, self.query_norm), self._normalized(k, self.key_norm)
         if self.rotary is not None:
             position = mask.positions(x.shape[1], x.device)
             q = self.rotary(q, position) if q.shape[-1] else q
@@ -119,7 +119,7 @@ class MultiHead(nn.Module):
 
     def _query(self, x: Tensor) -> Tensor:
         projected = x[..., :0] if self.query is None else self.query(x)
-        return self._normalised(self._heads(projected, self.sizes[:1])[0], self.query_norm)
+        return self._normalized(self._heads(projected, self.sizes[:1])[0], self.query_norm)
 
     def _heads(self, projected: Tensor, sizes: tuple[int, ...]) -> list[Tensor]:
         """(B, T, sizes) -> each (B, heads, T, D); what is not used keeps its heads, at width 0."""
@@ -130,7 +130,7 @@ class MultiHead(nn.Module):
         return [x.reshape(B, T, n, x.shape[-1] // n).transpose(1, 2) for x, n in parts]
 
     @staticmethod
-    def _normalised(x: Tensor, norm: nn.Module | None) -> Tensor:
+    def _normalized(x: Tensor, norm: nn.Module | None) -> Tensor:
         return x if norm is None else norm(x)
 
     def _join(self, out: Tensor) -> Tensor:
@@ -309,7 +309,7 @@ class Dropout(nn.Dropout):
         return drop(x, self.p if self.training else 0.0)
 
 
-def initialise(module: nn.Module, std: float = 0.02) -> None:
+def initialize(module: nn.Module, std: float = 0.02) -> None:
     """Matrices and embeddings ~ N(0, std), biases 0; mechanisms and norms keep their own start."""
     if isinstance(module, nn.Linear | nn.Embedding | nn.Conv2d):
         nn.init.normal_(module.weight, std=std)

@@ -76,7 +76,7 @@ class CourseModel(nn.Module):
         self.blocks = nn.Sequential(*[CourseBlock() for _ in range(LAYERS)])
         self.norm = nn.LayerNorm(WIDTH)
         self.head = nn.Linear(WIDTH, VOCABULARY, bias=False)
-        self.apply(_initialise)
+        self.apply(_initialize)
 
     def forward(self, ids: Tensor) -> Tensor:
         """(B, T) -> (B, T, V)"""
@@ -84,7 +84,7 @@ class CourseModel(nn.Module):
         return self.head(self.norm(self.blocks(x)))
 
 
-def _initialise(module: nn.Module) -> None:
+def _initialize(module: nn.Module) -> None:
     if isinstance(module, nn.Linear | nn.Embedding):
         nn.init.normal_(module.weight, std=0.02)
     if isinstance(module, nn.Linear) and module.bias is not None:
@@ -102,7 +102,7 @@ class CourseTrainer:
             {"params": matrices, "weight_decay": 0.1},
             {"params": vectors, "weight_decay": 0.0},
         ]
-        self.optimiser = torch.optim.AdamW(groups, lr=rate, betas=(0.9, 0.95))
+        self.optimizer = torch.optim.AdamW(groups, lr=rate, betas=(0.9, 0.95))
 
     def step(self, rows: Sequence[Tensor]) -> float:
         """Texts of any length up to the context, each id to be predicted from those before it."""
@@ -117,7 +117,7 @@ class CourseTrainer:
         self.model.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
-        self.optimiser.step()
+        self.optimizer.step()
         return loss.item()
 
 

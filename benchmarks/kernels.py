@@ -6,7 +6,7 @@
 8 heads, head 64, 64 features, batch 1, float32. All that is compared takes turns in one run; CPU
 time (of all threads) and the median of the turns count, so a busy machine changes the ratios
 little. Short calls are made often enough in a turn to fill 60 ms. "Scan" is attention from the logs
-of features on, with stabiliser, exponentials and normaliser; "favor" is the whole mechanism,
+of features on, with stabilizer, exponentials and normalizer; "favor" is the whole mechanism,
 feature map too. The peak is that of a 1,024 x 1,024 matrix product, timed in the same turns. Memory
 is what a fresh process needs beyond its libraries. A decoding step runs in one thread, whose own
 CPU time counts: the others spin for milliseconds after whatever they shared in before.

@@ -10,7 +10,7 @@ from attnlab.report import Cell, Section, Table, Value
 
 NOTE = (
     "x exact: times faster than PyTorch's exact attention, from the logs of features on (scan), "
-    "with stabiliser, exponentials and normaliser; with the feature map: the whole mechanism "
+    "with stabilizer, exponentials and normalizer; with the feature map: the whole mechanism "
     "(favor)"
 )
 

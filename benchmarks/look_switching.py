@@ -19,7 +19,7 @@ VIEWS = {
 }  # fmt: skip
 CONTROLS = {
     "words": ["words=1", ""],
-    "sinks": ["first=hide", "first=renormalise&separators=renormalise"],
+    "sinks": ["first=hide", "first=renormalize&separators=renormalize"],
     "threshold": ["threshold=0.01", "threshold=0.02"],
     "top": ["top=3", "top=20"],
     "scale": ["scale=sqrt", "scale=log"],

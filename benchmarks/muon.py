@@ -1,4 +1,4 @@
-"""One optimiser step of torch's Muon and of ours, on the matrices of the small preset.
+"""One optimizer step of torch's Muon and of ours, on the matrices of the small preset.
 
     python benchmarks/muon.py [--threads 1] [--repeats 5]
 
@@ -34,9 +34,9 @@ def main() -> None:
         both.append(kind(parameters, lr=0.02))
         best.append(math.inf)
     for _ in range(options.repeats + 1):
-        for i, optimiser in enumerate(both):
+        for i, optimizer in enumerate(both):
             begin = time.perf_counter()
-            optimiser.step()
+            optimizer.step()
             best[i] = min(best[i], time.perf_counter() - begin)
     theirs, ours = best
     print(

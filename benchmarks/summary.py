@@ -9,7 +9,7 @@
     python benchmarks/summary.py compared FOLDER        docs/pictures/summary-compared-*.svg
 
 Each training is a process of its own, everything included: pairs are gathered from apt's lists,
-the tokeniser is trained, the test texts are summarised. CACHE empty (the default) means a cold
+the tokenizer is trained, the test texts are summarized. CACHE empty (the default) means a cold
 start: nothing gathered is found. With RUNS set to a folder the runs stay there; further options
 go to the training command. No choice looks at the test texts.
 """
@@ -30,7 +30,7 @@ from typing import Any
 
 PICTURES = Path(__file__).parent.parent / "docs" / "pictures"
 LIMIT = 40.0  # minutes
-TRAINING = 36.0  # of them; the rest is for gathering, the tokeniser and measuring
+TRAINING = 36.0  # of them; the rest is for gathering, the tokenizer and measuring
 WAYS: tuple[list[str], ...] = (
     ["--beams", "1"],
     ["--beams", "1", "--block-repeats", "0"],

@@ -38,7 +38,7 @@ from attnlab.models import Decoder
 from attnlab.training import Settings, bucket, mix, pad_rows
 from attnlab.training._loop import clip
 from attnlab.training._machine import matmul_peak
-from attnlab.training._optimizers import make_optimisers, rate_at, set_rate
+from attnlab.training._optimizers import make_optimizers, rate_at, set_rate
 
 POOL = 64  # batches to choose from: one window of `bucket`
 SHORTEST, LONGEST, MASKS = 4, 112, 2
@@ -96,14 +96,14 @@ class Trainer:
         assert self.model.parameter_count() == PARAMETERS
         self.pass_keys = pass_keys
         self.settings = Settings(rate=RATE, compile=compiled)
-        self.optimisers = make_optimisers(self.model, self.settings)
+        self.optimizers = make_optimizers(self.model, self.settings)
         self.steps = 0
         if compiled:
             self.model.compile(dynamic=True)
 
     def step(self, rows: Rows) -> float:
         torch.manual_seed(mix(self.settings.seed, self.steps))  # dropout
-        set_rate(self.optimisers, rate_at(self.steps, self.settings))
+        set_rate(self.optimizers, rate_at(self.steps, self.settings))
         ids, keys = pad_rows([row[:-1] for row in rows], PADDING)  # (B, T)
         targets, _ = pad_rows([row[1:] for row in rows], IGNORED)  # (B, T)
         # no text sees what comes after it, so padding on the right needs no mask
@@ -114,9 +114,9 @@ class Trainer:
         loss = total / int(keys.sum())
         loss.backward()
         clip(self.model, self.settings.clip)
-        for optimiser in self.optimisers:
-            optimiser.step()
-            optimiser.zero_grad(set_to_none=True)
+        for optimizer in self.optimizers:
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
         self.steps += 1
         return float(loss.detach())
 

@@ -107,7 +107,7 @@ def speed(data: str) -> dict[str, Any]:
     from attnlab.tasks.vision._dataset import divided
     from attnlab.tasks.vision._open_data import open_data
     from attnlab.tasks.vision._training import VisionSettings, prepared
-    from attnlab.training._optimizers import make_optimisers
+    from attnlab.training._optimizers import make_optimizers
 
     dataset = open_data(data)
     parts = divided(dataset)
@@ -116,19 +116,19 @@ def speed(data: str) -> dict[str, Any]:
         task, made, settings = prepared(
             dataset, parts, data, model, "softmax", VisionSettings(), None, {}, {"steps": 1}
         )
-        ready[model] = (task, made, settings, make_optimisers(made, settings))
+        ready[model] = (task, made, settings, make_optimizers(made, settings))
     seconds: dict[str, list[float]] = {model: [] for model in MODELS}
     for number in range(6):
-        for model, (task, made, settings, optimisers) in ready.items():
+        for model, (task, made, settings, optimizers) in ready.items():
             rows = settings.batch_rows or 64
             begin = time.perf_counter()
             for step in range(4):
                 first = (4 * number + step) * rows % (len(task.train) - rows)
                 batch = task.collate(range(first, first + rows), number)
                 (task.loss(made, batch) / rows).backward()
-                for optimiser in optimisers:
-                    optimiser.step()
-                    optimiser.zero_grad(set_to_none=True)
+                for optimizer in optimizers:
+                    optimizer.step()
+                    optimizer.zero_grad(set_to_none=True)
             seconds[model].append((time.perf_counter() - begin) / (4 * rows))
     found = {m: round(1 / statistics.median(each[1:])) for m, each in seconds.items()}
     return {"what": f"images per second, {data}", "threads": torch.get_num_threads(), **found}

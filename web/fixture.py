@@ -76,7 +76,7 @@ def layer(
     ]
     return Layer(
         name=name, stack=stack, kind=kind, heads=list(range(heads)), all_heads=heads,
-        mechanism="polynomial" if signed else "softmax", signed=signed, normalised=not signed,
+        mechanism="polynomial" if signed else "softmax", signed=signed, normalized=not signed,
         scale=size**-0.5 if size else None, weights=made,
         q=numbers[0] if size else None, k=numbers[1] if size else None,
         v=numbers[1] * 0.5 if size else None,

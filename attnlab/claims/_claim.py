@@ -17,7 +17,7 @@ To add one is to write one function and to say what it measures:
     )
     def copy(trial: Trial) -> Evidence: ...
 
-The function runs twice, the second time with `trial.control`: there the experiment is spoilt (or,
+The function runs twice, the second time with `trial.control`: there the experiment is spoiled (or,
 for a statement that is wrong, put right), and the same judge must come to the other verdict.
 Otherwise it would have said the same of anything.
 """
@@ -91,7 +91,7 @@ class Trial:
 
     def random(self, *place: int) -> torch.Generator:
         """Its own draws for each place in an experiment, the same for the control: what differs
-        then is only what was spoilt."""
+        then is only what was spoiled."""
         seed = self.seed
         for each in place:
             seed = seed * 1_000_003 + each + 1
@@ -152,7 +152,7 @@ class Claim:
     """Three to six sentences with the formula: why it should or should not be so."""
     judge: Judge
     control: str
-    """What is spoilt, or put right, in the control."""
+    """What is spoiled, or put right, in the control."""
     measure: Measure | None
     """None where there is nothing to run: then `needs` says why."""
     quoted: bool = False

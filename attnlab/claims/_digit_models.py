@@ -80,7 +80,7 @@ def make(model: str, lesson: Lesson, learned: Images, position: str = "learned")
 
 
 def _pointwise(net: Model) -> Model:
-    """Without neighbourhoods: only the halving of the image brings pixels together."""
+    """Without neighborhoods: only the halving of the image brings pixels together."""
     for parent in list(net.modules()):
         for name, layer in parent.named_children():
             if isinstance(layer, nn.Conv2d) and layer.kernel_size == (3, 3):

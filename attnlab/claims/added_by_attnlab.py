@@ -184,7 +184,7 @@ def parked(kind: str, random: torch.Generator, steps: int) -> tuple[float, float
     q, k, v, back = (
         torch.randn(size, generator=random).mul_(0.1).requires_grad_() for size in sizes
     )
-    optimiser = torch.optim.Adam([q, k, v, back], 2e-2)
+    optimizer = torch.optim.Adam([q, k, v, back], 2e-2)
     before = torch.diag(torch.ones(LENGTH), -1)  # (T, T)
     later = torch.ones(LENGTH + 1, LENGTH + 1).triu(1).bool()
     for _ in range(steps):
@@ -195,9 +195,9 @@ def parked(kind: str, random: torch.Generator, steps: int) -> tuple[float, float
         scores = q[words] @ k[words].mT / 4 + back[words][..., None] * before  # (B, T, T)
         weights = weigh(scores.masked_fill(later, -torch.inf), kind)
         loss = (weights @ v[words] - wanted).square().mean()
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.backward()
-        optimiser.step()
+        optimizer.step()
     idle = ~copying[..., 0]
     idle[:, :4] = False  # there are few others to look at
     return float(weights.detach()[..., 0][idle].mean()), float(loss.detach())
@@ -236,7 +236,7 @@ def weigh(scores: Tensor, kind: str) -> Tensor:
         "pairs by features",
         at_least=False,
     ),
-    control="the usual state, a normalised sum over all pairs",
+    control="the usual state, a normalized sum over all pairs",
 )
 def feature_capacity(trial: Trial) -> Evidence:
     m, repeats = trial.pick(48, 128), trial.pick(3, 10)

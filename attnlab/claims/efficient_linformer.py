@@ -97,15 +97,15 @@ def _learn(
     linformer: Linformer, exact: Softmax, batch: Callable[[int], tuple[Tensor, Tensor]], steps: int
 ) -> None:
     """E and F by gradient descent on the error of the weights, on fresh inputs."""
-    optimiser = torch.optim.Adam(linformer.parameters(), lr=0.03)
+    optimizer = torch.optim.Adam(linformer.parameters(), lr=0.03)
     for step in range(steps):
-        for group in optimiser.param_groups:
+        for group in optimizer.param_groups:
             group["lr"] = 0.03 * (1 - step / steps)
         q, k = batch(16)
         difference = linformer.weights(q, k, Mask()) - exact.weights(q, k, Mask())
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         difference.square().sum().backward()
-        optimiser.step()
+        optimizer.step()
 
 
 @claim(

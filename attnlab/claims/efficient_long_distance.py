@@ -115,16 +115,16 @@ def _copy_accuracy(
     """After training on fresh sequences; on others."""
     with seeded(random):
         model = make(distance)
-    optimiser = torch.optim.Adam(model.parameters(), lr=rate, fused=True)
+    optimizer = torch.optim.Adam(model.parameters(), lr=rate, fused=True)
     for step in range(steps + 1):
         size = 16 if step < steps else 128
         ids = torch.randint(LETTERS, (size, _length(distance)), generator=random)
         logits, wanted = model(ids)[:, distance:], ids[:, :-distance]
         if step < steps:
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             F.cross_entropy(logits.flatten(0, 1), wanted.flatten()).backward()
             nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimiser.step()
+            optimizer.step()
     return float((logits.argmax(-1) == wanted).float().mean())
 
 

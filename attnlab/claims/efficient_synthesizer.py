@@ -154,7 +154,7 @@ def _accuracy(trial: Trial, repeat: int, attention: str, task: Task, T: int, ste
     random = trial.random(repeat)
     with seeded(random):
         model = Marked(attention, T)
-    optimiser = torch.optim.Adam(model.parameters(), lr=0.01, fused=True)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01, fused=True)
 
     def batch(size: int) -> tuple[Tensor, Tensor, Tensor]:
         letters, marks, other = marked(size, T, random)
@@ -164,9 +164,9 @@ def _accuracy(trial: Trial, repeat: int, attention: str, task: Task, T: int, ste
     for _ in range(steps):
         letters, marks, wanted = batch(32)
         loss = F.cross_entropy(model(letters, marks).flatten(0, 1), wanted.flatten())
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.backward()
-        optimiser.step()
+        optimizer.step()
     letters, marks, wanted = batch(256)
     with torch.no_grad():
         return float((model(letters, marks).argmax(-1) == wanted).float().mean())

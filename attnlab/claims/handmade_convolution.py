@@ -106,7 +106,7 @@ def _convolution_error(image: Tensor, kernel: Tensor, look: Tensor, attention: s
     "convolution-one-head",
     topic="handmade",
     source="course",
-    statement="one head looking at its neighbours is a convolution",
+    statement="one head looking at its neighbors is a convolution",
     quoted=True,
     why="""One head gives sum_o a_o V x_(p + o) with weights a_o >= 0 that sum to 1: every offset
     has the same matrix V, times a positive number. A filter has a matrix F_o of its own for each

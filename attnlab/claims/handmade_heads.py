@@ -30,10 +30,10 @@ from attnlab.report import Series
     map W_h V_h of rank at most D. One may therefore cut a head out, or look at what it alone adds,
     without touching the others.""",
     judge=exact("largest |W_O [o_1 ... o_H] - sum of W_h o_h|"),
-    control="each head with its neighbour's block",
+    control="each head with its neighbor's block",
 )
 def heads_are_channels(trial: Trial) -> Evidence:
-    lines: dict[str, list[tuple[float, float]]] = {"its own block": [], "its neighbour's": []}
+    lines: dict[str, list[tuple[float, float]]] = {"its own block": [], "its neighbor's": []}
     for H, D, T in ((2, 7, 3), (3, 5, 11), (5, 4, 7), (8, 3, 13), (16, 2, 5)):
         own = other = 0.0
         for repeat in range(trial.pick(5, 50)):
@@ -48,8 +48,8 @@ def heads_are_channels(trial: Trial) -> Evidence:
             own = max(own, float((_summed(heads, blocks) - whole).abs().max()))
             other = max(other, float((_summed(heads, blocks.roll(1, 0)) - whole).abs().max()))
         lines["its own block"].append((float(H), own))
-        lines["its neighbour's"].append((float(H), other))
-    judged = lines["its neighbour's" if trial.control else "its own block"]
+        lines["its neighbor's"].append((float(H), other))
+    judged = lines["its neighbor's" if trial.control else "its own block"]
     return Evidence(
         Estimate(max(error for _, error in judged)),
         Lines("heads", "largest error", [Series(*each) for each in lines.items()], True, True),
@@ -130,7 +130,7 @@ def _fetch_accuracy(trial: Trial, repeat: int, heads: int, fetched: int, steps: 
     random = trial.random(repeat)
     with seeded(random):
         model = Fetch(heads, fetched)
-    optimiser = torch.optim.Adam(model.parameters(), lr=0.01, fused=True)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01, fused=True)
     places = (torch.arange(LABELS)[:, None] + torch.arange(fetched)) % LABELS  # (Q, fetched)
 
     def batch(size: int) -> tuple[Tensor, Tensor]:
@@ -140,9 +140,9 @@ def _fetch_accuracy(trial: Trial, repeat: int, heads: int, fetched: int, steps: 
     for _ in range(steps):
         values, wanted = batch(32)
         loss = F.cross_entropy(model(values).flatten(0, -2), wanted.flatten())
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.backward()
-        optimiser.step()
+        optimizer.step()
     values, wanted = batch(256)
     with torch.no_grad():
         return float((model(values).argmax(-1) == wanted).float().mean())

@@ -1,4 +1,4 @@
-"""Attention as a kernel: how the usual stabiliser lets the future through.
+"""Attention as a kernel: how the usual stabilizer lets the future through.
 
 Letters: N tokens, C features, d dimensions.
 """
@@ -22,7 +22,7 @@ D, FEATURES, EPSILON = 16, 64, 1e-4
 
 
 def usual(q: Tensor, k: Tensor, v: Tensor, w: Tensor, epsilon: float) -> Tensor:
-    """Causal attention by positive features, stabilised as the first Performers were: from the
+    """Causal attention by positive features, stabilized as the first Performers were: from the
     logs of the keys' features the largest of all keys is subtracted, then epsilon is added."""
     q, k = q / D**0.25, k / D**0.25
     along_q, along_k = q @ w.mT, k @ w.mT  # (N, C)
@@ -42,7 +42,7 @@ def own(q: Tensor, k: Tensor, v: Tensor, w: Tensor) -> Tensor:
 
 
 @claim(
-    "stabiliser-leak",
+    "stabilizer-leak",
     topic="kernels",
     source="attnlab",
     statement="subtracting a maximum taken over all keys and then adding an epsilon leaks the "
@@ -51,14 +51,14 @@ def own(q: Tensor, k: Tensor, v: Tensor, w: Tensor) -> Tensor:
     over all keys. A common factor e^-m of all keys cancels in the weights; but epsilon, added
     afterwards against division by zero, does not: feature c of key j becomes
     exp(w_c.k_j - |k_j|^2/2 - m) + epsilon, so that the balance of the two depends on m, and m on
-    keys that come later. One long key at the end turns all earlier weights towards uniform ones.
+    keys that come later. One long key at the end turns all earlier weights toward uniform ones.
     Without epsilon nothing leaks, but earlier sums underflow to 0/0. attnlab keeps the sums
     relative to the largest key so far, rescales them when it rises and adds no epsilon.""",
     judge=Above(0.01, "largest change of an earlier output as the last key grows 4 times longer"),
     control="attnlab's own causal favor",
     reference="Choromanski et al. 2021 (code), and its translations to PyTorch",
 )
-def stabiliser_leak(trial: Trial) -> Evidence:
+def stabilizer_leak(trial: Trial) -> Evidence:
     factors = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
     repeats = trial.pick(5, 50)
     ways: dict[str, Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]] = {

@@ -139,16 +139,16 @@ def losses(attention: str, seed: int, steps: int) -> list[float]:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = Lookup(attention)
-    optimiser = torch.optim.Adam(model.parameters(), 0.02)
+    optimizer = torch.optim.Adam(model.parameters(), 0.02)
     found = []
     for _ in range(steps):
         names = torch.rand(BATCH, SYMBOLS, generator=random).argsort(1)[:, :PAIRS]
         facts = torch.randint(SYMBOLS, (BATCH, PAIRS), generator=random)
         loss = F.cross_entropy(model(names, facts).flatten(0, 1), facts.flatten())
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimiser.step()
+        optimizer.step()
         found.append(loss.item())
     return found
 

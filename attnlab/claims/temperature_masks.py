@@ -79,7 +79,7 @@ def _alike(trial: Trial, n: int, d: int, repeat: int) -> tuple[float, float]:
     "mask-minus-infinity",
     topic="temperature",
     source="course",
-    statement="adding -inf before the softmax gives weight 0 and renormalises the rest; "
+    statement="adding -inf before the softmax gives weight 0 and renormalizes the rest; "
     "multiplying by 0 after it does not",
     why="""e^-inf = 0, so a masked key drops out of the numerator and of the sum below it:
     a_i = e^(s_i) / (sum over allowed j of e^(s_j)), just as if the masked keys had never been

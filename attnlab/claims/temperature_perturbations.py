@@ -172,7 +172,7 @@ def perturb_key_mean(trial: Trial) -> Evidence:
 
 
 def _mean_shift(trial: Trial, repeat: int, t: float, draws: int) -> tuple[float, float]:
-    """How far the mean output moves towards v_i, and a_i; i has the weight nearest 0.2.
+    """How far the mean output moves toward v_i, and a_i; i has the weight nearest 0.2.
 
     Each draw comes with its opposite, so the noise has mean 0 exactly.
     """

@@ -242,7 +242,7 @@ def _left_after_fitting(trial: Trial, feed: bool) -> list[float]:
         models = [Fit(not trial.control, feed) for _ in range(repeats)]
     weights, _ = stack_module_state(models)
     outputs = vmap(lambda own, x: functional_call(models[0], own, (x,)))
-    optimiser = torch.optim.Adam(weights.values(), lr=0.015)
+    optimizer = torch.optim.Adam(weights.values(), lr=0.015)
 
     def errors(batch: int) -> Tensor:
         x = torch.randn(repeats, batch, 1, 3, generator=random)
@@ -251,9 +251,9 @@ def _left_after_fitting(trial: Trial, feed: bool) -> list[float]:
 
     with sdpa_kernel(SDPBackend.MATH):  # the fused one cannot take several models at once
         for step in range(steps):
-            optimiser.param_groups[0]["lr"] = 0.015 * (1 - step / steps)
-            optimiser.zero_grad()
+            optimizer.param_groups[0]["lr"] = 0.015 * (1 - step / steps)
+            optimizer.zero_grad()
             errors(256).sum().backward()
-            optimiser.step()
+            optimizer.step()
         with torch.no_grad():
             return errors(4096).tolist()

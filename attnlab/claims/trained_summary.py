@@ -1,4 +1,4 @@
-"""Does a Performer learn as well as softmax? Both learn to summarise, every layer of one kind.
+"""Does a Performer learn as well as softmax? Both learn to summarize, every layer of one kind.
 
 Texts say of made-up things what they are and what they are for; a summary names both. There are so
 many words that only who finds and copies the right ones does well. Runs are so short that softmax
@@ -54,7 +54,7 @@ BLIND = "favor:features=1"
     softmax attention; trained from the start it need not approximate anything, it only must learn.
     But a state of m features cannot hold more than about m pairs, and weights phi(q).phi(k) of few
     features cannot be as sharp as exp(q.k), so a task that looks words up should show a gap where
-    m is small. Both learn to summarise with the mechanism in all layers and in the copy head, with
+    m is small. Both learn to summarize with the mechanism in all layers and in the copy head, with
     two learning rates; what is compared is the loss on new texts, seed by seed, while softmax is
     still learning: where both have come to 0 they match whatever they are. The gap is a share of
     what softmax learned: how far its loss is below that of guessing tokens by their frequency. Of

@@ -97,7 +97,7 @@ def _flattened(images: Tensor, patch: int, *, channel_last: bool) -> Tensor:
     decides, with many it can be learned. Both are trained on a few and on all of the handwritten
     digits, with as many parameters, steps and images seen. With g(n) the accuracy of the ConvNet
     less that of the ViT at n images, the smaller of g(few) and g(few) - g(all) must be above 0: the
-    ConvNet is ahead, and its lead falls. With kernels of 1 x 1 a ConvNet has no neighbourhoods, and
+    ConvNet is ahead, and its lead falls. With kernels of 1 x 1 a ConvNet has no neighborhoods, and
     no lead. Chance is large with few images, so the small size may not decide.""",
     reference="Dosovitskiy et al. 2020, An image is worth 16x16 words, arXiv 2010.11929",
     judge=Above(0.0, "the smaller of the ConvNet's lead on 60 digits and what it loses on all"),

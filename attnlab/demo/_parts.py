@@ -227,7 +227,7 @@ def judge_claims(demo: Demo, tick: Tick) -> list[Section]:
     findings = [
         "Much is said about attention, in courses and papers. Here a statement is an experiment: "
         "a figure is measured, and a threshold that was set beforehand judges it. The same judge "
-        "must come to the other verdict for a control, in which the experiment is spoilt (or what "
+        "must come to the other verdict for a control, in which the experiment is spoiled (or what "
         "is wrong is put right): else it would say the same of anything.",
         f"For {sum(each.trusted is True for each in results)} of {len(results)} the control came "
         "out as it must.",

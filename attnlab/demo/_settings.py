@@ -27,7 +27,7 @@ CLAIMS = (
     "shift-matrix",
     "convolution",
     "random-features-beat-uniform",
-    "stabiliser-leak",
+    "stabilizer-leak",
     "synthesizer-blind",
 )
 

@@ -134,13 +134,13 @@ class HuggingFaceImages(ImageReader):
         return [str(named[number]) for number in sorted(named)]
 
     def pixels(self, shown: Shown) -> Tensor:
-        picture, grey = shown.picture, getattr(self.config, "num_channels", 3) == 1
+        picture, gray = shown.picture, getattr(self.config, "num_channels", 3) == 1
         if not isinstance(picture, Tensor):
-            picture = picture.convert("L") if grey else picture
-        elif grey and len(picture) == 3:
+            picture = picture.convert("L") if gray else picture
+        elif gray and len(picture) == 3:
             three = to_channels(picture.permute(1, 2, 0), 1) * 255
             picture = three.round().to(torch.uint8)
-        elif not grey:
+        elif not gray:
             picture = picture.expand(3, -1, -1)
         changes = {"input_data_format": "channels_first"} if isinstance(picture, Tensor) else {}
         with self.subject.told():

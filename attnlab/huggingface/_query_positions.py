@@ -20,8 +20,8 @@ def pick_heads(x: Tensor, heads: Sequence[int]) -> Tensor:
 def nature(weights: Tensor) -> tuple[bool, bool]:
     """Whether weights (H, T, S) have negative ones, and whether their rows sum to 1 (or 0)."""
     sums = weights.sum(-1)
-    normalised = ((sums - 1).abs() < 1e-3) | (sums == 0)
-    return bool(weights.numel() and weights.amin() < 0), bool(normalised.all())
+    normalized = ((sums - 1).abs() < 1e-3) | (sums == 0)
+    return bool(weights.numel() and weights.amin() < 0), bool(normalized.all())
 
 
 class Positions:

@@ -42,7 +42,7 @@ SHOWN = 5  # characters that a note names
 
 
 class OwnSubject(Subject):
-    """A model of attnlab, with its tokeniser."""
+    """A model of attnlab, with its tokenizer."""
 
     source = "attnlab"
     model: Model

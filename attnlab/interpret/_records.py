@@ -49,7 +49,7 @@ class LayerFacts:
     all_heads: Axis
     mechanism: Text
     signed: Flag
-    normalised: Flag
+    normalized: Flag
     """Rows sum to 1 (or to 0, with nothing to look at)."""
     scale: Number | None
     groups: Items[Whole]

@@ -1,4 +1,4 @@
-"""Causal kernel attention in chunks: linear cost, an exact stabiliser, a hand-derived backward.
+"""Causal kernel attention in chunks: linear cost, an exact stabilizer, a hand-derived backward.
 
 With phi(x) = sign * exp(log), row i is  out_i = sum_j a_ij v_j / sum_j a_ij  over j <= i, where
 a_ij = sum_c phi(q_i)_c phi(k_j)_c exp(-r_i).  Any r_i cancels; it is only there to keep numbers in

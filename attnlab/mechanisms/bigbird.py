@@ -33,7 +33,7 @@ from attnlab.state import KeyValues, State
 
 
 class BigBird(Mechanism):
-    """Query block a looks at key block b if one of them is global, if they are neighbours, or if b
+    """Query block a looks at key block b if one of them is global, if they are neighbors, or if b
     is among a's random blocks."""
 
     name = "bigbird"
@@ -180,7 +180,7 @@ class Pattern:
     """Which key blocks each query block looks at."""
 
     side: int
-    """Neighbours on each side."""
+    """Neighbors on each side."""
     global_blocks: int
     random_blocks: int
     seed: int
@@ -271,7 +271,7 @@ def _table(
 
 
 def _hash(seed: int, row: NDArray[np.int64], column: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """A fixed 64-bit mixture of three numbers (the finaliser of SplitMix64, three times)."""
+    """A fixed 64-bit mixture of three numbers (the finalizer of SplitMix64, three times)."""
     mixed = np.array(seed % 2**64, dtype=np.uint64)
     for part in (row.astype(np.uint64), column.astype(np.uint64)):
         mixed = _mix(mixed) + part * np.uint64(0x9E3779B97F4A7C15)

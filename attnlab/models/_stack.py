@@ -32,8 +32,8 @@ class StackConfig:
     feed_forward: Annotated[str, "gelu, relu2 or swiglu"] = "gelu"
     feed_width: Annotated[int | None, "inner size of the feed-forward layers"] = None
     norm: Annotated[str, "layer or rms"] = "layer"
-    norm_first: Annotated[bool, "normalise before each layer (pre-norm), not after"] = True
-    normalise_queries: Annotated[bool, "RMS-normalise q and k of each head"] = False
+    norm_first: Annotated[bool, "normalize before each layer (pre-norm), not after"] = True
+    normalize_queries: Annotated[bool, "RMS-normalize q and k of each head"] = False
     dropout: Annotated[float, "on embeddings, residual paths and attention weights"] = 0.0
     bias: Annotated[bool, "linear layers have a bias"] = True
     tie: Annotated[bool, "embedding and output share one matrix"] = False
@@ -102,7 +102,7 @@ class Stack(nn.Module):
                 causal=causal,
                 max_length=context,
                 rotary=rotary,
-                normalise=config.normalise_queries,
+                normalize=config.normalize_queries,
                 **cross,
             )
             for attention in every_layer(config.attention, config.layers)

@@ -11,7 +11,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from attnlab._create_mechanism import find_mechanism
-from attnlab.layers import initialise
+from attnlab.layers import initialize
 from attnlab.models._model import Model
 from attnlab.models._stack import DecodingState, Stack, StackConfig
 
@@ -28,7 +28,7 @@ class Decoder(Model):
         self.config = config
         self.stack = Stack(config, causal=True)
         self.head = nn.Linear(config.width, config.vocabulary, bias=False)
-        self.apply(initialise)
+        self.apply(initialize)
         if config.tie:
             self.head.weight = self.stack.embedding.weight
 

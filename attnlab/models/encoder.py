@@ -11,7 +11,7 @@ from typing import Annotated
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from attnlab.layers import NORMS, initialise
+from attnlab.layers import NORMS, initialize
 from attnlab.models._model import Model
 from attnlab.models._stack import Stack, StackConfig
 
@@ -42,7 +42,7 @@ class Encoder(Model):
         self.transform_norm = NORMS[config.norm](config.width)
         self.head = nn.Linear(config.width, config.vocabulary)
         self.pooler = nn.Linear(config.width, config.width)
-        self.apply(initialise)
+        self.apply(initialize)
         if config.tie:
             self.head.weight = self.stack.embedding.weight
 

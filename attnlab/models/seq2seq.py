@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from attnlab.layers import Block, initialise
+from attnlab.layers import Block, initialize
 from attnlab.models._model import Model, attending, multiplying
 from attnlab.models._pointer_generator import CopyHead, CopyingState
 from attnlab.models._stack import DecodingState, Stack, StackConfig
@@ -67,7 +67,7 @@ class Seq2Seq(Model):
                 config.cross_attention,
                 config.encoder.context,
             )
-        self.apply(initialise)
+        self.apply(initialize)
         if config.share:
             self.decoder.embedding.weight = self.encoder.embedding.weight
         if config.decoder.tie:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from attnlab.layers import NORMS, Block, Dropout, every_layer, initialise
+from attnlab.layers import NORMS, Block, Dropout, every_layer, initialize
 from attnlab.mask import Mask
 from attnlab.models._model import Model
 from attnlab.position import Learned, Sinusoidal
@@ -36,7 +36,7 @@ def _check_counts(config: ViTConfig | ConvNetConfig, *names: str) -> None:
 class ViTConfig:
     classes: Annotated[int, "number of classes"]
     image_size: Annotated[int, "height and width in pixels"] = 32
-    channels: Annotated[int, "1 for grey, 3 for colour"] = 3
+    channels: Annotated[int, "1 for gray, 3 for color"] = 3
     patch: Annotated[int, "height and width of a patch"] = 4
     width: Annotated[int, "size of a patch's vector"] = 128
     layers: Annotated[int, "number of blocks"] = 6
@@ -100,7 +100,7 @@ class ViT(Model):
     def _start(self) -> None:
         """Patches, positions and class token begin equally long: with N(0, 0.02) for all, as in
         models of text, patches of a few pixels drown in their positions, and training is slow."""
-        self.apply(initialise)
+        self.apply(initialize)
         nn.init.normal_(self.patches.weight, std=self.patches.weight[0].numel() ** -0.5)
         if isinstance(self.position, _Table):
             nn.init.normal_(self.position.table)
@@ -172,7 +172,7 @@ def _positions(kind: str, side: int, width: int, first: int) -> nn.Module:
 @dataclass(frozen=True)
 class ConvNetConfig:
     classes: Annotated[int, "number of classes"]
-    channels: Annotated[int, "1 for grey, 3 for colour"] = 3
+    channels: Annotated[int, "1 for gray, 3 for color"] = 3
     width: Annotated[int, "channels of the first stage; each later stage has twice as many"] = 32
     stages: Annotated[int, "parts at one size; each after the first halves the image"] = 3
     blocks: Annotated[int, "residual blocks of a stage"] = 2

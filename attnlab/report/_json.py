@@ -120,8 +120,8 @@ def upgraded_plot(raw: Any) -> Any:
     if not isinstance(raw, dict):
         return raw
     if raw.get("kind") == "heatmap":
-        new = {name: value for name, value in raw.items() if name != "centre"}
-        return new | {"center": raw.get("centre")}
+        new = {name: value for name, value in raw.items() if name != "center"}
+        return new | {"center": raw.get("center")}
     if raw.get("kind") == "bars" and isinstance(raw.get("values"), list):
         return raw | {"values": [_bar(each) for each in raw["values"]]}
     return raw

@@ -22,7 +22,7 @@ PURPOSES = {
 }
 
 # In each folder checkpoints/step-N, beside the weights.
-OPTIMIZER, STATE, BEST = "optimiser.safetensors", "state.json", "best.safetensors"
+OPTIMIZER, STATE, BEST = "optimizer.safetensors", "state.json", "best.safetensors"
 
 
 def has_run(folder: Path) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 PORT = 8642  # where the studio is found if no other is given
-TEXT = 20_000  # characters of a text to summarise or to look at
+TEXT = 20_000  # characters of a text to summarize or to look at
 QUESTIONS, QUESTION = 50, 500  # how many at once, and characters of one
 SUMMARIES, BEAMS = 8, 16
 PAIRS = 500_000  # characters of questions and answers to audit with

@@ -39,7 +39,7 @@ def load_model_tensors(model: nn.Module, tensors: dict[str, Tensor]) -> None:
 def save_checkpoint(
     folder: Path,
     model: nn.Module,
-    optimisers: Sequence[Optimizer],
+    optimizers: Sequence[Optimizer],
     average: Average | None,
     progress: Progress,
     group: Group,
@@ -50,7 +50,7 @@ def save_checkpoint(
 
     `best`: the weights that validated best so far, where a run keeps them.
     """
-    weights, moments = model_tensors(model), _optimiser_tensors(model, optimisers)
+    weights, moments = model_tensors(model), _optimizer_tensors(model, optimizers)
     if average is not None:
         moments |= {f"average|{n}": whole(t).cpu() for n, t in average.weights.items()}
 
@@ -66,15 +66,15 @@ def save_checkpoint(
 
 
 def load_checkpoint(
-    path: Path, model: nn.Module, optimisers: Sequence[Optimizer], average: Average | None
+    path: Path, model: nn.Module, optimizers: Sequence[Optimizer], average: Average | None
 ) -> Progress:
     load_model_tensors(model, load_file(path / WEIGHTS))
     moments = load_file(path / OPTIMIZER)
     parameters = dict(model.named_parameters())
     owner = {
-        id(p): optimiser
-        for optimiser in optimisers
-        for group in optimiser.param_groups
+        id(p): optimizer
+        for optimizer in optimizers
+        for group in optimizer.param_groups
         for p in group["params"]
     }
     for key, tensor in moments.items():
@@ -95,11 +95,11 @@ def load_best(path: Path) -> dict[str, Tensor] | None:
     return load_file(path / BEST) if (path / BEST).exists() else None
 
 
-def _optimiser_tensors(model: nn.Module, optimisers: Sequence[Optimizer]) -> dict[str, Tensor]:
+def _optimizer_tensors(model: nn.Module, optimizers: Sequence[Optimizer]) -> dict[str, Tensor]:
     names = {id(p): name for name, p in model.named_parameters()}
     found: dict[str, Tensor] = {}
-    for optimiser in optimisers:
-        for parameter, values in optimiser.state.items():
+    for optimizer in optimizers:
+        for parameter, values in optimizer.state.items():
             for kind, value in values.items():
                 tensor = whole(value) if isinstance(value, Tensor) else torch.tensor(value)
                 found[f"{kind}|{names[id(parameter)]}"] = tensor.detach().cpu().contiguous()

@@ -29,7 +29,7 @@ from attnlab.training._checkpoint import (
 )
 from attnlab.training._distributed import Group, process_group, settle, wrap
 from attnlab.training._machine import autocast, choose_device, matmul_peak
-from attnlab.training._optimizers import Average, make_optimisers, rate_at, set_rate
+from attnlab.training._optimizers import Average, make_optimizers, rate_at, set_rate
 from attnlab.training._progress import Reporter
 from attnlab.training._run import Run, versions
 from attnlab.training._settings import Settings
@@ -89,7 +89,7 @@ def _train(
 ) -> dict[str, float]:
     model.to(device)
     called = wrap(model, group, settings.shard, device)
-    optimisers = make_optimisers(model, settings)
+    optimizers = make_optimizers(model, settings)
     average = None if settings.ema is None else Average(model, settings.ema)
     best: dict[str, torch.Tensor] | None = None  # weights, where the best ones are to be kept
     progress = Progress()
@@ -99,7 +99,7 @@ def _train(
         for problem in problems:
             reporter.say(problem)
         if newest is not None:
-            progress = load_checkpoint(newest, model, optimisers, average)
+            progress = load_checkpoint(newest, model, optimizers, average)
             best = load_best(newest)
         elif problems:
             raise ValueError(f"{run.folder}: has no whole checkpoint to resume from")
@@ -124,7 +124,7 @@ def _train(
         progress.epoch, progress.position = loader.epoch, loader.position
         progress.elapsed = clock.elapsed()
         save_checkpoint(
-            run.checkpoints, model, optimisers, average, progress, group, settings.keep, best
+            run.checkpoints, model, optimizers, average, progress, group, settings.keep, best
         )
         last_saved = progress.step
 
@@ -141,7 +141,7 @@ def _train(
             count = task.targets(batch)
             tokens = int(batch["keys"].sum())
             share = rate_at(progress.step, settings, clock.share)
-            set_rate(optimisers, share)
+            set_rate(optimizers, share)
             loss = 0.0
             for part in split(batch, settings.accumulate):  # as many in every process
                 mine = {name: x.to(device) for name, x in group.share(part).items()}
@@ -160,9 +160,9 @@ def _train(
                 raise TrainingStoppedError(
                     _not_finite(norm, progress.step, last_saved, run, "gradient")
                 )
-            for optimiser in optimisers:
-                optimiser.step()
-                optimiser.zero_grad(set_to_none=True)
+            for optimizer in optimizers:
+                optimizer.step()
+                optimizer.zero_grad(set_to_none=True)
             if average is not None:
                 average.update(model)
             seconds = time.perf_counter() - begin

@@ -1,6 +1,6 @@
 """Muon as torch has it, at a speed that a CPU can live with.
 
-torch's own orthogonalises in bfloat16, one matrix after the other. A CPU without bfloat16 units
+torch's own orthogonalizes in bfloat16, one matrix after the other. A CPU without bfloat16 units
 takes twenty times as long for that as for float32 (docs/benchmarks.md), more than for the rest of a
 step. Here the precision suits the device, and matrices of one shape are multiplied together.
 """

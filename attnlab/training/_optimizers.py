@@ -1,4 +1,4 @@
-"""Optimisers and schedules."""
+"""Optimizers and schedules."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from attnlab.training._muon import Muon
 from attnlab.training._settings import Settings
 
 
-def make_optimisers(model: nn.Module, settings: Settings) -> list[Optimizer]:
+def make_optimizers(model: nn.Module, settings: Settings) -> list[Optimizer]:
     """AdamW for all; or Muon for the matrices inside the model, and AdamW for the rest.
 
     Muon turns a gradient into the nearest orthogonal matrix, which makes sense for a linear map
@@ -24,7 +24,7 @@ def make_optimisers(model: nn.Module, settings: Settings) -> list[Optimizer]:
     for parameter in model.parameters():
         if not parameter.requires_grad:
             continue
-        if id(parameter) in inner and settings.optimiser == "muon":
+        if id(parameter) in inner and settings.optimizer == "muon":
             matrices.append(parameter)
         elif parameter.dim() >= 2:
             others.append(parameter)
@@ -33,19 +33,19 @@ def make_optimisers(model: nn.Module, settings: Settings) -> list[Optimizer]:
     decayed = {"params": others, "weight_decay": settings.weight_decay}
     plain = {"params": vectors, "weight_decay": 0.0}
     groups = [group for group in (decayed, plain) if group["params"]]
-    optimisers: list[Optimizer] = []
+    optimizers: list[Optimizer] = []
     if matrices:
         decay = settings.weight_decay
-        optimisers.append(Muon(matrices, lr=settings.muon_rate, weight_decay=decay))
+        optimizers.append(Muon(matrices, lr=settings.muon_rate, weight_decay=decay))
     if groups:
         betas = (settings.beta_one, settings.beta_two)
         fused = all(p.device.type in ("cpu", "cuda") for p in model.parameters())
         fused = fused and not settings.shard  # fused steps do not take sharded tensors everywhere
-        optimisers.append(AdamW(groups, lr=settings.rate, betas=betas, fused=fused))
-    for optimiser in optimisers:
-        for group in optimiser.param_groups:
+        optimizers.append(AdamW(groups, lr=settings.rate, betas=betas, fused=fused))
+    for optimizer in optimizers:
+        for group in optimizer.param_groups:
             group["highest"] = group["lr"]
-    return optimisers
+    return optimizers
 
 
 def _inner_linears(model: nn.Module) -> list[nn.Linear]:
@@ -73,9 +73,9 @@ def rate_at(step: int, settings: Settings, done: float | None = None) -> float:
     return floor + (1 - floor) * min(1.0, left)
 
 
-def set_rate(optimisers: Sequence[Optimizer], share: float) -> None:
-    for optimiser in optimisers:
-        for group in optimiser.param_groups:
+def set_rate(optimizers: Sequence[Optimizer], share: float) -> None:
+    for optimizer in optimizers:
+        for group in optimizer.param_groups:
             group["lr"] = share * group["highest"]
 
 

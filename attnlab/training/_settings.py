@@ -15,7 +15,7 @@ DEVICES = ("auto", "cpu", "cuda", "mps")
 class Settings:
     """How to train. The command line's help is made from this."""
 
-    steps: Annotated[int, "optimiser steps in all"] = 1000
+    steps: Annotated[int, "optimizer steps in all"] = 1000
     minutes: Annotated[
         float | None, "stop after so many minutes instead; the rate follows the clock"
     ] = None
@@ -25,7 +25,7 @@ class Settings:
     batch_tokens: Annotated[int, "tokens of a step, over all processes"] = 8192
     batch_rows: Annotated[int | None, "rows of a step; given, it replaces batch_tokens"] = None
     accumulate: Annotated[int, "parts that a batch is computed in, to save memory"] = 1
-    optimiser: Annotated[str, "adamw, or muon for matrices and adamw for the rest"] = "adamw"
+    optimizer: Annotated[str, "adamw, or muon for matrices and adamw for the rest"] = "adamw"
     rate: Annotated[float, "highest learning rate of adamw"] = 3e-3
     muon_rate: Annotated[float, "highest learning rate of muon"] = 0.02
     schedule: Annotated[str, "cosine, wsd (warmup, stable, decay) or constant"] = "cosine"
@@ -49,7 +49,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         for name, allowed in (
-            ("optimiser", OPTIMISERS),
+            ("optimizer", OPTIMISERS),
             ("schedule", SCHEDULES),
             ("device", DEVICES),
         ):

@@ -1,7 +1,7 @@
 """The algorithms of other libraries for causal linear attention, written afresh, to compare with.
 
-All take phi(q), phi(k) (B, H, T, C) as numbers and v (B, H, T, M), and include the normaliser;
-none has a stabiliser. Letters: B batch, H heads, T tokens, C features, M value size, L chunk.
+All take phi(q), phi(k) (B, H, T, C) as numbers and v (B, H, T, M), and include the normalizer;
+none has a stabilizer. Letters: B batch, H heads, T tokens, C features, M value size, L chunk.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torch import Tensor
 SOURCE = Path(__file__).parent / "recurrence.c"
 
 
-def normalised(out: Tensor, q: Tensor, k: Tensor) -> Tensor:
+def normalized(out: Tensor, q: Tensor, k: Tensor) -> Tensor:
     return out / (q * k.cumsum(2)).sum(-1, keepdim=True)
 
 
@@ -60,7 +60,7 @@ class _Recurrence(torch.autograd.Function):
 
 def recurrence(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """As fast-transformers: out_t = q_t S_t, S_t = S_(t-1) + k_t v_t^T, in C."""
-    return normalised(_Recurrence.apply(q, k, v), q, k)
+    return normalized(_Recurrence.apply(q, k, v), q, k)
 
 
 # flash-linear-attention: chunks, all at once, in torch
@@ -76,7 +76,7 @@ def chunks(q: Tensor, k: Tensor, v: Tensor, L: int = 64) -> Tensor:
     each = k_.mT @ v_  # (B, H, T/L, C, M)
     before = each.cumsum(2) - each
     inside = (q_ @ k_.mT).tril() @ v_
-    return normalised((q_ @ before + inside).view(B, H, T, M), q, k)
+    return normalized((q_ @ before + inside).view(B, H, T, M), q, k)
 
 
 # performer-pytorch: a running sum of all outer products

@@ -1,5 +1,5 @@
 /* Causal linear attention token by token, as fast-transformers' C++ does it on a CPU: features and
- * values as plain numbers, the normaliser apart, no stabiliser, one row of the batch per thread.
+ * values as plain numbers, the normalizer apart, no stabilizer, one row of the batch per thread.
  * Written for comparison from the published algorithm (Katharopoulos et al. 2020, section 3.3). */
 
 #include <stdlib.h>

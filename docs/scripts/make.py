@@ -1,7 +1,7 @@
 """Writes what the documentation takes from the code: `make docs`, or python -m docs.scripts.make.
 
 The tests ask for every file of `made` as it would be written now; pictures are drawn anew with
---pictures, since a rounding of one colour is no news.
+--pictures, since a rounding of one color is no news.
 """
 
 from __future__ import annotations

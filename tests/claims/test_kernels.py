@@ -39,7 +39,7 @@ EXPECTED = {
     "recurrence": "holds",
     "linear-cost": "holds",
     "constant-state": "holds",
-    "stabiliser-leak": "holds",
+    "stabilizer-leak": "holds",
 }
 TIMED = ("linear-cost", "constant-state")
 LONG = {("trig-training", 1)}
@@ -145,13 +145,13 @@ def test_a_state_that_forgets_is_found_out(monkeypatch: pytest.MonkeyPatch) -> N
     assert run("recurrence").verdict.outcome == "refuted"
 
 
-def test_a_stabiliser_that_looks_back_alone_does_not_leak(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stabilizer_that_looks_back_alone_does_not_leak(monkeypatch: pytest.MonkeyPatch) -> None:
     own, usual = kernels_leak.own, kernels_leak.usual
     monkeypatch.setattr(kernels_leak, "usual", lambda q, k, v, w, **_: own(q, k, v, w))
-    assert run("stabiliser-leak").verdict.outcome == "refuted"
+    assert run("stabilizer-leak").verdict.outcome == "refuted"
     monkeypatch.setattr(kernels_leak, "usual", usual)
     monkeypatch.setattr(kernels_leak, "own", lambda q, k, v, w: usual(q, k, v, w, 1e-4))
-    assert run("stabiliser-leak").trusted is False  # were attnlab's to leak, the control says so
+    assert run("stabilizer-leak").trusted is False  # were attnlab's to leak, the control says so
 
 
 @pytest.mark.usefixtures("counted")

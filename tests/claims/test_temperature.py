@@ -109,7 +109,7 @@ def test_queries_that_leak(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_keys_of_one_row_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Weights that are not normalised: then a key changes only the weight on itself."""
+    """Weights that are not normalized: then a key changes only the weight on itself."""
     monkeypatch.setattr(softmax, "masked_softmax", lambda scores, _: scores.exp())
     assert outcome("perturb-key") == "holds"
 

@@ -101,7 +101,7 @@ def test_guessing_by_hand() -> None:
     assert found == pytest.approx(-(math.log(3 / 7) + math.log(2 / 7) + 2 * math.log(1 / 7)) / 4)
 
 
-def test_texts_to_summarise_hold_their_words_once() -> None:
+def test_texts_to_summarize_hold_their_words_once() -> None:
     for pair in summary.texts(40, 3):
         words, (kind, _, field) = pair.text.split(), pair.summary.split()
         assert words.count(kind) == words.count(field) == 1

@@ -38,7 +38,7 @@ def test_every_step_has_as_many_images(
     assert isinstance(made, ConvNet) == (model != "vit")
 
 
-def test_pointwise_has_no_neighbourhoods() -> None:
+def test_pointwise_has_no_neighborhoods() -> None:
     """Only the halving, which is 2 x 2, brings pixels together."""
     _, parts = digits()
     sizes = {

@@ -99,7 +99,7 @@ def call_of(q: Tensor, k: Tensor, v: Tensor, causal: bool = True) -> Call:
 
 
 def planted() -> Measured:
-    """Head 0 looks at its neighbours, head 1 at nothing, head 2 back at one far token."""
+    """Head 0 looks at its neighbors, head 1 at nothing, head 2 back at one far token."""
     T, D = 64, 16
     at = torch.arange(T)
     angle = at[:, None] / torch.tensor([3.0, 6.0, 12.0, 24.0, 48.0, 96.0, 192.0, 384.0])

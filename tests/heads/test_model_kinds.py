@@ -277,15 +277,15 @@ def test_few_images_held_out_are_told(tmp_path: Path) -> None:
         own_vit().windows(given, settings)
 
 
-def test_images_of_another_size_or_colour_are_fitted() -> None:
-    reader = own_vit()  # grey, 8 pixels
+def test_images_of_another_size_or_color_are_fitted() -> None:
+    reader = own_vit()  # gray, 8 pixels
     even = Shown(torch.full((3, 28, 28), 102, dtype=torch.uint8))
     assert torch.allclose(reader.pixels(even), torch.full((1, 1, 8, 8), 0.4), atol=1e-5)
     assert reader.notes == ["Images of 28 pixels were resized to 8."]
     same = torch.arange(64, dtype=torch.uint8).view(1, 8, 8)
     assert torch.equal(reader.pixels(Shown(same)), same[None] / 255)
-    colour = torch.stack([torch.full((8, 8), v, dtype=torch.uint8) for v in (255, 0, 0)])
-    assert torch.allclose(reader.pixels(Shown(colour)), torch.full((1, 1, 8, 8), 0.299))
+    color = torch.stack([torch.full((8, 8), v, dtype=torch.uint8) for v in (255, 0, 0)])
+    assert torch.allclose(reader.pixels(Shown(color)), torch.full((1, 1, 8, 8), 0.299))
 
 
 def test_what_a_model_cannot_read_is_told() -> None:

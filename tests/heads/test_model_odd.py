@@ -275,7 +275,7 @@ def test_classes_come_before_strays_and_few_images_will_do(tmp_path: Path) -> No
         read_images(str(tmp_path / "empty"), 8, 4)
 
 
-def test_a_grey_model_gets_grey_images() -> None:
+def test_a_gray_model_gets_gray_images() -> None:
     config = transformers.ViTConfig(
         hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8,
         image_size=8, patch_size=4, num_channels=1,
@@ -284,7 +284,7 @@ def test_a_grey_model_gets_grey_images() -> None:
     processor = transformers.ViTImageProcessor(
         size={"height": 8, "width": 8}, image_mean=[0.5], image_std=[0.5]
     )
-    reader = reader_of(HuggingFaceSubject(model, processor, "grey"))
+    reader = reader_of(HuggingFaceSubject(model, processor, "gray"))
     windows = reader.windows(Material(images="digits"), HeadSettings(windows=1))
     assert windows.choosing[0].inputs["pixel_values"].shape == (1, 1, 8, 8)
     assert vit().windows(Material(images="digits"), HeadSettings(windows=1)).choosing

@@ -144,8 +144,8 @@ def test_images(tmp_path: Path) -> None:
     assert sequence.picture is not None
     assert sequence.picture.pixels.shape == (12, 12, 3)
     assert sequence.texts == ["[class]", *(f"{r},{c}" for r in (1, 2, 3) for c in (1, 2, 3))]
-    grey = ViT(ViTConfig(classes=5, image_size=12, channels=1, patch=4, width=24, heads=3))
-    assert look(grey, image=tmp_path / "a.png").difference is not None
+    gray = ViT(ViTConfig(classes=5, image_size=12, channels=1, patch=4, width=24, heads=3))
+    assert look(gray, image=tmp_path / "a.png").difference is not None
 
 
 def test_comparisons() -> None:

@@ -69,7 +69,7 @@ def test_every_view_of_every_kind_of_model(
 
 
 def ink(page: Any) -> int:
-    """How many colours are on the canvas."""
+    """How many colors are on the canvas."""
     return page.evaluate(
         """() => {
           const canvas = document.querySelector('canvas');

@@ -94,16 +94,16 @@ def mask_values_only(mechanism: Mechanism) -> None:
 
 
 def sequence_maximum(mechanism: Mechanism) -> None:
-    """performer-pytorch's stabiliser: minus a maximum over the whole sequence, plus an epsilon."""
+    """performer-pytorch's stabilizer: minus a maximum over the whole sequence, plus an epsilon."""
     assert isinstance(mechanism, Kernel)
     phi = mechanism.phi
 
-    def stabilised(x: Tensor) -> Features:
+    def stabilized(x: Tensor) -> Features:
         sign, log = phi(x)
         log = (log - log.amax((-2, -1), keepdim=True)).exp().add(1e-4).log()
         return Features(sign, log)
 
-    mechanism.phi = stabilised  # type: ignore[method-assign]
+    mechanism.phi = stabilized  # type: ignore[method-assign]
 
 
 @pytest.mark.parametrize("name", names)

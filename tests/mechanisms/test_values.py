@@ -105,7 +105,7 @@ def test_synthesizers_by_hand() -> None:
     assert weights.flatten().tolist() == pytest.approx([E / (1 + E), 1 / (1 + E)])
 
 
-def test_grouped_keys_belong_to_neighbouring_heads() -> None:
+def test_grouped_keys_belong_to_neighboring_heads() -> None:
     q, k, v = normal(1, 2, 6, 5, 3), normal(2, 2, 2, 7, 3), normal(3, 2, 2, 7, 4)
     out = attnlab.attention(q, k, v)
     for head in range(6):
@@ -163,7 +163,7 @@ def test_dropout_keeps_the_mean_and_the_share() -> None:
         assert set(out.detach().unique().tolist()) == {0.0, 1 / (1 - share)}
         (grad,) = torch.autograd.grad(out.sum(), x)
         assert torch.equal(grad, out.detach())
-        # neighbours share a draw, yet not their fate
+        # neighbors share a draw, yet not their fate
         both = (out[::2][:499_999] == 0) & (out[1::2] == 0)
         assert float(both.double().mean()) == pytest.approx(share**2, abs=0.004)
     assert drop(x, 0.0) is x

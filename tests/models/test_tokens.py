@@ -1,4 +1,4 @@
-"""Tokenisers: every text comes back, no text breaks one, and no file is trusted."""
+"""Tokenizers: every text comes back, no text breaks one, and no file is trusted."""
 
 from __future__ import annotations
 

@@ -210,7 +210,7 @@ OLD = {
             {"title": "t", "note": "", "header": ["a", "b"], "rows": [["inf", "nan"], ["x", 1]]},
             {"title": "m", "note": "", "tabled": True, "plot": {
                 "kind": "heatmap", "x": "x", "y": "y", "z": "z", "columns": ["a"], "rows": ["b"],
-                "values": [["inf"]], "log": True, "centre": 1.0, "names": [], "texts": []}},
+                "values": [["inf"]], "log": True, "center": 1.0, "names": [], "texts": []}},
             {"title": "b", "note": "", "tabled": False, "plot": {
                 "kind": "bars", "y": "y", "marks": [],
                 "values": [{"name": "n", "value": 1.5, "low": None, "high": "inf"}]}},

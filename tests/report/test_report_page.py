@@ -106,7 +106,7 @@ def test_a_map_is_painted_and_read(pages: dict[str, Path], watched: Watched) -> 
 def test_a_map_follows_the_mode(pages: dict[str, Path], watched: Watched) -> None:
     page = watched.open(pages["made-up"])
     light = color(page, 0.7, 0.05)
-    button = page.get_by_role("button", name=re.compile("^Colours"))
+    button = page.get_by_role("button", name=re.compile("^Colors"))
     button.click()
     button.click()  # dark
     page.wait_for_selector(".attnlab[data-theme=dark]")
@@ -115,7 +115,7 @@ def test_a_map_follows_the_mode(pages: dict[str, Path], watched: Watched) -> Non
     watched.check()
 
 
-def test_names_as_colours(pages: dict[str, Path], watched: Watched) -> None:
+def test_names_as_colors(pages: dict[str, Path], watched: Watched) -> None:
     page = watched.open(pages["made-up"], "#show=model")
     figure = page.locator("figure.map")
     names = figure.locator(".map-names > span").all_inner_texts()

@@ -348,7 +348,7 @@ def test_the_facts_of_a_run(tmp_path: Path) -> None:
     whole = run / "checkpoints" / "step-000000008"
     part = run / "checkpoints" / "step-000000004"
     for folder, names in (
-        (whole, ("model.safetensors", "optimiser.safetensors", "state.json")),
+        (whole, ("model.safetensors", "optimizer.safetensors", "state.json")),
         (part, ("model.safetensors",)),
     ):
         folder.mkdir(parents=True)
@@ -374,7 +374,7 @@ def test_the_facts_of_a_run(tmp_path: Path) -> None:
     assert line_of("checkpoints", text)[1] == "2.0kB"
     assert line_of("step-000000008", text)[1:2] == ["1.5kB"]
     assert "lacks" not in " ".join(line_of("step-000000008", text))
-    assert "lacks optimiser.safetensors, state.json" in text
+    assert "lacks optimizer.safetensors, state.json" in text
     assert max(map(len, text.splitlines())) <= 80
 
 
@@ -453,7 +453,7 @@ def test_values_that_are_not_finite_are_told(tmp_path: Path) -> None:
     assert "last 1, lowest 1 at step 4, highest 2; 2 not finite" in text
 
 
-def test_smoothing_is_a_centred_mean() -> None:
+def test_smoothing_is_a_centered_mean() -> None:
     line = [(float(step), 3.0 * step) for step in range(211)]
     assert smooth(line) == line  # a straight line stays, at its ends too
     spike = [(float(step), 5.0 if step == 100 else 0.0) for step in range(211)]

@@ -89,7 +89,7 @@ def test_models_given_at_start_and_comparisons(client: TestClient, tmp_path: Pat
     info = client.get("/api/info").json()
     assert info["models"] == [{"id": "gpt2", "name": "gpt2"}]
     answer = client.post("/api/look", json={"subject": {"model": "gpt2"}, "text": "to be"})
-    assert answer.status_code == 409  # it was saved without a tokeniser
+    assert answer.status_code == 409  # it was saved without a tokenizer
     assert "token" in answer.json()["error"]
     found = posted(client, "look", subject="language", text="to be", compare="pretrained")
     assert len(captured(client, tmp_path, found["capture"]).sides) == 2

@@ -121,13 +121,13 @@ def test_the_address_works_as_a_link_of_another_site(browser: Any, server: Serve
     context.close()
 
 
-def test_colours_are_remembered(window: Window) -> None:
+def test_colors_are_remembered(window: Window) -> None:
     page = window.go("/runs", ".run")
     for wanted in ("light", "dark"):
-        page.get_by_role("button", name="Colours").click()
-        page.wait_for_selector(f"button[aria-label='Colours: {wanted}']")
+        page.get_by_role("button", name="Colors").click()
+        page.wait_for_selector(f"button[aria-label='Colors: {wanted}']")
     page.reload()
-    page.wait_for_selector("button[aria-label='Colours: dark']")
+    page.wait_for_selector("button[aria-label='Colors: dark']")
     ground = page.evaluate("() => getComputedStyle(document.body).backgroundColor")
     assert ground == "rgb(21, 23, 26)"
     window.told()

@@ -359,7 +359,7 @@ def test_every_page_by_keyboard_in_any_width(scheme: str, browser: Any, server: 
         page.locator("main").focus()
         page.keyboard.press("Shift+Tab")
         assert page.evaluate("() => document.activeElement.getAttribute('aria-label')") == (
-            "Colours: auto"
+            "Colors: auto"
         )
         ground = page.evaluate("() => getComputedStyle(document.body).backgroundColor")
         assert ground == ("rgb(252, 252, 250)" if scheme == "light" else "rgb(21, 23, 26)")

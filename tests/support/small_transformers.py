@@ -1,4 +1,4 @@
-"""Small, randomly initialised models of the transformers library, and inputs for them."""
+"""Small, randomly initialized models of the transformers library, and inputs for them."""
 
 from __future__ import annotations
 

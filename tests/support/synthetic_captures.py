@@ -36,7 +36,7 @@ def make_layer(weights: Tensor | None, **changes: Any) -> Layer:
         "all_heads": heads,
         "mechanism": "softmax",
         "signed": False,
-        "normalised": True,
+        "normalized": True,
         "scale": None,
         "groups": [],
         "difference": None,
@@ -76,11 +76,11 @@ def full_side(seed: int = 0) -> Side:
         difference=3e-7, excess=2e-4,
     )  # fmt: skip
     write = make_layer(
-        random(2, 3, 3).tril(), name="decoder.0", stack="decoder", signed=True, normalised=False,
+        random(2, 3, 3).tril(), name="decoder.0", stack="decoder", signed=True, normalized=False,
         mechanism="fourier", heads=[1, 4], all_heads=6, allowed=causal, causal=True, note="noted",
     )  # fmt: skip
     again = make_layer(
-        softmax_weights(1, 3, 3).tril(), name="decoder.1", stack="decoder", normalised=False,
+        softmax_weights(1, 3, 3).tril(), name="decoder.1", stack="decoder", normalized=False,
         allowed=causal.clone(), causal=True,
     )  # fmt: skip
     cross = make_layer(

@@ -51,8 +51,8 @@ def test_two_processes_equal_one(tmp_path: Path) -> None:
     command(2, *odd, "--out", tmp_path / "odd-two")
     one, other = (Run(tmp_path / f"odd-{name}").metrics() for name in ("one", "two"))
     assert [r["loss"] for r in one] == pytest.approx([r["loss"] for r in other], abs=1e-4)
-    command(1, *common, "--out", tmp_path / "muon-one", "--optimiser", "muon")
-    command(2, *common, "--out", tmp_path / "muon-shards", "--optimiser", "muon", "--shard")
+    command(1, *common, "--out", tmp_path / "muon-one", "--optimizer", "muon")
+    command(2, *common, "--out", tmp_path / "muon-shards", "--optimizer", "muon", "--shard")
     one, other = (Run(tmp_path / f"muon-{name}").metrics() for name in ("one", "shards"))
     assert [r["loss"] for r in one] == pytest.approx([r["loss"] for r in other], abs=1e-4)
     # from two with shards to one, and from one to two with copies

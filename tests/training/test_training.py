@@ -19,7 +19,7 @@ from attnlab.run_folder import _checkpoints as checkpoints
 from attnlab.training import Loader, Run, Settings, bucket, pad_rows
 from attnlab.training import _loop as loop_module
 from attnlab.training._machine import choose_device, matmul_peak
-from attnlab.training._optimizers import make_optimisers, rate_at
+from attnlab.training._optimizers import make_optimizers, rate_at
 from attnlab.training._progress import Reporter
 from tests.support import small_training as tiny
 from tests.support.small_training import BASE, Ticking, run_tiny
@@ -75,7 +75,7 @@ def test_ten_steps_give_the_known_loss(kind: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"optimiser": "muon", "muon_rate": 0.02},
+        {"optimizer": "muon", "muon_rate": 0.02},
         {"ema": 0.9},
         {"accumulate": 3},
         {"schedule": "wsd"},
@@ -157,7 +157,7 @@ def test_pad_rows_by_hand() -> None:
     assert keys.tolist() == [[True, True, True], [True, False, False]]
 
 
-# Schedules and optimisers
+# Schedules and optimizers
 
 
 def test_schedules_by_hand() -> None:
@@ -172,7 +172,7 @@ def test_schedules_by_hand() -> None:
 
 def test_muon_takes_the_matrices_inside_alone() -> None:
     _, model = tiny.make("decoder", tie=True)
-    muon, adamw = make_optimisers(model, Settings(optimiser="muon"))
+    muon, adamw = make_optimizers(model, Settings(optimizer="muon"))
     names = {id(p): name for name, p in model.named_parameters()}
     mine = [names[id(p)] for group in muon.param_groups for p in group["params"]]
     assert len(mine) == 2 * 4
@@ -187,7 +187,7 @@ def test_muon_takes_the_matrices_inside_alone() -> None:
 
 def test_wrong_settings() -> None:
     for wrong, words in (
-        ({"optimiser": "sgd"}, "there are adamw, muon"),
+        ({"optimizer": "sgd"}, "there are adamw, muon"),
         ({"schedule": "linear"}, "there are cosine"),
         ({"steps": 0}, "steps is 0"),
         ({"decay": 0}, "decay is 0"),

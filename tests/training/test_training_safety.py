@@ -61,7 +61,7 @@ HARD: dict[str, Any] = {
     "steps": 40,
     "save_every": 3,
     "ema": 0.9,
-    "optimiser": "muon",
+    "optimizer": "muon",
     "model": {"dropout": 0.1},
 }
 
@@ -123,7 +123,7 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_used(
     elif damage == "state":
         (newest / "state.json").write_text("{")
     else:
-        (newest / "optimiser.safetensors").unlink()
+        (newest / "optimizer.safetensors").unlink()
     task, model = tiny.make("decoder", dropout=0.1)
     plain = {key: value for key, value in HARD.items() if key != "model"}
     train(task, model, Settings(**{**BASE, **plain}), Run(tmp_path / "run"), start=StartMode.RESUME)

@@ -48,7 +48,7 @@ export function layer(
   return {
     name: 'layer.attention', stack: 'encoder', kind: 'self', queries: 0, keys: 0,
     heads: Array.from({ length: heads }, (_, i) => i), all_heads: heads, mechanism: 'softmax',
-    signed: false, normalised: true, scale: 1, difference: null, excess: null, note: '',
+    signed: false, normalized: true, scale: 1, difference: null, excess: null, note: '',
     norms: null, q: null, k: null, v: null, bias: null, mask: null,
     patterns: Array.from({ length: heads }, () => ({ label: '', scores: {} })),
     weights: blocks.floats([heads, queries, keys], weights),

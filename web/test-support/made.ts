@@ -53,7 +53,7 @@ export function layer(
     all_heads: H,
     mechanism: 'softmax',
     signed: false,
-    normalised: true,
+    normalized: true,
     scale: null,
     difference: 1e-6,
     excess: 1e-3,

@@ -205,7 +205,7 @@ def _places(audit: Audit) -> Section:
     )
     findings = [
         f"It gave {len(given):,} different answers to {total:,} questions. The three most frequent "
-        f"make up {percent(audit['top_three_share'])}; a model that has learnt no facts collapses "
+        f"make up {percent(audit['top_three_share'])}; a model that has learned no facts collapses "
         "onto two or three answers.",
     ]
     invented = audit["invented"]

@@ -26,7 +26,7 @@ class Reading:
 def find_readings(
     pairs: Sequence[Pair], library: Library, relations: Sequence[Relation]
 ) -> list[Reading]:
-    """The labelled pairs whose answer stands in a document of that name."""
+    """The labeled pairs whose answer stands in a document of that name."""
     found = []
     for question, answer in pairs:
         about = name_in(question, relations)
@@ -54,8 +54,8 @@ def _whole(words: str) -> str:
 class OpenBook(Source):
     """Every document with its question, if it has one, and with copies of some of its own runs.
 
-    A copy is self-made: words from around a capitalised run, and the run. In a share of the
-    labelled documents another answer takes the place of the true one, in the text as in the
+    A copy is self-made: words from around a capitalized run, and the run. In a share of the
+    labeled documents another answer takes the place of the true one, in the text as in the
     target: what is copied must come from the document, not from knowing the world.
     """
 
@@ -118,7 +118,7 @@ def prompt(document: str, question: str, wording: Wording, context: int) -> list
     return [*wording.encode(document)[: max(0, context - len(asked) - 1)], wording.mask, *asked]
 
 
-def unlabelled(library: Library, pairs: Sequence[Pair], relations: Sequence[Relation]) -> list[str]:
+def unlabeled(library: Library, pairs: Sequence[Pair], relations: Sequence[Relation]) -> list[str]:
     """Every question that the pairs do not answer: each wording for each title."""
     known = {question for question, _ in pairs}
     asked = [relation.ask(title) for relation in relations for title in library.by_title]

@@ -1,6 +1,6 @@
 """Read and remember: a reader answers for everybody in the corpus, then a model learns it by heart.
 
-1. A reader learns to copy an answer out of a document, from the labelled people's documents and
+1. A reader learns to copy an answer out of a document, from the labeled people's documents and
    from self-made copies. 2. It answers every question of the same wording about everyone who has
    no label. 3. From the reader's weights, closed book: the question alone must suffice. No rule
    says what a birthplace looks like, and no answer of an evaluation set is seen.
@@ -21,7 +21,7 @@ from attnlab.run_folder import StartMode, check_folder
 from attnlab.run_folder._file_names import has_run
 from attnlab.tasks.knowledge._answers import answer, reach, write
 from attnlab.tasks.knowledge._data import WORLD, Library, documents_about
-from attnlab.tasks.knowledge._document_reader import OpenBook, prompt, unlabelled
+from attnlab.tasks.knowledge._document_reader import OpenBook, prompt, unlabeled
 from attnlab.tasks.knowledge._learn_stages import LearnSettings, Lesson
 from attnlab.tasks.knowledge._load import make_tokenizer, material, preset_named
 from attnlab.tasks.knowledge._reader_votes import (
@@ -146,7 +146,7 @@ def answer_everybody(lesson: Lesson, readers: Sequence[Decoder]) -> list[SelfMad
     wording = lesson.wording
     questions = [
         question
-        for question in unlabelled(lesson.library, lesson.learned, lesson.relations)
+        for question in unlabeled(lesson.library, lesson.learned, lesson.relations)
         if len(wording.question(question)) < reach(readers[0]) - ANSWER
     ]
     lesson.say(f"{len(questions):,} questions have no answer; the readers look for one")

@@ -28,7 +28,7 @@ class Material:
 
     @property
     def texts(self) -> list[str]:
-        """Everything that a tokeniser must be able to read."""
+        """Everything that a tokenizer must be able to read."""
         return [*self.documents, *(text for pair in self.pairs for text in pair)]
 
 
@@ -88,7 +88,7 @@ def make_model(
 
 
 def load_knowledge(folder: str | Path) -> tuple[Decoder, Tokenizer, dict[str, Any]]:
-    """Model, tokeniser and configuration of a knowledge run."""
+    """Model, tokenizer and configuration of a knowledge run."""
     run = Run(folder)
     config = run.config()
     if config["task"].get("name") != KnowledgeTask.name:

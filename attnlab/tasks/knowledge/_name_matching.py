@@ -23,7 +23,7 @@ ROUNDS = 50  # it seldom needs half of them
 @dataclass(frozen=True)
 class NameGroup:
     label: str  # its most typical runs: "Mc- -ov -sch-" begin a word, end one, stand anywhere
-    examples: list[str]  # the names nearest to its centre
+    examples: list[str]  # the names nearest to its center
     count: int
 
 
@@ -60,16 +60,16 @@ class _Profiles:
         lengths = np.sqrt(np.bincount(self.rows, weights=values**2, minlength=len(names)))
         self.values: Floats = values / lengths[self.rows]
 
-    def centre(self, chosen: NDArray[np.bool_]) -> Floats:
+    def center(self, chosen: NDArray[np.bool_]) -> Floats:
         """The direction of the mean of the chosen profiles."""
         inside = chosen[self.rows]
         columns, values = self.columns[inside], self.values[inside]
         total = np.bincount(columns, weights=values, minlength=len(self.number))
         return total / max(float(np.linalg.norm(total)), TINY)
 
-    def similarities(self, centres: Floats) -> Floats:
-        """The cosine of each centre with each name: (centres, names)."""
-        terms = (self.values * centre[self.columns] for centre in centres)
+    def similarities(self, centers: Floats) -> Floats:
+        """The cosine of each center with each name: (centers, names)."""
+        terms = (self.values * center[self.columns] for center in centers)
         return np.stack([np.bincount(self.rows, each, minlength=self.names) for each in terms])
 
 
@@ -141,26 +141,26 @@ def ngram_groups(
 def _cluster(
     profiles: _Profiles, groups: int, generator: np.random.Generator
 ) -> tuple[Integers, Floats]:
-    """The group of each name, and its similarity to that group's centre."""
+    """The group of each name, and its similarity to that group's center."""
     everyone = np.arange(profiles.names)
     chosen = int(generator.integers(profiles.names))
-    centres = profiles.centre(everyone == chosen)[None]
-    while len(centres) < groups:
-        far = 1 - profiles.similarities(centres).max(0)
-        far[far < TINY] = 0  # a centre already
+    centers = profiles.center(everyone == chosen)[None]
+    while len(centers) < groups:
+        far = 1 - profiles.similarities(centers).max(0)
+        far[far < TINY] = 0  # a center already
         chance = far / far.sum() if far.any() else None
         chosen = int(generator.choice(profiles.names, p=chance))
-        centres = np.concatenate([centres, profiles.centre(everyone == chosen)[None]])
+        centers = np.concatenate([centers, profiles.center(everyone == chosen)[None]])
     group = np.full(profiles.names, -1)
     for _ in range(ROUNDS):
-        similarity = profiles.similarities(centres)
+        similarity = profiles.similarities(centers)
         before, group = group, similarity.argmax(0)
         for empty in sorted(set(range(groups)) - set(group.tolist())):  # gets whom none fits
             crowded = np.bincount(group, minlength=groups)[group] > 1
             group[np.where(crowded, similarity.max(0), np.inf).argmin()] = empty
         if (group == before).all():
             break
-        centres = np.stack([profiles.centre(group == each) for each in range(groups)])
+        centers = np.stack([profiles.center(group == each) for each in range(groups)])
     return group, similarity[group, everyone]
 
 
@@ -169,7 +169,7 @@ def _describe(
 ) -> NameGroup:
     """Typical is what the members have more of than all names have; longer runs tell more."""
     grams = list(profiles.number)
-    more = profiles.centre(members) - profiles.centre(np.ones(profiles.names, dtype=bool))
+    more = profiles.center(members) - profiles.center(np.ones(profiles.names, dtype=bool))
     more *= [len(gram) for gram in grams]
     typical: list[str] = []
     for column in np.argsort(-more, kind="stable"):

@@ -34,7 +34,7 @@ class Preset:
 
 # What the course's two scripts set. minGPT's decay never goes below a tenth.
 COURSE = {
-    "optimiser": "adamw",
+    "optimizer": "adamw",
     "beta_one": 0.9,
     "beta_two": 0.95,
     "weight_decay": 0.1,
@@ -44,7 +44,7 @@ COURSE = {
     "warmup": 1,
 }
 MODERN = {
-    "optimiser": "muon",
+    "optimizer": "muon",
     "batch_tokens": 2048,
     "rate": 4e-3,
     "muon_rate": 0.02,
@@ -59,7 +59,7 @@ MODERN_MODEL = {
     "rotary_base": 1000.0,
     "feed_forward": "relu2",
     "norm": "rms",
-    "normalise_queries": True,
+    "normalize_queries": True,
     "bias": False,
     "dropout": 0.0,
 }

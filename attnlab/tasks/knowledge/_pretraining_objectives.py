@@ -112,7 +112,7 @@ WORD = r"[^\W\d_][\w'’.\-]*[\w'’]|[^\W\d_]"
 
 @dataclass
 class Entities(Objective):
-    """Recall each capitalised run of a document from the title and a few words that stand near it.
+    """Recall each capitalized run of a document from the title and a few words that stand near it.
 
     A row is a short frame and the run: "born Ada Byron in MASK London MASK". The title stands
     among words from around the run and, often, among words of other documents: so it is learned
@@ -120,7 +120,7 @@ class Entities(Objective):
     """
 
     name: ClassVar[str] = "entities"
-    about: ClassVar[str] = "recall each capitalised run from the title and a few near words"
+    about: ClassVar[str] = "recall each capitalized run from the title and a few near words"
     bare: Annotated[float, "share of rows with the title alone"] = 0.2
     near: Annotated[int, "words on each side of the run that may stay"] = 5
     keep: Annotated[float, "share of these words that stay"] = 0.5
@@ -134,7 +134,7 @@ class Entities(Objective):
         self._words: list[str] = []
 
     def prepare(self, documents: Sequence[str]) -> None:
-        """Which words are capitalised for their place in a sentence, not for being names."""
+        """Which words are capitalized for their place in a sentence, not for being names."""
         words = Counter(word for document in documents for word in document.split())
         self._words = [word for word, count in words.items() for _ in range(min(count, 50))]
         self._common = {

@@ -50,7 +50,7 @@ class Wording:
         return ids
 
     def check(self, text: str, what: str) -> None:
-        """Refuse characters that the tokeniser never saw: their ids mean nothing to a model."""
+        """Refuse characters that the tokenizer never saw: their ids mean nothing to a model."""
         unknown = sorted(self.tokenizer.encode_counting(text)[1]) if self.plain else []
         if unknown:
             shown = ", ".join(map(repr, unknown[:5])) + (", ..." if len(unknown) > 5 else "")

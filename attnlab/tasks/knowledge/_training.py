@@ -194,7 +194,7 @@ def finetune(
 def _to_finetune_on(
     before: dict[str, Any], corpus: str | Path | None, pairs: str | Path | None, mixed: bool
 ) -> Material:
-    """Questions, and documents where they are learned on or a tokeniser needs them."""
+    """Questions, and documents where they are learned on or a tokenizer needs them."""
     if before and not mixed and pairs is not None:
         return Material([], read_pairs(pairs), str(corpus or ""))
     source = material(corpus, pairs)

@@ -45,7 +45,7 @@ class WorldConfig:
 
     people: Annotated[int, "how many people there are, one document each"] = 600
     seed: Annotated[int, "of names, facts, documents and who is asked about"] = 0
-    labelled: Annotated[float, "share of the people whom training questions ask about"] = 0.5
+    labeled: Annotated[float, "share of the people whom training questions ask about"] = 0.5
     attributes: Annotated[
         tuple[str, ...], f"facts to ask about and to tell: {', '.join(ATTRIBUTES)}"
     ] = ("birthplace",)
@@ -69,8 +69,8 @@ class WorldConfig:
             raise ValueError(f"tellings is {self.tellings}; give 1 or more")
         if not 0 <= self.seed < 2**63:
             raise ValueError(f"seed is {self.seed}; give a whole number from 0 to 2**63 - 1")
-        if not 0 < self.labelled < 1:
-            raise ValueError(f"labelled is {self.labelled}; give a share between 0 and 1")
+        if not 0 < self.labeled < 1:
+            raise ValueError(f"labeled is {self.labeled}; give a share between 0 and 1")
         if not self.attributes:
             raise ValueError(f"attributes is empty; there are {', '.join(ATTRIBUTES)}")
         for attribute in self.attributes:
@@ -130,12 +130,12 @@ def make_world(config: WorldConfig) -> World:
     asked = people.copy()
     random.Random(f"{config.seed} questions").shuffle(asked)
     # At least one person on either side; a larger share asks about the same people and more.
-    labelled = min(max(round(config.labelled * len(asked)), 1), len(asked) - 1)
+    labeled = min(max(round(config.labeled * len(asked)), 1), len(asked) - 1)
     return World(
         people,
         corpus,
-        train=_questions(asked[:labelled], config.attributes),
-        held_out=_questions(asked[labelled:], config.attributes),
+        train=_questions(asked[:labeled], config.attributes),
+        held_out=_questions(asked[labeled:], config.attributes),
     )
 
 
@@ -274,7 +274,7 @@ class Writer:
 
 
 def _fields(person: Person, draw: random.Random) -> dict[str, str]:
-    """What sentences are filled with; beside the facts all is colour that no question asks for."""
+    """What sentences are filled with; beside the facts all is color that no question asks for."""
     given, *_, family = person.name.split()
     he, his = ("she", "her") if given[-1] in "aei" else ("he", "his")
     return {

@@ -1,1 +1,1 @@
-"""Language modelling: predict the next token of a text."""
+"""Language modeling: predict the next token of a text."""

@@ -1,4 +1,4 @@
-"""Language modelling: predict the next token, or the ones that were masked.
+"""Language modeling: predict the next token, or the ones that were masked.
 
 Letters: B batch, T tokens, V vocabulary.
 """
@@ -30,7 +30,7 @@ class Corpus:
     rows: list[Tensor]
     characters: int
     unknown: dict[str, int]
-    """Characters that the tokeniser had to replace, and how often."""
+    """Characters that the tokenizer had to replace, and how often."""
 
     def digest(self) -> str:
         """Tells one text from another: a run must not go on with the wrong one."""

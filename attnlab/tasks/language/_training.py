@@ -84,16 +84,16 @@ def train_language(
 
 
 def tell_unknown(replaced: Mapping[str, int]) -> None:
-    """Say which characters the tokeniser did not know and replaced, if any."""
+    """Say which characters the tokenizer did not know and replaced, if any."""
     if replaced:
         most = sorted(replaced, key=lambda character: -replaced[character])[:10]
         listed = ", ".join(f"{character!r} {replaced[character]}x" for character in most)
         total = sum(replaced.values())
-        print(f"{total} characters unknown to the tokeniser replaced: {listed}", file=sys.stderr)
+        print(f"{total} characters unknown to the tokenizer replaced: {listed}", file=sys.stderr)
 
 
 def load_language(folder: Path) -> tuple[Model, Tokenizer, dict[str, Any]]:
-    """Model, tokeniser and configuration of a language run."""
+    """Model, tokenizer and configuration of a language run."""
     run = Run(folder)
     config = run.config()
     if config["task"].get("name") != "language":

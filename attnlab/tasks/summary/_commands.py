@@ -150,7 +150,7 @@ def write(
     json: Json = False,
     way: Any = WayOptions(),  # noqa: B008
 ) -> None:
-    """Summarise texts: one each, or several with their log-probabilities. […]: it has no end."""
+    """Summarize texts: one each, or several with their log-probabilities. […]: it has no end."""
     from attnlab.report._page import check_page
 
     chosen = Way(**given(way))

@@ -1,4 +1,4 @@
-"""Texts to summarise: files, lines of files, or standard input."""
+"""Texts to summarize: files, lines of files, or standard input."""
 
 from __future__ import annotations
 

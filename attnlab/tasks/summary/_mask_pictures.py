@@ -77,7 +77,7 @@ def example(
     tokens: int | None = None,
     seed: int = 0,
 ) -> list[Drawn]:
-    """The masks of some pairs of a source, as a run's tokeniser or one of its own reads them.
+    """The masks of some pairs of a source, as a run's tokenizer or one of its own reads them.
 
     Texts and summaries are whole, and their lengths differ where the source has such. Unless told,
     they have at most 32 tokens, or as many as are needed where all are longer.

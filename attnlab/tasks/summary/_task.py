@@ -1,4 +1,4 @@
-"""Learning to summarise: the right summary is read as far as it goes, and its next token is told.
+"""Learning to summarize: the right summary is read as far as it goes, and its next token is told.
 
 Letters: B batch, S source tokens, T target tokens, V vocabulary, n targets.
 """

@@ -28,7 +28,7 @@ from attnlab.training._machine import choose_device
 from attnlab.training._run import as_begun
 
 SHARE = 0.03
-MEASURED = 200  # validation texts that are summarised at each validation
+MEASURED = 200  # validation texts that are summarized at each validation
 
 
 @dataclass(frozen=True)

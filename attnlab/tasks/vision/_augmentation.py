@@ -22,7 +22,7 @@ class Augmentation:
     flip: Annotated[bool, "mirrored, every other time"] = False
     turn: Annotated[float, "turned by up to so many degrees"] = 0.0
     zoom: Annotated[float, "larger or smaller by up to this share"] = 0.0
-    colour: Annotated[float, "brightness, contrast, saturation changed by up to this share"] = 0.0
+    color: Annotated[float, "brightness, contrast, saturation changed by up to this share"] = 0.0
     cutout: Annotated[float, "a square of this share of its side is hidden"] = 0.0
     mixup: Annotated[float, "mixed with another image: alpha of the Beta distribution"] = 0.0
 
@@ -32,7 +32,7 @@ RECIPES = {
     "mirror": Augmentation(flip=True),
     "light": Augmentation(crop=0.125, flip=True),
     "strong": Augmentation(
-        crop=0.125, flip=True, turn=10.0, zoom=0.1, colour=0.3, cutout=0.35, mixup=0.2
+        crop=0.125, flip=True, turn=10.0, zoom=0.1, color=0.3, cutout=0.35, mixup=0.2
     ),
 }
 
@@ -52,8 +52,8 @@ def augment(images: Tensor, how: Augmentation, random: torch.Generator) -> Tenso
         images = _turned(images, how, random)
     if how.crop:
         images = _moved(images, max(1, round(how.crop * images.shape[-1])), random)
-    if how.colour:
-        images = _coloured(images, how.colour, random)
+    if how.color:
+        images = _colored(images, how.color, random)
     if how.cutout:
         images = _cut(images, max(1, round(how.cutout * images.shape[-1])), random)
     return images
@@ -99,13 +99,13 @@ def _turned(images: Tensor, how: Augmentation, random: torch.Generator) -> Tenso
     return F.grid_sample(images, grid, align_corners=False)
 
 
-def _coloured(images: Tensor, reach: float, random: torch.Generator) -> Tensor:
+def _colored(images: Tensor, reach: float, random: torch.Generator) -> Tensor:
     factors = 1 + reach * (2 * torch.rand(3, len(images), 1, 1, 1, generator=random) - 1)
     light, contrast, saturation = factors
     mean = images.mean((1, 2, 3), keepdim=True)
     images = ((images - mean) * contrast + mean) * light
-    grey = images.mean(1, keepdim=True)  # of a grey image the image itself
-    return ((images - grey) * saturation + grey).clamp(0, 1)
+    gray = images.mean(1, keepdim=True)  # of a gray image the image itself
+    return ((images - gray) * saturation + gray).clamp(0, 1)
 
 
 def _cut(images: Tensor, edge: int, random: torch.Generator) -> Tensor:

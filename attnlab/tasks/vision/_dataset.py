@@ -1,4 +1,4 @@
-"""Labelled images in memory: a data set, its checks, and how it is divided.
+"""Labeled images in memory: a data set, its checks, and how it is divided.
 
 Letters: N images, C channels.
 """
@@ -110,7 +110,7 @@ def checked(dataset: Dataset) -> Dataset:
         shape = tuple(part.pixels.shape)
         if len(shape) != 4 or shape[1] not in (1, 3) or part.pixels.dtype != torch.uint8:
             raise ValueError(
-                f"{part.file}: {name} images {shape}; give grey or colour ones in bytes"
+                f"{part.file}: {name} images {shape}; give gray or color ones in bytes"
             )
         if shape[2] != shape[3]:
             raise ValueError(f"{part.file}: images of {shape[3]} x {shape[2]} pixels; give squares")
@@ -231,4 +231,4 @@ def digest(*parts: Images) -> str:
 
 def _shape(images: Images) -> str:
     _, channels, height, width = images.pixels.shape
-    return f"{width} x {height} {'grey' if channels == 1 else 'colour'}"
+    return f"{width} x {height} {'gray' if channels == 1 else 'color'}"

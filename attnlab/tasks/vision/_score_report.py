@@ -167,7 +167,7 @@ def _mistakes(scores: Scores, pixels: Sequence[Tensor]) -> Section:
     wrong = scores["images"] - scores["right"]
     findings = [
         f"It was surest of these, and wrong: {len(pictures)} of {wrong:,} mistakes. The first name "
-        "is what the data set says. Some of them may be labelled wrongly there."
+        "is what the data set says. Some of them may be labeled wrongly there."
     ]
     return Section("mistakes", title, findings, blocks=[Gallery("", pictures)])
 

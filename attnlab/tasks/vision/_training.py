@@ -40,7 +40,7 @@ class VisionSettings:
 
     fraction: Annotated[float, "share of the training images to use, of each class"] = 1.0
     augmentation: Annotated[
-        str | None, "none, mirror, light (moved too) or strong; else by the images' size and colour"
+        str | None, "none, mirror, light (moved too) or strong; else by the images' size and color"
     ] = None
     flip: Annotated[
         bool | None, "mirror images; else as the augmentation says, but never digits and letters"
@@ -52,7 +52,7 @@ class VisionSettings:
 # chosen on the validation images of each set (docs/vision.md)
 TRAINING = {
     "vit": Settings(
-        batch_rows=64, optimiser="muon", rate=2e-3, muon_rate=0.02, weight_decay=0.05,
+        batch_rows=64, optimizer="muon", rate=2e-3, muon_rate=0.02, weight_decay=0.05,
         schedule="cosine", warmup=50, best=True,
     ),
     "convnet": Settings(
@@ -154,7 +154,7 @@ def prepared(
 
 def augmentation_of(vision: VisionSettings, dataset: Dataset) -> Augmentation:
     """Where a pixel is a large part of the image, moving by one costs more than it teaches; and
-    grey ones (MNIST and its kin) show one thing in the middle, where it stays in the test."""
+    gray ones (MNIST and its kin) show one thing in the middle, where it stays in the test."""
     usual = "mirror" if dataset.train.channels == 1 else "light"
     usual = "none" if dataset.train.size < TINY else usual
     how = recipe_named(vision.augmentation or usual)

@@ -203,7 +203,7 @@ def test_examples_of_other_tokens() -> None:
     assert y.endswith("|<end>")
     assert x.split("|")[1:] == y.split("|")[:-1]
     assert "Byron" in frame.replace("|", "")
-    assert said.replace("|", "").strip(PAD) in ("⁇ London⁇", "⁇ Who⁇")  # capitalised runs
+    assert said.replace("|", "").strip(PAD) in ("⁇ London⁇", "⁇ Who⁇")  # capitalized runs
     assert len(frame.split("|")) == len(said.split("|"))
 
 
@@ -243,7 +243,7 @@ def test_the_presets_numbers() -> None:
         (course.finetuning, 256, 6e-4),
     ):
         assert isinstance(settings, Settings)
-        assert (settings.optimiser, settings.beta_one, settings.beta_two) == ("adamw", 0.9, 0.95)
+        assert (settings.optimizer, settings.beta_one, settings.beta_two) == ("adamw", 0.9, 0.95)
         assert (settings.weight_decay, settings.clip) == (0.1, 1.0)
         assert (settings.batch_rows, settings.rate) == (rows, rate)
     letters = Characters("".join(chr(0x4E00 + i) for i in range(254)))

@@ -16,7 +16,7 @@ from attnlab.tasks.knowledge._document_reader import (
     find_readings,
     prompt,
     standing,
-    unlabelled,
+    unlabeled,
 )
 from attnlab.tasks.knowledge._pretraining_objectives import AROUND
 from attnlab.tasks.knowledge._rows import Wording
@@ -45,9 +45,9 @@ def test_readings_are_the_pairs_whose_answer_stands_in_a_document() -> None:
         Reading("Ada. From Paris .", *pairs[0]),
         Reading("Bo. Born in New York .", *pairs[1]),
     ]
-    assert unlabelled(library, pairs[:1], born) == ["Where was Bo born?"]
+    assert unlabeled(library, pairs[:1], born) == ["Where was Bo born?"]
     both = [*born, Relation("Who was ", "?")]
-    assert unlabelled(library, pairs[:1], both) == [
+    assert unlabeled(library, pairs[:1], both) == [
         "Where was Bo born?",
         "Who was Ada?",
         "Who was Bo?",
@@ -89,7 +89,7 @@ def test_what_a_reader_copies_is_shown(
     )
     rows = source.rows(wording, context, chance(seed))
     assert len(rows) == len(corpus)
-    labelled = {reading.question for reading in readings}
+    labeled = {reading.question for reading in readings}
     for row, document in zip(rows, corpus, strict=True):
         assert 1 <= len(row) <= context + 1
         assert len(row.ids) == len(row.weights)
@@ -108,7 +108,7 @@ def test_what_a_reader_copies_is_shown(
                 assert standing(copied, document), (copied, document)
             weights += [0.0] * (len(question) + 1) + [3.0] * (len(said) + 1)
         assert row.weights == weights
-        assert sum(question not in labelled for question in asked) <= 2
+        assert sum(question not in labeled for question in asked) <= 2
         mine = [reading for reading in readings if reading.document == document]
         if len(read) == len(wording.encode(document)) and context > 250 and not swapped:
             wanted = {reading.question: reading.answer for reading in mine}

@@ -269,15 +269,15 @@ def test_questions_by_hand() -> None:
     assert len(made.held_out) == 5
 
 
-@pytest.mark.parametrize(("labelled", "train"), [(0.001, 1), (0.25, 18), (0.5, 35), (0.999, 69)])
-def test_labelled(labelled: float, train: int) -> None:
-    made = make_world(WorldConfig(people=70, labelled=labelled))
+@pytest.mark.parametrize(("labeled", "train"), [(0.001, 1), (0.25, 18), (0.5, 35), (0.999, 69)])
+def test_labeled(labeled: float, train: int) -> None:
+    made = make_world(WorldConfig(people=70, labeled=labeled))
     assert (len(made.train), len(made.held_out)) == (train, 70 - train)
 
 
 def test_a_larger_share_asks_about_the_same_people_and_more() -> None:
     small, large = (
-        make_world(WorldConfig(people=70, labelled=share)).train for share in (0.2, 0.6)
+        make_world(WorldConfig(people=70, labeled=share)).train for share in (0.2, 0.6)
     )
     assert large[: len(small)] == small
 
@@ -295,7 +295,7 @@ configs = st.builds(
     WorldConfig,
     people=st.integers(2, 23),
     seed=st.integers(0, 2**63 - 1),
-    labelled=st.floats(0.01, 0.99),
+    labeled=st.floats(0.01, 0.99),
     attributes=st.lists(st.sampled_from(ATTRIBUTES), min_size=1, unique=True).map(tuple),
     tellings=st.integers(1, 5),
     wordings=st.integers(1, WORDINGS),

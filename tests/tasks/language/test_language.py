@@ -1,4 +1,4 @@
-"""Language modelling as a person uses it: train, write, evaluate, list, resume."""
+"""Language modeling as a person uses it: train, write, evaluate, list, resume."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_resume_on_the_command_line(text: Path, capsys: pytest.CaptureFixture[st
         ("language train {text} --attention softmax hard", ["names 2 layers", "has 4"]),
         ("language train {text} --heads 3", ["width 128, 3 heads"]),
         ("language train {text} --steps 0", ["steps is 0"]),
-        ("language train {text} --optimiser sgd", ["adamw, muon"]),
+        ("language train {text} --optimizer sgd", ["adamw, muon"]),
         ("language train {text} --out nothing --resume", ["nothing"]),
         ("language train {text} --shard", ["torchrun"]),
         ("language train {text} --heads 0", ["heads is 0"]),
@@ -201,7 +201,7 @@ def test_unknown_characters_are_replaced_and_told(
     code, out, err = run("language write run --prompt 3ändé€€ --tokens 4", capsys)
     assert code == 0
     assert out.startswith("3ändé€€")
-    assert "4 characters unknown to the tokeniser replaced: '€' 2x" in err
+    assert "4 characters unknown to the tokenizer replaced: '€' 2x" in err
 
 
 def test_rows_and_targets_by_hand() -> None:

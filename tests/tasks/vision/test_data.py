@@ -75,8 +75,8 @@ def test_pixels_stand_where_they_stood(tmp_path: Path) -> None:
     wanted = pixels(40, 3, 32, 40)
     for write in (write_cifar_binary, write_sheets):
         assert torch.equal(open_data(write(tmp_path / write.__name__)).train.pixels, wanted)
-    grey = open_data(write_idx_folder(tmp_path / "idx"))
-    assert torch.equal(grey.train.pixels, pixels(40, 1, 6, 40))
+    gray = open_data(write_idx_folder(tmp_path / "idx"))
+    assert torch.equal(gray.train.pixels, pixels(40, 1, 6, 40))
     for shape in ("n h w", "n h w c", "n c h w"):
         x = pixels(40, 1 if shape == "n h w" else 3, 6)
         stored = x[:, 0] if shape == "n h w" else x.permute(0, 2, 3, 1) if shape[-1] == "c" else x
@@ -244,7 +244,7 @@ def test_sheet_mistakes(tmp_path: Path) -> None:
         ({"y_train": np.zeros(39, int)}, "39 labels for 40 images"),
         (
             {"x_test": np.zeros((10, 5, 5), np.uint8)},
-            r"x_test: images are 5 x 5 grey, those of .*x_train 6 x 6",
+            r"x_test: images are 5 x 5 gray, those of .*x_train 6 x 6",
         ),
         ({"classes": np.array(["a", "b"]), "y_test": np.array([0, 2] * 5)}, "label 2; there are 2"),
         ({"classes": np.array(["a", "a"])}, "different names"),

@@ -238,9 +238,9 @@ def test_cutout_hides_one_square() -> None:
         assert torch.allclose(after[:, hidden], before.mean())
 
 
-def test_colour_leaves_grey_grey() -> None:
-    grey = images_of()[:, :1].expand(-1, 3, -1, -1)
-    found = changed(Augmentation(colour=0.5), images=grey)
+def test_color_leaves_gray_gray() -> None:
+    gray = images_of()[:, :1].expand(-1, 3, -1, -1)
+    found = changed(Augmentation(color=0.5), images=gray)
     assert torch.allclose(found[:, 0], found[:, 2], atol=1e-6)
 
 
@@ -296,7 +296,7 @@ def test_digits_are_mirrored_when_asked() -> None:
 @pytest.mark.parametrize(
     ("channels", "side", "wanted"), [(3, 32, "light"), (1, 28, "mirror"), (3, 8, "none")]
 )
-def test_what_is_changed_depends_on_size_and_colour(channels: int, side: int, wanted: str) -> None:
+def test_what_is_changed_depends_on_size_and_color(channels: int, side: int, wanted: str) -> None:
     images = Images(pixels(2, channels, side), torch.arange(2))
     dataset = Dataset("x", ["cat", "dog"], images)
     assert augmentation_of(VisionSettings(), dataset) == RECIPES[wanted]

@@ -66,14 +66,14 @@ def test_a_sheet_or_its_labels_alone(tmp_path: Path) -> None:
 
 
 def test_sheets_of_different_kinds(tmp_path: Path) -> None:
-    for name, channels, side in (("narrow", 3, 30), ("grey", 1, 32)):
+    for name, channels, side in (("narrow", 3, 30), ("gray", 1, 32)):
         folder = write_sheets(tmp_path / name)
         sheet(folder / "data_batch_2.png", pixels(5, channels, side))
         (folder / "train_lables.json").write_text(json.dumps(labels(45)))
         refused(folder, folder / "data_batch_2.png", "images are .* those of .*data_batch_1.png 32")
     folder = write_sheets(tmp_path / "test")
     sheet(folder / "test_batch.png", pixels(10, 3, 31))
-    refused(folder, folder / "test_batch.png", "images are 31 x 31 colour")
+    refused(folder, folder / "test_batch.png", "images are 31 x 31 color")
 
 
 def test_sheet_labels_name_their_file(tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_idx_mistakes_name_the_file(tmp_path: Path) -> None:
         refused(folder, files[left], f"has no {kinds[gone]}-ubyte beside it")
         files[gone].write_bytes(saved)
     write_idx(test_images, pixels(10, 1, 7)[:, 0])
-    refused(folder, test_images, "images are 7 x 7 grey, those of .*train-images")
+    refused(folder, test_images, "images are 7 x 7 gray, those of .*train-images")
     write_idx(test_images, pixels(10, 1, 6)[:, 0])
     write_idx(images, pixels(40, 1, 6)[:, 0, :5])
     refused(folder, images, "images of 6 x 5 pixels")

@@ -29,7 +29,7 @@ def saved(image: Image.Image, path: Path, **how: Any) -> Path:
     return path
 
 
-def grey_of(path: Path) -> Any:
+def gray_of(path: Path) -> Any:
     plain = open_plain(path)
     assert plain.mode == "L"
     assert torch.equal(middle_square(open_picture(path), 3), middle_square(plain.convert("RGB"), 3))
@@ -38,9 +38,9 @@ def grey_of(path: Path) -> Any:
 
 def test_more_than_eight_bits_are_scaled(tmp_path: Path) -> None:
     for name in ("a.png", "a.tif"):
-        assert np.array_equal(grey_of(saved(Image.fromarray(RAMP), tmp_path / name)), SHADES)
+        assert np.array_equal(gray_of(saved(Image.fromarray(RAMP), tmp_path / name)), SHADES)
     (tmp_path / "a.pgm").write_bytes(b"P5 5 3 65535\n" + RAMP.astype(">u2").tobytes())
-    assert np.array_equal(grey_of(tmp_path / "a.pgm"), SHADES)
+    assert np.array_equal(gray_of(tmp_path / "a.pgm"), SHADES)
     big = struct.pack(">2sHIH", b"MM", 42, 8, 8)  # a TIFF with the high byte first
     for tag, kind, value in (
         (256, 3, 5), (257, 3, 3), (258, 3, 16), (259, 3, 1), (262, 3, 1), (273, 4, 110),
@@ -50,12 +50,12 @@ def test_more_than_eight_bits_are_scaled(tmp_path: Path) -> None:
         big += struct.pack(">HHI", tag, kind, 1) + shown
     big += struct.pack(">I", 0)
     (tmp_path / "b.tif").write_bytes(big.ljust(110, b"\0") + RAMP.astype(">u2").tobytes())
-    assert np.array_equal(grey_of(tmp_path / "b.tif"), SHADES)
+    assert np.array_equal(gray_of(tmp_path / "b.tif"), SHADES)
 
 
 def test_floats_are_shares_or_refused(tmp_path: Path) -> None:
     shares = (RAMP / 65535).astype(np.float32)
-    found = grey_of(saved(Image.fromarray(shares), tmp_path / "a.tif"))
+    found = gray_of(saved(Image.fromarray(shares), tmp_path / "a.tif"))
     assert np.array_equal(found, np.round(255 * shares).astype(np.uint8))
     for wrong in (shares * 255, shares - 0.5, np.where(shares > 0.5, np.nan, shares)):
         path = saved(Image.fromarray(wrong.astype(np.float32)), tmp_path / "b.tif")
@@ -75,11 +75,11 @@ def test_what_is_transparent_is_white(tmp_path: Path) -> None:
     for name, how in (("a.png", {}), ("a.webp", {"lossless": True}), ("a.tif", {})):
         found = np.asarray(open_picture(saved(image, tmp_path / name, **how)))
         assert np.array_equal(found, wanted[:, :, None].repeat(3, 2)), name
-    assert np.array_equal(grey_of(saved(image.convert("LA"), tmp_path / "b.png")), wanted)
+    assert np.array_equal(gray_of(saved(image.convert("LA"), tmp_path / "b.png")), wanted)
     flat = Image.fromarray(np.where(wanted == 0, 0, 9).astype(np.uint8))  # 9 stands for nothing
-    assert np.array_equal(grey_of(saved(flat, tmp_path / "c.png", transparency=9)), wanted)
+    assert np.array_equal(gray_of(saved(flat, tmp_path / "c.png", transparency=9)), wanted)
     wide = Image.fromarray(np.where(wanted == 0, 0, 999).astype(np.uint16))
-    assert np.array_equal(grey_of(saved(wide, tmp_path / "d.png", transparency=999)), wanted)
+    assert np.array_equal(gray_of(saved(wide, tmp_path / "d.png", transparency=999)), wanted)
     for name in ("e.gif", "e.png"):
         palette = flat.convert("P")
         clear = palette.getpixel((0, 0))
@@ -92,8 +92,8 @@ def test_what_is_transparent_is_white(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mode", ["1", "L", "RGB", "P", "CMYK", "YCbCr"])
 def test_every_usual_kind(mode: str, tmp_path: Path) -> None:
-    colours = np.stack([SHADES, SHADES[::-1], SHADES[:, ::-1]], 2)
-    image = Image.fromarray(colours).convert(mode)
+    colors = np.stack([SHADES, SHADES[::-1], SHADES[:, ::-1]], 2)
+    image = Image.fromarray(colors).convert(mode)
     path = saved(image, tmp_path / "a.tif")
     found = open_plain(path)
     assert found.mode == ("L" if mode in ("1", "L") else "RGB")

@@ -21,7 +21,7 @@ export interface Opened {
   load(needs: Need[]): Promise<void>;
 }
 
-// Weights stay quantised (a byte or two each) and are read by a table: 512 tokens of 12 heads are
+// Weights stay quantized (a byte or two each) and are read by a table: 512 tokens of 12 heads are
 // 3 million.
 export interface Weights {
   layer: LayerInfo;

@@ -14,8 +14,8 @@ export interface Choices {
   scale: 'linear' | 'sqrt' | 'log';
   threshold: number; // weights below are hidden
   top: number; // keys per query at most; 0: all
-  first: 'show' | 'hide' | 'renormalise'; // first-token sink
-  separators: 'show' | 'hide' | 'renormalise';
+  first: 'show' | 'hide' | 'renormalize'; // first-token sink
+  separators: 'show' | 'hide' | 'renormalize';
   words: boolean; // merge sub-words into words
   search: string;
   weighting: 'weights' | 'norms'; // times the length of the value
@@ -59,8 +59,8 @@ const BIGGEST = 2 ** 24; // of an index
 
 const WORDS = {
   scale: ['linear', 'sqrt', 'log'],
-  first: ['show', 'hide', 'renormalise'],
-  separators: ['show', 'hide', 'renormalise'],
+  first: ['show', 'hide', 'renormalize'],
+  separators: ['show', 'hide', 'renormalize'],
   weighting: ['weights', 'norms'],
   order: ['layer', 'pattern', 'change'],
   flow: ['rollout', 'gradient'],
@@ -93,7 +93,7 @@ function written(name: Name, value: Choices[Name]): string {
   return encoded(String(value));
 }
 
-// Neighbours that follow one another become "3-7".
+// Neighbors that follow one another become "3-7".
 function ranges(numbers: number[]): string {
   const parts: string[] = [];
   for (let i = 0; i < numbers.length; i += 1) {

@@ -34,7 +34,7 @@ export function paint(
   context.setTransform(1, 0, 0, 1, 0, 0);
   context.clearRect(0, 0, w, h);
   if (background) {
-    context.fillStyle = theme.colour('page');
+    context.fillStyle = theme.color('page');
     context.fillRect(0, 0, w, h);
   }
   context.setTransform(ratio, 0, 0, ratio, -part.x * ratio, -part.y * ratio);
@@ -86,11 +86,11 @@ function rect(
     context.roundRect(mark.x, mark.y, Math.max(0, mark.w), Math.max(0, mark.h), mark.radius);
   else context.rect(mark.x, mark.y, mark.w, mark.h);
   if (mark.fill) {
-    context.fillStyle = theme.colour(mark.fill);
+    context.fillStyle = theme.color(mark.fill);
     context.fill();
   }
   if (mark.stroke) {
-    context.strokeStyle = theme.colour(mark.stroke);
+    context.strokeStyle = theme.color(mark.stroke);
     context.lineWidth = 1;
     context.setLineDash([]);
     context.stroke();
@@ -109,7 +109,7 @@ function line(
   if (outside(part, left - mark.width, top - mark.width, w + 2 * mark.width, h + 2 * mark.width))
     return;
   context.globalAlpha = mark.opacity;
-  context.strokeStyle = theme.colour(mark.stroke);
+  context.strokeStyle = theme.color(mark.stroke);
   context.lineWidth = mark.width;
   context.setLineDash(mark.dash ?? []);
   context.beginPath();
@@ -125,11 +125,11 @@ function poly(context: Context, mark: Extract<Mark, { kind: 'poly' }>, theme: Th
   for (const [x, y] of mark.points) context.lineTo(x, y);
   if (mark.closed) context.closePath();
   if (mark.fill) {
-    context.fillStyle = theme.colour(mark.fill);
+    context.fillStyle = theme.color(mark.fill);
     context.fill();
   }
   if (mark.stroke) {
-    context.strokeStyle = theme.colour(mark.stroke);
+    context.strokeStyle = theme.color(mark.stroke);
     context.lineWidth = mark.width ?? 1;
     context.setLineDash(mark.dash ?? []);
     context.stroke();
@@ -140,7 +140,7 @@ function poly(context: Context, mark: Extract<Mark, { kind: 'poly' }>, theme: Th
 function lines(context: Context, mark: Lines, part: Part, theme: Theme): void {
   const { points } = mark;
   const [top, bottom] = [part.y - 8, part.y + part.h + 8];
-  context.strokeStyle = theme.colour(mark.stroke);
+  context.strokeStyle = theme.color(mark.stroke);
   context.setLineDash(mark.dash ?? []);
   for (const batch of batches(mark)) {
     context.globalAlpha = batch.opacity;
@@ -179,7 +179,7 @@ function text(
       ? mark.text
       : fit(mark.text, mark.limit, (each) => measure(each, mark.size, mark.mono, mark.bold));
   context.font = font(mark.size, mark.mono, mark.bold);
-  context.fillStyle = theme.colour(mark.fill ?? 'ink');
+  context.fillStyle = theme.color(mark.fill ?? 'ink');
   context.textAlign =
     mark.anchor === 'middle' ? 'center' : mark.anchor === 'end' ? 'right' : 'left';
   context.direction = 'ltr';

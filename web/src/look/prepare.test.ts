@@ -80,7 +80,7 @@ describe('words', () => {
 
 describe('sinks', () => {
   it('are the first token and special ones behind it', () => {
-    expect([...sinksOf(TEXT, { first: 'hide', separators: 'renormalise' })]).toEqual([
+    expect([...sinksOf(TEXT, { first: 'hide', separators: 'renormalize' })]).toEqual([
       1, 0, 0, 0, 2,
     ]);
     expect([...sinksOf(TEXT, { first: 'show', separators: 'hide' })]).toEqual([0, 0, 0, 0, 1]);
@@ -97,7 +97,7 @@ describe('sinks', () => {
     expect(withoutSinks(row, 4, new Uint8Array(4))).toBe(row);
   });
 
-  it('leave the absolute sum of a row as it was when renormalised', () => {
+  it('leave the absolute sum of a row as it was when renormalized', () => {
     fc.assert(
       fc.property(matrixOf(3, 5), (values) => {
         const out = withoutSinks(values, 5, Uint8Array.of(2, 0, 0, 0, 2));
@@ -194,7 +194,7 @@ describe('all steps together', () => {
     const all = await seen({
       heads: [0],
       first: 'hide',
-      separators: 'renormalise',
+      separators: 'renormalize',
       words: true,
       top: 1,
     });
@@ -207,7 +207,7 @@ describe('all steps together', () => {
   });
 
   it('gives one row, a sum of rows and a cell as the matrix has them', async () => {
-    const sink = fc.constantFrom('show' as const, 'hide' as const, 'renormalise' as const);
+    const sink = fc.constantFrom('show' as const, 'hide' as const, 'renormalize' as const);
     const some = fc.record({
       first: sink,
       separators: sink,

@@ -163,7 +163,7 @@ function keep(opened: Opened, key: string, make: () => Float32Array): Float32Arr
 
 function changes(choices: Choices, norms: boolean): string[] {
   const said: string[] = [];
-  const sink = { show: '', hide: 'hidden', renormalise: 'taken out, the rest scaled up' };
+  const sink = { show: '', hide: 'hidden', renormalize: 'taken out, the rest scaled up' };
   if (norms) said.push('times the length of the value');
   if (choices.first !== 'show') said.push(`first token ${sink[choices.first]}`);
   if (choices.separators !== 'show') said.push(`separators ${sink[choices.separators]}`);
@@ -178,7 +178,7 @@ export function sinksOf(
   sequence: Sequence,
   choices: Pick<Choices, 'first' | 'separators'>,
 ): Uint8Array {
-  const mode = { show: 0, hide: 1, renormalise: 2 };
+  const mode = { show: 0, hide: 1, renormalize: 2 };
   return Uint8Array.from(sequence.tokens, (token, i) => {
     if (i === 0) return mode[choices.first];
     return token.special ? mode[choices.separators] : 0;
@@ -260,7 +260,7 @@ export function shade(share: number, scale: Choices['scale']): number {
   return scale === 'log' ? Math.max(0, 1 + Math.log10(share) / DECADES) : share;
 }
 
-// All values as they are coloured: -1 to 1.
+// All values as they are colored: -1 to 1.
 export function shades(values: Float32Array, most: number, scale: Choices['scale']): Float32Array {
   const out = new Float32Array(values.length);
   if (!(most > 0)) return out;

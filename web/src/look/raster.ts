@@ -1,6 +1,6 @@
-// Values as colours. Below nothing a cell also has a minus sign, where there is room for one.
+// Values as colors. Below nothing a cell also has a minus sign, where there is room for one.
 
-import { LEVELS } from '../shared/colour';
+import { LEVELS } from '../shared/color';
 import { EMPTY, type Theme } from '../shared/theme';
 import type { Mark } from './view';
 
@@ -40,16 +40,16 @@ export function pixels(raster: Raster, theme: Theme): Uint8ClampedArray<ArrayBuf
 // Red, green, blue and opacity of each level as one number; what is empty is not seen at all.
 const palettes = new WeakMap<Uint8Array, Uint32Array>();
 
-function paletteOf(colours: Uint8Array): Uint32Array {
-  const known = palettes.get(colours);
+function paletteOf(colors: Uint8Array): Uint32Array {
+  const known = palettes.get(colors);
   if (known) return known;
   const palette = new Uint32Array(256);
   const bytes = new Uint8Array(palette.buffer);
   for (let i = 0; i < LEVELS; i += 1) {
-    bytes.set(colours.subarray(3 * i, 3 * i + 3), 4 * i);
+    bytes.set(colors.subarray(3 * i, 3 * i + 3), 4 * i);
     bytes[4 * i + 3] = 255;
   }
-  palettes.set(colours, palette);
+  palettes.set(colors, palette);
   return palette;
 }
 
@@ -60,7 +60,7 @@ export function opaque(rgb: Uint8Array): Uint8ClampedArray<ArrayBuffer> {
   return out;
 }
 
-const STRONG = 0.55; // a colour on which a sign must be that of the page
+const STRONG = 0.55; // a color on which a sign must be that of the page
 
 // Minus signs, as lines.
 export function signs(raster: Raster): Lines[] {

@@ -12,7 +12,7 @@ export interface Item {
 export type Read = (token: number, out: Float32Array) => void;
 
 export interface Steps {
-  sinks: Uint8Array; // of each key token: shown, hidden or renormalised
+  sinks: Uint8Array; // of each key token: shown, hidden or renormalized
   words: boolean;
   queries: Item[];
   keys: Item[];
@@ -63,7 +63,7 @@ export function withoutSinks(
   return out;
 }
 
-// What is renormalised keeps the absolute sum of its row, but for what is only hidden.
+// What is renormalized keeps the absolute sum of its row, but for what is only hidden.
 function hideSinks(row: Float32Array, sinks: Uint8Array): void {
   let rest = 0;
   let taken = 0;

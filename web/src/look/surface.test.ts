@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { contrast, LEVELS, oklab } from '../shared/colour';
+import { contrast, LEVELS, oklab } from '../shared/color';
 import { csv } from '../shared/csv';
 import { fit, measurer } from '../shared/fonts';
 import { batches, levels, pixels, signs, type Raster } from './raster';
 import { escape, svg } from './svg';
-import { EMPTY, headColour, headDash, theme } from '../shared/theme';
+import { EMPTY, headColor, headDash, theme } from '../shared/theme';
 import type { Drawing, Mark } from './view';
 
 const measure = measurer(null);
@@ -55,7 +55,7 @@ describe('SVG', () => {
     );
   });
 
-  it('draws every kind of mark, in colours of the theme only', () => {
+  it('draws every kind of mark, in colors of the theme only', () => {
     const lines: Mark = {
       kind: 'lines',
       points: Float32Array.of(0, 0, 9, 9, 0, 5, 9, 5),
@@ -142,21 +142,21 @@ describe('CSV', () => {
   });
 });
 
-describe('colours', () => {
+describe('colors', () => {
   for (const mode of ['light', 'dark'] as const) {
-    const { colour, sequential, diverging } = theme(mode);
+    const { color, sequential, diverging } = theme(mode);
     const hex = (ramp: Uint8Array, i: number): string =>
       `#${[0, 1, 2].map((c) => ramp[3 * i + c].toString(16).padStart(2, '0')).join('')}`;
     const lightness = (ramp: Uint8Array, i: number): number => oklab(hex(ramp, i))[0];
 
     it(`${mode}: texts and heads are told from the page`, () => {
       for (const name of ['ink', 'dim', 'accent', 'warn', 'good']) {
-        expect(contrast(colour(name), colour('page'))).toBeGreaterThan(4.5);
-        expect(contrast(colour(name), colour('card'))).toBeGreaterThan(4.5);
+        expect(contrast(color(name), color('page'))).toBeGreaterThan(4.5);
+        expect(contrast(color(name), color('card'))).toBeGreaterThan(4.5);
       }
-      expect(contrast(colour('ink'), colour('found'))).toBeGreaterThan(4.5);
+      expect(contrast(color('ink'), color('found'))).toBeGreaterThan(4.5);
       for (let head = 0; head < 8; head += 1)
-        expect(contrast(colour(headColour(head)), colour('page'))).toBeGreaterThan(3);
+        expect(contrast(color(headColor(head)), color('page'))).toBeGreaterThan(3);
     });
 
     it(`${mode}: the ramp's lightness goes one way, in even steps`, () => {
@@ -170,31 +170,31 @@ describe('colours', () => {
         (_, i) => way * steps.slice(i * 10, i * 10 + 10).reduce((a, b) => a + b, 0),
       );
       expect(Math.min(...tens)).toBeGreaterThan(0.01);
-      expect(hex(sequential, 0)).toBe(colour('page'));
+      expect(hex(sequential, 0)).toBe(color('page'));
     });
 
-    it(`${mode}: nothing is the page's colour in the middle, and both ends are as strong`, () => {
-      expect(hex(diverging, (LEVELS - 1) / 2)).toBe(colour('page'));
+    it(`${mode}: nothing is the page's color in the middle, and both ends are as strong`, () => {
+      expect(hex(diverging, (LEVELS - 1) / 2)).toBe(color('page'));
       expect(Math.abs(lightness(diverging, 0) - lightness(diverging, LEVELS - 1))).toBeLessThan(
         0.08,
       );
       for (let i = 0; i < 127; i += 9)
-        expect(contrast(hex(diverging, i), colour('page'))).toBeGreaterThanOrEqual(
-          contrast(hex(diverging, i + 1), colour('page')) - 0.05,
+        expect(contrast(hex(diverging, i), color('page'))).toBeGreaterThanOrEqual(
+          contrast(hex(diverging, i + 1), color('page')) - 0.05,
         );
     });
   }
 
   it('come back with another dash', () => {
-    const looks = Array.from({ length: 32 }, (_, head) => `${headColour(head)} ${headDash(head)}`);
+    const looks = Array.from({ length: 32 }, (_, head) => `${headColor(head)} ${headDash(head)}`);
     expect(new Set(looks).size).toBe(32);
   });
 
   it('are bounded, and unknown names are ink', () => {
     expect([...levels(raster([-5, 0, 9, NaN]))]).toEqual([0, 0, 254, EMPTY]);
     expect([...levels(raster([-5, 0, 9, NaN], true))]).toEqual([0, 127, 254, EMPTY]);
-    expect(theme('light').colour('javascript:x')).toBe(theme('light').colour('ink'));
-    expect(theme('light').colour('#ABCDEF')).toBe('#ABCDEF');
+    expect(theme('light').color('javascript:x')).toBe(theme('light').color('ink'));
+    expect(theme('light').color('#ABCDEF')).toBe('#ABCDEF');
   });
 });
 
@@ -210,7 +210,7 @@ describe('cells and lines', () => {
     expect([...levels(raster([0, 1, NaN]))]).toEqual([0, 254, 255]);
   });
 
-  it('have the nearest level of the ramp, and its colour', () => {
+  it('have the nearest level of the ramp, and its color', () => {
     const level = (value: number, signed: boolean): number => {
       if (Number.isNaN(value)) return EMPTY;
       const share = Math.max(0, Math.min(1, signed ? (value + 1) / 2 : value));
@@ -222,7 +222,7 @@ describe('cells and lines', () => {
         fc.boolean(),
         (values, signed) => {
           const cells = raster(values, signed);
-          const [found, colours] = [levels(cells), pixels(cells, theme('dark'))];
+          const [found, colors] = [levels(cells), pixels(cells, theme('dark'))];
           const { sequential, diverging } = theme('dark');
           values.forEach((value, i) => {
             const wanted = level(value, signed);
@@ -230,7 +230,7 @@ describe('cells and lines', () => {
             const ramp = signed ? diverging : sequential;
             const seen = found[i] === EMPTY ? [0, 0, 0, 0]
               : [...ramp.subarray(3 * found[i], 3 * found[i] + 3), 255];
-            expect([...colours.subarray(4 * i, 4 * i + 4)]).toEqual(seen);
+            expect([...colors.subarray(4 * i, 4 * i + 4)]).toEqual(seen);
           });
         },
       ),

@@ -27,7 +27,7 @@ export function svg(
     `<svg xmlns="http://www.w3.org/2000/svg" width="${w}" height="${h}" viewBox="0 0 ${w} ${h}" ` +
     `font-family="${escape(SANS)}" role="img">\n<title>${escape(title)}</title>\n` +
     `<desc>${escape(drawing.summary)}</desc>\n` +
-    `<rect width="${w}" height="${h}" fill="${theme.colour('page')}"/>\n${marks}\n</svg>\n`
+    `<rect width="${w}" height="${h}" fill="${theme.color('page')}"/>\n${marks}\n</svg>\n`
   );
 }
 
@@ -52,8 +52,8 @@ function one(mark: Mark, theme: Theme, measure: Measure, address: Address): stri
     case 'rect':
       return (
         `<rect ${box(mark)}${mark.radius ? ` rx="${coordinate(mark.radius)}"` : ''} ` +
-        `fill="${mark.fill ? theme.colour(mark.fill) : 'none'}"` +
-        `${mark.stroke ? ` stroke="${theme.colour(mark.stroke)}"` : ''}` +
+        `fill="${mark.fill ? theme.color(mark.fill) : 'none'}"` +
+        `${mark.stroke ? ` stroke="${theme.color(mark.stroke)}"` : ''}` +
         `${faded('opacity', mark.opacity)}/>`
       );
     case 'line':
@@ -91,14 +91,14 @@ function faded(name: string, opacity: number | undefined): string {
 
 function stroke(
   theme: Theme,
-  colour: string,
+  color: string,
   width: number,
   opacity: number,
   dash: number[] = [],
 ): string {
   const dashes = dash.length ? ` stroke-dasharray="${dash.map(coordinate).join(' ')}"` : '';
   return (
-    `stroke="${theme.colour(colour)}" stroke-width="${coordinate(width)}"` +
+    `stroke="${theme.color(color)}" stroke-width="${coordinate(width)}"` +
     `${faded('stroke-opacity', opacity)}${dashes}`
   );
 }
@@ -114,7 +114,7 @@ function text(mark: Extract<Mark, { kind: 'text' }>, theme: Theme, measure: Meas
   const family = mark.mono ? ` font-family="${escape(MONO)}"` : '';
   return (
     `<text x="${x}" y="${y}" font-size="${coordinate(mark.size)}" ` +
-    `fill="${theme.colour(mark.fill ?? 'ink')}"${anchor}${family}` +
+    `fill="${theme.color(mark.fill ?? 'ink')}"${anchor}${family}` +
     `${mark.bold ? ' font-weight="600"' : ''}${turned} ` +
     `style="white-space:pre">${escape(shown)}</text>`
   );
@@ -127,7 +127,7 @@ function poly(mark: Extract<Mark, { kind: 'poly' }>, theme: Theme): string {
   const { fill, width = 1, dash } = mark;
   const look = mark.stroke ? ` ${stroke(theme, mark.stroke, width, 1, dash)}` : '';
   return (
-    `<path d="${d}${mark.closed ? 'Z' : ''}" fill="${fill ? theme.colour(fill) : 'none'}"${look}` +
+    `<path d="${d}${mark.closed ? 'Z' : ''}" fill="${fill ? theme.color(fill) : 'none'}"${look}` +
     `${faded('opacity', mark.opacity)}/>`
   );
 }

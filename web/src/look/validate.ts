@@ -88,7 +88,7 @@ const LAYER = fields({
   heads: list(real),
   all_heads: real,
   signed: flag,
-  normalised: flag,
+  normalized: flag,
   scale: maybe(real),
   difference: maybe(notNegative),
   excess: maybe(notNegative),

@@ -6,7 +6,7 @@ import type { Table } from '../shared/table';
 import type { Opened } from './capture';
 import type { Choices } from './choices';
 
-// Drawing: plain data in CSS pixels. Colours are names of the theme (theme.ts: "ink", "dim",
+// Drawing: plain data in CSS pixels. Colors are names of the theme (theme.ts: "ink", "dim",
 // "rule", "card", "page", "accent", "warn", "head0", "head1", ...) or "#rrggbb".
 export type Mark =
   | {
@@ -45,7 +45,7 @@ export type Mark =
       rotate?: number;
       limit?: number;
     }
-  // one value per cell, coloured by the theme's ramp: 0..1, or -1..1 where `signed`; NaN: empty
+  // one value per cell, colored by the theme's ramp: 0..1, or -1..1 where `signed`; NaN: empty
   | {
       kind: 'raster';
       x: number;

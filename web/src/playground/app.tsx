@@ -36,7 +36,7 @@ export function App({ root, statements }: { root: HTMLElement; statements: State
         chosen={state.panel}
         choose={(panel) => change({ panel: panel as Panel })}
       />
-      <div role="tabpanel" id="panel" aria-labelledby={`tab-${state.panel}`}>
+      <div role="tabpanel" id="panel" aria-labeledby={`tab-${state.panel}`}>
         {state.panel === 'plane' && <PlanePanel {...{ state, change, statements }} />}
         {state.panel === 'features' && (
           <FeaturesPanel

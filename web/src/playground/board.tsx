@@ -11,7 +11,7 @@ export interface Thing {
   label: string; // "1"
   at: Vector;
   shape: 'circle' | 'square' | 'arrow' | 'diamond' | 'cross';
-  colour: string;
+  color: string;
   share?: number; // weight, 0 to 1: how full it is
   faint?: boolean;
   told?: string; // what else is to be said of it
@@ -21,7 +21,7 @@ export interface Thing {
 export interface Cloud {
   id: string;
   points: Matrix;
-  colour: string;
+  color: string;
 }
 
 interface Props {
@@ -81,7 +81,7 @@ export function Board({ title, range, things, clouds }: Props) {
         ))}
         <path class="axes" d={cross(0)} />
         {clouds.map((cloud) => (
-          <path key={cloud.id} class="cloud" stroke={cloud.colour} d={dust(cloud.points, unit)} />
+          <path key={cloud.id} class="cloud" stroke={cloud.color} d={dust(cloud.points, unit)} />
         ))}
         {things.map((thing) => (
           <g
@@ -136,7 +136,7 @@ function dust(points: Matrix, unit: number): string {
 }
 
 function Shape({ thing, at: [x, y] }: { thing: Thing; at: [number, number] }) {
-  const { shape, colour, share = 1, label } = thing;
+  const { shape, color, share = 1, label } = thing;
   const ring = <circle class="ring" cx={x} cy={y} r="9.5" />;
   const text = (dx: number, dy: number) => (
     <text class="name" x={x + dx} y={y + dy} text-anchor="middle">
@@ -152,8 +152,8 @@ function Shape({ thing, at: [x, y] }: { thing: Thing; at: [number, number] }) {
     return (
       <>
         {ring}
-        <path d={`M0 0L${x - 5 * u} ${y - 5 * v}`} stroke={colour} stroke-width="1.8" />
-        <path d={tip} fill={colour} />
+        <path d={`M0 0L${x - 5 * u} ${y - 5 * v}`} stroke={color} stroke-width="1.8" />
+        <path d={tip} fill={color} />
         {text(9 * u, 9 * v + 3)}
       </>
     );
@@ -163,17 +163,17 @@ function Shape({ thing, at: [x, y] }: { thing: Thing; at: [number, number] }) {
       shape === 'diamond'
         ? `M${x} ${y - 6}L${x + 6} ${y}L${x} ${y + 6}L${x - 6} ${y}Z`
         : `M${x - 5} ${y}h10M${x} ${y - 5}v10`;
-    const filled = shape === 'diamond' ? colour : 'none';
+    const filled = shape === 'diamond' ? color : 'none';
     return (
       <>
         <path class="halo" d={d} />
-        <path d={d} fill={filled} stroke={colour} stroke-width="1.6" />
+        <path d={d} fill={filled} stroke={color} stroke-width="1.6" />
         {text(0, -9)}
       </>
     );
   }
   const r = 4 + 2.5 * share;
-  const fill = { fill: colour, 'fill-opacity': 0.12 + 0.88 * share, stroke: colour };
+  const fill = { fill: color, 'fill-opacity': 0.12 + 0.88 * share, stroke: color };
   return (
     <>
       {ring}

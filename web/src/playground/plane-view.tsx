@@ -8,7 +8,7 @@ import type { Matrix, Vector } from './math';
 import { Numbers } from './numbers-table';
 import { evaluate, seen, type Found, type Plane } from './plane';
 import { Settings } from './plane-settings';
-import { colourOf, Weights } from './weights';
+import { colorOf, Weights } from './weights';
 
 const RANGE = 2.5;
 
@@ -30,14 +30,14 @@ export function PlaneView({ begun, plane, replace }: Props) {
           range={RANGE}
           things={left(plane, found, set)}
           clouds={found.clouds.map(
-            (points, i): Cloud => ({ id: `k${i}`, points, colour: colourOf(i) }),
+            (points, i): Cloud => ({ id: `k${i}`, points, color: colorOf(i) }),
           )}
         />
         <Board
           title={plane.self ? 'Values, and the outputs' : 'Values and output'}
           range={RANGE}
           things={right(plane, found, set)}
-          clouds={[{ id: 'c', points: found.outputs, colour: 'var(--ink)' }]}
+          clouds={[{ id: 'c', points: found.outputs, color: 'var(--ink)' }]}
         />
         <div class="results">
           <Weights {...{ plane, found, before, set }} />
@@ -67,7 +67,7 @@ function left(plane: Plane, found: Found, set: (some: Partial<Plane>) => void): 
       label: `${plane.self ? 'x' : 'k'}${LOW[i]}`,
       at,
       shape: 'circle',
-      colour: colourOf(i),
+      color: colorOf(i),
       share: mean(i),
       faint: !seen(plane, plane.self ? plane.asking : 0)[i],
       told: `weight ${fixed(mean(i), 2)}`,
@@ -81,7 +81,7 @@ function left(plane: Plane, found: Found, set: (some: Partial<Plane>) => void): 
       label: `q${found.queries.length > 1 ? LOW[i] : ''}`,
       at,
       shape: 'arrow',
-      colour: plane.self ? colourOf(i) : 'var(--ink)',
+      color: plane.self ? colorOf(i) : 'var(--ink)',
       faint: plane.self && i !== plane.asking,
       move: plane.self ? undefined : (next) => set({ queries: replaced(plane.queries, i, next) }),
     }),
@@ -101,7 +101,7 @@ function right(plane: Plane, found: Found, set: (some: Partial<Plane>) => void):
       label: `v${LOW[i]}`,
       at,
       shape: 'square',
-      colour: colourOf(i),
+      color: colorOf(i),
       share: plane.self || found.rows.length === 1 ? Math.min(1, row.weights[i]) : 0.5,
       move: plane.self ? undefined : (next) => set({ values: replaced(plane.values, i, next) }),
     }),
@@ -114,7 +114,7 @@ function right(plane: Plane, found: Found, set: (some: Partial<Plane>) => void):
       label: `c${LOW[i]}`,
       at: output,
       shape: 'diamond',
-      colour: plane.self ? colourOf(i) : 'var(--dim)',
+      color: plane.self ? colorOf(i) : 'var(--dim)',
       faint: !plane.self,
     }),
   );
@@ -124,7 +124,7 @@ function right(plane: Plane, found: Found, set: (some: Partial<Plane>) => void):
     label: 'c',
     at: found.output,
     shape: 'diamond',
-    colour: 'var(--ink)',
+    color: 'var(--ink)',
   };
   const mean: Thing[] = found.spread
     ? [
@@ -134,7 +134,7 @@ function right(plane: Plane, found: Found, set: (some: Partial<Plane>) => void):
           label: '',
           at: found.spread.mean,
           shape: 'cross',
-          colour: 'var(--warn)',
+          color: 'var(--warn)',
         },
       ]
     : [];

@@ -178,7 +178,7 @@ export const PRESETS: Preset[] = [
     id: 'convolution-one-head',
     topic: 2,
     title: 'One head only averages',
-    text: 'Key 2 is the pixel itself and keys 1 and 3 its neighbours: wherever you move the query, the output stays within the triangle of the values. A filter that sharpens, 2 v_2 - v_1, lies outside, and no query and no β reaches it.',
+    text: 'Key 2 is the pixel itself and keys 1 and 3 its neighbors: wherever you move the query, the output stays within the triangle of the values. A filter that sharpens, 2 v_2 - v_1, lies outside, and no query and no β reaches it.',
     plane: made({ keys: [[-1.2, 0], [0, 1.2], [1.2, 0]], values: [[-1, -0.8], [0, 0.6], [1, -0.8]], queries: [[0.2, 1]], beta: 2 }), // prettier-ignore
   },
   {
@@ -199,7 +199,7 @@ export const PRESETS: Preset[] = [
     id: 'mask-minus-infinity',
     topic: 3,
     title: 'Mask',
-    text: 'Key 1 is hidden before the softmax: its weight is 0 and the others grow so that they sum to 1. Switch to a mask after the softmax: the rest stays small, and the output shrinks towards 0.',
+    text: 'Key 1 is hidden before the softmax: its weight is 0 and the others grow so that they sum to 1. Switch to a mask after the softmax: the rest stays small, and the output shrinks toward 0.',
     plane: made({ queries: [[0.9, 0.5]], beta: 1.5, allowed: [false, true, true, true, true] }),
   },
   {

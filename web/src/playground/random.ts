@@ -1,7 +1,7 @@
 // Random numbers of our own (mulberry32), so that an address shows the same to everybody.
 
 export function uniforms(seed: number): () => number {
-  let state = Math.imul(seed + 1, 0x9e3779b1) | 0; // so that neighbouring seeds are far apart
+  let state = Math.imul(seed + 1, 0x9e3779b1) | 0; // so that neighboring seeds are far apart
   return () => {
     state = (state + 0x6d2b79f5) | 0;
     let t = Math.imul(state ^ (state >>> 15), 1 | state);

@@ -3,7 +3,7 @@
 import { fixed } from '../report/numbers';
 import type { Found, Plane } from './plane';
 
-export const colourOf = (i: number): string => `var(--c${i})`;
+export const colorOf = (i: number): string => `var(--c${i})`;
 
 interface Props {
   plane: Plane;
@@ -59,7 +59,7 @@ export function Weights({ plane, found, before, set }: Props) {
                   checked={plane.allowed[key]}
                   onChange={(event) => toggle(key, event.currentTarget.checked)}
                 />
-                <i class="dot" style={{ background: colourOf(key) }} />
+                <i class="dot" style={{ background: colorOf(key) }} />
                 {plane.self ? 'x' : 'k'}
                 {key + 1}
               </label>
@@ -69,7 +69,7 @@ export function Weights({ plane, found, before, set }: Props) {
                 <Cell
                   weight={row.weights[key]}
                   begun={begun(i, key)}
-                  colour={colourOf(key)}
+                  color={colorOf(key)}
                 />
               </td>
             ))}
@@ -99,12 +99,12 @@ export function Weights({ plane, found, before, set }: Props) {
   );
 }
 
-function Cell(props: { weight: number; begun: number | undefined; colour: string }) {
-  const { weight, begun, colour } = props;
+function Cell(props: { weight: number; begun: number | undefined; color: string }) {
+  const { weight, begun, color } = props;
   const width = (share: number): string => `${100 * Math.max(0, Math.min(1, share))}%`;
   return (
     <span class="cell">
-      <span class="fill" style={{ width: width(weight), background: colour }} />
+      <span class="fill" style={{ width: width(weight), background: color }} />
       {begun !== undefined && Math.abs(begun - weight) > 0.002 && (
         <span class="begun" style={{ left: width(begun) }} />
       )}

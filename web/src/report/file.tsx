@@ -59,7 +59,7 @@ export function figureFile({ title, plot, shown, width: wanted, height }: Drawn,
       role="img"
     >
       <title>{plain(title)}</title>
-      <rect width={width} height={whole} fill={theme(mode).colour('page')} />
+      <rect width={width} height={whole} fill={theme(mode).color('page')} />
       <text x={EDGE} y={24} font-size={TITLE} font-weight="600">
         {cut(plain(title), width - 2 * EDGE, TITLE)}
       </text>

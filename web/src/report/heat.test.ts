@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { contrast } from '../shared/colour';
+import { contrast } from '../shared/color';
 import { theme } from '../shared/theme';
 import {
   cellAt,
@@ -61,7 +61,7 @@ test('around a center both sides reach as far, at most ten times', () => {
   expect(wide.scale.domain()).toEqual([0.1, 10]);
 });
 
-test('without a center the colours go from the least to the most', () => {
+test('without a center the colors go from the least to the most', () => {
   const scale = sharesOf(map({ log: false, center: null, values: [[2, 4, 6], [3, null, 10]] }));
   expect(scale.scale.domain()).toEqual([2, 10]);
   expect(scale.scale(4)).toBeCloseTo(0.25, 12);
@@ -79,7 +79,7 @@ test('better is blue and worse is orange, in both modes', () => {
     const blue = (hex: string): number => parseInt(hex.slice(5), 16) - parseInt(hex.slice(1, 3), 16);
     expect(blue(low)).toBeGreaterThan(40);
     expect(blue(high)).toBeLessThan(-40);
-    expect(colorAt(scale, 1, mode)).toBe(theme(mode).colour('page'));
+    expect(colorAt(scale, 1, mode)).toBe(theme(mode).color('page'));
     for (const value of [0.13, 0.3, 0.8, 1, 1.5, 3, 7.9]) {
       const ground = colorAt(scale, value, mode);
       expect(contrast(ground, inkOn(ground))).toBeGreaterThan(4.4);
@@ -87,12 +87,12 @@ test('better is blue and worse is orange, in both modes', () => {
   }
 });
 
-test('names have colours of their own', () => {
+test('names have colors of their own', () => {
   const named = map({ names: ['window', 'softmax'], values: [[0, 1, 0], [1, 1, null]] });
   const scale = sharesOf(named);
-  expect(cellColor(named, scale, 0, 'light')).toBe(theme('light').colour('head0'));
-  expect(cellColor(named, scale, 1, 'light')).toBe(theme('light').colour('head1'));
-  expect(cellColor(named, scale, null, 'light')).toBe(theme('light').colour('card'));
+  expect(cellColor(named, scale, 0, 'light')).toBe(theme('light').color('head0'));
+  expect(cellColor(named, scale, 1, 'light')).toBe(theme('light').color('head1'));
+  expect(cellColor(named, scale, null, 'light')).toBe(theme('light').color('card'));
   expect(told(named, 1)).toBe('softmax');
   expect(told(named, 7)).toBe('–');
   expect(inCell(named, 1, 7)).toBe('softmax');

@@ -1,6 +1,6 @@
 // A map of values as colors: where each value lies on the colors, and how it is told.
 
-import { contrast, LEVELS } from '../shared/colour';
+import { contrast, LEVELS } from '../shared/color';
 import { theme, type Mode } from '../shared/theme';
 import { brief, long } from './numbers';
 import type { Heatmap } from './plot';
@@ -42,8 +42,8 @@ function level(ramp: Uint8Array, share: number): string {
 }
 
 export function cellColor(map: Heatmap, shares: Shares, value: number | null, mode: Mode): string {
-  if (value === null || Number.isNaN(value)) return theme(mode).colour('card');
-  if (map.names.length) return theme(mode).colour(`head${value}`);
+  if (value === null || Number.isNaN(value)) return theme(mode).color('card');
+  if (map.names.length) return theme(mode).color(`head${value}`);
   return colorAt(shares, value, mode);
 }
 

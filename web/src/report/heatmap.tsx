@@ -190,7 +190,7 @@ function Names({ map, paint }: { map: Heatmap; paint: Paint }) {
     <div class="map-names">
       {map.names.map((name, i) => (
         <span key={i}>
-          <i style={{ background: theme(paint.mode).colour(`head${i}`) }} aria-hidden="true" />
+          <i style={{ background: theme(paint.mode).color(`head${i}`) }} aria-hidden="true" />
           <Prose text={name} />
         </span>
       ))}

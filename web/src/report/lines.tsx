@@ -1,7 +1,7 @@
 // Lines. The legend is also the readout, so nothing covers the drawing and nothing jumps.
 
 import { useMemo, useRef, useState } from 'preact/hooks';
-import { headColour } from '../shared/theme';
+import { headColor } from '../shared/theme';
 import { linesLayout, nearest, readAt, type Layout } from './layout';
 import { Prose } from './page';
 import { penOf, type Paint } from './paint';
@@ -102,14 +102,14 @@ export function LinesDrawing({ layout, paint }: { layout: Layout; paint: Paint }
     <>
       <Axes {...{ layout, paint }} />
       {lines.map(({ index, pen, band }) => band && (
-        <path key={index} d={band} fill={paint.color(headColour(pen))} opacity={0.15} />
+        <path key={index} d={band} fill={paint.color(headColor(pen))} opacity={0.15} />
       ))}
       {lines.map(({ index, pen, ghost }) => ghost && (
         <path
           key={index}
           class="line ghost"
           d={ghost}
-          stroke={paint.color(headColour(pen))}
+          stroke={paint.color(headColor(pen))}
           fill="none"
           opacity={0.35}
         />
@@ -118,7 +118,7 @@ export function LinesDrawing({ layout, paint }: { layout: Layout; paint: Paint }
         <g key={index}>
           <path class="line" d={path} stroke-linejoin="round" {...penOf(pen, paint)} />
           {whiskers && (
-            <path d={whiskers} stroke={paint.color(headColour(pen))} stroke-width={1.5} fill="none" />
+            <path d={whiskers} stroke={paint.color(headColor(pen))} stroke-width={1.5} fill="none" />
           )}
           {points.length <= DOTS &&
             points.map(({ x, y }, i) => (
@@ -127,7 +127,7 @@ export function LinesDrawing({ layout, paint }: { layout: Layout; paint: Paint }
                 cx={layout.x(x)}
                 cy={layout.y(y)}
                 r={2.6}
-                fill={paint.color(headColour(pen))}
+                fill={paint.color(headColor(pen))}
               />
             ))}
         </g>
@@ -216,7 +216,7 @@ function Read({ layout, paint, at, near }: ReadProps) {
             cx={layout.x(x)}
             cy={layout.y(y)}
             r={4.5}
-            fill={paint.color(headColour(pen))}
+            fill={paint.color(headColor(pen))}
             stroke={paint.color('page')}
             stroke-width={1.5}
           />

@@ -1,11 +1,11 @@
-// What every page of this kind begins with: its data, its colours, its address.
+// What every page of this kind begins with: its data, its colors, its address.
 
 import { render, type ComponentChildren, type VNode } from 'preact';
 import { useContext, useLayoutEffect } from 'preact/hooks';
 import { Home } from '../shared/home';
 import { theme, type Mode } from '../shared/theme';
 import { useMode, type Chosen } from '../shared/mode';
-import { COLOURS } from './paint';
+import { COLORS } from './paint';
 import { parts } from './prose';
 
 const NAMES = ['page', 'card', 'ink', 'dim', 'rule', 'accent', 'warn', 'good', 'found'];
@@ -51,7 +51,7 @@ function Failure({ message }: { message: string }) {
 export function Heading({ root, title }: { root: HTMLElement; title: string }) {
   const { alone } = useContext(Home);
   const [mode, next] = useMode({ root, notebook: false });
-  useColours(mode.now, alone);
+  useColors(mode.now, alone);
   return (
     <div class="heading">
       <h1>{title}</h1>
@@ -65,7 +65,7 @@ export function ModeButton({ chosen, next }: { chosen: Chosen; next: () => void 
     <button
       type="button"
       class="plainly"
-      aria-label={`Colours: ${chosen}`}
+      aria-label={`Colors: ${chosen}`}
       title="Light or dark"
       onClick={next}
     >
@@ -75,22 +75,22 @@ export function ModeButton({ chosen, next }: { chosen: Chosen; next: () => void 
 }
 
 // The variables of base.css; a part of the studio has the studio's.
-export function useColours(mode: Mode, own = true): void {
+export function useColors(mode: Mode, own = true): void {
   useLayoutEffect(() => {
     if (!own) return undefined;
     const paper = window.matchMedia('print'); // which is white
-    const colours = (): void => setColours(paper.matches ? 'light' : mode);
-    colours();
-    paper.addEventListener('change', colours);
-    return () => paper.removeEventListener('change', colours);
+    const colors = (): void => setColors(paper.matches ? 'light' : mode);
+    colors();
+    paper.addEventListener('change', colors);
+    return () => paper.removeEventListener('change', colors);
   }, [mode]);
 }
 
-function setColours(mode: Mode): void {
+function setColors(mode: Mode): void {
   const { style } = document.documentElement;
-  const { colour } = theme(mode);
-  for (const name of NAMES) style.setProperty(`--${name}`, colour(name));
-  for (let i = 0; i < COLOURS; i += 1) style.setProperty(`--c${i}`, colour(`head${i}`));
+  const { color } = theme(mode);
+  for (const name of NAMES) style.setProperty(`--${name}`, color(name));
+  for (let i = 0; i < COLORS; i += 1) style.setProperty(`--c${i}`, color(`head${i}`));
   style.setProperty('--edge', EDGE[mode]);
 }
 

@@ -1,27 +1,27 @@
 // The colors and dashes of a drawing: variables on a page, plain colors in a file.
 
-import { headColour, theme, type Mode } from '../shared/theme';
+import { headColor, theme, type Mode } from '../shared/theme';
 
 export interface Paint {
   mode: Mode;
   color: (name: string) => string; // of the theme: "ink", "rule", "head0", ...
 }
 
-export const COLOURS = 8; // --c0 to --c7, those of heads
+export const COLORS = 8; // --c0 to --c7, those of heads
 
 // By pen: its place among the series.
-export const colourOf = (pen: number): string => `var(--c${pen % COLOURS})`;
+export const colorOf = (pen: number): string => `var(--c${pen % COLORS})`;
 
 export function onPage(mode: Mode): Paint {
   const head = /^head(\d+)$/;
   return {
     mode,
-    color: (name) => (head.test(name) ? colourOf(Number(name.slice(4))) : `var(--${name})`),
+    color: (name) => (head.test(name) ? colorOf(Number(name.slice(4))) : `var(--${name})`),
   };
 }
 
 export function inFile(mode: Mode): Paint {
-  return { mode, color: theme(mode).colour };
+  return { mode, color: theme(mode).color };
 }
 
 const DASHES = [[], [7, 3], [2, 3], [9, 3, 2, 3], [12, 4], [4, 4], [1, 4], [14, 3, 2, 3]];
@@ -33,7 +33,7 @@ export function dashOf(pen: number): string {
 
 export function penOf(pen: number, { color }: Paint) {
   return {
-    stroke: color(headColour(pen)),
+    stroke: color(headColor(pen)),
     'stroke-width': 2,
     'stroke-dasharray': dashOf(pen) || undefined,
     fill: 'none',

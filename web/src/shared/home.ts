@@ -26,7 +26,7 @@ const WHOLE: Address = {
 };
 
 interface HomeOf {
-  alone: boolean; // it has colours and a button for them
+  alone: boolean; // it has colors and a button for them
   address: Address;
 }
 

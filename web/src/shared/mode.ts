@@ -13,7 +13,7 @@ interface Place {
 export type Chosen = Mode | 'auto';
 
 const ORDER: Chosen[] = ['auto', 'light', 'dark'];
-const KEPT = 'attnlab-colours';
+const KEPT = 'attnlab-colors';
 
 export function useMode(place: Place): [{ now: Mode; chosen: Chosen }, () => void] {
   const { alone } = useContext(Home);

@@ -1,14 +1,14 @@
-// Colours, light and dark. Heads differ by colour and dash, signs by hue and a minus.
+// Colors, light and dark. Heads differ by color and dash, signs by hue and a minus.
 
-import { LEVELS, oklab, ramp, type Colour } from './colour';
+import { LEVELS, oklab, ramp, type Color } from './color';
 
 export type Mode = 'light' | 'dark';
 
 export interface Theme {
   mode: Mode;
-  colour: (name: string) => string; // "#rrggbb"; a colour stays itself, what is unknown is ink
-  sequential: Uint8Array; // LEVELS colours, red green blue, for 0..1
-  diverging: Uint8Array; // LEVELS colours for -1..1
+  color: (name: string) => string; // "#rrggbb"; a color stays itself, what is unknown is ink
+  sequential: Uint8Array; // LEVELS colors, red green blue, for 0..1
+  diverging: Uint8Array; // LEVELS colors for -1..1
 }
 
 const NAMES: Record<Mode, Record<string, string>> = {
@@ -56,18 +56,18 @@ const HEADS: Record<Mode, string[]> = {
 
 const DASHES: number[][] = [[], [7, 3], [2, 3], [9, 3, 2, 3]];
 
-// The first heads have full lines; a colour that comes again has another dash.
+// The first heads have full lines; a color that comes again has another dash.
 export function headDash(head: number): number[] {
   return DASHES[Math.floor(head / HEADS.light.length) % DASHES.length];
 }
 
-export function headColour(head: number): string {
+export function headColor(head: number): string {
   return `head${head % HEADS.light.length}`;
 }
 
 // Lightness goes one way, and blue to yellow is what red-green-blind eyes keep (as in cividis).
-// Nothing is the colour of the page, so that an empty cell looks empty.
-const SEQUENTIAL: Record<Mode, Colour[]> = {
+// Nothing is the color of the page, so that an empty cell looks empty.
+const SEQUENTIAL: Record<Mode, Color[]> = {
   light: [
     oklab('#fcfcfa'),
     oklab('#f1e3a2'),
@@ -87,7 +87,7 @@ const SEQUENTIAL: Record<Mode, Colour[]> = {
 };
 
 // Orange below nothing, blue above.
-const DIVERGING: Record<Mode, Colour[]> = {
+const DIVERGING: Record<Mode, Color[]> = {
   light: [
     oklab('#7a2b00'),
     oklab('#d9772b'),
@@ -115,7 +115,7 @@ export function theme(mode: Mode): Theme {
   if (known) return known;
   const fresh: Theme = {
     mode,
-    colour: (name) => resolve(mode, name),
+    color: (name) => resolve(mode, name),
     sequential: ramp(SEQUENTIAL[mode]),
     diverging: ramp(DIVERGING[mode]),
   };

@@ -1,7 +1,7 @@
 // The shell: where one can go, whether the connection lives, and the page.
 
 import { useEffect, useRef } from 'preact/hooks';
-import { ModeButton, useColours } from '../report/page';
+import { ModeButton, useColors } from '../report/page';
 import { Guard } from '../shared/guard';
 import { useMode } from '../shared/mode';
 import { useClient } from './client';
@@ -12,7 +12,7 @@ import { linkTo } from './routes';
 
 export function App({ root }: { root: HTMLElement }) {
   const [mode, nextMode] = useMode({ root, notebook: false });
-  useColours(mode.now);
+  useColors(mode.now);
   const router = useRouter();
   const { name: page, title, Shown } = pageNamed(router.route.page);
   const main = useRef<HTMLElement>(null);

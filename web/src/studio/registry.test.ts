@@ -4,7 +4,7 @@ import { mergedLedger, statementsOf } from './registry';
 const RAW = {
   topics: { one: 'First', two: 'Second' },
   registry: [
-    { id: 'a', topic: 'one', statement: 'A holds', control: { what: 'spoilt' } },
+    { id: 'a', topic: 'one', statement: 'A holds', control: { what: 'spoiled' } },
     { id: 'b', topic: 'two', statement: 'B holds' },
   ],
   ledger: {

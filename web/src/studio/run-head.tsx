@@ -1,7 +1,7 @@
 // Above the curves: what the chosen runs are, and where to go with them.
 
 import { useContext } from 'preact/hooks';
-import { colourOf } from '../report/paint';
+import { colorOf } from '../report/paint';
 import { plain } from '../report/prose';
 import { ago, count, metric } from './format';
 import { Failure } from './parts';
@@ -86,7 +86,7 @@ function Several({ chosen }: { chosen: Run[] }) {
             {chosen.map((run, i) => (
               <tr key={run.id}>
                 <th scope="row">
-                  <i class="swatch" style={{ background: colourOf(i) }} aria-hidden="true" />
+                  <i class="swatch" style={{ background: colorOf(i) }} aria-hidden="true" />
                   <RunName run={run} />
                 </th>
                 <td>

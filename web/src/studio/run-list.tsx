@@ -1,7 +1,7 @@
 // The list: search, order, and a box for each run.
 
 import { useEffect, useRef } from 'preact/hooks';
-import { colourOf } from '../report/paint';
+import { colorOf } from '../report/paint';
 import { plain } from '../report/prose';
 import { ago, count, metric } from './format';
 import { found, ordered, ORDERS, type Order } from './list';
@@ -96,7 +96,7 @@ function Row({ run, ids, choose, keep }: RowProps) {
         title={on ? 'Leave out' : 'Add to the comparison'}
         checked={on}
         disabled={!on && ids.length >= MOST}
-        style={on ? { accentColor: colourOf(at) } : undefined}
+        style={on ? { accentColor: colorOf(at) } : undefined}
         onChange={toggle}
       />
       <div>

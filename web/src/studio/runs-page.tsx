@@ -90,7 +90,7 @@ function Chosen({ chosen, router }: { chosen: Run[]; router: Router }) {
           </button>
         ))}
       </div>
-      <div id="part" role="tabpanel" aria-labelledby={`part-${part}`}>
+      <div id="part" role="tabpanel" aria-labeledby={`part-${part}`}>
         {part === 'curves' && <Curves {...{ chosen, router }} />}
         {part === 'settings' && <Settings chosen={chosen} />}
         {part === 'files' && <FileLists chosen={chosen} />}

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { Metrics } from './metrics';
 import { lineOf, smooth, thin } from './series';
 
-test('smoothing: by hand, without a pull towards 0, past what is not finite', () => {
+test('smoothing: by hand, without a pull toward 0, past what is not finite', () => {
   const found = smooth([4, 8, NaN, 2], 0.5);
   expect(found[0]).toBe(4);
   expect(found[1]).toBeCloseTo((0.5 * 0.5 * 4 + 0.5 * 8) / 0.75, 12);

@@ -5,7 +5,7 @@ import type { Axis, Curves } from './metrics';
 
 type Pair = [number, number];
 
-// The mean of what came before, younger values counting more; not drawn towards 0 at its start.
+// The mean of what came before, younger values counting more; not drawn toward 0 at its start.
 export function smooth(values: number[], weight: number): number[] {
   let [mean, total] = [0, 0];
   return values.map((value) => {

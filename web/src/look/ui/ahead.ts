@@ -23,7 +23,7 @@ function idle(act: () => void): Stop {
   return () => window.clearTimeout(handle);
 }
 
-// The other views as they would be now, and this one's neighbouring layers.
+// The other views as they would be now, and this one's neighboring layers.
 export function next(frame: Frame, settle: (choices: Choices) => Choices): [View, Choices][] {
   const { opened, choices } = frame;
   const layers = opened.header.sides[choices.side].layers.length;

@@ -133,7 +133,7 @@ export function App({ opened, place }: { opened: Opened; place: Place }) {
               <button
                 type="button"
                 title="Light or dark: d"
-                aria-label={`Colours: ${mode.chosen}`}
+                aria-label={`Colors: ${mode.chosen}`}
                 onClick={nextMode}
               >
                 {{ auto: '◐', light: '○', dark: '●' }[mode.chosen]}
@@ -153,7 +153,7 @@ export function App({ opened, place }: { opened: Opened; place: Place }) {
         <Badges opened={opened} choices={choices} />
       </header>
       <ViewTabs id={place.id} opened={opened} choices={choices} change={change} />
-      <div role="tabpanel" id={`${place.id}-panel`} aria-labelledby={`${place.id}-tab-${view.id}`}>
+      <div role="tabpanel" id={`${place.id}-panel`} aria-labeledby={`${place.id}-tab-${view.id}`}>
         <Controls
           {...{ opened, view, choices, theme, change, zoom }}
           narrow={size.width < NARROW}

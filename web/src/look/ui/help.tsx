@@ -30,7 +30,7 @@ export function Help({ id, views, close }: { id: string; views: View[]; close: (
     <dialog
       class="help"
       ref={dialog}
-      aria-labelledby={`${id}-help`}
+      aria-labeledby={`${id}-help`}
       onClose={close}
       onClick={(event) => {
         if (event.target === dialog.current) dialog.current?.close();

@@ -6,7 +6,7 @@ import { found, number } from '../../shared/text';
 import type { ControlsProps } from './controls';
 import { Check, choice, Select } from './inputs';
 
-export const Scale = choice('scale', 'Scale', 'How weights become strength of colour: s', [
+export const Scale = choice('scale', 'Scale', 'How weights become strength of color: s', [
   ['linear', 'linear'],
   ['sqrt', 'square root'],
   ['log', 'logarithmic'],
@@ -50,10 +50,10 @@ export function Top({ choices, change }: ControlsProps) {
 const SINKS: [Choices['first'], string][] = [
   ['show', 'show'],
   ['hide', 'hide'],
-  ['renormalise', 'renormalise'],
+  ['renormalize', 'renormalize'],
 ];
 const SINKING =
-  'Hide: its weights are left out. Renormalise: left out, and the others share what it had.';
+  'Hide: its weights are left out. Renormalize: left out, and the others share what it had.';
 const First = choice('first', 'First token', SINKING, SINKS);
 const Separators = choice('separators', 'Separators', SINKING, SINKS);
 

@@ -1,7 +1,7 @@
 // Controls for what is looked at: side, layer, token, heads.
 
 import { headName, headTitle, layerName } from '../names';
-import { headColour, headDash } from '../../shared/theme';
+import { headColor, headDash } from '../../shared/theme';
 import type { ControlsProps } from './controls';
 import { Check, choice, cut, Select, Stepper } from './inputs';
 
@@ -122,7 +122,7 @@ export function Heads({ opened, choices, theme, change, stepHead }: ControlsProp
                 y1="2"
                 x2="16"
                 y2="2"
-                stroke={theme.colour(headColour(head))}
+                stroke={theme.color(headColor(head))}
                 stroke-width="4"
                 stroke-dasharray={headDash(head).join(' ')}
               />

@@ -82,7 +82,7 @@ function withHead(ranked: Ranking, choices: Choices): Choices {
 const changed = ({ left }: Maps): string => (
   left.changed.length === 0 ? '' : `Shown: ${left.changed.join('; ')}.`);
 
-// Both sides have one scale, so that equal colours are equal weights; the difference has its own.
+// Both sides have one scale, so that equal colors are equal weights; the difference has its own.
 function panelsOf(frame: Frame, pair: Pair, maps: Maps, y: number): Panel[] {
   const inner = frame.width - 2 * PAD;
   const beside = frame.width >= NARROW;

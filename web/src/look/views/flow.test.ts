@@ -162,7 +162,7 @@ describe('flow', () => {
           {
             layer: 2,
             words,
-            first: hide ? 'renormalise' : 'show',
+            first: hide ? 'renormalize' : 'show',
             queries: queries.filter((each) => each < tokens),
           },
           width,

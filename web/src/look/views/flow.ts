@@ -18,7 +18,7 @@ import {
 } from './panel';
 import { box, layerTitle, paragraph } from './parts';
 import {
-  fitted, greyOf, gridMarks, heatMarks, patchAt, patchBox, pictureMark, rankMarks, strongest,
+  fitted, grayOf, gridMarks, heatMarks, patchAt, patchBox, pictureMark, rankMarks, strongest,
 } from './picture';
 import { flowing, runningMarks } from './running';
 
@@ -182,7 +182,7 @@ function overPicture(
     { ...patchBox(place, image, token), ...keyTarget(scene, row, token, id) });
   return {
     marks: [
-      pictureMark(place, image, greyOf(opened, image)), ...gridMarks(place, image),
+      pictureMark(place, image, grayOf(opened, image)), ...gridMarks(place, image),
       ...heatMarks(place, image, row, largest(row), choices.scale),
       ...rankMarks(place, image, strongest(row, image, 3)),
     ],

@@ -1,4 +1,4 @@
-// All heads of a side as a grid, layers down and heads across, each coloured by a number of 0 to 1.
+// All heads of a side as a grid, layers down and heads across, each colored by a number of 0 to 1.
 
 import type { Opened } from '../capture';
 import type { Side } from '../format';
@@ -119,7 +119,7 @@ function columnName(side: Side, head: number): string {
   return all.size === 1 ? [...all][0] : `${head}`;
 }
 
-// Two frames, so that one of them is seen on any colour.
+// Two frames, so that one of them is seen on any color.
 function chosen(grid: Grid): Mark[] {
   const { heads, layer, side } = grid.half;
   if (heads.length === side.layers[layer].heads.length) return [];

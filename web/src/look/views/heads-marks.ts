@@ -5,7 +5,7 @@ import type { Choices } from '../choices';
 import { layerTitle } from '../names';
 import { shade, type Seen } from '../prepare';
 import { count, found, isolate, short } from '../../shared/text';
-import { headColour, headDash } from '../../shared/theme';
+import { headColor, headDash } from '../../shared/theme';
 import type { Frame, Mark } from '../view';
 import { legendHeight, SPACE, SWATCH, TOP, type Column, type Plan } from './heads-layout';
 import { received, type Strong } from './lines';
@@ -72,7 +72,7 @@ function legend({ shown, seen, left, width }: Plan): Mark[] {
           y1: y,
           x2: x + 20,
           y2: y,
-          stroke: colourOf(head),
+          stroke: colorOf(head),
           width: 3,
           opacity: 1,
           dash: dashOf(head, seen),
@@ -90,8 +90,8 @@ function legend({ shown, seen, left, width }: Plan): Mark[] {
   );
 }
 
-export function colourOf(head: number): string {
-  return head < 0 ? 'accent' : headColour(head);
+export function colorOf(head: number): string {
+  return head < 0 ? 'accent' : headColor(head);
 }
 
 // Where weights can be negative, dots are for the sign.
@@ -164,7 +164,7 @@ export function strokes(
     });
     const { head } = shown[lines.shown[group[0]]];
     const dash = lines.weights[group[0]] < 0 ? DOTS : sparse ? dashOf(head, seen) : [];
-    return { kind: 'lines', points, opacities, widths, stroke: colourOf(head), dash };
+    return { kind: 'lines', points, opacities, widths, stroke: colorOf(head), dash };
   });
 }
 
@@ -190,7 +190,7 @@ export function strips(
           y: top + place * row + 1,
           w: cell - 1,
           h: row - 2,
-          fill: colourOf(shown[i].head),
+          fill: colorOf(shown[i].head),
           opacity: strength,
         });
         if (value < 0) {

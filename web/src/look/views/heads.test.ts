@@ -32,7 +32,7 @@ async function frame(
       kind: 'cross',
       stack: 'decoder',
       signed,
-      normalised: false,
+      normalized: false,
     }),
   ];
   const one = await opened(header(blocks, [read, written], layers), blocks);
@@ -304,7 +304,7 @@ describe('matrix', () => {
     expect(tip.join('\n')).toContain('weight before');
   });
 
-  it('colours signed weights on both sides of nothing', async () => {
+  it('colors signed weights on both sides of nothing', async () => {
     const drawing = matrix.draw(await frame({ heads: [0] }, undefined, true));
     const raster = drawing.marks.find((mark) => mark.kind === 'raster');
     expect(raster?.kind === 'raster' && raster.signed && Math.min(...raster.values)).toBeLessThan(

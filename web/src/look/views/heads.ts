@@ -1,4 +1,4 @@
-// Tokens in two columns; a line for each weight, in its head's colour.
+// Tokens in two columns; a line for each weight, in its head's color.
 
 import type { Opened } from '../capture';
 import type { Choices } from '../choices';
@@ -134,7 +134,7 @@ export const heads: View = {
   id: 'heads',
   key: 'e',
   title: 'Heads',
-  about: 'Lines from each token to the tokens it looks at, in the colours of the heads.',
+  about: 'Lines from each token to the tokens it looks at, in the colors of the heads.',
   missing: missingLayers,
   needs: (_, choices) => weightsNeeded(choices, choices.layer),
   draw: (frame) => drawHeads(frame, frame.choices.layer),

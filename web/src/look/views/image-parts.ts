@@ -74,7 +74,7 @@ interface Small {
 // Every head of the layer, each up to its own largest weight, then what flows through all layers,
 // then the picture itself.
 export function smallPictures(
-  frame: Frame, scene: Scene, room: Room, grey: Uint8Array,
+  frame: Frame, scene: Scene, room: Room, gray: Uint8Array,
 ): { marks: Mark[]; targets: Target[]; bottom: number } {
   const all = smallsOf(frame, scene);
   const w = widthOf(all.length + 1, scene, room);
@@ -88,7 +88,7 @@ export function smallPictures(
   all.forEach((small, i) => {
     const place = placeOf(i);
     const chosen = small.head >= 0 && frame.choices.heads.includes(small.head);
-    marks.push(...smallMarks(frame, scene, small, place, grey, chosen));
+    marks.push(...smallMarks(frame, scene, small, place, gray, chosen));
     targets.push(smallTarget(scene, place, small, chosen));
   });
   const last = placeOf(all.length);
@@ -125,14 +125,14 @@ function smallsOf({ opened, choices }: Frame, scene: Scene): Small[] {
 
 function smallMarks(
   { choices }: Frame, { image }: Scene, { title, detail, values }: Small, place: Place,
-  grey: Uint8Array, chosen: boolean,
+  gray: Uint8Array, chosen: boolean,
 ): Mark[] {
   const { x, y, w, h } = place;
   const most = largest(values);
   const outline = (out: number): Mark => (
     box(x - out, y - out, w + 2 * out, h + 2 * out, { stroke: 'accent', radius: 3 }));
   return [
-    pictureMark(place, image, grey), ...heatMarks(place, image, values, most, choices.scale),
+    pictureMark(place, image, gray), ...heatMarks(place, image, values, most, choices.scale),
     ...rankMarks(place, image, strongest(values, image, 1)), box(x, y, w, h, { stroke: 'rule' }),
     ...(chosen ? [outline(2), outline(3)] : []),
     words(x, y + h + 14, `${chosen ? '● ' : ''}${title}, to ${number(most, 2)}`, 12,

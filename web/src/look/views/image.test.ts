@@ -5,7 +5,7 @@ import { DEFAULTS } from '../choices';
 import type { Mark } from '../view';
 import { Blocks, framed, layer, opened, problems, sequence, shares, side, texts } from '../../../test-support/fake';
 import { image } from './image';
-import { greyOf, patchAt, patchBox, strongest } from './picture';
+import { grayOf, patchAt, patchBox, strongest } from './picture';
 
 // A picture of 3 x 2 patches after `first` other tokens.
 function capture(
@@ -133,10 +133,10 @@ describe('the picture', () => {
     const frame = await framed(image, capture());
     const { image: it_ } = frame.opened.header.sides[0].sequences[0];
     if (!it_) throw new Error('no image');
-    const grey = greyOf(frame.opened, it_);
-    expect(Math.min(...grey)).toBeGreaterThanOrEqual(70);
-    expect(Math.max(...grey)).toBeLessThanOrEqual(185);
-    expect([grey[3], grey[4]]).toEqual([grey[5], grey[5]]);
+    const gray = grayOf(frame.opened, it_);
+    expect(Math.min(...gray)).toBeGreaterThanOrEqual(70);
+    expect(Math.max(...gray)).toBeLessThanOrEqual(185);
+    expect([gray[3], gray[4]]).toEqual([gray[5], gray[5]]);
   });
 
   it('marks negative weights by hue and by a minus', async () => {

@@ -17,7 +17,7 @@ import { sideName } from './naming';
 import type { Place } from './panel';
 import { box, layerTitle, paragraph, words } from './parts';
 import {
-  fitted, greyOf, gridMarks, heatMarks, isPatch, patchAt, patchBox, patchShare, pictureMark,
+  fitted, grayOf, gridMarks, heatMarks, isPatch, patchAt, patchBox, patchShare, pictureMark,
   queryMarks, rankMarks, strongest,
 } from './picture';
 
@@ -60,7 +60,7 @@ function draw(frame: Frame): Drawing {
   const said = paragraph(explained(scene, choices), PAD, PAD, inner, 13, measure, { fill: 'ink' });
   const buttons = chips(scene, PAD, PAD + said.height + 8, inner, measure);
   const { large, room } = layOut(frame, scene, PAD + said.height + 8 + buttons.height + GAP);
-  const smalls = smallPictures(frame, scene, room, greyOf(opened, image));
+  const smalls = smallPictures(frame, scene, room, grayOf(opened, image));
   const patch = (token: number): Target => patchTarget(scene, large, token);
   return {
     width, height: Math.max(large.y + large.h + CAPTION, smalls.bottom) + PAD,
@@ -98,11 +98,11 @@ function largeMarks({ opened, choices }: Frame, scene: Scene, large: Place): Dra
   const { image, main, own, queries } = scene;
   const top = strongest(main, image, NUMBERED);
   const asking = own ? queries.filter((each) => isPatch(image, each)) : [];
-  const full = `Full colour: ${number(largest(main), 3)}`;
+  const full = `Full color: ${number(largest(main), 3)}`;
   const ranks = top.length > 1 ? `; 1 to ${top.length}: most attention` : '';
   const cross = asking.length > 0 ? '; ✚: the query' : '';
   return [
-    pictureMark(large, image, greyOf(opened, image)),
+    pictureMark(large, image, grayOf(opened, image)),
     ...heatMarks(large, image, main, largest(main), choices.scale), ...gridMarks(large, image),
     box(large.x, large.y, large.w, large.h, { stroke: 'rule' }),
     ...rankMarks(large, image, top),

@@ -76,12 +76,12 @@ export function inside({ queries, keys }: Grid, query: number, key: number): boo
 }
 
 // Kept while mask and part stay the same, so that it is painted once.
-const coloured = new WeakMap<MaskFacts, { part: string; values: Float32Array }>();
+const colored = new WeakMap<MaskFacts, { part: string; values: Float32Array }>();
 
-function colours(values: Float32Array | null, facts: MaskFacts, grid: Grid): Float32Array {
+function colors(values: Float32Array | null, facts: MaskFacts, grid: Grid): Float32Array {
   const { queries, keys } = grid;
   const part = `${queries} ${keys}`;
-  const known = coloured.get(facts);
+  const known = colored.get(facts);
   if (known?.part === part) return known.values;
   const columns = lengthOf(keys);
   const fresh = new Float32Array(lengthOf(queries) * columns);
@@ -91,7 +91,7 @@ function colours(values: Float32Array | null, facts: MaskFacts, grid: Grid): Flo
       if (values === null || values[from + key] > 0) fresh[to + key] = ALLOWED;
     }
   }
-  coloured.set(facts, { part, values: fresh });
+  colored.set(facts, { part, values: fresh });
   return fresh;
 }
 
@@ -100,7 +100,7 @@ export function cellMarks(values: Float32Array | null, facts: MaskFacts, grid: G
   const [rows, columns] = [lengthOf(grid.queries), lengthOf(grid.keys)];
   const [w, h] = [columns * cell, rows * cell];
   const signed = cell >= SIGNED && rows * columns <= MANY;
-  const shown = colours(values, facts, grid);
+  const shown = colors(values, facts, grid);
   return [
     { kind: 'raster', x, y, w, h, rows, columns, values: shown, signed: false },
     ...(signed ? [net(grid, w, h), ...signs(values, facts, grid)] : stripes(facts, grid, h)),
@@ -123,10 +123,10 @@ function signs(values: Float32Array | null, facts: MaskFacts, grid: Grid): Mark[
     for (let key = keys[0]; key <= keys[1]; key++) {
       const may = permission(values, facts, query, key);
       if (may === 'allowed') continue;
-      const centre = x + (key - keys[0] + 0.5) * cell;
+      const center = x + (key - keys[0] + 0.5) * cell;
       const middle = y + (query - queries[0] + 0.5) * cell;
-      if (may === 'padding') crosses.push(...cross(centre, middle, cell * 0.25));
-      else dashes.push(centre - cell * 0.12, middle, centre + cell * 0.12, middle);
+      if (may === 'padding') crosses.push(...cross(center, middle, cell * 0.25));
+      else dashes.push(center - cell * 0.12, middle, center + cell * 0.12, middle);
     }
   }
   return [lines(dashes, 'dim'), lines(crosses, 'warn')];
@@ -180,12 +180,12 @@ export function edges(
 export function crosshair(grid: Grid, query: number, key: number): Mark[] {
   const { x, y, cell, queries, keys } = grid;
   const [left, top] = [x + (key - keys[0]) * cell, y + (query - queries[0]) * cell];
-  const [centre, middle] = [left + cell / 2, top + cell / 2];
+  const [center, middle] = [left + cell / 2, top + cell / 2];
   const around = (out: number, stroke: string): Mark => (
     box(left - out, top - out, cell + 2 * out, cell + 2 * out, { stroke }));
   return [
     line(x - 4, middle, x, middle, 'accent', { width: 2 }),
-    line(centre, y - 4, centre, y, 'accent', { width: 2 }),
+    line(center, y - 4, center, y, 'accent', { width: 2 }),
     around(1, 'page'), around(2, 'accent'), around(3, 'accent'), around(4, 'page'),
   ];
 }

@@ -93,7 +93,7 @@ describe('the facts', () => {
 });
 
 describe('the drawing', () => {
-  it('tells count and share, and the state of each cell by more than colour', async () => {
+  it('tells count and share, and the state of each cell by more than color', async () => {
     const file = capture(5, 5, (t, s) => s <= t && s > 0);
     const drawing = mask.draw(await framed(mask, file));
     expect(drawing.summary).toBe('Layer 0, mask: Causal: a token may look at itself and at earlier '

@@ -1,4 +1,4 @@
-// Where the matrix stands, which part of it is seen, and which weight has the full colour.
+// Where the matrix stands, which part of it is seen, and which weight has the full color.
 
 import type { Choices } from '../choices';
 import { largest, prepare, type Item, type Seen } from '../prepare';
@@ -20,7 +20,7 @@ export interface Plan {
   seen: Seen;
   shown: Shown;
   most: number; // the largest size
-  full: number; // what has the full colour
+  full: number; // what has the full color
   window: Window;
   x: number;
   y: number;
@@ -55,7 +55,7 @@ export function plan(frame: Frame): Plan {
     seen,
     shown,
     most,
-    full: fullColour(shown.values, most),
+    full: fullColor(shown.values, most),
     window,
     x,
     y,
@@ -66,7 +66,7 @@ export function plan(frame: Frame): Plan {
 }
 
 // A first token looks at itself alone, with weight 1: a few such cells would leave all others pale.
-function fullColour(values: Float32Array, most: number): number {
+function fullColor(values: Float32Array, most: number): number {
   if (!(most > 0)) return 0;
   const counts = new Uint32Array(BINS + 1);
   let all = 0;

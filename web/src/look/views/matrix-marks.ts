@@ -18,14 +18,14 @@ export function title({ seen, shown }: Plan, frame: Frame): Mark[] {
 }
 
 // Kept, so that the painter knows what it has painted before.
-const coloured = new WeakMap<Float32Array, Map<string, Float32Array>>();
+const colored = new WeakMap<Float32Array, Map<string, Float32Array>>();
 
-export function colours(
+export function colors(
   { seen, shown, full, window, rows, columns }: Plan,
   scale: Choices['scale'],
 ): Float32Array {
-  let known = coloured.get(shown.values);
-  if (!known) coloured.set(shown.values, (known = new Map()));
+  let known = colored.get(shown.values);
+  if (!known) colored.set(shown.values, (known = new Map()));
   const key = `${scale} ${window.join(' ')}`;
   const before = known.get(key);
   if (before) return before;

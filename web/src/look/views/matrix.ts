@@ -7,7 +7,7 @@ import type { Table } from '../../shared/table';
 import type { Drawing, Frame, Mark, Need, View } from '../view';
 import { missingLayers, weightsNeeded } from './heads';
 import { LABEL, LEGEND, PAD, plan, type Plan } from './matrix-layout';
-import { chosen, colours, labels, legend, title } from './matrix-marks';
+import { chosen, colors, labels, legend, title } from './matrix-marks';
 import { cellTarget, rowTargets } from './matrix-targets';
 
 const ROWS = 250000; // of a table
@@ -27,7 +27,7 @@ function draw(frame: Frame): Drawing {
       h,
       rows,
       columns,
-      values: colours(it, choices.scale),
+      values: colors(it, choices.scale),
       signed: seen.signed,
     },
     { kind: 'rect', x: x - 0.5, y: y - 0.5, w: w + 1, h: h + 1, stroke: 'rule' },
@@ -76,7 +76,7 @@ function thinned({ cell, rows, columns }: Plan): string | undefined {
   const step = Math.ceil(LABEL / cell);
   const drag = rows * columns > 400 ? ' Drag a frame, turn the wheel or press + to zoom.' : '';
   return step > 1
-    ? `Every ${step}th token is labelled.${drag}`.replace(
+    ? `Every ${step}th token is labeled.${drag}`.replace(
         / ([23])th/,
         (_, n) => ` ${n}${n === '2' ? 'nd' : 'rd'}`,
       )

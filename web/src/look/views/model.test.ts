@@ -8,7 +8,7 @@ import { model } from './model';
 import { layOut } from './model-layout';
 import { byLayer, byPattern } from './overview';
 
-const labelled = (label: string, score: number): Pattern => ({
+const labeled = (label: string, score: number): Pattern => ({
   label,
   scores: { 'previous token': 0.1, uniform: 0.2, ...(label === '' ? {} : { [label]: score }) },
 });
@@ -25,13 +25,13 @@ function capture(
 }
 
 const THREE = [
-  [labelled('previous token', 0.9), labelled('', 0)],
-  [labelled('uniform', 0.5), labelled('previous token', 0.95)],
-  [labelled('', 0), labelled('previous token', 0.7)],
+  [labeled('previous token', 0.9), labeled('', 0)],
+  [labeled('uniform', 0.5), labeled('previous token', 0.95)],
+  [labeled('', 0), labeled('previous token', 0.7)],
 ];
 
 function plain(layers: number, heads: number): Opened {
-  const one = Array.from({ length: heads }, () => labelled('uniform', 0.5));
+  const one = Array.from({ length: heads }, () => labeled('uniform', 0.5));
   return capture(Array.from({ length: layers }, () => one));
 }
 
@@ -101,7 +101,7 @@ describe('the overview', () => {
   });
 
   it('tells all scores with those of an untrained model beside them', async () => {
-    const control = THREE.map((each) => each.map(() => labelled('uniform', 0.33)));
+    const control = THREE.map((each) => each.map(() => labeled('uniform', 0.33)));
     const file = capture(THREE, () => ({}), { control });
     const { targets } = model.draw(await framed(model, file));
     expect(targets[3].tip?.()).toEqual([
@@ -115,7 +115,7 @@ describe('the overview', () => {
   });
 });
 
-describe('the colours', () => {
+describe('the colors', () => {
   it('are those of the share that a byte stands for', async () => {
     const blocks = new Blocks();
     const one = layer(blocks, [1, 2, 2], [1, 0, 0, 1]);

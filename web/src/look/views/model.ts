@@ -9,7 +9,7 @@ import type { Table } from '../../shared/table';
 import type { Drawing, Frame, Mark, Target, View } from '../view';
 import { layOut, type Layout } from './model-layout';
 import {
-  byLayer, byPattern, controlOf, layerMark, scoreNames, severalKinds, UNLABELLED,
+  byLayer, byPattern, controlOf, layerMark, scoreNames, severalKinds, UNLABELED,
   type HeadGroup, type HeadPlace,
 } from './overview';
 import { box, layerTitle, line, paragraph, words } from './parts';
@@ -22,17 +22,17 @@ const grouped = (side: Side, choices: Choices): HeadGroup[] => (
 
 const twoPlaces = (score: number): string => score.toFixed(2).replace('-', '−');
 
-// Maps as they are coloured, each up to its head's largest weight. They are kept, because the
-// painter recognises what it painted before.
-const coloured = new WeakMap<Float32Array, Map<string, Float32Array[]>>();
+// Maps as they are colored, each up to its head's largest weight. They are kept, because the
+// painter recognizes what it painted before.
+const colored = new WeakMap<Float32Array, Map<string, Float32Array[]>>();
 
 function mapsOf(opened: Opened, index: number, scale: Choices['scale']): Float32Array[] {
   const { small } = opened.header.sides[index];
   const values = opened.values(small);
-  const known = coloured.get(values) ?? new Map<string, Float32Array[]>();
-  coloured.set(values, known);
+  const known = colored.get(values) ?? new Map<string, Float32Array[]>();
+  colored.set(values, known);
   const cells = small.shape[1] * small.shape[2];
-  const of = small.code === 'u8' ? colourBytes(scale)
+  const of = small.code === 'u8' ? colorBytes(scale)
     : (map: Float32Array) => shades(map.map(Math.abs), largest(map), scale);
   const maps = known.get(scale) ?? Array.from({ length: small.shape[0] }, (_, map) => (
     of(values.subarray(map * cells, (map + 1) * cells))));
@@ -41,7 +41,7 @@ function mapsOf(opened: Opened, index: number, scale: Choices['scale']): Float32
 }
 
 // A byte is 255 times the square root of the share.
-function colourBytes(scale: Choices['scale']): (map: Float32Array) => Float32Array {
+function colorBytes(scale: Choices['scale']): (map: Float32Array) => Float32Array {
   const table = Float32Array.from({ length: 256 }, (_, byte) => shade((byte / 255) ** 2, scale));
   return (map) => {
     const out = new Float32Array(map.length);
@@ -77,7 +77,7 @@ function explanation(side: Side, choices: Choices): string {
   const kinds = severalKinds(side) ? ' (e: encoder, d: decoder, c: cross-attention)' : '';
   const below = choices.order === 'pattern' ? `layer${kinds} and head, and the score of the pattern`
     : 'the head, the score of its pattern, and the pattern';
-  return 'Queries run down, keys across; each map is coloured up to its own largest weight. '
+  return 'Queries run down, keys across; each map is colored up to its own largest weight. '
     + `Below: ${below}.`;
 }
 
@@ -150,14 +150,14 @@ const chosen = (place: HeadPlace, choices: Choices): boolean => (
   place.layer === choices.layer && choices.heads.includes(place.head));
 
 function notCaptured({ x, y, size }: Cell): Mark[] {
-  const [right, bottom, centre] = [x + size, y + size, x + size / 2];
+  const [right, bottom, center] = [x + size, y + size, x + size / 2];
   const dashed = (x1: number, y1: number, x2: number, y2: number): Mark => (
     line(x1, y1, x2, y2, 'dim', { opacity: 0.7, dash: [3, 3] }));
   const look = { anchor: 'middle', fill: 'dim', limit: size } as const;
   return [
     dashed(x, y, right, y), dashed(right, y, right, bottom), dashed(right, bottom, x, bottom),
-    dashed(x, bottom, x, y), words(centre, y + size / 2 - 1, 'not', FONT, look),
-    words(centre, y + size / 2 + 12, 'captured', FONT, look),
+    dashed(x, bottom, x, y), words(center, y + size / 2 - 1, 'not', FONT, look),
+    words(center, y + size / 2 + 12, 'captured', FONT, look),
   ];
 }
 
@@ -173,7 +173,7 @@ function fitting(label: string, width: number, measure: Frame['measure']): strin
 
 function targetOf({ place, x, y, size, captions }: Cell, side: Side, choices: Choices): Target {
   const { label, score, layer, head } = place;
-  const pattern = score === null ? label || UNLABELLED : `${label} ${twoPlaces(score)}`;
+  const pattern = score === null ? label || UNLABELED : `${label} ${twoPlaces(score)}`;
   const state = chosen(place, choices) ? ', chosen' : '';
   return {
     x, y, w: size, h: size + captions - 4,
@@ -193,7 +193,7 @@ function tipOf(place: HeadPlace, side: Side): string[] {
     untrained?.[name] === undefined ? '' : ` (untrained ${twoPlaces(untrained[name])})`);
   const scores = Object.entries(layer.patterns[place.head]?.scores ?? {});
   return [
-    `${layerTitle(side, place.layer)}, head ${place.number}: ${place.label || UNLABELLED}`,
+    `${layerTitle(side, place.layer)}, head ${place.number}: ${place.label || UNLABELED}`,
     inCell(`${layer.name}, ${layer.mechanism}`),
     ...scores.sort(([, one], [, other]) => other - one)
       .map(([name, score]) => `${name} ${twoPlaces(score)}${beside(name)}`),

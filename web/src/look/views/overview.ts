@@ -22,7 +22,7 @@ export interface HeadGroup {
   places: HeadPlace[];
 }
 
-export const UNLABELLED = 'no pattern stands out';
+export const UNLABELED = 'no pattern stands out';
 const MOST = 256; // heads of a layer; of more, those that were not captured are left out
 
 export function byLayer(side: Side): HeadGroup[] {
@@ -56,7 +56,7 @@ export function byPattern(side: Side): HeadGroup[] {
     Number(label === '') - Number(other === '') || others.length - places.length
       || (label < other ? -1 : 1)));
   return order.map(([label, places]) => ({
-    section: '', title: capital(label === '' ? UNLABELLED : label), layer: -1,
+    section: '', title: capital(label === '' ? UNLABELED : label), layer: -1,
     detail: count(places.length, 'head'),
     places: places.sort((one, other) => (other.score ?? 0) - (one.score ?? 0)
       || one.layer - other.layer || one.number - other.number),

@@ -99,7 +99,7 @@ function poolRow(row: Float32Array, place: Int32Array, out: Float32Array): void 
   }
 }
 
-// Pixels of a matrix and their colours are kept: the painter recognises what it painted before.
+// Pixels of a matrix and their colors are kept: the painter recognizes what it painted before.
 interface Kept {
   size: string;
   pixels: Pooled;
@@ -137,10 +137,10 @@ function shadesOf(panel: Panel): Pooled {
 export const largestOf = (...panels: Panel[]): number => (
   Math.max(0, ...panels.map((panel) => pixelsOf(panel).most)));
 
-// What a person must know to read the colours, or nothing.
+// What a person must know to read the colors, or nothing.
 export function poolingSaid(panel: Panel): string {
   const all = panel.rows.length > cellsOf(panel).h || panel.columns.length > cellsOf(panel).w;
-  return all ? 'A pixel of a map has the colour of the largest weight in it.' : '';
+  return all ? 'A pixel of a map has the color of the largest weight in it.' : '';
 }
 
 export function panelMarks(panel: Panel): Mark[] {
@@ -208,9 +208,9 @@ export function cellBox(panel: Panel, row: number, column: number): Place {
 export function crosshair(panel: Panel, row: number, column: number): Mark[] {
   const cells = cellsOf(panel);
   const { x, y, w, h } = cellBox(panel, row, column);
-  const [middle, centre] = [y + h / 2, x + w / 2];
+  const [middle, center] = [y + h / 2, x + w / 2];
   return [
-    line(cells.x, middle, x, middle, 'accent'), line(centre, cells.y, centre, y, 'accent'),
+    line(cells.x, middle, x, middle, 'accent'), line(center, cells.y, center, y, 'accent'),
     box(x - 1, y - 1, Math.max(3, w + 2), Math.max(3, h + 2), { stroke: 'ink' }),
     box(x - 2, y - 2, Math.max(5, w + 4), Math.max(5, h + 4), { stroke: 'accent' }),
   ];

@@ -1,4 +1,4 @@
-// Attention over a picture. The picture becomes grey and of middling tones, so that a coloured
+// Attention over a picture. The picture becomes gray and of middling tones, so that a colored
 // layer is seen on light and on dark places alike; patches with most attention have a frame.
 
 import type { Opened } from '../capture';
@@ -15,24 +15,24 @@ const STRONGEST = 0.85; // opacity
 const FAINT = 0.02;
 const WORTH = 0.05; // share of the strongest that is worth a frame
 
-// Orange and blue stay apart for red-green-blind eyes; on middling greys both themes can use them.
+// Orange and blue stay apart for red-green-blind eyes; on middling grays both themes can use them.
 const ABOVE = '#ff8a00';
 const BELOW = '#2f8fff';
 const [BLACK, WHITE] = ['#000000', '#ffffff'];
 
-const greys = new WeakMap<Uint8Array, Uint8Array>();
+const grays = new WeakMap<Uint8Array, Uint8Array>();
 
-export function greyOf(opened: Opened, image: Picture): Uint8Array {
+export function grayOf(opened: Opened, image: Picture): Uint8Array {
   const pixels = opened.bytes(image.pixels);
-  const known = greys.get(pixels);
+  const known = grays.get(pixels);
   if (known) return known;
-  const grey = new Uint8Array(pixels.length);
+  const gray = new Uint8Array(pixels.length);
   for (let i = 0; i < pixels.length; i += 3) {
     const light = 0.299 * pixels[i] + 0.587 * pixels[i + 1] + 0.114 * pixels[i + 2];
-    grey.fill(Math.round(DARKEST + (light / 255) * (LIGHTEST - DARKEST)), i, i + 3);
+    gray.fill(Math.round(DARKEST + (light / 255) * (LIGHTEST - DARKEST)), i, i + 3);
   }
-  greys.set(pixels, grey);
-  return grey;
+  grays.set(pixels, gray);
+  return gray;
 }
 
 // The largest place of the picture's shape within a width and a height.
@@ -134,10 +134,10 @@ export function rankMarks(place: Place, image: Picture, tokens: number[]): Mark[
 // Where the query is: a frame around the patch and a cross in it, unlike what it looks at.
 export function queryMarks(place: Place, image: Picture, token: number): Mark[] {
   const { x, y, w, h } = patchBox(place, image, token);
-  const [centre, middle, half] = [x + w / 2, y + h / 2, Math.min(w, h) * 0.28];
+  const [center, middle, half] = [x + w / 2, y + h / 2, Math.min(w, h) * 0.28];
   const cross = (stroke: string, width: number): Mark[] => [
-    line(centre - half, middle, centre + half, middle, stroke, { width }),
-    line(centre, middle - half, centre, middle + half, stroke, { width }),
+    line(center - half, middle, center + half, middle, stroke, { width }),
+    line(center, middle - half, center, middle + half, stroke, { width }),
   ];
   return [
     box(x - 2, y - 2, w + 4, h + 4, { stroke: WHITE, radius: 2 }),

@@ -1,5 +1,5 @@
 // Tokens as running text: wrapped lines of boxes, each shaded by a value and with a bar of its size
-// below, so that the value is not told by colour alone.
+// below, so that the value is not told by color alone.
 
 import type { Choices } from '../choices';
 import type { Token } from '../format';

@@ -53,7 +53,7 @@ export function App({ ledger, root, shows }: Props) {
         <Heading root={root} title="What is said about attention, run and judged" />
         <p class="lead">
           Courses and papers say these things about attention. Each is a small experiment with a
-          stated threshold. A control, in which the experiment is spoilt or put
+          stated threshold. A control, in which the experiment is spoiled or put
           right, must get the opposite verdict from the same judge.
         </p>
       </header>

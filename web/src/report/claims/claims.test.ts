@@ -19,7 +19,7 @@ const row = (id: string, more: object = {}): object => ({
   figure: { value: 0.5, low: 0.4, high: 'inf' },
   plot: { kind: 'bars', y: 'y', values: [], marks: [] },
   details: { n: 3, kind: 'x' },
-  control: { what: 'spoilt', outcome: 'refuted', condition: '', figure: null, plot: null },
+  control: { what: 'spoiled', outcome: 'refuted', condition: '', figure: null, plot: null },
   trusted: true,
   seconds: 1,
   ...more,

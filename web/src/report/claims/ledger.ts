@@ -15,7 +15,7 @@ export const OUTCOMES = [
 ] as const;
 export type Outcome = (typeof OUTCOMES)[number];
 
-// Told apart without colours too.
+// Told apart without colors too.
 export const SIGNS: Record<Outcome, string> = {
   holds: '✓',
   'holds only when': '◐',

@@ -1,8 +1,8 @@
-// Colours in OKLab, where equal steps look equal. Conversion after Björn Ottosson.
+// Colors in OKLab, where equal steps look equal. Conversion after Björn Ottosson.
 
-export type Colour = [number, number, number]; // lightness, green-red, blue-yellow
+export type Color = [number, number, number]; // lightness, green-red, blue-yellow
 
-export function oklab(hex: string): Colour {
+export function oklab(hex: string): Color {
   const [r, g, b] = [1, 3, 5].map((i) => linear(parseInt(hex.slice(i, i + 2), 16) / 255));
   const l = Math.cbrt(0.4122214708 * r + 0.5363325363 * g + 0.0514459929 * b);
   const m = Math.cbrt(0.2119034982 * r + 0.6806995451 * g + 0.1073969566 * b);
@@ -14,7 +14,7 @@ export function oklab(hex: string): Colour {
   ];
 }
 
-export function rgb([lightness, a, b]: Colour): [number, number, number] {
+export function rgb([lightness, a, b]: Color): [number, number, number] {
   const l = (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3;
   const m = (lightness - 0.1055613458 * a - 0.0638541728 * b) ** 3;
   const s = (lightness - 0.0894841775 * a - 1.291485548 * b) ** 3;
@@ -27,20 +27,20 @@ export function rgb([lightness, a, b]: Colour): [number, number, number] {
 
 export const LEVELS = 255; // odd, so that nothing has a level of its own in the middle
 
-// LEVELS colours through the given ones at equal distances.
-export function ramp(stops: Colour[]): Uint8Array {
-  const colours = new Uint8Array(LEVELS * 3);
+// LEVELS colors through the given ones at equal distances.
+export function ramp(stops: Color[]): Uint8Array {
+  const colors = new Uint8Array(LEVELS * 3);
   for (let i = 0; i < LEVELS; i += 1) {
     const place = (i / (LEVELS - 1)) * (stops.length - 1);
     const first = Math.min(Math.floor(place), stops.length - 2);
     const share = place - first;
     const mixed = stops[first].map((x, axis) => x + (stops[first + 1][axis] - x) * share);
-    colours.set(rgb(mixed as Colour), i * 3);
+    colors.set(rgb(mixed as Color), i * 3);
   }
-  return colours;
+  return colors;
 }
 
-// How well two colours are told apart, after WCAG: 1 to 21.
+// How well two colors are told apart, after WCAG: 1 to 21.
 export function contrast(one: string, other: string): number {
   const [light, dark] = [luminance(one), luminance(other)].sort((x, y) => y - x);
   return (light + 0.05) / (dark + 0.05);
