@@ -95,7 +95,7 @@ class Trainer:
         self.model = Decoder.preset("course").train()
         assert self.model.parameter_count() == PARAMETERS
         self.pass_keys = pass_keys
-        self.settings = Settings(rate=RATE, compile=compiled)
+        self.settings = Settings(learning_rate=RATE, compile=compiled)
         self.optimizers = make_optimizers(self.model, self.settings)
         self.steps = 0
         if compiled:
@@ -113,7 +113,7 @@ class Trainer:
         )
         loss = total / int(keys.sum())
         loss.backward()
-        clip(self.model, self.settings.clip)
+        clip(self.model, self.settings.max_gradient_norm)
         for optimizer in self.optimizers:
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)

@@ -120,7 +120,7 @@ def speed(data: str) -> dict[str, Any]:
     seconds: dict[str, list[float]] = {model: [] for model in MODELS}
     for number in range(6):
         for model, (task, made, settings, optimizers) in ready.items():
-            rows = settings.batch_rows or 64
+            rows = settings.batch_size or 64
             begin = time.perf_counter()
             for step in range(4):
                 first = (4 * number + step) * rows % (len(task.train) - rows)

@@ -31,7 +31,7 @@ class Sort(SimpleTask):
     name = "sort"
     alphabet = LETTERS + ">"
     model: ClassVar = {"width": 32, "layers": 2, "heads": 4}
-    training: ClassVar = {"steps": 300, "batch_rows": 64, "rate": 0.01, "evaluations": 5}
+    training: ClassVar = {"steps": 300, "batch_size": 64, "learning_rate": 0.01, "evaluations": 5}
 
     def rows(self, part: str, random: Random) -> Sequence[Row]:
         words = ["".join(random.choices(LETTERS, k=5)) for _ in range(ROWS[part])]

@@ -21,7 +21,7 @@ from attnlab.training import Run, train
 
 BATCH = 64
 QUICK: dict[str, dict[str, Any]] = {
-    "vit": {"rate": 4e-3, "muon_rate": 0.04},
+    "vit": {"learning_rate": 4e-3, "muon_learning_rate": 0.04},
     "convnet": {},
 }  # found by trial: steps are few
 
@@ -94,8 +94,8 @@ def _pointwise(net: Model) -> Model:
 def teach(model: Model, learned: Images, steps: int, seed: int) -> None:
     """The usual settings; what is validated on at the end decides nothing."""
     settings = replace(
-        TRAINING[model.kind], **QUICK[model.kind], steps=steps, batch_rows=BATCH,
-        warmup=steps // 10, seed=seed, best=False, save_every=steps + 1, device="cpu",
+        TRAINING[model.kind], **QUICK[model.kind], steps=steps, batch_size=BATCH,
+        warmup_steps=steps // 10, seed=seed, keep_best=False, save_every=steps + 1, device="cpu",
     )  # fmt: skip
     task = VisionTask(learned, learned, augmentation=Augmentation(), seed=seed, batch=BATCH)
     with tempfile.TemporaryDirectory() as folder:

@@ -13,22 +13,16 @@ __all__ = ["CLAIMS", "chosen"]
 
 FILES = (
     *("retrieve", "retrieve_noise", "retrieve_heads"),
-    *("handmade", "handmade_order", "handmade_convolution", "handmade_heads"),
-    *("temperature", "temperature_masks", "temperature_noise", "temperature_stack"),
+    *("handmade", "handmade_position_codes", "handmade_convolution", "handmade_heads"),
+    *("temperature", "temperature_masks", "temperature_perturbations", "temperature_stack"),
     *("positions",),
-    *(
-        "kernels",
-        "kernels_error",
-        "kernels_trigonometric",
-        "kernels_random_directions",
-        "kernels_cost",
-        "kernels_future_leak",
-    ),
+    *("kernels", "kernels_error", "kernels_trigonometric", "kernels_random_directions"),
+    *("kernels_cost", "kernels_future_leak"),
     *("efficient", "efficient_linformer", "efficient_bigbird"),
-    *("efficient_synthesizer", "efficient_sequence", "efficient_distance"),
+    *("efficient_synthesizer", "efficient_recurrent_cost", "efficient_long_distance"),
     *("trained", "trained_heads", "trained_words", "trained_knowledge", "trained_vision"),
     *("trained_summary",),
-    *("own",),
+    *("added_by_attnlab",),
 )
 for _file in FILES:
     import_module(f"attnlab.claims.{_file}")

@@ -123,7 +123,7 @@ def _loss(spec: str, rate: float, seed: int, size: Size) -> float:
     """Of one trained model on new texts; kept, because the control asks for softmax again."""
     task = _task(seed, size)
     settings = replace(
-        TRAINING, minutes=None, steps=STEPS, warmup=10, batch_tokens=512, seed=seed,
+        TRAINING, minutes=None, steps=STEPS, warmup_steps=10, batch_tokens=512, seed=seed,
         save_every=STEPS + 1, evaluations=None,
     )  # fmt: skip
     with tempfile.TemporaryDirectory() as folder, torch.random.fork_rng(devices=[]):

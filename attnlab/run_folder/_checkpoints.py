@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from attnlab._safe_files import write_whole
-from attnlab.run_folder._file_names import OPTIMIZER, STATE, WEIGHTS
+from attnlab.run_folder._file_names import OLD_OPTIMIZER, OPTIMIZER, STATE, WEIGHTS
 
 
 @dataclass
@@ -81,7 +81,14 @@ def read_progress(path: Path) -> Progress:
 
 def missing_files(path: Path) -> list[str]:
     """What a checkpoint lacks to be whole."""
-    return [name for name in (WEIGHTS, OPTIMIZER, STATE) if not (path / name).exists()]
+    names = (WEIGHTS, optimizer_file(path).name, STATE)
+    return [name for name in names if not (path / name).exists()]
+
+
+def optimizer_file(path: Path) -> Path:
+    """The optimizer's state in a checkpoint, which older versions gave another name."""
+    old = path / OLD_OPTIMIZER
+    return old if old.exists() else path / OPTIMIZER
 
 
 def step_of(path: Path) -> int | None:

@@ -68,7 +68,7 @@ class RunConfig(_Part):
     """What readers of any run rely on; `content` has the rest."""
 
     format: Literal["attnlab-run"]
-    version: Literal[2]
+    version: Literal[3]
     task: TaskPart
     model: Object
     training: TrainingPart
@@ -118,13 +118,33 @@ def _from_1(content: dict[str, Any]) -> dict[str, Any]:
     return {"format": FORMAT, **content, "version": 2}
 
 
-UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _from_1}
+# what version 3 calls the settings of a training
+NEW_NAMES = {
+    "optimiser": "optimizer", "rate": "learning_rate", "muon_rate": "muon_learning_rate",
+    "batch_rows": "batch_size", "accumulate": "accumulation_steps", "warmup": "warmup_steps",
+    "decay": "decay_fraction", "floor": "final_rate_fraction", "clip": "max_gradient_norm",
+    "beta_one": "beta1", "beta_two": "beta2", "ema": "ema_decay", "best": "keep_best",
+    "keep": "keep_checkpoints", "training_only": "training_time_only",
+}  # fmt: skip
+
+
+def _from_2(content: dict[str, Any]) -> dict[str, Any]:
+    old = content.get("training")
+    new = (
+        {NEW_NAMES.get(name, name): each for name, each in old.items()}
+        if isinstance(old, dict)
+        else old
+    )
+    return {**content, "version": 3, "training": new}
+
+
+UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _from_1, 2: _from_2}
 """From each older version to the next one."""
 
 # Settings of a training that may differ between a run and its continuation.
 MAY_CHANGE = {
-    "steps", "minutes", "training_only", "device", "shard", "evaluate_every", "evaluations",
-    "save_every", "keep", "compile",
+    "steps", "minutes", "training_time_only", "device", "shard", "evaluate_every", "evaluations",
+    "save_every", "keep_checkpoints", "compile",
 }  # fmt: skip
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-FORMAT, VERSION = "attnlab-run", 2
+FORMAT, VERSION = "attnlab-run", 3
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
@@ -23,6 +23,7 @@ PURPOSES = {
 
 # In each folder checkpoints/step-N, beside the weights.
 OPTIMIZER, STATE, BEST = "optimizer.safetensors", "state.json", "best.safetensors"
+OLD_OPTIMIZER = "optimiser.safetensors"  # up to version 2
 
 
 def has_run(folder: Path) -> bool:

@@ -144,7 +144,7 @@ class Checkpoint(ResponseModel):
 class RunResponse(Run):
     config: dict[str, Any]
     settings: dict[str, Any]
-    """Each by its path, as training.rate."""
+    """Each by its path, as training.learning_rate."""
     files: list[RunFile]
     checkpoints: list[Checkpoint]
     audited: bool

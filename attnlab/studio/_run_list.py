@@ -167,7 +167,7 @@ def strict(value: Any, depth: int = 8) -> Any:
 
 
 def flattened(config: dict[str, Any]) -> dict[str, Any]:
-    """{"training.rate": 0.003}: every setting by its path; a list is one setting."""
+    """{"training.learning_rate": 0.003}: every setting by its path; a list is one setting."""
     found: dict[str, Any] = {}
 
     def walk(value: dict[str, Any], path: str, depth: int) -> None:

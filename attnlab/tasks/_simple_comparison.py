@@ -29,7 +29,7 @@ from attnlab.tasks.kind import TaskKind, load
 from attnlab.tasks.simple import Recipe, SimpleTask
 from attnlab.training import Settings
 
-OWN = ("steps", "minutes", "training_only", "seed", "evaluate_every", "evaluations")
+OWN = ("steps", "minutes", "training_time_only", "seed", "evaluate_every", "evaluations")
 
 
 @dataclass(frozen=True)
@@ -79,8 +79,8 @@ class RecipeComparison(Comparison):
         changes = {
             **self.training,
             "seed": trial.seed,
-            "rate": rates.rate,
-            "muon_rate": rates.muon_rate,
+            "learning_rate": rates.learning_rate,
+            "muon_learning_rate": rates.muon_learning_rate,
             "evaluations": VALIDATIONS,
             **budget.settings(),
         }

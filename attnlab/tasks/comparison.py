@@ -46,7 +46,7 @@ class Budget:
     def settings(self, share: float = 1.0) -> dict[str, Any]:
         """Settings of a training that spends this share of it."""
         if self.minutes is not None:
-            return {"minutes": share * self.minutes, "training_only": True}
+            return {"minutes": share * self.minutes, "training_time_only": True}
         return {"steps": max(1, round(share * (self.steps or 1))), "minutes": None}
 
     def __str__(self) -> str:
@@ -182,7 +182,11 @@ class Comparison(ABC):
 
 def scaled(settings: Settings, rate: float) -> Settings:
     """With learning rates that are this many times as large."""
-    return replace(settings, rate=rate * settings.rate, muon_rate=rate * settings.muon_rate)
+    return replace(
+        settings,
+        learning_rate=rate * settings.learning_rate,
+        muon_learning_rate=rate * settings.muon_learning_rate,
+    )
 
 
 def last_validation(folder: Path, metric: str) -> float:

@@ -123,7 +123,7 @@ class Loader:
         if not len(lengths):
             raise ValueError(f"{self.task.name}: there is nothing to train on")
         self._batches = bucket(
-            lengths, tokens=settings.batch_tokens, rows=settings.batch_rows, generator=generator
+            lengths, tokens=settings.batch_tokens, rows=settings.batch_size, generator=generator
         )
         self._batches_epoch = self.epoch
 

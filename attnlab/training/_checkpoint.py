@@ -13,7 +13,12 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from attnlab.run_folder._checkpoints import Progress, read_progress, write_checkpoint
+from attnlab.run_folder._checkpoints import (
+    Progress,
+    optimizer_file,
+    read_progress,
+    write_checkpoint,
+)
 from attnlab.run_folder._file_names import BEST, OPTIMIZER, WEIGHTS
 from attnlab.training._distributed import Group, shards_like, whole
 from attnlab.training._optimizers import Average
@@ -69,7 +74,7 @@ def load_checkpoint(
     path: Path, model: nn.Module, optimizers: Sequence[Optimizer], average: Average | None
 ) -> Progress:
     load_model_tensors(model, load_file(path / WEIGHTS))
-    moments = load_file(path / OPTIMIZER)
+    moments = load_file(optimizer_file(path))
     parameters = dict(model.named_parameters())
     owner = {
         id(p): optimizer

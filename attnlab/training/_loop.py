@@ -90,7 +90,7 @@ def _train(
     model.to(device)
     called = wrap(model, group, settings.shard, device)
     optimizers = make_optimizers(model, settings)
-    average = None if settings.ema is None else Average(model, settings.ema)
+    average = None if settings.ema_decay is None else Average(model, settings.ema_decay)
     best: dict[str, torch.Tensor] | None = None  # weights, where the best ones are to be kept
     progress = Progress()
     reporter = Reporter(settings.steps, 0, matmul_peak(device), quiet or not group.first, task.unit)
@@ -124,7 +124,14 @@ def _train(
         progress.epoch, progress.position = loader.epoch, loader.position
         progress.elapsed = clock.elapsed()
         save_checkpoint(
-            run.checkpoints, model, optimizers, average, progress, group, settings.keep, best
+            run.checkpoints,
+            model,
+            optimizers,
+            average,
+            progress,
+            group,
+            settings.keep_checkpoints,
+            best,
         )
         last_saved = progress.step
 
@@ -143,7 +150,7 @@ def _train(
             share = rate_at(progress.step, settings, clock.share)
             set_rate(optimizers, share)
             loss = 0.0
-            for part in split(batch, settings.accumulate):  # as many in every process
+            for part in split(batch, settings.accumulation_steps):  # as many in every process
                 mine = {name: x.to(device) for name, x in group.share(part).items()}
                 with autocast(device):
                     part_loss = task.loss(called, mine) / max(1, count)
@@ -155,7 +162,7 @@ def _train(
                 raise TrainingStoppedError(
                     _not_finite(loss, progress.step, last_saved, run, "loss")
                 )
-            norm = clip(model, settings.clip)
+            norm = clip(model, settings.max_gradient_norm)
             if not math.isfinite(norm):
                 raise TrainingStoppedError(
                     _not_finite(norm, progress.step, last_saved, run, "gradient")
@@ -185,7 +192,7 @@ def _train(
                 metrics = evaluate(task, model, average)
                 value = metrics[task.headline]
                 progress.best = better(task, value, progress.best)
-                if settings.best and progress.best == value:
+                if settings.keep_best and progress.best == value:
                     best = averaged_tensors(model, average)
                 row["validation"] = metrics
                 reporter.say(_validation(progress.step, metrics))
@@ -254,7 +261,7 @@ class Clock:
             self.steps = float(self.settings.steps)
             self.done = progress.step / self.settings.steps
         else:
-            only = self.settings.training_only
+            only = self.settings.training_time_only
             seconds = self.mean(progress.seconds) if only else self.elapsed()
             self.done = self.share = seconds / (60 * self.settings.minutes)
             self.steps = progress.step / max(1e-9, min(1.0, self.done))  # as far as one can tell

@@ -36,12 +36,12 @@ def make_optimizers(model: nn.Module, settings: Settings) -> list[Optimizer]:
     optimizers: list[Optimizer] = []
     if matrices:
         decay = settings.weight_decay
-        optimizers.append(Muon(matrices, lr=settings.muon_rate, weight_decay=decay))
+        optimizers.append(Muon(matrices, lr=settings.muon_learning_rate, weight_decay=decay))
     if groups:
-        betas = (settings.beta_one, settings.beta_two)
+        betas = (settings.beta1, settings.beta2)
         fused = all(p.device.type in ("cpu", "cuda") for p in model.parameters())
         fused = fused and not settings.shard  # fused steps do not take sharded tensors everywhere
-        optimizers.append(AdamW(groups, lr=settings.rate, betas=betas, fused=fused))
+        optimizers.append(AdamW(groups, lr=settings.learning_rate, betas=betas, fused=fused))
     for optimizer in optimizers:
         for group in optimizer.param_groups:
             group["highest"] = group["lr"]
@@ -59,17 +59,19 @@ def rate_at(step: int, settings: Settings, done: float | None = None) -> float:
 
     `done` is the share of the run that lies behind it, where the clock and not `steps` ends it.
     """
-    if step < settings.warmup:
-        return (step + 1) / settings.warmup
+    if step < settings.warmup_steps:
+        return (step + 1) / settings.warmup_steps
     if settings.schedule == "constant":
         return 1.0
-    floor = settings.floor
+    floor = settings.final_rate_fraction
     if settings.schedule == "cosine":
         if done is None:
-            done = (step - settings.warmup) / max(1, settings.steps - settings.warmup)
+            done = (step - settings.warmup_steps) / max(1, settings.steps - settings.warmup_steps)
         return floor + (1 - floor) * (1 + math.cos(math.pi * min(1.0, done))) / 2
-    falling = max(1, round(settings.decay * settings.steps))
-    left = (settings.steps - step) / falling if done is None else (1 - done) / settings.decay
+    falling = max(1, round(settings.decay_fraction * settings.steps))
+    left = (
+        (settings.steps - step) / falling if done is None else (1 - done) / settings.decay_fraction
+    )
     return floor + (1 - floor) * min(1.0, left)
 
 

@@ -56,6 +56,9 @@ def versions() -> dict[str, str]:
 def as_begun(settings: Settings, out: str | Path, given: Mapping[str, Any]) -> Settings:
     """Settings of a run that goes on in `out`: a warmup that nobody gave was made from the steps,
     and with more of them stays what the run began with."""
-    if given.get("warmup") is not None:
+    if given.get("warmup_steps") is not None:
         return settings
-    return replace(settings, warmup=Run(out).config()["training"].get("warmup", settings.warmup))
+    return replace(
+        settings,
+        warmup_steps=Run(out).config()["training"].get("warmup_steps", settings.warmup_steps),
+    )

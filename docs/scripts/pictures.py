@@ -48,7 +48,7 @@ def look_page(path: Path) -> Path:
             [text],
             out=desk / "runs" / "sums",
             model=StackConfig(vocabulary=1, context=32, width=32, layers=2),
-            settings=Settings(steps=400, batch_tokens=1024, rate=1e-2),
+            settings=Settings(steps=400, batch_tokens=1024, learning_rate=1e-2),
             quiet=True,
         )
         run = str(desk / "runs" / "sums")

@@ -139,7 +139,7 @@ def pretrain(options: argparse.Namespace) -> None:
         attention=begin(options),
         preset="course",
         epochs=options.epochs,
-        training={"rate": options.pretrain_lr},
+        training={"learning_rate": options.pretrain_lr},
         start=start_mode(options.resume, options.overwrite),
     )
     print(f"Parameters written to {options.writing_params_path}")
@@ -159,7 +159,7 @@ def finetune(options: argparse.Namespace) -> None:
         preset="course" if scratch else None,
         attention=attention if scratch else "softmax",  # the run that was read has its own
         epochs=options.epochs,
-        training={"rate": options.finetune_lr},
+        training={"learning_rate": options.finetune_lr},
         start=start_mode(options.resume, options.overwrite),
     )
     print(f"Parameters written to {options.writing_params_path}")

@@ -99,7 +99,7 @@ def test_it_trains_all_and_writes_what_it_found(
 
 
 def test_a_budget_is_the_same_for_all_and_counts_training_alone() -> None:
-    assert Budget(minutes=4.0).settings(0.75) == {"minutes": 3.0, "training_only": True}
+    assert Budget(minutes=4.0).settings(0.75) == {"minutes": 3.0, "training_time_only": True}
     assert Budget(steps=7).settings() == {"steps": 7, "minutes": None}
     assert Budget(steps=1).settings(0.25)["steps"] == 1
     assert (str(Budget(2.5)), str(Budget(None, 1))) == ("2.5 minutes of training", "1 step")

@@ -67,7 +67,7 @@ def test_help_and_an_unknown_task(capsys: pytest.CaptureFixture[str]) -> None:
     code, text, _ = run("compare vision --help", capsys)
     assert "[default: 0.01 0.03 0.1 0.3 1.0]" in text
     assert "--fraction " not in text
-    assert "--training-only" not in text  # it is always so
+    assert "--training-time-only" not in text  # it is always so
 
 
 # knowledge
@@ -277,7 +277,7 @@ def test_vision(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         ("--fractions 0.5", "holds a comparison already; give --resume"),
         ("--fractions 0.2 --resume", "has the run softmax-1-rate1-seed0, and yours does not"),
         ("--fractions 0.2 1 --seed 4 --resume", "has the run softmax-0.2-rate1-seed0"),
-        ("--fractions 0.1 0.2 1 --rate 0.5 --resume", "has rate None, not 0.5"),
+        ("--fractions 0.1 0.2 1 --learning-rate 0.5 --resume", "has learning_rate None, not 0.5"),
         ("--fraction 0.5", "Unknown option: --fraction. Did you mean --fractions?"),
     ):
         code, _, error = run(f"{short} {options}", capsys)
@@ -303,7 +303,7 @@ def test_vision(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         ("--epochs 1 --steps 5", "give one of them"),
         ("--attention favr", "did you mean 'favor'"),
         ("--attention softmax favr", "did you mean 'favor'"),
-        ("--rate -1", "rate is -1"),
+        ("--learning-rate -1", "learning_rate is -1"),
         ("--patch 3", "patch"),
     ],
 )

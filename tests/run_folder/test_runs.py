@@ -33,7 +33,7 @@ def make(
     config = {
         "task": {"name": "language"},
         "model": MODEL,
-        "training": {"steps": 8, "rate": 0.003, "clip": None},
+        "training": {"steps": 8, "learning_rate": 0.003, "max_gradient_norm": None},
         "parameters": 3_312_345,
         "versions": {"attnlab": "0.1.0", "torch": "2.13.0"},
         **changes,

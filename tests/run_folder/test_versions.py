@@ -24,10 +24,10 @@ from tests.support.studio_servers import studio
 
 OLD = Path(__file__).parent / "version_1"  # as attnlab 0.1 wrote it
 SETTINGS: dict[str, Any] = {
-    "save_every": 2, "evaluate_every": 2, "batch_rows": 8, "schedule": "constant",
+    "save_every": 2, "evaluate_every": 2, "batch_size": 8, "schedule": "constant",
     "model": {"width": 8, "layers": 1},
 }  # fmt: skip
-NEWER = "config.json has version 3 of the run format, and this attnlab reads 1 to 2; update attnlab"
+NEWER = "config.json has version 4 of the run format, and this attnlab reads 1 to 3; update attnlab"
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def old(tmp_path: Path) -> Path:
 def newer(old: Path) -> Path:
     config = json.loads((old / "config.json").read_text())
     newer = old.rename(old.with_name("newer"))
-    (newer / "config.json").write_text(json.dumps({"format": FORMAT, "version": 3, **config}))
+    (newer / "config.json").write_text(json.dumps({"format": FORMAT, "version": 4, **config}))
     return newer
 
 
@@ -83,8 +83,8 @@ def test_an_old_run_resumes_and_becomes_a_new_one(old: Path, tmp_path: Path) -> 
     run_tiny(tmp_path / "whole", steps=6, **SETTINGS)
     losses = [row["loss"] for row in Run(tmp_path / "whole").metrics()]
     assert [row["loss"] for row in rows] == pytest.approx(losses, rel=1e-4)
-    with pytest.raises(ValueError, match=r"the run has rate 0.01, not 0.5"):
-        run_tiny(old, steps=8, rate=0.5, start=StartMode.RESUME, **SETTINGS)
+    with pytest.raises(ValueError, match=r"the run has learning_rate 0.01, not 0.5"):
+        run_tiny(old, steps=8, learning_rate=0.5, start=StartMode.RESUME, **SETTINGS)
 
 
 def test_a_newer_version_is_one_clear_line(newer: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -107,7 +107,7 @@ def test_a_newer_version_is_one_clear_line(newer: Path, capsys: pytest.CaptureFi
     assert (entry["state"], entry["problem"]) == ("broken", NEWER)
 
 
-@pytest.mark.parametrize("version", [0, 3, -1, 1.5, True, None, "2", [2], {"a": 1}, 10**400])
+@pytest.mark.parametrize("version", [0, 4, -1, 1.5, True, None, "2", [2], {"a": 1}, 10**400])
 def test_any_version_is_refused_or_read(version: Any, tmp_path: Path) -> None:
     content = {"format": FORMAT, "version": version, "task": {}, "model": {}, "training": {}}
     (tmp_path / "config.json").write_text(json.dumps(content))

@@ -25,7 +25,9 @@ STEPS = 40
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("studio") / "runs"
     make_run(folder / "one", rows(*range(1, 21)))
-    make_run(folder / "deep" / "two", rows(*range(1, 11)), training={"steps": 10, "rate": 0.1})
+    make_run(
+        folder / "deep" / "two", rows(*range(1, 11)), training={"steps": 10, "learning_rate": 0.1}
+    )
     hostile_run(folder)
     (folder / "broken").mkdir()
     (folder / "broken" / "config.json").write_text("{")
@@ -137,7 +139,7 @@ def test_settings_and_files(window: Window) -> None:
     page = window.go("/runs?run=one&run=deep%2Ftwo&show=settings", "table.diff")
     text = page.locator(".chosen").inner_text()
     assert "2 settings differ" in text
-    cells = page.locator("table.diff tr", has_text="rate").locator("td")
+    cells = page.locator("table.diff tr", has_text="learning_rate").locator("td")
     assert cells.all_inner_texts() == ["0.003", "0.1"]
     assert cells.nth(1).get_attribute("class") == "other"
     page.get_by_role("tab", name="Settings").focus()
@@ -294,7 +296,7 @@ def test_settings_are_read_anew_and_of_those_that_have_some(window: Window, runs
     before = page.locator(".chosen .lead").inner_text()
     assert "broken: without settings" in page.locator(".chosen [role=alert]").inner_text()
     config = json.loads((run / "config.json").read_text())
-    config["training"]["rate"] = 0.5
+    config["training"]["learning_rate"] = 0.5
     (run / "config.json").write_text(json.dumps(config))
     page.wait_for_selector("table.diff td:has-text('0.5')")
     assert page.locator(".chosen .lead").inner_text() != before
@@ -306,7 +308,7 @@ def test_minutes_and_losses_that_are_no_numbers(window: Window, runs: Path) -> N
     """A run of minutes is not as far as its steps say; NaN is not what is missing."""
     last = {"step": 4, "seconds": 30, "loss": float("nan"), "validation": {"bits": 2.0}}
     task = {"name": "language", "headline": "bits"}
-    settings = {"steps": 2, "minutes": 1, "rate": 0.1}
+    settings = {"steps": 2, "minutes": 1, "learning_rate": 0.1}
     make_run(runs / "timed", [*rows(1, 2, 3), last], training=settings, task=task)
     page = window.go("/runs?run=timed", "[data-run=timed] progress")
     row = page.locator("[data-run=timed]").inner_text()

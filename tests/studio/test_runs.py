@@ -146,7 +146,7 @@ def test_one_run_with_files_checkpoints_and_settings(client: TestClient, folder:
     found = client.get("/api/run?run=one").json()
     assert found["config"]["training"]["rates"] == [1, 2]
     assert found["settings"]["training.inner.a"] is None
-    assert found["settings"]["training.rates"] == [1, 2]
+    assert found["settings"]["training.learning_rates"] == [1, 2]
     assert [each["name"] for each in found["files"]] == ["config.json", "metrics.jsonl"]
     steps = [(each["step"], each["bytes"]) for each in found["checkpoints"]]
     assert steps == [(3, 300), (12, 1200)]
@@ -163,11 +163,11 @@ def test_the_folder_itself_may_be_a_run(tmp_path: Path) -> None:
 
 def test_differences_of_settings(client: TestClient, folder: Path) -> None:
     make_run(folder / "a")
-    make_run(folder / "b", training={"steps": 8, "rate": 0.01, "warmup": 5})
-    make_run(folder / "c", training={"steps": 8, "rate": 0.003})
+    make_run(folder / "b", training={"steps": 8, "learning_rate": 0.01, "warmup_steps": 5})
+    make_run(folder / "c", training={"steps": 8, "learning_rate": 0.003})
     found = client.get("/api/diff?run=a&run=b&run=c").json()
     assert found["rows"] == [
-        {"setting": "training.rate", "values": [0.003, 0.01, 0.003]},
+        {"setting": "training.learning_rate", "values": [0.003, 0.01, 0.003]},
         {"setting": "training.warmup", "values": [None, 5, None]},
     ]
     assert found["same"] == 9
@@ -222,9 +222,9 @@ def test_numbers_that_json_lacks_are_names(client: TestClient, folder: Path) -> 
     (made / "metrics.jsonl").write_text(text)
     row = client.get("/api/metrics?run=one").json()["rows"][0]
     assert row == {"step": 1, "loss": "nan", "a": "inf", "b": "-inf", "c": "inf", "d": "inf"}
-    config = {"task": {}, "model": {}, "training": {"rate": math.inf}}
+    config = {"task": {}, "model": {}, "training": {"learning_rate": math.inf}}
     (made / "config.json").write_text(json.dumps(config))
-    assert client.get("/api/run?run=one").json()["config"]["training"]["rate"] == "inf"
+    assert client.get("/api/run?run=one").json()["config"]["training"]["learning_rate"] == "inf"
 
 
 # Metrics

@@ -29,7 +29,13 @@ from attnlab.training import Batch, Run, Settings, Task, mix, train
 VOCABULARY, MASK = 9, 1
 SMALL = {"bigbird": "bigbird:block=2", "window": "window:window=6", "linformer": "linformer:rank=6"}
 FEATURES = {"favor": "favor:features=32", "fourier": "fourier:features=64"}
-BASE: dict[str, Any] = {"steps": 100, "batch_rows": 32, "warmup": 10, "rate": 1e-2, "device": "cpu"}
+BASE: dict[str, Any] = {
+    "steps": 100,
+    "batch_size": 32,
+    "warmup_steps": 10,
+    "learning_rate": 1e-2,
+    "device": "cpu",
+}
 
 
 class Ticking:

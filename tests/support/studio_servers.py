@@ -48,7 +48,7 @@ def make_run(folder: Path, rows: Sequence[dict[str, Any]] = (), **changes: Any) 
     config = {
         "task": {"name": "language", "headline": "bits"},
         "model": MODEL,
-        "training": {"steps": 8, "rate": 0.003},
+        "training": {"steps": 8, "learning_rate": 0.003},
         "parameters": 3_312_345,
         **changes,
     }

@@ -9,7 +9,7 @@ from attnlab.tasks.vision._training import train_vision
 from tests.support.image_files import write_npz
 
 TINY: dict[str, Any] = {"width": 16, "layers": 1, "heads": 2}
-QUICK: dict[str, Any] = {"steps": 40, "batch_rows": 16, "device": "cpu"}
+QUICK: dict[str, Any] = {"steps": 40, "batch_size": 16, "device": "cpu"}
 
 
 def trained(folder: Path, model: str = "vit", **changes: Any) -> dict[str, float]:

@@ -50,7 +50,7 @@ def test_the_file_is_all_it_takes(
             ("--attention sofmax --overwrite", "did you mean 'softmax'"),
             ("--attention linformer --overwrite", "no causal form"),
             ("--heads 3 --overwrite", "heads"),
-            ("--rate -1 --overwrite", "rate is -1"),
+            ("--learning-rate -1 --overwrite", "learning_rate is -1"),
         ):
             code, out, err = run(f"{command} {wrong}", capsys)
             assert (code, out, err.count("\n")) == (2, "", 1), err

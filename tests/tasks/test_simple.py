@@ -26,7 +26,7 @@ class Reverse(SimpleTask):
 
     name, alphabet = "reverse", "abcd>"
     model: ClassVar[dict[str, Any]] = {"width": 32, "layers": 2, "heads": 2}
-    training: ClassVar[dict[str, Any]] = {"steps": 3, "batch_rows": 16}
+    training: ClassVar[dict[str, Any]] = {"steps": 3, "batch_size": 16}
 
     def rows(self, part: str, random: Random) -> Sequence[Row]:
         count = 70 if part == "train" else 11
@@ -99,7 +99,7 @@ def test_the_studio_shows_it(tmp_path: Path) -> None:
 
 
 def test_it_learns_and_writes_what_it_learned(tmp_path: Path) -> None:
-    training = {"steps": 150, "rate": 0.01, "batch_rows": 64}
+    training = {"steps": 150, "learning_rate": 0.01, "batch_size": 64}
     metrics = Reverse().train(tmp_path / "run", training=training, quiet=True)
     assert metrics["accuracy"] > 0.7
     events: list[tuple[str, Any]] = []
@@ -112,7 +112,9 @@ def test_it_learns_and_writes_what_it_learned(tmp_path: Path) -> None:
 
 
 def test_an_encoder_with_a_metric_of_its_own(tmp_path: Path) -> None:
-    metrics = SameBit().train(tmp_path / "run", training={"steps": 150, "rate": 0.01}, quiet=True)
+    metrics = SameBit().train(
+        tmp_path / "run", training={"steps": 150, "learning_rate": 0.01}, quiet=True
+    )
     assert Run(tmp_path / "run").config()["model"]["model"] == "encoder"
     assert metrics["bits"] == pytest.approx(1.0)
     assert SameBit().evaluate(tmp_path / "run")["bits"] == pytest.approx(1.0)

@@ -33,7 +33,7 @@ def test_two_processes_equal_one(tmp_path: Path) -> None:
     text.write_text("\n".join(f"{i} and {i + 1} make {2 * i + 1}." for i in range(400)))
     common = [
         text, "--steps", 12, "--width", 24, "--layers", 2, "--heads", 2, "--context", 32,
-        "--batch-tokens", 512, "--warmup", 4, "--save-every", 6,
+        "--batch-tokens", 512, "--warmup-steps", 4, "--save-every", 6,
     ]  # fmt: skip
     command(1, *common, "--out", tmp_path / "one")
     command(2, *common, "--out", tmp_path / "two")
@@ -46,7 +46,7 @@ def test_two_processes_equal_one(tmp_path: Path) -> None:
         bits = [row["validation"]["bits"] for row in rows if "validation" in row]
         assert len(bits) == 1
     # an encoder whose pooler takes no part, rows that do not divide, parts of one row
-    odd = [*common, "--objective", "masked", "--batch-rows", 3, "--accumulate", 2]
+    odd = [*common, "--objective", "masked", "--batch-size", 3, "--accumulation-steps", 2]
     command(1, *odd, "--out", tmp_path / "odd-one")
     command(2, *odd, "--out", tmp_path / "odd-two")
     one, other = (Run(tmp_path / f"odd-{name}").metrics() for name in ("one", "two"))

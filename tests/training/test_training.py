@@ -75,12 +75,12 @@ def test_ten_steps_give_the_known_loss(kind: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"optimizer": "muon", "muon_rate": 0.02},
-        {"ema": 0.9},
-        {"accumulate": 3},
+        {"optimizer": "muon", "muon_learning_rate": 0.02},
+        {"ema_decay": 0.9},
+        {"accumulation_steps": 3},
         {"schedule": "wsd"},
-        {"clip": None, "schedule": "constant"},
-        {"batch_rows": None, "batch_tokens": 300},
+        {"max_gradient_norm": None, "schedule": "constant"},
+        {"batch_size": None, "batch_tokens": 300},
     ],
 )
 def test_other_settings_learn_too(changes: dict[str, Any], tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_other_settings_learn_too(changes: dict[str, Any], tmp_path: Path) -> No
 
 def test_accumulation_changes_nothing(tmp_path: Path) -> None:
     for parts in (1, 4):
-        run_tiny(tmp_path / str(parts), steps=10, accumulate=parts)
+        run_tiny(tmp_path / str(parts), steps=10, accumulation_steps=parts)
     one, other = (Run(tmp_path / str(parts)).metrics() for parts in (1, 4))
     assert [r["loss"] for r in one] == pytest.approx([r["loss"] for r in other], rel=1e-4)
 
@@ -161,10 +161,12 @@ def test_pad_rows_by_hand() -> None:
 
 
 def test_schedules_by_hand() -> None:
-    cosine = Settings(steps=110, warmup=10)
+    cosine = Settings(steps=110, warmup_steps=10)
     assert [rate_at(s, cosine) for s in (0, 4, 9, 10, 60)] == pytest.approx([0.1, 0.5, 1, 1, 0.5])
     assert rate_at(109, cosine) < 0.001
-    wsd = Settings(steps=100, warmup=10, schedule="wsd", decay=0.2, floor=0.1)
+    wsd = Settings(
+        steps=100, warmup_steps=10, schedule="wsd", decay_fraction=0.2, final_rate_fraction=0.1
+    )
     assert [rate_at(s, wsd) for s in (9, 50, 80, 90)] == pytest.approx([1, 1, 1, 0.55])
     assert rate_at(99, wsd) == pytest.approx(0.1 + 0.9 / 20)
     assert rate_at(5000, Settings(schedule="constant")) == 1
@@ -190,9 +192,9 @@ def test_wrong_settings() -> None:
         ({"optimizer": "sgd"}, "there are adamw, muon"),
         ({"schedule": "linear"}, "there are cosine"),
         ({"steps": 0}, "steps is 0"),
-        ({"decay": 0}, "decay is 0"),
-        ({"ema": 1.0}, "ema is 1.0"),
-        ({"batch_rows": 0}, "batch_rows is 0"),
+        ({"decay_fraction": 0}, "decay_fraction is 0"),
+        ({"ema_decay": 1.0}, "ema_decay is 1.0"),
+        ({"batch_size": 0}, "batch_size is 0"),
         ({"evaluate_every": 0}, "evaluate_every is 0"),
     ):
         with pytest.raises(ValueError, match=words):
@@ -222,7 +224,12 @@ def test_a_run_ends_by_the_clock(
     schedule: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loop_module, "time", Ticking())
-    options: dict[str, Any] = {"steps": 1, "warmup": 3, "schedule": schedule, "save_every": 20}
+    options: dict[str, Any] = {
+        "steps": 1,
+        "warmup_steps": 3,
+        "schedule": schedule,
+        "save_every": 20,
+    }
     metrics = run_tiny(tmp_path, minutes=0.02, **options)
     rows = Run(tmp_path).metrics()
     assert [row["step"] for row in rows] == list(range(1, len(rows) + 1))
@@ -279,13 +286,13 @@ def test_minutes_of_training_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     options: dict[str, Any] = {"minutes": 0.02, "save_every": 20, "evaluate_every": 20}
     runs: dict[str, dict[str, Any]] = {
         "wall": {},
-        "often": {"training_only": True},
-        "once": {"training_only": True, "evaluate_every": None},
-        "resumed": {"training_only": True, "minutes": 0.01},
+        "often": {"training_time_only": True},
+        "once": {"training_time_only": True, "evaluate_every": None},
+        "resumed": {"training_time_only": True, "minutes": 0.01},
     }
     for name, changes in runs.items():
         run_tiny(tmp_path / name, **options | changes)
-    run_tiny(tmp_path / "resumed", **options, training_only=True, start=StartMode.RESUME)
+    run_tiny(tmp_path / "resumed", **options, training_time_only=True, start=StartMode.RESUME)
     steps = {path.name: Run(path).metrics()[-1]["step"] for path in tmp_path.iterdir()}
     assert steps["often"] == steps["once"] == steps["resumed"] == 77
     assert steps["wall"] < 40
@@ -293,14 +300,14 @@ def test_minutes_of_training_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert 60 * 0.02 <= seconds < 60 * 0.02 + Ticking.step
 
 
-@pytest.mark.parametrize("training_only", [False, True])
+@pytest.mark.parametrize("training_time_only", [False, True])
 def test_a_run_that_the_clock_ended_stays_finished(
-    training_only: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    training_time_only: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Validations and saving used some of its minutes, and are not given back."""
     slow_validations(Ticking(), monkeypatch)
     options: dict[str, Any] = {
-        "minutes": 0.02, "save_every": 9, "evaluate_every": 9, "training_only": training_only,
+        "minutes": 0.02, "save_every": 9, "evaluate_every": 9, "training_time_only": training_time_only,
     }  # fmt: skip
     run_tiny(tmp_path, **options)
     rows = Run(tmp_path).metrics()
@@ -321,7 +328,7 @@ def test_a_checkpoint_that_does_not_tell_the_time_is_still_read(tmp_path: Path) 
     assert json.loads((path.parent.parent / "step-000000006" / "state.json").read_text())["elapsed"]
 
 
-@pytest.mark.parametrize("length", [{"steps": 24}, {"minutes": 0.02, "training_only": True}])
+@pytest.mark.parametrize("length", [{"steps": 24}, {"minutes": 0.02, "training_time_only": True}])
 def test_validations_at_even_shares_of_a_run(
     length: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -60,7 +60,7 @@ def fork_training(folder: Path, **changes: Any) -> int:
 HARD: dict[str, Any] = {
     "steps": 40,
     "save_every": 3,
-    "ema": 0.9,
+    "ema_decay": 0.9,
     "optimizer": "muon",
     "model": {"dropout": 0.1},
 }
@@ -166,11 +166,18 @@ def test_a_gradient_that_is_not_finite_never_reaches_the_weights(tmp_path: Path)
 
 
 def test_pruning_never_takes_the_good_for_the_damaged(tmp_path: Path) -> None:
-    run_tiny(tmp_path, steps=8, save_every=2, keep=3, schedule="constant")
+    run_tiny(tmp_path, steps=8, save_every=2, keep_checkpoints=3, schedule="constant")
     newest = checkpoints.list_checkpoints(tmp_path / "checkpoints")[-1]
     with (newest / "model.safetensors").open("ab") as file:
         file.write(b"x")
-    run_tiny(tmp_path, steps=7, save_every=2, keep=1, schedule="constant", start=StartMode.RESUME)
+    run_tiny(
+        tmp_path,
+        steps=7,
+        save_every=2,
+        keep_checkpoints=1,
+        schedule="constant",
+        start=StartMode.RESUME,
+    )
     left = [path.name for path in checkpoints.list_checkpoints(tmp_path / "checkpoints")]
     assert left == ["step-000000007"]
     # what a killed process left, and a run that was killed before its first checkpoint
@@ -214,7 +221,7 @@ def test_folders_that_cannot_be_used(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"holds a run already.*--resume.*--overwrite"):
         run_tiny(tmp_path / "run", steps=2)
     with pytest.raises(ValueError, match=r"the run has rate 0.01, not 0.5"):
-        run_tiny(tmp_path / "run", steps=4, rate=0.5, start=StartMode.RESUME)
+        run_tiny(tmp_path / "run", steps=4, learning_rate=0.5, start=StartMode.RESUME)
     with pytest.raises(ValueError, match="the run has width 32, not 16"):
         run_tiny(tmp_path / "run", steps=4, model={"width": 16}, start=StartMode.RESUME)
     with pytest.raises(ValueError, match=r"config\.json is missing"):
@@ -226,7 +233,7 @@ def test_folders_that_cannot_be_used(tmp_path: Path) -> None:
 
 
 def test_the_run_folder_explains_itself(tmp_path: Path) -> None:
-    metrics = run_tiny(tmp_path, steps=12, evaluate_every=5, save_every=4, keep=2)
+    metrics = run_tiny(tmp_path, steps=12, evaluate_every=5, save_every=4, keep_checkpoints=2)
     config = Run(tmp_path).config()
     assert config["task"]["name"] == "copy"
     assert config["model"]["model"] == "decoder"

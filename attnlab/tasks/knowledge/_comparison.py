@@ -153,8 +153,8 @@ def _changes(base: Settings, trial: Trial, budget: Budget, share: float) -> dict
     rates = scaled(base, trial.rate)
     return {
         "seed": trial.seed,
-        "rate": rates.rate,
-        "muon_rate": rates.muon_rate,
+        "learning_rate": rates.learning_rate,
+        "muon_learning_rate": rates.muon_learning_rate,
         "evaluations": VALIDATIONS,
         **budget.settings(share),
     }

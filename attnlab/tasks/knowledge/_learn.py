@@ -97,7 +97,7 @@ def read(lesson: Lesson, number: int) -> Decoder:
         lesson.training,
         seed=lesson.training.seed + number - 1,
         batch_tokens=settings.reader_tokens,
-        batch_rows=None,
+        batch_size=None,
     )
     reader = lesson.make(training.seed)
     book = OpenBook(
@@ -165,7 +165,7 @@ def answer_everybody(lesson: Lesson, readers: Sequence[Decoder]) -> list[SelfMad
 def remember(lesson: Lesson, reader: Decoder, made: Sequence[SelfMade]) -> dict[str, float]:
     """The third stage: from a reader's weights, the questions alone."""
     training = replace(
-        lesson.training, batch_tokens=lesson.settings.remember_tokens, batch_rows=None
+        lesson.training, batch_tokens=lesson.settings.remember_tokens, batch_size=None
     )
     student = lesson.make(training.seed)
     student.load_state_dict(reader.state_dict())

@@ -35,25 +35,30 @@ class Preset:
 # What the course's two scripts set. minGPT's decay never goes below a tenth.
 COURSE = {
     "optimizer": "adamw",
-    "beta_one": 0.9,
-    "beta_two": 0.95,
+    "beta1": 0.9,
+    "beta2": 0.95,
     "weight_decay": 0.1,
-    "clip": 1.0,
+    "max_gradient_norm": 1.0,
     "schedule": "cosine",
-    "floor": 0.1,
-    "warmup": 1,
+    "final_rate_fraction": 0.1,
+    "warmup_steps": 1,
 }
 MODERN = {
     "optimizer": "muon",
     "batch_tokens": 2048,
-    "rate": 4e-3,
-    "muon_rate": 0.02,
+    "learning_rate": 4e-3,
+    "muon_learning_rate": 0.02,
     "weight_decay": 0.0,
     "schedule": "wsd",
-    "decay": 0.5,
-    "warmup": 50,
+    "decay_fraction": 0.5,
+    "warmup_steps": 50,
 }
-LATE = {"rate": 1.2e-3, "muon_rate": 0.006, "decay": 1.0, "warmup": 1}
+LATE = {
+    "learning_rate": 1.2e-3,
+    "muon_learning_rate": 0.006,
+    "decay_fraction": 1.0,
+    "warmup_steps": 1,
+}
 MODERN_MODEL = {
     "position": "rotary",
     "rotary_base": 1000.0,
@@ -70,11 +75,11 @@ PRESETS = {
         tokenizer="characters",
         objective="span",
         model={"context": 128, "width": 256, "layers": 4, "heads": 8, "dropout": 0.1},
-        pretraining=Settings(rate=6e-3, batch_rows=128, **COURSE),  # type: ignore[arg-type]
+        pretraining=Settings(learning_rate=6e-3, batch_size=128, **COURSE),  # type: ignore[arg-type]
         pretraining_epochs=650,
-        finetuning=Settings(rate=6e-4, batch_rows=256, **COURSE),  # type: ignore[arg-type]
+        finetuning=Settings(learning_rate=6e-4, batch_size=256, **COURSE),  # type: ignore[arg-type]
         finetuning_epochs=10,
-        scratch=Settings(rate=6e-4, batch_rows=256, **COURSE),  # type: ignore[arg-type]
+        scratch=Settings(learning_rate=6e-4, batch_size=256, **COURSE),  # type: ignore[arg-type]
         scratch_epochs=75,
         mixed=False,
         holds_out=False,
@@ -85,7 +90,7 @@ PRESETS = {
         objective="entities",
         model={"context": 256, "width": 128, "layers": 4, "heads": 4, **MODERN_MODEL},
         # one schedule over both stages: questions come when the rate is on its way down
-        pretraining=Settings(floor=0.3, **MODERN),  # type: ignore[arg-type]
+        pretraining=Settings(final_rate_fraction=0.3, **MODERN),  # type: ignore[arg-type]
         pretraining_epochs=60,
         finetuning=Settings(**{**MODERN, **LATE}),  # type: ignore[arg-type]
         finetuning_epochs=8,

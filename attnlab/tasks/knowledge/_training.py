@@ -287,7 +287,7 @@ def settled(
     """The preset's settings with the user's; epochs are None where steps or minutes were given."""
     changes = {name: value for name, value in (changes or {}).items() if value is not None}
     if "batch_tokens" in changes:
-        changes = {"batch_rows": None, **changes}  # a preset's rows would win over them
+        changes = {"batch_size": None, **changes}  # a preset's rows would win over them
     settings = replace(base, **changes)
     if len({"steps", "minutes"} & changes.keys()) + (epochs is not None) > 1:
         raise ValueError("epochs, steps and minutes; give one of them")
@@ -308,11 +308,13 @@ def in_steps(task: KnowledgeTask, settings: Settings, epochs: float | None) -> S
     batches = bucket(
         lengths,
         tokens=settings.batch_tokens,
-        rows=settings.batch_rows,
+        rows=settings.batch_size,
         generator=torch.Generator().manual_seed(0),
     )
     steps = max(1, round(epochs * len(batches)))
-    return replace(settings, steps=steps, warmup=min(settings.warmup, max(1, steps // 5)))
+    return replace(
+        settings, steps=steps, warmup_steps=min(settings.warmup_steps, max(1, steps // 5))
+    )
 
 
 def tell(

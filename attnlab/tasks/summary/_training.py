@@ -177,7 +177,7 @@ def settled(changes: dict[str, Any] | None, base: Settings = TRAINING) -> Settin
         raise ValueError("steps and minutes; give one of them")
     if "steps" in changes:
         changes = {"minutes": None, **changes}
-        changes.setdefault("warmup", min(base.warmup, max(1, changes["steps"] // 5)))
+        changes.setdefault("warmup_steps", min(base.warmup_steps, max(1, changes["steps"] // 5)))
     if "evaluate_every" in changes:
         changes = {"evaluations": None, **changes}
     return replace(base, **changes)

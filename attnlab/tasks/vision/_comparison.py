@@ -49,10 +49,10 @@ from attnlab.training._run import as_begun
 
 CONVNET = "convnet"
 OWN = (
-    *("steps", "minutes", "training_only", "seed", "batch_tokens"),
-    *("evaluate_every", "evaluations", "best", "save_every", "keep"),
+    *("steps", "minutes", "training_time_only", "seed", "batch_tokens"),
+    *("evaluate_every", "evaluations", "keep_best", "save_every", "keep_checkpoints"),
 )
-SAVING = {"best": False, "evaluate_every": 10**9, "save_every": 10**9, "keep": 1}
+SAVING = {"keep_best": False, "evaluate_every": 10**9, "save_every": 10**9, "keep_checkpoints": 1}
 SET = ("classes", "image_size", "channels", "attention", "mean", "deviation")  # by the data
 
 
@@ -180,7 +180,7 @@ class VisionComparison(Comparison):
             kind, spec = CONVNET, "softmax"
             sizes = {name: getattr(config, name) for name in ("width", "stages", "blocks")}
         whole = settled("vit", len(parts.train), None, {**self.training, **budget.settings()})
-        changes = {**SAVING, "batch_rows": whole.batch_rows, **self.training, **budget.settings()}
+        changes = {**SAVING, "batch_size": whole.batch_size, **self.training, **budget.settings()}
         task, model, settings = prepared(
             dataset, parts, source_of(self.data), kind, spec,
             replace(self.vision, fraction=trial.place), None, sizes,

@@ -52,11 +52,11 @@ class VisionSettings:
 # chosen on the validation images of each set (docs/vision.md)
 TRAINING = {
     "vit": Settings(
-        batch_rows=64, optimizer="muon", rate=2e-3, muon_rate=0.02, weight_decay=0.05,
-        schedule="cosine", warmup=50, best=True,
+        batch_size=64, optimizer="muon", learning_rate=2e-3, muon_learning_rate=0.02, weight_decay=0.05,
+        schedule="cosine", warmup_steps=50, keep_best=True,
     ),
     "convnet": Settings(
-        batch_rows=64, rate=3e-3, weight_decay=0.05, schedule="cosine", warmup=50, best=True,
+        batch_size=64, learning_rate=3e-3, weight_decay=0.05, schedule="cosine", warmup_steps=50, keep_best=True,
     ),
 }  # fmt: skip
 
@@ -133,7 +133,7 @@ def prepared(
         augmentation=how,
         smoothing=vision.smoothing,
         seed=settings.seed,
-        batch=settings.batch_rows or 1,
+        batch=settings.batch_size or 1,
         about={
             "data": source,
             "classes": dataset.classes,
@@ -230,20 +230,22 @@ def settled(model: str, images: int, epochs: float | None, changes: dict[str, An
     """The usual settings with the user's; epochs become steps."""
     changes = {name: value for name, value in changes.items() if value is not None}
     if "batch_tokens" in changes:
-        raise ValueError("--batch-tokens is for texts; give --batch-rows, the images of a step")
-    rows = {"batch_rows": 32} if images < FEW else {}
+        raise ValueError("--batch-tokens is for texts; give --batch-size, the images of a step")
+    rows = {"batch_size": 32} if images < FEW else {}
     settings = replace(TRAINING[model], **{**rows, **changes})
     if len({"steps", "minutes"} & changes.keys()) + (epochs is not None) > 1:
         raise ValueError("epochs, steps and minutes; give one of them")
     if epochs is not None and not 0 < epochs < math.inf:
         raise ValueError(f"epochs is {epochs}; give a number above 0")
-    assert settings.batch_rows is not None
-    each = max(1, images // settings.batch_rows)
+    assert settings.batch_size is not None
+    each = max(1, images // settings.batch_size)
     if not {"steps", "minutes"} & changes.keys():
         passes = usual_epochs(images) if epochs is None else epochs
         settings = replace(settings, steps=max(1, round(passes * each)))
-    if "warmup" not in changes:
-        settings = replace(settings, warmup=min(settings.warmup, max(1, settings.steps // 5)))
+    if "warmup_steps" not in changes:
+        settings = replace(
+            settings, warmup_steps=min(settings.warmup_steps, max(1, settings.steps // 5))
+        )
     if "evaluate_every" not in changes:
         # by the clock nobody knows how many steps there will be: after each epoch
         stops = settings.steps / STOPS if settings.minutes is None else max(50, each)

@@ -243,9 +243,9 @@ def test_the_presets_numbers() -> None:
         (course.finetuning, 256, 6e-4),
     ):
         assert isinstance(settings, Settings)
-        assert (settings.optimizer, settings.beta_one, settings.beta_two) == ("adamw", 0.9, 0.95)
-        assert (settings.weight_decay, settings.clip) == (0.1, 1.0)
-        assert (settings.batch_rows, settings.rate) == (rows, rate)
+        assert (settings.optimizer, settings.beta1, settings.beta2) == ("adamw", 0.9, 0.95)
+        assert (settings.weight_decay, settings.max_gradient_norm) == (0.1, 1.0)
+        assert (settings.batch_size, settings.learning_rate) == (rows, rate)
     letters = Characters("".join(chr(0x4E00 + i) for i in range(254)))
     model = material.make_model("course", letters, "softmax", {})
     config = model.config

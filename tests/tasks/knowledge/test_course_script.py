@@ -83,8 +83,8 @@ def test_pretrain_and_finetune(trained: tuple[Path, list[str]]) -> None:
     written = [folder / "v.pretrain.params", folder / "v.params"]
     assert prints == [f"{first_lines()}Parameters written to {path}\n" for path in written]
     before, after = (Run(path).config()["training"] for path in written)
-    assert (before["steps"], before["rate"], before["batch_rows"]) == (1, 1e-3, 128)
-    assert (after["steps"], after["rate"], after["batch_rows"]) == (10, 6e-4, 256)
+    assert (before["steps"], before["learning_rate"], before["batch_size"]) == (1, 1e-3, 128)
+    assert (after["steps"], after["learning_rate"], after["batch_size"]) == (10, 6e-4, 256)
     suffixes = {path.suffix for path in folder.rglob("*") if path.is_file()}
     assert ".safetensors" in suffixes
     assert not suffixes & {".pkl", ".pickle", ".pt", ".pth", ".bin", ".params"}
@@ -187,7 +187,7 @@ def test_other_variants_from_scratch(
     assert model.config.attention == attention
     assert f"number of parameters: {model.parameter_count()}\n" in out
     config = Run("scratch.params").config()
-    assert (config["training"]["steps"], config["training"]["rate"]) == (2, 1e-3)
+    assert (config["training"]["steps"], config["training"]["learning_rate"]) == (2, 1e-3)
     assert config["task"]["from"] == "scratch"
 
 
@@ -205,10 +205,10 @@ def test_scratch_takes_75_epochs(
     code, _, err = course(
         "finetune vanilla wiki.txt --writing_params_path s --finetune_corpus_path train.tsv", capsys
     )
-    assert (code, asked[0].steps, asked[0].batch_rows) == (2, 75, 256)
+    assert (code, asked[0].steps, asked[0].batch_size) == (2, 75, 256)
     assert err.endswith("run.py: error: enough\n")
     code, _, _ = course("pretrain vanilla wiki.txt --writing_params_path s", capsys)
-    assert (code, asked[1].steps, asked[1].rate) == (2, 650, 6e-3)
+    assert (code, asked[1].steps, asked[1].learning_rate) == (2, 650, 6e-3)
 
 
 @pytest.mark.parametrize(

@@ -48,14 +48,14 @@ def test_the_runs_explain_themselves(made: Path) -> None:
 
 
 def test_more_epochs_keep_the_warmup(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    told = f"{PRETRAIN.replace('--steps 6', '')} --batch-rows 2 --out longer"
+    told = f"{PRETRAIN.replace('--steps 6', '')} --batch-size 2 --out longer"
     found = []
     for options in ("--epochs 1", "--epochs 2 --resume"):
         code, _, err = run(f"{told} {options}", capsys)
         assert code == 0, err
         found.append(Run(here / "longer").config()["training"])
     assert found[0]["steps"] < found[1]["steps"] == len(Run(here / "longer").metrics())
-    assert found[0]["warmup"] == found[1]["warmup"] == max(1, found[0]["steps"] // 5)
+    assert found[0]["warmup_steps"] == found[1]["warmup_steps"] == max(1, found[0]["steps"] // 5)
 
 
 def test_evaluate(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -209,7 +209,7 @@ def test_a_model_that_reads_less_than_its_context_answers_long_questions() -> No
         preset="course",
         attention="synthesizer",
         model={"width": 16, "layers": 1, "heads": 2},
-        training={"steps": 1, "batch_rows": 4},
+        training={"steps": 1, "batch_size": 4},
         quiet=True,
     )
     model, tokens, _ = material.load_knowledge("short")

@@ -276,9 +276,7 @@ def test_labeled(labeled: float, train: int) -> None:
 
 
 def test_a_larger_share_asks_about_the_same_people_and_more() -> None:
-    small, large = (
-        make_world(WorldConfig(people=70, labeled=share)).train for share in (0.2, 0.6)
-    )
+    small, large = (make_world(WorldConfig(people=70, labeled=share)).train for share in (0.2, 0.6))
     assert large[: len(small)] == small
 
 

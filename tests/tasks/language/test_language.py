@@ -17,7 +17,9 @@ from attnlab.training import Run, Settings
 from tests.support.command_line import run
 
 TEXT = "".join(f"{i % 7} and {i % 5} make {i % 7 + i % 5}. " for i in range(600))
-SMALL = "--steps 30 --width 32 --layers 1 --heads 2 --context 24 --batch-tokens 512 --warmup 5"
+SMALL = (
+    "--steps 30 --width 32 --layers 1 --heads 2 --context 24 --batch-tokens 512 --warmup-steps 5"
+)
 
 
 @pytest.fixture
@@ -116,9 +118,9 @@ def test_resume_on_the_command_line(text: Path, capsys: pytest.CaptureFixture[st
         ("language train {text} --width -16", ["width is -16"]),
         ("language train {text} --layers 0", ["layers is 0"]),
         ("language train {text} --context 0", ["context is 0"]),
-        ("language train {text} --clip -1", ["clip is -1"]),
-        ("language train {text} --floor -1", ["floor is -1"]),
-        ("language train {text} --warmup -5", ["warmup is -5"]),
+        ("language train {text} --max-gradient-norm -1", ["max_gradient_norm is -1"]),
+        ("language train {text} --final-rate-fraction -1", ["final_rate_fraction is -1"]),
+        ("language train {text} --warmup-steps -5", ["warmup_steps is -5"]),
         ("language train {text} --rotary-base 0", ["rotary_base is 0"]),
         ("language train {text} --seed 99999999999999999999", ["seed is 9999"]),
         ("language write {text}", ["not a run folder"]),
@@ -256,7 +258,7 @@ def test_from_python(tmp_path: Path) -> None:
         [tmp_path / "text.txt"],
         out=tmp_path / "run",
         model=StackConfig(vocabulary=1, context=24, width=32, layers=1, heads=2),
-        settings=Settings(steps=30, batch_tokens=512, warmup=5),
+        settings=Settings(steps=30, batch_tokens=512, warmup_steps=5),
         quiet=True,
     )
     assert metrics["bits"] < 3.3

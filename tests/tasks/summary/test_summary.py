@@ -152,7 +152,7 @@ def test_more_steps_keep_the_warmup(tmp_path: Path) -> None:
             columns=Columns(group="group"), held_out=0.1, quiet=True,
             start=StartMode.RESUME if steps > 10 else StartMode.NEW,
         )  # fmt: skip
-        assert Run(tmp_path / "a").config()["training"]["warmup"] == 2
+        assert Run(tmp_path / "a").config()["training"]["warmup_steps"] == 2
     assert len(Run(tmp_path / "a").metrics()) == 20
 
 
@@ -161,7 +161,7 @@ def test_a_run_goes_on(tmp_path: Path) -> None:
         "columns": Columns(group="group"), "held_out": 0.1, "model": TINY, "quiet": True,
     }  # fmt: skip
     data = write_rows(tmp_path / "rows.jsonl", 90)
-    training = {"batch_tokens": 512, "schedule": "constant", "warmup": 2}
+    training = {"batch_tokens": 512, "schedule": "constant", "warmup_steps": 2}
     recipe.train(data, out=tmp_path / "a", training={**training, "steps": 6}, **settings)
     recipe.train(data, out=tmp_path / "b", training={**training, "steps": 3}, **settings)
     recipe.train(
@@ -212,7 +212,7 @@ def test_docstrings_that_changed_are_still_in_the_cache(
     after = evaluate(tmp_path / "run", quiet=True)
     assert after.pairs == before.pairs
     recipe.train(
-        training={"steps": 3, "batch_tokens": 512, "warmup": 1},
+        training={"steps": 3, "batch_tokens": 512, "warmup_steps": 1},
         start=StartMode.RESUME,
         quiet=True,
         **settings,

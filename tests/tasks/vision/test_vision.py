@@ -75,10 +75,10 @@ def test_more_steps_keep_the_warmup_that_the_run_began_with(tmp_path: Path) -> N
     for steps in (20, 40):
         start = StartMode.RESUME if steps > 20 else StartMode.NEW
         trained(tmp_path, training={**QUICK, "steps": steps}, start=start)
-        assert Run(tmp_path / "vit").config()["training"]["warmup"] == 4
+        assert Run(tmp_path / "vit").config()["training"]["warmup_steps"] == 4
     assert len(Run(tmp_path / "vit").metrics()) == 40
     with pytest.raises(ValueError, match="the run has warmup 4, not 8"):  # asked for
-        trained(tmp_path, training={**QUICK, "warmup": 8}, start=StartMode.RESUME)
+        trained(tmp_path, training={**QUICK, "warmup_steps": 8}, start=StartMode.RESUME)
 
 
 def test_an_unfinished_run_is_not_measured(
@@ -136,7 +136,9 @@ def test_the_weights_that_validated_best_are_kept(tmp_path: Path) -> None:
         assert all(torch.equal(again[name], kept[name]) for name in kept)
         told = iter([0.2, 0.9, 0.5])
         trained(
-            tmp_path, training={**training, "steps": 6, "best": False}, start=StartMode.OVERWRITE
+            tmp_path,
+            training={**training, "steps": 6, "keep_best": False},
+            start=StartMode.OVERWRITE,
         )
         last = dict(Run(tmp_path / "vit").model().named_parameters())
         assert all(torch.equal(last[name], seen[-1][name]) for name in last)
@@ -159,7 +161,7 @@ def test_the_weights_that_validated_best_are_kept(tmp_path: Path) -> None:
         ({"model": "convnet", "sizes": {"blocks": -3}}, "blocks is -3; give 1 or more"),
         ({"model": "convnet", "sizes": {"stages": 0}}, "stages is 0; give 1 or more"),
         ({"model": "convnet", "sizes": {"stages": 9}}, "cannot be halved 8 times"),
-        ({"training": {"batch_tokens": 5}}, "--batch-rows"),
+        ({"training": {"batch_tokens": 5}}, "--batch-size"),
         ({"training": {"steps": 5}, "epochs": 2.0}, "give one of them"),
         ({"epochs": -1.0, "training": {}}, "above 0"),
         ({"vision": VisionSettings(fraction=0.0)}, "give a share"),

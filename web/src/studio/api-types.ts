@@ -284,7 +284,7 @@ export interface RunResponse {
     [k: string]: unknown;
   };
   /**
-   * Each by its path, as training.rate.
+   * Each by its path, as training.learning_rate.
    */
   settings: {
     [k: string]: unknown;
