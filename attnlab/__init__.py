@@ -1,14 +1,44 @@
-"""A workbench for attention: build, train, look inside and compare attention mechanisms."""
+"""A workbench for attention: build, train, inspect and compare attention mechanisms.
+
+One call of a mechanism
+    attention(q, k, v, "favor")   attend once, on tensors or numpy arrays
+    show(A, tokens)               draw a matrix of attention weights
+    MECHANISMS                    all mechanisms by name
+    create_mechanism(name, ...)   a mechanism for a model of your own
+    Mask(causal=True)             who may attend to whom
+
+Models
+    look(model, text)             see what any model attends to, as a page or in a notebook
+    with capture(model) as c:     record queries, keys, values and weights of a model
+
+Mechanisms of your own
+    Mechanism, Card               the class to derive from, and what it declares
+    register_mechanism(cls)       make it known by its name
+    check_laws(name)              test it against the laws that all mechanisms obey
+    load_extension(file)          load mechanisms, tasks and claims from a file
+
+Packages
+    attnlab.mechanisms    the mechanisms          attnlab.training    the training loop
+    attnlab.models        decoder, encoder, ...   attnlab.tasks       what models learn
+    attnlab.generate      decoding                attnlab.compare     mechanisms on a task
+    attnlab.huggingface   other people's models   attnlab.claims      statements, tested
+    attnlab.interpret     captures                attnlab.bench       error, speed, memory
+    attnlab.heads         a model's heads         attnlab.report      tables, plots, pages
+
+The command line has the rest: type attnlab --help.
+"""
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from attnlab._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from attnlab._create_mechanism import attention as attention
+    from attnlab._attention import attention as attention
     from attnlab._create_mechanism import create_mechanism as create_mechanism
     from attnlab._register_mechanism import register_mechanism as register_mechanism
+    from attnlab._show import show as show
     from attnlab.extensions import load_extension as load_extension
     from attnlab.interpret._capture import capture as capture
     from attnlab.interpret._look import look as look
@@ -20,25 +50,25 @@ if TYPE_CHECKING:
 
 __version__ = "0.2.0"
 
-# Resolved on first use: torch takes seconds to import, and `attnlab --help` must not wait for it.
 _PUBLIC = {
     "MECHANISMS": "attnlab.mechanisms",
     "Card": "attnlab.mechanism",
     "Mask": "attnlab.mask",
     "Mechanism": "attnlab.mechanism",
-    "attention": "attnlab._create_mechanism",
+    "attention": "attnlab._attention",
     "capture": "attnlab.interpret._capture",
     "check_laws": "attnlab.laws",
     "create_mechanism": "attnlab._create_mechanism",
     "load_extension": "attnlab.extensions",
     "look": "attnlab.interpret._look",
     "register_mechanism": "attnlab._register_mechanism",
+    "show": "attnlab._show",
 }
 MODEL_ADAPTERS = (
     "attnlab.interpret._attnlab_hooks:OwnModels",
     "attnlab.huggingface._inspected_models:HuggingFaceModels",
 )
-"""Whose models `look` and `capture` understand, in the order in which they are asked."""
+"""Libraries whose models `look` and `capture` can open, in the order in which they are tried."""
 __all__ = [
     "MECHANISMS",
     "Card",
@@ -51,13 +81,9 @@ __all__ = [
     "load_extension",
     "look",
     "register_mechanism",
+    "show",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _PUBLIC:
-        raise AttributeError(f"module 'attnlab' has no attribute {name!r}")
-    return getattr(import_module(_PUBLIC[name]), name)
+__getattr__ = lazy_names(__name__, _PUBLIC)
 
 
 def __dir__() -> list[str]:

@@ -27,9 +27,35 @@ NO_CROSS = (
 )
 
 
+MASKS = "use causal=True, and key_mask=..., True for real tokens, for padding"
+OTHER_LIBRARIES = {
+    "attn_mask": MASKS,
+    "mask": MASKS,
+    "attention_mask": "use key_mask=..., a boolean tensor that is True for real tokens",
+    "key_padding_mask": "use key_mask=..., which is True for real tokens, not for padding",
+    "is_causal": "use causal=True",
+    "need_weights": "use return_weights=True",
+    "output_attentions": "use return_weights=True",
+    "scale": "use beta=..., the factor of the scores",
+    "dropout_p": "use dropout=... in create_mechanism",
+}
+"""Arguments that PyTorch and Hugging Face have, and what `attnlab.attention` calls them."""
+
+
+def unknown_argument(name: str) -> str:
+    """What to use in place of an argument of another library; empty for any other name."""
+    hint = OTHER_LIBRARIES.get(name)
+    return f"no argument {name!r}; {hint}" if hint else ""
+
+
 def check_call(
     mechanism: Mechanism, q: Tensor | None, k: Tensor, v: Tensor | None, mask: Mask
 ) -> None:
+    if not isinstance(mask, Mask):
+        raise TypeError(
+            f"{mechanism.name}: mask is a {type(mask).__name__}; give attnlab.Mask(causal=True), "
+            "or attnlab.Mask(keys=...) with a boolean tensor (B, S) that is True for real tokens"
+        )
     for problem in _call_problems(mechanism, q, k, v, mask):
         tensors = {"q": q, "k": k, "v": v}
         shapes = [f"{name} {tuple(x.shape)}" for name, x in tensors.items() if x is not None]

@@ -1,21 +1,21 @@
-"""Mechanisms by name: to create one, to ask for its options, or to attend in one call."""
+"""Create mechanisms by name, and list the options of each."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Sequence
+import warnings
+from collections.abc import Sequence
 from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-import torch
-from torch import Tensor
-
 from attnlab._register_mechanism import Option, options_of
-from attnlab.mask import Mask
 from attnlab.mechanism import Mechanism
 from attnlab.mechanisms import MECHANISMS
 from attnlab.mechanisms._head_groups import HeadGroups
+
+ALIASES = {"performer": "favor", "vanilla": "softmax", "linear": "elu"}
+"""Names that other libraries and papers use, and what attnlab calls the mechanism."""
 
 
 def create_mechanism(
@@ -133,7 +133,7 @@ def _parse_group(part: str, spec: str) -> tuple[int | None, str, dict[str, Any]]
         options[option.strip()] = _parse_value(value.strip())
     if star and not count.strip().isdecimal():
         raise ValueError(f"attention {spec!r}: {count!r} is not a number of heads")
-    return int(count) if star else None, name.strip(), options
+    return int(count) if star else None, resolve_alias(name.strip()), options
 
 
 def _parse_value(text: str) -> Any:
@@ -143,7 +143,19 @@ def _parse_value(text: str) -> Any:
         return text
 
 
+def resolve_alias(name: str) -> str:
+    """The mechanism that an alias stands for, with a note; any other name stays as it is."""
+    if name in MECHANISMS or name not in ALIASES:
+        return name
+    warnings.warn(
+        f"{name!r} is called {ALIASES[name]!r} in attnlab; using {ALIASES[name]!r}", stacklevel=3
+    )
+    return ALIASES[name]
+
+
 def find_mechanism(name: str) -> type[Mechanism]:
+    """The class registered under this name or alias."""
+    name = resolve_alias(name)
     if name not in MECHANISMS:
         near = get_close_matches(str(name).lower(), MECHANISMS, n=3, cutoff=0.5)
         hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
@@ -157,49 +169,3 @@ def find_mechanism(name: str) -> type[Mechanism]:
 def mechanism_options(name: str) -> list[Option]:
     """The options that `create_mechanism` takes for this name, documented where declared."""
     return options_of(find_mechanism(name))
-
-
-def attention(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    mechanism: str = "softmax",
-    causal: bool = False,
-    key_mask: Tensor | None = None,
-    **options: Any,
-) -> Tensor:
-    """Attend once: q (B, H, T, D), k (B, H, S, D), v (B, H, S, M) -> (B, H, T, M).
-
-    `key_mask` (B, S) is True for real tokens. k and v may have fewer, grouped heads.
-    """
-    if find_mechanism(mechanism).card.learned:
-        raise ValueError(
-            f"{mechanism}: has learned parameters, which one call cannot train; "
-            f"use attnlab.create_mechanism({mechanism!r}, head_dim=..., heads=..., max_length=...)"
-        )
-    if q.dim() != 4:
-        raise ValueError(
-            f"attention: q {tuple(q.shape)} has {q.dim()} axes; "
-            "give four: batch, heads, length, width"
-        )
-    given = tuple(sorted(options.items()))
-    if not all(isinstance(value, Hashable) for _, value in given):
-        given = tuple((name, repr(value)) for name, value in given)  # refused with its own words
-    kind: Any = find_mechanism(mechanism)  # a class, hashable whatever mypy says
-    made = _made(kind, q.shape[3], q.shape[1], q.device, given)
-    return made(q, k, v, Mask(causal=causal, keys=key_mask))
-
-
-@lru_cache(maxsize=64)
-def _made(
-    kind: type[Mechanism],
-    head_dim: int,
-    heads: int,
-    device: torch.device,
-    options: tuple[tuple[str, Any], ...],
-) -> Mechanism:
-    """Kept between calls, since random directions take longer to draw than to use. By class: a
-    name may be registered anew."""
-    sizes = {"head_dim": head_dim, "heads": heads}
-    with torch.inference_mode(False):  # a later call may want gradients
-        return create_mechanism(kind.name, **sizes, **dict(options)).to(device)

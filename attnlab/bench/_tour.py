@@ -12,7 +12,8 @@ from functools import partial
 import torch
 from rich.console import Console
 
-from attnlab._create_mechanism import attention, create_mechanism
+from attnlab._attention import attention
+from attnlab._create_mechanism import create_mechanism
 from attnlab.bench._contenders import Sizes
 from attnlab.bench._error_bench import distance, uniform_weights
 from attnlab.bench._measure_costs import least_seconds

@@ -31,7 +31,7 @@ def mechanisms(
     from attnlab._mechanism_table import as_json, print_all, print_one
 
     if picture is not None:
-        from attnlab._mechanism_matrices import save_matrices
+        from attnlab.mechanism_pictures import save_matrices
 
         if name is None:
             raise ValueError("--picture draws one mechanism; name it, as in mechanisms favor")

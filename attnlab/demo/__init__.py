@@ -1,3 +1,3 @@
 """`attnlab demo`: a small model learns facts in four ways, says what it knows and what it guesses,
-and shows where it looked. `attnlab.demo._run_demo` runs it; `attnlab.demo._parts` declares its parts.
+and shows where it looked. `_run_demo` runs it; `_parts` declares its parts.
 """

@@ -1,19 +1,18 @@
-"""Which mechanism could take softmax's place in each head of a model, checked by its own loss."""
+"""Find out which mechanism could replace softmax in each head of a model."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from attnlab._lazy import lazy_names
 
 if TYPE_CHECKING:
     from attnlab.heads._run_heads import heads as heads
 
 __all__ = ["heads"]
-
-
-def __getattr__(name: str) -> Any:
-    # Resolved on first use: the command line reads the settings here, and must not wait for torch.
-    if name not in __all__:
-        raise AttributeError(f"module 'attnlab.heads' has no attribute {name!r}")
-    from attnlab.heads._run_heads import heads
-
-    return heads
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "heads": "attnlab.heads._run_heads",
+    },
+)

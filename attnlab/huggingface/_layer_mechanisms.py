@@ -26,7 +26,7 @@ from attnlab.mechanisms import MECHANISMS
 from attnlab.mechanisms._head_groups import HeadGroups
 
 Spec = str | tuple[str, ...]
-"""A line of text for all heads, as `attnlab._create_mechanism.create_attention` takes it, or one for each."""
+"""A line of text for all heads, as `create_attention` takes it, or one for each."""
 
 _made: WeakKeyDictionary[nn.Module, dict[tuple[Any, ...], Mechanism]] = WeakKeyDictionary()
 _numbers: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()

@@ -1,1 +1,20 @@
-"""See what any model attends to."""
+"""Capture what any model attends to, and open it in a page or a notebook."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from attnlab._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from attnlab.interpret._capture import capture as capture
+    from attnlab.interpret._look import look as look
+
+__all__ = ["capture", "look"]
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "capture": "attnlab.interpret._capture",
+        "look": "attnlab.interpret._look",
+    },
+)

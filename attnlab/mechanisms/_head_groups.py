@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from attnlab._argument_checks import check_read
-from attnlab.mask import Mask
+from attnlab.mask import NO_MASK, Mask
 from attnlab.mechanism import Card, Mechanism
 from attnlab.state import State
 
@@ -85,7 +85,7 @@ class HeadGroups(Mechanism):
         for member in members_of(self):
             member.use_compiled = value
 
-    def weights(self, q: Tensor, k: Tensor, mask: Mask) -> Tensor:
+    def weights(self, q: Tensor, k: Tensor, mask: Mask = NO_MASK) -> Tensor:
         q, k = self.prepare_weights(q, k, mask)
         split = self._split(q, k)
         return self._join([m.weights(q, k, mask) for m, (q, k) in split])

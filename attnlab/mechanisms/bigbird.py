@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from attnlab._argument_checks import check_read, check_seed, check_size
-from attnlab.mask import Mask
+from attnlab.mask import NO_MASK, Mask
 from attnlab.mechanism import Card, Mechanism
 from attnlab.mechanisms._block_sparse import Reach, attend_blocks, collect, spread
 from attnlab.mechanisms.softmax import (
@@ -87,7 +87,7 @@ class BigBird(Mechanism):
         self.beta = inverse_temperature(self, beta)
         self.dropout = share(self, dropout)
 
-    def weights(self, q: Tensor, k: Tensor, mask: Mask) -> Tensor:
+    def weights(self, q: Tensor, k: Tensor, mask: Mask = NO_MASK) -> Tensor:
         q, k = self.prepare_weights(q, k, mask)
         T, S = q.shape[2], k.shape[2]
         edges = self.edges(S, mask.causal).to(q.device)  # (S, S)

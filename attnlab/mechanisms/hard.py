@@ -10,7 +10,7 @@ from typing import Annotated
 import torch
 from torch import Tensor
 
-from attnlab.mask import Mask
+from attnlab.mask import NO_MASK, Mask
 from attnlab.mechanism import Card, Mechanism, repeat_heads
 from attnlab.mechanisms.softmax import inverse_temperature, masked_softmax, scores_of
 
@@ -41,7 +41,7 @@ class Hard(Mechanism):
         super().__init__(head_dim=head_dim, heads=heads, max_length=max_length)
         self.beta = inverse_temperature(self, beta)
 
-    def weights(self, q: Tensor, k: Tensor, mask: Mask) -> Tensor:
+    def weights(self, q: Tensor, k: Tensor, mask: Mask = NO_MASK) -> Tensor:
         q, k = self.prepare_weights(q, k, mask)
         if k.shape[2] == 0:
             return q.new_zeros(*q.shape[:3], 0)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from attnlab._argument_checks import check_read, check_size
-from attnlab.mask import Mask
+from attnlab.mask import NO_MASK, Mask
 from attnlab.mechanism import Mechanism, full_precision, repeat_heads
 from attnlab.mechanisms import _compiled as compiled
 from attnlab.mechanisms._block_sparse import collect, spread
@@ -89,7 +89,7 @@ class Kernel(Mechanism):
         """The feature map of queries or keys (..., D)."""
 
     @full_precision
-    def weights(self, q: Tensor, k: Tensor, mask: Mask) -> Tensor:
+    def weights(self, q: Tensor, k: Tensor, mask: Mask = NO_MASK) -> Tensor:
         q, k = self.prepare_weights(q, k, mask)
         query, key = self.features(q), self.features(repeat_heads(k, self.heads), mask.keys)
         terms = self._terms(query, key, mask)  # (B, H, T, S)

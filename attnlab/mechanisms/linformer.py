@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from attnlab._argument_checks import check_read, check_size
-from attnlab.mask import Mask
+from attnlab.mask import NO_MASK, Mask
 from attnlab.mechanism import Card, Mechanism, full_precision, repeat_heads
 from attnlab.mechanisms.softmax import Beta, attend, inverse_temperature
 from attnlab.state import State, advance
@@ -63,7 +63,7 @@ class Linformer(Mechanism):
         self.key_projection = nn.Parameter(torch.randn(rank, max_length) * max_length**-0.5)
         self.value_projection = nn.Parameter(torch.randn(rank, max_length) * max_length**-0.5)
 
-    def weights(self, q: Tensor, k: Tensor, mask: Mask) -> Tensor:
+    def weights(self, q: Tensor, k: Tensor, mask: Mask = NO_MASK) -> Tensor:
         q, k = self.prepare_weights(q, k, mask)
         S = k.shape[2]
         projected = repeat_heads(self.key_projection[:, :S].to(k.dtype) @ k, self.heads)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from attnlab.mask import Mask
+from attnlab.mask import NO_MASK, Mask
 from attnlab.mechanism import Card, full_precision, repeat_heads
 from attnlab.mechanisms._scan import EMPTY, NOTHING, Features, divide
 from attnlab.mechanisms.kernel import Kernel
@@ -33,7 +33,7 @@ class Polynomial(Kernel):
     trials = ({"chunk": 3}, {"chunk": 64})
 
     @full_precision
-    def weights(self, q: Tensor, k: Tensor, mask: Mask) -> Tensor:
+    def weights(self, q: Tensor, k: Tensor, mask: Mask = NO_MASK) -> Tensor:
         """Straight from the kernel: unlike a sum of signed products, a square cannot cancel."""
         q, k = self.prepare_weights(q, k, mask)
         if k.shape[2] == 0:

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from attnlab._argument_checks import check_number
-from attnlab.mask import Mask
+from attnlab.mask import NO_MASK, Mask
 from attnlab.mechanism import Card, Mechanism, blank, repeat_heads
 
 Beta = Annotated[float | None, "inverse temperature; default 1/sqrt(head_dim)"]
@@ -44,7 +44,7 @@ class Softmax(Mechanism):
         self.beta = inverse_temperature(self, beta)
         self.dropout = share(self, dropout)
 
-    def weights(self, q: Tensor, k: Tensor, mask: Mask) -> Tensor:
+    def weights(self, q: Tensor, k: Tensor, mask: Mask = NO_MASK) -> Tensor:
         q, k = self.prepare_weights(q, k, mask)
         allowed = mask.allowed(q.shape[2], k.shape[2], q.device)
         return masked_softmax(scores_of(q, k, self.beta), allowed)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from attnlab._argument_checks import check_size
-from attnlab.mask import Mask
+from attnlab.mask import NO_MASK, Mask
 from attnlab.mechanism import Card, Mechanism, repeat_heads
 from attnlab.mechanisms.softmax import Dropout, attend_masked, drop, masked_softmax, share
 
@@ -34,7 +34,7 @@ class Table(Mechanism):
     def scores(self, q: Tensor, position: Tensor, S: int) -> Tensor:
         """(B or 1, H, T, S) for queries at `position` (B or 1, T)."""
 
-    def weights(self, q: Tensor, k: Tensor, mask: Mask) -> Tensor:
+    def weights(self, q: Tensor, k: Tensor, mask: Mask = NO_MASK) -> Tensor:
         q, k = self.prepare_weights(q, k, mask)
         (B, H, T, _), S = q.shape, k.shape[2]
         scores = self.scores(q, mask.positions(T, q.device), S).expand(B, H, T, S)

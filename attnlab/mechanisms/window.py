@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from attnlab._argument_checks import check_read, check_size
-from attnlab.mask import Mask
+from attnlab.mask import NO_MASK, Mask
 from attnlab.mechanism import Card, Mechanism
 from attnlab.mechanisms._block_sparse import Reach, attend_blocks, collect, spread
 from attnlab.mechanisms.softmax import (
@@ -63,7 +63,7 @@ class Window(Mechanism):
         self.beta = inverse_temperature(self, beta)
         self.dropout = share(self, dropout)
 
-    def weights(self, q: Tensor, k: Tensor, mask: Mask) -> Tensor:
+    def weights(self, q: Tensor, k: Tensor, mask: Mask = NO_MASK) -> Tensor:
         q, k = self.prepare_weights(q, k, mask)
         position = mask.positions(q.shape[2], q.device)[:, None, :, None]  # (B or 1, 1, T, 1)
         near = Reach(mask.causal, self.window).allows(

@@ -10,9 +10,9 @@ save_figure(plot, Path("error.pdf"), "Error by features")
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from attnlab._lazy import lazy_names
 from attnlab.report._content import (
     Bars,
     Block,
@@ -52,23 +52,6 @@ if TYPE_CHECKING:
     from attnlab.report._terminal import print_plot as print_plot
     from attnlab.report._terminal import print_report as print_report
 
-# Resolved on first use: not everyone who makes a report waits for matplotlib.
-_RENDERERS = {
-    "check_figure": "figures",
-    "check_page": "html",
-    "figure": "figures",
-    "markers": "markdown",
-    "parse_report": "json",
-    "place_between_markers": "markdown",
-    "print_plot": "terminal",
-    "print_report": "terminal",
-    "read_report": "json",
-    "render_page": "html",
-    "save_figure": "figures",
-    "save_page": "html",
-    "to_json": "json",
-    "to_markdown": "markdown",
-}
 __all__ = [
     "Bars",
     "Block",
@@ -106,8 +89,22 @@ __all__ = [
     "to_markdown",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _RENDERERS:
-        raise AttributeError(f"module 'attnlab.report' has no attribute {name!r}")
-    return getattr(import_module(f"attnlab.report.{_RENDERERS[name]}"), name)
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "check_figure": "attnlab.report._matplotlib",
+        "check_page": "attnlab.report._page",
+        "figure": "attnlab.report._matplotlib",
+        "markers": "attnlab.report._markdown",
+        "parse_report": "attnlab.report._json",
+        "place_between_markers": "attnlab.report._markdown",
+        "print_plot": "attnlab.report._terminal",
+        "print_report": "attnlab.report._terminal",
+        "read_report": "attnlab.report._json",
+        "render_page": "attnlab.report._page",
+        "save_figure": "attnlab.report._matplotlib",
+        "save_page": "attnlab.report._page",
+        "to_json": "attnlab.report._json",
+        "to_markdown": "attnlab.report._markdown",
+    },
+)

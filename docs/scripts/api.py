@@ -12,40 +12,14 @@ from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 NOTE = "Made by `make docs` from signatures and docstrings; do not edit."
-# what a person calls; the rest of a module is the house's own
-MODULES: dict[str, tuple[str, ...]] = {
-    "attnlab": (),
-    "attnlab.laws": (),
-    "attnlab.models": (),
-    "attnlab.generate": (),
-    "attnlab.tokenizer": ("Tokenizer", "Characters", "Bytes", "BPE"),
-    "attnlab.run_folder": ("RunFolder", "StartMode", "check_folder"),
-    "attnlab.training": (),
-    "attnlab.tasks.registry": ("TASKS", "register_task"),
-    "attnlab.tasks.kind": ("TaskKind", "Capability", "Example"),
-    "attnlab.tasks.simple": ("SimpleTask", "Row", "answer_row", "Recipe"),
-    "attnlab.tasks.comparison": ("Comparison", "Metric", "Budget", "Trial", "Outcome"),
-    "attnlab.compare._engine": ("compare",),
-    "attnlab.tasks.language._training": ("train_language", "load_language", "write", "evaluate"),
-    "attnlab.tasks.knowledge._training": ("pretrain", "finetune"),
-    "attnlab.tasks.knowledge._learn": ("learn",),
-    "attnlab.tasks.knowledge._scoring": ("baseline", "evaluate"),
-    "attnlab.tasks.knowledge._audit": ("ask", "audit"),
-    "attnlab.tasks.knowledge._world": ("make_world",),
-    "attnlab.tasks.summary._training": ("train", "load_summary"),
-    "attnlab.tasks.summary._scoring": ("evaluate",),
-    "attnlab.tasks.summary._generation": ("Way", "write_all"),
-    "attnlab.tasks.vision._training": ("train_vision", "load_vision"),
-    "attnlab.tasks.vision._scoring": ("evaluate",),
-    "attnlab.tasks.vision._classify": ("classify", "classify_test"),
-    "attnlab.tasks.vision._open_data": ("open_data",),
-    "attnlab.huggingface": (),
-    "attnlab.claims": (),
-    "attnlab.bench": (),
-    "attnlab.heads": (),
-    "attnlab.report": (),
-    "attnlab._mechanism_matrices": ("matrices", "save_matrices"),
-}
+# the public packages: each lists its names in __all__
+MODULES = (
+    "attnlab", "attnlab.laws", "attnlab.models", "attnlab.generate", "attnlab.tokenizer",
+    "attnlab.run_folder", "attnlab.training", "attnlab.tasks", "attnlab.tasks.language",
+    "attnlab.tasks.knowledge", "attnlab.tasks.summary", "attnlab.tasks.vision", "attnlab.compare",
+    "attnlab.interpret", "attnlab.huggingface", "attnlab.claims", "attnlab.bench",
+    "attnlab.heads", "attnlab.report",
+)  # fmt: skip
 
 
 def made(docs: Path) -> dict[Path, str]:
@@ -58,7 +32,7 @@ def made(docs: Path) -> dict[Path, str]:
 
 def module(name: str) -> str:
     found = import_module(name)
-    names = MODULES[name] or found.__all__
+    names = found.__all__
     parts = [f"## {name}", doc(found), *(described(each, getattr(found, each)) for each in names)]
     return "\n\n".join(filter(None, parts))
 

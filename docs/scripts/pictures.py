@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import attnlab
-from attnlab._mechanism_matrices import save_matrices
 from attnlab.claims import CLAIMS, run_one
 from attnlab.claims._ledger_terminal import stated
+from attnlab.mechanism_pictures import save_matrices
 from attnlab.models import StackConfig
 from attnlab.report import save_figure
-from attnlab.tasks.language._training import train_language
+from attnlab.tasks.language import train_language
 from attnlab.training import Settings
 from docs.scripts.cards import names
 

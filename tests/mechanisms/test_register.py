@@ -22,10 +22,10 @@ from attnlab import (
     register_mechanism,
 )
 from attnlab._create_mechanism import mechanism_options
-from attnlab._mechanism_matrices import COLORS, matrices, panels_of
 from attnlab._mechanism_table import as_dict
 from attnlab.laws import LAWS
 from attnlab.mechanism import repeat_heads
+from attnlab.mechanism_pictures import COLORS, matrices, panels_of
 from attnlab.mechanisms.softmax import Softmax, masked_softmax
 from attnlab.models import Decoder, StackConfig
 from tests.support.command_line import run

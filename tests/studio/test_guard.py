@@ -304,7 +304,8 @@ def test_help_and_the_server_do_not_import_torch(runs: Path) -> None:
     import sys
 
     program = (
-        "import sys; from attnlab.studio._app import App; from attnlab.studio._server import serve; "
+        "import sys; from attnlab.studio._app import App; "
+        "from attnlab.studio._server import serve; "
         "import attnlab.cli.studio; assert 'torch' not in sys.modules; "
         "assert 'numpy' not in sys.modules"
     )

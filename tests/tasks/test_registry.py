@@ -21,7 +21,7 @@ ABOUT_TASKS = {"tasks", "claims", "demo", "bench", "heads"}
 """Packages that are about particular tasks: experiments, a tour of one, readers of their data."""
 SHARED = {
     *("comparison", "kind", "registry", "serving", "simple"),
-    *("simple_commands", "simple_comparison", "simple_training"),
+    *("_simple_commands", "_simple_comparison", "_simple_training"),
 }
 OTHER_FACTS = {
     ("interpret", "vision"),  # a kind of model

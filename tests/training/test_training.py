@@ -307,7 +307,8 @@ def test_a_run_that_the_clock_ended_stays_finished(
     """Validations and saving used some of its minutes, and are not given back."""
     slow_validations(Ticking(), monkeypatch)
     options: dict[str, Any] = {
-        "minutes": 0.02, "save_every": 9, "evaluate_every": 9, "training_time_only": training_time_only,
+        "minutes": 0.02, "save_every": 9, "evaluate_every": 9,
+        "training_time_only": training_time_only,
     }  # fmt: skip
     run_tiny(tmp_path, **options)
     rows = Run(tmp_path).metrics()

@@ -1,1 +1,24 @@
 """Language modeling: predict the next token of a text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from attnlab._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from attnlab.tasks.language._training import evaluate as evaluate
+    from attnlab.tasks.language._training import load_language as load_language
+    from attnlab.tasks.language._training import train_language as train_language
+    from attnlab.tasks.language._training import write as write
+
+__all__ = ["evaluate", "load_language", "train_language", "write"]
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "evaluate": "attnlab.tasks.language._training",
+        "load_language": "attnlab.tasks.language._training",
+        "train_language": "attnlab.tasks.language._training",
+        "write": "attnlab.tasks.language._training",
+    },
+)

@@ -1,1 +1,28 @@
-"""Summaries: read a text, write what it says in few words, and show where each word came from."""
+"""Summaries: read a text, write a short one, and show where each word came from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from attnlab._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from attnlab.tasks.summary._generation import Way as Way
+    from attnlab.tasks.summary._generation import write_all as write_all
+    from attnlab.tasks.summary._presets import SummaryModel as SummaryModel
+    from attnlab.tasks.summary._scoring import evaluate as evaluate
+    from attnlab.tasks.summary._training import load_summary as load_summary
+    from attnlab.tasks.summary._training import train as train
+
+__all__ = ["SummaryModel", "Way", "evaluate", "load_summary", "train", "write_all"]
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "SummaryModel": "attnlab.tasks.summary._presets",
+        "Way": "attnlab.tasks.summary._generation",
+        "evaluate": "attnlab.tasks.summary._scoring",
+        "load_summary": "attnlab.tasks.summary._training",
+        "train": "attnlab.tasks.summary._training",
+        "write_all": "attnlab.tasks.summary._generation",
+    },
+)

@@ -52,11 +52,12 @@ class VisionSettings:
 # chosen on the validation images of each set (docs/vision.md)
 TRAINING = {
     "vit": Settings(
-        batch_size=64, optimizer="muon", learning_rate=2e-3, muon_learning_rate=0.02, weight_decay=0.05,
-        schedule="cosine", warmup_steps=50, keep_best=True,
+        batch_size=64, optimizer="muon", learning_rate=2e-3, muon_learning_rate=0.02,
+        weight_decay=0.05, schedule="cosine", warmup_steps=50, keep_best=True,
     ),
     "convnet": Settings(
-        batch_size=64, learning_rate=3e-3, weight_decay=0.05, schedule="cosine", warmup_steps=50, keep_best=True,
+        batch_size=64, learning_rate=3e-3, weight_decay=0.05, schedule="cosine", warmup_steps=50,
+        keep_best=True,
     ),
 }  # fmt: skip
 

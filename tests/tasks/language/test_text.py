@@ -52,7 +52,8 @@ def test_documentation_is_deterministic(documentation: list[str]) -> None:
 
 def test_documentation_imports_nothing_and_runs_everywhere() -> None:
     program = (
-        "import sys; from attnlab.tasks.language._text_sources import documentation_text, _sources\n"
+        "import sys\n"
+        "from attnlab.tasks.language._text_sources import documentation_text, _sources\n"
         "names = {path.stem for path in _sources()}\n"
         "assert {'sympify', 'argparse'} <= names, 'sympy and the library are among the sources'\n"
         "import random, inspect\n"

@@ -1,0 +1,208 @@
+"""`attnlab.attention`: one call of any mechanism, on tensors or numpy arrays.
+
+Letters: B batch, H query heads, G key heads, T queries, S keys, D head size, M value size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, Literal, TypeVar, overload
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attnlab._argument_checks import unknown_argument
+from attnlab._create_mechanism import (
+    create_mechanism,
+    find_mechanism,
+    parse_attention,
+    parse_groups,
+)
+from attnlab.mask import Mask
+from attnlab.mechanism import Mechanism
+from attnlab.mechanisms._head_groups import HeadGroups
+
+Array = TypeVar("Array", Tensor, np.ndarray[Any, Any])
+Mechanisms = tuple[tuple[type[Mechanism], int, tuple[tuple[str, Any], ...]], ...]
+"""(class, heads, options) of each group of heads."""
+
+
+@overload
+def attention(
+    q: Array, k: Array, v: Array, mechanism: str | Mechanism = ..., causal: bool = ...,
+    key_mask: Any = ..., *, return_weights: Literal[False] = ..., **options: Any,
+) -> Array: ...  # fmt: skip
+
+
+@overload
+def attention(
+    q: Array, k: Array, v: Array, mechanism: str | Mechanism = ..., causal: bool = ...,
+    key_mask: Any = ..., *, return_weights: Literal[True], **options: Any,
+) -> tuple[Array, Array]: ...  # fmt: skip
+
+
+def attention(
+    q: Any,
+    k: Any,
+    v: Any,
+    mechanism: str | Mechanism = "softmax",
+    causal: bool = False,
+    key_mask: Any = None,
+    *,
+    return_weights: bool = False,
+    **options: Any,
+) -> Any:
+    """Attend once: q (B, H, T, D), k (B, H, S, D) and v (B, H, S, M) give (B, H, T, M).
+
+    You can leave out the batch, or batch and heads: (H, T, D) and (T, D) work too, and the output
+    has as many axes as `q`. Numpy arrays give a numpy array. `k` and `v` may have fewer, grouped
+    heads.
+
+    `mechanism` is a name with options, such as "favor:features=64", as in models; options can
+    also be keyword arguments. With `causal=True` a query sees no later key. `key_mask` (B, S) is
+    True for real tokens and False for padding. With `return_weights=True` you get
+    (output, A), where A (B, H, T, S) holds the attention weights.
+
+    >>> import numpy as np
+    >>> import attnlab
+    >>> q = k = v = np.eye(3)
+    >>> output, weights = attnlab.attention(q, k, v, causal=True, return_weights=True)
+    >>> weights.round(2)
+    array([[1.  , 0.  , 0.  ],
+           [0.36, 0.64, 0.  ],
+           [0.26, 0.26, 0.47]])
+    >>> attnlab.attention(q, k, v, "favor:features=64").shape
+    (3, 3)
+    >>> attnlab.attention(q, k, v, is_causal=True)
+    Traceback (most recent call last):
+    TypeError: attention: no argument 'is_causal'; use causal=True
+    """
+    check_arguments(mechanism, causal, options)
+    tensors = {name: as_tensor(name, x) for name, x in {"q": q, "k": k, "v": v}.items()}
+    axes = tensors["q"].dim()
+    check_axes(tensors)
+    missing = (None,) * (4 - axes)
+    Q, K, V = (x[missing] for x in tensors.values())
+    mask = Mask(causal=bool(causal), keys=as_key_mask(key_mask, axes))
+    if isinstance(mechanism, str):
+        mechanism = mechanism_for(mechanism, Q, options)
+    results = [mechanism(Q, K, V, mask)]  # (B, H, T, M)
+    if return_weights:
+        results.append(mechanism.weights(Q, K, mask))  # (B, H, T, S)
+    first = (0,) * (4 - axes)
+    results = [x[first] for x in results]
+    if isinstance(q, np.ndarray):
+        results = [x.detach().cpu().numpy() for x in results]
+    return tuple(results) if return_weights else results[0]
+
+
+def check_arguments(mechanism: object, causal: object, options: dict[str, Any]) -> None:
+    for name in options:
+        if problem := unknown_argument(name):
+            raise TypeError(f"attention: {problem}")
+    if not isinstance(mechanism, str | Mechanism):
+        raise TypeError(
+            f"attention: mechanism is a {type(mechanism).__name__}; give a name, such as "
+            "'softmax' or 'favor:features=64' (a mask goes to causal= and key_mask=)"
+        )
+    if isinstance(mechanism, Mechanism) and options:
+        raise TypeError(
+            f"attention: options {', '.join(options)} for a mechanism that exists already; "
+            "give them to create_mechanism"
+        )
+    if not isinstance(causal, bool | np.bool_):
+        value = type(causal).__name__ if isinstance(causal, Tensor | np.ndarray) else repr(causal)
+        raise TypeError(f"attention: causal is {value}; give True or False")
+
+
+def as_tensor(name: str, x: object) -> Tensor:
+    if isinstance(x, Tensor):
+        return x
+    if not isinstance(x, np.ndarray):
+        raise TypeError(
+            f"attention: {name} is a {type(x).__name__}; give a tensor or a numpy array"
+        )
+    if x.dtype.kind != "f":
+        raise ValueError(f"attention: {name} holds {x.dtype}; give floating-point numbers")
+    return torch.from_numpy(np.array(x))  # a copy: torch takes no view of a read-only array
+
+
+def check_axes(tensors: dict[str, Tensor]) -> None:
+    axes = tensors["q"].dim()
+    if not 2 <= axes <= 4:
+        raise ValueError(
+            f"attention: q {tuple(tensors['q'].shape)} has {axes} axes; give (T, D), (H, T, D) or "
+            "(B, H, T, D): batch, heads, length, width"
+        )
+    for name, x in tensors.items():
+        if x.dim() != axes:
+            raise ValueError(
+                f"attention: {name} {tuple(x.shape)} has {x.dim()} axes and q "
+                f"{tuple(tensors['q'].shape)} has {axes}; give all three as many"
+            )
+
+
+def as_key_mask(key_mask: Any, axes: int) -> Tensor | None:
+    """(B, S); without a batch it may be (S,) too."""
+    if key_mask is None:
+        return None
+    if isinstance(key_mask, np.ndarray | Sequence):
+        key_mask = torch.as_tensor(np.array(key_mask))
+    if isinstance(key_mask, Tensor) and key_mask.dim() == 1 and axes < 4:
+        key_mask = key_mask[None]
+    if not (isinstance(key_mask, Tensor) and key_mask.dtype == torch.bool and key_mask.dim() == 2):
+        shape = f" {tuple(key_mask.shape)}" if isinstance(key_mask, Tensor) else ""
+        kind = key_mask.dtype if isinstance(key_mask, Tensor) else type(key_mask).__name__
+        raise ValueError(
+            f"attention: key_mask is {kind}{shape}; give booleans (B, S), True for a real token"
+        )
+    return key_mask
+
+
+def mechanism_for(spec: str, q: Tensor, options: dict[str, Any]) -> Mechanism:
+    """The mechanism that a spec such as "favor:features=64" describes, for these queries."""
+    groups = parse_groups(spec)
+    if options and len(groups) > 1:
+        raise ValueError(f"attention {spec!r}: write the options of each group into the text")
+    for _, name, _ in groups:
+        if find_mechanism(name).card.learned:
+            raise ValueError(
+                f"{name}: has learned parameters, which one call cannot train; use "
+                f"attnlab.create_mechanism({name!r}, head_dim=..., heads=..., max_length=...)"
+            )
+    parts = parse_attention(spec, q.shape[1])
+    described: Mechanisms = tuple(
+        (find_mechanism(part.name), part.heads, hashable({**part.options, **options}))
+        for part in parts
+    )
+    return cached_mechanism(described, q.shape[3], q.device)
+
+
+def hashable(options: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
+    """Options as a key of the cache. What has no hash, such as a list, is refused later anyway."""
+    return tuple((name, _hashable(options[name])) for name in sorted(options))
+
+
+def _hashable(value: Any) -> Any:
+    try:
+        hash(value)
+    except TypeError:
+        return repr(value)
+    return value
+
+
+@lru_cache(maxsize=64)
+def cached_mechanism(groups: Mechanisms, head_dim: int, device: torch.device) -> Mechanism:
+    """Kept between calls, because random directions take longer to sample than to use.
+
+    The key holds classes, not names: a name can be registered again.
+    """
+    with torch.inference_mode(False):  # a later call may need gradients
+        members = [
+            create_mechanism(kind.name, head_dim=head_dim, heads=heads, **dict(options))
+            for kind, heads, options in groups
+        ]
+        mechanism = members[0] if len(members) == 1 else HeadGroups(members)
+        return mechanism.to(device)
