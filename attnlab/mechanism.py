@@ -97,7 +97,7 @@ class Mechanism(nn.Module):
         self.max_length = max_length
 
     @abstractmethod
-    def weights(self, q: Tensor, k: Tensor, mask: Mask = NO_MASK) -> Tensor:
+    def weights(self, q: Tensor, k: Tensor, mask: Mask) -> Tensor:
         """The definition: (B, H, T, S)."""
 
     def forward(

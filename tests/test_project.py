@@ -55,7 +55,7 @@ FLOOR = {room: height for height, rooms in enumerate(FLOORS) for room in rooms}
 
 def room_of(module: str) -> str:
     """What tasks declare of themselves is read by rooms below them, and imports nothing."""
-    if re.fullmatch(r"attnlab\.tasks(\.((\w+\.)?kind|registry))?", module):
+    if re.fullmatch(r"attnlab\.tasks\.((\w+\.)?kind|registry)", module):
         return "tasks.registry"
     return module.split(".")[1] if "." in module else ""
 

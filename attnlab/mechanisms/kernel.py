@@ -20,11 +20,13 @@ from attnlab.mechanisms._block_sparse import collect, spread
 from attnlab.mechanisms._scan import (
     EMPTY,
     NOTHING,
-    Features,
     causal_scan,
     divide,
     underflows,
     with_one,
+)
+from attnlab.mechanisms._scan import (
+    Features as Features,
 )
 from attnlab.state import State, advance
 

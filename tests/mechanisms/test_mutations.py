@@ -60,7 +60,7 @@ def breaks(law: Law, mechanism: Mechanism, inputs: laws.Inputs, mask: Mask, *mor
 def drop_key_mask(mechanism: Mechanism) -> None:
     """The mask's keys are not looked at."""
     forward = mechanism.forward
-    mechanism.forward = lambda q, k, v, mask: forward(q, k, v, replace(mask, keys=None))  # type: ignore[method-assign]
+    mechanism.forward = lambda q, k, v, mask: forward(q, k, v, replace(mask, keys=None))  # type: ignore
 
 
 def off_by_one(mechanism: Mechanism) -> None:
