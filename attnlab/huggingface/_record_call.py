@@ -74,7 +74,7 @@ def fill(
         if weights is None:
             weights = _eager(call, module, given, sight, row, (q, k, v))
         call.weights = weights
-        call.signed, call.normalized = nature(weights)
+        call.signed, call.normalised = nature(weights)
 
 
 def _fill_own(
@@ -86,7 +86,7 @@ def _fill_own(
     ready = prepare(spec, module, q, k, v, given.mask, options, row)
     card = ready.mechanism.card
     call.mechanism, call.scale = name_of(ready.mechanism), scale_of(ready.mechanism)
-    call.signed, call.normalized = card.signed, card.rows_sum_to_one
+    call.signed, call.normalised = card.signed, card.rows_sum_to_one
     if wants_weights:
         weights = ready.weights()[0]
         weights = F.pad(weights, (0, S - weights.shape[-1]))  # free slots have no weight

@@ -176,7 +176,7 @@ class _Asking:
         if heads is None:
             return
         mine = weights.detach()[row, heads]  # (kept, T, S)
-        signed, normalized = nature(mine)
+        signed, normalised = nature(mine)
         seen = (mine != 0).any(0)
         used = used_of(weights, self.graph)
         listener.hear(
@@ -190,7 +190,7 @@ class _Asking:
                 first=first,
                 causal=causal and kind == "self",
                 signed=signed,
-                normalized=normalized,
+                normalised=normalised,
                 weights=mine if listener.wants_weights else None,
                 allowed=None if bool(seen.all()) else seen,
                 output=used,

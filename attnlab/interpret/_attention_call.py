@@ -32,7 +32,7 @@ class Call:
     """Position of the first key: a sliding cache forgets what it will never see again."""
     mechanism: str = "softmax"
     signed: bool = False
-    normalized: bool = True
+    normalised: bool = True
     causal: bool = False
     scale: float | None = None
     weights: Tensor | None = None  # (H, T, S)

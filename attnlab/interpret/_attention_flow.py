@@ -154,7 +154,7 @@ def _no_shares(layers: list[Layer]) -> str:
             )
         sums = weights.sum(-1)  # (H, T)
         empty = sums == 0  # nothing to look at: the token keeps itself
-        if not layer.normalized or bool((((sums - 1).abs() > TOLERANCE) & ~empty).any()):
+        if not layer.normalised or bool((((sums - 1).abs() > TOLERANCE) & ~empty).any()):
             return (
                 f"Rows of {_named(layer)} do not sum to 1, so its weights are no shares that "
                 "could be multiplied through layers."

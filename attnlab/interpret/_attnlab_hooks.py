@@ -144,7 +144,7 @@ class Ear:
         mechanism, heads = self.mechanism, call.heads
         card, (G, S) = mechanism.card, k.shape[1:3]
         call.mechanism = name_of(mechanism)
-        call.signed, call.normalized = card.signed, card.rows_sum_to_one
+        call.signed, call.normalised = card.signed, card.rows_sum_to_one
         kept, call.groups = key_heads(heads, mechanism.heads, G)
         call.q = q[0, heads] if q.shape[3] else None
         call.k = k[0, kept] if k.shape[3] else None

@@ -164,7 +164,7 @@ class _Packing(Blocks):
             "weights": self.array(
                 weights, codes[self.bits][signed], f"{layer.name}: weights", flat=not signed
             ),
-            "sums": self.array(sums, "linear16" if layer.normalized else "f32", layer.name),
+            "sums": self.array(sums, "linear16" if layer.normalised else "f32", layer.name),
             "norms": self.maybe(layer.norms, f"{layer.name}: norms"),
         }
         self.close()

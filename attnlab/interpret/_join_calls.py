@@ -71,7 +71,7 @@ class Joined:
         self.pieces: list[Piece] = []
         self.last: Call | None = None
         self.notes: dict[str, None] = {}
-        self.signed, self.normalized = False, True
+        self.signed, self.normalised = False, True
         self.replaced = 0
         """Times that a new text took the place of the one before."""
         self.dropped = 0
@@ -82,7 +82,7 @@ class Joined:
         if call.start == 0:
             self.replaced += bool(self.pieces)
             self.pieces, self.notes = [], {}
-            self.signed, self.normalized = False, True
+            self.signed, self.normalised = False, True
         elif self.pieces and not self._goes_on(call):
             self.dropped += 1
             return None
@@ -95,9 +95,9 @@ class Joined:
         self.pieces.append(piece)
         self.last = call
         self.notes[call.note.strip()] = None
-        self.signed, self.normalized = (
+        self.signed, self.normalised = (
             self.signed or call.signed,
-            self.normalized and call.normalized,
+            self.normalised and call.normalised,
         )
         # what is kept of the call is in its piece
         call.weights = call.q = call.k = call.v = call.given = call.output = None
@@ -179,7 +179,7 @@ class Joined:
             all_heads=call.all_heads,
             mechanism=call.mechanism,
             signed=self.signed,
-            normalized=self.normalized,
+            normalised=self.normalised,
             scale=call.scale,
             start=begin,
             weights=self._matrix([piece.weights for piece in pieces], begin, T, S),

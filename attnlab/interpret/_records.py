@@ -49,7 +49,7 @@ class LayerFacts:
     all_heads: Axis
     mechanism: Text
     signed: Flag
-    normalized: Flag
+    normalised: Flag  # spelled as in version 1 of the file format
     """Rows sum to 1 (or to 0, with nothing to look at)."""
     scale: Number | None
     groups: Items[Whole]

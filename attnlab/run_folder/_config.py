@@ -118,7 +118,6 @@ def _from_1(content: dict[str, Any]) -> dict[str, Any]:
     return {"format": FORMAT, **content, "version": 2}
 
 
-# what version 3 calls the settings of a training
 NEW_NAMES = {
     "optimiser": "optimizer", "rate": "learning_rate", "muon_rate": "muon_learning_rate",
     "batch_rows": "batch_size", "accumulate": "accumulation_steps", "warmup": "warmup_steps",
@@ -126,16 +125,25 @@ NEW_NAMES = {
     "beta_one": "beta1", "beta_two": "beta2", "ema": "ema_decay", "best": "keep_best",
     "keep": "keep_checkpoints", "training_only": "training_time_only",
 }  # fmt: skip
+"""Settings of a training that version 3 renamed."""
+NEW_SPELLING = {"normalise_queries": "normalize_queries", "colour": "color"}
 
 
 def _from_2(content: dict[str, Any]) -> dict[str, Any]:
-    old = content.get("training")
-    new = (
-        {NEW_NAMES.get(name, name): each for name, each in old.items()}
-        if isinstance(old, dict)
-        else old
-    )
-    return {**content, "version": 3, "training": new}
+    content = _respelled(content)
+    training = content.get("training")
+    if isinstance(training, dict):
+        renamed = {NEW_NAMES.get(name, name): value for name, value in training.items()}
+        content = {**content, "training": renamed}
+    return {**content, "version": 3}
+
+
+def _respelled(content: Any) -> Any:
+    if isinstance(content, list):
+        return [_respelled(item) for item in content]
+    if not isinstance(content, dict):
+        return content
+    return {NEW_SPELLING.get(name, name): _respelled(value) for name, value in content.items()}
 
 
 UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _from_1, 2: _from_2}

@@ -89,7 +89,7 @@ def test_scores_make_the_weights(name: str) -> None:
         weights = scores.softmax(-1).nan_to_num(0)[..., : layer.k.shape[1]]
         assert layer.weights is not None
         assert torch.allclose(layer.weights.double(), weights, atol=1e-6)
-        assert layer.normalized == (name != "gpt_oss")
+        assert layer.normalised == (name != "gpt_oss")
         assert not layer.signed
 
 

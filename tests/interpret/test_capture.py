@@ -51,7 +51,7 @@ def test_every_mechanism_in_every_model(kind: str, name: str) -> None:
         sizes[1] *= float(mechanism.condition(q, k, mask).max())  # where sums cancel
         assert torch.allclose(layer.weights, weights, atol=1e-6 * sizes[0])
         assert layer.mechanism == mechanism.name
-        assert (layer.signed, layer.normalized) == (
+        assert (layer.signed, layer.normalised) == (
             mechanism.card.signed,
             mechanism.card.rows_sum_to_one,
         )

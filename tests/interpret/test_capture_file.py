@@ -82,7 +82,7 @@ def test_a_full_capture_comes_back(tmp_path: Path) -> None:
 
 def same_layer(found: Layer, wanted: Layer, error: float) -> None:
     for name in (
-        "name", "stack", "kind", "heads", "all_heads", "mechanism", "signed", "normalized", "scale",
+        "name", "stack", "kind", "heads", "all_heads", "mechanism", "signed", "normalised", "scale",
         "groups", "causal", "difference", "excess", "note",
     ):  # fmt: skip
         assert getattr(found, name) == getattr(wanted, name), name
@@ -112,7 +112,7 @@ def test_sizes_of_all_kinds(
     draw = torch.Generator().manual_seed(data.draw(st.integers(0, 99)))
     weights = torch.randn(heads, queries, keys, generator=draw)
     weights = weights if signed else weights.softmax(-1)
-    layer = make_layer(weights, kind="cross", signed=signed, normalized=not signed)
+    layer = make_layer(weights, kind="cross", signed=signed, normalised=not signed)
     groups = data.draw(st.integers(1, heads))
     if data.draw(st.booleans()):
         layer.q = torch.randn(heads, queries, 3, generator=draw)
@@ -216,7 +216,7 @@ def test_codes_follow_the_numbers() -> None:
 
 def test_sums_are_those_before_rounding(tmp_path: Path) -> None:
     weights = torch.tensor([[[0.1, 0.2, 0.4], [0.0, 0.0, 0.0]]])
-    save(capture_of(make_layer(weights, kind="cross", normalized=False), 2, 3), tmp_path / "f")
+    save(capture_of(make_layer(weights, kind="cross", normalised=False), 2, 3), tmp_path / "f")
     header, blocks = header_and_blocks(tmp_path / "f")
     sums = header["sides"][0]["layers"][0]["sums"]
     data = zlib.decompress(blocks[sums["block"]])[sums["offset"] :]

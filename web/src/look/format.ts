@@ -49,7 +49,7 @@ export interface LayerInfo {
   all_heads: number;
   mechanism: string;
   signed: boolean;
-  normalized: boolean;
+  normalised: boolean;
   scale: number | null;
   difference: number | null;
   excess: number | null; // multiple of what rounding explains

@@ -88,7 +88,7 @@ const LAYER = fields({
   heads: list(real),
   all_heads: real,
   signed: flag,
-  normalized: flag,
+  normalised: flag,
   scale: maybe(real),
   difference: maybe(notNegative),
   excess: maybe(notNegative),

@@ -26,7 +26,7 @@ export function Badges({ opened, choices }: { opened: Opened; choices: Choices }
         <span class="badge">
           {layer.mechanism}
           {layer.signed ? ', signed weights' : ''}
-          {layer.normalized ? '' : ', rows need not sum to 1'}
+          {layer.normalised ? '' : ', rows need not sum to 1'}
         </span>
       )}
       {kind && (

@@ -105,7 +105,7 @@ describe('the change of a head', () => {
 
   it('is 0 for the same, 1 at most for signed rows, and finite for empty ones', async () => {
     const blocks = new Blocks();
-    const more = { signed: true, normalized: false };
+    const more = { signed: true, normalised: false };
     const weights = [
       [3, -2, 0, 0],
       [3, -2, 0, 0],

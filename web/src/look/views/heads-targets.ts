@@ -57,7 +57,7 @@ function queryTip({ seen, shown }: Plan, query: number): string[] {
 
 // Rows need not sum to 1; where they do not, it is said.
 function sumsOf(seen: Seen, query: number): string[] {
-  if (seen.layer.normalized || seen.queries[query].tokens.length > 1) return [];
+  if (seen.layer.normalised || seen.queries[query].tokens.length > 1) return [];
   const sums = seen.heads.map((head) => seen.weights.sum(head, seen.queries[query].tokens[0]));
   return [
     `weights sum to ${number(sums.reduce((a, b) => a + b, 0) / sums.length)}` +

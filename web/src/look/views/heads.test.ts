@@ -32,7 +32,7 @@ async function frame(
       kind: 'cross',
       stack: 'decoder',
       signed,
-      normalized: false,
+      normalised: false,
     }),
   ];
   const one = await opened(header(blocks, [read, written], layers), blocks);

@@ -71,7 +71,7 @@ function cellTip({ seen, shown }: Plan, frame: Frame, q: number, k: number): str
       shown.heads.reduce((sum, head) => sum + seen.weights.at(head, t, s), 0) / shown.heads.length;
     if (raw !== value) lines.push(`${number(raw)}  weight before: ${seen.changed.join(', ')}`);
   }
-  if (!seen.layer.normalized && query.tokens.length === 1) {
+  if (!seen.layer.normalised && query.tokens.length === 1) {
     const sums = shown.heads.map((head) => seen.weights.sum(head, query.tokens[0]));
     lines.push(`${number(sums.reduce((a, b) => a + b, 0) / sums.length)}  sum of the row`);
   }
