@@ -76,11 +76,11 @@ def full_side(seed: int = 0) -> Side:
         difference=3e-7, excess=2e-4,
     )  # fmt: skip
     write = make_layer(
-        random(2, 3, 3).tril(), name="decoder.0", stack="decoder", signed=True, normalized=False,
+        random(2, 3, 3).tril(), name="decoder.0", stack="decoder", signed=True, normalised=False,
         mechanism="fourier", heads=[1, 4], all_heads=6, allowed=causal, causal=True, note="noted",
     )  # fmt: skip
     again = make_layer(
-        softmax_weights(1, 3, 3).tril(), name="decoder.1", stack="decoder", normalized=False,
+        softmax_weights(1, 3, 3).tril(), name="decoder.1", stack="decoder", normalised=False,
         allowed=causal.clone(), causal=True,
     )  # fmt: skip
     cross = make_layer(
