@@ -197,7 +197,7 @@ def test_a_flow_of_everything() -> None:
     [
         ({"signed": True}, "Weights of layer.1.self (toy) can be negative"),
         ({"weights": -softmax_weights(2, 3, 3)}, "Weights of layer.1.self (toy) can be negative"),
-        ({"normalized": False}, "Rows of layer.1.self (toy) do not sum to 1"),
+        ({"normalised": False}, "Rows of layer.1.self (toy) do not sum to 1"),
         ({"weights": 2 * softmax_weights(2, 3, 3)}, "Rows of layer.1.self (toy) do not sum to 1"),
         ({"weights": torch.full((2, 3, 3), torch.nan)}, "layer.1.self (toy) are not finite"),
         ({"weights": None}, "layer.1.self (toy) was captured without its weights"),
@@ -262,7 +262,7 @@ def test_gradients_of_signed_weights_are_no_obstacle() -> None:
     layers = stack_of(2)
     for layer in layers:
         assert layer.weights is not None
-        layer.signed, layer.normalized = True, False
+        layer.signed, layer.normalised = True, False
         layer.weights = layer.weights - 0.3
         layer.gradient = torch.randn(2, 3, 3, generator=torch.Generator().manual_seed(1))
     found = flow_of(layers)

@@ -336,7 +336,7 @@ def test_heads_do_not_know_each_other(seed: int, order: list[int]) -> None:
     weights = softmax_weights(4, 13, 13, seed=seed, spread=3)
     sizes = 0.1 + torch.rand(4, 13, 1, generator=torch.Generator().manual_seed(seed))
     found = patterns_of(weights)
-    for place, other in enumerate(patterns_of((weights * sizes)[order], normalized=False)):
+    for place, other in enumerate(patterns_of((weights * sizes)[order], normalised=False)):
         assert other.label == found[order[place]].label
         assert other.scores == pytest.approx(found[order[place]].scores, abs=1e-5)
 

@@ -36,7 +36,7 @@ def make_layer(weights: Tensor | None, **changes: Any) -> Layer:
         "all_heads": heads,
         "mechanism": "softmax",
         "signed": False,
-        "normalized": True,
+        "normalised": True,
         "scale": None,
         "groups": [],
         "difference": None,
