@@ -1,4 +1,4 @@
-"""Command-line options made from the settings that a dataclass declares and documents."""
+"""Command-line options built from the settings that a dataclass declares and documents."""
 
 from __future__ import annotations
 
@@ -7,21 +7,54 @@ from dataclasses import MISSING, Field, field, fields, make_dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
-from cyclopts import Parameter
+from cyclopts import App, Group, Parameter
 
+from attnlab._help_groups import ATTENTION_HELP, COMMON, HelpGroup
 from attnlab.run_folder._start_mode import StartMode
 
 Command = TypeVar("Command", bound=Callable[..., None])
-# what several commands take
-RunFolder = Annotated[Path, Parameter(help="A run folder.")]
-Out = Annotated[Path, Parameter(help="The run folder.")]
-Resume = Annotated[bool, Parameter(negative="", help="Go on with the run in --out.")]
-Overwrite = Annotated[bool, Parameter(negative="", help="Replace the run in --out.")]
-Json = Annotated[bool, Parameter(negative="", help="Print JSON.")]
+# Options without one of these are in the group of their app, which comes first.
+GROUPS = {
+    group: Group(group.value, sort_key=position)
+    for position, group in enumerate(HelpGroup)
+    if group is not COMMON
+}
 
 
-def spaced(values: Iterable[Any]) -> str:
-    """Values as they are given on the command line."""
+def create_app(name: str, text: str, **settings: Any) -> App:
+    """A command of attnlab, or a group of commands. `text` is its help."""
+    options = Group.create_default_parameters(COMMON.value)
+    return App(name=name, help=text, help_format="plaintext", group_parameters=options, **settings)
+
+
+def option(text: str, group: HelpGroup = COMMON, **settings: Any) -> Parameter:
+    """--name VALUE, with its help."""
+    if group is not COMMON:
+        settings["group"] = GROUPS[group]
+    return Parameter(help=text, **settings)
+
+
+def flag(text: str, group: HelpGroup = COMMON) -> Parameter:
+    """--name, which is off without it."""
+    return option(text, group, negative="", show_default=False)
+
+
+def list_option(text: str, group: HelpGroup = COMMON) -> Parameter:
+    """--name ONE TWO THREE."""
+    return option(text, group, consume_multiple=True, negative="", show_default=False)
+
+
+# Options of several commands
+RunFolder = Annotated[Path, option("Folder of a training run.")]
+Out = Annotated[Path, option("Folder for the run: its settings, weights and metrics.")]
+Resume = Annotated[bool, flag("Continue the run in --out from its last checkpoint.")]
+Overwrite = Annotated[bool, flag("Replace the run in --out.")]
+Json = Annotated[bool, flag("Print JSON instead of text.")]
+Attention = Annotated[list[str] | None, list_option(ATTENTION_HELP)]
+
+
+def format_values(values: Iterable[Any]) -> str:
+    """Values as you give them on the command line."""
     return " ".join(map(str, values))
 
 
@@ -32,107 +65,117 @@ def start_mode(resume: bool, overwrite: bool) -> StartMode:
     return StartMode.RESUME if resume else StartMode.OVERWRITE if overwrite else StartMode.NEW
 
 
-def several(text: str) -> Parameter:
-    """--name ONE TWO THREE."""
-    return Parameter(help=text, consume_multiple=True, negative="", show_default=False)
-
-
 def options_of(
     settings: type[Any],
     *,
     without: tuple[str, ...] = (),
-    unset: bool = False,
-    told: bool = False,
+    optional: bool = False,
+    defaults: Any = None,
+    common: tuple[str, ...] | None = None,
     **types: Any,
 ) -> type[Any]:
     """A dataclass of the same fields, with the help that the command line shows.
 
     `types` replaces the type of a field where the command line takes another form, or None.
-    `unset`: every field may be left out, because a preset decides what it then is. `told`: the
-    help says what it is without one.
+    `optional`: every field may be left out, because a preset decides then; the help shows the
+    values of `defaults`, if there are any. `common` names the fields that come first in the help,
+    in place of those that the settings mark as COMMON.
     """
     hints = get_type_hints(settings, include_extras=True)
-    made: list[tuple[str, Any, Field[Any]]] = []
-    for each in fields(settings):
-        if each.name in without:
+    options: list[tuple[str, Any, Field[Any]]] = []
+    for setting in fields(settings):
+        name = setting.name
+        if name in without:
             continue
-        kind, text = get_args(hints[each.name])  # Annotated[type, "help"]
-        kind = types.get(each.name, kind)
-        default: Any = None if each.name in types or unset else each.default
+        value_type, text, *groups = get_args(hints[name])  # Annotated[type, "help", GROUP]
+        value_type = types.get(name, value_type)
+        default: Any = None if name in types or optional else setting.default
         if default is MISSING:
-            raise TypeError(f"{settings.__name__}.{each.name} has no default; leave it out")
-        # only a switch that is on, or may be, needs a twin that turns it off
-        switch = default is True or (default is None and bool in (kind, *get_args(kind)))
-        hint, kind = kind, kind | None if unset else kind
-        usual = f" [{_shown(each.default)}]" if told else ""
-        shown = Parameter(
-            help=text + usual,
-            negative=None if switch else "",
+            raise TypeError(f"{settings.__name__}.{name} has no default; leave it out")
+        # only a flag that is on, or may be, needs a --no-name that turns it off
+        has_negative = default is True or (
+            default is None and bool in (value_type, *get_args(value_type))
+        )
+        is_common = COMMON in groups if common is None else name in common
+        parameter = option(
+            text + _default_text(getattr(defaults, name, None)),
+            COMMON if is_common or not groups else groups[0],
+            negative=None if has_negative else "",
             # --attention softmax favor
-            consume_multiple=each.name in types or get_origin(hint) is tuple,
-            show_default=spaced if isinstance(default, tuple) else None,
+            consume_multiple=name in types or get_origin(value_type) is tuple,
+            show_default=_default_display(default),
         )
-        made.append((each.name, Annotated[kind, shown], field(default=default)))
-    options = make_dataclass(f"{settings.__name__}Options", made, frozen=True)
-    options.__module__ = __name__  # cyclopts takes a class of the standard library for one value
-    return options
+        hint = value_type | None if optional else value_type
+        options.append((name, Annotated[hint, parameter], field(default=default)))
+    return _options_class(f"{settings.__name__}Options", options)
 
 
-def joined_options(*groups: type[Any]) -> type[Any]:
-    """One group of options out of several, whose names differ."""
-    made = [
+def merge_options(*classes: type[Any]) -> type[Any]:
+    """One class with the options of several, whose names differ."""
+    options = [
         (
-            each.name,
-            get_type_hints(group, include_extras=True)[each.name],
-            field(default=each.default),
+            setting.name,
+            get_type_hints(options, include_extras=True)[setting.name],
+            field(default=setting.default),
         )
-        for group in groups
-        for each in fields(group)
+        for options in classes
+        for setting in fields(options)
     ]
-    options = make_dataclass("Options", made, frozen=True)
-    options.__module__ = __name__  # cyclopts takes a class of the standard library for one value
-    return options
+    return _options_class("Options", options)
 
 
-def _shown(default: Any) -> str:
-    if isinstance(default, bool):
-        return "yes" if default else "no"
-    return spaced(default) if isinstance(default, tuple) else str(default)
+def _options_class(name: str, options: list[tuple[str, Any, Any]]) -> type[Any]:
+    created = make_dataclass(name, options, frozen=True)
+    created.__module__ = __name__  # cyclopts takes a class of the standard library for one value
+    return created
 
 
-def given(options: Any, *, unset: bool = False) -> dict[str, Any]:
-    """The values as keyword arguments of the dataclass that they were made from.
+def _default_display(default: Any) -> Any:
+    if isinstance(default, tuple):
+        return format_values
+    return False if default is False else None
 
-    `unset`: without those that were left out.
+
+def _default_text(default: Any) -> str:
+    """For an option that may be left out. cyclopts writes the others itself."""
+    if default is None or default is False:
+        return ""
+    return f" [default: {format_values(default) if isinstance(default, tuple) else default}]"
+
+
+def option_values(options: Any, *, set_only: bool = False) -> dict[str, Any]:
+    """The values as keyword arguments of the dataclass that the options come from.
+
+    `set_only`: without the options that were left out.
     """
-    values = {each.name: getattr(options, each.name) for each in fields(options)}
-    return {name: v for name, v in values.items() if v is not None} if unset else values
+    values = {setting.name: getattr(options, setting.name) for setting in fields(options)}
+    return {name: v for name, v in values.items() if v is not None} if set_only else values
 
 
-def grouped(**kinds: Any) -> Callable[[Command], Command]:
-    """A command whose parameters of these names are whole groups of options.
+def flatten_options(**classes: Any) -> Callable[[Command], Command]:
+    """Gives a command the fields of these classes as its options.
 
-    Their types are made by `options_of`, so they cannot be written in place.
+    `options_of` creates the classes, so they cannot be written as type annotations in place.
     """
 
-    def typed(command: Command) -> Command:
-        for name, kind in kinds.items():
-            command.__annotations__[name] = Annotated[kind, Parameter(name="*")]
+    def annotate(command: Command) -> Command:
+        for name, options in classes.items():
+            command.__annotations__[name] = Annotated[options, Parameter(name="*")]
         return command
 
-    return typed
+    return annotate
 
 
-def told(out: Path, metrics: dict[str, float], of: str = "") -> None:
-    """The last line of a training; several processes say it once."""
+def print_training_result(out: Path, metrics: dict[str, float], prefix: str = "") -> None:
+    """The last line of a training. Only the main process prints it."""
     from attnlab.training import speaks
 
     if speaks():
-        facts = ", ".join(f"{name} {value:.4g}" for name, value in metrics.items())
-        print(f"{out}: trained; {of}{facts}")
+        values = ", ".join(f"{name} {value:.4g}" for name, value in metrics.items())
+        print(f"{out}: trained; {prefix}{values}")
 
 
-def one_or_each(names: list[str] | None) -> str | list[str]:
-    """--attention NAME for all layers, or one for each; softmax if none was named."""
+def layer_attention(names: list[str] | None) -> str | list[str]:
+    """The value of --attention: one name for all layers, or a name per layer."""
     names = names or ["softmax"]
     return names[0] if len(names) == 1 else names

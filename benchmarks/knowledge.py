@@ -199,7 +199,7 @@ def chooser(seed: int, options: list[str]) -> dict[str, Any]:
 def always(seed: int, options: list[str]) -> dict[str, Any]:
     del seed, options
     pairs, dev, _ = data()
-    found = json.loads(attnlab("baseline", "--pairs", pairs, "--measured", dev, "--json"))
+    found = json.loads(attnlab("baseline", "--pairs", pairs, "--evaluation-pairs", dev, "--json"))
     what = f'always "{found["answer"]}"'
     return {"what": what, "minutes": 0, "right": found["right"], "of": found["questions"]}
 

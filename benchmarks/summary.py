@@ -100,7 +100,7 @@ def copying(seed: int, options: Sequence[str]) -> dict[str, Any]:
                 *options, cache=os.environ.get("CACHE"),
             )  # fmt: skip
             found = json.loads(
-                attnlab("summary", "evaluate", out, "--part", "validation", "--json",
+                attnlab("summary", "evaluate", out, "--split", "validation", "--json",
                         cache=os.environ.get("CACHE"))
             )  # fmt: skip
             row[choice.removeprefix("--")] = figures(found)
@@ -111,7 +111,7 @@ def ways(run: Path) -> dict[str, Any]:
     row: dict[str, Any] = {"what": "ways of writing, validation ROUGE-L"}
     for way in WAYS:
         found = json.loads(
-            attnlab("summary", "evaluate", run, "--part", "validation", "--limit", 500, *way,
+            attnlab("summary", "evaluate", run, "--split", "validation", "--limit", 500, *way,
                     "--json", cache=os.environ.get("CACHE"))
         )  # fmt: skip
         row[" ".join(way)] = figures(found)

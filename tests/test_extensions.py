@@ -86,8 +86,8 @@ def test_the_option_reaches_a_command_and_its_processes(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ("--extension", ["names no file"]),
-        ("--extension= mechanisms", ["names no file"]),
+        ("--extension", ["--extension has no file"]),
+        ("--extension= mechanisms", ["--extension has no file"]),
         ("--extension nowhere.py mechanisms", ["nowhere.py", "is not there"]),
         ("--extension no.such.module mechanisms", ["no.such.module", "cannot be imported"]),
     ],

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, ClassVar
 
+from attnlab._help_groups import COMMON, MEASUREMENT
+
 Numbers = tuple[int, ...]
 ROOM = 4e9  # bytes that whole matrices of weights may take
 
@@ -24,15 +26,22 @@ class ErrorSettings:
         "seeds": 3,
     }  # fmt: skip
 
-    tokens: Annotated[int, "queries and keys"] = 256
-    head_dim: Annotated[int, "head size that features and norms are swept at"] = 64
-    head_dims: Annotated[Numbers, "head sizes that are compared"] = (16, 32, 64, 128)
-    features: Annotated[Numbers, "for those that have them"] = (
-        16, 32, 64, 128, 256, 512, 1024,
-    )  # fmt: skip
-    norms: Annotated[tuple[float, ...], "norms |q| = |k|"] = (0.5, 1, 1.5, 2, 3, 4, 6, 8, 12)
-    causal: Annotated[bool, "no query sees later keys"] = False
-    seeds: Annotated[int, "repeats with other inputs and draws; intervals need 2 or more"] = 5
+    tokens: Annotated[int, "Number of queries and of keys.", MEASUREMENT, COMMON] = 256
+    head_dim: Annotated[int, "Head size at which features and norms are varied.", MEASUREMENT] = 64
+    head_dims: Annotated[Numbers, "Head sizes to compare.", MEASUREMENT, COMMON] = (16, 32, 64, 128)
+    features: Annotated[
+        Numbers, "Numbers of features to try, for mechanisms that have them.", MEASUREMENT, COMMON
+    ] = (16, 32, 64, 128, 256, 512, 1024)
+    norms: Annotated[
+        tuple[float, ...], "Norms of queries and keys to try.", MEASUREMENT, COMMON
+    ] = (0.5, 1, 1.5, 2, 3, 4, 6, 8, 12)
+    causal: Annotated[bool, "Hide later keys from each query.", MEASUREMENT, COMMON] = False
+    seeds: Annotated[
+        int,
+        "Number of repeats with other random inputs. Confidence intervals need 2 or more.",
+        MEASUREMENT,
+        COMMON,
+    ] = 5
 
     def __post_init__(self) -> None:
         check_numbers(self, tokens=2, head_dim=1, head_dims=1, features=2, norms=0, seeds=1)
@@ -58,11 +67,27 @@ class CostSettings:
 
     quick: ClassVar[dict[str, Any]] = {"lengths": (128, 256, 512), "rounds": 1}
 
-    lengths: Annotated[Numbers, "tokens"] = (512, 1024, 2048, 4096, 8192)
-    heads: Annotated[int, "heads"] = 2
-    head_dim: Annotated[int, "head size"] = 64
-    threads: Annotated[int, "of PyTorch; with 1 CPU time is measured, with more wall time"] = 1
-    rounds: Annotated[int, "times that everything is measured in turn; medians count"] = 3
+    lengths: Annotated[Numbers, "Sequence lengths to measure, in tokens.", MEASUREMENT, COMMON] = (
+        512,
+        1024,
+        2048,
+        4096,
+        8192,
+    )
+    heads: Annotated[int, "Number of attention heads.", MEASUREMENT, COMMON] = 2
+    head_dim: Annotated[int, "Size of each head.", MEASUREMENT, COMMON] = 64
+    threads: Annotated[
+        int,
+        "Number of PyTorch threads. With 1, CPU time is measured; with more, wall time.",
+        MEASUREMENT,
+        COMMON,
+    ] = 1
+    rounds: Annotated[
+        int,
+        "Number of rounds in which everything is measured. The report has medians.",
+        MEASUREMENT,
+        COMMON,
+    ] = 3
 
     def __post_init__(self) -> None:
         check_numbers(self, lengths=16, heads=1, head_dim=1, threads=1, rounds=1)
@@ -78,13 +103,26 @@ class DecodeSettings:
 
     quick: ClassVar[dict[str, Any]] = {"positions": (64, 512), "rounds": 3, "heads": 2}
 
-    positions: Annotated[Numbers, "tokens that stand before the one that is decoded"] = (
-        64, 512, 4096, 32768,
-    )  # fmt: skip
-    heads: Annotated[int, "heads"] = 8
-    head_dim: Annotated[int, "head size"] = 64
-    threads: Annotated[int, "of PyTorch; with 1 CPU time is measured, with more wall time"] = 1
-    rounds: Annotated[int, "times that everything is measured in turn; medians count"] = 9
+    positions: Annotated[
+        Numbers,
+        "Positions to decode at: the number of tokens before the new one.",
+        MEASUREMENT,
+        COMMON,
+    ] = (64, 512, 4096, 32768)
+    heads: Annotated[int, "Number of attention heads.", MEASUREMENT, COMMON] = 8
+    head_dim: Annotated[int, "Size of each head.", MEASUREMENT, COMMON] = 64
+    threads: Annotated[
+        int,
+        "Number of PyTorch threads. With 1, CPU time is measured; with more, wall time.",
+        MEASUREMENT,
+        COMMON,
+    ] = 1
+    rounds: Annotated[
+        int,
+        "Number of rounds in which everything is measured. The report has medians.",
+        MEASUREMENT,
+        COMMON,
+    ] = 9
 
     def __post_init__(self) -> None:
         check_numbers(self, positions=1, heads=1, head_dim=1, threads=1, rounds=1)

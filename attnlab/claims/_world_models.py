@@ -39,12 +39,12 @@ class Scale:
 
 SCALES: dict[Size, Scale] = {
     "small": Scale(
-        {"people": 240, "tellings": 1, "wordings": 1, "distractors": 0},
+        {"people": 240, "repetitions": 1, "phrasings": 1, "distractors": 0},
         {"width": 64, "layers": 1, "heads": 4},
         reading=16, asking=5, scratch=15, made_up=300,
     ),
     "full": Scale(
-        {"people": 600, "tellings": 1, "wordings": 1, "distractors": 0},
+        {"people": 600, "repetitions": 1, "phrasings": 1, "distractors": 0},
         {"width": 64, "layers": 1, "heads": 4},
         reading=24, asking=7, scratch=15, made_up=1000,
     ),

@@ -1,95 +1,97 @@
-"""The command line: one command per verb.
+"""The command line: one module per command.
 
-Heavy imports stand inside the commands, or in modules that only their command reads.
+Slow imports wait until a command runs, or are in a module that only their command imports.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import CycloptsError
 
 import attnlab
-from attnlab.cli import compare as comparing
+from attnlab._command_options import create_app, flag, option
+from attnlab.cli import compare as compare_command
+from attnlab.cli._renamed_options import renamed_command, renamed_option
 from attnlab.errors import TrainingStoppedError
 from attnlab.extensions import load_extension
 from attnlab.tasks.kind import TaskKind
 from attnlab.tasks.registry import TASKS
 
-SIMPLE = "attnlab.tasks._simple_commands:task "  # and a task without commands of its own
-MOUNTED: set[str] = set()  # tasks whose commands are there
+SIMPLE = "attnlab.tasks._simple_commands:task "  # then the name of a task without own commands
+MOUNTED: set[str] = set()  # tasks whose commands have been added
 
-OPTION = "--extension"
-app = App(
-    name="attnlab",
-    help="A workbench for attention: build, train, look inside and compare mechanisms.",
+EXTENSION = "--extension"
+app = create_app(
+    "attnlab",
+    "A workbench for attention: build, train, inspect and compare mechanisms.",
     version=attnlab.__version__,
     version_flags=["--version"],
-    help_format="plaintext",
-    help_epilogue=f"attnlab {OPTION} FILE.py COMMAND adds mechanisms, tasks and claims of your "
-    "own. It can name a module too, and be repeated.",
+    help_epilogue=f"attnlab {EXTENSION} FILE.py COMMAND adds your own mechanisms, tasks and "
+    "claims. It also takes the name of a module, and can be repeated.",
 )
 
 
-# Commands with many settings are read only when they are called, or their own help is.
+# A command with many settings is imported only when you call it or ask for its own help.
 app.command(
     "attnlab.cli.mechanisms:app",
     name="mechanisms",
-    help="List what each attention mechanism can do, or the options of one.",
+    help="List attention mechanisms, or describe one and its options.",
 )
 app.command(
     "attnlab.cli.look:look",
     name="look",
-    help="See what a model attends to: one page that works offline.",
+    help="See what a model attends to, in a page that works offline.",
 )
 app.command(
     "attnlab.cli.claims:app",
     name="claims",
-    help="What is said about attention, run and judged.",
+    help="Test well-known claims about attention by experiment.",
 )
 app.command(
     "attnlab.cli.bench:app",
     name="bench",
-    help="How far mechanisms are from exact attention, and what they cost.",
+    help="Measure the error, speed and memory of mechanisms against exact attention.",
 )
 app.command(
     "attnlab.cli.heads:heads",
     name="heads",
-    help="Which mechanism could take softmax's place in each head of a model.",
+    help="Find the mechanism that could replace softmax in each head of a model.",
 )
 app.command(
     "attnlab.cli.studio:studio",
     name="studio",
-    help="Watch runs train, ask, write, see and look in a browser.",
+    help="Watch runs, ask models and look into them in a web browser.",
 )
-app.command(comparing.app)
+app.command(compare_command.app)
 app.command("attnlab.cli.runs:app", name="runs", help="List training runs, or show one.")
 
 
 def mount_tasks(kinds: Iterable[TaskKind]) -> None:
-    """Each task's own commands, or train and evaluate for one that has none."""
+    """Add the commands of each task: its own, or train and evaluate."""
     for kind in kinds:
         if kind.name in MOUNTED:
             continue
         if kind.name in app:
-            raise ValueError(f"task {kind.name!r}: attnlab has such a command; choose another name")
+            raise ValueError(f"task {kind.name!r}: is already a command; choose another name")
         app.command(kind.commands or f"{SIMPLE}{kind.name}", name=kind.name, help=kind.help)
         MOUNTED.add(kind.name)
-        comparing.mount(kind)
+        compare_command.mount(kind)
 
 
 @app.command
 def demo(
     *,
-    out: Annotated[Path, Parameter(help="Folder for the page and the runs.")] = Path("demo"),
-    seed: Annotated[int, Parameter(help="Random seed for weights and data order.")] = 0,
-    overwrite: Annotated[bool, Parameter(negative="", help="Replace what is in --out.")] = False,
+    out: Annotated[Path, option("Folder for the page and the runs.")] = Path("demo"),
+    seed: Annotated[int, option("Random seed for weights and data order.")] = 0,
+    overwrite: Annotated[bool, flag("Replace the demo in --out.")] = False,
 ) -> None:
-    """Teach a small model facts, audit it, look inside, test claims: a page in four minutes."""
+    """Train a small model on facts, audit it and look inside. Writes a page in four minutes."""
     from attnlab.demo._progress_line import getting_ready
 
     with getting_ready():
@@ -101,8 +103,8 @@ def demo(
 @app.command
 def tour(
     *,
-    tokens: Annotated[int, Parameter(help="Length of the input.")] = 2048,
-    seed: Annotated[int, Parameter(help="Random seed for the input and the mechanisms.")] = 0,
+    tokens: Annotated[int, option("Length of the input in tokens.")] = 2048,
+    seed: Annotated[int, option("Random seed for the input and the mechanisms.")] = 0,
 ) -> None:
     """Run every mechanism on one input: error against softmax, time and state size."""
     from attnlab.bench._tour import print_tour
@@ -110,19 +112,22 @@ def tour(
     print_tour(tokens=tokens, seed=seed)
 
 
-mount_tasks(TASKS.entries.values())  # attnlab's own: extensions are loaded by `main`
+mount_tasks(TASKS.entries.values())  # attnlab's own; `main` loads extensions
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command. A user's mistake is one line on standard error and exit code 2."""
+    words = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        rest = _take_extensions(sys.argv[1:] if arguments is None else arguments)
-        mount_tasks(TASKS.values())  # those from outside too
-        app(rest, exit_on_error=False, print_error=False)
+        with warnings.catch_warnings():
+            warnings.showwarning = _print_note
+            words = _load_extensions(words)
+            mount_tasks(TASKS.values())  # those of extensions too
+            app(words, exit_on_error=False, print_error=False)
     except CycloptsError as error:
-        given = sys.argv[1:] if arguments is None else list(arguments)
-        _fail(_moved(given) or " ".join(str(error).split()), 2)
-    except BrokenPipeError:  # whoever read us has seen enough
+        message = " ".join(str(error).split())
+        _fail(renamed_command(words) or renamed_option(error) or message, 2)
+    except BrokenPipeError:  # the reader of our output has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except (ValueError, OSError) as error:
@@ -133,28 +138,24 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(130)
 
 
-def _moved(given: Sequence[str]) -> str:
-    """Where a command of version 0.1 is now."""
-    if given[:2] == ["bench", "error"] and any(each.startswith("--model") for each in given):
-        return "bench error --model: use attnlab heads MODEL, with --text or --images"
-    if given[1:2] == ["compare"] and given[0] in TASKS:
-        return f"{given[0]} compare: use attnlab compare {given[0]}"
-    return ""
-
-
-def _take_extensions(arguments: Sequence[str]) -> list[str]:
-    """The arguments behind each --extension FILE at the beginning, whose files are loaded."""
+def _load_extensions(arguments: Sequence[str]) -> list[str]:
+    """Load the files named by --extension at the beginning; returns the other arguments."""
     rest = list(arguments)
-    while rest and rest[0].partition("=")[0] == OPTION:
+    while rest and rest[0].partition("=")[0] == EXTENSION:
         _, equals, source = rest.pop(0).partition("=")
         if not equals:
             source = rest.pop(0) if rest else ""
         if not source:
-            raise ValueError(f"{OPTION} names no file; give FILE.py or a module before the command")
+            raise ValueError(f"{EXTENSION} has no file; give FILE.py or a module, then the command")
         load_extension(source)
     return rest
 
 
-def _fail(problem: str, code: int) -> None:
-    print(f"attnlab: {problem}", file=sys.stderr)
+def _print_note(message: Warning | str, *_: object, **__: object) -> None:
+    """A warning as one line, without the place in the code."""
+    print(f"attnlab: note: {' '.join(str(message).split())}", file=sys.stderr)
+
+
+def _fail(message: str, code: int) -> None:
+    print(f"attnlab: {message}", file=sys.stderr)
     sys.exit(code)

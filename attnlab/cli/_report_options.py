@@ -1,6 +1,6 @@
-"""What commands that measure share: where a report goes, how it is written, a bar meanwhile.
+"""Options of the commands that measure: what to measure, where the report goes; a progress bar.
 
-Nothing that takes time is imported before a command runs.
+Slow imports wait until a command runs.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from cyclopts import Parameter
-
-from attnlab._command_options import several
+from attnlab._command_options import flag, list_option, option
+from attnlab._help_groups import OUTPUT
 from attnlab._safe_files import check_new, check_writable, write_text
 from attnlab.bench._progress import Progress
 
@@ -22,47 +21,53 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Common:
-    """What every measurement takes."""
+class MeasurementOptions:
+    """Options of every command that measures mechanisms."""
 
     mechanisms: Annotated[
         tuple[str, ...],
-        several("Only these, as favor or favor:features=64; all that can if none is named."),
+        list_option(
+            "Mechanisms to measure, such as favor or favor:features=64. Without it, all that apply."
+        ),
     ] = ()
-    quick: Annotated[
-        bool, Parameter(negative="", help="Small sizes: a try that ends in seconds.")
-    ] = False
-    seed: Annotated[int, Parameter(help="Of everything random.")] = 0
+    quick: Annotated[bool, flag("Measure small sizes only. It takes seconds.")] = False
+    seed: Annotated[int, option("Random seed for inputs and mechanisms.")] = 0
 
 
 @dataclass(frozen=True)
-class Outputs:
+class ReportOptions:
     """Where a report goes."""
 
     kind: ClassVar[str] = "bench"
-    """In the marks of a page."""
+    """Part of the markers in a Markdown page."""
 
-    json: Annotated[Path | None, Parameter(help="Write all that was measured here.")] = None
-    html: Annotated[Path | None, Parameter(help="Write a page of it here, to look at.")] = None
-    markdown: Annotated[Path | None, Parameter(help="Write it here for people to read.")] = None
+    json: Annotated[Path | None, option("JSON file to write, with all measurements.", OUTPUT)] = (
+        None
+    )
+    html: Annotated[Path | None, option("HTML page to write.", OUTPUT)] = None
+    markdown: Annotated[Path | None, option("Markdown file to write.", OUTPUT)] = None
     into: Annotated[
-        Path | None, Parameter(help="Write it into this Markdown page, between its two marks.")
+        Path | None,
+        option("Markdown page to update. The report goes between its two markers.", OUTPUT),
     ] = None
     mark: Annotated[
-        str, Parameter(help="With --into: the name in its two marks, if they have one.")
+        str, option("Name of the markers for --into, if the page has several reports.", OUTPUT)
     ] = ""
     overwrite: Annotated[
-        bool, Parameter(negative="", help="Replace --json, --html and --markdown.")
+        bool, flag("Replace the files of --json, --html and --markdown.", OUTPUT)
     ] = False
-    charts: Annotated[bool | None, Parameter(help="Draw curves in the terminal too.")] = None
+    charts: Annotated[
+        bool | None,
+        option("Draw charts in the terminal. Without it, the command decides.", OUTPUT),
+    ] = None
 
     def check(self) -> None:
-        """Before anything is computed."""
+        """Check all paths before anything is measured."""
         self.check_names()
         for path in filter(None, (self.json, self.markdown)):
             check_new(path, self.overwrite)
         if self.mark and self.into is None:
-            raise ValueError(f"--mark {self.mark}: of which page? give --into FILE too")
+            raise ValueError(f"--mark {self.mark} needs a page; give --into FILE too")
         if self.html is not None:
             from attnlab.report import check_page
 
@@ -72,18 +77,18 @@ class Outputs:
             check_writable(self.into)
 
     def check_names(self) -> None:
-        """Two outputs in one file would leave one of them."""
-        given = {"json": self.json, "html": self.html, "markdown": self.markdown, "into": self.into}
+        """Two outputs cannot go into one file."""
+        paths = {"json": self.json, "html": self.html, "markdown": self.markdown, "into": self.into}
         first: dict[str, str] = {}
-        for option, path in given.items():
+        for name, path in paths.items():
             if path is None:
                 continue
-            other = first.setdefault(os.path.realpath(path), option)
-            if other != option:
-                raise ValueError(f"--{other} and --{option}: both name {path}; give two files")
+            other = first.setdefault(os.path.realpath(path), name)
+            if other != name:
+                raise ValueError(f"--{other} and --{name}: both name {path}; give two files")
 
     def page_with(self, text: str) -> str:
-        """The page of --into with this text in its place."""
+        """The page of --into with this text between its markers."""
         from attnlab.report import place_between_markers
 
         assert self.into is not None
@@ -92,12 +97,14 @@ class Outputs:
         try:
             page = self.into.read_text(encoding="utf-8")
             return place_between_markers(page, text, self.mark, self.kind)
-        except ValueError as problem:  # what is not UTF-8 too
+        except ValueError as problem:  # also text that is not UTF-8
             raise ValueError(f"--into {self.into}: {problem}") from None
 
     def write(self, report: Report, charts: bool) -> None:
-        """Into the files that were asked for, each whole or not at all; then on the terminal, whose
-        reader may leave early. A file that fails takes nothing else with it."""
+        """Write the files, then print the report.
+
+        Each file is written completely or not at all. If one fails, the others are still written.
+        The terminal comes last because its reader may close the pipe early."""
         from rich.console import Console
 
         from attnlab.report import print_report, save_page, to_json, to_markdown
@@ -127,8 +134,8 @@ class Outputs:
             raise OSError("; ".join(map(str, problems)))
 
 
-class Bar(Progress):
-    """A bar on standard error, gone at the end; nothing where nobody looks."""
+class ProgressBar(Progress):
+    """A progress bar on standard error. It disappears at the end, and is off without a terminal."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -148,14 +155,14 @@ class Bar(Progress):
         )
         self.task = self.bar.add_task("", total=None, part="")
 
-    def __enter__(self) -> Bar:
+    def __enter__(self) -> ProgressBar:
         return self
 
     def __exit__(self, *problem: object) -> None:
         self.bar.stop()
 
     def begin(self, what: str, steps: int) -> None:
-        self.bar.start()  # not before: a mistake is reported without a bar
+        self.bar.start()  # only now, so that an error in the arguments comes without a bar
         self.bar.reset(self.task, total=steps, description="", part=what)
 
     def step(self, what: str = "", by: int = 1) -> None:

@@ -1,4 +1,4 @@
-"""What `attnlab runs show` prints: a run's facts, curves and files."""
+"""The settings, curves and files of a run that `attnlab runs show` prints."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from attnlab.cli._run_curves import caption, chart, curves_of
-from attnlab.cli._run_table import age, cell, printable, progress_of, short
+from attnlab.cli._run_curves import chart, metric_curves, title_with_range
+from attnlab.cli._run_table import cell, format_age, format_count, format_progress, printable
 from attnlab.run_folder import RunConfig, read_config
 from attnlab.run_folder._checkpoints import list_checkpoints, missing_files
 from attnlab.run_folder._file_names import CHECKPOINTS, METRICS, PURPOSES
@@ -29,7 +29,7 @@ from attnlab.run_folder._run_list import (
 )
 from attnlab.tasks.registry import task_of
 
-SHOWN = 30  # settings, files and checkpoints
+MAX_ROWS = 30  # of settings, files and checkpoints
 
 
 def print_run(folder: Path, console: Console | None = None) -> None:
@@ -47,12 +47,12 @@ def print_run(folder: Path, console: Console | None = None) -> None:
     facts = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
     facts.add_column(no_wrap=True)
     facts.add_column(overflow="fold")
-    for name, text in facts_of(run, config, metrics):
+    for name, text in run_facts(run, config, metrics):
         facts.add_row(cell(name, console, 20), cell(text, console, 1000))
     console.print(facts)
-    for title, points in curves_of(metrics):
+    for title, points in metric_curves(metrics):
         console.print()
-        console.print(cell(caption(title, points), console, 200, "bold"), soft_wrap=True)
+        console.print(cell(title_with_range(title, points), console, 200, "bold"), soft_wrap=True)
         ascii_only = not console.encoding.lower().startswith("utf")
         for line in chart(points, min(console.width, 100), 7, ascii_only):
             console.print(Text(line), soft_wrap=True)
@@ -64,46 +64,46 @@ def print_run(folder: Path, console: Console | None = None) -> None:
         console.print(checkpoints)
 
 
-def facts_of(run: Summary, config: RunConfig, metrics: Metrics) -> Iterator[tuple[str, str]]:
-    yield "task", settings_of(config.content["task"], ("name",))
+def run_facts(run: Summary, config: RunConfig, metrics: Metrics) -> Iterator[tuple[str, str]]:
+    yield "task", format_settings(config.content["task"], ("name",))
     model = config.model
-    yield "model", settings_of(model, ("model",))
+    yield "model", format_settings(model, ("model",))
     for name in ("encoder", "decoder"):
         if isinstance(model.get(name), dict):
-            yield name, settings_of(model[name])
+            yield name, format_settings(model[name])
     yield "parameters", "-" if run.parameters is None else f"{run.parameters:,}"
-    yield "training", settings_of(config.content["training"])
-    yield "versions", settings_of(config.versions)
-    yield "progress", progress_of(run) + (", done" if run.done else "")
+    yield "training", format_settings(config.content["training"])
+    yield "versions", format_settings(config.versions)
+    yield "progress", f"{run.step:,} steps, done" if run.done else format_progress(run)
     if run.best is not None:
-        at = "" if run.best_step is None else f" at step {run.best_step}"
-        yield "best", f"{printable(run.headline, 40)} {run.best:.6g}{at}"
+        step = "" if run.best_step is None else f" at step {run.best_step}"
+        yield "best", f"{printable(run.headline, 40)} {run.best:.6g}{step}"
     if run.seconds is not None and math.isfinite(run.seconds):
-        yield "time trained", duration(run.seconds)
+        yield "time trained", format_duration(run.seconds)
     if run.tokens is not None:
         yield "tokens", f"{run.tokens:,}"
-    padding = finite(number(row.get("padding")) for row in metrics.rows)
+    padding = finite_values(number(row.get("padding")) for row in metrics.rows)
     if padding:
         yield "padding", f"{sum(padding) / len(padding):.1%} of a batch on average"
 
 
-def settings_of(settings: Any, alone: Sequence[str] = ()) -> str:
-    """`name value` of all that are set; of the names in `alone` the value only."""
-    found = []
-    for name, value in list(mapping(settings).items())[:SHOWN]:
+def format_settings(settings: Any, without_name: Sequence[str] = ()) -> str:
+    """`name value` of all that are set, and only the value for those `without_name`."""
+    texts = []
+    for name, value in list(mapping(settings).items())[:MAX_ROWS]:
         text = printable(one_text(value), 80)
         if value is True:
-            found.append(printable(name, 40))
+            texts.append(printable(name, 40))
         elif text and value is not False:
-            found.append(text if name in alone else f"{printable(name, 40)} {text}")
-    return ", ".join(found) or "-"
+            texts.append(text if name in without_name else f"{printable(name, 40)} {text}")
+    return ", ".join(texts) or "-"
 
 
-def finite(values: Iterable[float | None]) -> list[float]:
+def finite_values(values: Iterable[float | None]) -> list[float]:
     return [value for value in values if value is not None and math.isfinite(value)]
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     minutes, rest = divmod(max(0, round(seconds)), 60)
     hours, minutes = divmod(minutes, 60)
     if hours:
@@ -112,28 +112,28 @@ def duration(seconds: float) -> str:
 
 
 def files_table(folder: Path, purposes: Mapping[str, str], console: Console) -> Table:
-    table = listing("file", "size", "what it is for")
+    table = list_table("file", "size", "what it is for")
     entries = visible_files(folder)
-    for path in entries[:SHOWN]:
+    for path in entries[:MAX_ROWS]:
         purpose = "a link" if path.is_symlink() else purpose_of(path.name, purposes)
-        table.add_row(cell(path.name, console, 60), size_of(path), purpose)
-    if len(entries) > SHOWN:
-        table.add_row(f"and {len(entries) - SHOWN} more", "", "")
+        table.add_row(cell(path.name, console, 60), format_size(path), purpose)
+    if len(entries) > MAX_ROWS:
+        table.add_row(f"and {len(entries) - MAX_ROWS} more", "", "")
     return table
 
 
 def checkpoints_table(folder: Path, console: Console) -> Table:
-    table = listing("checkpoint", "size", "age")
-    for path in list_checkpoints(folder)[-SHOWN:]:
+    table = list_table("checkpoint", "size", "age")
+    for path in list_checkpoints(folder)[-MAX_ROWS:]:
         missing = missing_files(path)
         changed = modified(path)
-        state = "-" if changed is None else age(changed)
+        state = "-" if changed is None else format_age(changed)
         state = f"{state}, lacks {', '.join(missing)}" if missing else state
-        table.add_row(cell(path.name, console, 60), size_of(path), state)
+        table.add_row(cell(path.name, console, 60), format_size(path), state)
     return table
 
 
-def listing(*headings: str) -> Table:
+def list_table(*headings: str) -> Table:
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 2, 0, 0), pad_edge=False, show_edge=False)
     for heading in headings:
         right = heading == "size"
@@ -141,15 +141,15 @@ def listing(*headings: str) -> Table:
     return table
 
 
-def size_of(path: Path) -> str:
-    """Of a file, or of all files in a folder and the folders in it."""
+def format_size(path: Path) -> str:
+    """The size of a file, or of all files in a folder and its subfolders."""
     total = 0
     try:
         total = path.lstat().st_size
         if path.is_dir() and not path.is_symlink():
-            inner = [each for each in path.glob("*") if not each.is_symlink()]
-            inner += [each for folder in inner if folder.is_dir() for each in folder.glob("*")]
-            total = sum(each.lstat().st_size for each in inner if each.is_file())
+            files = [file for file in path.glob("*") if not file.is_symlink()]
+            files += [file for folder in files if folder.is_dir() for file in folder.glob("*")]
+            total = sum(file.lstat().st_size for file in files if file.is_file())
     except OSError:
         return "-"
-    return f"{short(total)}B" if total > 999 else f"{total} B"
+    return f"{format_count(total)}B" if total > 999 else f"{total} B"

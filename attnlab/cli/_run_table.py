@@ -1,4 +1,4 @@
-"""What `attnlab runs` prints: a table of runs."""
+"""The table of runs that `attnlab runs` prints."""
 
 from __future__ import annotations
 
@@ -20,73 +20,72 @@ from attnlab.tasks.registry import TASKS
 
 
 def print_runs(folder: Path, as_json: bool, console: Console | None = None) -> None:
-    """A table of all runs at or below a folder; below it a line for each that cannot be read."""
+    """Print a table of all runs in a folder and below it, then a line for each unreadable one."""
     console = console or Console()
     if not folder.is_dir():
         reason = "not a folder" if folder.exists() else "no such folder"
         raise ValueError(f"{printable(str(folder))}: {reason}; give one that holds runs")
-    runs = [summarize(each, folder) for each in find_runs(folder)]
+    runs = [summarize(path, folder) for path in find_runs(folder)]
     if as_json:
-        print(json.dumps([strict(asdict(each)) for each in runs], indent=2, allow_nan=False))
+        print(json.dumps([without_nan(asdict(run)) for run in runs], indent=2, allow_nan=False))
     elif not runs:
+        example = next(kind.example for kind in TASKS.values() if kind.example)
         line = f"no runs found below {printable(str(folder))}; "
-        first = next(kind.example for kind in TASKS.values() if kind.example)
-        line += f"make one: {first.command} runs/first"
+        line += f"make one: {example.command} runs/first"
         console.print(cell(line, console, 4096), soft_wrap=True)
     else:
-        good = [each for each in runs if each.problem is None]
-        if good:
-            console.print(table_of(good, console))
-        for each in runs:
-            if each.problem is not None:
-                text = f"{printable(each.run)}: {each.problem}"
+        readable = [run for run in runs if run.problem is None]
+        if readable:
+            console.print(runs_table(readable, console))
+        for run in runs:
+            if run.problem is not None:
+                text = f"{printable(run.run)}: {run.problem}"
                 console.print(cell(text, console, 400, "red"), soft_wrap=True)
 
 
-def strict(values: dict[str, Any]) -> dict[str, Any]:
-    """JSON has no NaN."""
-    bad = {key for key, x in values.items() if isinstance(x, float) and not math.isfinite(x)}
-    return {key: None if key in bad else value for key, value in values.items()}
+def without_nan(values: dict[str, Any]) -> dict[str, Any]:
+    """None in place of NaN and infinity, which JSON does not have."""
+    not_finite = {k for k, x in values.items() if isinstance(x, float) and not math.isfinite(x)}
+    return {key: None if key in not_finite else value for key, value in values.items()}
 
 
-def table_of(runs: Sequence[Summary], console: Console) -> Table:
+def runs_table(runs: Sequence[Summary], console: Console) -> Table:
     table = Table(box=box.SIMPLE_HEAD, padding=0, pad_edge=False, show_edge=False)
     table.add_column("run", style="bold", overflow="fold", min_width=8)
     for heading in ("task", "mechanism"):
         table.add_column(heading, no_wrap=True, overflow="crop")
     for heading in ("params", "progress", "loss", "best", "age"):
-        wide = heading == "best"  # two words, in two lines where room is short
+        wide = heading == "best"  # two words, in two lines if the terminal is narrow
         table.add_column(heading, no_wrap=not wide, overflow="fold", justify="right")
-    for each in runs:
-        name = cell(each.run, console, 200)
-        best = "-" if each.best is None else f"{printable(each.headline, 8)} {each.best:.3g}"
+    for run in runs:
+        name = cell(run.run, console, 200)
+        best = "-" if run.best is None else f"{printable(run.headline, 8)} {run.best:.3g}"
         table.add_row(
             name,
-            cell(each.task or "-", console, 10),
-            cell(each.mechanism or "-", console, 12),
-            short(each.parameters),
-            "done" if each.done else progress_of(each),
-            "-" if each.loss is None else f"{each.loss:.3g}",
+            cell(run.task or "-", console, 10),
+            cell(run.mechanism or "-", console, 12),
+            format_count(run.parameters),
+            format_progress(run),
+            "-" if run.loss is None else f"{run.loss:.3g}",
             cell(best, console, 17),
-            "-" if each.modified is None else age(each.modified),
+            "-" if run.modified is None else format_age(run.modified),
         )
     return table
 
 
 def printable(text: str, limit: int = 200) -> str:
-    """No control, direction or broken characters, and not too long."""
-    shown = "".join(c if c.isprintable() else "?" for c in text[: limit + 1])
-    return shown if len(shown) <= limit else shown[: limit - 2] + ".."
+    """Text without control, direction or broken characters, cut to `limit`."""
+    text = "".join(c if c.isprintable() else "?" for c in text[: limit + 1])
+    return text if len(text) <= limit else text[: limit - 2] + ".."
 
 
 def cell(text: str, console: Console, limit: int, style: str = "") -> Text:
-    """Text is never read as markup; what the console cannot encode becomes a question mark."""
+    """Text that is not read as markup. Characters that the console cannot print become "?"."""
     encoding = console.encoding
-    shown = printable(text, limit).encode(encoding, "replace").decode(encoding)
-    return Text(shown, style)
+    return Text(printable(text, limit).encode(encoding, "replace").decode(encoding), style)
 
 
-def short(value: float | None) -> str:
+def format_count(value: float | None) -> str:
     if value is None:
         return "-"
     for unit in ("", "k", "M", "B", "T"):
@@ -96,18 +95,22 @@ def short(value: float | None) -> str:
     return f"{value:.0e}P"
 
 
-def progress_of(run: Summary) -> str:
-    def steps(value: int) -> str:
-        return str(value) if value < 10_000 else short(value).replace(".0", "")
+def format_progress(run: Summary) -> str:
+    """Steps, and their percentage of all if the run ends after a number of steps."""
 
+    def steps(value: int) -> str:
+        return str(value) if value < 10_000 else format_count(value).replace(".0", "")
+
+    if run.done:
+        return "done"
     if not run.steps:
         return steps(run.step)
     percent = min(100, 100 * run.step // run.steps)
     return f"{steps(run.step)}/{steps(run.steps)} {percent}%"
 
 
-def age(then: float) -> str:
-    seconds = max(0.0, time.time() - then)
+def format_age(timestamp: float) -> str:
+    seconds = max(0.0, time.time() - timestamp)
     for unit, length in (("d", 86400), ("h", 3600), ("m", 60)):
         if seconds >= length:
             return f"{seconds // length:.0f}{unit}"

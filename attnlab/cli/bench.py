@@ -1,6 +1,6 @@
 """attnlab bench error | speed | memory | decode | all | show
 
-Nothing that takes time is imported before a command runs.
+Slow imports wait until a command runs.
 """
 
 from __future__ import annotations
@@ -8,79 +8,104 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 
-from attnlab._command_options import given, grouped, options_of
-from attnlab.bench._settings import CostSettings, DecodeSettings, ErrorSettings
-from attnlab.cli._report_options import Bar, Common, Outputs
-
-app = App(
-    name="bench",
-    help="How far mechanisms are from exact attention, and what they cost on this machine.",
-    help_format="plaintext",
+from attnlab._command_options import (
+    create_app,
+    flatten_options,
+    option,
+    option_values,
+    options_of,
 )
+from attnlab.bench._settings import CostSettings, DecodeSettings, ErrorSettings
+from attnlab.cli._report_options import MeasurementOptions, ProgressBar, ReportOptions
 
-COMMON, OUTPUTS = Common(), Outputs()
+app = create_app(
+    "bench", "Measure the error, speed and memory of mechanisms against exact attention."
+)
+MEASUREMENT, REPORT = MeasurementOptions(), ReportOptions()
 
 
-def measure(kinds: list[str], common: Common, outputs: Outputs, settings: dict[str, Any]) -> None:
-    """Run benches and write what was measured."""
+def measure(
+    kinds: list[str],
+    measurement: MeasurementOptions,
+    outputs: ReportOptions,
+    settings: dict[str, Any],
+) -> None:
+    """Run benchmarks and write the report."""
     outputs.check()
     from attnlab.bench._run_bench import bench
 
-    with Bar() as bar:
+    with ProgressBar() as bar:
         report = bench(
             kinds,  # type: ignore[arg-type]
-            mechanisms=common.mechanisms,
-            quick=common.quick,
-            seed=common.seed,
+            mechanisms=measurement.mechanisms,
+            quick=measurement.quick,
+            seed=measurement.seed,
             progress=bar,
             **settings,
         )
     outputs.write(report, charts=len(kinds) == 1)
 
 
-def _command(name: str, text: str, settings: type[Any]) -> None:
-    """The types of its option groups are made here, so they cannot be written in place."""
-    options = options_of(settings, unset=True, told=True)
-    plain = options()
+def _add_command(name: str, text: str, settings: type[Any]) -> None:
+    """The types of its options are created here, so they cannot be written as annotations."""
+    options = options_of(settings, optional=True, defaults=settings())
+    left_out = options()
 
-    def command(*, common: Any = COMMON, settings: Any = plain, outputs: Any = OUTPUTS) -> None:
-        measure([name], common, outputs, given(settings, unset=True))
+    def command(
+        *, measurement: Any = MEASUREMENT, settings: Any = left_out, outputs: Any = REPORT
+    ) -> None:
+        measure([name], measurement, outputs, option_values(settings, set_only=True))
 
     command.__doc__ = text
-    typed = grouped(common=Common, settings=options, outputs=Outputs)
-    app.command(typed(command), name=name)
+    annotate = flatten_options(
+        measurement=MeasurementOptions, settings=options, outputs=ReportOptions
+    )
+    app.command(annotate(command), name=name)
 
 
-_command("error", "Error against exact softmax, with doing nothing as the control.", ErrorSettings)
-_command("speed", "Time by length, against exact softmax.", CostSettings)
-_command("memory", "Peak memory by length, each in a process of its own.", CostSettings)
-_command("decode", "Cost of a decoding step by position, and what must be kept.", DecodeSettings)
+_add_command(
+    "error",
+    "Measure the error against exact softmax attention, with uniform attention as the control.",
+    ErrorSettings,
+)
+_add_command("speed", "Measure the time by sequence length, against exact softmax.", CostSettings)
+_add_command("memory", "Measure the peak memory by sequence length.", CostSettings)
+_add_command(
+    "decode", "Measure the time of a decoding step and the size of the state.", DecodeSettings
+)
 
 
 @app.command(name="all")
-def everything(
+def measure_all(
     *,
-    common: Annotated[Common, Parameter(name="*")] = COMMON,
-    seeds: Annotated[int | None, Parameter(help="error: repeats.")] = None,
-    threads: Annotated[int | None, Parameter(help="Of PyTorch; speed, memory, decode.")] = None,
-    outputs: Annotated[Outputs, Parameter(name="*")] = OUTPUTS,
+    measurement: Annotated[MeasurementOptions, Parameter(name="*")] = MEASUREMENT,
+    seeds: Annotated[
+        int | None, option("Number of repeats of the error benchmark. [default: 5]")
+    ] = None,
+    threads: Annotated[
+        int | None,
+        option(
+            "Number of PyTorch threads of the speed, memory and decode benchmarks. [default: 1]"
+        ),
+    ] = None,
+    outputs: Annotated[ReportOptions, Parameter(name="*")] = REPORT,
 ) -> None:
-    """All four, in about five minutes."""
-    wanted = {"seeds": seeds, "threads": threads}
-    settings = {name: value for name, value in wanted.items() if value is not None}
-    measure(["error", "speed", "memory", "decode"], common, outputs, settings)
+    """Run all four benchmarks, in about five minutes."""
+    settings = {"seeds": seeds, "threads": threads}
+    settings = {name: value for name, value in settings.items() if value is not None}
+    measure(["error", "speed", "memory", "decode"], measurement, outputs, settings)
 
 
 @app.command
 def show(
-    report: Annotated[Path, Parameter(help="What --json wrote.")],
+    report: Annotated[Path, option("JSON file of a report, written with --json.")],
     /,
     *,
-    outputs: Annotated[Outputs, Parameter(name="*")] = OUTPUTS,
+    outputs: Annotated[ReportOptions, Parameter(name="*")] = REPORT,
 ) -> None:
-    """Draw a report again from its JSON."""
+    """Print a report again from its JSON file."""
     from attnlab.report import read_report
 
     outputs.check()

@@ -1,4 +1,4 @@
-"""attnlab claims: what is said about attention, run and judged."""
+"""attnlab claims [NAMES] | show NAME | playground"""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
-from cyclopts import App, Parameter
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from attnlab._command_options import create_app, flag, option
 from attnlab._safe_files import write_json, write_text
 from attnlab.claims import CLAIMS, Claim, Result, chosen, run
 from attnlab.claims._claim import Size
@@ -19,112 +19,114 @@ from attnlab.claims._ledger_page import save_claims, save_playground
 from attnlab.claims._ledger_terminal import print_one, print_table, stated
 from attnlab.report import check_figure, check_page, save_figure
 
-app = App(
-    name="claims",
-    help="What is said about attention, run and judged.",
-    help_format="plaintext",
-)
+app = create_app("claims", "Test well-known claims about attention by experiment.")
 
 Sizes = Annotated[
-    Literal["small", "full"], Parameter(help="small: two minutes for all; full: half an hour.")
+    Literal["small", "full"],
+    option("Size of the experiments. All claims take two minutes small, half an hour full."),
 ]
-Seed = Annotated[int, Parameter(help="Of everything random.")]
+Seed = Annotated[int, option("Random seed for the experiments.")]
 
 
 @app.default
 def claims(
-    *names: Annotated[str, Parameter(help="Only these; all if none is named.")],
-    topic: Annotated[str | None, Parameter(help="Only those of one, by number or name.")] = None,
+    *names: Annotated[str, option("Claims to test. Without them, all.")],
+    topic: Annotated[str | None, option("Test the claims of one topic, by number or name.")] = None,
     size: Sizes = "small",
     seed: Seed = 0,
-    json: Annotated[Path | None, Parameter(help="Write all that was found here.")] = None,
-    html: Annotated[Path | None, Parameter(help="Write a page of it here, to look at.")] = None,
-    overwrite: Annotated[bool, Parameter(negative="", help="Replace --html.")] = False,
-    markdown: Annotated[Path | None, Parameter(help="Write it here for people to read.")] = None,
-    processes: Annotated[int | None, Parameter(help="How many run side by side.")] = None,
-    list: Annotated[bool, Parameter(negative="", help="Only say what there is.")] = False,  # noqa: A002
+    json: Annotated[Path | None, option("JSON file to write, with all results.")] = None,
+    html: Annotated[Path | None, option("HTML page to write.")] = None,
+    markdown: Annotated[Path | None, option("Markdown file to write.")] = None,
+    overwrite: Annotated[bool, flag("Replace the page of --html.")] = False,
+    processes: Annotated[
+        int | None, option("Number of claims to test at once. Without it, one per core.")
+    ] = None,
+    list: Annotated[bool, flag("List the claims without testing them.")] = False,  # noqa: A002
 ) -> None:
-    """Run claims and judge them: a table of verdicts."""
-    wanted = chosen(names, topic)
+    """Test claims about attention and print a table of verdicts.
+
+    The exit code is 1 if a claim failed.
+    """
+    selected = chosen(names, topic)
     if list:
-        for each in wanted:
-            print(f"{each.name}: {stated(each)}")
+        for claim in selected:
+            print(f"{claim.name}: {stated(claim)}")
         return
     for path in filter(None, (json, markdown)):
         if not path.parent.is_dir():
             raise ValueError(f"{path}: there is no folder {path.parent}; make it first")
     if html is not None:
         check_page(html, overwrite)
-    results = run_with_progress(wanted, seed, size, processes)
+    results = run_with_progress(selected, seed, size, processes)
     print_table(results, Console())
-    found = ledger(results, seed=seed, size=size)
+    results_ledger = ledger(results, seed=seed, size=size)
     if json is not None:
-        write_json(json, found)
+        write_json(json, results_ledger)
         print(json)
     if html is not None:
-        save_claims(html, found, overwrite)
+        save_claims(html, results_ledger, overwrite)
         print(html)
     if markdown is not None:
-        write_text(markdown, as_markdown(found))
+        write_text(markdown, as_markdown(results_ledger))
         print(markdown)
-    if any(each.verdict.outcome == "failed" for each in results):
+    if any(result.verdict.outcome == "failed" for result in results):
         sys.exit(1)
 
 
 @app.command
 def show(
-    name: Annotated[str, Parameter(help="One claim.")],
+    name: Annotated[str, option("Claim to test.")],
     /,
     *,
     size: Sizes = "small",
     seed: Seed = 0,
     out: Annotated[
-        Path | None, Parameter(help="Write the figure here, as NAME.svg, .png or .pdf.")
+        Path | None, option("Figure to write, as NAME.svg, NAME.png or NAME.pdf.")
     ] = None,
-    overwrite: Annotated[bool, Parameter(negative="", help="Replace --out.")] = False,
+    overwrite: Annotated[bool, flag("Replace the file of --out.")] = False,
 ) -> None:
-    """Run one claim: the statement, why, what was measured, the figure."""
-    wanted = chosen([name])
+    """Test one claim and print its statement, the reason, the measurements and a figure."""
+    selected = chosen([name])
     if out is not None:
         check_figure(out, overwrite)
-    result = run_with_progress(wanted, seed, size, 1)[0]
+    result = run_with_progress(selected, seed, size, 1)[0]
     print_one(result, Console())
     if out is not None and result.evidence is not None:
-        save_figure(result.evidence.plot, out, stated(wanted[0]), overwrite)
+        save_figure(result.evidence.plot, out, stated(selected[0]), overwrite)
         print(out)
 
 
 @app.command
 def playground(
     *,
-    out: Annotated[Path, Parameter(help="The page.")] = Path("playground.html"),
-    overwrite: Annotated[bool, Parameter(negative="", help="Replace --out.")] = False,
+    out: Annotated[Path, option("Page to write.")] = Path("playground.html"),
+    overwrite: Annotated[bool, flag("Replace the file of --out.")] = False,
 ) -> None:
-    """Write the attention playground: move keys, queries and values, and see what comes out."""
+    """Write the attention playground: a page where you move keys, queries and values."""
     check_page(out, overwrite)
     save_playground(out, overwrite)
     print(out)
 
 
 def run_with_progress(
-    wanted: list[Claim], seed: int, size: Size, processes: int | None
+    selected: list[Claim], seed: int, size: Size, processes: int | None
 ) -> list[Result]:
-    """In the registry's order. The bar stands on standard error, and names what is under way."""
+    """Results in the order of the registry. A bar on standard error names the running claims."""
     if processes is not None and processes < 1:
         raise ValueError(f"--processes {processes}; give 1 or more")
-    found, under_way = [], dict[str, None]()
+    results, running = [], dict[str, None]()
     columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()]
     progress = Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True)
     with progress:
-        task = progress.add_task("", total=len(wanted))
+        task = progress.add_task("", total=len(selected))
 
-        def begun(name: str) -> None:
-            under_way[name] = None
-            progress.update(task, description=", ".join(under_way))
+        def on_start(name: str) -> None:
+            running[name] = None
+            progress.update(task, description=", ".join(running))
 
-        for result in run(wanted, seed=seed, size=size, processes=processes, begun=begun):
-            found.append(result)
-            under_way.pop(result.name, None)
-            progress.update(task, advance=1, description=", ".join(under_way))
-    order = {name: place for place, name in enumerate(CLAIMS)}
-    return sorted(found, key=lambda each: order[each.name])
+        for result in run(selected, seed=seed, size=size, processes=processes, begun=on_start):
+            results.append(result)
+            running.pop(result.name, None)
+            progress.update(task, advance=1, description=", ".join(running))
+    order = {name: position for position, name in enumerate(CLAIMS)}
+    return sorted(results, key=lambda result: order[result.name])

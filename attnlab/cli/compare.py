@@ -1,7 +1,7 @@
 """attnlab compare TASK: mechanisms trained with equal budgets.
 
-This module has an attribute for each task that can be compared, so that the command line can name
-its command without importing torch.
+This module has an attribute for each task that can be compared, so that the command line can refer
+to its command without importing torch.
 """
 
 from __future__ import annotations
@@ -10,46 +10,34 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any
 
-from cyclopts import App, Parameter
-
 from attnlab._command_options import (
-    grouped,
-    joined_options,
+    create_app,
+    flag,
+    flatten_options,
+    format_values,
+    merge_options,
+    option,
     options_of,
-    spaced,
     start_mode,
 )
 from attnlab.tasks.kind import TaskKind
 from attnlab.tasks.registry import TASKS
 
+LIST: dict[str, Any] = {"consume_multiple": True, "negative": "", "show_default": format_values}
 Attention = Annotated[
     tuple[str, ...],
-    Parameter(
-        help="Mechanisms; the others are compared with the first.",
-        consume_multiple=True,
-        negative="",
-        show_default=spaced,
-    ),
+    option("Mechanisms to compare. The others are compared with the first.", **LIST),
 ]
-Rates = Annotated[
+LearningRateFactors = Annotated[
     tuple[float, ...],
-    Parameter(
-        help="Try each of these times the usual learning rates.",
-        consume_multiple=True,
-        negative="",
-        show_default=spaced,
-    ),
+    option("Factors of the task's learning rate to try. The best one counts.", **LIST),
 ]
-app = App(
-    name="compare",
-    help="Train mechanisms on a task with equal budgets, and say which is better.",
-    help_format="plaintext",
-)
-PREFIX = "task "  # of an attribute; no name of this module begins so
+app = create_app("compare", "Train mechanisms on a task with equal budgets and compare them.")
+PREFIX = "task "  # of these attributes; no other name has a space
 
 
 def mount(kind: TaskKind) -> None:
-    """A command for a task that can be compared."""
+    """Add a command for a task that can be compared."""
     if kind.can_compare and kind.name not in app:
         app.command(f"{__name__}:{PREFIX}{kind.name}", name=kind.name, help=_help(kind))
 
@@ -62,47 +50,47 @@ def __getattr__(name: str) -> Any:
     task = name.removeprefix(PREFIX)
     if not name.startswith(PREFIX) or task not in TASKS:
         raise AttributeError(name)
-    return command_of(TASKS[task])
+    return comparison_command(TASKS[task])
 
 
-def command_of(kind: TaskKind) -> Any:
+def comparison_command(kind: TaskKind) -> Any:
     from attnlab.compare._engine import compare as run
     from attnlab.compare._runs import PAGE, RESULTS
     from attnlab.tasks._simple_comparison import comparison_class
 
     Comparison = comparison_class(kind)
     groups = Comparison.option_groups()
-    own = options_of(Comparison, without=tuple(groups))
-    Options: Any = joined_options(own, *(group.options for group in groups.values()))
+    own_options = options_of(Comparison, without=tuple(groups))
+    Options: Any = merge_options(own_options, *(group.options for group in groups.values()))
 
-    @grouped(options=Options)
+    @flatten_options(options=Options)
     def compare(
         *,
         attention: Attention = Comparison.attention,
         minutes: float | None = None,
-        steps: Annotated[int | None, Parameter(help="Training steps of each run instead.")] = None,
-        seeds: Annotated[int, Parameter(help="Repeats of each setting.")] = Comparison.seeds,
-        seed: Annotated[int, Parameter(help="The first random seed.")] = 0,
-        rates: Rates = Comparison.rates,
-        out: Annotated[Path, Parameter(help="Folder of all runs and results.")] = Path("runs")
-        / f"compare-{kind.name}",
-        resume: Annotated[
-            bool, Parameter(negative="", help="Continue the comparison in --out.")
-        ] = False,
-        overwrite: Annotated[
-            bool, Parameter(negative="", help="Replace the comparison in --out.")
-        ] = False,
+        steps: Annotated[
+            int | None, option("Number of optimizer steps of each run, instead of --minutes.")
+        ] = None,
+        seeds: Annotated[
+            int, option("Number of runs of each setting, with different random seeds.")
+        ] = Comparison.seeds,
+        seed: Annotated[int, option("Random seed of the first run. The others count up.")] = 0,
+        learning_rate_factors: LearningRateFactors = Comparison.rates,
         options: Any = Options(),  # noqa: B008 (a frozen value)
+        out: Annotated[Path, option("Folder for all runs and the results.")] = Path("runs")
+        / f"compare-{kind.name}",
+        resume: Annotated[bool, flag("Continue the comparison in --out.")] = False,
+        overwrite: Annotated[bool, flag("Replace the comparison in --out.")] = False,
     ) -> None:
         from rich.console import Console
 
         from attnlab.report import print_report
         from attnlab.training import speaks
 
-        values = given_part(options, own)
+        values = values_of(options, own_options)
         for name, group in groups.items():
-            values[name] = group.build(**given_part(options, group.options))
-        compared = run(
+            values[name] = group.build(**values_of(options, group.options))
+        comparison = run(
             Comparison(**values),
             attention,
             out=out,
@@ -110,20 +98,20 @@ def command_of(kind: TaskKind) -> Any:
             steps=steps,
             seeds=seeds,
             first_seed=seed,
-            rates=rates,
+            rates=learning_rate_factors,
             start=start_mode(resume, overwrite),
         )
         if speaks():
-            print_report(compared.report, Console())
+            print_report(comparison.report, Console())
             print(f"{out / RESULTS}\n{out / PAGE}")
 
     compare.__doc__ = _help(kind)
-    usual = f"; without a budget: {Comparison.usual}" if Comparison.usual else ""
-    budget = Parameter(help=f"Minutes of training steps for each run{usual}.")
+    usual = f" Without a budget, {Comparison.usual}." if Comparison.usual else ""
+    budget = option(f"Minutes of training steps of each run.{usual}")
     compare.__annotations__["minutes"] = Annotated[float | None, budget]
     return compare
 
 
-def given_part(options: Any, group: type[Any]) -> dict[str, Any]:
-    """Of joined options the values of one group."""
-    return {each.name: getattr(options, each.name) for each in fields(group)}
+def values_of(options: Any, group: type[Any]) -> dict[str, Any]:
+    """The values that merged options have for the fields of one class."""
+    return {setting.name: getattr(options, setting.name) for setting in fields(group)}

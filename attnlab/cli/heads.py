@@ -1,4 +1,4 @@
-"""attnlab heads: which mechanism could take softmax's place in each head of a model."""
+"""attnlab heads: which mechanism could replace softmax in each head of a model."""
 
 from __future__ import annotations
 
@@ -6,65 +6,63 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from cyclopts import Parameter
-
-from attnlab._command_options import given, grouped, options_of
-from attnlab.cli._report_options import Bar, Common, Outputs
+from attnlab._command_options import flatten_options, option, option_values, options_of
+from attnlab.cli._report_options import MeasurementOptions, ProgressBar, ReportOptions
 from attnlab.heads._settings import HeadSettings
 
-HeadOptions: Any = options_of(HeadSettings, unset=True, told=True)
+HeadOptions: Any = options_of(HeadSettings, optional=True, defaults=HeadSettings())
 
 
 @dataclass(frozen=True)
-class HeadOutputs(Outputs):
+class HeadReportOptions(ReportOptions):
     """Where a report goes."""
 
     kind: ClassVar[str] = "heads"
 
 
-@grouped(common=Common, settings=HeadOptions, outputs=HeadOutputs)
+@flatten_options(measurement=MeasurementOptions, settings=HeadOptions, outputs=HeadReportOptions)
 def heads(
-    model: Annotated[Path, Parameter(help="Folder of an attnlab or Hugging Face model.")],
+    model: Annotated[Path, option("Folder of an attnlab or Hugging Face model.")],
     /,
     *,
     text: Annotated[
         Path | None,
-        Parameter(
-            help="What it reads: a text file; with .jsonl, .csv or .tsv texts and their summaries, "
-            "for an encoder-decoder."
+        option(
+            "Text file for the model to read. For an encoder-decoder, a .jsonl, .csv or .tsv file "
+            "of texts and summaries."
         ),
     ] = None,
     images: Annotated[
         Path | None,
-        Parameter(
-            help="What a model of images reads: a folder of them, or a data set for vision runs "
-            "(digits, fashion)."
+        option(
+            "Images for a vision model to read: a folder, or the data set of a vision run (digits, "
+            "fashion)."
         ),
     ] = None,
-    common: Any = Common(),  # noqa: B008 (frozen)
+    measurement: Any = MeasurementOptions(),  # noqa: B008 (frozen)
     settings: Any = HeadOptions(),  # noqa: B008
-    outputs: Any = HeadOutputs(),  # noqa: B008
+    outputs: Any = HeadReportOptions(),  # noqa: B008
 ) -> None:
-    """Which mechanism reproduces each head of a model, at which cost; checked by its own loss."""
-    chosen = given(settings, unset=True)
+    """Find the mechanism that reproduces each head of a model, and check the model's own loss."""
+    values = option_values(settings, set_only=True)
     if text is None and images is None:
-        raise ValueError(f"{model}: what does it read? give --text FILE too, or --images")
+        raise ValueError(f"{model}: has nothing to read; give --text FILE or --images FOLDER")
     if text is not None and images is not None:
         raise ValueError("--text and --images: give one of them")
-    if images is not None and "tokens" in chosen:
-        raise ValueError("--tokens: goes with --text; a model cuts its images itself")
+    if images is not None and "tokens" in values:
+        raise ValueError("--tokens needs --text; images are split by the model itself")
     outputs.check()
     from attnlab.heads import heads as measure
 
-    with Bar() as bar:
+    with ProgressBar() as bar:
         report = measure(
             model,
             text,
             images=images,
-            mechanisms=common.mechanisms,
-            quick=common.quick,
-            seed=common.seed,
+            mechanisms=measurement.mechanisms,
+            quick=measurement.quick,
+            seed=measurement.seed,
             progress=bar,
-            **chosen,
+            **values,
         )
     outputs.write(report, charts=True)

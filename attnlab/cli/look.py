@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-from cyclopts import Parameter
-
-from attnlab._command_options import given, grouped, options_of
+from attnlab._command_options import flag, flatten_options, option, option_values, options_of
 from attnlab.interpret._options import LookOptions
 
 Options = options_of(
@@ -19,25 +17,25 @@ Options = options_of(
 )
 
 
-@grouped(options=Options)
+@flatten_options(options=Options)
 def look(
     model: Annotated[
-        Path, Parameter(help="Folder of an attnlab or Hugging Face model, or a capture file.")
+        Path, option("Folder of an attnlab or Hugging Face model, or a capture file.")
     ],
     /,
     *,
     options: Any = Options(),  # noqa: B008
-    out: Annotated[Path, Parameter(help="The page; or NAME.attnlab, a capture file.")] = Path(
-        "look.html"
-    ),
-    overwrite: Annotated[bool, Parameter(negative="", help="Replace --out.")] = False,
+    out: Annotated[
+        Path, option("Page to write, as NAME.html, or a capture file, as NAME.attnlab.")
+    ] = Path("look.html"),
+    overwrite: Annotated[bool, flag("Replace the file of --out.")] = False,
 ) -> None:
-    """See what a model attends to: one page that works offline."""
+    """See what a model attends to, in a page that works offline."""
     from attnlab.interpret._look import check_out
-    from attnlab.interpret._look import look as looking
+    from attnlab.interpret._look import look as look_at
     from attnlab.interpret._terminal_summary import print_summary
 
     check_out(out, overwrite)
-    looked = looking(model, **given(options))
+    looked = look_at(model, **option_values(options))
     looked.save(out, overwrite=overwrite)
     print_summary(looked, out)

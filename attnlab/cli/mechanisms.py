@@ -6,35 +6,39 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import App, Parameter
+from attnlab._command_options import Json, create_app, flag, option
 
-app = App(
-    name="mechanisms",
-    help="List what each attention mechanism can do, or the options of one.",
-    help_format="plaintext",
-)
+app = create_app("mechanisms", "List attention mechanisms, or describe one and its options.")
 
 
 @app.default
 def mechanisms(
-    name: Annotated[str | None, Parameter(help="One mechanism: its card and its options.")] = None,
+    name: Annotated[
+        str | None, option("Mechanism to describe. Without it, list all of them.")
+    ] = None,
     /,
     *,
-    json: Annotated[bool, Parameter(negative="", help="Print JSON instead of a table.")] = False,
+    json: Json = False,
     picture: Annotated[
         Path | None,
-        Parameter(help="Draw its matrix here, beside softmax's: NAME.svg, NAME.png or NAME.pdf."),
+        option(
+            "Picture to write, as NAME.svg, NAME.png or NAME.pdf: the mechanism's matrix beside "
+            "softmax's."
+        ),
     ] = None,
-    overwrite: Annotated[bool, Parameter(negative="", help="Replace --picture.")] = False,
+    overwrite: Annotated[bool, flag("Replace the file of --picture.")] = False,
 ) -> None:
-    """List what each attention mechanism can do, or the options of one."""
+    """List attention mechanisms and what they can do, or describe one and its options."""
     from attnlab._mechanism_table import as_json, print_all, print_one
 
     if picture is not None:
         from attnlab.mechanism_pictures import save_matrices
 
         if name is None:
-            raise ValueError("--picture draws one mechanism; name it, as in mechanisms favor")
+            raise ValueError(
+                "--picture needs the name of a mechanism, as in: mechanisms favor --picture "
+                "favor.svg"
+            )
         save_matrices(name, picture, overwrite)
         print(picture)
     elif json:
@@ -47,13 +51,18 @@ def mechanisms(
 
 @app.command
 def check(
-    mechanism: Annotated[str, Parameter(help="A name, or a file NAME.py with one of your own.")],
+    mechanism: Annotated[
+        str, option("Name of a mechanism, or a file NAME.py that defines your own.")
+    ],
     /,
     *,
-    examples: Annotated[int, Parameter(help="Inputs drawn for each law.")] = 20,
-    seed: Annotated[int, Parameter(help="Of these inputs.")] = 0,
+    examples: Annotated[int, option("Number of random inputs for each law.")] = 20,
+    seed: Annotated[int, option("Random seed for the inputs.")] = 0,
 ) -> None:
-    """Try every law on a mechanism; exit code 1 if one is broken."""
+    """Test a mechanism against every law that it must obey.
+
+    The exit code is 1 if it breaks one.
+    """
     from attnlab._mechanism_table import print_findings
     from attnlab.extensions import load_extension
 
@@ -62,8 +71,8 @@ def check(
         names = [each.name for each in load_extension(mechanism) if hasattr(each, "card")]
     if not names:
         raise ValueError(
-            f"{mechanism}: defines no mechanism; a subclass of Mechanism with a name is"
+            f"{mechanism}: defines no mechanism; write a subclass of Mechanism with a name"
         )
-    fine = [print_findings(name, examples, seed) for name in names]
-    if not all(fine):
+    passed = [print_findings(name, examples, seed) for name in names]
+    if not all(passed):
         sys.exit(1)

@@ -5,23 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import Parameter
-
-from attnlab._command_options import several
+from attnlab._command_options import list_option, option
 from attnlab.studio._request_limits import PORT
 
 
 def studio(
     *,
-    runs: Annotated[Path | None, Parameter(help="Folder that holds runs. [runs]")] = None,
+    runs: Annotated[Path | None, option("Folder of the runs. [default: runs]")] = None,
     model: Annotated[
-        list[Path] | None,
-        several("Model folders to look into, any kind."),
+        list[Path] | None, list_option("Folders of attnlab or Hugging Face models to look into.")
     ] = None,
-    port: Annotated[int, Parameter(help="On this machine alone; 0: any free.")] = PORT,
-    browser: Annotated[bool, Parameter(help="Open the page.")] = True,
+    port: Annotated[
+        int,
+        option("Port of the web server, which only this machine can reach. 0 takes a free one."),
+    ] = PORT,
+    browser: Annotated[bool, option("Open the page in a browser.")] = True,
 ) -> None:
-    """Watch runs train, ask, write, see and look in a browser."""
+    """Open the studio: watch, ask and look into models in a web browser."""
     from attnlab.studio._server import serve
 
     serve(runs, model or (), port=port, browser=browser)

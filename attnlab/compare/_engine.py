@@ -163,7 +163,9 @@ def grid(
     if seeds[0] < 0:
         raise ValueError(f"--seed {seeds[0]}: give 0 or more")
     if not rates or any(not 0 < rate < math.inf for rate in rates):
-        raise ValueError("--rates multiply the usual learning rates; give numbers above 0")
+        raise ValueError(
+            "--learning-rate-factors multiply the task's learning rates; give numbers above 0"
+        )
     places, contenders = comparison.places(), comparison.contenders(attention)
     trials = [
         Trial(contender, variant, rate, seed, place)

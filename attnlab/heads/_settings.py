@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
+from attnlab._help_groups import COMMON, DATA, MEASUREMENT
 from attnlab.bench._settings import Numbers, check_even, check_numbers
 
 
@@ -19,15 +20,30 @@ class HeadSettings:
         "tokens": 128, "windows": 2, "window": (16, 32), "block": (8,),
     }  # fmt: skip
 
-    tokens: Annotated[int, "of a window of the text, if the model reads so many"] = 512
+    tokens: Annotated[
+        int,
+        "Number of tokens in each window of the text, if the model reads that many.",
+        DATA,
+        COMMON,
+    ] = 512
     windows: Annotated[
-        int | None, "windows (4) or images (16) to choose on, and as many to check on"
+        int | None,
+        "Number of windows or images to choose mechanisms on, and as many to check them on. "
+        "Without it, 4 windows or 16 images.",
+        DATA,
     ] = None
-    tolerance: Annotated[float, "error of a head's output that is good enough"] = 0.1
-    features: Annotated[Numbers, "numbers of features, for those that have them"] = (64, 256)
-    window: Annotated[Numbers, "keys in sight, for windows"] = (32, 64, 128)
-    block: Annotated[Numbers, "tokens in a block, for BigBird"] = (8, 16)
-    ranks: Annotated[Numbers, "ranks of the best possible projection"] = (16, 64)
+    tolerance: Annotated[
+        float, "Largest relative error of a head's output that is good enough.", MEASUREMENT, COMMON
+    ] = 0.1
+    features: Annotated[
+        Numbers, "Numbers of features to try, for mechanisms that have them.", MEASUREMENT
+    ] = (64, 256)
+    window: Annotated[Numbers, "Window sizes to try, in keys.", MEASUREMENT] = (32, 64, 128)
+    block: Annotated[Numbers, "Block sizes of BigBird to try, in tokens.", MEASUREMENT] = (8, 16)
+    ranks: Annotated[Numbers, "Ranks of the best possible projection to try.", MEASUREMENT] = (
+        16,
+        64,
+    )
 
     def __post_init__(self) -> None:
         least = {"tokens": 16, "windows": 1, "tolerance": 0}

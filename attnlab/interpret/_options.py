@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
+from attnlab._help_groups import CAPTURE, COMMON, OUTPUT
 from attnlab.interpret._memory_limit import GIBIBYTES
 
 
@@ -14,38 +15,62 @@ from attnlab.interpret._memory_limit import GIBIBYTES
 class LookInput:
     """What a model reads."""
 
-    text: Annotated[str | None, "What the model reads."] = None
-    pair: Annotated[str | None, "A second text; for an encoder-decoder, its decoder's input."] = (
-        None
-    )
-    image: Annotated[Path | None, "The image that a vision model reads."] = None
-    generate: Annotated[int, "Tokens to generate first, which are then shown too."] = 0
+    text: Annotated[str | None, "Text for the model to read.", COMMON] = None
+    pair: Annotated[
+        str | None, "Second text. For an encoder-decoder, the input of its decoder.", COMMON
+    ] = None
+    image: Annotated[Path | None, "Image file for a vision model to read.", COMMON] = None
+    generate: Annotated[
+        int,
+        "Number of tokens to generate before the page is made. The page shows them too.",
+        COMMON,
+    ] = 0
 
 
 @dataclass(frozen=True)
 class CaptureLimits:
     """Which parts of a run are captured, and how large they may be."""
 
-    neurons: Annotated[bool, "Keep queries, keys and values too: a larger page."] = False
-    layers: Annotated[Sequence[int] | None, "Only these layers, from 0."] = None
-    heads: Annotated[Sequence[int] | None, "Only these heads, from 0."] = None
-    max_tokens: Annotated[int, "Refuse longer inputs."] = 2048
-    gradients: Annotated[bool, "Gradient-weighted attention, by one backward pass."] = True
-    memory: Annotated[float, "Refuse what takes more GiB: weights, gradients and flow."] = GIBIBYTES
+    neurons: Annotated[
+        bool, "Also store queries, keys and values. The page gets larger.", CAPTURE
+    ] = False
+    layers: Annotated[
+        Sequence[int] | None, "Numbers of the layers to capture, from 0. Without it, all.", CAPTURE
+    ] = None
+    heads: Annotated[
+        Sequence[int] | None, "Numbers of the heads to capture, from 0. Without it, all.", CAPTURE
+    ] = None
+    max_tokens: Annotated[int, "Refuse inputs with more tokens than this.", CAPTURE] = 2048
+    gradients: Annotated[
+        bool, "Compute gradient-weighted attention, with one backward pass.", CAPTURE
+    ] = True
+    memory: Annotated[
+        float, "Refuse captures that need more memory than this, in GiB.", CAPTURE
+    ] = GIBIBYTES
 
 
 @dataclass(frozen=True)
 class LookOptions(CaptureLimits, LookInput):
     """All that `look` takes besides the model."""
 
-    tokenizer: Annotated[Any, "The tokenizer or image processor of a model in memory."] = None
-    compare: Annotated[Any, "Another model to compare with, on the same input."] = None
-    compare_tokenizer: Annotated[Any, "Its tokenizer, where it has another one."] = None
-    untrained: Annotated[bool, "Compare with the same model before training."] = False
-    compare_text: Annotated[str | None, "Another text to compare with, for the same model."] = None
-    control: Annotated[bool, "Score the patterns of an untrained model beside each head's."] = True
-    seed: Annotated[int, "Random seed for the untrained weights."] = 0
-    title: Annotated[str | None, "Title of the page."] = None
+    tokenizer: Annotated[Any, "Tokenizer or image processor of a model in memory."] = None
+    compare: Annotated[
+        Any, "Folder of another model to compare with, on the same input.", COMMON
+    ] = None
+    compare_tokenizer: Annotated[Any, "Tokenizer of the model to compare with, if it differs."] = (
+        None
+    )
+    untrained: Annotated[bool, "Compare with the same model before training.", COMMON] = False
+    compare_text: Annotated[
+        str | None, "Another text to compare with, for the same model.", COMMON
+    ] = None
+    control: Annotated[
+        bool,
+        "Score the attention patterns of an untrained model beside those of each head.",
+        CAPTURE,
+    ] = True
+    seed: Annotated[int, "Random seed for the untrained weights.", CAPTURE] = 0
+    title: Annotated[str | None, "Title of the page.", OUTPUT] = None
 
     def __post_init__(self) -> None:
         if isinstance(self.image, str):

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import torch
 from torch import Tensor, nn
 
+from attnlab._help_groups import ATTENTION_HELP, COMMON, MODEL
 from attnlab.layers import NORMS, Block, BlockState, Dropout, MultiHead, every_layer
 from attnlab.mask import Mask
 from attnlab.position import POSITIONS, Learned, Rotary, Sinusoidal
@@ -20,23 +21,54 @@ from attnlab.position import POSITIONS, Learned, Rotary, Sinusoidal
 class StackConfig:
     """The settings of any stack of blocks."""
 
-    vocabulary: Annotated[int, "number of token ids"]
-    context: Annotated[int, "longest text in training; with learned positions the longest at all"]
-    width: Annotated[int, "size of a token's vector"] = 128
-    layers: Annotated[int, "number of blocks"] = 4
-    heads: Annotated[int, "attention heads of a block"] = 4
-    key_heads: Annotated[int | None, "heads of keys and values; fewer are shared"] = None
-    attention: Annotated[str | list[str], "mechanism of all layers, or one for each"] = "softmax"
-    position: Annotated[str, "learned, sinusoidal, rotary or none"] = "learned"
-    rotary_base: Annotated[float, "longest wavelength of rotary positions, in 2 pi tokens"] = 1e4
-    feed_forward: Annotated[str, "gelu, relu2 or swiglu"] = "gelu"
-    feed_width: Annotated[int | None, "inner size of the feed-forward layers"] = None
-    norm: Annotated[str, "layer or rms"] = "layer"
-    norm_first: Annotated[bool, "normalize before each layer (pre-norm), not after"] = True
-    normalize_queries: Annotated[bool, "RMS-normalize q and k of each head"] = False
-    dropout: Annotated[float, "on embeddings, residual paths and attention weights"] = 0.0
-    bias: Annotated[bool, "linear layers have a bias"] = True
-    tie: Annotated[bool, "embedding and output share one matrix"] = False
+    vocabulary: Annotated[int, "Number of token ids.", MODEL]
+    context: Annotated[
+        int,
+        "Longest text in training, in tokens. With learned positions, the model reads no longer "
+        "text later.",
+        MODEL,
+        COMMON,
+    ]
+    width: Annotated[int, "Size of each token's vector.", MODEL, COMMON] = 128
+    layers: Annotated[int, "Number of transformer blocks.", MODEL, COMMON] = 4
+    heads: Annotated[int, "Number of attention heads in each block.", MODEL] = 4
+    key_heads: Annotated[
+        int | None,
+        "Number of key and value heads. If there are fewer than --heads, several query heads share "
+        "one of them.",
+        MODEL,
+    ] = None
+    attention: Annotated[
+        str | list[str],
+        ATTENTION_HELP,
+        MODEL,
+        COMMON,
+    ] = "softmax"
+    position: Annotated[str, "Position encoding: learned, sinusoidal, rotary or none.", MODEL] = (
+        "learned"
+    )
+    rotary_base: Annotated[float, "Base of the wavelengths of rotary positions.", MODEL] = 1e4
+    feed_forward: Annotated[str, "Feed-forward layers: gelu, relu2 or swiglu.", MODEL] = "gelu"
+    feed_width: Annotated[
+        int | None,
+        "Inner size of the feed-forward layers. Without it, four times the width, or 8/3 for "
+        "swiglu.",
+        MODEL,
+    ] = None
+    norm: Annotated[str, "Normalization: layer (LayerNorm) or rms (RMSNorm).", MODEL] = "layer"
+    norm_first: Annotated[
+        bool, "Normalize before each layer (pre-norm) instead of after it.", MODEL
+    ] = True
+    normalize_queries: Annotated[
+        bool, "Apply RMSNorm to the queries and keys of each head.", MODEL
+    ] = False
+    dropout: Annotated[
+        float, "Dropout of embeddings, residual connections and attention weights.", MODEL
+    ] = 0.0
+    bias: Annotated[bool, "Give the linear layers a bias.", MODEL] = True
+    tie: Annotated[bool, "Use one matrix for both the embedding and the output layer.", MODEL] = (
+        False
+    )
 
     def __post_init__(self) -> None:
         sizes = ("vocabulary", "context", "width", "layers", "heads", "key_heads", "feed_width")
@@ -45,7 +77,7 @@ class StackConfig:
             if size is not None and size < 1:
                 raise ValueError(f"{name} is {size}; give a whole number above 0")
         if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout is {self.dropout}; give a share from 0 to below 1")
+            raise ValueError(f"dropout is {self.dropout}; give a fraction from 0 to below 1")
         if not self.rotary_base > 1:
             raise ValueError(f"rotary_base is {self.rotary_base}; give a number above 1")
         if self.position not in POSITIONS:

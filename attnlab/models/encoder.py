@@ -11,6 +11,7 @@ from typing import Annotated
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from attnlab._help_groups import MODEL
 from attnlab.layers import NORMS, initialize
 from attnlab.models._model import Model
 from attnlab.models._stack import Stack, StackConfig
@@ -18,7 +19,11 @@ from attnlab.models._stack import Stack, StackConfig
 
 @dataclass(frozen=True)
 class EncoderConfig(StackConfig):
-    pooling: Annotated[str, "what stands for a whole text: its first token, or the mean"] = "first"
+    pooling: Annotated[
+        str,
+        "Vector of a whole text: that of its first token (first) or the mean of all (mean).",
+        MODEL,
+    ] = "first"
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -19,11 +19,15 @@ from attnlab.models._stack import DecodingState, Stack, StackConfig
 
 @dataclass(frozen=True)
 class Seq2SeqConfig:
-    encoder: Annotated[StackConfig, "the reader; width and depth may differ from the writer's"]
-    decoder: Annotated[StackConfig, "the writer"]
-    cross_attention: Annotated[str, "mechanism by which the writer reads the source"] = "softmax"
-    share: Annotated[bool, "reader and writer share one embedding"] = False
-    copy: Annotated[bool, "the writer may copy source tokens (a pointer-generator)"] = False
+    encoder: Annotated[
+        StackConfig, "Settings of the encoder. Its width and depth may differ from the decoder's."
+    ]
+    decoder: Annotated[StackConfig, "Settings of the decoder."]
+    cross_attention: Annotated[
+        str, "Attention mechanism with which the decoder reads the source."
+    ] = "softmax"
+    share: Annotated[bool, "Use one embedding for both the encoder and the decoder."] = False
+    copy: Annotated[bool, "Let the decoder copy source tokens (a pointer-generator)."] = False
 
     nested: ClassVar[dict[str, type[Any]]] = {"encoder": StackConfig, "decoder": StackConfig}
 

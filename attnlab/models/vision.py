@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from attnlab._help_groups import ATTENTION_HELP, COMMON, MODEL
 from attnlab.layers import NORMS, Block, Dropout, every_layer, initialize
 from attnlab.mask import Mask
 from attnlab.models._model import Model
@@ -34,21 +35,40 @@ def _check_counts(config: ViTConfig | ConvNetConfig, *names: str) -> None:
 
 @dataclass(frozen=True)
 class ViTConfig:
-    classes: Annotated[int, "number of classes"]
-    image_size: Annotated[int, "height and width in pixels"] = 32
-    channels: Annotated[int, "1 for gray, 3 for color"] = 3
-    patch: Annotated[int, "height and width of a patch"] = 4
-    width: Annotated[int, "size of a patch's vector"] = 128
-    layers: Annotated[int, "number of blocks"] = 6
-    heads: Annotated[int, "attention heads of a block"] = 4
-    attention: Annotated[str | list[str], "mechanism of all layers, or one for each"] = "softmax"
-    position: Annotated[str, "learned, sinusoidal (along rows), sinusoidal-2d or none"] = "learned"
-    pooling: Annotated[str, "class (a token of its own) or mean"] = "class"
-    feed_forward: Annotated[str, "gelu, relu2 or swiglu"] = "gelu"
-    norm: Annotated[str, "layer or rms"] = "layer"
-    dropout: Annotated[float, "on embeddings, residual paths and attention weights"] = 0.0
-    mean: Annotated[float, "of pixels from 0 to 1: taken off them first"] = 0.0
-    deviation: Annotated[float, "of pixels: they are divided by it"] = 1.0
+    classes: Annotated[int, "Number of classes.", MODEL]
+    image_size: Annotated[int, "Height and width of the images in pixels.", MODEL] = 32
+    channels: Annotated[int, "Number of color channels: 1 for gray, 3 for color.", MODEL] = 3
+    patch: Annotated[int, "Height and width of a patch in pixels.", MODEL] = 4
+    width: Annotated[int, "Size of each patch's vector.", MODEL, COMMON] = 128
+    layers: Annotated[int, "Number of transformer blocks.", MODEL, COMMON] = 6
+    heads: Annotated[int, "Number of attention heads in each block.", MODEL] = 4
+    attention: Annotated[
+        str | list[str],
+        ATTENTION_HELP,
+        MODEL,
+        COMMON,
+    ] = "softmax"
+    position: Annotated[
+        str,
+        "Position encoding: learned, sinusoidal (along the rows), sinusoidal-2d or none.",
+        MODEL,
+    ] = "learned"
+    pooling: Annotated[
+        str,
+        "Vector of a whole image: that of a class token (class) or the mean of all patches (mean).",
+        MODEL,
+    ] = "class"
+    feed_forward: Annotated[str, "Feed-forward layers: gelu, relu2 or swiglu.", MODEL] = "gelu"
+    norm: Annotated[str, "Normalization: layer (LayerNorm) or rms (RMSNorm).", MODEL] = "layer"
+    dropout: Annotated[
+        float, "Dropout of embeddings, residual connections and attention weights.", MODEL
+    ] = 0.0
+    mean: Annotated[
+        float, "Mean of the pixels, which are between 0 and 1. It is subtracted from them.", MODEL
+    ] = 0.0
+    deviation: Annotated[
+        float, "Standard deviation of the pixels. They are divided by it.", MODEL
+    ] = 1.0
 
     def __post_init__(self) -> None:
         _check_scale(self.mean, self.deviation)
@@ -171,14 +191,22 @@ def _positions(kind: str, side: int, width: int, first: int) -> nn.Module:
 
 @dataclass(frozen=True)
 class ConvNetConfig:
-    classes: Annotated[int, "number of classes"]
-    channels: Annotated[int, "1 for gray, 3 for color"] = 3
-    width: Annotated[int, "channels of the first stage; each later stage has twice as many"] = 32
-    stages: Annotated[int, "parts at one size; each after the first halves the image"] = 3
-    blocks: Annotated[int, "residual blocks of a stage"] = 2
-    dropout: Annotated[float, "before the classifier"] = 0.0
-    mean: Annotated[float, "of pixels from 0 to 1: taken off them first"] = 0.0
-    deviation: Annotated[float, "of pixels: they are divided by it"] = 1.0
+    classes: Annotated[int, "Number of classes.", MODEL]
+    channels: Annotated[int, "Number of color channels: 1 for gray, 3 for color.", MODEL] = 3
+    width: Annotated[
+        int, "Number of channels in the first stage. Each later stage has twice as many.", MODEL
+    ] = 32
+    stages: Annotated[
+        int, "Number of stages of a ConvNet. Each one after the first halves the image.", MODEL
+    ] = 3
+    blocks: Annotated[int, "Number of residual blocks in each stage of a ConvNet.", MODEL] = 2
+    dropout: Annotated[float, "Dropout before the classifier.", MODEL] = 0.0
+    mean: Annotated[
+        float, "Mean of the pixels, which are between 0 and 1. It is subtracted from them.", MODEL
+    ] = 0.0
+    deviation: Annotated[
+        float, "Standard deviation of the pixels. They are divided by it.", MODEL
+    ] = 1.0
 
     def __post_init__(self) -> None:
         _check_scale(self.mean, self.deviation)

@@ -67,8 +67,10 @@ def summarize(folder: Path, root: Path) -> Summary:
 
 
 def summary_of(name: str, folder: Path, config: RunConfig, metrics: Metrics) -> Summary:
-    step, steps = integer(metrics.last.get("step")) or 0, config.training.steps
-    reached = steps is not None and step >= steps
+    step = integer(metrics.last.get("step")) or 0
+    # minutes decide when a run ends, not steps, if both are set
+    steps = None if config.training.minutes is not None else config.training.steps
+    reached = config.training.minutes is not None or (steps is not None and step >= steps)
     changes = [modified(folder / file) for file in (CONFIG, METRICS, WEIGHTS)]
     return Summary(
         run=name,

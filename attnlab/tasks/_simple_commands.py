@@ -1,30 +1,31 @@
 """attnlab TASK train | evaluate, for every task that brings no commands of its own.
 
-This module has an attribute for each such task, so that the command line can name it before it
-imports torch.
+This module has an attribute for each of these tasks, so that the command line can refer to one
+before it imports torch.
 """
 
 from __future__ import annotations
 
 import json as json_format
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from cyclopts import App
 
 from attnlab._command_options import (
+    Attention,
     Json,
     Out,
     Overwrite,
     Resume,
     RunFolder,
-    given,
-    grouped,
-    one_or_each,
+    create_app,
+    flatten_options,
+    layer_attention,
+    option_values,
     options_of,
-    several,
+    print_training_result,
     start_mode,
-    told,
 )
 from attnlab.models import StackConfig
 from attnlab.tasks.kind import TaskKind, load
@@ -33,51 +34,49 @@ from attnlab.tasks.simple import Recipe
 from attnlab.training import Settings
 
 ModelOptions: Any = options_of(
-    StackConfig, without=("vocabulary", "context", "attention"), unset=True
+    StackConfig, without=("vocabulary", "context", "attention"), optional=True
 )
-TrainingOptions: Any = options_of(Settings, unset=True)
+TrainingOptions: Any = options_of(Settings, optional=True)
 
 
-PREFIX = "task "  # of an attribute; no name of this module begins so
+PREFIX = "task "  # of these attributes; no other name has a space
 
 
 def __getattr__(name: str) -> App:
     task = name.removeprefix(PREFIX)
     if not name.startswith(PREFIX) or task not in TASKS:
         raise AttributeError(name)
-    return app_of(TASKS[task])
+    return task_app(TASKS[task])
 
 
-def app_of(kind: TaskKind) -> App:
-    app = App(name=kind.name, help=kind.help, help_format="plaintext")
+def task_app(kind: TaskKind) -> App:
+    app = create_app(kind.name, kind.help)
     recipe: Recipe = load(kind.recipe)
 
     @app.command
-    @grouped(model=ModelOptions, training=TrainingOptions)
+    @flatten_options(model=ModelOptions, training=TrainingOptions)
     def train(
         *,
-        attention: Annotated[
-            list[str] | None, several("Mechanism of all layers, or one for each.")
-        ] = None,
+        attention: Attention = None,
+        model: Any = ModelOptions(),  # noqa: B008 (a frozen value)
+        training: Any = TrainingOptions(),  # noqa: B008
         out: Out = Path("runs") / kind.name,
         resume: Resume = False,
         overwrite: Overwrite = False,
-        model: Any = ModelOptions(),  # noqa: B008 (a frozen value)
-        training: Any = TrainingOptions(),  # noqa: B008
     ) -> None:
-        """Train a model. Settings that are not given are the task's own."""
+        """Train a model. The task decides the settings that you leave out."""
         metrics = recipe.train(
             out,
-            attention=one_or_each(attention),
-            model=given(model, unset=True),
-            training=given(training, unset=True),
+            attention=layer_attention(attention),
+            model=option_values(model, set_only=True),
+            training=option_values(training, set_only=True),
             start=start_mode(resume, overwrite),
         )
-        told(out, metrics, "validation ")
+        print_training_result(out, metrics, "validation ")
 
     @app.command
     def evaluate(run: RunFolder, /, *, json: Json = False) -> None:
-        """Measure a trained run on the task's test rows."""
+        """Evaluate a run on the test data of the task."""
         metrics = recipe.evaluate(run)
         if json:
             print(json_format.dumps({"run": str(run), **metrics}, indent=2))

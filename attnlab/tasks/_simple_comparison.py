@@ -46,8 +46,8 @@ class RecipeComparison(Comparison):
     def option_groups(cls) -> dict[str, OptionGroup]:
         sizes = ("vocabulary", "context", "attention")
         return {
-            "model": OptionGroup(options_of(StackConfig, without=sizes, unset=True)),
-            "training": OptionGroup(options_of(Settings, without=OWN, unset=True)),
+            "model": OptionGroup(options_of(StackConfig, without=sizes, optional=True)),
+            "training": OptionGroup(options_of(Settings, without=OWN, optional=True)),
         }
 
     @property

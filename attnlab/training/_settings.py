@@ -6,54 +6,100 @@ import math
 from dataclasses import dataclass
 from typing import Annotated
 
-OPTIMISERS = ("adamw", "muon")
+from attnlab._help_groups import COMMON, HARDWARE, OPTIMIZER, TRAINING, VALIDATION
+
+OPTIMIZERS = ("adamw", "muon")
 SCHEDULES = ("cosine", "wsd", "constant")
 DEVICES = ("auto", "cpu", "cuda", "mps")
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How to train. The command line's help is made from this."""
+    """How to train. The sentences are also the help of the command line."""
 
-    steps: Annotated[int, "optimizer steps in all"] = 1000
+    steps: Annotated[int, "Number of optimizer steps.", TRAINING, COMMON] = 1000
     minutes: Annotated[
-        float | None, "stop after so many minutes instead; the rate follows the clock"
+        float | None,
+        "Train for this many minutes instead of a number of steps. The learning rate schedule then "
+        "follows the clock.",
+        TRAINING,
+        COMMON,
     ] = None
     training_time_only: Annotated[
-        bool, "minutes are those of training steps, without validations and saving"
+        bool, "Count only training steps toward --minutes, not validation and saving.", TRAINING
     ] = False
-    batch_tokens: Annotated[int, "tokens of a step, over all processes"] = 8192
-    batch_size: Annotated[int | None, "rows of a step; given, it replaces batch_tokens"] = None
-    accumulation_steps: Annotated[int, "parts that a batch is computed in, to save memory"] = 1
-    optimizer: Annotated[str, "adamw, or muon for matrices and adamw for the rest"] = "adamw"
-    learning_rate: Annotated[float, "highest learning rate of adamw"] = 3e-3
-    muon_learning_rate: Annotated[float, "highest learning rate of muon"] = 0.02
-    schedule: Annotated[str, "cosine, wsd (warmup, stable, decay) or constant"] = "cosine"
-    warmup_steps: Annotated[int, "steps from rate 0 to the highest"] = 50
+    batch_tokens: Annotated[
+        int, "Number of tokens in each optimizer step, over all processes.", TRAINING
+    ] = 8192
+    batch_size: Annotated[
+        int | None,
+        "Number of examples in each optimizer step. It replaces --batch-tokens.",
+        TRAINING,
+        COMMON,
+    ] = None
+    accumulation_steps: Annotated[
+        int, "Compute each batch in this many parts, one after the other, to save memory.", TRAINING
+    ] = 1
+    optimizer: Annotated[
+        str, "Optimizer: adamw, or muon for matrices with adamw for the rest.", OPTIMIZER
+    ] = "adamw"
+    learning_rate: Annotated[float, "Peak learning rate of AdamW.", OPTIMIZER, COMMON] = 3e-3
+    muon_learning_rate: Annotated[float, "Peak learning rate of Muon.", OPTIMIZER] = 0.02
+    schedule: Annotated[
+        str,
+        "Learning rate schedule: cosine, wsd (warmup, stable, decay) or constant.",
+        OPTIMIZER,
+    ] = "cosine"
+    warmup_steps: Annotated[
+        int, "Number of steps in which the learning rate rises from 0 to its peak.", OPTIMIZER
+    ] = 50
     decay_fraction: Annotated[
-        float, "wsd: share of the steps at the end in which the rate falls"
+        float,
+        "Fraction of the training, at its end, in which the wsd schedule lowers the learning rate.",
+        OPTIMIZER,
     ] = 0.3
-    final_rate_fraction: Annotated[float, "lowest rate at the end, as a share of the highest"] = 0.0
-    weight_decay: Annotated[float, "of matrices; vectors have none"] = 0.1
-    beta1: Annotated[float, "adamw's memory of gradients"] = 0.9
-    beta2: Annotated[float, "adamw's memory of squared gradients"] = 0.95
-    max_gradient_norm: Annotated[float | None, "longest gradient"] = 1.0
-    ema_decay: Annotated[float | None, "keep a moving average of the weights with this memory"] = (
-        None
+    final_rate_fraction: Annotated[
+        float, "Learning rate at the end, as a fraction of the peak.", OPTIMIZER
+    ] = 0.0
+    weight_decay: Annotated[float, "Weight decay of matrices. Vectors have none.", OPTIMIZER] = 0.1
+    beta1: Annotated[float, "Decay of AdamW's running average of gradients.", OPTIMIZER] = 0.9
+    beta2: Annotated[float, "Decay of AdamW's running average of squared gradients.", OPTIMIZER] = (
+        0.95
     )
-    compile: Annotated[bool, "let torch.compile fuse the model"] = False
-    device: Annotated[str, "auto, cpu, cuda or mps"] = "auto"
-    shard: Annotated[bool, "split parameters over the processes (FSDP2), not copies of all"] = False
-    seed: Annotated[int, "of weights, data order and dropout"] = 0
-    evaluate_every: Annotated[int | None, "steps between validations; none: at the end only"] = None
-    evaluations: Annotated[int | None, "validations spread evenly over the run"] = None
-    keep_best: Annotated[bool, "keep the weights that validated best, not the last ones"] = False
-    save_every: Annotated[int, "steps between checkpoints"] = 500
-    keep_checkpoints: Annotated[int, "checkpoints to keep"] = 2
+    max_gradient_norm: Annotated[
+        float | None, "Clip gradients whose norm is larger than this.", OPTIMIZER
+    ] = 1.0
+    ema_decay: Annotated[
+        float | None,
+        "Decay of an exponential moving average of the weights, such as 0.999. Without it, no "
+        "average is kept.",
+        OPTIMIZER,
+    ] = None
+    compile: Annotated[bool, "Compile the model with torch.compile.", HARDWARE] = False
+    device: Annotated[str, "Device to train on: auto, cpu, cuda or mps.", HARDWARE] = "auto"
+    shard: Annotated[
+        bool,
+        "Split the parameters over the processes (FSDP2) instead of copying them to each (DDP).",
+        HARDWARE,
+    ] = False
+    seed: Annotated[int, "Random seed for weights, data order and dropout.", TRAINING, COMMON] = 0
+    evaluate_every: Annotated[
+        int | None,
+        "Number of steps between validations. Without it, validate only at the end.",
+        VALIDATION,
+    ] = None
+    evaluations: Annotated[
+        int | None, "Number of validations, spread evenly over the training.", VALIDATION
+    ] = None
+    keep_best: Annotated[
+        bool, "Keep the weights of the best validation instead of the last ones.", VALIDATION
+    ] = False
+    save_every: Annotated[int, "Number of steps between checkpoints.", VALIDATION] = 500
+    keep_checkpoints: Annotated[int, "Number of checkpoints to keep.", VALIDATION] = 2
 
     def __post_init__(self) -> None:
         for name, allowed in (
-            ("optimizer", OPTIMISERS),
+            ("optimizer", OPTIMIZERS),
             ("schedule", SCHEDULES),
             ("device", DEVICES),
         ):
@@ -88,13 +134,13 @@ class Settings:
             )
         if not 0 <= self.final_rate_fraction <= 1:
             raise ValueError(
-                f"final_rate_fraction is {self.final_rate_fraction}; give a share from 0 to 1"
+                f"final_rate_fraction is {self.final_rate_fraction}; give a fraction from 0 to 1"
             )
         if not 0 <= self.seed < 2**63:
             raise ValueError(f"seed is {self.seed}; give a whole number from 0 to 2**63 - 1")
         if not 0 < self.decay_fraction <= 1:
             raise ValueError(
-                f"decay_fraction is {self.decay_fraction}; give a share above 0, at most 1"
+                f"decay_fraction is {self.decay_fraction}; give a fraction above 0, at most 1"
             )
         if self.ema_decay is not None and not 0 < self.ema_decay < 1:
             raise ValueError(f"ema_decay is {self.ema_decay}; give a number between 0 and 1")

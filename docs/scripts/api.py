@@ -111,7 +111,7 @@ def fields(kind: Any) -> str:
     rows = []
     for each in dataclasses.fields(kind):
         told = get_args(hints[each.name])
-        if len(told) == 2 and isinstance(told[1], str):
+        if len(told) > 1 and isinstance(told[1], str):
             known = each.default is not dataclasses.MISSING and each.default != ""
             default = f"`{each.default}`" if known else ""
             rows.append(f"| `{each.name}` | {default} | {told[1].replace('|', chr(92) + '|')} |")

@@ -211,7 +211,7 @@ def test_the_cost_commands(kind: str, capsys: pytest.CaptureFixture[str]) -> Non
             "--json and --html: both",
         ),
         ("error --quick --into {folder}/no.md", "there is no such page"),
-        ("error --quick --mark kernels", "--mark kernels: of which page? give --into FILE too"),
+        ("error --quick --mark kernels", "--mark kernels needs a page; give --into FILE too"),
         ("error --text a.txt --model folder", "use attnlab heads MODEL"),
         ("error --model folder --images digits --tolerance 1", "use attnlab heads MODEL"),
         ("taste", "taste"),

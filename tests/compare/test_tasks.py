@@ -35,7 +35,7 @@ SMALL = (
 )
 WORLD: dict[str, Any] = {
     "corpus": Path("world/corpus.txt"), "pairs": Path("world/train.tsv"),
-    "measured": Path("world/dev.tsv"),
+    "evaluation_pairs": Path("world/dev.tsv"),
 }  # fmt: skip
 
 
@@ -76,7 +76,8 @@ def test_help_and_an_unknown_task(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.usefixtures("ticking")
 def test_knowledge(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = (
-        f"compare knowledge --attention softmax --minutes 0.01 {FILES} --measured world/dev.tsv "
+        f"compare knowledge --attention softmax --minutes 0.01 {FILES} "
+        "--evaluation-pairs world/dev.tsv "
         "--out compared"
     )
     code, out, err = run(command, capsys)
@@ -135,14 +136,14 @@ def test_knowledge_resumes_within_a_stage(tmp_path: Path, monkeypatch: pytest.Mo
 
 MISTAKES = [
     (FILES, "give all three files"),
-    (f"{FILES} --measured world/dev.tsv --minutes 0", "minutes is 0"),
-    (f"{FILES} --measured world/dev.tsv --attention softmax softmax", "each once"),
-    (f"{FILES} --measured world/dev.tsv --attention softmax favr", "did you mean 'favor'"),
-    (f"{FILES} --measured world/dev.tsv --attention softmax linformer", "no causal form"),
-    (f"{FILES} --measured world/dev.tsv --objective spam", "objective 'spam'"),
-    (f"{FILES} --measured world/dev.tsv --preset tiny", "no preset 'tiny'"),
-    (f"{FILES} --measured asked.tsv", "asked.tsv: has questions without answers"),
-    ("--corpus none.txt --pairs world/train.tsv --measured world/dev.tsv", "none.txt"),
+    (f"{FILES} --evaluation-pairs world/dev.tsv --minutes 0", "minutes is 0"),
+    (f"{FILES} --evaluation-pairs world/dev.tsv --attention softmax softmax", "each once"),
+    (f"{FILES} --evaluation-pairs world/dev.tsv --attention softmax favr", "did you mean 'favor'"),
+    (f"{FILES} --evaluation-pairs world/dev.tsv --attention softmax linformer", "no causal form"),
+    (f"{FILES} --evaluation-pairs world/dev.tsv --objective spam", "objective 'spam'"),
+    (f"{FILES} --evaluation-pairs world/dev.tsv --preset tiny", "no preset 'tiny'"),
+    (f"{FILES} --evaluation-pairs asked.tsv", "asked.tsv: has questions without answers"),
+    ("--corpus none.txt --pairs world/train.tsv --evaluation-pairs world/dev.tsv", "none.txt"),
 ]
 
 
@@ -166,7 +167,7 @@ def test_summary(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = trained().parent / "rows.jsonl"
     command = (
         f"compare summary --data {data} --attention softmax elu --minutes 0.005 --seeds 2 "
-        f"--rates 1 {SMALL} --out {tmp_path}/all "
+        f"--learning-rate-factors 1 {SMALL} --out {tmp_path}/all "
     )
     code, out, err = run(command, capsys)
     assert code == 0, err

@@ -296,7 +296,7 @@ def test_a_gray_model_gets_gray_images() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ("x --images digits --tokens 32", ["--tokens", "goes with --text"]),
+        ("x --images digits --tokens 32", ["--tokens", "needs --text"]),
         ("x --text columns.csv", ["no column 'text'", "a bench reads text and summary"]),
     ],
 )

@@ -363,7 +363,7 @@ def test_the_facts_of_a_run(tmp_path: Path) -> None:
     assert facts["parameters"] == "3,312,345"
     assert facts["training"] == "steps 8, learning_rate 0.003"
     assert facts["versions"] == "attnlab 0.1.0, torch 2.13.0"
-    assert facts["progress"] == "8/8 100%, done"
+    assert facts["progress"] == "8 steps, done"
     assert facts["best"] == "loss 2 at step 1"
     assert facts["time trained"] == "6 min 40 s"
     assert facts["tokens"] == "5,600"

@@ -68,7 +68,8 @@ PLACEHOLDERS = (
 TINY = "--width 16 --layers 1 --heads 2"
 STEPS = f"--steps 2 {TINY}"
 FEW_SUMMARIES = (
-    "--limit 60 --minutes 0.002 --seeds 1 --rates 1 --width 32 --vocabulary 400 --features 16"
+    "--limit 60 --minutes 0.002 --seeds 1 --learning-rate-factors 1 --width 32 --vocabulary 400"
+    " --features 16"
 )
 CODE_OF_TIME = 28  # curl's: the time that it was given is over
 
@@ -94,7 +95,7 @@ RULES = (
     Rule("attnlab knowledge ask$", 'runs/learned "Where was Ada Byron born?"'),
     Rule(
         "attnlab compare knowledge",
-        "--minutes 0.002 --corpus people.txt --pairs asked.tsv --measured unasked.tsv",
+        "--minutes 0.002 --corpus people.txt --pairs asked.tsv --evaluation-pairs unasked.tsv",
         makes="runs/compare-knowledge/compare.html",
         slow=True,
     ),

@@ -179,7 +179,7 @@ def test_the_name_of_a_command_is_taken(capsys: pytest.CaptureFixture[str]) -> N
     register_task(Runs)
     code, _, err = run("--help", capsys)
     del TASKS["runs"]
-    assert (code, "attnlab has such a command" in err) == (2, True)
+    assert (code, "is already a command" in err) == (2, True)
 
 
 def test_a_task_without_an_alphabet_takes_no_text() -> None:

@@ -6,12 +6,16 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import Parameter
-
-from attnlab._command_options import Json, RunFolder
+from attnlab._command_options import Json, RunFolder, flag, option
 from attnlab.tasks.knowledge import _scoring as scoring
 
-Pairs = Annotated[Path | None, Parameter(help="Lines of question, tab, answer.")]
+Pairs = Annotated[
+    Path | None,
+    option(
+        "File of questions to evaluate on: question, tab, answer. Without it, the held-out "
+        "questions about the built-in people."
+    ),
+]
 
 
 def evaluate(
@@ -20,19 +24,23 @@ def evaluate(
     *,
     pairs: Pairs = None,
     predictions: Annotated[
-        Path | None, Parameter(help="Write the answers there, one per line.")
+        Path | None, option("File to write the answers to, one per line.")
     ] = None,
-    overwrite: Annotated[
-        bool, Parameter(negative="", help="Replace the file of predictions.")
-    ] = False,
+    overwrite: Annotated[bool, flag("Replace the file of --predictions.")] = False,
     json: Json = False,
 ) -> None:
-    """Ask every question of a file and count the right answers."""
+    """Evaluate a run: ask it every question of a file and count the right answers."""
     if predictions is not None and predictions.exists() and not overwrite:
         raise ValueError(f"{predictions}: is there already; give --overwrite or another name")
     score = scoring.evaluate(run, pairs)
     if predictions is not None:
         scoring.write_predictions(predictions, score.predictions, overwrite)
+    if not scoring.learned_questions(run):
+        print(
+            f"{run}: this run was never finetuned on questions, so it cannot answer them; use "
+            f"attnlab knowledge finetune {run}",
+            file=sys.stderr,
+        )
     if json:
         print(scoring.as_json({"run": str(run), **score.as_dict()}))
         return
@@ -50,32 +58,34 @@ def evaluate(
 
 def ask(
     run: RunFolder,
-    questions: Annotated[list[str], Parameter(help="Questions as the training pairs word them.")],
+    questions: Annotated[
+        list[str], option("Questions, phrased like those that the run was trained on.")
+    ],
     /,
     *,
     json: Json = False,
 ) -> None:
-    """Ask a run; each answer comes with its confidence: known, unsure or a guess."""
+    """Ask a run questions. Each answer has a confidence and a verdict: known, unsure or a guess."""
     from attnlab.tasks.knowledge import _audit as auditing
 
-    found = auditing.ask(run, questions)
+    answers = auditing.ask(run, questions)
     if json:
         rows = [
             {
-                "question": said.question,
-                "answer": said.text,
+                "question": answer.question,
+                "answer": answer.text,
                 "verdict": verdict,
-                "confidence": said.confidence,
-                "runner_up": said.other,
-                "runner_up_confidence": said.other_confidence,
+                "confidence": answer.confidence,
+                "runner_up": answer.other,
+                "runner_up_confidence": answer.other_confidence,
             }
-            for said, verdict in found
+            for answer, verdict in answers
         ]
         print(scoring.as_json(rows))
         return
-    for said, verdict in found:
-        other = f"; else {said.other}, {said.other_confidence:.1%}" if said.other else ""
-        print(f"{said.question} {said.text} ({verdict}, {said.confidence:.1%}{other})")
+    for answer, verdict in answers:
+        other = f"; else {answer.other}, {answer.other_confidence:.1%}" if answer.other else ""
+        print(f"{answer.question} {answer.text} ({verdict}, {answer.confidence:.1%}{other})")
 
 
 def audit(
@@ -83,34 +93,42 @@ def audit(
     /,
     *,
     pairs: Pairs = None,
-    samples: Annotated[int, Parameter(help="Answers to draw for each question.")] = 8,
-    temperature: Annotated[float, Parameter(help="Of these draws.")] = 1.0,
-    made_up: Annotated[int, Parameter(help="Names of nobody to ask about, as a control.")] = 200,
-    groups: Annotated[int, Parameter(help="Groups of names by spelling.")] = 6,
-    seed: Annotated[int, Parameter(help="Of draws, groups and made-up names.")] = 0,
+    samples: Annotated[int, option("Number of answers to sample for each question.")] = 8,
+    temperature: Annotated[
+        float, option("Sampling temperature. 1 follows the model's probabilities.")
+    ] = 1.0,
+    invented_names: Annotated[
+        int, option("Number of invented names to ask about, as a control.")
+    ] = 200,
+    groups: Annotated[int, option("Number of groups of names with similar spelling.")] = 6,
+    seed: Annotated[int, option("Random seed for sampling, groups and invented names.")] = 0,
     json: Annotated[
-        Path | None, Parameter(help="Report as JSON; default: audit.json in the run.")
+        Path | None, option("JSON file to write. Without it, audit.json in the run folder.")
     ] = None,
     html: Annotated[
-        Path | None, Parameter(help="Page with plots; default: audit.html in the run.")
+        Path | None, option("HTML page to write. Without it, audit.html in the run folder.")
     ] = None,
+    overwrite: Annotated[bool, flag("Replace the files of --json and --html.")] = False,
 ) -> None:
-    """Is it knowledge or a guess? A table, a JSON file and an offline page."""
+    """Audit a run: does it know its answers, or does it guess? Prints a table, writes a page."""
     from rich.console import Console
 
     from attnlab.tasks.knowledge import _audit as auditing
     from attnlab.tasks.knowledge._audit_report import print_audit, save_audit
 
+    json, html = json or run / "audit.json", html or run / "audit.html"
+    for path in (json, html):
+        if path.exists() and not overwrite:
+            raise ValueError(f"{path}: is there already; give --overwrite or another name")
     report = auditing.audit(
         run,
         pairs,
         samples=samples,
         temperature=temperature,
-        made_up=made_up,
+        made_up=invented_names,
         groups=groups,
         seed=seed,
     )
-    json, html = json or run / "audit.json", html or run / "audit.html"
     save_audit(report, json, html)
     print_audit(report, Console())
     print(f"{json}\n{html}")
@@ -118,13 +136,18 @@ def audit(
 
 def baseline(
     *,
-    pairs: Annotated[Path | None, Parameter(help="Training pairs to count answers in.")] = None,
-    measured: Annotated[Path | None, Parameter(help="Pairs to measure on.")] = None,
+    pairs: Annotated[
+        Path | None,
+        option("File of training questions to count answers in: question, tab, answer."),
+    ] = None,
+    evaluation_pairs: Annotated[
+        Path | None, option("File of questions to evaluate on: question, tab, answer.")
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Always give the commonest answer: what must be beaten."""
-    said, score = scoring.baseline(pairs, measured)
+    """Evaluate the baseline that always gives the most common answer."""
+    answer, score = scoring.baseline(pairs, evaluation_pairs)
     if json:
-        print(scoring.as_json({"answer": said, **score.as_dict()}))
+        print(scoring.as_json({"answer": answer, **score.as_dict()}))
     else:
-        print(f'Always "{said}". {score.line()}')
+        print(f'Always "{answer}". {score.line()}')

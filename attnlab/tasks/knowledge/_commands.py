@@ -6,23 +6,26 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from cyclopts import App, Parameter
-
 from attnlab._command_options import (
+    Attention,
     Out,
     Overwrite,
     Resume,
-    given,
-    grouped,
-    one_or_each,
+    create_app,
+    flag,
+    flatten_options,
+    layer_attention,
+    list_option,
+    option,
+    option_values,
     options_of,
-    several,
+    print_training_result,
     start_mode,
-    told,
 )
+from attnlab._help_groups import DATA, TRAINING
 from attnlab.models import StackConfig
 from attnlab.tasks.knowledge import _training as recipe
-from attnlab.tasks.knowledge._asking_commands import Pairs, ask, audit, baseline, evaluate
+from attnlab.tasks.knowledge._asking_commands import ask, audit, baseline, evaluate
 from attnlab.tasks.knowledge._learn import learn as read_and_remember
 from attnlab.tasks.knowledge._learn_stages import LearnSettings
 from attnlab.tasks.knowledge._world import WorldConfig, make_world
@@ -30,171 +33,201 @@ from attnlab.tasks.knowledge._world_vocabulary import ATTRIBUTES
 from attnlab.tasks.knowledge.kind import KNOWLEDGE
 from attnlab.training import Settings
 
-app = App(name=KNOWLEDGE.name, help=KNOWLEDGE.help, help_format="plaintext")
+app = create_app(KNOWLEDGE.name, KNOWLEDGE.help)
 
+OBJECTIVES = "span, lines, lm, entities, or a mixture such as 2*entities+lm"
 Corpus = Annotated[
     Path | None,
-    Parameter(help="One document per line: title, full stop, sentences. None: embedded world."),
+    option(
+        "File with one document per line: a title, a period and sentences. Without it, use the "
+        "built-in people."
+    ),
 ]
-Attention = Annotated[
-    list[str] | None,
-    several("Mechanism of all layers, or one for each."),
+TrainingPairs = Annotated[
+    Path | None, option("File with training questions: question, tab, answer.")
 ]
-PresetName = Annotated[str, Parameter(help="small, or course: as the classic assignment has it.")]
-Tokens = Annotated[
-    str | None, Parameter(help="characters, bytes or bpe:SIZE instead of the preset's.")
+PresetName = Annotated[
+    str,
+    option("Model and training settings: small, or course for those of the classic assignment."),
 ]
-Epochs = Annotated[float | None, Parameter(help="Passes over the rows, not the preset's.")]
+TokenizerName = Annotated[
+    str | None,
+    option("Tokenizer: characters, bytes or bpe:SIZE. Without it, the preset's.", DATA),
+]
+Epochs = Annotated[
+    float | None, option("Number of passes over the training data. Without it, the preset's.")
+]
 
-ModelOptions: Any = options_of(StackConfig, without=("vocabulary", "attention"), unset=True)
-TrainingOptions: Any = options_of(Settings, unset=True)
+COMMON_TRAINING = ("minutes", "learning_rate", "seed")  # epochs count more than steps here
+ModelOptions: Any = options_of(
+    StackConfig, without=("vocabulary", "attention"), optional=True, common=()
+)
+TrainingOptions: Any = options_of(Settings, optional=True, common=COMMON_TRAINING)
+LearnTrainingOptions: Any = options_of(Settings, optional=True, common=("seed",))
 LearnOptions: Any = options_of(LearnSettings)
 WorldOptions: Any = options_of(WorldConfig, without=("attributes",))
 
 
 @app.command
-@grouped(model=ModelOptions, training=TrainingOptions)
+@flatten_options(model=ModelOptions, training=TrainingOptions)
 def pretrain(
     *,
     corpus: Corpus = None,
     pairs: Annotated[
-        Path | None, Parameter(help="Questions whose characters the model shall know too.")
-    ] = None,
-    attention: Attention = None,
-    objective: Annotated[
-        str | None, Parameter(help="span, lines, lm, entities, or a mixture: 2*entities+lm.")
+        Path | None,
+        option(
+            "File with questions: question, tab, answer. The tokenizer learns their characters.",
+        ),
     ] = None,
     preset: PresetName = "small",
-    tokenizer: Tokens = None,
+    objective: Annotated[
+        str | None, option(f"Pretraining objective: {OBJECTIVES}. Without it, the preset's.")
+    ] = None,
+    tokenizer: TokenizerName = None,
+    attention: Attention = None,
+    model: Any = ModelOptions(),  # noqa: B008 (a frozen value)
     epochs: Epochs = None,
+    training: Any = TrainingOptions(),  # noqa: B008
     out: Out = Path("runs/pretrained"),
     resume: Resume = False,
     overwrite: Overwrite = False,
-    model: Any = ModelOptions(),  # noqa: B008 (a frozen value)
-    training: Any = TrainingOptions(),  # noqa: B008
 ) -> None:
-    """Learn a corpus before any question is asked."""
+    """Pretrain a model on a corpus of documents, before it learns to answer questions."""
     metrics = recipe.pretrain(
         corpus,
         pairs=pairs,
         out=out,
-        attention=one_or_each(attention),
+        attention=layer_attention(attention),
         objective=objective,
         preset=preset,
         tokenizer=tokenizer,
         epochs=epochs,
-        model=given(model, unset=True),
-        training=given(training, unset=True),
+        model=option_values(model, set_only=True),
+        training=option_values(training, set_only=True),
         start=start_mode(resume, overwrite),
     )
-    told(out, metrics)
+    print_training_result(out, metrics)
 
 
 @app.command
-@grouped(model=ModelOptions, training=TrainingOptions)
+@flatten_options(model=ModelOptions, training=TrainingOptions)
 def finetune(
-    run: Annotated[str, Parameter(help="A pretrained run, or scratch.")],
+    run: Annotated[str, option("Folder of a pretrained run, or the word scratch for a new model.")],
     /,
     *,
-    pairs: Pairs = None,
+    pairs: TrainingPairs = None,
     corpus: Corpus = None,
-    attention: Attention = None,
-    objective: Annotated[
-        str | None, Parameter(help="What to learn from the corpus meanwhile, with --mixed.")
+    preset: Annotated[
+        str | None, option("Model and training settings of a new model: small or course.")
     ] = None,
     mixed: Annotated[
-        bool | None, Parameter(help="Learn on from the corpus meanwhile; or the preset's choice.")
+        bool | None,
+        option("Train on the corpus too, in between. Without it, the preset decides.", TRAINING),
+    ] = None,
+    objective: Annotated[
+        str | None,
+        option(f"Objective for the corpus with --mixed: {OBJECTIVES}.", TRAINING),
     ] = None,
     held_out: Annotated[
         float | None,
-        Parameter(help="Share of the pairs to measure on; default 5% or 40 pairs, course 0."),
+        option(
+            "Fraction of the pairs to hold out for evaluation. Without it, 5%, and at least 40 "
+            "pairs; none with the preset course.",
+            DATA,
+        ),
     ] = None,
-    preset: Annotated[str | None, Parameter(help="scratch: small or course.")] = None,
-    tokenizer: Tokens = None,
+    tokenizer: TokenizerName = None,
+    attention: Attention = None,
+    model: Any = ModelOptions(),  # noqa: B008
     epochs: Epochs = None,
+    training: Any = TrainingOptions(),  # noqa: B008
     out: Out = Path("runs/finetuned"),
     resume: Resume = False,
     overwrite: Overwrite = False,
-    model: Any = ModelOptions(),  # noqa: B008
-    training: Any = TrainingOptions(),  # noqa: B008
 ) -> None:
-    """Learn to answer questions, from a pretrained run or from scratch."""
+    """Finetune a pretrained run, or train a new model, on questions and answers."""
     metrics = recipe.finetune(
         run,
         pairs=pairs,
         corpus=corpus,
         out=out,
-        attention=one_or_each(attention),
+        attention=layer_attention(attention),
         objective=objective,
         preset=preset,
         tokenizer=tokenizer,
         mixed=mixed,
         held_out=held_out,
         epochs=epochs,
-        model=given(model, unset=True),
-        training=given(training, unset=True),
+        model=option_values(model, set_only=True),
+        training=option_values(training, set_only=True),
         start=start_mode(resume, overwrite),
     )
-    told(out, metrics)
+    print_training_result(out, metrics)
 
 
 @app.command
-@grouped(reading=LearnOptions, model=ModelOptions, training=TrainingOptions)
+@flatten_options(reading=LearnOptions, model=ModelOptions, training=LearnTrainingOptions)
 def learn(
     *,
     corpus: Corpus = None,
-    pairs: Pairs = None,
-    attention: Attention = None,
+    pairs: TrainingPairs = None,
     preset: PresetName = "small",
-    tokenizer: Tokens = None,
+    tokenizer: TokenizerName = None,
+    attention: Attention = None,
+    reading: Any = LearnOptions(),  # noqa: B008
+    model: Any = ModelOptions(),  # noqa: B008
+    training: Any = LearnTrainingOptions(),  # noqa: B008
     out: Out = Path("runs/learned"),
     resume: Resume = False,
     overwrite: Overwrite = False,
-    reading: Any = LearnOptions(),  # noqa: B008
-    model: Any = ModelOptions(),  # noqa: B008
-    training: Any = TrainingOptions(),  # noqa: B008
 ) -> None:
-    """Read and remember: a reader answers for everyone, then a model learns it by heart."""
+    """Learn facts in two stages: readers find the answers, then a model memorizes them.
+
+    A reader learns to find answers in documents. It answers questions about everyone in the corpus.
+    The final model is trained on these answers, without the documents.
+    """
     metrics = read_and_remember(
         corpus,
         pairs,
         out=out,
-        attention=one_or_each(attention),
+        attention=layer_attention(attention),
         preset=preset,
         tokenizer=tokenizer,
-        settings=LearnSettings(**given(reading)),
-        model=given(model, unset=True),
-        training=given(training, unset=True),
+        settings=LearnSettings(**option_values(reading)),
+        model=option_values(model, set_only=True),
+        training=option_values(training, set_only=True),
         start=start_mode(resume, overwrite),
     )
-    told(out, metrics)
+    print_training_result(out, metrics)
 
 
-for _asked in (evaluate, ask, audit, baseline):
-    app.command(_asked)
+for _command in (evaluate, ask, audit, baseline):
+    app.command(_command)
 
 
 @app.command
-@grouped(settings=WorldOptions)
+@flatten_options(settings=WorldOptions)
 def world(
     *,
-    out: Annotated[Path, Parameter(help="The folder to write into.")],
+    out: Annotated[Path, option("Folder for the files.")],
+    settings: Any = WorldOptions(),  # noqa: B008
     attributes: Annotated[
         list[str] | None,
-        several(f"Facts to tell and ask about, of {', '.join(ATTRIBUTES)}; default birthplace."),
+        list_option(
+            f"Facts to state and to ask about, of {', '.join(ATTRIBUTES)}. Without it, birthplace."
+        ),
     ] = None,
-    overwrite: Annotated[bool, Parameter(negative="", help="Replace the files.")] = False,
-    settings: Any = WorldOptions(),  # noqa: B008
+    overwrite: Annotated[bool, flag("Replace the files in --out.")] = False,
 ) -> None:
-    """Write a world of invented people: corpus.txt, train.tsv, dev.tsv."""
-    config = WorldConfig(**given(settings))
+    """Write documents and questions about invented people: corpus.txt, train.tsv and dev.tsv."""
+    config = WorldConfig(**option_values(settings))
     if attributes is not None:
         config = replace(config, attributes=tuple(attributes))
-    made = make_world(config)
-    made.write(out, overwrite)
+    created = make_world(config)
+    created.write(out, overwrite)
     print(
-        f"{out}: {len(made.corpus)} documents, {len(made.train)} training pairs, "
-        f"{len(made.held_out)} held out"
+        f"{out}: {len(created.corpus)} documents, {len(created.train)} training pairs, "
+        f"{len(created.held_out)} held out"
     )
 
 
@@ -203,19 +236,23 @@ def examples(
     *,
     corpus: Corpus = None,
     pairs: Annotated[
-        Path | None, Parameter(help="Lines of question, tab, answer: show finetuning rows.")
+        Path | None,
+        option("File with questions: question, tab, answer. It shows finetuning examples."),
     ] = None,
     objective: Annotated[
-        str | None, Parameter(help="span, lines, lm, entities, or a mixture: 2*entities+lm.")
+        str | None, option(f"Pretraining objective: {OBJECTIVES}. Without it, the preset's.")
     ] = None,
     finetuning: Annotated[
-        bool, Parameter(negative="", help="Show finetuning rows, not pretraining rows.")
+        bool, flag("Show finetuning examples instead of pretraining examples.")
     ] = False,
     preset: PresetName = "course",
-    count: Annotated[int, Parameter(help="At most so many rows.")] = 4,
-    seed: Annotated[int, Parameter(help="Of what an objective draws.")] = 0,
+    count: Annotated[int, option("Largest number of examples to print.")] = 4,
+    seed: Annotated[int, option("Random seed for the objective.")] = 0,
 ) -> None:
-    """Show training rows: x is read, y is to be said; □ in y is not learned."""
+    """Print training examples: x is the input, y the target.
+
+    Positions of y that are marked □ have no loss.
+    """
     from attnlab.tasks.knowledge import _example_rows as showing
 
     line, rows = showing.examples(

@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
+from attnlab._help_groups import COMMON, DATA, MODEL, TRAINING
 from attnlab.run_folder import StartMode
 from attnlab.tasks.comparison import (
     VALIDATIONS,
@@ -41,12 +42,28 @@ PRETRAINED, FINETUNED = "pretrained", "finetuned"
 class KnowledgeComparison(Comparison):
     """Without files it uses the embedded world."""
 
-    corpus: Annotated[Path | None, "documents, one per line"] = None
-    pairs: Annotated[Path | None, "training questions: question, tab, answer"] = None
-    measured: Annotated[Path | None, "pairs to measure all contenders on"] = None
-    preset: Annotated[str, "model and training settings: small or course"] = "small"
-    objective: Annotated[str | None, "objective of pretraining"] = None
-    unpretrained: Annotated[bool, "also train the first mechanism without pretraining"] = True
+    corpus: Annotated[
+        Path | None,
+        "File with one document per line. Without it, use the built-in people.",
+        DATA,
+        COMMON,
+    ] = None
+    pairs: Annotated[
+        Path | None, "File with training questions: question, tab, answer.", DATA, COMMON
+    ] = None
+    evaluation_pairs: Annotated[
+        Path | None, "File with questions to evaluate on: question, tab, answer.", DATA, COMMON
+    ] = None
+    preset: Annotated[str, "Model and training settings: small or course.", MODEL, COMMON] = "small"
+    objective: Annotated[
+        str | None,
+        "Pretraining objective: span, lines, lm, entities, or a mixture such as 2*entities+lm.",
+        TRAINING,
+        COMMON,
+    ] = None
+    unpretrained: Annotated[
+        bool, "Also train the first mechanism without pretraining.", TRAINING, COMMON
+    ] = True
 
     title = "Attention mechanisms compared: knowledge"
     metrics = (Metric("accuracy", "right answers", "higher", percent=True),)
@@ -55,9 +72,11 @@ class KnowledgeComparison(Comparison):
     seeds = 1
 
     def __post_init__(self) -> None:
-        files = [each is None for each in (self.corpus, self.pairs, self.measured)]
+        files = [each is None for each in (self.corpus, self.pairs, self.evaluation_pairs)]
         if any(files) and not all(files):
-            raise ValueError("give all three files: --corpus, --pairs and --measured; or none")
+            raise ValueError(
+                "give all three files: --corpus, --pairs and --evaluation-pairs; or none"
+            )
 
     def contenders(self, attention: Sequence[str]) -> dict[str, list[str]]:
         extra = [attention[0] + UNPRETRAINED] if self.unpretrained else []
@@ -71,7 +90,7 @@ class KnowledgeComparison(Comparison):
 
     @cached_property
     def _baseline(self) -> tuple[str, Score]:
-        return baseline(self.pairs, self.measured)
+        return baseline(self.pairs, self.evaluation_pairs)
 
     @cached_property
     def _digests(self) -> dict[str, str]:
@@ -82,7 +101,7 @@ class KnowledgeComparison(Comparison):
         }
 
     def plan(self) -> dict[str, Any]:
-        files = ("corpus", "pairs", "measured")
+        files = ("corpus", "pairs", "evaluation_pairs")
         options = {name: value for name, value in asdict(self).items() if name not in files}
         return {**options, **self._digests}
 
@@ -117,7 +136,7 @@ class KnowledgeComparison(Comparison):
         finetune(folder / PRETRAINED, training=changes, **answers, **shared)
 
     def measure(self, trial: Trial, folder: Path) -> Outcome:
-        score = evaluate(folder / FINETUNED, self.measured)
+        score = evaluate(folder / FINETUNED, self.evaluation_pairs)
         assert score.right is not None
         assert score.accuracy is not None
         return outcome_of(

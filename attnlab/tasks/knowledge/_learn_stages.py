@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import torch
 
+from attnlab._help_groups import COMMON, DATA, TRAINING
 from attnlab.models import Decoder
 from attnlab.run_folder import StartMode
 from attnlab.tasks.knowledge._answers import reach
@@ -37,28 +38,51 @@ LONGEST_CONTEXT = 1024
 class LearnSettings:
     """How to read and remember. The command line's help is made from this."""
 
-    readers: Annotated[int, "readers that vote on each answer"] = 1
+    readers: Annotated[int, "Number of readers. They vote on each answer.", TRAINING, COMMON] = 1
     reader_epochs: Annotated[
-        float | None, "passes of a reader over the documents; default 8, and at least 700 steps"
+        float | None,
+        "Passes of each reader over the documents. Without it, 8, and at least 700 steps.",
+        TRAINING,
+        COMMON,
     ] = None
     remember_epochs: Annotated[
-        float | None, "passes over the questions, closed book; default 24, and at least 150 steps"
+        float | None,
+        "Passes of the final model over the questions. Without it, 24, and at least 150 steps.",
+        TRAINING,
+        COMMON,
     ] = None
     chooser: Annotated[
         float,
-        "weight of a log-linear chooser beside the readers, who have the rest; 0: it is not asked",
+        "Weight of a log-linear model in the vote beside the readers. 0 disables it.",
+        TRAINING,
     ] = 0.0
     sharpen: Annotated[
-        float, "power of the self-made answers' probabilities; above 1 the best is learned surer"
+        float,
+        "Exponent of the probabilities of the readers' answers. Above 1, the final model learns "
+        "the best answer with more confidence.",
+        TRAINING,
     ] = 1.0
-    swapped: Annotated[float, "share of readings with another answer put in its place"] = 0.5
-    copies: Annotated[int, "self-made copies per document and pass"] = 2
-    answer_weight: Annotated[float, "what an answer's token counts; a document's counts 1"] = 3.0
-    reader_tokens: Annotated[int, "tokens of a reader's step"] = 2048
-    remember_tokens: Annotated[int, "tokens of a step of remembering"] = 2048
+    swapped: Annotated[
+        float,
+        "Fraction of the readers' documents in which another answer replaces the true one.",
+        DATA,
+    ] = 0.5
+    copies: Annotated[int, "Number of changed copies of each document in each pass.", DATA] = 2
+    answer_weight: Annotated[
+        float,
+        "Weight of an answer's tokens in the loss. A document's tokens have weight 1.",
+        TRAINING,
+    ] = 3.0
+    reader_tokens: Annotated[
+        int, "Number of tokens in each optimizer step of a reader.", TRAINING
+    ] = 2048
+    remember_tokens: Annotated[
+        int, "Number of tokens in each optimizer step of the final model.", TRAINING
+    ] = 2048
     held_out: Annotated[
         float | None,
-        "share of the pairs kept back to measure and fit thresholds; default 5%, or 40 pairs",
+        "Fraction of the pairs to hold out for evaluation. Without it, 5%, and at least 40 pairs.",
+        DATA,
     ] = None
 
     def __post_init__(self) -> None:

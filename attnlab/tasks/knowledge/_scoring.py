@@ -68,6 +68,12 @@ def evaluate(folder: str | Path, pairs: str | Path | None = None) -> Score:
     return Score(questions, answer(model, Wording(tokens), questions), answers)
 
 
+def learned_questions(folder: str | Path) -> bool:
+    """Whether a run was trained on questions. A pretrained one has read documents only."""
+    _, _, config = load_knowledge(folder)
+    return config["task"].get("stage") != "pretrain"
+
+
 def write_predictions(path: str | Path, predictions: Sequence[str], overwrite: bool) -> None:
     """One line each, in the order of the questions."""
     path = Path(path)

@@ -1,7 +1,7 @@
 """An embedded world: invented people with facts, a corpus that tells them, questions that ask.
 
 Everything follows from the configuration, with no download. The knobs that decide whether a model
-can learn a fact, how often and in how many wordings it is told, leave people and facts unchanged,
+can learn a fact, how often and in how many phrasings it is told, leave people and facts unchanged,
 so that two worlds differ in nothing else.
 """
 
@@ -41,36 +41,36 @@ from attnlab.tasks.knowledge._world_vocabulary import (
 
 @dataclass(frozen=True)
 class WorldConfig:
-    """Which world to make. The command line's help is made from this."""
+    """Which world to make. The sentences are also the help of the command line."""
 
-    people: Annotated[int, "how many people there are, one document each"] = 600
-    seed: Annotated[int, "of names, facts, documents and who is asked about"] = 0
-    labeled: Annotated[float, "share of the people whom training questions ask about"] = 0.5
+    people: Annotated[int, "Number of people. Each has one document."] = 600
+    seed: Annotated[int, "Random seed for names, facts, documents and the choice of questions."] = 0
+    labeled: Annotated[float, "Fraction of the people that the training questions ask about."] = 0.5
     attributes: Annotated[
-        tuple[str, ...], f"facts to ask about and to tell: {', '.join(ATTRIBUTES)}"
+        tuple[str, ...], f"Facts to state and to ask about: {', '.join(ATTRIBUTES)}."
     ] = ("birthplace",)
-    tellings: Annotated[int, "how often a document tells each of these facts"] = 2
-    wordings: Annotated[
-        int, f"different sentences that tell a fact, over the corpus; {WORDINGS} are all"
+    repetitions: Annotated[int, "How often each document states each fact."] = 2
+    phrasings: Annotated[
+        int, f"Number of different sentences that state a fact, at most {WORDINGS}."
     ] = WORDINGS
-    distractors: Annotated[int, "sentences about other cities in each document"] = 1
-    places: Annotated[int, f"distinct cities, the most common ones of {len(CITIES)}"] = len(CITIES)
+    distractors: Annotated[int, "Number of sentences about other cities in each document."] = 1
+    cities: Annotated[int, f"Number of different cities, at most {len(CITIES)}."] = len(CITIES)
 
     def __post_init__(self) -> None:
         for name, low, high in (
             ("people", 2, NAMES),
-            ("wordings", 1, WORDINGS),
+            ("phrasings", 1, WORDINGS),
             ("distractors", 0, len(ELSEWHERE)),
-            ("places", 2, len(CITIES)),
+            ("cities", 2, len(CITIES)),
         ):
             if not low <= getattr(self, name) <= high:
                 raise ValueError(f"{name} is {getattr(self, name)}; give {low} to {high}")
-        if self.tellings < 1:
-            raise ValueError(f"tellings is {self.tellings}; give 1 or more")
+        if self.repetitions < 1:
+            raise ValueError(f"repetitions is {self.repetitions}; give 1 or more")
         if not 0 <= self.seed < 2**63:
             raise ValueError(f"seed is {self.seed}; give a whole number from 0 to 2**63 - 1")
         if not 0 < self.labeled < 1:
-            raise ValueError(f"labeled is {self.labeled}; give a share between 0 and 1")
+            raise ValueError(f"labeled is {self.labeled}; give a fraction between 0 and 1")
         if not self.attributes:
             raise ValueError(f"attributes is empty; there are {', '.join(ATTRIBUTES)}")
         for attribute in self.attributes:
@@ -119,7 +119,7 @@ class World:
 def make_world(config: WorldConfig) -> World:
     """The world of this configuration, always the same one."""
     draw = random.Random(f"{config.seed} names")  # text seeds alike everywhere, unlike hash()
-    cities = Cities(config.places)
+    cities = Cities(config.cities)
     people = [
         _person(name, origin, cities, config.seed)
         for name, origin in _names(draw.sample(range(NAMES), config.people), draw)
@@ -181,8 +181,8 @@ class Cities:
     origin's most common city is right for about one person in ten.
     """
 
-    def __init__(self, places: int) -> None:
-        self.cities = CITIES[:places]
+    def __init__(self, count: int) -> None:
+        self.cities = CITIES[:count]
         self.chances = {
             origin: list(
                 accumulate(
@@ -223,7 +223,7 @@ class Writer:
         self.config = config
         self.cities = cities
         asked = set(config.attributes)
-        allowed = {fact: TELLING[fact][: config.wordings] for fact in asked}
+        allowed = {fact: TELLING[fact][: config.phrasings] for fact in asked}
         # No wording beyond those allowed, and no place of study or work that nobody asked for.
         self.telling = [
             sentence
@@ -254,8 +254,8 @@ class Writer:
         return document
 
     def _tell(self, draw: random.Random) -> list[str]:
-        """Sentences that tell each fact asked for as often as wanted, in turns of all wordings."""
-        left = dict.fromkeys(self.config.attributes, self.config.tellings)
+        """Sentences that tell each fact asked for as often as wanted, in turns of all phrasings."""
+        left = dict.fromkeys(self.config.attributes, self.config.repetitions)
         told: list[str] = []
         for attribute in self.config.attributes:
             while left[attribute] > 0:

@@ -7,73 +7,87 @@ import sys
 from pathlib import Path
 from typing import Annotated, Any
 
-from cyclopts import App, Parameter
-
 from attnlab._command_options import (
     Json,
     Out,
     Overwrite,
     Resume,
     RunFolder,
-    given,
-    grouped,
-    one_or_each,
+    create_app,
+    flag,
+    flatten_options,
+    layer_attention,
+    option,
+    option_values,
     options_of,
+    print_training_result,
     start_mode,
-    told,
 )
+from attnlab._help_groups import DATA, MODEL
 from attnlab.generate import Sampling
 from attnlab.models import StackConfig
 from attnlab.tasks.language import _training as recipe
 from attnlab.tasks.language.kind import LANGUAGE
 from attnlab.training import Settings
 
-app = App(name=LANGUAGE.name, help=LANGUAGE.help, help_format="plaintext")
+app = create_app(LANGUAGE.name, LANGUAGE.help)
 
 ModelOptions: Any = options_of(
     StackConfig, without=("vocabulary", "context"), attention=list[str] | None
 )
 TrainingOptions: Any = options_of(Settings)
+TEXT_FILES = "Text files, or .jsonl files with a text field"
 
 
 @app.command
-@grouped(model=ModelOptions, training=TrainingOptions)
+@flatten_options(model=ModelOptions, training=TrainingOptions)
 def train(
     files: Annotated[
         list[Path] | None,
-        Parameter(help="Text files, or .jsonl with a text field; none: installed documentation."),
+        option(f"{TEXT_FILES}. Without them, use the documentation of installed packages."),
     ] = None,
     /,
     *,
-    objective: Annotated[str, Parameter(help="causal or masked.")] = "causal",
-    tokenizer: Annotated[str, Parameter(help="characters, bytes or bpe.")] = "characters",
-    tokenizer_size: Annotated[int, Parameter(help="bpe: number of token ids.")] = 4096,
+    model: Any = ModelOptions(),  # noqa: B008 (a frozen value)
+    context: Annotated[
+        int,
+        option(
+            "Longest text in training, in tokens. With learned positions, the model reads no "
+            "longer text later."
+        ),
+    ] = 256,
+    training: Any = TrainingOptions(),  # noqa: B008
+    objective: Annotated[
+        str,
+        option("Training objective: causal (predict the next token) or masked (fill gaps).", MODEL),
+    ] = "causal",
+    tokenizer: Annotated[str, option("Tokenizer: characters, bytes or bpe.", DATA)] = "characters",
+    vocabulary: Annotated[
+        int, option("Number of token ids of the byte-pair tokenizer.", DATA)
+    ] = 4096,
     characters: Annotated[
-        int, Parameter(help="How much documentation to gather, without files.")
+        int, option("Number of characters of documentation to read, if you give no files.", DATA)
     ] = 4_000_000,
-    context: Annotated[int, Parameter(help="Longest text that the model learns from.")] = 256,
     out: Out = Path("runs/language"),
     resume: Resume = False,
     overwrite: Overwrite = False,
-    model: Any = ModelOptions(),  # noqa: B008 (a frozen value)
-    training: Any = TrainingOptions(),  # noqa: B008
 ) -> None:
     """Train a language model on text files."""
-    settings = given(model)
-    attention = one_or_each(settings.pop("attention"))
-    stack = StackConfig(vocabulary=1, context=context, attention=attention, **settings)
+    stack_settings = option_values(model)
+    attention = layer_attention(stack_settings.pop("attention"))
+    stack = StackConfig(vocabulary=1, context=context, attention=attention, **stack_settings)
     metrics = recipe.train_language(
         files or [],
         out=out,
         objective=objective,
         tokenizer=tokenizer,
-        tokenizer_size=tokenizer_size,
+        tokenizer_size=vocabulary,
         characters=characters,
         model=stack,
-        settings=Settings(**given(training)),
+        settings=Settings(**option_values(training)),
         start=start_mode(resume, overwrite),
     )
-    told(out, metrics, "validation ")
+    print_training_result(out, metrics, "validation ")
 
 
 @app.command
@@ -81,43 +95,56 @@ def write(
     run: RunFolder,
     /,
     *,
-    prompt: Annotated[str, Parameter(help="The text to go on from.")] = "",
-    tokens: Annotated[
-        int | None, Parameter(help="At most so many new tokens; default 200, or what fits.")
+    prompt: Annotated[str, option("Text to continue.")] = "",
+    max_new_tokens: Annotated[
+        int | None,
+        option("Largest number of tokens to write. Without it, 200, or as many as the model fits."),
     ] = None,
-    temperature: Annotated[float, Parameter(help="0 takes the likeliest token.")] = 0.8,
-    top_k: Annotated[int | None, Parameter(help="Choose among the k likeliest.")] = None,
-    top_p: Annotated[float | None, Parameter(help="Choose among the likeliest p of all.")] = None,
-    samples: Annotated[int, Parameter(help="Write so many texts.")] = 1,
-    block_repeats: Annotated[int | None, Parameter(help="No n tokens in a row twice.")] = None,
+    temperature: Annotated[
+        float,
+        option(
+            "Sampling temperature. 1 follows the model's probabilities; 0 takes the most likely "
+            "token."
+        ),
+    ] = 0.8,
+    top_k: Annotated[int | None, option("Sample from the k most likely tokens only.")] = None,
+    top_p: Annotated[
+        float | None,
+        option("Sample from the most likely tokens whose probabilities add up to p."),
+    ] = None,
+    count: Annotated[int, option("Number of texts to write.")] = 1,
+    block_repeats: Annotated[
+        int | None, option("Never write the same n tokens in a row twice.")
+    ] = None,
     beams: Annotated[
-        int | None, Parameter(help="Search the likeliest text with so many beams.")
+        int | None,
+        option("Search for the most likely text with this many beams instead of sampling."),
     ] = None,
-    go_on: Annotated[bool, Parameter(negative="", help="Do not stop at the text's end.")] = False,
-    seed: Annotated[int, Parameter(help="Of the choices.")] = 0,
+    ignore_end: Annotated[bool, flag("Continue after the end of a text.")] = False,
+    seed: Annotated[int, option("Random seed for sampling.")] = 0,
 ) -> None:
-    """Continue a text, shown as it is written."""
+    """Write a continuation of a text, and print it token by token."""
     sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)
 
-    begun: list[str] = []
+    printed: list[str] = []
 
     def show(text: str) -> None:
-        sys.stdout.write(text if begun else prompt + text)
+        sys.stdout.write(text if printed else prompt + text)
         sys.stdout.flush()
-        begun.append(text)
+        printed.append(text)
 
     written = recipe.write(
         run,
         [prompt],
-        new_tokens=tokens,
+        new_tokens=max_new_tokens,
         sampling=sampling,
-        samples=samples,
-        stop=not go_on,
+        samples=count,
+        stop=not ignore_end,
         block_repeats=block_repeats,
         on_text=show,
         beams=beams,
     )
-    if not begun:  # beams come all at once
+    if not printed:  # beam search has no text before its end
         show(written[0][0])
     print()
     for text in written[0][1:]:
@@ -127,20 +154,20 @@ def write(
 @app.command
 def evaluate(
     run: RunFolder,
-    files: Annotated[list[Path], Parameter(help="Text files, or .jsonl with a text field.")],
+    files: Annotated[list[Path], option(f"{TEXT_FILES}.")],
     /,
     *,
     json: Json = False,
 ) -> None:
     """Measure a model on text files: bits per character, or masked-token accuracy."""
-    found = recipe.evaluate(run, files)
+    metrics = recipe.evaluate(run, files)
     if json:
-        print(json_format.dumps(found, indent=2))
+        print(json_format.dumps(metrics, indent=2))
         return
     headline = (
-        f"{found['bits']:.4f} bits per character"
-        if "bits" in found
-        else f"masked tokens: loss {found['loss']:.4f}, accuracy {found['accuracy']:.1%}"
+        f"{metrics['bits']:.4f} bits per character"
+        if "bits" in metrics
+        else f"masked tokens: loss {metrics['loss']:.4f}, accuracy {metrics['accuracy']:.1%}"
     )
-    replaced = f", {found['unknown']} unknown replaced" if found["unknown"] else ""
-    print(f"{headline} ({found['characters']:,} characters{replaced})")
+    replaced = f", {metrics['unknown']} unknown replaced" if metrics["unknown"] else ""
+    print(f"{headline} ({metrics['characters']:,} characters{replaced})")

@@ -129,7 +129,7 @@ def write(
     if limit is not None and longest + new_tokens > limit:
         raise ValueError(
             f"{longest} tokens of prompt and {new_tokens} new ones; this model reads at most "
-            f"{limit}: give --tokens {max(0, limit - longest)} or less, or a shorter prompt"
+            f"{limit}: give --max-new-tokens {max(0, limit - longest)} or less, or a shorter prompt"
         )
     ends = tokenizer.end if stop else None
     if beams is not None:

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 from attnlab._command_options import options_of
 from attnlab._create_mechanism import create_attention, mechanism_options
+from attnlab._help_groups import HelpGroup
 from attnlab.run_folder import StartMode
 from attnlab.tasks.comparison import (
     VALIDATIONS,
@@ -49,15 +50,34 @@ TESTED = 300  # test texts
 class SummaryComparison(Comparison):
     """Encoder-decoders whose encoder, or all of it, has the mechanism."""
 
-    data: Annotated[str, "docstrings, debian, or a file of texts with summaries"] = "docstrings"
-    text_column: Annotated[str, "column of the text"] = USUAL.text
-    summary_column: Annotated[str, "column of the summary"] = USUAL.summary
-    group_column: Annotated[str | None, "rows with the same value stay together"] = USUAL.group
-    where: Annotated[str, "layers that have the mechanism: encoder or all"] = "encoder"
+    data: Annotated[
+        str,
+        "Texts with summaries: docstrings, debian, or a .jsonl, .csv or .tsv file.",
+        HelpGroup.DATA,
+        HelpGroup.COMMON,
+    ] = "docstrings"
+    text_column: Annotated[str, "Column of the file that holds the text.", HelpGroup.DATA] = (
+        USUAL.text
+    )
+    summary_column: Annotated[str, "Column of the file that holds the summary.", HelpGroup.DATA] = (
+        USUAL.summary
+    )
+    group_column: Annotated[
+        str | None,
+        "Column of the file by which rows stay together when they are split.",
+        HelpGroup.DATA,
+    ] = USUAL.group
+    where: Annotated[
+        str, "Layers that use the mechanism: encoder or all.", HelpGroup.MODEL, HelpGroup.COMMON
+    ] = "encoder"
     features: Annotated[
-        tuple[int, ...], "numbers of features to try, of mechanisms that take them"
+        tuple[int, ...],
+        "Numbers of features to try, for mechanisms that have them.",
+        HelpGroup.MODEL,
     ] = (64, 256)
-    limit: Annotated[int | None, "take only this many pairs"] = None
+    limit: Annotated[
+        int | None, "Number of pairs to use. Without it, use all.", HelpGroup.DATA, HelpGroup.COMMON
+    ] = None
     model: SummaryModel = MODEL
 
     title = "Attention mechanisms compared: summaries"

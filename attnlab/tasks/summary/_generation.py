@@ -11,6 +11,7 @@ from typing import Annotated, Any, TypeVar
 
 import torch
 
+from attnlab._help_groups import COMMON, GENERATION
 from attnlab.generate import Generated, Sampling, beam_search, generate
 from attnlab.generate._threads import side_by_side
 from attnlab.models import Seq2Seq
@@ -27,26 +28,46 @@ DRAWS = 4  # times as many are drawn as are wanted, at most, where some are alik
 
 @dataclass(frozen=True)
 class Way:
-    """How summaries are written. The command line's help is made from this."""
+    """How summaries are written. The sentences are also the help of the command line."""
 
     count: Annotated[
-        int, "different summaries of each text, the best first; drawn ones as they were drawn"
+        int, "Number of summaries of each text. The best comes first.", GENERATION, COMMON
     ] = 1
     beams: Annotated[
         int | None,
-        "search the likeliest with so many beams; 1: greedy; default 4, unless drawn; several "
-        "summaries take two beams each at least",
+        "Number of beams of the search for the most likely summary; 1 is greedy. Without it, 4, or "
+        "none with a temperature.",
+        GENERATION,
+        COMMON,
     ] = None
-    length_penalty: Annotated[float, "beams: compare by score / length ** this"] = PENALTY
-    temperature: Annotated[float, "draw; 1: as likely as the model says; 0: the likeliest"] = 0.0
-    top_k: Annotated[int | None, "draw among the k likeliest tokens"] = None
-    top_p: Annotated[float | None, "draw among the likeliest tokens that have p together"] = None
-    block_repeats: Annotated[int | None, "no n tokens in a row twice; 0: as often as it likes"] = 3
-    tokens: Annotated[int | None, "longest summary, if not what the model learned"] = None
-    seed: Annotated[int, "of what is drawn"] = 0
+    length_penalty: Annotated[
+        float, "Beam search divides a log-probability by the length to this power.", GENERATION
+    ] = PENALTY
+    temperature: Annotated[
+        float,
+        "Sampling temperature. 1 follows the model's probabilities; 0 samples nothing and takes "
+        "the most likely.",
+        GENERATION,
+        COMMON,
+    ] = 0.0
+    top_k: Annotated[int | None, "Sample from the k most likely tokens only.", GENERATION] = None
+    top_p: Annotated[
+        float | None,
+        "Sample from the most likely tokens whose probabilities add up to p.",
+        GENERATION,
+    ] = None
+    block_repeats: Annotated[
+        int | None, "Never write the same n tokens in a row twice. 0 disables it.", GENERATION
+    ] = 3
+    max_new_tokens: Annotated[
+        int | None,
+        "Largest number of tokens to write. Without it, as many as the model was trained for.",
+        GENERATION,
+    ] = None
+    seed: Annotated[int, "Random seed for sampling.", GENERATION] = 0
 
     def __post_init__(self) -> None:
-        for name in ("count", "beams", "tokens"):
+        for name in ("count", "beams", "max_new_tokens"):
             number = getattr(self, name)
             if number is not None and number < 1:
                 raise ValueError(f"{name} is {number}; give 1 or more")
@@ -237,7 +258,10 @@ class _Writer:
 
     def _asked(self, rows: Sequence[int]) -> dict[str, Any]:
         """What search and draws are told of these texts."""
-        tokens, longest = self.wording.tokenizer, self.way.tokens or self.wording.longest_summary
+        tokens, longest = (
+            self.wording.tokenizer,
+            self.way.max_new_tokens or self.wording.longest_summary,
+        )
         device, limit = next(self.model.parameters()).device, self.model.max_length
         ids, keys = pad_rows([self.sources[i] for i in rows], tokens.pad)
         context = {"source": ids.to(device)}

@@ -8,6 +8,7 @@ from typing import Annotated
 import torch
 from torch import nn
 
+from attnlab._help_groups import HelpGroup
 from attnlab.models import Seq2Seq, Seq2SeqConfig, StackConfig
 from attnlab.training import Settings
 
@@ -19,26 +20,58 @@ ATTENTION = ("attention", "decoder_attention", "cross_attention")
 class SummaryModel:
     """An encoder-decoder for texts. The command line's help is made from this."""
 
-    attention: Annotated[str | list[str], "mechanism of the encoder, or one for each layer"] = (
-        "softmax"
+    attention: Annotated[
+        str | list[str],
+        "Attention mechanism of the encoder, or one name per layer. Options follow a colon, as in "
+        "favor:features=64.",
+        HelpGroup.MODEL,
+        HelpGroup.COMMON,
+    ] = "softmax"
+    decoder_attention: Annotated[
+        str | list[str],
+        "Attention mechanism of the decoder's self-attention, or one name per layer.",
+        HelpGroup.MODEL,
+    ] = "softmax"
+    cross_attention: Annotated[
+        str, "Attention mechanism with which the decoder reads the text.", HelpGroup.MODEL
+    ] = "softmax"
+    copy: Annotated[
+        bool, "Let the decoder copy words of the text (a pointer-generator).", HelpGroup.MODEL
+    ] = True
+    vocabulary: Annotated[
+        int, "Number of token ids of the byte-pair tokenizer.", HelpGroup.MODEL
+    ] = 8000
+    text_tokens: Annotated[
+        int, "Number of tokens to read of each text. The rest is cut off.", HelpGroup.MODEL
+    ] = 96
+    summary_tokens: Annotated[
+        int, "Longest summary in tokens, with its end token.", HelpGroup.MODEL
+    ] = 40
+    width: Annotated[int, "Size of each token's vector.", HelpGroup.MODEL, HelpGroup.COMMON] = 192
+    encoder_layers: Annotated[
+        int, "Number of transformer blocks in the encoder.", HelpGroup.MODEL
+    ] = 2
+    decoder_layers: Annotated[
+        int, "Number of transformer blocks in the decoder.", HelpGroup.MODEL
+    ] = 2
+    heads: Annotated[int, "Number of attention heads in each block.", HelpGroup.MODEL] = 4
+    position: Annotated[
+        str, "Position encoding: learned, sinusoidal, rotary or none.", HelpGroup.MODEL
+    ] = "sinusoidal"
+    feed_forward: Annotated[str, "Feed-forward layers: gelu, relu2 or swiglu.", HelpGroup.MODEL] = (
+        "relu2"
     )
-    decoder_attention: Annotated[str | list[str], "mechanism of the decoder's own layers"] = (
-        "softmax"
+    norm: Annotated[str, "Normalization: layer (LayerNorm) or rms (RMSNorm).", HelpGroup.MODEL] = (
+        "rms"
     )
-    cross_attention: Annotated[str, "mechanism by which the decoder reads the text"] = "softmax"
-    copy: Annotated[bool, "words of the text may be copied (a pointer-generator)"] = True
-    vocabulary: Annotated[int, "byte pairs, learned from the training texts"] = 8000
-    text_tokens: Annotated[int, "tokens of a text that are read; the rest is cut off"] = 96
-    summary_tokens: Annotated[int, "longest summary, with its end"] = 40
-    width: Annotated[int, "size of a token's vector"] = 192
-    encoder_layers: Annotated[int, "blocks that read the text"] = 2
-    decoder_layers: Annotated[int, "blocks that write"] = 2
-    heads: Annotated[int, "attention heads of a block"] = 4
-    position: Annotated[str, "learned, sinusoidal, rotary or none"] = "sinusoidal"
-    feed_forward: Annotated[str, "gelu, relu2 or swiglu"] = "relu2"
-    norm: Annotated[str, "layer or rms"] = "rms"
-    dropout: Annotated[float, "on embeddings, residual paths and attention weights"] = 0.1
-    smoothing: Annotated[float, "share of each target that is spread over all tokens"] = 0.1
+    dropout: Annotated[
+        float, "Dropout of embeddings, residual connections and attention weights.", HelpGroup.MODEL
+    ] = 0.1
+    smoothing: Annotated[
+        float,
+        "Label smoothing: the fraction of each target that is spread over all tokens.",
+        HelpGroup.TRAINING,
+    ] = 0.1
 
     def __post_init__(self) -> None:
         for name, least in (("text_tokens", 8), ("summary_tokens", 4)):

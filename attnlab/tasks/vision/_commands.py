@@ -8,20 +8,23 @@ import tempfile
 from pathlib import Path
 from typing import Annotated, Any
 
-from cyclopts import App, Parameter
-
 from attnlab._command_options import (
+    Attention,
     Json,
     Out,
     Overwrite,
+    Resume,
     RunFolder,
-    given,
-    grouped,
-    one_or_each,
+    create_app,
+    flag,
+    flatten_options,
+    layer_attention,
+    list_option,
+    option,
+    option_values,
     options_of,
-    several,
+    print_training_result,
     start_mode,
-    told,
 )
 from attnlab.models import ConvNetConfig, ViTConfig
 from attnlab.run_folder._file_names import CONFIG
@@ -30,62 +33,63 @@ from attnlab.tasks.vision._training import VisionSettings
 from attnlab.tasks.vision.kind import VISION
 from attnlab.training import Settings
 
-app = App(name=VISION.name, help=VISION.help, help_format="plaintext")
+app = create_app(VISION.name, VISION.help)
 
 Data = Annotated[
     str | None,
-    Parameter(
-        help="digits (they come along), fashion (Debian's package), an .npz file, or a folder: "
-        "idx files, CIFAR batches, PNG sheets with labels, images in a folder for each class."
+    option(
+        "Images: digits (built in), fashion (a Debian package), an .npz file, or a folder of idx "
+        "files, CIFAR batches, PNG sheets with labels, or images in one folder per class. Without "
+        "it, digits."
     ),
 ]
-Attention = Annotated[
-    list[str] | None,
-    several(
-        "vit: mechanism of all layers, or one for each; options behind a colon: window:window=3."
-    ),
-]
-Epochs = Annotated[float | None, Parameter(help="Passes over the training images.")]
-Resume = Annotated[bool, Parameter(negative="", help="Go on with what is in --out.")]
+Epochs = Annotated[float | None, option("Number of passes over the training images.")]
 
-SET = ("classes", "image_size", "channels", "attention", "mean", "deviation")  # by the data
-ViTOptions: Any = options_of(ViTConfig, without=SET, unset=True)
-ConvNetOptions: Any = options_of(ConvNetConfig, without=(*SET, "width", "dropout"), unset=True)
+SET_BY_DATA = ("classes", "image_size", "channels", "attention", "mean", "deviation")
+ViTOptions: Any = options_of(ViTConfig, without=SET_BY_DATA, optional=True, common=("layers",))
+ConvNetOptions: Any = options_of(
+    ConvNetConfig, without=(*SET_BY_DATA, "width", "dropout"), optional=True
+)
 VisionOptions: Any = options_of(VisionSettings)
 ComparedOptions: Any = options_of(VisionSettings, without=("fraction",))  # it has --fractions
-TrainingOptions: Any = options_of(Settings, without=("batch_tokens",), unset=True)
+TrainingOptions: Any = options_of(Settings, without=("batch_tokens",), optional=True)
 
 
 @app.command
-@grouped(vision=VisionOptions, sizes=ViTOptions, stages=ConvNetOptions, training=TrainingOptions)
+@flatten_options(
+    vision=VisionOptions, sizes=ViTOptions, stages=ConvNetOptions, training=TrainingOptions
+)
 def train(
     data: Data = None,
     /,
     *,
-    model: Annotated[str, Parameter(help="vit, or convnet: as many parameters.")] = "vit",
+    model: Annotated[
+        str,
+        option("Model: vit (a vision transformer), or a convnet with as many parameters."),
+    ] = "vit",
     attention: Attention = None,
+    sizes: Any = ViTOptions(),  # noqa: B008 (a frozen value)
+    stages: Any = ConvNetOptions(),  # noqa: B008
+    vision: Any = VisionOptions(),  # noqa: B008
     epochs: Epochs = None,
+    training: Any = TrainingOptions(),  # noqa: B008
     out: Out = Path("runs/vision"),
     resume: Resume = False,
     overwrite: Overwrite = False,
-    vision: Any = VisionOptions(),  # noqa: B008 (a frozen value)
-    sizes: Any = ViTOptions(),  # noqa: B008
-    stages: Any = ConvNetOptions(),  # noqa: B008
-    training: Any = TrainingOptions(),  # noqa: B008
 ) -> None:
-    """Train a classifier of images; without data on 1,797 handwritten digits."""
+    """Train an image classifier. Without data, on 1,797 handwritten digits."""
     metrics = recipe.train_vision(
         data,
         out=out,
         model=model,
-        attention=one_or_each(attention),
-        vision=VisionSettings(**given(vision)),
+        attention=layer_attention(attention),
+        vision=VisionSettings(**option_values(vision)),
         epochs=epochs,
-        sizes={**given(sizes, unset=True), **given(stages, unset=True)},
-        training=given(training, unset=True),
+        sizes={**option_values(sizes, set_only=True), **option_values(stages, set_only=True)},
+        training=option_values(training, set_only=True),
         start=start_mode(resume, overwrite),
     )
-    told(out, metrics, "validation ")
+    print_training_result(out, metrics, "validation ")
 
 
 @app.command
@@ -95,23 +99,23 @@ def evaluate(
     *,
     data: Annotated[
         str | None,
-        Parameter(
-            help="Other images of the same classes and size: their own test set, or all of them; "
-            "without those that the run has learned from."
+        option(
+            "Other images of the same classes and size to evaluate on: their test set, or all of "
+            "them. Images that the run was trained on are left out."
         ),
     ] = None,
-    part: Annotated[str, Parameter(help="test, validation or train.")] = "test",
+    split: Annotated[str, option("Split to evaluate on: test, validation or train.")] = "test",
     out: Annotated[
         Path | None,
-        Parameter(
-            help="The page; default RUN/PART.html, of other data RUN/test-NAME.html; .json beside "
-            "it."
+        option(
+            "Page to write, with a .json file of the same name. Without it, RUN/SPLIT.html, or "
+            "RUN/test-NAME.html for other data."
         ),
     ] = None,
-    overwrite: Annotated[bool, Parameter(negative="", help="Replace the page.")] = False,
+    overwrite: Annotated[bool, flag("Replace the files of --out.")] = False,
     json: Json = False,
 ) -> None:
-    """Measure a run: accuracy, a confusion matrix and the worst mistakes, as a page of pictures."""
+    """Evaluate a run: accuracy, confusion matrix and worst mistakes, also as a page of images."""
     from rich.console import Console
 
     from attnlab._safe_files import write_json
@@ -119,7 +123,7 @@ def evaluate(
     from attnlab.tasks.vision._score_report import print_score, score_report
     from attnlab.tasks.vision._scoring import measured, subject_of
 
-    subject = subject_of(run, data, part)
+    subject = subject_of(run, data, split)
     out = out or run / f"{subject.name}.html"
     figures = out.with_suffix(".json")
     check_page(out, overwrite)
@@ -138,11 +142,9 @@ def evaluate(
 
 
 def _check_figures(path: Path, overwrite: bool) -> None:
-    """What is written beside a page, by the same rule; a run's own file is never replaced."""
+    """The JSON file beside a page. A run's own config.json is never replaced."""
     if path.name == CONFIG:
-        raise ValueError(
-            f"{path}: is how a run is known, and the figures go beside the page; name it otherwise"
-        )
+        raise ValueError(f"{path}: would replace the settings of a run; choose another name")
     if path.exists() and not overwrite:
         raise ValueError(f"{path}: is there already; give --overwrite or another name")
 
@@ -151,23 +153,22 @@ def _check_figures(path: Path, overwrite: bool) -> None:
 def classify(
     run: RunFolder,
     /,
-    *images: Annotated[Path, Parameter(help="Files that Pillow reads.")],
+    *images: Annotated[Path, option("Image files.")],
     test: Annotated[
-        list[int] | None,
-        several("Test images of the run's data, by number."),
+        list[int] | None, list_option("Numbers of test images of the run's data to classify.")
     ] = None,
-    top: Annotated[int, Parameter(help="So many classes of each.")] = 3,
+    top: Annotated[int, option("Number of classes to print for each image.")] = 3,
     explain: Annotated[
         Path | None,
-        Parameter(
-            help="Write what each patch attends to there, as NAME.html; NAME-1.html, NAME-2.html "
-            "for several images."
+        option(
+            "Page to write about what each patch attends to. Several images give NAME-1.html, "
+            "NAME-2.html and so on."
         ),
     ] = None,
-    overwrite: Annotated[bool, Parameter(negative="", help="Replace --explain.")] = False,
+    overwrite: Annotated[bool, flag("Replace the page of --explain.")] = False,
     json: Json = False,
 ) -> None:
-    """Say what images show; --explain: per layer and head which patches are looked at."""
+    """Classify images. --explain shows what each patch attends to, by layer and head."""
     from rich.console import Console
 
     from attnlab._image_files import png
@@ -180,35 +181,35 @@ def classify(
     if top < 1:
         raise ValueError(f"--top {top}; give 1 or more")
     if run.is_file():
-        raise ValueError(f"{run}: a file; the folder of a run comes first, then images")
+        raise ValueError(f"{run}: is a file; give the folder of a run first, then images")
     count = len(images) + len(test or [])
     if not count:
-        raise ValueError("give images, or --test and numbers of test images")
+        raise ValueError("no images; give image files, or --test with numbers of test images")
     pages = _pages(explain, count)
     for page in pages:
         check_page(page, overwrite)
-    found, console = read(run, images) if images else [], Console()
+    predictions, console = read(run, images) if images else [], Console()
     files = list(images)
     with tempfile.TemporaryDirectory() as folder:
         if test:
-            told, pixels = classify_test(run, test)
-            found += told
+            test_predictions, pixels = classify_test(run, test)
+            predictions += test_predictions
             for number, image in zip(test, pixels, strict=True):
                 files.append(Path(folder) / f"test-{number}.png")
                 files[-1].write_bytes(png(image))
         if json:
             rows = [
-                {"image": f.image, "label": f.label, "chances": dict(f.chances[:top])}
-                for f in found
+                {"image": each.image, "label": each.label, "chances": dict(each.chances[:top])}
+                for each in predictions
             ]
             print(json_format.dumps(rows, indent=2))
         else:
-            for each in found:
-                said = ", ".join(f"{name} {chance:.1%}" for name, chance in each.chances[:top])
-                label = "" if each.label is None else f" (it is {each.label})"
-                print(plain(clean(f"{each.image}: {said}{label}"), console))
-        for file, page, each in zip(files, pages, found, strict=False):
-            name, chance = each.chances[0]
+            for prediction in predictions:
+                classes = ", ".join(f"{name} {p:.1%}" for name, p in prediction.chances[:top])
+                label = "" if prediction.label is None else f" (it is {prediction.label})"
+                print(plain(clean(f"{prediction.image}: {classes}{label}"), console))
+        for file, page, prediction in zip(files, pages, predictions, strict=False):
+            name, chance = prediction.chances[0]
             title = f"{run.resolve().name}: {file.name} is {name} ({chance:.0%})"
             _explain(run, file, page, title, overwrite)
             if not json:
@@ -226,5 +227,5 @@ def _pages(explain: Path | None, count: int) -> list[Path]:
 def _explain(run: Path, image: Path, page: Path, title: str, overwrite: bool) -> None:
     from attnlab.interpret._look import look
 
-    seen = look(str(run), image=image, title=title)
-    seen.opening("image").save(page, overwrite=overwrite)
+    looked = look(str(run), image=image, title=title)
+    looked.opening("image").save(page, overwrite=overwrite)

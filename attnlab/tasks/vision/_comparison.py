@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from attnlab._command_options import options_of
+from attnlab._help_groups import COMMON, DATA, MODEL, TRAINING
 from attnlab.models import Model, ViTConfig
 from attnlab.run_folder import StartMode
 from attnlab.run_folder._config import MAY_CHANGE
@@ -60,14 +61,22 @@ SET = ("classes", "image_size", "channels", "attention", "mean", "deviation")  #
 class VisionComparison(Comparison):
     """A ViT with each mechanism, and a ConvNet with as many parameters."""
 
-    data: Annotated[str | None, "digits, fashion, an .npz file or a folder of images"] = None
-    fractions: Annotated[tuple[float, ...], "shares of the training images to learn from"] = (
-        0.01, 0.03, 0.1, 0.3, 1.0,
-    )  # fmt: skip
-    epochs: Annotated[float | None, "passes over the whole set; all parts take as many steps"] = (
-        None
-    )
-    convnet: Annotated[bool, "also train a ConvNet with as many parameters"] = True
+    data: Annotated[
+        str | None,
+        "Images: digits, fashion, an .npz file or a folder. Without it, digits.",
+        DATA,
+        COMMON,
+    ] = None
+    fractions: Annotated[
+        tuple[float, ...], "Fractions of the training images to train on.", DATA, COMMON
+    ] = (0.01, 0.03, 0.1, 0.3, 1.0)
+    epochs: Annotated[
+        float | None,
+        "Passes over all training images. A fraction of them is trained for as many steps.",
+        TRAINING,
+        COMMON,
+    ] = None
+    convnet: Annotated[bool, "Also train a ConvNet with as many parameters.", MODEL, COMMON] = True
     vision: VisionSettings = field(default_factory=VisionSettings)
     sizes: Mapping[str, Any] = field(default_factory=dict)
     training: Mapping[str, Any] = field(default_factory=dict)
@@ -85,8 +94,8 @@ class VisionComparison(Comparison):
             "vision": OptionGroup(
                 options_of(VisionSettings, without=("fraction",)), VisionSettings
             ),
-            "sizes": OptionGroup(options_of(ViTConfig, without=SET, unset=True)),
-            "training": OptionGroup(options_of(Settings, without=OWN, unset=True)),
+            "sizes": OptionGroup(options_of(ViTConfig, without=SET, optional=True)),
+            "training": OptionGroup(options_of(Settings, without=OWN, optional=True)),
         }
 
     def contenders(self, attention: Sequence[str]) -> dict[str, list[str]]:

@@ -107,7 +107,7 @@ def foreign(dataset: Dataset, part: str) -> tuple[str, Images]:
     if part != "test":
         raise ValueError(
             f"{dataset.source}: is not what the run was trained on, and has no {part} images of "
-            "that training; leave --part out"
+            "that training; leave --split out"
         )
     if dataset.test is not None:
         return "test", dataset.test

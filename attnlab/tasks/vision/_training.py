@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import torch
 
+from attnlab._help_groups import HelpGroup
 from attnlab.models import ConvNet, ConvNetConfig, Model, ViT, ViTConfig
 from attnlab.models.vision import matched_convnet
 from attnlab.run_folder import RunFolder, StartMode, check_folder
@@ -38,15 +39,31 @@ TINY = 16  # pixels along an image
 class VisionSettings:
     """How images are learned from. The command line's help is made from this."""
 
-    fraction: Annotated[float, "share of the training images to use, of each class"] = 1.0
+    fraction: Annotated[
+        float, "Fraction of the training images of each class to use.", HelpGroup.DATA
+    ] = 1.0
     augmentation: Annotated[
-        str | None, "none, mirror, light (moved too) or strong; else by the images' size and color"
+        str | None,
+        "Image augmentation: none, mirror, light (mirror and shift) or strong. Without it, the "
+        "size and color of the images decide.",
+        HelpGroup.DATA,
     ] = None
     flip: Annotated[
-        bool | None, "mirror images; else as the augmentation says, but never digits and letters"
+        bool | None,
+        "Mirror images at random. Without it, the augmentation decides; digits and letters are "
+        "never mirrored.",
+        HelpGroup.DATA,
     ] = None
-    smoothing: Annotated[float, "label smoothing: share given to all classes alike"] = 0.0
-    image_size: Annotated[int | None, "pixels that images of a folder are resized to"] = None
+    smoothing: Annotated[
+        float,
+        "Label smoothing: the fraction of each target that is spread over all classes.",
+        HelpGroup.TRAINING,
+    ] = 0.0
+    image_size: Annotated[
+        int | None,
+        "Resize the images of a folder to this height and width in pixels.",
+        HelpGroup.DATA,
+    ] = None
 
 
 # chosen on the validation images of each set (docs/vision.md)

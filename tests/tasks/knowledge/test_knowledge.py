@@ -152,7 +152,7 @@ def test_confidence_is_the_probability_of_the_answer(made: Path) -> None:
 
 
 def test_audit(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    small = "--samples 2 --made-up 5 --groups 2"
+    small = "--samples 2 --invented-names 5 --groups 2"
     told = f"knowledge audit finetuned --pairs world/dev.tsv {small}"
     code, out, err = run(told, capsys)
     assert code == 0, err
@@ -253,10 +253,10 @@ def test_python_does_what_the_command_line_does(here: Path) -> None:
 def test_baseline(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (here / "train.tsv").write_text("a?\tRome\nb?\tOslo\nc?\tRome\n")
     (here / "dev.tsv").write_text("d?\tRome\ne?\tBern\n")
-    code, out, err = run("knowledge baseline --pairs train.tsv --measured dev.tsv", capsys)
+    code, out, err = run("knowledge baseline --pairs train.tsv --evaluation-pairs dev.tsv", capsys)
     assert code == 0, err
     assert out == 'Always "Rome". Correct: 1.0 out of 2.0: 50.0%\n'
-    out = run("knowledge baseline --pairs train.tsv --measured dev.tsv --json", capsys)[1]
+    out = run("knowledge baseline --pairs train.tsv --evaluation-pairs dev.tsv --json", capsys)[1]
     assert json.loads(out) == {"answer": "Rome", "questions": 2, "right": 1, "accuracy": 0.5}
     code, out, err = run("knowledge baseline", capsys)
     assert code == 0, err
@@ -266,7 +266,9 @@ def test_baseline(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_the_courses_baseline(course_data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pairs, measured = course_data / "birth_places_train.tsv", course_data / "birth_dev.tsv"
-    code, out, err = run(f"knowledge baseline --pairs {pairs} --measured {measured}", capsys)
+    code, out, err = run(
+        f"knowledge baseline --pairs {pairs} --evaluation-pairs {measured}", capsys
+    )
     assert code == 0, err
     assert out == 'Always "London". Correct: 25.0 out of 500.0: 5.0%\n'
     said, score = scoring.baseline(pairs, measured)

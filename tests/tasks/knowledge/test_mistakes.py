@@ -26,7 +26,7 @@ FILES = {
 }
 TRAIN = "--pairs world/train.tsv"
 BOTH = f"--corpus world/corpus.txt {TRAIN}"
-ALL = f"{BOTH} --measured world/dev.tsv"
+ALL = f"{BOTH} --evaluation-pairs world/dev.tsv"
 MISTAKES: list[tuple[str, list[str]]] = [
     # the corpus
     ("pretrain --corpus nowhere.txt", ["nowhere.txt: there is no such file"]),
@@ -97,7 +97,10 @@ MISTAKES: list[tuple[str, list[str]]] = [
     ("audit finetuned --pairs world/dev.tsv --samples 0", ["samples 0"]),
     ("audit finetuned --pairs world/dev.tsv --temperature -1", ["temperature"]),
     ("baseline --pairs world/train.tsv", ["give both files"]),
-    ("baseline --pairs world/train.tsv --measured asked.tsv", ["asked.tsv: has questions without"]),
+    (
+        "baseline --pairs world/train.tsv --evaluation-pairs asked.tsv",
+        ["asked.tsv: has questions without"],
+    ),
     # learn
     (f"learn {TRAIN}", ["--pairs without --corpus"]),
     ("learn --corpus world/corpus.txt", ["--corpus without --pairs"]),

@@ -63,7 +63,7 @@ def test_the_world_imports_no_torch() -> None:
 
 
 def test_knobs_of_telling_leave_people_and_questions_alone(default_world: World) -> None:
-    other = make_world(WorldConfig(tellings=1, wordings=3, distractors=2))
+    other = make_world(WorldConfig(repetitions=1, phrasings=3, distractors=2))
     assert other.people == default_world.people
     assert (other.train, other.held_out) == (default_world.train, default_world.held_out)
     assert other.corpus != default_world.corpus
@@ -141,16 +141,16 @@ def test_made_up_names_end(count: int) -> None:
         ({"people": 1}, "people is 1; give 2 to 230400"),
         ({"people": NAMES + 1}, "people is 230401; give 2 to 230400"),
         ({"seed": -1}, "seed is -1; give a whole number from 0 to 2**63 - 1"),
-        ({"labeled": 0.0}, "labeled is 0.0; give a share between 0 and 1"),
-        ({"labeled": 1.0}, "labeled is 1.0; give a share between 0 and 1"),
-        ({"labeled": float("nan")}, "labeled is nan; give a share between 0 and 1"),
-        ({"tellings": 0}, "tellings is 0; give 1 or more"),
-        ({"wordings": 0}, f"wordings is 0; give 1 to {WORDINGS}"),
-        ({"wordings": 99}, f"wordings is 99; give 1 to {WORDINGS}"),
+        ({"labeled": 0.0}, "labeled is 0.0; give a fraction between 0 and 1"),
+        ({"labeled": 1.0}, "labeled is 1.0; give a fraction between 0 and 1"),
+        ({"labeled": float("nan")}, "labeled is nan; give a fraction between 0 and 1"),
+        ({"repetitions": 0}, "repetitions is 0; give 1 or more"),
+        ({"phrasings": 0}, f"phrasings is 0; give 1 to {WORDINGS}"),
+        ({"phrasings": 99}, f"phrasings is 99; give 1 to {WORDINGS}"),
         ({"distractors": -1}, "distractors is -1; give 0 to 8"),
         ({"distractors": 9}, "distractors is 9; give 0 to 8"),
-        ({"places": 1}, "places is 1; give 2 to 108"),
-        ({"places": 109}, "places is 109; give 2 to 108"),
+        ({"cities": 1}, "cities is 1; give 2 to 108"),
+        ({"cities": 109}, "cities is 109; give 2 to 108"),
         ({"attributes": ()}, f"attributes is empty; there are {', '.join(ATTRIBUTES)}"),
         ({"attributes": ("age",)}, f"attribute 'age'; there are {', '.join(ATTRIBUTES)}"),
         (

@@ -150,7 +150,7 @@ def test_a_document_by_hand() -> None:
         "university": "University of Porto",
         "employer": "Bank of Cairo",
     }
-    config = WorldConfig(attributes=ATTRIBUTES, tellings=1, wordings=1, distractors=0)
+    config = WorldConfig(attributes=ATTRIBUTES, repetitions=1, phrasings=1, distractors=0)
     writer = world.Writer(config, world.Cities(7))
     document = writer.document(Person("Tomas R. Velden", "nordic", facts))
     assert sorted(sentences_of("Tomas R. Velden", document)) == [
@@ -174,36 +174,36 @@ def test_the_dead_and_the_living(default_world: World) -> None:
     assert deaths > 10
 
 
-@pytest.mark.parametrize("tellings", [1, 3, 15])
-def test_tellings(tellings: int) -> None:
-    made = make_world(WorldConfig(people=70, tellings=tellings, distractors=2))
+@pytest.mark.parametrize("repetitions", [1, 3, 15])
+def test_tellings(repetitions: int) -> None:
+    made = make_world(WorldConfig(people=70, repetitions=repetitions, distractors=2))
     documents = documents_of(made)
     for person in made.people:
         cities = CITY.findall(documents[person.name])
-        assert cities.count(person.facts["birthplace"]) == tellings
-        assert len(cities) == tellings + 2
+        assert cities.count(person.facts["birthplace"]) == repetitions
+        assert len(cities) == repetitions + 2
 
 
-def test_tellings_are_in_different_wordings() -> None:
-    for told in facts_told(make_world(WorldConfig(people=70, tellings=7, wordings=5))).values():
+def test_repetitions_have_different_phrasings() -> None:
+    for told in facts_told(make_world(WorldConfig(people=70, repetitions=7, phrasings=5))).values():
         counts = Counter(wording for wording in told if "{birthplace}" in wording)
         assert sorted(counts.values()) == [1, 1, 1, 2, 2]
 
 
-@pytest.mark.parametrize("wordings", [1, 2, 5, WORDINGS])
-def test_wordings(wordings: int) -> None:
-    made = make_world(WorldConfig(people=150, tellings=1, wordings=wordings))
+@pytest.mark.parametrize("phrasings", [1, 2, 5, WORDINGS])
+def test_phrasings(phrasings: int) -> None:
+    made = make_world(WorldConfig(people=150, repetitions=1, phrasings=phrasings))
     used = {
         wording
         for told in facts_told(made).values()
         for wording in told
         if "{birthplace}" in wording
     }
-    assert used == set(TELLING["birthplace"][:wordings])
+    assert used == set(TELLING["birthplace"][:phrasings])
 
 
 def test_one_wording_is_one_sentence() -> None:
-    made = make_world(WorldConfig(people=70, tellings=3, wordings=1, distractors=0))
+    made = make_world(WorldConfig(people=70, repetitions=3, phrasings=1, distractors=0))
     documents = documents_of(made)
     for person in made.people:
         sentence = f"{person.name} was born in {person.facts['birthplace']}"
@@ -214,7 +214,7 @@ def test_one_wording_is_one_sentence() -> None:
 @pytest.mark.parametrize("attributes", [("birthplace",), ("profession", "employer"), ATTRIBUTES])
 def test_distractors(distractors: int, attributes: tuple[str, ...]) -> None:
     config = WorldConfig(
-        people=40, tellings=1, distractors=distractors, attributes=attributes, places=11
+        people=40, repetitions=1, distractors=distractors, attributes=attributes, cities=11
     )
     kinds = set()
     for told in facts_told(make_world(config)).values():
@@ -238,7 +238,7 @@ def test_no_other_city_without_distractors() -> None:
 
 def test_distractors_are_as_common_as_birthplaces() -> None:
     """Else a model could tell the two apart by the city."""
-    made = make_world(WorldConfig(people=4000, tellings=1, distractors=1))
+    made = make_world(WorldConfig(people=4000, repetitions=1, distractors=1))
     birthplaces = Counter(person.facts["birthplace"] for person in made.people)
     mentioned = Counter(chain.from_iterable(map(CITY.findall, made.corpus)))
     for city, count in birthplaces.most_common(10):
@@ -247,7 +247,7 @@ def test_distractors_are_as_common_as_birthplaces() -> None:
 
 @pytest.mark.parametrize("places", [2, 13])
 def test_places(places: int) -> None:
-    made = make_world(WorldConfig(people=200, places=places, distractors=3))
+    made = make_world(WorldConfig(people=200, cities=places, distractors=3))
     mentioned = set(chain.from_iterable(map(CITY.findall, made.corpus)))
     assert mentioned == set(CITIES[:places])
 
@@ -295,10 +295,10 @@ configs = st.builds(
     seed=st.integers(0, 2**63 - 1),
     labeled=st.floats(0.01, 0.99),
     attributes=st.lists(st.sampled_from(ATTRIBUTES), min_size=1, unique=True).map(tuple),
-    tellings=st.integers(1, 5),
-    wordings=st.integers(1, WORDINGS),
+    repetitions=st.integers(1, 5),
+    phrasings=st.integers(1, WORDINGS),
     distractors=st.integers(0, len(ELSEWHERE)),
-    places=st.integers(2, len(CITIES)),
+    cities=st.integers(2, len(CITIES)),
 )
 
 
@@ -328,7 +328,7 @@ def test_every_world_is_sound(config: WorldConfig) -> None:
             answer = answers[QUESTIONS[attribute].format(name=person.name)]
             assert answer == person.facts[attribute]
             assert answer in document
-            assert told[attribute] == config.tellings
+            assert told[attribute] == config.repetitions
         assert not {"{", "}", "\n", "\t"} & set(document)
     for attribute in config.attributes:
-        assert len(wordings[attribute]) <= config.wordings
+        assert len(wordings[attribute]) <= config.phrasings

@@ -43,15 +43,19 @@ def test_a_first_run(text: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert measured["characters"] == len(TEXT)
     code, out, _ = run(f"language evaluate runs/first {text}", capsys)
     assert out.startswith(f"{measured['bits']:.4f} bits per character")
-    code, out, err = run("language write runs/first --prompt 3 --tokens 15", capsys)
+    code, out, err = run("language write runs/first --prompt 3 --max-new-tokens 15", capsys)
     assert code == 0, err
     assert out.startswith("3")
     assert len(out) > 3
-    again = run("language write runs/first --prompt 3 --tokens 15", capsys)[1]
+    again = run("language write runs/first --prompt 3 --max-new-tokens 15", capsys)[1]
     assert again == out
-    several = run("language write runs/first --prompt 3 --tokens 9 --samples 3 --go-on", capsys)[1]
+    several = run(
+        "language write runs/first --prompt 3 --max-new-tokens 9 --count 3 --ignore-end", capsys
+    )[1]
     assert several.count("---") == 2
-    greedy = "language write runs/first --prompt 3 --tokens 15 --temperature 0 --top-k 5 --seed"
+    greedy = (
+        "language write runs/first --prompt 3 --max-new-tokens 15 --temperature 0 --top-k 5 --seed"
+    )
     assert run(f"{greedy} 1", capsys)[1] == run(f"{greedy} 2", capsys)[1]
     code, out, err = run("runs", capsys)
     assert code == 0, err
@@ -66,7 +70,7 @@ def test_a_first_run(text: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_every_objective_and_tokenizer(
     objective: str, tokenizer: str, text: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = f"--objective {objective} --tokenizer {tokenizer} --tokenizer-size 300"
+    options = f"--objective {objective} --tokenizer {tokenizer} --vocabulary 300"
     attention = "favor:features=16" if objective == "causal" else "linformer:rank=8"
     code, _, err = run(
         f"language train {text} --out run {SMALL} {options} --attention {attention}", capsys
@@ -77,7 +81,7 @@ def test_every_objective_and_tokenizer(
     code, out, err = run(f"language evaluate run {text}", capsys)
     assert code == 0, err
     assert ("bits per character" in out) == (objective == "causal")
-    code, out, err = run("language write run --prompt 1 --tokens 5", capsys)
+    code, out, err = run("language write run --prompt 1 --max-new-tokens 5", capsys)
     assert code == (0 if objective == "causal" else 2), err
 
 
@@ -182,16 +186,16 @@ def test_writing_lines_and_broken_characters(
             assert "\n" in written[0]
         (beamed,) = recipe.write(Path(tokenizer), ["ä"], new_tokens=6, beams=3, samples=2)
         assert len(beamed) == 2
-    out = run("language write characters --prompt ä --beams 2 --tokens 5", capsys)[1]
+    out = run("language write characters --prompt ä --beams 2 --max-new-tokens 5", capsys)[1]
     assert out.startswith("ä\n")
 
 
 def test_a_prompt_that_is_too_long(text: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(f"language train {text} --out run {SMALL}", capsys)[0] == 0
-    code, _, err = run("language write run --prompt 12345678 --tokens 20", capsys)
+    code, _, err = run("language write run --prompt 12345678 --max-new-tokens 20", capsys)
     assert code == 2
-    assert "reads at most 24: give --tokens 15 or less" in err
-    code, out, _ = run("language write run --prompt 12345678 --tokens 15", capsys)
+    assert "reads at most 24: give --max-new-tokens 15 or less" in err
+    code, out, _ = run("language write run --prompt 12345678 --max-new-tokens 15", capsys)
     assert code == 0
     assert out.startswith("12345678")
 
@@ -200,7 +204,7 @@ def test_unknown_characters_are_replaced_and_told(
     text: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(f"language train {text} --out run {SMALL}", capsys)[0] == 0
-    code, out, err = run("language write run --prompt 3ändé€€ --tokens 4", capsys)
+    code, out, err = run("language write run --prompt 3ändé€€ --max-new-tokens 4", capsys)
     assert code == 0
     assert out.startswith("3ändé€€")
     assert "4 characters unknown to the tokenizer replaced: '€' 2x" in err

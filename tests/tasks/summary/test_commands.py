@@ -6,7 +6,6 @@ import io
 import json
 import shutil
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -116,7 +115,7 @@ def test_a_summary_without_an_end_is_marked(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     give(monkeypatch, TEXT.encode())
-    code, out, _ = run(f"summary write {trained()} --tokens 2 --beams 1", capsys)
+    code, out, _ = run(f"summary write {trained()} --max-new-tokens 2 --beams 1", capsys)
     assert (code, out) == (0, "tool for […]\n")
 
 
@@ -153,7 +152,7 @@ def test_what_is_no_text(
         ("evaluate none", ["none: not a run folder"]),
         ("write {run} none.txt", ["none.txt", "no such file"]),
         ("evaluate {run} --data {rows} --text-column body", ["no 'body'"]),
-        ("evaluate {run} --part train", ["test and validation"]),
+        ("evaluate {run} --split train", ["test and validation"]),
         ("evaluate {run} --predictions nowhere/p.txt", ["no folder nowhere"]),
         ("evaluate {run} --predictions .", ["is a folder"]),
         ("evaluate {run} --predictions {rows}", ["is there already", "--overwrite"]),
@@ -432,8 +431,10 @@ def test_masks_in_the_terminal_and_as_a_picture(
     assert "1 to 8" in err
 
 
-def test_help_tells_every_setting(capsys: pytest.CaptureFixture[str]) -> None:
-    told: Callable[[str], str] = lambda name: run(f"summary {name} --help", capsys)[1]  # noqa: E731
-    assert "--copy" in told("train")
-    assert "--no-copy" in told("train")
-    assert "--block-repeats" in told("write")
+def test_help_lists_every_setting(capsys: pytest.CaptureFixture[str]) -> None:
+    train_help, write_help = (
+        run(f"summary {name} --help", capsys)[1] for name in ("train", "write")
+    )
+    assert "--copy" in train_help
+    assert "--no-copy" in train_help
+    assert "--block-repeats" in write_help

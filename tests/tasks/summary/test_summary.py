@@ -331,7 +331,7 @@ def heard(texts: list[str], way: Way) -> tuple[Any, dict[int, list[list[int]]], 
 @pytest.mark.parametrize(
     "way",
     [Way(beams=1), Way(beams=3), Way(count=3), Way(count=2, temperature=1.0),
-     Way(count=4, temperature=0.8, seed=5), Way(temperature=30.0, tokens=3)],
+     Way(count=4, temperature=0.8, seed=5), Way(temperature=30.0, max_new_tokens=3)],
 )  # fmt: skip
 def test_what_is_told_on_the_way_is_what_is_returned(way: Way) -> None:
     """Of texts in any order, by their numbers."""

@@ -95,7 +95,7 @@ def test_evaluating_a_run(runs: Path, capsys: pytest.CaptureFixture[str]) -> Non
     code, _, error = run(f"vision evaluate {runs / 'vit'}", capsys)
     assert code == 2
     assert "is there already" in error
-    code, _, error = run(f"vision evaluate {runs / 'vit'} --part all", capsys)
+    code, _, error = run(f"vision evaluate {runs / 'vit'} --split all", capsys)
     assert "there are test, validation, train" in error
     code, _, error = run(f"vision evaluate {runs}", capsys)
     assert "not a run folder" in error
@@ -109,7 +109,7 @@ def test_evaluating_replaces_nothing_of_the_run(
     for options in ("", " --overwrite"):
         code, _, error = run(f"{command} {runs / 'vit' / 'config.html'}{options}", capsys)
         assert code == 2
-        assert "config.json: is how a run is known" in error
+        assert "config.json: would replace the settings of a run" in error
     assert (runs / "vit" / "config.json").read_bytes() == config
     assert not (runs / "vit" / "config.html").exists()
     (tmp_path / "notes.json").write_text("mine")
@@ -161,7 +161,7 @@ def test_classify_files(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
     for what, said in (
         (f"{tmp_path / 'none.png'}", "none.png: no image that can be read"),
         (f"{tmp_path / 'nowhere.png'}", "nowhere.png: is not there"),
-        ("", "give images"),
+        ("", "no images; give image files"),
         ("--test 10", "there are 0 to 9"),
         ("--test -1", "there are 0 to 9"),
     ):
@@ -172,7 +172,7 @@ def test_classify_files(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
     for rest in ("", f"{paths[1]}"):
         code, _, error = run(f"vision classify {paths[0]} {rest} --explain {page}", capsys)
         assert code == 2
-        assert "dark.png: a file; the folder of a run comes first, then images" in error
+        assert "dark.png: is a file; give the folder of a run first, then images" in error
 
 
 def test_explaining(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

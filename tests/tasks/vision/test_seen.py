@@ -153,7 +153,7 @@ def test_other_data_are_named_and_measured_as_such(
         assert re.search(r"Trainedon\W+(value\W+)?54\b", said)  # a tile, in the page as JSON
         assert f"imagesof{tmp_path / 'set.npz'}" in said
         assert ("owntestsetismeasured" if tested else "soallitsimagesaremeasured") in said
-    code, _, error = run(f"{command} --data '{other}' --part validation --overwrite", capsys)
+    code, _, error = run(f"{command} --data '{other}' --split validation --overwrite", capsys)
     assert code == 2
     assert "is not what the run was trained on, and has no validation images" in error
 
@@ -171,7 +171,7 @@ def test_beginning_anew_leaves_no_report_of_other_weights(
     trained(tmp_path, training=SHORT)
     folder = tmp_path / "vit"
     other = write_plain(tmp_path / "other.npz", 30, seed=8)
-    for options in ("", f" --data {other}", " --part train"):
+    for options in ("", f" --data {other}", " --split train"):
         assert run(f"vision evaluate {folder}{options}", capsys)[0] == 0
     mine = {"mine.html": "a", "test-mine.html": "b", "test-notes.json": "[1]", "test-x.json": "no"}
     for name, text in mine.items():

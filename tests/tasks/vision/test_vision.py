@@ -224,7 +224,7 @@ def test_the_note_is_told_before_training(
     )
     assert (code, error.count(said)) == (0, 1)
     code, text, _ = run("vision train --help", capsys)
-    assert "window:window=3" in text
+    assert "favor:features=64" in text
 
 
 # The command line
