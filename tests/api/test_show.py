@@ -1,0 +1,88 @@
+"""`attnlab.show` draws any matrix: in a terminal, into a file, in a notebook."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import attnlab
+
+A = [[1.0, 0.0, 0.0], [0.25, 0.75, 0.0], [0.125, 0.375, 0.5]]
+
+
+@pytest.mark.parametrize("kind", [list, np.array, torch.tensor])
+def test_a_matrix_in_a_terminal(kind: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    attnlab.show(kind(A), tokens="the small cat")
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "attention weight"
+    assert lines[1].split() == ["query", "the", "small", "cat"]
+    assert lines[3].split() == ["small", "0.25", "0.75", "0"]
+
+
+def test_rows_and_columns_have_their_own_names(capsys: pytest.CaptureFixture[str]) -> None:
+    attnlab.show(torch.rand(2, 3), (["le", "chat"], ["the", "small", "cat"]), title="Head [1]")
+    out = capsys.readouterr().out
+    assert out.startswith("Head [1]\n")
+    assert [line.split()[0] for line in out.splitlines()[3:5]] == ["le", "chat"]
+    attnlab.show(torch.rand(2, 3))
+    assert capsys.readouterr().out.splitlines()[1].split() == ["query", "0", "1", "2"]
+
+
+def test_every_head_is_drawn(capsys: pytest.CaptureFixture[str]) -> None:
+    attnlab.show(torch.rand(1, 2, 3, 3, requires_grad=True), title="layer 0")
+    out = capsys.readouterr().out
+    assert "layer 0, head 0\n" in out
+    assert "layer 0, head 1\n" in out
+
+
+def test_a_path_makes_figures(tmp_path: Path) -> None:
+    attnlab.show(A, path=tmp_path / "a.svg", tokens=["x", "y", "$z$"])
+    assert "<svg" in (tmp_path / "a.svg").read_text()
+    with pytest.raises(ValueError, match=r"a\.svg.*overwrite"):
+        attnlab.show(A, path=tmp_path / "a.svg")
+    attnlab.show(-np.array(A), path=str(tmp_path / "a.svg"), overwrite=True)
+    (tmp_path / "heads-1.png").touch()
+    with pytest.raises(ValueError, match=r"heads-1\.png"):
+        attnlab.show([A, A], path=tmp_path / "heads.png")
+    assert not (tmp_path / "heads-0.png").exists()  # nothing half-written
+    attnlab.show([A, A], path=tmp_path / "heads.png", overwrite=True)
+    assert (tmp_path / "heads-0.png").read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(ValueError, match="SVG, PNG or PDF"):
+        attnlab.show(A, path=tmp_path / "a.jpg")
+
+
+def test_a_notebook_gets_an_image(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[Any] = []
+    shell = SimpleNamespace(kernel=object())
+    display = SimpleNamespace(Image=lambda **options: options, display=shown.append)
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "IPython.display", display)  # type: ignore[arg-type]
+    attnlab.show(A, title="one")
+    assert [image["format"] for image in shown] == ["png"]
+    assert shown[0]["data"].startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([1.0, 2.0],), "weights has shape (2,); give (queries, keys)"),
+        ((np.ones((2, 2, 3, 3)),), "such as weights[0] of a batch"),
+        ((np.ones((0, 3)),), "weights has shape (0, 3)"),
+        ((np.ones((33, 2, 2)),), "weights has 33 heads, more than 32"),
+        (("text",), "weights is a str that is no matrix of numbers"),
+        (([[1.0], [1.0, 2.0]],), "weights is a list that is no matrix of numbers"),
+        ((A, ["a", "b"]), "2 tokens for 3 queries and 3 keys"),
+        ((np.ones((2, 3)), ["a", "b"]), "2 tokens for 2 queries and 3 keys; give one for each"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_drawn_is_one_line(arguments: Any, message: str) -> None:
+    with pytest.raises(ValueError) as caught:  # noqa: PT011
+        attnlab.show(*arguments)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
