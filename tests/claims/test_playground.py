@@ -140,9 +140,10 @@ def test_every_preset_opens_and_the_address_shows_the_same(
     page.get_by_role("button", name="Other draws").click()
     page.get_by_label("k2", exact=True).check()
     page.get_by_role("button", name="more heads").click()
+    # the address follows the last change after a pause: only then has the page come to rest
+    page.wait_for_function("() => /queries=.*seed=2/.test(location.hash)", timeout=60_000)
     before = page.locator(".results").inner_text()
     cloud = page.locator(".cloud").first.get_attribute("d")
-    page.wait_for_function("() => /queries=.*seed=2/.test(location.hash)")
     address = page.evaluate("() => location.hash")
     page.goto("about:blank")
     watched.open(playground, address)
