@@ -33,7 +33,7 @@ from torch.nn import functional as F
 
 from attnlab import Mask, Mechanism, create_mechanism
 from attnlab._safe_files import write_text
-from attnlab.bench._machine_info import machine, versions
+from attnlab.bench._machine_info import describe_machine, library_versions
 from attnlab.mechanisms import _compiled as compiled
 from attnlab.mechanisms.kernel import Features
 from attnlab.report import Report, to_json
@@ -333,8 +333,8 @@ def main() -> None:
     if given.json:
         seconds, settings = time.perf_counter() - begin, {"threads": given.threads, **SIZES}
         section = kernels_section(run.figures, run.timings, settings)
-        where = machine(max(given.threads))
-        report = Report("bench", section.title, [section], where, versions(), seconds)
+        where = describe_machine(max(given.threads))
+        report = Report("bench", section.title, [section], where, library_versions(), seconds)
         write_text(given.json, to_json(report, indent=1) + "\n")
 
 

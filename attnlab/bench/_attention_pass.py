@@ -1,4 +1,4 @@
-"""One pass of attention, forward or with its gradients, as every bench of costs runs it."""
+"""One attention pass, forward only or with gradients, as the speed and memory benches run it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from torch import Tensor
 
 from attnlab.bench._contenders import Attend
 
-Way = tuple[str, bool, bool]
-"""Who, causal, with backward."""
+PassKey = tuple[str, bool, bool]
+"""Name of the contender, causal or not, with backward or not."""
 
 
-def pass_of(
+def create_pass(
     attend: Attend, inputs: Sequence[Tensor], leaves: Sequence[Tensor], causal: bool, backward: bool
 ) -> Callable[[], object]:
-    """One forward pass, or one with the gradients of q, k, v and the parameters."""
+    """A function that runs one forward pass; with `backward` also the gradients of q, k, v and the
+    parameters."""
     q, k, v, gradient = inputs
     if not backward:
 
@@ -27,8 +28,8 @@ def pass_of(
         return forward
     q, k, v = (x.detach().requires_grad_() for x in (q, k, v))
 
-    def both() -> object:
+    def forward_backward() -> object:
         out = attend(q, k, v, causal)
         return torch.autograd.grad(out, [q, k, v, *leaves], gradient, allow_unused=True)
 
-    return both
+    return forward_backward

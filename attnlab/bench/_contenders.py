@@ -1,7 +1,7 @@
-"""Who takes part in a bench of costs: attnlab's mechanisms, exact attention by its whole matrix,
-and other people's libraries where they are installed.
+"""The contenders of the speed, memory and decode benches: attnlab's mechanisms, exact attention by
+its whole matrix, and other libraries if they are installed.
 
-Letters: N tokens, D head size, C features, R rank, W keys in sight.
+Letters: N tokens, D head size, C features, R rank, W keys that a query sees.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from attnlab._create_mechanism import create_attention, find_mechanism, mechanism_options
-from attnlab.bench._error_bench import name_of
+from attnlab.bench._error_bench import mechanism_name
 from attnlab.mask import Mask
 from attnlab.mechanism import Mechanism
 from attnlab.mechanisms import MECHANISMS
@@ -42,29 +42,29 @@ class Sizes:
 
 
 class Contender(ABC):
-    """Something that attends."""
+    """An implementation of attention to measure."""
 
     name: str
     causal: Sequence[bool]
-    """Which of its forms there are."""
+    """Its forms: causal, not causal, or both."""
 
     @abstractmethod
     def create(self, sizes: Sizes, tokens: int) -> tuple[nn.Module, Attend]:
-        """What holds its parameters, and the call."""
+        """The module with its parameters, and the function to call."""
 
     @abstractmethod
     def floats(self, sizes: Sizes, tokens: int, causal: bool, backward: bool) -> float:
-        """How many numbers a head keeps beyond q, k, v and the output, but for a factor that is
-        the same at every length."""
+        """How many numbers a head keeps beyond q, k, v and the output, up to a factor that does not
+        depend on the length."""
 
     def flops(self, sizes: Sizes, tokens: float, causal: bool) -> float | None:
-        """Of the two products that it cannot do without, all heads; None where nobody knows."""
+        """Operations of the two matrix products, all heads; None if unknown."""
         del sizes, tokens, causal
         return None
 
 
 @dataclass(frozen=True)
-class Ours(Contender):
+class AttnlabMechanism(Contender):
     """A mechanism of attnlab, as "favor:features=64" describes it."""
 
     spec: str
@@ -75,7 +75,7 @@ class Ours(Contender):
 
     @property
     def kind(self) -> type[Mechanism]:
-        return find_mechanism(name_of(self.spec))
+        return find_mechanism(mechanism_name(self.spec))
 
     @property
     def causal(self) -> Sequence[bool]:  # type: ignore[override]
@@ -87,23 +87,24 @@ class Ours(Contender):
         )
 
     def create(self, sizes: Sizes, tokens: int) -> tuple[nn.Module, Attend]:
-        made = self.mechanism(sizes, tokens)
-        return made, lambda q, k, v, causal: made(q, k, v, Mask(causal=causal))
+        mechanism = self.mechanism(sizes, tokens)
+        return mechanism, lambda q, k, v, causal: mechanism(q, k, v, Mask(causal=causal))
 
     def floats(self, sizes: Sizes, tokens: int, causal: bool, backward: bool) -> float:
         del backward
-        return counted(self.kind.card.memory, self.letters(sizes, tokens, causal))
+        return evaluate_formula(self.kind.card.memory, self.letters(sizes, tokens, causal))
 
     def flops(self, sizes: Sizes, tokens: float, causal: bool) -> float:
-        """Four for each product that the card names: multiplied and added, for the weights or the
-        state, and for the output. Feature maps and softmax are not counted."""
-        text = self.kind.card.time
-        half = 0.5 if causal and "N^2" in text else 1.0
-        return 4 * half * sizes.heads * counted(text, self.letters(sizes, tokens, causal))
+        """Four for each product in the card's formula: a multiplication and an addition, once for
+        the weights or the state and once for the output. Feature maps and softmax do not count."""
+        formula = self.kind.card.time
+        half = 0.5 if causal and "N^2" in formula else 1.0
+        products = evaluate_formula(formula, self.letters(sizes, tokens, causal))
+        return 4 * half * sizes.heads * products
 
     def letters(self, sizes: Sizes, tokens: float, causal: bool) -> dict[str, float]:
-        """What a card's formula counts, in this mechanism with these options."""
-        options = options_of(self.spec)
+        """Values of the letters in a card's formula, for this mechanism with its options."""
+        options = read_options(self.spec)
         letters = {"N": float(tokens), "D": float(sizes.head_dim)}
         letters |= {"C": float(options.get("features", sizes.head_dim))}
         letters |= {"R": float(options.get("rank", sizes.head_dim))}
@@ -114,32 +115,32 @@ class Ours(Contender):
 
 
 @dataclass(frozen=True)
-class Matrix(Contender):
-    """Exact attention as it is written down: the whole matrix of weights, then times v."""
+class SoftmaxMatrix(Contender):
+    """Exact attention by its definition: the whole matrix of weights, times v."""
 
     name = "softmax by its matrix"
     causal = (True, False)
 
     def create(self, sizes: Sizes, tokens: int) -> tuple[nn.Module, Attend]:
         del tokens
-        made = create_attention("softmax", head_dim=sizes.head_dim, heads=sizes.heads)
+        softmax = create_attention("softmax", head_dim=sizes.head_dim, heads=sizes.heads)
 
         def attend(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> Tensor:
-            return made.weights(q, k, Mask(causal=causal)) @ v
+            return softmax.weights(q, k, Mask(causal=causal)) @ v
 
-        return made, attend
+        return softmax, attend
 
     def floats(self, sizes: Sizes, tokens: int, causal: bool, backward: bool) -> float:
         del sizes, causal, backward
         return float(tokens**2)
 
     def flops(self, sizes: Sizes, tokens: float, causal: bool) -> float | None:
-        return Ours("softmax").flops(sizes, tokens, causal)
+        return AttnlabMechanism("softmax").flops(sizes, tokens, causal)
 
 
 @dataclass(frozen=True)
-class Performer(Contender):
-    """performer-pytorch's FAVOR+, where it is installed."""
+class PerformerPytorch(Contender):
+    """FAVOR+ of the library performer-pytorch, if it is installed."""
 
     features: int = 256
     causal = (True, False)
@@ -155,36 +156,36 @@ class Performer(Contender):
     def create(self, sizes: Sizes, tokens: int) -> tuple[nn.Module, Attend]:
         del tokens
         library: Any = importlib.import_module("performer_pytorch")
-        with redirect_stdout(StringIO()):  # where there is no CUDA it prints so, each time
-            made = nn.ModuleList(
+        with redirect_stdout(StringIO()):  # it prints a line each time if there is no CUDA
+            modules = nn.ModuleList(
                 library.FastAttention(sizes.head_dim, nb_features=self.features, causal=causal)
                 for causal in (False, True)
             )
-        return made, lambda q, k, v, causal: made[causal](q, k, v)
+        return modules, lambda q, k, v, causal: modules[causal](q, k, v)
 
     def floats(self, sizes: Sizes, tokens: int, causal: bool, backward: bool) -> float:
-        # its causal form without CUDA makes a state for each token, and gradients keep them all
+        # without CUDA its causal form creates a state for each token; gradients keep all of them
         states = sizes.head_dim if causal and backward else 1
         return float(tokens * self.features * states)
 
     def flops(self, sizes: Sizes, tokens: float, causal: bool) -> float | None:
-        return Ours(f"favor:features={self.features}").flops(sizes, tokens, causal)
+        return AttnlabMechanism(f"favor:features={self.features}").flops(sizes, tokens, causal)
 
 
-def counted(text: str, letters: dict[str, float]) -> float:
-    """The product that a card names: "N^2 (D+R)"."""
-    found = 1.0
-    for factor in text.split():
+def evaluate_formula(formula: str, letters: dict[str, float]) -> float:
+    """The value of a card's formula, such as "N^2 (D+R)"."""
+    product = 1.0
+    for factor in formula.split():
         base, _, power = factor.partition("^")
-        terms = [letters[each] for each in re.findall(r"[A-Z]", base)]
-        assert terms, f"a card should hold letters, powers and sums alone, not {text!r}"
-        found *= math.pow(sum(terms), int(power or 1))
-    return found
+        terms = [letters[letter] for letter in re.findall(r"[A-Z]", base)]
+        assert terms, f"a card's formula has only letters, powers and sums, not {formula!r}"
+        product *= math.pow(sum(terms), int(power or 1))
+    return product
 
 
-def options_of(spec: str) -> dict[str, Any]:
-    """The mechanism's options as this text leaves them; whole numbers where they are given."""
-    options = {each.name: each.default for each in mechanism_options(name_of(spec))}
+def read_options(spec: str) -> dict[str, Any]:
+    """The mechanism's default options, with the whole numbers that the text sets."""
+    options = {option.name: option.default for option in mechanism_options(mechanism_name(spec))}
     for item in filter(None, spec.partition(":")[2].split(",")):
         name, _, value = item.partition("=")
         if name.strip() in options and value.strip().isdecimal():
@@ -192,18 +193,25 @@ def options_of(spec: str) -> dict[str, Any]:
     return options
 
 
-def contenders(specs: Sequence[str]) -> list[Contender]:
-    """Exact attention first, then other people's libraries where they are installed, then the
-    mechanisms that are named, else all of the registry and exact attention by its matrix."""
-    found: list[Contender] = [Ours("softmax"), *([] if specs else [Matrix()])]
-    found += [Performer()] if Performer.installed() else []
+def create_contenders(specs: Sequence[str]) -> list[Contender]:
+    """Exact attention first, then other libraries if they are installed, then the named mechanisms.
+    If none is named: all of the registry, and exact attention by its matrix."""
+    contenders: list[Contender] = [
+        AttnlabMechanism("softmax"),
+        *([] if specs else [SoftmaxMatrix()]),
+    ]
+    contenders += [PerformerPytorch()] if PerformerPytorch.installed() else []
     for spec in specs or MECHANISMS:
-        Ours(spec).mechanism(Sizes(1, 16), 16)  # a mistake in it is told before anything runs
+        AttnlabMechanism(spec).mechanism(Sizes(1, 16), 16)  # report a mistake before anything runs
         if spec != "softmax":
-            found.append(Ours(spec))
-    return found
+            contenders.append(AttnlabMechanism(spec))
+    return contenders
 
 
-def only_causal(all_of: Iterable[Contender]) -> list[Ours]:
-    """Those that can decode token by token."""
-    return [each for each in all_of if isinstance(each, Ours) and True in each.causal]
+def causal_mechanisms(contenders: Iterable[Contender]) -> list[AttnlabMechanism]:
+    """The contenders that can decode token by token."""
+    return [
+        contender
+        for contender in contenders
+        if isinstance(contender, AttnlabMechanism) and True in contender.causal
+    ]

@@ -1,4 +1,4 @@
-"""What one step of decoding costs, token by token, and what must be kept for it."""
+"""Measures the cost of one decoding step by position, and the size of the decoding state."""
 
 from __future__ import annotations
 
@@ -10,49 +10,52 @@ import torch
 from torch import Tensor
 
 from attnlab._confidence_intervals import Estimate
-from attnlab.bench._contenders import Ours, Sizes
+from attnlab.bench._contenders import AttnlabMechanism, Sizes
 from attnlab.bench._measure_costs import threads
-from attnlab.bench._memory_limit import decoder_fits, too_large
-from attnlab.bench._progress import SILENT, Progress
+from attnlab.bench._memory_limit import decoder_fits, too_large_reason
+from attnlab.bench._progress import NO_PROGRESS, BenchProgress
 from attnlab.bench._settings import DecodeSettings
-from attnlab.bench._speed_bench import clock_of
+from attnlab.bench._speed_bench import select_clock
 from attnlab.mechanism import Mechanism
 from attnlab.state import State
 
-STEPS = 20  # of one sample
-PIECE = 1024  # tokens absorbed at once: features of all at once could take gigabytes
+STEPS = 20  # decoding steps in one timed sample
+CHUNK = 1024  # tokens absorbed at once: the features of all tokens could take gigabytes
 
 
 @dataclass
-class Steps:
-    """Of each mechanism at each position."""
+class DecodingCosts:
+    """Costs of each mechanism at each position; `skipped` has the reasons for missing positions."""
 
     seconds: dict[str, dict[int, Estimate]] = field(default_factory=dict)
     state_bytes: dict[str, dict[int, int]] = field(default_factory=dict)
-    left_out: dict[str, str] = field(default_factory=dict)
+    skipped: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass
-class Decoder:
-    """A mechanism that has read some tokens, and goes on."""
+class StepDecoder:
+    """A mechanism with the state of some tokens, which decodes more of them."""
 
     mechanism: Mechanism
     state: State
     token: list[Tensor]  # q, k, v (1, H, 1, D)
 
     @staticmethod
-    def after(party: Ours, sizes: Sizes, tokens: int, room: int) -> Decoder:
-        mechanism = party.mechanism(sizes, tokens + room)
+    def after(
+        contender: AttnlabMechanism, sizes: Sizes, tokens: int, new_tokens: int
+    ) -> StepDecoder:
+        """With the state after `tokens` random tokens, and capacity for `new_tokens` more."""
+        mechanism = contender.mechanism(sizes, tokens + new_tokens)
         _, k, v, _ = sizes.inputs(tokens)
         state = None
-        for first in range(0, tokens, PIECE):
-            piece = slice(first, first + PIECE)
-            state = mechanism.absorb(k[:, :, piece], v[:, :, piece], state=state)
+        for first in range(0, tokens, CHUNK):
+            chunk = slice(first, first + CHUNK)
+            state = mechanism.absorb(k[:, :, chunk], v[:, :, chunk], state=state)
         assert state is not None
-        return Decoder(mechanism, state.overwritable(), sizes.inputs(1, seed=1)[:3])
+        return StepDecoder(mechanism, state.overwritable(), sizes.inputs(1, seed=1)[:3])
 
     def step(self) -> Tensor:
-        """As the generator does: the old state may be written over."""
+        """One step as in generation: it may overwrite the old state."""
         q, k, v = self.token
         position = self.state.longest
         self.state = self.mechanism.absorb(k, v, state=self.state)
@@ -61,28 +64,31 @@ class Decoder:
 
 @torch.no_grad()
 def measure_decoding(
-    parties: Sequence[Ours], settings: DecodeSettings, progress: Progress = SILENT
-) -> Steps:
-    """Absorb one token, read for one, as the generator does. All in turn; medians of the rounds."""
-    sizes, clock = Sizes(settings.heads, settings.head_dim), clock_of(settings.threads)
-    room = (settings.rounds + 1) * STEPS
-    progress.begin("decode", len(parties) * len(settings.positions) * (settings.rounds + 2))
-    found, decoders = Steps(), dict[tuple[str, int], Decoder]()
+    contenders: Sequence[AttnlabMechanism],
+    settings: DecodeSettings,
+    progress: BenchProgress = NO_PROGRESS,
+) -> DecodingCosts:
+    """Absorb one token and read one output, as in generation. Each round measures everything in
+    turn; the result is the median of the rounds."""
+    sizes, clock = Sizes(settings.heads, settings.head_dim), select_clock(settings.threads)
+    new_tokens = (settings.rounds + 1) * STEPS
+    progress.begin("decode", len(contenders) * len(settings.positions) * (settings.rounds + 2))
+    costs, decoders = DecodingCosts(), dict[tuple[str, int], StepDecoder]()
     with threads(settings.threads):
-        for party in parties:
+        for contender in contenders:
             for position in settings.positions:
-                progress.step(f"{party.name}, position {position:,}")
-                if not decoder_fits(party, sizes, position + room):
-                    reason = too_large(f"position {position:,}")
-                    found.left_out.setdefault(party.name, reason)
+                progress.step(f"{contender.name}, position {position:,}")
+                if not decoder_fits(contender, sizes, position + new_tokens):
+                    reason = too_large_reason(f"position {position:,}")
+                    costs.skipped.setdefault(contender.name, reason)
                     continue
-                made = Decoder.after(party, sizes, position, room)
-                decoders[party.name, position] = made
-                found.state_bytes.setdefault(party.name, {})[position] = made.state.nbytes
+                decoder = StepDecoder.after(contender, sizes, position, new_tokens)
+                decoders[contender.name, position] = decoder
+                costs.state_bytes.setdefault(contender.name, {})[position] = decoder.state.nbytes
         if not decoders:
             raise ValueError(
-                f"--positions {' '.join(map(str, settings.positions))}: all are left out "
-                f"{next(iter(found.left_out.values()))}; give earlier ones"
+                f"--positions {' '.join(map(str, settings.positions))}: all are skipped "
+                f"{next(iter(costs.skipped.values()))}; give earlier ones"
             )
         samples: dict[tuple[str, int], list[float]] = {key: [] for key in decoders}
         for turn in range(settings.rounds + 1):
@@ -91,9 +97,9 @@ def measure_decoding(
                 begin = clock()
                 for _ in range(STEPS):
                     decoder.step()
-                if turn:  # the first one warms up, and moves buffers that are full
+                if turn:  # the first round warms up, and grows buffers that are full
                     samples[name, position].append((clock() - begin) / STEPS)
-    for (name, position), taken in samples.items():
-        figure = Estimate(statistics.median(taken), min(taken), max(taken))
-        found.seconds.setdefault(name, {})[position] = figure
-    return found
+    for (name, position), seconds in samples.items():
+        median = Estimate(statistics.median(seconds), min(seconds), max(seconds))
+        costs.seconds.setdefault(name, {})[position] = median
+    return costs

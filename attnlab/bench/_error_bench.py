@@ -1,8 +1,8 @@
-"""How far mechanisms are from exact attention, and whether they beat doing nothing.
+"""Measures how far mechanisms are from exact attention, and from uniform weights as the control.
 
 Queries and keys have random directions and one norm r = |q| = |k|, so that scores lie between
--r^2/sqrt(D) and r^2/sqrt(D); queries and keys from N(0, I) have a norm of about sqrt(D). Values
-are N(0, 1), and all is computed in float64: what is seen is the approximation, not rounding.
+-r^2/sqrt(D) and r^2/sqrt(D). Queries and keys from N(0, I) have a norm of about sqrt(D). Values
+are N(0, 1). Everything is computed in float64, so that rounding adds nothing to the error.
 Letters: N tokens, D head size, C features.
 """
 
@@ -17,13 +17,13 @@ import torch
 from torch import Tensor
 
 from attnlab._create_mechanism import create_attention, find_mechanism, mechanism_options
-from attnlab.bench._progress import SILENT, Progress
+from attnlab.bench._progress import NO_PROGRESS, BenchProgress
 from attnlab.bench._settings import ErrorSettings
 from attnlab.mask import Mask
 from attnlab.mechanisms import MECHANISMS
 
 UNIFORM = "uniform weights"
-"""The control: every allowed key counts alike. It costs nothing and looks at nothing."""
+"""The control: every allowed key has the same weight, whatever the query."""
 
 
 @dataclass(frozen=True)
@@ -36,20 +36,20 @@ class Case:
 
     @property
     def name(self) -> str:
-        """What a figure calls it."""
-        counted = "" if self.features is None else f", {self.features:,} features"
-        return f"{self.spec}{counted}{', independent' if self.orthogonal is False else ''}"
+        """The label in figures."""
+        features = "" if self.features is None else f", {self.features:,} features"
+        return f"{self.spec}{features}{', independent' if self.orthogonal is False else ''}"
 
     @property
     def full_spec(self) -> str:
         options = {"features": self.features, "orthogonal": self.orthogonal}
-        given = [f"{name}={value}" for name, value in options.items() if value is not None]
-        return self.spec + (":" if ":" not in self.spec else ",") * bool(given) + ",".join(given)
+        added = [f"{name}={value}" for name, value in options.items() if value is not None]
+        return self.spec + (":" if ":" not in self.spec else ",") * bool(added) + ",".join(added)
 
 
 @dataclass(frozen=True)
-class Measured:
-    """One case on one input: |found - exact| / |exact|, over all entries."""
+class ErrorMeasurement:
+    """Relative errors of one case on one input, over all entries."""
 
     case: Case
     head_dim: int
@@ -59,117 +59,122 @@ class Measured:
     weights: float
 
 
-def distance(found: Tensor, exact: Tensor) -> float:
-    """Relative, over all entries."""
-    return float((found - exact).norm() / exact.norm())
+def relative_error(approximation: Tensor, exact: Tensor) -> float:
+    """The relative error over all entries: |approximation - exact| / |exact|."""
+    return float((approximation - exact).norm() / exact.norm())
 
 
 def uniform_weights(mask: Mask, T: int, S: int) -> Tensor:
-    """(B or 1, 1, T, S) float64: 1 over the number of keys that a query may look at, or 0."""
+    """(B or 1, 1, T, S) float64: 1 over the number of keys that a query may see, or 0."""
     allowed = mask.allowed(T, S, torch.device("cpu"))
-    some = torch.ones(1, 1, T, S) if allowed is None else allowed.expand(-1, -1, T, S)
-    some = some.double()
-    return some / some.sum(-1, keepdim=True).clamp(min=1)
+    ones = torch.ones(1, 1, T, S) if allowed is None else allowed.expand(-1, -1, T, S)
+    ones = ones.double()
+    return ones / ones.sum(-1, keepdim=True).clamp(min=1)
 
 
-def measurable(specs: Sequence[str], tokens: int) -> list[str]:
-    """The mechanisms that have an error before any training; all if none is named, with options
-    that see less than all of so many tokens."""
-    chosen = list(specs) or [
-        spec_of(name, kind.short_options(tokens))
+def measurable_specs(specs: Sequence[str], tokens: int) -> list[str]:
+    """The mechanisms to measure, all without learned parameters if none is named. Their options are
+    then such that they see fewer than `tokens` keys."""
+    measured = list(specs) or [
+        format_spec(name, kind.short_options(tokens))
         for name, kind in MECHANISMS.items()
         if not kind.card.learned and name != "softmax"
     ]
-    for spec in chosen:
-        name = name_of(spec)
+    for spec in measured:
+        name = mechanism_name(spec)
         if name == "softmax":
-            raise ValueError("softmax is what errors are measured against; name another mechanism")
+            raise ValueError("softmax: errors are measured against it; name another mechanism")
         if find_mechanism(name).card.learned:
             raise ValueError(
-                f"{name}: has learned parameters, so before training its error says nothing; "
-                f"without any are: {', '.join(measurable((), tokens))}"
+                f"{name}: has learned parameters, so its error before training means nothing; "
+                f"name one without: {', '.join(measurable_specs((), tokens))}"
             )
-    return chosen
+    return measured
 
 
-def name_of(spec: str) -> str:
-    """The mechanism's name in "favor:features=64". A bench takes one mechanism at a time."""
+def mechanism_name(spec: str) -> str:
+    """The mechanism's name in "favor:features=64". Groups of heads are an error."""
     if "+" in spec or "*" in spec:
-        raise ValueError(f"{spec!r}: groups of heads; a bench takes one mechanism at a time")
+        raise ValueError(
+            f"{spec!r}: has several groups of heads; name one mechanism, such as favor"
+        )
     return spec.partition(":")[0].strip()
 
 
-def spec_of(name: str, options: Mapping[str, Any]) -> str:
-    """favor:features=64"""
+def format_spec(name: str, options: Mapping[str, Any]) -> str:
+    """The text of a mechanism with options: favor:features=64."""
     listed = ",".join(f"{key}={json.dumps(value)}" for key, value in options.items())
     return f"{name}:{listed}" if listed else name
 
 
-def sweeps(spec: str, option: str) -> bool:
-    """Whether the mechanism has this option and the text leaves it open."""
-    given = [item.partition("=")[0].strip() for item in spec.partition(":")[2].split(",")]
-    known = [each.name for each in mechanism_options(name_of(spec))]
-    return option in known and option not in given
+def is_swept(spec: str, option: str) -> bool:
+    """Whether the mechanism has this option and the text does not set it."""
+    in_text = [item.partition("=")[0].strip() for item in spec.partition(":")[2].split(",")]
+    names = [each.name for each in mechanism_options(mechanism_name(spec))]
+    return option in names and option not in in_text
 
 
-def typical(settings: ErrorSettings) -> int:
-    """The number of features that mechanisms are compared at."""
-    return min(settings.features, key=lambda each: (abs(each - 256), each))
+def typical_features(settings: ErrorSettings) -> int:
+    """The number of features at which mechanisms are compared: the nearest to 256."""
+    return min(settings.features, key=lambda count: (abs(count - 256), count))
 
 
-def cases_of(spec: str, settings: ErrorSettings, swept: bool) -> list[Case]:
-    """The case that is compared with others first; with `swept` also all of its features."""
+def create_cases(spec: str, settings: ErrorSettings, swept: bool) -> list[Case]:
+    """First the case that is compared with others; with `swept` then all numbers of features."""
     plain = Case(spec)
-    if not sweeps(spec, "features"):
+    if not is_swept(spec, "features"):
         return [plain]
-    draws: list[bool | None] = [True, False] if sweeps(spec, "orthogonal") else [None]
-    first = replace(plain, features=typical(settings), orthogonal=draws[0])
-    counts = settings.features if swept else (typical(settings),)
-    every = [Case(spec, count, each) for each in draws for count in counts]
-    return [first, *(case for case in every if case != first)]
+    orthogonals: list[bool | None] = [True, False] if is_swept(spec, "orthogonal") else [None]
+    first = replace(plain, features=typical_features(settings), orthogonal=orthogonals[0])
+    counts = settings.features if swept else (typical_features(settings),)
+    cases = [Case(spec, count, orthogonal) for orthogonal in orthogonals for count in counts]
+    return [first, *(case for case in cases if case != first)]
 
 
 def measure_errors(
-    specs: Sequence[str], settings: ErrorSettings, seed: int = 0, progress: Progress = SILENT
-) -> list[Measured]:
+    specs: Sequence[str],
+    settings: ErrorSettings,
+    seed: int = 0,
+    progress: BenchProgress = NO_PROGRESS,
+) -> list[ErrorMeasurement]:
     """Every case at every norm, head size and seed, the control first."""
-    specs = measurable(specs, settings.tokens)
+    specs = measurable_specs(specs, settings.tokens)
     sizes = sorted({settings.head_dim, *settings.head_dims})
     cases = {
         size: [
             case
             for spec in specs
-            for case in cases_of(spec, settings, swept=size == settings.head_dim)
+            for case in create_cases(spec, settings, swept=size == settings.head_dim)
         ]
         for size in sizes
     }
     progress.begin("error", settings.seeds * sum(map(len, cases.values())))
-    found: list[Measured] = []
+    rows: list[ErrorMeasurement] = []
     for size in sizes:
         for repeat in range(settings.seeds):
-            inputs = Inputs.of(settings, size, seed + repeat)
-            found += inputs.control(repeat)
+            inputs = SampledInputs.sample(settings, size, seed + repeat)
+            rows += inputs.control_errors(repeat)
             for case in cases[size]:
                 progress.step(f"{case.name}, head size {size}")
-                found += inputs.errors(case, repeat)
-    return found
+                rows += inputs.errors(case, repeat)
+    return rows
 
 
 @dataclass(frozen=True)
-class Inputs:
-    """One draw of queries, keys and values, and exact attention on them at every norm."""
+class SampledInputs:
+    """A random sample of queries, keys and values, and exact attention on them at every norm."""
 
     q: Tensor  # (1, 1, N, D), of length 1
     k: Tensor
     v: Tensor  # (1, 1, N, D)
     mask: Mask
-    draws: int
-    """Seed of the mechanisms: never the one of the inputs, whose numbers they would draw again."""
+    mechanism_seed: int
+    """Never the seed of the inputs: mechanisms would sample the same numbers again."""
     exact: dict[float, tuple[Tensor, Tensor]]
-    """Of each norm: weights (1, 1, N, N), output (1, 1, N, D)."""
+    """For each norm: weights (1, 1, N, N), output (1, 1, N, D)."""
 
     @staticmethod
-    def of(settings: ErrorSettings, head_dim: int, seed: int) -> Inputs:
+    def sample(settings: ErrorSettings, head_dim: int, seed: int) -> SampledInputs:
         random = torch.Generator().manual_seed(seed * 1_000_003 + head_dim)
         shape = (1, 1, settings.tokens, head_dim)
         q, k, v = (torch.randn(shape, generator=random, dtype=torch.float64) for _ in "qkv")
@@ -180,33 +185,38 @@ class Inputs:
         for norm in settings.norms:
             weights = softmax.weights(norm * q, norm * k, mask)
             exact[norm] = weights, weights @ v
-        draws = int(torch.randint(2**40, (), generator=random))
-        return Inputs(q, k, v, mask, draws, exact)
+        mechanism_seed = int(torch.randint(2**40, (), generator=random))
+        return SampledInputs(q, k, v, mask, mechanism_seed, exact)
 
-    def control(self, seed: int) -> Iterator[Measured]:
+    def control_errors(self, seed: int) -> Iterator[ErrorMeasurement]:
         N = self.q.shape[2]
         weights = uniform_weights(self.mask, N, N)
-        return self._compared(Case(UNIFORM), seed, lambda _: (weights, weights @ self.v))
+        return self._measure(Case(UNIFORM), seed, lambda _: (weights, weights @ self.v))
 
     @torch.no_grad()
-    def errors(self, case: Case, seed: int) -> Iterator[Measured]:
+    def errors(self, case: Case, seed: int) -> Iterator[ErrorMeasurement]:
         N, D = self.q.shape[2:]
-        kind = find_mechanism(name_of(case.spec))
+        kind = find_mechanism(mechanism_name(case.spec))
         if self.mask.causal and not kind.card.causal:
-            raise ValueError(f"{kind.name}: has no causal form; leave it out or --causal")
+            raise ValueError(
+                f"{kind.name}: has no causal form; leave out the mechanism or --causal"
+            )
         spec = case.full_spec
-        if sweeps(spec, "seed"):
-            spec += f"{',' if ':' in spec else ':'}seed={self.draws}"
+        if is_swept(spec, "seed"):
+            spec += f"{',' if ':' in spec else ':'}seed={self.mechanism_seed}"
         mechanism = create_attention(spec, head_dim=D, heads=1, max_length=N).double()
 
         def attend(norm: float) -> tuple[Tensor, Tensor]:
             q, k = norm * self.q, norm * self.k
             return mechanism.weights(q, k, self.mask), mechanism(q, k, self.v, self.mask)
 
-        return self._compared(case, seed, attend)
+        return self._measure(case, seed, attend)
 
-    def _compared(self, case: Case, seed: int, attend: Any) -> Iterator[Measured]:
+    def _measure(self, case: Case, seed: int, attend: Any) -> Iterator[ErrorMeasurement]:
         for norm, (weights, output) in self.exact.items():
-            found, out = attend(norm)
-            errors = distance(out, output), distance(found, weights)
-            yield Measured(case, self.q.shape[3], norm, seed, *errors)
+            approximate_weights, approximate_output = attend(norm)
+            errors = (
+                relative_error(approximate_output, output),
+                relative_error(approximate_weights, weights),
+            )
+            yield ErrorMeasurement(case, self.q.shape[3], norm, seed, *errors)

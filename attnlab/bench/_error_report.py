@@ -1,4 +1,4 @@
-"""What `bench error` found: where mechanisms beat doing nothing, as figures and tables."""
+"""Report of `bench error`: where mechanisms beat uniform weights, as figures and tables."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import asdict
 
 from attnlab._confidence_intervals import Estimate, number
 from attnlab._number_words import joined, ranges
-from attnlab.bench._error_bench import UNIFORM, Case, Measured, measurable, sweeps
-from attnlab.bench._error_results import EXACT, Errors, better
+from attnlab.bench._error_bench import UNIFORM, Case, ErrorMeasurement, is_swept, measurable_specs
+from attnlab.bench._error_results import EXACT, ErrorResults, is_below_one
 from attnlab.bench._settings import ErrorSettings
 from attnlab.report._content import (
     Block,
@@ -24,37 +24,43 @@ from attnlab.report._content import (
     Value,
 )
 
-SMALL = 0.1  # an error that many could live with
+SMALL = 0.1  # an error that is acceptable for many uses
 NORM = "|q| = |k|"
 OUTPUT = "relative error of the output"
 RATIO = "error over that of uniform weights"
 
 
-def error_section(rows: Sequence[Measured], specs: Sequence[str], s: ErrorSettings) -> Section:
-    found = Errors(rows, measurable(specs, s.tokens), s)
-    several = len(s.features) > 1
-    blocks: list[Block] = [_against_uniform(found), _verdicts(found), _by_norm(found)]
-    for case in found.random:
-        blocks += [_features_by_norm(found, case)]
-        blocks += [_by_features(found, case)] if several else []
+def error_section(
+    rows: Sequence[ErrorMeasurement], specs: Sequence[str], s: ErrorSettings
+) -> Section:
+    results = ErrorResults(rows, measurable_specs(specs, s.tokens), s)
+    many_features = len(s.features) > 1
+    blocks: list[Block] = [_mechanisms_by_norm(results), _verdicts(results), _by_norm(results)]
+    for case in results.with_features:
+        blocks += [_features_by_norm(results, case)]
+        blocks += [_by_features(results, case)] if many_features else []
     if len(s.head_dims) > 1:
-        blocks += [_sizes_by_norm(found, case) for case in found.random]
-        blocks += [_sizes(found)]
-    blocks += [_draws(found)] if any(case.orthogonal for case in found.random) else []
-    blocks += [_exponents(found)] if found.random and several else []
-    blocks += [_weights_table(found)]
+        blocks += [_head_sizes_by_norm(results, case) for case in results.with_features]
+        blocks += [_by_head_size(results)]
+    blocks += (
+        [_orthogonal_gain(results)]
+        if any(case.orthogonal for case in results.with_features)
+        else []
+    )
+    blocks += [_exponents(results)] if results.with_features and many_features else []
+    blocks += [_weights_table(results)]
     return Section(
         "error",
         "Error against exact softmax attention",
-        findings=findings(found),
-        advice=advice(found),
+        findings=findings(results),
+        advice=advice(results),
         blocks=blocks,
-        settings={**asdict(s), "mechanisms": list(found.specs)},
-        measurements=[_flat(row) for row in rows],
+        settings={**asdict(s), "mechanisms": list(results.specs)},
+        measurements=[_measurement(row) for row in rows],
     )
 
 
-def _flat(row: Measured) -> dict[str, Value]:
+def _measurement(row: ErrorMeasurement) -> dict[str, Value]:
     return {
         "mechanism": row.case.spec,
         "features": row.case.features,
@@ -67,49 +73,51 @@ def _flat(row: Measured) -> dict[str, Value]:
     }
 
 
-# Words
+# Sentences
 
 
-def findings(found: Errors) -> list[str]:
-    """Where doing nothing is enough, and who does better where queries and keys usually are."""
-    s = found.settings
-    near = ranges(s.norms, [_nothing_needed(found, norm) for norm in s.norms])
-    where = f"at {_norms(near)}" if near else "at none of these norms"
+def findings(results: ErrorResults) -> list[str]:
+    """Where uniform weights are enough, and which mechanisms beat them at the usual norm."""
+    s = results.settings
+    easy = ranges(s.norms, [_uniform_is_enough(results, norm) for norm in s.norms])
+    where = f"at {_norms(easy)}" if easy else "at none of these norms"
     usual = _usual_norm(s)
-    verdicts = {case.spec: _verdict(found, case, usual) for case in found.compared}
-    ahead = joined([name for name, each in verdicts.items() if each])
-    behind = joined([name for name, each in verdicts.items() if each is False])
+    verdicts = {case.spec: _verdict(results, case, usual) for case in results.compared}
+    better = joined([name for name, verdict in verdicts.items() if verdict])
+    worse = joined([name for name, verdict in verdicts.items() if verdict is False])
     return [
-        f"Uniform weights, which do nothing, are within {SMALL:.0%} of softmax {where} "
+        f"Uniform weights, the control, are within {SMALL:.0%} of softmax {where} "
         f"(head size {s.head_dim}, {s.tokens} tokens).",
         f"At norm {usual:g}, the nearest to N(0, I), better than uniform weights: "
-        f"{ahead or 'none'}; worse: {behind or 'none'}.",
+        f"{better or 'none'}; worse: {worse or 'none'}.",
     ]
 
 
 def _usual_norm(s: ErrorSettings) -> float:
-    """The nearest to the norm of q and k from N(0, I)."""
+    """The norm nearest to that of q and k from N(0, I)."""
     return min(s.norms, key=lambda norm: abs(norm - math.sqrt(s.head_dim)))
 
 
-def _nothing_needed(found: Errors, norm: float) -> bool:
-    return found.error(Case(UNIFORM), norm).value <= SMALL
+def _uniform_is_enough(results: ErrorResults, norm: float) -> bool:
+    return results.error(Case(UNIFORM), norm).value <= SMALL
 
 
-def _verdict(found: Errors, case: Case, norm: float) -> bool | None:
-    """Whether it is better than uniform weights; what is exact always is."""
-    return found.error(case, norm).value < EXACT or better(found.ratio(case, norm))
+def _verdict(results: ErrorResults, case: Case, norm: float) -> bool | None:
+    """Whether it is better than uniform weights, as an exact one always is; None if undecided."""
+    return results.error(case, norm).value < EXACT or is_below_one(results.ratio(case, norm))
 
 
-def _norms(places: str) -> str:
-    return f"norm{'s' if ' ' in places else ''} {places}"
+def _norms(listed: str) -> str:
+    return f"norm{'s' if ' ' in listed else ''} {listed}"
 
 
-def advice(found: Errors) -> list[str]:
-    """What to use instead of softmax on such inputs, without training: norms with one answer
-    together, those left out at which doing nothing is enough."""
-    norms = found.settings.norms
-    answers = {norm: _cheapest(found, norm) for norm in norms if not _nothing_needed(found, norm)}
+def advice(results: ErrorResults) -> list[str]:
+    """What to use instead of softmax on such inputs, without training. Norms with the same answer
+    share a sentence; norms at which uniform weights are enough have none."""
+    norms = results.settings.norms
+    answers = {
+        norm: _cheapest(results, norm) for norm in norms if not _uniform_is_enough(results, norm)
+    }
     sentences = []
     for answer in dict.fromkeys(answers.values()):
         at = _norms(ranges(norms, [answers.get(norm) == answer for norm in norms]))
@@ -117,21 +125,21 @@ def advice(found: Errors) -> list[str]:
             sentences.append(f"At {at}: {joined(answer)} within {SMALL:.0%} of softmax.")
         else:
             sentences.append(
-                f"At {at} nothing measured here is surely within {SMALL:.0%} of softmax: use "
+                f"At {at} nothing measured is reliably within {SMALL:.0%} of softmax: use "
                 "softmax, or train the model with the mechanism in place."
             )
     return sentences
 
 
-def _cheapest(found: Errors, norm: float) -> tuple[str, ...]:
-    """Mechanisms within 10%, those with features with as few as it takes."""
-    s, names = found.settings, []
-    for case in found.compared:
+def _cheapest(results: ErrorResults, norm: float) -> tuple[str, ...]:
+    """The mechanisms within 10%, each with the fewest features that suffice."""
+    s, names = results.settings, []
+    for case in results.compared:
         counts = s.features if case.features is not None else (None,)
         for count in counts:
-            tried = Case(case.spec, count, case.orthogonal)
-            if found.error(tried, norm).ends[1] <= SMALL:
-                names.append(tried.name)
+            candidate = Case(case.spec, count, case.orthogonal)
+            if results.error(candidate, norm).ends[1] <= SMALL:
+                names.append(candidate.name)
                 break
     return tuple(names)
 
@@ -139,36 +147,36 @@ def _cheapest(found: Errors, norm: float) -> tuple[str, ...]:
 # Figures and tables
 
 
-def _against_uniform(found: Errors) -> Figure:
-    s, cases = found.settings, found.compared
+def _mechanisms_by_norm(results: ErrorResults) -> Figure:
+    s, cases = results.settings, results.compared
     return _ratio_map(
-        found, f"Who beats doing nothing: head size {s.head_dim}", "mechanism",
+        results, f"Which mechanisms beat uniform weights: head size {s.head_dim}", "mechanism",
         {case.name: (case, s.head_dim) for case in cases},
-        " Inputs have no order, so what looks at neighbors is at its worst.",
+        " Inputs have no order, which is the worst case for mechanisms that look at neighbors.",
     )  # fmt: skip
 
 
-def _features_by_norm(found: Errors, case: Case) -> Figure:
-    s = found.settings
+def _features_by_norm(results: ErrorResults, case: Case) -> Figure:
+    s = results.settings
     return _ratio_map(
-        found, f"{case.spec}: where its features beat doing nothing, head size {s.head_dim}",
+        results, f"{case.spec}: where its features beat uniform weights, head size {s.head_dim}",
         "features",
         {f"{C:,}": (Case(case.spec, C, case.orthogonal), s.head_dim) for C in s.features},
     )  # fmt: skip
 
 
-def _sizes_by_norm(found: Errors, case: Case) -> Figure:
-    rows = {str(size): (case, size) for size in found.settings.head_dims}
-    return _ratio_map(found, f"{case.name}: head size and norm", "head size", rows)
+def _head_sizes_by_norm(results: ErrorResults, case: Case) -> Figure:
+    rows = {str(size): (case, size) for size in results.settings.head_dims}
+    return _ratio_map(results, f"{case.name}: head size and norm", "head size", rows)
 
 
 def _ratio_map(
-    found: Errors, title: str, y: str, rows: dict[str, tuple[Case, int]], note: str = ""
+    results: ErrorResults, title: str, y: str, rows: dict[str, tuple[Case, int]], note: str = ""
 ) -> Figure:
     """A row for each case and head size, a column for each norm."""
-    norms = found.settings.norms
+    norms = results.settings.norms
     cells = [
-        [(found.ratio(case, norm, size), found.error(case, norm, size)) for norm in norms]
+        [(results.ratio(case, norm, size), results.error(case, norm, size)) for norm in norms]
         for case, size in rows.values()
     ]
     plot = Heatmap(
@@ -181,44 +189,45 @@ def _ratio_map(
             for row in cells
         ],
     )  # fmt: skip
-    return Figure(title, plot, f"Below 1: better than uniform weights, which cost nothing.{note}")
+    return Figure(title, plot, f"Below 1: better than uniform weights, the control.{note}")
 
 
-def _verdicts(found: Errors) -> Table:
-    s, rows = found.settings, list[list[Cell]]()
-    for case in found.compared:
-        verdicts = [_verdict(found, case, norm) for norm in s.norms]
-        row: list[Cell] = [case.name, *(_where(s, verdicts, each) for each in (True, False))]
+def _verdicts(results: ErrorResults) -> Table:
+    s, rows = results.settings, list[list[Cell]]()
+    for case in results.compared:
+        verdicts = [_verdict(results, case, norm) for norm in s.norms]
+        row: list[Cell] = [case.name, *(_where(s, verdicts, verdict) for verdict in (True, False))]
         gains: list[bool | None] = []
         if case.orthogonal:
             other = Case(case.spec, case.features, False)
-            gains = [better(found.ratio(case, norm, other=other)) for norm in s.norms]
+            gains = [is_below_one(results.ratio(case, norm, other=other)) for norm in s.norms]
         rows.append([*row, _where(s, gains, True) if gains else ""])
     return Table(
-        f"Where each beats doing nothing: {NORM}, head size {s.head_dim}",
+        f"Where each beats uniform weights: {NORM}, head size {s.head_dim}",
         ["mechanism", "better at", "worse at", "orthogonal helps at"],
         rows,
-        "Norms at which the whole interval of the ratio to uniform weights is below 1, or above; "
-        "and those at which orthogonal draws have a surely smaller error than independent ones.",
+        "Better or worse at: norms at which the whole interval of the ratio to uniform weights is "
+        "below 1, or above. Orthogonal helps at: norms at which the whole interval of the ratio of "
+        "orthogonal to independent directions is below 1.",
         drop=["orthogonal helps at"],
     )
 
 
-def _where(s: ErrorSettings, verdicts: Sequence[bool | None], wanted: bool) -> str:
-    return ranges(s.norms, [each is wanted for each in verdicts]) or "none"
+def _where(s: ErrorSettings, verdicts: Sequence[bool | None], expected: bool) -> str:
+    return ranges(s.norms, [verdict is expected for verdict in verdicts]) or "none"
 
 
 def _line(name: str, points: Sequence[tuple[float, Estimate]]) -> Series:
     return Series(
-        name, [(at, each.value) for at, each in points], [each.ends for _, each in points]
+        name, [(at, error.value) for at, error in points], [error.ends for _, error in points]
     )
 
 
-def _by_norm(found: Errors) -> Figure:
-    s = found.settings
-    cases = [Case(UNIFORM), *found.compared]
+def _by_norm(results: ErrorResults) -> Figure:
+    s = results.settings
+    cases = [Case(UNIFORM), *results.compared]
     lines = [
-        _line(case.name, [(norm, found.error(case, norm)) for norm in s.norms]) for case in cases
+        _line(case.name, [(norm, results.error(case, norm)) for norm in s.norms]) for case in cases
     ]
     lines = [line for line in lines if max(y for _, y in line.points) > EXACT]
     usual = math.sqrt(s.head_dim)
@@ -230,13 +239,13 @@ def _by_norm(found: Errors) -> Figure:
     )
 
 
-def _by_features(found: Errors, case: Case) -> Figure:
-    s = found.settings
+def _by_features(results: ErrorResults, case: Case) -> Figure:
+    s = results.settings
     lines = []
     for norm in s.norms:
-        slope = found.slope(case, norm)
+        slope = results.slope(case, norm)
         points = [
-            (float(C), found.error(Case(case.spec, C, case.orthogonal), norm)) for C in s.features
+            (float(C), results.error(Case(case.spec, C, case.orthogonal), norm)) for C in s.features
         ]
         lines.append(
             _line(f"{NORM} = {norm:g}: exponent {slope.value:.2f}".replace("-", "−"), points)
@@ -244,72 +253,72 @@ def _by_features(found: Errors, case: Case) -> Figure:
     return Figure(
         f"{case.spec}: error by number of features, head size {s.head_dim}",
         Lines("features", OUTPUT, lines, x_log=True, y_log=True),
-        "An exponent of −0.5 is what independent draws promise, once there are enough of them.",
+        "Independent directions have an exponent of −0.5 in theory, once there are enough of them.",
     )
 
 
-def _sizes(found: Errors) -> Figure:
-    s = found.settings
-    norm = min(s.norms, key=lambda each: abs(math.log(each / s.head_dim**0.25)))
+def _by_head_size(results: ErrorResults) -> Figure:
+    s = results.settings
+    norm = min(s.norms, key=lambda norm: abs(math.log(norm / s.head_dim**0.25)))
     lines = [
-        _line(case.name, [(float(D), found.error(case, norm, D)) for D in s.head_dims])
-        for case in [Case(UNIFORM), *found.compared]
+        _line(case.name, [(float(D), results.error(case, norm, D)) for D in s.head_dims])
+        for case in [Case(UNIFORM), *results.compared]
     ]
     lines = [line for line in lines if max(y for _, y in line.points) > EXACT]
     return Figure(
         f"Error by head size, {NORM} = {norm:g}",
         Lines("head size", OUTPUT, lines, x_log=True, y_log=True),
-        "At one norm a larger head has smaller scores (they are divided by the root of the head "
-        "size), and everything is easier.",
+        "At the same norm a larger head has smaller scores, which are divided by the square root "
+        "of the head size, so its errors are smaller.",
     )
 
 
-def _draws(found: Errors) -> Figure:
-    s = found.settings
+def _orthogonal_gain(results: ErrorResults) -> Figure:
+    s = results.settings
     lines = []
-    for case in found.random:
+    for case in results.with_features:
         if case.orthogonal:
             other = Case(case.spec, case.features, False)
-            points = [(norm, found.ratio(case, norm, other=other)) for norm in s.norms]
+            points = [(norm, results.ratio(case, norm, other=other)) for norm in s.norms]
             lines.append(_line(case.name, points))
     return Figure(
-        f"Orthogonal draws against independent ones: head size {s.head_dim}",
+        f"Orthogonal directions against independent ones: head size {s.head_dim}",
         Lines(
-            f"norm {NORM}", "error with orthogonal draws over that with independent ones",
+            f"norm {NORM}", "error with orthogonal directions over that with independent ones",
             lines, x_log=True, y_log=True, marks=[Mark("no gain", y=1.0)],
         ),
     )  # fmt: skip
 
 
-def _exponents(found: Errors) -> Table:
-    s = found.settings
+def _exponents(results: ErrorResults) -> Table:
+    s = results.settings
     rows: list[list[Cell]] = []
-    for spec in found.specs:
-        if not sweeps(spec, "features"):
+    for spec in results.specs:
+        if not is_swept(spec, "features"):
             continue
-        draws = [True, False] if sweeps(spec, "orthogonal") else [None]
-        for orthogonal in draws:
+        choices = [True, False] if is_swept(spec, "orthogonal") else [None]
+        for orthogonal in choices:
             kind = {True: "orthogonal", False: "independent", None: ""}[orthogonal]
             case = Case(spec, orthogonal=orthogonal)
-            rows.append([spec, kind, *(found.slope(case, norm) for norm in s.norms)])
+            rows.append([spec, kind, *(results.slope(case, norm) for norm in s.norms)])
     return Table(
         f"Exponent of the error in the number of features, by {NORM}",
-        ["mechanism", "draws", *(f"{norm:g}" for norm in s.norms)],
+        ["mechanism", "directions", *(f"{norm:g}" for norm in s.norms)],
         rows,
         f"Features {s.features[0]:,} to {s.features[-1]:,}, head size {s.head_dim}; 95% intervals "
         f"over {s.seeds} seeds.",
     )
 
 
-def _weights_table(found: Errors) -> Table:
-    s = found.settings
-    cases = [Case(UNIFORM), *found.compared]
+def _weights_table(results: ErrorResults) -> Table:
+    s = results.settings
+    cases = [Case(UNIFORM), *results.compared]
     return Table(
         f"Relative error of the weights, by {NORM}",
         ["mechanism", *(f"{norm:g}" for norm in s.norms)],
         [
-            [case.name, *(found.weights_error(case, norm) for norm in s.norms)]
+            [case.name, *(results.weights_error(case, norm) for norm in s.norms)]
             for case in cases
         ],
-        "Nearly that of the output: values are independent, so no error cancels.",
+        "Nearly the error of the output: values are independent, so no error cancels.",
     )  # fmt: skip

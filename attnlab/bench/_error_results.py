@@ -1,4 +1,4 @@
-"""What `bench error` measured, by case, head size and norm, with intervals over seeds."""
+"""The measurements of `bench error` by case, head size and norm, with intervals over seeds."""
 
 from __future__ import annotations
 
@@ -8,69 +8,69 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from attnlab._confidence_intervals import LEAST, Estimate, exponent, geometric, over
-from attnlab.bench._error_bench import UNIFORM, Case, Measured, cases_of
+from attnlab.bench._error_bench import UNIFORM, Case, ErrorMeasurement, create_cases
 from attnlab.bench._settings import ErrorSettings
 
 EXACT = 1e-9
 
 
 @dataclass(frozen=True)
-class Errors:
-    """All that was measured, by case, head size and norm; lists are over seeds."""
+class ErrorResults:
+    """All measurements by case, head size and norm; lists are over seeds."""
 
-    rows: Sequence[Measured]
+    rows: Sequence[ErrorMeasurement]
     specs: Sequence[str]
     settings: ErrorSettings
 
     @cached_property
     def outputs(self) -> dict[tuple[Case, int, float], list[float]]:
-        return self._gathered(lambda row: row.output)
+        return self._group(lambda row: row.output)
 
     @cached_property
     def weights(self) -> dict[tuple[Case, int, float], list[float]]:
-        return self._gathered(lambda row: row.weights)
+        return self._group(lambda row: row.weights)
 
-    def _gathered(
-        self, of: Callable[[Measured], float]
+    def _group(
+        self, value_of: Callable[[ErrorMeasurement], float]
     ) -> dict[tuple[Case, int, float], list[float]]:
         values: dict[tuple[Case, int, float], list[float]] = {}
         for row in sorted(self.rows, key=lambda row: row.seed):
-            values.setdefault((row.case, row.head_dim, row.norm), []).append(of(row))
+            values.setdefault((row.case, row.head_dim, row.norm), []).append(value_of(row))
         return values
 
     @property
     def compared(self) -> list[Case]:
         """One case of each mechanism."""
-        return [cases_of(spec, self.settings, swept=False)[0] for spec in self.specs]
+        return [create_cases(spec, self.settings, swept=False)[0] for spec in self.specs]
 
     @property
-    def random(self) -> list[Case]:
-        """Those whose number of features is swept."""
+    def with_features(self) -> list[Case]:
+        """The compared cases whose number of features is swept."""
         return [case for case in self.compared if case.features is not None]
 
     def error(self, case: Case, norm: float, head_dim: int | None = None) -> Estimate:
         return geometric(self.outputs[case, head_dim or self.settings.head_dim, norm])
 
     def weights_error(self, case: Case, norm: float) -> float:
-        """Nothing but rounding is nothing."""
+        """0 if there is nothing but rounding."""
         value = geometric(self.weights[case, self.settings.head_dim, norm]).value
         return 0.0 if value < EXACT else value
 
     def ratio(
         self, case: Case, norm: float, head_dim: int | None = None, other: Case | None = None
     ) -> Estimate:
-        """The error over that of another case on the same inputs, else of uniform weights."""
+        """The error over that of another case on the same inputs; by default uniform weights."""
         size = head_dim or self.settings.head_dim
         pairs = zip(
             self.outputs[case, size, norm],
             self.outputs[other or Case(UNIFORM), size, norm],
             strict=True,
         )
-        return geometric([max(one, LEAST) / max(another, LEAST) for one, another in pairs])
+        return geometric([max(error, LEAST) / max(control, LEAST) for error, control in pairs])
 
     def slope(self, case: Case, norm: float) -> Estimate:
-        """The exponent of the error in the number of features: a fit for each seed. No number
-        where no seed has errors to fit: all are nothing, or not finite."""
+        """The exponent of the error in the number of features, fitted for each seed. NaN if no seed
+        has errors to fit: all are 0 or not finite."""
         rows = [
             self.outputs[Case(case.spec, C, case.orthogonal), self.settings.head_dim, norm]
             for C in self.settings.features
@@ -83,7 +83,7 @@ class Errors:
         return over(fits) if fits else Estimate(math.nan)
 
 
-def better(figure: Estimate) -> bool | None:
-    """Whether a ratio is below 1, by all of its interval; None where it is open."""
-    low, high = figure.ends
+def is_below_one(ratio: Estimate) -> bool | None:
+    """Whether the whole interval of a ratio is below 1; None if the interval contains 1."""
+    low, high = ratio.ends
     return True if high < 1 else False if low > 1 else None

@@ -1,4 +1,4 @@
-"""Where it ran, and by which path: times mean nothing without."""
+"""Describes the machine and the library versions: times mean nothing without them."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from importlib.metadata import version
 import attnlab
 from attnlab.mechanisms._compiled import status
 
-PROCESSORS = "/proc/cpuinfo"
+CPUINFO = "/proc/cpuinfo"
 
 
-def machine(threads: int) -> dict[str, str | int | None]:
+def describe_machine(threads: int) -> dict[str, str | int | None]:
     kernels = status()
     return {
-        "processor": _processor(),
+        "processor": _processor_name(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None,
         "threads": threads,
         "system": f"{platform.system()} {platform.machine()}",
@@ -24,9 +24,9 @@ def machine(threads: int) -> dict[str, str | int | None]:
     }
 
 
-def _processor() -> str:
+def _processor_name() -> str:
     try:
-        with open(PROCESSORS, encoding="utf-8") as file:  # noqa: PTH123 (a device, not a path)
+        with open(CPUINFO, encoding="utf-8") as file:  # noqa: PTH123 (a device, not a path)
             for line in file:
                 if line.startswith("model name"):
                     return line.partition(":")[2].strip()
@@ -35,5 +35,5 @@ def _processor() -> str:
     return platform.processor() or platform.machine()
 
 
-def versions() -> dict[str, str]:
+def library_versions() -> dict[str, str]:
     return {"attnlab": attnlab.__version__, "torch": version("torch")}

@@ -1,4 +1,4 @@
-"""What a computation costs: CPU time of one thread, memory of tensors alive at once."""
+"""Measures the CPU time of a call on one thread, and the memory of tensors alive at once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Call = Callable[[], object]
 
 @contextmanager
 def threads(count: int) -> Iterator[None]:
-    """So many threads of PyTorch inside, and as many as before afterwards."""
+    """Sets the number of PyTorch threads inside the block, then restores it."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:
@@ -32,13 +32,13 @@ def threads(count: int) -> Iterator[None]:
 
 
 def one_thread() -> AbstractContextManager[None]:
-    """Time of two threads is no measure of work: they wait for each other, and that counts."""
+    """CPU time of two threads does not measure the work: it counts their waiting too."""
     return threads(1)
 
 
 def seconds(call: Call, times: int = 1) -> float:
-    """CPU time of one call. Time that other processes take does not count, though their use of
-    the caches does: noise only ever adds, so callers take the least of several."""
+    """Mean CPU time of one call. Other processes slow it only by their use of the caches, which
+    always adds time, so callers take the least of several measurements."""
     begin = time.process_time()
     for _ in range(times):
         call()
@@ -47,66 +47,68 @@ def seconds(call: Call, times: int = 1) -> float:
 
 @torch.no_grad()
 def least_seconds(calls: Sequence[Call], rounds: int = 3) -> list[float]:
-    """Of each call the least of several rounds, after one that warms up."""
+    """For each call the least CPU time over several rounds, after one warm-up round."""
     with one_thread():
-        found = [[seconds(call) for call in calls] for _ in range(rounds + 1)]
-    return [min(column) for column in zip(*found[1:], strict=True)]
+        rows = [[seconds(call) for call in calls] for _ in range(rounds + 1)]
+    return [min(column) for column in zip(*rows[1:], strict=True)]
 
 
 @torch.no_grad()
-def peak_bytes(call: Call) -> int:
-    """`most_alive` of a call that needs no gradients."""
-    return most_alive(call)
+def peak_bytes_no_grad(call: Call) -> int:
+    """`peak_tensor_bytes` of a call without gradients."""
+    return peak_tensor_bytes(call)
 
 
-def most_alive(call: Call) -> int:
-    """The most that tensors made inside held at once, with what attnlab's kernels in C work in.
-    What PyTorch's own operators use inside is not seen; `bench.memory` sees all, in a process of
-    its own, but nothing below a megabyte or so."""
-    with _Alive() as alive:
+def peak_tensor_bytes(call: Call) -> int:
+    """The most bytes that tensors created by the call hold at once, with the scratch memory of
+    attnlab's kernels in C. Scratch memory of PyTorch's own operators does not count. `bench memory`
+    counts it, in a separate process, but with a resolution of about a megabyte."""
+    with _AliveTensors() as tensors:
         call()
-        alive.count_scratch()
-    return alive.most
+        tensors.count_scratch()
+    return tensors.most
 
 
-class _Alive(TorchDispatchMode):
+class _AliveTensors(TorchDispatchMode):
     """Counts each storage once, from the first tensor on it that an operator returns until the
-    last one is gone. Storages that operators are given from outside do not count."""
+    last one is deleted. Storages that exist before the call do not count."""
 
     def __init__(self) -> None:
         super().__init__()
         self.now = self.most = 0
         self.users: dict[int, int] = {}
-        most_scratch()  # of earlier calls
+        most_scratch()  # resets the count of earlier calls
 
     def count_scratch(self) -> None:
-        """Kernels that were called since the last count worked beside the tensors alive now."""
+        """Adds the scratch memory of kernels called since the last count to the tensors alive."""
         self.most = max(self.most, self.now + most_scratch())
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        given = {_storage(each) for each in tree_leaves((args, kwargs)) if isinstance(each, Tensor)}
+        inputs = {
+            _storage(leaf) for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)
+        }
         self.count_scratch()  # of kernels called without the dispatcher
         out = func(*args, **(kwargs or {}))
-        for each in tree_leaves(out):
-            if isinstance(each, Tensor):
-                self._enter(each, given)
+        for leaf in tree_leaves(out):
+            if isinstance(leaf, Tensor):
+                self._add(leaf, inputs)
         self.count_scratch()
         return out
 
-    def _enter(self, tensor: Tensor, given: set[int]) -> None:
+    def _add(self, tensor: Tensor, inputs: set[int]) -> None:
         storage, size = _storage(tensor), tensor.untyped_storage().nbytes()
         if storage not in self.users:
-            if storage in given:
+            if storage in inputs:
                 return
             self.users[storage] = 0
             self.now += size
             self.most = max(self.most, self.now)
         self.users[storage] += 1
-        weakref.finalize(tensor, self._leave, storage, size)
+        weakref.finalize(tensor, self._remove, storage, size)
 
-    def _leave(self, storage: int, size: int) -> None:
+    def _remove(self, storage: int, size: int) -> None:
         self.users[storage] -= 1
         if not self.users[storage]:
             del self.users[storage]
@@ -118,7 +120,7 @@ def _storage(tensor: Tensor) -> int:
 
 
 def crossing(first: Sequence[tuple[float, float]], second: Sequence[tuple[float, float]]) -> float:
-    """Where the lines through both meet, on logarithmic axes; infinity if they are parallel."""
+    """Where two lines fitted on logarithmic axes cross; infinity if they are parallel."""
     (slope_a, start_a), (slope_b, start_b) = (
         statistics.linear_regression(
             [math.log(x) for x, _ in points], [math.log(y) for _, y in points]

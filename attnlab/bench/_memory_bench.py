@@ -1,4 +1,4 @@
-"""How much memory attention takes at once, each measured in a process of its own."""
+"""Measures the peak memory of attention, each contender and length in a separate process."""
 
 from __future__ import annotations
 
@@ -15,64 +15,68 @@ from multiprocessing.context import ForkServerContext
 import torch
 
 from attnlab._confidence_intervals import Estimate
-from attnlab.bench._attention_pass import Way, pass_of
+from attnlab.bench._attention_pass import PassKey, create_pass
 from attnlab.bench._contenders import Contender, Sizes
-from attnlab.bench._progress import SILENT, Progress
+from attnlab.bench._progress import NO_PROGRESS, BenchProgress
 from attnlab.bench._settings import CostSettings
-from attnlab.bench._speed_bench import Costs, fitting, some
+from attnlab.bench._speed_bench import Costs, check_measured, keys_that_fit
 
-WARM = 64  # tokens of a first call, which loads what the library loads but once
+WARM_UP = 64  # tokens of a first call, so that what the library loads once does not count
 
 
 def measure_memory(
-    parties: Sequence[Contender], settings: CostSettings, progress: Progress = SILENT
+    contenders: Sequence[Contender], settings: CostSettings, progress: BenchProgress = NO_PROGRESS
 ) -> Costs:
-    """The most that a call had resident beyond its inputs. Memory that operators use inside counts,
-    which a count of tensors would not see."""
+    """The peak resident memory of a call beyond its inputs. This includes scratch memory of
+    operators, which a count of tensors would miss."""
     if "forkserver" not in multiprocessing.get_all_start_methods():
-        raise ValueError("bench memory: needs Linux or macOS, to start a clean process for each")
-    sizes, found = Sizes(settings.heads, settings.head_dim), Costs()
-    steps = sum(2 * len(each.causal) for each in parties) * len(settings.lengths)
+        raise ValueError(
+            "bench memory: runs only on Linux and macOS, where it can fork a clean process"
+        )
+    sizes, costs = Sizes(settings.heads, settings.head_dim), Costs()
+    steps = sum(2 * len(contender.causal) for contender in contenders) * len(settings.lengths)
     progress.begin("memory", steps)
-    for party in parties:
+    for contender in contenders:
         for tokens in settings.lengths:
-            ways = fitting(party, sizes, tokens, found)
-            progress.step(by=2 * len(party.causal) - len(ways))
-            for way in ways:
-                progress.step(f"{party.name}, {tokens:,} tokens")
-                taken = peak_bytes(party, way, sizes, tokens, settings.threads)
-                found.values.setdefault(way, {})[tokens] = Estimate(float(taken))
-    return some(found, settings)
+            keys = keys_that_fit(contender, sizes, tokens, costs)
+            progress.step(by=2 * len(contender.causal) - len(keys))
+            for key in keys:
+                progress.step(f"{contender.name}, {tokens:,} tokens")
+                peak = peak_resident_bytes(contender, key, sizes, tokens, settings.threads)
+                costs.values.setdefault(key, {})[tokens] = Estimate(float(peak))
+    return check_measured(costs, settings)
 
 
-def peak_bytes(party: Contender, way: Way, sizes: Sizes, tokens: int, threads: int) -> int:
-    """In a process that was forked from a clean one: what others left behind does not count."""
+def peak_resident_bytes(
+    contender: Contender, key: PassKey, sizes: Sizes, tokens: int, threads: int
+) -> int:
+    """In a process forked from a clean one, so that memory left by other calls does not count."""
     context = multiprocessing.get_context("forkserver")
-    _ready(context)
-    ours, theirs = context.Pipe(duplex=False)
-    child = context.Process(target=_child, args=(theirs, party, way, sizes, tokens, threads))
+    _start_clean_process(context)
+    receiver, sender = context.Pipe(duplex=False)
+    child = context.Process(target=_child, args=(sender, contender, key, sizes, tokens, threads))
     child.start()
-    theirs.close()
+    sender.close()
     try:
-        taken = ours.recv()
+        peak = receiver.recv()
     except EOFError:
         child.join()
         raise ValueError(
-            f"bench memory: {party.name} at {tokens:,} tokens was ended by the system "
-            f"(exit code {child.exitcode}), for want of memory perhaps; give shorter --lengths"
+            f"bench memory: the process of {contender.name} at {tokens:,} tokens ended with exit "
+            f"code {child.exitcode}, perhaps for lack of memory; give shorter --lengths"
         ) from None
     finally:
         child.join()
-    assert isinstance(taken, int)
-    return taken
+    assert isinstance(peak, int)
+    return peak
 
 
-def _ready(context: ForkServerContext) -> None:
-    """The clean process, which imports what all need. It takes no interrupt: the one who waits
-    for it does, and tells of it in no words."""
+def _start_clean_process(context: ForkServerContext) -> None:
+    """Starts the process that all others are forked from, with the imports they need. It ignores
+    interrupts: the main process handles them, without a second traceback."""
     context.set_forkserver_preload([__name__])
     if threading.current_thread() is not threading.main_thread():
-        return  # only the main thread may say what a signal does
+        return  # only the main thread may set a signal handler
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         forkserver.ensure_running()
@@ -81,25 +85,25 @@ def _ready(context: ForkServerContext) -> None:
 
 
 def _child(
-    pipe: Connection, party: Contender, way: Way, sizes: Sizes, tokens: int, threads: int
+    pipe: Connection, contender: Contender, key: PassKey, sizes: Sizes, tokens: int, threads: int
 ) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # when interrupted it ends without a word
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # an interrupt ends it without a traceback
     torch.set_num_threads(threads)
-    _, causal, backward = way
-    for length in (min(WARM, tokens), tokens):
+    _, causal, backward = key
+    for length in (min(WARM_UP, tokens), tokens):
         inputs = sizes.inputs(length)
-        module, attend = party.create(sizes, length)
-        leaves = [each for each in module.parameters() if each.requires_grad]
-        call = pass_of(attend, inputs, leaves, causal, backward)
-        before = _most_so_far()
+        module, attend = contender.create(sizes, length)
+        leaves = [weight for weight in module.parameters() if weight.requires_grad]
+        call = create_pass(attend, inputs, leaves, causal, backward)
+        before = _peak_rss()
         call()
-    with suppress(BrokenPipeError):  # whoever asked is gone
-        pipe.send(_most_so_far() - before)
+    with suppress(BrokenPipeError):  # the main process has ended
+        pipe.send(_peak_rss() - before)
 
 
-def _most_so_far() -> int:
-    """Bytes that this process had resident at most."""
+def _peak_rss() -> int:
+    """Peak resident memory of this process in bytes."""
     import resource
 
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return int(most) * (1 if sys.platform == "darwin" else 1024)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return int(peak) * (1 if sys.platform == "darwin" else 1024)

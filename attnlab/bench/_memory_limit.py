@@ -1,62 +1,69 @@
-"""Whether a pass fits into memory, told before it runs.
+"""Estimates whether a pass fits into memory before it runs.
 
-A card says how memory grows, not how many copies a pass holds: that is counted on two short texts,
-and grows from there as the card says.
+A card says how memory grows with the length, not how many copies a pass holds. So memory is
+measured at two short lengths and extrapolated with the card's formula.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
 
-from attnlab.bench._attention_pass import pass_of
-from attnlab.bench._contenders import Contender, Ours, Sizes
-from attnlab.bench._measure_costs import most_alive
+from attnlab.bench._attention_pass import create_pass
+from attnlab.bench._contenders import AttnlabMechanism, Contender, Sizes
+from attnlab.bench._measure_costs import peak_tensor_bytes
 
-ROOM = 8e8  # bytes that one pass may take
-MANY = 12  # copies of what a card says: more than any pass holds
-SHORT = (256, 512)  # tokens of the two texts
-
-
-def too_large(where: str) -> str:
-    """Why something was left out."""
-    return f"from {where} on, where it would take more than {ROOM / 1e9:g} GB"
+MAX_BYTES = 8e8  # of one pass
+MAX_COPIES = 12  # of what the card's formula counts: more than any pass holds
+SHORT_LENGTHS = (256, 512)  # tokens
 
 
-def fits(party: Contender, causal: bool, backward: bool, sizes: Sizes, tokens: int) -> bool:
-    """Inputs count too. What surely fits, or surely does not, is not tried."""
-    given = 4 * sizes.heads * 4 * tokens * sizes.head_dim
-    kept = 4 * sizes.heads * party.floats(sizes, tokens, causal, backward)
-    if given > ROOM:
+def too_large_reason(where: str) -> str:
+    """The reason for skipping a contender, for the report."""
+    return f"from {where} on, where it would take more than {MAX_BYTES / 1e9:g} GB"
+
+
+def fits(contender: Contender, causal: bool, backward: bool, sizes: Sizes, tokens: int) -> bool:
+    """Whether a pass with its inputs takes at most MAX_BYTES. It runs a short pass only if the
+    formula alone cannot decide."""
+    input_bytes = 4 * sizes.heads * 4 * tokens * sizes.head_dim
+    extra_bytes = 4 * sizes.heads * contender.floats(sizes, tokens, causal, backward)
+    if input_bytes > MAX_BYTES:
         return False
-    if given + MANY * (given + kept) <= ROOM:
+    if input_bytes + MAX_COPIES * (input_bytes + extra_bytes) <= MAX_BYTES:
         return True
-    return given + estimated_bytes(party, causal, backward, sizes, tokens) <= ROOM
+    return input_bytes + estimate_bytes(contender, causal, backward, sizes, tokens) <= MAX_BYTES
 
 
-def estimated_bytes(
-    party: Contender, causal: bool, backward: bool, sizes: Sizes, tokens: int
+def estimate_bytes(
+    contender: Contender, causal: bool, backward: bool, sizes: Sizes, tokens: int
 ) -> float:
-    """The most that tensors beside the inputs hold at once, all heads; heads do not share."""
-    one = Sizes(1, sizes.head_dim)
-    short, long = (_counted(party, causal, backward, one, length) for length in SHORT)
-    shape = [party.floats(one, length, causal, backward) for length in (*SHORT, tokens)]
-    growth = (shape[2] - shape[1]) / (shape[1] - shape[0])
+    """The most bytes that tensors besides the inputs hold at once, in all heads."""
+    one_head = Sizes(1, sizes.head_dim)
+    short, long = (
+        _measure_bytes(contender, causal, backward, one_head, length) for length in SHORT_LENGTHS
+    )
+    lengths = (*SHORT_LENGTHS, tokens)
+    floats = [contender.floats(one_head, length, causal, backward) for length in lengths]
+    growth = (floats[2] - floats[1]) / (floats[1] - floats[0])
     return sizes.heads * (long + growth * max(0, long - short))
 
 
-@lru_cache(maxsize=256)  # asked again at every longer length
-def _counted(party: Contender, causal: bool, backward: bool, sizes: Sizes, tokens: int) -> int:
-    module, attend = party.create(sizes, tokens)
-    leaves = [each for each in module.parameters() if each.requires_grad]
-    held = sum(each.numel() * each.element_size() for each in leaves)
-    call = pass_of(attend, sizes.inputs(tokens), leaves, causal, backward)
-    call()  # what only the first call makes does not count
-    return held + most_alive(call)
+@lru_cache(maxsize=256)  # every longer length needs the same values
+def _measure_bytes(
+    contender: Contender, causal: bool, backward: bool, sizes: Sizes, tokens: int
+) -> int:
+    module, attend = contender.create(sizes, tokens)
+    leaves = [weight for weight in module.parameters() if weight.requires_grad]
+    weight_bytes = sum(weight.numel() * weight.element_size() for weight in leaves)
+    call = create_pass(attend, sizes.inputs(tokens), leaves, causal, backward)
+    call()  # tensors that only the first call creates do not count
+    return weight_bytes + peak_tensor_bytes(call)
 
 
-def decoder_fits(party: Ours, sizes: Sizes, tokens: int) -> bool:
-    """Keys and values twice (drawn, then kept with room to grow), and parameters by length."""
-    kept = 6.0 * tokens * sizes.head_dim
-    if party.kind.card.needs_length:
-        kept += party.floats(sizes, tokens, causal=True, backward=False)
-    return 4 * sizes.heads * kept <= ROOM
+def decoder_fits(contender: AttnlabMechanism, sizes: Sizes, tokens: int) -> bool:
+    """Whether keys and values (random inputs, then a state with spare capacity) and parameters that
+    depend on the length take at most MAX_BYTES."""
+    floats = 6.0 * tokens * sizes.head_dim
+    if contender.kind.card.needs_length:
+        floats += contender.floats(sizes, tokens, causal=True, backward=False)
+    return 4 * sizes.heads * floats <= MAX_BYTES

@@ -1,16 +1,16 @@
-"""How far a bench is: told to whoever listens."""
+"""Progress of a bench, reported to a listener such as the command line's progress bar."""
 
 from __future__ import annotations
 
 
-class Progress:
-    """Says nothing. The command line draws a bar instead."""
+class BenchProgress:
+    """Ignores all reports. Subclass it to show them."""
 
     def begin(self, what: str, steps: int) -> None:
-        """A part of the bench begins that takes so many steps."""
+        """A part of the bench begins and takes `steps` steps."""
 
     def step(self, what: str = "", by: int = 1) -> None:
-        """One more is done, and this comes next."""
+        """`by` more steps are done; `what` comes next."""
 
 
-SILENT = Progress()
+NO_PROGRESS = BenchProgress()

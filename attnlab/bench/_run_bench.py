@@ -1,4 +1,4 @@
-"""Runs benches: from Python as from the command line."""
+"""Runs the benches, for Python and for the command line."""
 
 from __future__ import annotations
 
@@ -11,65 +11,70 @@ from typing import Any, Literal
 import torch
 
 from attnlab._create_mechanism import find_mechanism
-from attnlab.bench._contenders import contenders, only_causal
+from attnlab.bench._contenders import causal_mechanisms, create_contenders
 from attnlab.bench._cost_report import MEMORY, SPEED, cost_section
 from attnlab.bench._decode_bench import measure_decoding
 from attnlab.bench._decode_report import decode_section
-from attnlab.bench._error_bench import measurable, measure_errors, name_of
+from attnlab.bench._error_bench import measurable_specs, measure_errors, mechanism_name
 from attnlab.bench._error_report import error_section
-from attnlab.bench._machine_info import machine, versions
+from attnlab.bench._machine_info import describe_machine, library_versions
 from attnlab.bench._memory_bench import measure_memory
-from attnlab.bench._progress import SILENT, Progress
-from attnlab.bench._settings import CostSettings, DecodeSettings, ErrorSettings, settings_of
+from attnlab.bench._progress import NO_PROGRESS, BenchProgress
+from attnlab.bench._settings import CostSettings, DecodeSettings, ErrorSettings, create_settings
 from attnlab.bench._speed_bench import measure_speed
 from attnlab.report._content import Report, Section
 
-Kind = Literal["error", "speed", "memory", "decode"]
+BenchKind = Literal["error", "speed", "memory", "decode"]
 TITLE = "Attention mechanisms, measured"
-KINDS: tuple[Kind, ...] = ("error", "speed", "memory", "decode")
-SEEDS = 2**31  # seeds are multiplied, and PyTorch's have 64 bits
+KINDS: tuple[BenchKind, ...] = ("error", "speed", "memory", "decode")
+MAX_SEED = 2**31 - 1  # seeds are multiplied, and PyTorch's seeds have 64 bits
 
 
 def bench(
-    kinds: Sequence[Kind] = KINDS,
+    kinds: Sequence[BenchKind] = KINDS,
     *,
     mechanisms: Sequence[str] = (),
     quick: bool = False,
     seed: int = 0,
-    progress: Progress = SILENT,
+    progress: BenchProgress = NO_PROGRESS,
     **settings: Any,
 ) -> Report:
-    """Measure mechanisms, all that can if none is named: "favor", "favor:features=64".
+    """Measure mechanisms, such as "favor" or "favor:features=64"; all if none is named.
 
-    `settings` are fields of ErrorSettings, CostSettings and DecodeSettings. Of several kinds, a
-    mechanism takes part in those that it can do; of one alone, what it cannot do is an error.
+    `settings` are fields of ErrorSettings, CostSettings and DecodeSettings. With several kinds, a
+    mechanism takes part in those it supports. With one kind, an unsupported mechanism is an error.
     """
     for kind in kinds:
         if kind not in KINDS:
-            raise ValueError(f"no bench {kind!r} (there are: {', '.join(KINDS)})")
+            raise ValueError(f"no bench {kind!r}; give one of: {', '.join(KINDS)}")
     mechanisms = without_repeats(mechanisms)
     check_seed(seed)
     for spec in mechanisms:
-        find_mechanism(name_of(spec))
+        find_mechanism(mechanism_name(spec))
     known = {
-        each.name for one in (ErrorSettings, CostSettings, DecodeSettings) for each in fields(one)
+        field.name
+        for settings_class in (ErrorSettings, CostSettings, DecodeSettings)
+        for field in fields(settings_class)
     }
     for name in settings:
         if name not in known:
-            near = get_close_matches(name, known, n=1, cutoff=0.5)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise ValueError(f"bench: no setting {name!r}{hint} (there are: {_listed(known)})")
+            matches = get_close_matches(name, known, n=1, cutoff=0.5)
+            hint = f"; did you mean {matches[0]!r}?" if matches else ""
+            raise ValueError(f"bench: no setting {name!r}{hint} (settings: {_listed(known)})")
     begin = time.perf_counter()
-    plan = {kind: suited(kind, mechanisms, alone=len(kinds) == 1) for kind in kinds}
+    plan = {kind: supported_specs(kind, mechanisms, strict=len(kinds) == 1) for kind in kinds}
     plan = {kind: specs for kind, specs in plan.items() if specs or not mechanisms}
     if not plan:
-        raise ValueError(f"{', '.join(mechanisms)}: none of these can do any of {', '.join(kinds)}")
+        raise ValueError(
+            f"{', '.join(mechanisms)}: cannot be measured by {' or '.join(kinds)}; name another"
+        )
     sections = [
-        section_of(kind, specs, quick, seed, progress, settings) for kind, specs in plan.items()
+        measure_section(kind, specs, quick, seed, progress, settings)
+        for kind, specs in plan.items()
     ]
     threads = settings.get("threads") or 1
     seconds = time.perf_counter() - begin
-    return Report("bench", TITLE, sections, machine(threads), versions(), seconds)
+    return Report("bench", TITLE, sections, describe_machine(threads), library_versions(), seconds)
 
 
 def _listed(names: set[str]) -> str:
@@ -77,50 +82,54 @@ def _listed(names: set[str]) -> str:
 
 
 def without_repeats(mechanisms: Sequence[str]) -> list[str]:
-    """Each in its first place: who is named twice takes part once."""
+    """The mechanisms in their order, each once."""
     return list(dict.fromkeys(spec.strip() for spec in mechanisms))
 
 
 def check_seed(seed: int) -> None:
-    if not 0 <= seed < SEEDS:
-        raise ValueError(f"--seed {seed}: give a number from 0 to {SEEDS - 1}")
+    if not 0 <= seed <= MAX_SEED:
+        raise ValueError(f"--seed {seed}: give a number from 0 to {MAX_SEED}")
 
 
-def suited(kind: Kind, specs: Sequence[str], alone: bool) -> list[str]:
-    """Those of the named ones that a bench can measure; alone, the first that cannot be is told."""
-    found = []
+def supported_specs(kind: BenchKind, specs: Sequence[str], strict: bool) -> list[str]:
+    """The mechanisms that a bench can measure; with `strict` an unsupported one is an error."""
+    supported = []
     for spec in specs:
-        card = find_mechanism(name_of(spec)).card
-        if kind == "error" and (card.learned or name_of(spec) == "softmax"):
-            if alone:
-                measurable([spec], ErrorSettings.tokens)  # says why not
+        card = find_mechanism(mechanism_name(spec)).card
+        if kind == "error" and (card.learned or mechanism_name(spec) == "softmax"):
+            if strict:
+                measurable_specs([spec], ErrorSettings.tokens)  # raises an error with the reason
         elif kind == "decode" and not card.causal:
-            if alone:
+            if strict:
                 raise ValueError(f"{spec}: has no causal form, so it cannot decode token by token")
         else:
-            found.append(spec)
-    return found
+            supported.append(spec)
+    return supported
 
 
-def section_of(
-    kind: Kind,
+def measure_section(
+    kind: BenchKind,
     specs: Sequence[str],
     quick: bool,
     seed: int,
-    progress: Progress,
-    given: dict[str, Any],
+    progress: BenchProgress,
+    options: dict[str, Any],
 ) -> Section:
     if kind == "error":
-        how: ErrorSettings = settings_of(ErrorSettings, quick, given)
+        error_settings: ErrorSettings = create_settings(ErrorSettings, quick, options)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            rows = measure_errors(specs, how, seed, progress)
-        return error_section(rows, specs, how)
-    parties = contenders(specs)
+            rows = measure_errors(specs, error_settings, seed, progress)
+        return error_section(rows, specs, error_settings)
+    contenders = create_contenders(specs)
     if kind == "decode":
-        steps: DecodeSettings = settings_of(DecodeSettings, quick, given)
-        return decode_section(measure_decoding(only_causal(parties), steps, progress), steps)
-    costs: CostSettings = settings_of(CostSettings, quick, given)
+        decode_settings: DecodeSettings = create_settings(DecodeSettings, quick, options)
+        mechanisms = causal_mechanisms(contenders)
+        decoding = measure_decoding(mechanisms, decode_settings, progress)
+        return decode_section(decoding, decode_settings)
+    cost_settings: CostSettings = create_settings(CostSettings, quick, options)
     if kind == "speed":
-        return cost_section(measure_speed(parties, costs, progress), SPEED, costs)
-    return cost_section(measure_memory(parties, costs, progress), MEMORY, costs)
+        return cost_section(
+            measure_speed(contenders, cost_settings, progress), SPEED, cost_settings
+        )
+    return cost_section(measure_memory(contenders, cost_settings, progress), MEMORY, cost_settings)

@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar
 from attnlab._help_groups import COMMON, MEASUREMENT
 
 Numbers = tuple[int, ...]
-ROOM = 4e9  # bytes that whole matrices of weights may take
+MAX_BYTES = 4e9  # of whole matrices of weights
 
 
 @dataclass(frozen=True)
@@ -46,18 +46,18 @@ class ErrorSettings:
     def __post_init__(self) -> None:
         check_numbers(self, tokens=2, head_dim=1, head_dims=1, features=2, norms=0, seeds=1)
         check_even(self.features)
-        # exact weights of every norm, and a few more while one mechanism's are compared; float64
-        most = math.isqrt(int(ROOM / 8 / (len(self.norms) + 4)))
-        if self.tokens > most:
+        # exact weights at every norm, and a few matrices more for one mechanism; in float64
+        max_tokens = math.isqrt(int(MAX_BYTES / 8 / (len(self.norms) + 4)))
+        if self.tokens > max_tokens:
             raise ValueError(
                 f"--tokens {self.tokens:,}: whole matrices of weights at {len(self.norms)} norms "
-                f"would take more than {ROOM / 1e9:g} GB; give {most:,} or fewer"
+                f"would take more than {MAX_BYTES / 1e9:g} GB; give {max_tokens:,} or fewer"
             )
-        if 8 * max(self.features) * max(self.tokens, self.head_dim, *self.head_dims) > ROOM:
+        if 8 * max(self.features) * max(self.tokens, self.head_dim, *self.head_dims) > MAX_BYTES:
             raise ValueError(
                 f"--features {_listed(self.features)}: of {self.tokens:,} tokens and head size "
                 f"{max(self.head_dim, *self.head_dims)} they would take more than "
-                f"{ROOM / 1e9:g} GB; give fewer"
+                f"{MAX_BYTES / 1e9:g} GB; give fewer"
             )
 
 
@@ -132,34 +132,31 @@ class DecodeSettings:
             )
 
 
-def settings_of(settings: type[Any], quick: bool, given: dict[str, Any]) -> Any:
-    """Settings of this kind: what was given, then what is quick, then the defaults."""
-    known = {each.name for each in fields(settings)}
-    chosen = {**(settings.quick if quick else {}), **given}
-    return settings(**{name: value for name, value in chosen.items() if name in known})
+def create_settings(settings_class: type[Any], quick: bool, options: dict[str, Any]) -> Any:
+    """The options, then with `quick` the quick values, then the defaults. Ignores other options."""
+    names = {field.name for field in fields(settings_class)}
+    values = {**(settings_class.quick if quick else {}), **options}
+    return settings_class(**{name: value for name, value in values.items() if name in names})
 
 
 def check_numbers(settings: Any, **least: int) -> None:
-    """Whole and large enough; numbers of a list once each, in order."""
-    for each in fields(settings):
-        if each.name not in least:
+    """Raises an error for numbers below these limits; sorts lists and removes repeats."""
+    for name, limit in least.items():
+        value = getattr(settings, name)
+        if value is None:
             continue
-        given = getattr(settings, each.name)
-        if given is None:
-            continue
-        values: Sequence[float] = given if isinstance(given, tuple) else (given,)
-        small = least[each.name]
-        shown = f"--{each.name.replace('_', '-')} {_listed(values)}"
+        values: Sequence[float] = value if isinstance(value, tuple) else (value,)
+        option = f"--{name.replace('_', '-')} {_listed(values)}"
         if not values or not all(map(math.isfinite, values)):
-            raise ValueError(f"{shown}: give numbers")
-        if any(value < small or value == 0 for value in values):
-            raise ValueError(f"{shown}: give {f'{small} or more' if small else 'numbers above 0'}")
-        if isinstance(given, tuple):
-            object.__setattr__(settings, each.name, tuple(sorted(set(given))))
+            raise ValueError(f"{option}: give numbers")
+        if any(number < limit or number == 0 for number in values):
+            raise ValueError(f"{option}: give {f'{limit} or more' if limit else 'numbers above 0'}")
+        if isinstance(value, tuple):
+            object.__setattr__(settings, name, tuple(sorted(set(value))))
 
 
 def check_even(features: Numbers) -> None:
-    if any(each % 2 for each in features):
+    if any(count % 2 for count in features):
         raise ValueError(f"--features {_listed(features)}: give even numbers")
 
 

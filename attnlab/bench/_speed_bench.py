@@ -1,4 +1,4 @@
-"""How long attention takes, by length: everything in turn, in one run, on one machine."""
+"""Measures the time of attention by length, all contenders in turn."""
 
 from __future__ import annotations
 
@@ -11,149 +11,155 @@ from dataclasses import dataclass, field
 import torch
 
 from attnlab._confidence_intervals import Estimate
-from attnlab.bench._attention_pass import Way, pass_of
+from attnlab.bench._attention_pass import PassKey, create_pass
 from attnlab.bench._contenders import Contender, Sizes
 from attnlab.bench._measure_costs import threads
-from attnlab.bench._memory_limit import fits, too_large
-from attnlab.bench._progress import SILENT, Progress
+from attnlab.bench._memory_limit import fits, too_large_reason
+from attnlab.bench._progress import NO_PROGRESS, BenchProgress
 from attnlab.bench._settings import CostSettings
 
-LONGEST = 6.0  # seconds of one call, as its last length foretells
-SLOW = 0.5  # seconds: what takes longer needs no warming up, and is timed twice in all
-ENOUGH = 0.02  # seconds that one sample should last
-PEAK = 1024  # side of the matrices whose product is the machine's peak
+MAX_SECONDS = 6.0  # of one call, extrapolated from shorter lengths
+SLOW = 0.5  # seconds; a longer call needs no warm-up and is timed only twice
+SAMPLE_SECONDS = 0.02  # that one sample should last
+PEAK_SIZE = 1024  # of the square matrices whose product gives the machine's peak
 
 
 @dataclass
 class Costs:
-    """Of each way at each length; `left_out` says why a length is missing."""
+    """The cost of each pass at each length; `skipped` has the reasons for missing lengths."""
 
-    values: dict[Way, dict[int, Estimate]] = field(default_factory=dict)
-    left_out: dict[Way, str] = field(default_factory=dict)
+    values: dict[PassKey, dict[int, Estimate]] = field(default_factory=dict)
+    skipped: dict[PassKey, str] = field(default_factory=dict)
     flops: dict[tuple[str, bool, int], float] = field(default_factory=dict)
     peak: float = 0.0
-    """Multiplications and additions per second of a large product of matrices."""
+    """Operations per second of a large matrix product."""
 
 
 @dataclass(frozen=True)
-class Job:
-    way: Way
+class TimedPass:
+    key: PassKey
     tokens: int
     call: Callable[[], object]
 
 
-def clock_of(settings_threads: int) -> Callable[[], float]:
-    """CPU time is what one thread works, whoever else uses the machine; with several threads it
-    would count their waiting too, and what a person waits for is the wall clock's."""
-    return time.process_time if settings_threads == 1 else time.perf_counter
+def select_clock(thread_count: int) -> Callable[[], float]:
+    """CPU time for one thread: other processes do not disturb it. Wall time for several threads,
+    whose CPU time would count their waiting too."""
+    return time.process_time if thread_count == 1 else time.perf_counter
 
 
 def measure_speed(
-    parties: Sequence[Contender], settings: CostSettings, progress: Progress = SILENT
+    contenders: Sequence[Contender], settings: CostSettings, progress: BenchProgress = NO_PROGRESS
 ) -> Costs:
-    sizes, clock = Sizes(settings.heads, settings.head_dim), clock_of(settings.threads)
-    found, samples = Costs(), dict[tuple[Way, int], list[float]]()
-    steps = sum(2 * len(each.causal) for each in parties) * len(settings.lengths)
+    sizes, clock = Sizes(settings.heads, settings.head_dim), select_clock(settings.threads)
+    costs, samples = Costs(), dict[tuple[PassKey, int], list[float]]()
+    steps = sum(2 * len(contender.causal) for contender in contenders) * len(settings.lengths)
     progress.begin("speed", steps * (settings.rounds + 1))
     with threads(settings.threads):
-        jobs, first = [], dict[tuple[Way, int], float]()
+        passes, first = [], dict[tuple[PassKey, int], float]()
         for tokens in settings.lengths:
-            for job in _jobs(parties, sizes, tokens, found):
-                progress.step(_told(job))
-                if not too_long(job, first, found):
-                    first[job.way, tokens] = _seconds(job.call, clock, 1)
-                    jobs.append(job)
-        progress.step(by=steps - len(jobs))
+            for timed_pass in _create_passes(contenders, sizes, tokens, costs):
+                progress.step(_describe(timed_pass))
+                if not is_too_slow(timed_pass, first, costs):
+                    first[timed_pass.key, tokens] = _seconds(timed_pass.call, clock, 1)
+                    passes.append(timed_pass)
+        progress.step(by=steps - len(passes))
         for turn in range(settings.rounds):
-            found.peak = max(found.peak, _peak(clock))
-            for job in jobs:
-                progress.step(_told(job))
-                once = first[job.way, job.tokens]
+            costs.peak = max(costs.peak, _matmul_peak(clock))
+            for timed_pass in passes:
+                progress.step(_describe(timed_pass))
+                once = first[timed_pass.key, timed_pass.tokens]
                 if once > SLOW and turn == 0:
-                    samples[job.way, job.tokens] = [once]
+                    samples[timed_pass.key, timed_pass.tokens] = [once]
                 if once <= SLOW or turn == 0:
-                    times = max(1, min(50, math.ceil(ENOUGH / max(once, 1e-6))))
-                    taken = _seconds(job.call, clock, times)
-                    samples.setdefault((job.way, job.tokens), []).append(taken)
-    for (way, tokens), each in samples.items():
-        figure = Estimate(statistics.median(each), min(each), max(each))
-        found.values.setdefault(way, {})[tokens] = figure
-    return some(found, settings)
+                    times = max(1, min(50, math.ceil(SAMPLE_SECONDS / max(once, 1e-6))))
+                    mean = _seconds(timed_pass.call, clock, times)
+                    samples.setdefault((timed_pass.key, timed_pass.tokens), []).append(mean)
+    for (key, tokens), seconds in samples.items():
+        median = Estimate(statistics.median(seconds), min(seconds), max(seconds))
+        costs.values.setdefault(key, {})[tokens] = median
+    return check_measured(costs, settings)
 
 
-def some(found: Costs, settings: CostSettings) -> Costs:
-    """What was found, if anything was."""
-    if not found.values:
-        reason = next(iter(found.left_out.values()), "as nobody takes part")
+def check_measured(costs: Costs, settings: CostSettings) -> Costs:
+    """Returns the costs; an error if every length was skipped."""
+    if not costs.values:
+        reason = next(iter(costs.skipped.values()), "because no mechanism takes part")
         raise ValueError(
-            f"--lengths {' '.join(map(str, settings.lengths))}: all are left out {reason}; give "
+            f"--lengths {' '.join(map(str, settings.lengths))}: all are skipped {reason}; give "
             "shorter ones"
         )
-    return found
+    return costs
 
 
-def _told(job: Job) -> str:
-    return f"{job.way[0]}, {job.tokens:,} tokens"
+def _describe(timed_pass: TimedPass) -> str:
+    return f"{timed_pass.key[0]}, {timed_pass.tokens:,} tokens"
 
 
-def _jobs(parties: Sequence[Contender], sizes: Sizes, tokens: int, found: Costs) -> list[Job]:
-    """All ways at one length, side by side, so that what slows the machine slows all of them."""
-    jobs: list[Job] = []
-    inputs = None  # made for the first that fits
-    for party in parties:
-        ways = fitting(party, sizes, tokens, found)
-        if not ways:
+def _create_passes(
+    contenders: Sequence[Contender], sizes: Sizes, tokens: int, costs: Costs
+) -> list[TimedPass]:
+    """All passes at one length, next to each other, so that a busy machine slows all of them."""
+    passes: list[TimedPass] = []
+    inputs = None  # created for the first contender that fits
+    for contender in contenders:
+        keys = keys_that_fit(contender, sizes, tokens, costs)
+        if not keys:
             continue
         inputs = inputs or sizes.inputs(tokens)
-        module, attend = party.create(sizes, tokens)
-        leaves = [each for each in module.parameters() if each.requires_grad]
-        for way in ways:
-            _, causal, backward = way
-            flops = party.flops(sizes, tokens, causal)
+        module, attend = contender.create(sizes, tokens)
+        leaves = [weight for weight in module.parameters() if weight.requires_grad]
+        for key in keys:
+            _, causal, backward = key
+            flops = contender.flops(sizes, tokens, causal)
             if flops is not None:
-                found.flops[party.name, causal, tokens] = flops
-            call = pass_of(attend, inputs, leaves, causal, backward)
-            jobs.append(Job(way, tokens, call))
-    return sorted(jobs, key=lambda job: job.way[1:])
+                costs.flops[contender.name, causal, tokens] = flops
+            call = create_pass(attend, inputs, leaves, causal, backward)
+            passes.append(TimedPass(key, tokens, call))
+    return sorted(passes, key=lambda timed_pass: timed_pass.key[1:])
 
 
-def fitting(party: Contender, sizes: Sizes, tokens: int, found: Costs) -> list[Way]:
-    """Those of its ways that fit into memory at this length; the others are noted."""
-    ways = [(party.name, causal, back) for causal in party.causal for back in (False, True)]
-    for way in ways:
-        if way not in found.left_out and not fits(party, *way[1:], sizes, tokens):
-            found.left_out[way] = too_large(f"{tokens:,} tokens")
-    return [way for way in ways if way not in found.left_out]
+def keys_that_fit(contender: Contender, sizes: Sizes, tokens: int, costs: Costs) -> list[PassKey]:
+    """The passes that fit into memory at this length; notes why the others are skipped."""
+    keys = [(contender.name, causal, back) for causal in contender.causal for back in (False, True)]
+    for key in keys:
+        if key not in costs.skipped and not fits(contender, *key[1:], sizes, tokens):
+            costs.skipped[key] = too_large_reason(f"{tokens:,} tokens")
+    return [key for key in keys if key not in costs.skipped]
 
 
-def too_long(job: Job, first: dict[tuple[Way, int], float], found: Costs) -> bool:
-    """As its arithmetic grows from the longest text so far, so will its time."""
-    if job.way in found.left_out:
+def is_too_slow(
+    timed_pass: TimedPass, first: dict[tuple[PassKey, int], float], costs: Costs
+) -> bool:
+    """Extrapolates the time from the longest length so far, by the number of operations."""
+    if timed_pass.key in costs.skipped:
         return True
-    known = [(tokens, taken) for (way, tokens), taken in first.items() if way == job.way]
-    if not known:
+    measured = [
+        (tokens, seconds) for (key, tokens), seconds in first.items() if key == timed_pass.key
+    ]
+    if not measured:
         return False
-    tokens, taken = max(known)
-    name, causal, _ = job.way
-    before, now = (found.flops.get((name, causal, each)) for each in (tokens, job.tokens))
-    growth = now / before if before and now else (job.tokens / tokens) ** 2
-    if taken * growth <= LONGEST:
+    tokens, seconds = max(measured)
+    name, causal, _ = timed_pass.key
+    before, now = (costs.flops.get((name, causal, count)) for count in (tokens, timed_pass.tokens))
+    growth = now / before if before and now else (timed_pass.tokens / tokens) ** 2
+    if seconds * growth <= MAX_SECONDS:
         return False
-    found.left_out[job.way] = (
-        f"from {job.tokens:,} tokens on, where a call would take more than {LONGEST:g} s"
+    costs.skipped[timed_pass.key] = (
+        f"from {timed_pass.tokens:,} tokens on, where a call would take more than {MAX_SECONDS:g} s"
     )
     return True
 
 
 def _seconds(call: Callable[[], object], clock: Callable[[], float], times: int) -> float:
-    begin = clock()
+    start = clock()
     for _ in range(times):
         call()
-    return (clock() - begin) / times
+    return (clock() - start) / times
 
 
-def _peak(clock: Callable[[], float]) -> float:
-    a, b = torch.randn(2, PEAK, PEAK)
-    out = torch.empty(PEAK, PEAK)
+def _matmul_peak(clock: Callable[[], float]) -> float:
+    a, b = torch.randn(2, PEAK_SIZE, PEAK_SIZE)
+    out = torch.empty(PEAK_SIZE, PEAK_SIZE)
     best = min(_seconds(lambda: torch.mm(a, b, out=out), clock, 1) for _ in range(3))
-    return 2 * PEAK**3 / best
+    return 2 * PEAK_SIZE**3 / best

@@ -1,4 +1,4 @@
-"""A tour: every mechanism on one input, beside exact attention.
+"""The table of `attnlab tour`: every mechanism on one input, compared with exact attention.
 
 Letters: B batch, H heads, N tokens, D head size.
 """
@@ -15,7 +15,7 @@ from rich.console import Console
 from attnlab._attention import attention
 from attnlab._create_mechanism import create_mechanism
 from attnlab.bench._contenders import Sizes
-from attnlab.bench._error_bench import distance, uniform_weights
+from attnlab.bench._error_bench import relative_error, uniform_weights
 from attnlab.bench._measure_costs import least_seconds
 from attnlab.mask import Mask
 from attnlab.mechanisms import MECHANISMS
@@ -26,8 +26,8 @@ SIZES = Sizes(heads=4, head_dim=64)
 
 
 @dataclass(frozen=True)
-class Stop:
-    """One mechanism's row."""
+class TourRow:
+    """The measurements of one mechanism."""
 
     name: str
     causal: bool
@@ -38,8 +38,8 @@ class Stop:
     state_bytes: int
 
 
-def tour(tokens: int, seed: int) -> Iterator[Stop]:
-    """Each mechanism with its default options, causal where it can be."""
+def measure_tour(tokens: int, seed: int) -> Iterator[TourRow]:
+    """Each mechanism with its default options, causal if it has a causal form."""
     q, k, v, _ = SIZES.inputs(tokens, seed)
     sizes = {"head_dim": SIZES.head_dim, "heads": SIZES.heads}
     softmax = create_mechanism("softmax", **sizes)
@@ -49,49 +49,49 @@ def tour(tokens: int, seed: int) -> Iterator[Stop]:
             length = tokens if kind.card.needs_length else None
             mechanism = create_mechanism(name, **sizes, max_length=length)
             mask = Mask(causal=kind.card.causal)
-            error = distance(mechanism(q, k, v, mask), softmax(q, k, v, mask))
+            error = relative_error(mechanism(q, k, v, mask), softmax(q, k, v, mask))
             milliseconds = 1e3 * least_seconds([partial(mechanism, q, k, v, mask)])[0]
             state = mechanism.absorb(k[:, :, :-1], v[:, :, :-1])  # a prompt, then one token
             state = mechanism.absorb(k[:, :, -1:], v[:, :, -1:], state=state)
             size = state.nbytes
-            yield Stop(name, mask.causal, kind.card.learned, error, milliseconds, size)
+            yield TourRow(name, mask.causal, kind.card.learned, error, milliseconds, size)
 
 
 def control_error(tokens: int, seed: int) -> float:
-    """How far from softmax is the plain average of all values so far?"""
+    """Error of the plain average of all values so far."""
     q, k, v, _ = SIZES.inputs(tokens, seed)
     average = uniform_weights(Mask(causal=True), tokens, tokens).to(v.dtype) @ v
-    return distance(average, attention(q, k, v, causal=True))
+    return relative_error(average, attention(q, k, v, causal=True))
 
 
 def print_tour(tokens: int, seed: int, console: Console | None = None) -> None:
     if tokens < 2:
-        raise ValueError(f"tour: --tokens {tokens} is too short; give 2 or more")
+        raise ValueError(f"tour: --tokens {tokens} is too few; give 2 or more")
     console = console or Console()
     console.print(
         f"Every mechanism on one input: {tokens} tokens, {SIZES.heads} heads of "
         f"{SIZES.head_dim}, q, k, v ~ N(0, 1), seed {seed}, CPU time of one thread.",
         highlight=False,
     )
-    stops = []
+    measured = []
     with console.status("running") as status:
-        for stop in tour(tokens, seed):
-            status.update(f"{stop.name} done")
-            stops.append(stop)
+        for row in measure_tour(tokens, seed):
+            status.update(f"{row.name} done")
+            measured.append(row)
     rows = [
         [
-            stop.name,
-            f"{stop.error:.3f}",
-            f"{stop.milliseconds:.1f}",
-            f"{stop.state_bytes / 1e3:,.0f}",
-            ", ".join(["untrained"] * stop.learned + ["not causal"] * (not stop.causal)),
+            row.name,
+            f"{row.error:.3f}",
+            f"{row.milliseconds:.1f}",
+            f"{row.state_bytes / 1e3:,.0f}",
+            ", ".join(["untrained"] * row.learned + ["not causal"] * (not row.causal)),
         ]
-        for stop in stops
+        for row in measured
     ]
     rows.append(["(equal weights)", f"{control_error(tokens, seed):.3f}", "", "", "control"])
     note = (
         "error: |output - softmax's| / |softmax's|; control: the average of all values. "
-        "state: what decoding keeps of these tokens."
+        "state: size of the decoding state after these tokens."
     )
     print_table(Table("", ["mechanism", "error", "time, ms", "state, kB", ""], rows, note), console)
     console.print("Next: attnlab mechanisms favor, attnlab bench error --quick")

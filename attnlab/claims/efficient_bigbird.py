@@ -193,7 +193,7 @@ def bigbird_longer(trial: Trial) -> Evidence:
 
 
 def _memory(trial: Trial, way: str, lengths: Sequence[int]) -> Points:
-    return [(float(n), float(costs.peak_bytes(_call(trial, way, n)))) for n in lengths]
+    return [(float(n), float(costs.peak_bytes_no_grad(_call(trial, way, n)))) for n in lengths]
 
 
 def _call(trial: Trial, way: str, n: int) -> costs.Call:

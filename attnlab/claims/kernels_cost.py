@@ -114,7 +114,7 @@ def linear_cost(trial: Trial) -> Evidence:
     for name, row in calls.items():
         times[name] = _points(lengths[name], [1000 * least.pop(0) for _ in row])
     memory = {
-        name: _points(lengths[name], [float(costs.peak_bytes(call)) for call in row])
+        name: _points(lengths[name], [float(costs.peak_bytes_no_grad(call)) for call in row])
         for name, row in calls.items()
     }
     chosen = "matrix" if trial.control else "kernel"

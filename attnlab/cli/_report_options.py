@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from attnlab._command_options import flag, list_option, option
 from attnlab._help_groups import OUTPUT
 from attnlab._safe_files import check_new, check_writable, write_text
-from attnlab.bench._progress import Progress
+from attnlab.bench._progress import BenchProgress
 
 if TYPE_CHECKING:
     from attnlab.report import Report
@@ -134,13 +134,13 @@ class ReportOptions:
             raise OSError("; ".join(map(str, problems)))
 
 
-class ProgressBar(Progress):
+class ProgressBar(BenchProgress):
     """A progress bar on standard error. It disappears at the end, and is off without a terminal."""
 
     def __init__(self) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-        from rich.progress import Progress as RichProgress
+        from rich.progress import BenchProgress as RichProgress
 
         console = Console(stderr=True)
         self.bar = RichProgress(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from attnlab._safe_files import read_json, write_json, write_text
-from attnlab.bench._progress import Progress
+from attnlab.bench._progress import BenchProgress
 from attnlab.bench._run_bench import bench as measure
 from attnlab.claims._claim import CLAIMS, TOPICS
 from attnlab.claims._ledger import ledger
@@ -89,7 +89,7 @@ def joined(old: Any, new: dict[str, Any]) -> dict[str, Any]:
     return {**new, "claims": [rows[name] for name in CLAIMS if name in rows]}
 
 
-class Told(Progress):
+class Told(BenchProgress):
     """A bench's progress, sent to the server."""
 
     def __init__(self, tell: Teller) -> None:

@@ -1,4 +1,4 @@
-"""bench error: against a slow definition, with its control, and what it says in words."""
+"""bench error: against a slow definition, with its control, and the sentences of its report."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from attnlab._number_words import joined, ranges
 from attnlab.bench._error_bench import (
     UNIFORM,
     Case,
-    Inputs,
-    Measured,
-    cases_of,
-    distance,
-    measurable,
+    ErrorMeasurement,
+    SampledInputs,
+    create_cases,
+    is_swept,
+    measurable_specs,
     measure_errors,
-    name_of,
-    sweeps,
-    typical,
+    mechanism_name,
+    relative_error,
+    typical_features,
     uniform_weights,
 )
 from attnlab.bench._error_report import advice, error_section, findings
-from attnlab.bench._error_results import Errors
+from attnlab.bench._error_results import ErrorResults
 from attnlab.bench._settings import ErrorSettings
 from attnlab.mask import Mask
 from attnlab.mechanisms import MECHANISMS
@@ -86,25 +86,31 @@ def elu_kernel(q: Tensor, k: Tensor) -> float:
 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("spec", ["favor", "fourier", "elu", UNIFORM])
-def test_errors_are_those_of_a_slow_definition(spec: str, causal: bool) -> None:
+def test_errors_match_a_slow_definition(spec: str, causal: bool) -> None:
     settings = ErrorSettings(tokens=7, head_dim=5, norms=(2.5,), causal=causal, features=(6,))
-    inputs = Inputs.of(settings, 5, seed=3)
+    inputs = SampledInputs.sample(settings, 5, seed=3)
     q, k, v = 2.5 * inputs.q[0, 0], 2.5 * inputs.k[0, 0], inputs.v[0, 0]
     assert torch.allclose(q.norm(dim=1), torch.full((7,), 2.5, dtype=torch.float64))
     float32 = torch.float32  # as draws are kept
     kernels = {
-        "favor": favor_kernel(gaussian_draws(6, 5, inputs.draws, False).to(float32).double()),
-        "fourier": fourier_kernel(gaussian_draws(3, 5, inputs.draws, False).to(float32).double()),
+        "favor": favor_kernel(
+            gaussian_draws(6, 5, inputs.mechanism_seed, False).to(float32).double()
+        ),
+        "fourier": fourier_kernel(
+            gaussian_draws(3, 5, inputs.mechanism_seed, False).to(float32).double()
+        ),
         "elu": elu_kernel,
         UNIFORM: lambda _q, _k: 1.0,
     }
     case = Case(spec, 6, False) if spec in ("favor", "fourier") else Case(spec)
-    rows = list(inputs.control(0) if spec == UNIFORM else inputs.errors(case, 0))
+    rows = list(inputs.control_errors(0) if spec == UNIFORM else inputs.errors(case, 0))
     exact = slow_weights(softmax_kernel, q, k, causal)
-    found = slow_weights(kernels[spec], q, k, causal)
+    approximate = slow_weights(kernels[spec], q, k, causal)
     assert len(rows) == 1
-    assert rows[0].weights == pytest.approx(float((found - exact).norm() / exact.norm()), rel=1e-6)
-    output = float((found @ v - exact @ v).norm() / (exact @ v).norm())
+    assert rows[0].weights == pytest.approx(
+        float((approximate - exact).norm() / exact.norm()), rel=1e-6
+    )
+    output = float((approximate @ v - exact @ v).norm() / (exact @ v).norm())
     assert rows[0].output == pytest.approx(output, rel=1e-6)
     assert rows[0].output > 1e-3  # or nothing was compared
 
@@ -113,69 +119,70 @@ def test_errors_are_those_of_a_slow_definition(spec: str, causal: bool) -> None:
 def test_uniform_weights_count_allowed_keys(T: int, S: int, causal: bool, start: int) -> None:
     keys = torch.arange(S)[None] < max(1, S - 1)
     mask = Mask(causal=causal, keys=keys, start=start)
-    found = uniform_weights(mask, T, S)[0, 0]
+    weights = uniform_weights(mask, T, S)[0, 0]
     allowed = mask.allowed(T, S, torch.device("cpu"))
     assert allowed is not None
-    seen = allowed.expand(1, 1, T, S)[0, 0]
-    for row, may in zip(found, seen, strict=True):
-        for weight, allows in zip(row.tolist(), may.tolist(), strict=True):
-            assert weight == pytest.approx(1 / int(may.sum()) if allows else 0)
+    for row, visible in zip(weights, allowed.expand(1, 1, T, S)[0, 0], strict=True):
+        for weight, is_visible in zip(row.tolist(), visible.tolist(), strict=True):
+            assert weight == pytest.approx(1 / int(visible.sum()) if is_visible else 0)
 
 
-def test_uniform_weights_are_the_mean_of_what_came_before() -> None:
+def test_causal_uniform_weights_average_earlier_values() -> None:
     v = torch.randn(5, 3, dtype=torch.float64)
-    found = uniform_weights(Mask(causal=True), 5, 5)[0, 0] @ v
+    means = uniform_weights(Mask(causal=True), 5, 5)[0, 0] @ v
     for i in range(5):
-        assert torch.allclose(found[i], v[: i + 1].mean(0))
+        assert torch.allclose(means[i], v[: i + 1].mean(0))
 
 
 # Theory
 
 
-def slope_of(norm: float, orthogonal: bool) -> float:
+def feature_exponent(norm: float, orthogonal: bool) -> float:
     settings = ErrorSettings(
         tokens=64, head_dim=16, head_dims=(16,), features=(32, 64, 128, 256, 512), norms=(norm,),
         seeds=8,
     )  # fmt: skip
     rows = measure_errors(["favor"], settings, seed=1)
-    return Errors(rows, ["favor"], settings).slope(Case("favor", None, orthogonal), norm).value
+    return (
+        ErrorResults(rows, ["favor"], settings).slope(Case("favor", None, orthogonal), norm).value
+    )
 
 
-def test_error_of_independent_draws_falls_as_one_over_the_root() -> None:
-    assert slope_of(1.0, orthogonal=False) == pytest.approx(-0.5, abs=0.06)
+def test_error_of_independent_directions_falls_as_one_over_the_square_root() -> None:
+    assert feature_exponent(1.0, orthogonal=False) == pytest.approx(-0.5, abs=0.06)
 
 
-def test_long_inputs_break_the_law() -> None:
-    """Or the test above would pass of anything."""
-    assert slope_of(8.0, orthogonal=False) > -0.25
+def test_large_norms_break_the_square_root_law() -> None:
+    """The test above can fail."""
+    assert feature_exponent(8.0, orthogonal=False) > -0.25
 
 
-def test_random_features_beat_doing_nothing_only_at_some_norms() -> None:
+def test_random_features_beat_uniform_weights_only_at_some_norms() -> None:
     settings = ErrorSettings(
         tokens=64, head_dim=64, head_dims=(64,), features=(1024,), norms=(3.0, 8.0), seeds=4
     )
-    found = Errors(measure_errors(["favor"], settings), ["favor"], settings)
-    case = found.random[0]
-    assert found.ratio(case, 3.0).ends[1] < 1
-    assert found.ratio(case, 8.0).ends[0] > 1
-    assert verdicts(found) == [["favor, 1,024 features", "3", "8", "3"]]
-    assert findings(found)[1] == (
+    results = ErrorResults(measure_errors(["favor"], settings), ["favor"], settings)
+    case = results.with_features[0]
+    assert results.ratio(case, 3.0).ends[1] < 1
+    assert results.ratio(case, 8.0).ends[0] > 1
+    assert verdict_rows(results) == [["favor, 1,024 features", "3", "8", "3"]]
+    assert findings(results)[1] == (
         "At norm 8, the nearest to N(0, I), better than uniform weights: none; worse: favor."
     )
 
 
-def test_orthogonal_sines_are_better() -> None:
+def test_orthogonal_directions_help_fourier_features() -> None:
     settings = ErrorSettings(
         tokens=32, head_dim=16, head_dims=(16,), features=(64,), norms=(1.0,), seeds=4
     )
-    found = Errors(measure_errors(["fourier"], settings), ["fourier"], settings)
-    case = found.random[0]
+    results = ErrorResults(measure_errors(["fourier"], settings), ["fourier"], settings)
+    case = results.with_features[0]
     other = Case("fourier", 64, False)
-    assert found.ratio(case, 1.0, other=other).ends[1] < 0.6
-    assert found.ratio(other, 1.0, other=case).ends[0] > 1
+    assert results.ratio(case, 1.0, other=other).ends[1] < 0.6
+    assert results.ratio(other, 1.0, other=case).ends[0] > 1
 
 
-# What is measured
+# Measurements
 
 
 def test_every_case_at_every_norm_size_and_seed() -> None:
@@ -187,13 +194,15 @@ def test_every_case_at_every_norm_size_and_seed() -> None:
     }  # fmt: skip
     assert {row.head_dim for row in rows} == {3, 5}
     for case in {row.case for row in rows}:
-        mine = [row for row in rows if row.case == case and row.head_dim == 5]
-        assert {(row.norm, row.seed) for row in mine} == {(n, s) for n in (1, 3) for s in (0, 1)}
+        case_rows = [row for row in rows if row.case == case and row.head_dim == 5]
+        assert {(row.norm, row.seed) for row in case_rows} == {
+            (n, s) for n in (1, 3) for s in (0, 1)
+        }
     swept = {row.case.features for row in rows if row.head_dim == 3 and row.case.spec == "favor"}
-    assert swept == {typical(SMALL)}
+    assert swept == {typical_features(SMALL)}
 
 
-def test_seeds_repeat_and_differ() -> None:
+def test_a_seed_repeats_and_other_seeds_differ() -> None:
     first, again = (measure_errors(["favor"], SMALL, seed=5) for _ in "ab")
     other = measure_errors(["favor"], SMALL, seed=6)
     assert first == again
@@ -202,95 +211,99 @@ def test_seeds_repeat_and_differ() -> None:
     assert one != [row.output for row in first if row.seed == 1]
 
 
-def test_draws_are_not_those_of_the_inputs() -> None:
+def test_mechanisms_do_not_reuse_the_inputs_random_numbers() -> None:
     """The same seed for both would make the first direction the first query."""
-    inputs = Inputs.of(SMALL, 5, seed=0)
-    draws = gaussian_draws(4, 5, inputs.draws, False)
-    assert distance(draws[0] / draws[0].norm(), inputs.q[0, 0, 0]) > 0.1
+    inputs = SampledInputs.sample(SMALL, 5, seed=0)
+    draws = gaussian_draws(4, 5, inputs.mechanism_seed, False)
+    assert relative_error(draws[0] / draws[0].norm(), inputs.q[0, 0, 0]) > 0.1
 
 
-def test_a_mechanism_with_features_in_its_text_is_not_swept() -> None:
-    assert sweeps("favor", "features")
-    assert not sweeps("favor:features=32", "features")
-    assert not sweeps("elu", "features")
-    assert cases_of("favor:features=32", SMALL, swept=True) == [Case("favor:features=32")]
+def test_a_mechanism_with_given_features_is_not_swept() -> None:
+    assert is_swept("favor", "features")
+    assert not is_swept("favor:features=32", "features")
+    assert not is_swept("elu", "features")
+    assert create_cases("favor:features=32", SMALL, swept=True) == [Case("favor:features=32")]
     case = Case("favor:beta=0.5", 8, True)
-    made = create_mechanism("favor", head_dim=4, heads=1, features=8, beta=0.5, orthogonal=True)
+    mechanism = create_mechanism(
+        "favor", head_dim=4, heads=1, features=8, beta=0.5, orthogonal=True
+    )
     assert case.full_spec == "favor:beta=0.5,features=8,orthogonal=True"
-    assert made.get_buffer("draws").shape == (8, 4)
+    assert mechanism.get_buffer("draws").shape == (8, 4)
 
 
-def test_all_without_learned_parameters_take_part() -> None:
-    wanted = {name for name, kind in MECHANISMS.items() if not kind.card.learned} - {"softmax"}
-    assert {name_of(spec) for spec in measurable((), 256)} == wanted
+def test_all_mechanisms_without_learned_parameters_take_part() -> None:
+    expected = {name for name, kind in MECHANISMS.items() if not kind.card.learned} - {"softmax"}
+    assert {mechanism_name(spec) for spec in measurable_specs((), 256)} == expected
 
 
 @pytest.mark.parametrize(
-    ("spec", "words"),
+    ("spec", "message"),
     [
-        ("softmax", "is what errors are measured against"),
+        ("softmax", "errors are measured against it"),
         ("linformer", "learned parameters"),
         ("favour", "did you mean 'favor'"),
-        ("2*window+2*softmax", "one mechanism at a time"),
+        ("2*window+2*softmax", "name one mechanism"),
     ],
 )
-def test_what_has_no_error_says_so(spec: str, words: str) -> None:
-    with pytest.raises(ValueError, match=words.replace("'", ".")):
-        measurable([spec], 256)
+def test_errors_for_unmeasurable_mechanisms(spec: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message.replace("'", ".")):
+        measurable_specs([spec], 256)
 
 
-# Words, of invented numbers
+# Sentences, from invented numbers
 
 
-def invented(ratios: dict[float, float], uniform: float = 0.4) -> Errors:
+def invented_results(ratios: dict[float, float], uniform: float = 0.4) -> ErrorResults:
     settings = ErrorSettings(
         head_dim=64, head_dims=(64,), features=(256,), norms=tuple(ratios), seeds=3
     )
     rows = []
     for norm, ratio in ratios.items():
         for seed in range(3):
-            wobble = 1 + 0.01 * seed
-            rows.append(Measured(Case(UNIFORM), 64, norm, seed, uniform * wobble, uniform))
+            noise = 1 + 0.01 * seed
+            rows.append(ErrorMeasurement(Case(UNIFORM), 64, norm, seed, uniform * noise, uniform))
             rows += [
-                Measured(Case("favor", 256, draws), 64, norm, seed, value, value)
-                for draws, value in ((True, ratio * uniform), (False, 2 * ratio * uniform))
+                ErrorMeasurement(Case("favor", 256, orthogonal), 64, norm, seed, value, value)
+                for orthogonal, value in ((True, ratio * uniform), (False, 2 * ratio * uniform))
             ]
-    return Errors(rows, ["favor"], settings)
+    return ErrorResults(rows, ["favor"], settings)
 
 
-def verdicts(found: Errors) -> list[list[Any]]:
-    """The rows of the table that says where each beats doing nothing."""
-    section = error_section(found.rows, found.specs, found.settings)
+def verdict_rows(results: ErrorResults) -> list[list[Any]]:
+    """The rows of the table of norms at which each mechanism beats uniform weights."""
+    section = error_section(results.rows, results.specs, results.settings)
     table = next(block for block in section.blocks if isinstance(block, Table))
     return [list(row) for row in table.rows]
 
 
-def test_words_follow_the_numbers() -> None:
-    found = invented({1: 3.0, 2: 0.5, 3: 0.2, 4: 1.001, 8: 7.0})
-    assert verdicts(found) == [["favor, 256 features", "2 to 3", "1 and 8", "1 to 8"]]
-    why = "use softmax, or train the model with the mechanism in place."
-    assert advice(found) == [
-        f"At norms 1 to 2 and 4 to 8 nothing measured here is surely within 10% of softmax: {why}",
+def test_sentences_follow_the_numbers() -> None:
+    results = invented_results({1: 3.0, 2: 0.5, 3: 0.2, 4: 1.001, 8: 7.0})
+    assert verdict_rows(results) == [["favor, 256 features", "2 to 3", "1 and 8", "1 to 8"]]
+    rest = "use softmax, or train the model with the mechanism in place."
+    assert advice(results) == [
+        f"At norms 1 to 2 and 4 to 8 nothing measured is reliably within 10% of softmax: {rest}",
         "At norm 3: favor, 256 features within 10% of softmax.",
     ]
-    assert advice(invented({1: 0.1, 2: 0.2})) == [
+    assert advice(invented_results({1: 0.1, 2: 0.2})) == [
         "At norms 1 to 2: favor, 256 features within 10% of softmax."
     ]
-    assert advice(invented({1: 1e-12})) == [  # what is exact is within 10% too
+    assert advice(invented_results({1: 1e-12})) == [  # an exact mechanism is within 10% too
         "At norm 1: favor, 256 features within 10% of softmax."
     ]
-    assert advice(invented({1: 0.1}, uniform=0.05)) == []  # doing nothing is enough there
-    assert verdicts(invented({1: 2.0, 2: 3.0})) == [
+    assert (
+        advice(invented_results({1: 0.1}, uniform=0.05)) == []
+    )  # uniform weights are enough there
+    assert verdict_rows(invented_results({1: 2.0, 2: 3.0})) == [
         ["favor, 256 features", "none", "1 to 2", "1 to 2"]
     ]
 
 
 @given(st.lists(st.floats(0.001, 0.249) | st.floats(0.251, 4), min_size=1, max_size=9))
-def test_advice_says_of_every_norm_what_was_measured_there(ratios: list[float]) -> None:
-    """Each norm stands in one line, and that is the line of its own error."""
-    found = invented({n + 1: ratio for n, ratio in enumerate(ratios)})
-    told: dict[int, bool] = {}
-    for line in advice(found):
+def test_advice_is_right_for_every_norm(ratios: list[float]) -> None:
+    """Each norm occurs in one line, and that line is right for its error."""
+    results = invented_results({n + 1: ratio for n, ratio in enumerate(ratios)})
+    advised: dict[int, bool] = {}
+    for line in advice(results):
         listed = (
             line.removeprefix("At norm")
             .removeprefix("s")
@@ -298,30 +311,30 @@ def test_advice_says_of_every_norm_what_was_measured_there(ratios: list[float]) 
         )
         for run in listed.replace(" and ", ", ").split(", "):
             first, _, last = run.partition(" to ")
-            places = range(int(first), int(last or first) + 1)
-            assert not told.keys() & set(places)
-            told |= dict.fromkeys(places, "nothing" not in line)
+            norms = range(int(first), int(last or first) + 1)
+            assert not advised.keys() & set(norms)
+            advised |= dict.fromkeys(norms, "nothing" not in line)
     errors = {n + 1: 0.4 * ratio for n, ratio in enumerate(ratios)}
-    assert told == {norm: error <= 0.1 for norm, error in errors.items()}
+    assert advised == {norm: error <= 0.1 for norm, error in errors.items()}
 
 
-def test_sentences_end_where_nothing_follows() -> None:
-    said = findings(invented({1: 1.0, 2: 1.0}))
-    assert said[0].endswith(
+def test_findings_name_the_norms_of_small_errors() -> None:
+    far = findings(invented_results({1: 1.0, 2: 1.0}))
+    assert far[0].endswith(
         "within 10% of softmax at none of these norms (head size 64, 256 tokens)."
     )
-    near = findings(invented({1: 1.0, 2: 1.0}, uniform=0.05))
+    near = findings(invented_results({1: 1.0, 2: 1.0}, uniform=0.05))
     assert near[0].endswith("of softmax at norms 1 to 2 (head size 64, 256 tokens).")
-    alike = invented({1: 1.0})
-    equal = [replace(row, output=0.4) for row in alike.rows]
-    assert verdicts(Errors(equal, ["favor"], alike.settings))[0][-1] == "none"
-    exact = [replace(row, output=1e-15) for row in alike.rows]
-    assert verdicts(Errors(exact, ["favor"], alike.settings))[0][1:3] == ["1", "none"]
+    results = invented_results({1: 1.0})
+    equal = [replace(row, output=0.4) for row in results.rows]
+    assert verdict_rows(ErrorResults(equal, ["favor"], results.settings))[0][-1] == "none"
+    exact = [replace(row, output=1e-15) for row in results.rows]
+    assert verdict_rows(ErrorResults(exact, ["favor"], results.settings))[0][1:3] == ["1", "none"]
 
 
 @pytest.mark.parametrize("norm", [1e-9, 1e-200, 1e150])
-def test_norms_at_which_nothing_can_be_divided(norm: float) -> None:
-    """Equal scores leave uniform weights no error at all; huge ones are not finite."""
+def test_extreme_norms(norm: float) -> None:
+    """With equal scores uniform weights have no error; huge scores are not finite."""
     settings = ErrorSettings(
         tokens=8, head_dim=4, head_dims=(4,), features=(4, 8), norms=(norm, 2 * norm), seeds=2
     )
@@ -332,7 +345,7 @@ def test_norms_at_which_nothing_can_be_divided(norm: float) -> None:
     assert parse_report(json.loads(to_json(report))).sections[0].name == "error"
 
 
-def test_one_seed_has_no_interval_but_is_told() -> None:
+def test_one_seed_has_findings_without_intervals() -> None:
     settings = ErrorSettings(tokens=8, head_dim=4, head_dims=(4,), features=(4,), norms=(1.0,),
                              seeds=1)  # fmt: skip
     section = error_section(measure_errors(["favor"], settings), ["favor"], settings)
@@ -340,7 +353,7 @@ def test_one_seed_has_no_interval_but_is_told() -> None:
     assert len(section.measurements) == 3
 
 
-def test_ranges_and_lists_in_words() -> None:
+def test_ranges_and_joined() -> None:
     assert ranges([1, 2, 3, 4], [True, True, False, True]) == "1 to 2 and 4"
     assert ranges([1, 2], [False, False]) == ""
     assert joined(["a", "b", "c"]) == "a, b and c"

@@ -1,4 +1,4 @@
-"""benchmarks/kernels.py: what it measured is a report of the bench, figures and all."""
+"""benchmarks/kernels.py: its measurements become a report section."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bench from Python and its commands: what they write, and what they refuse in one line."""
+"""`bench` in Python and on the command line: its files, and its errors in one line."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from attnlab.bench import bench
-from attnlab.bench._machine_info import machine
+from attnlab.bench._machine_info import describe_machine
 from attnlab.bench._run_bench import KINDS
-from attnlab.bench._settings import CostSettings, ErrorSettings, settings_of
+from attnlab.bench._settings import CostSettings, ErrorSettings, create_settings
 from attnlab.mechanisms._compiled.build import Status
 from attnlab.report import (
     Section,
@@ -23,7 +23,7 @@ from attnlab.report import (
     to_json,
     to_markdown,
 )
-from tests.support.bench_reports import made_up
+from tests.support.bench_reports import invented_report
 from tests.support.command_line import run
 
 BEGIN, END = markers()
@@ -43,7 +43,7 @@ def test_bench_from_python() -> None:
     assert report.machine["threads"] == 1
 
 
-def test_who_is_named_twice_takes_part_once() -> None:
+def test_a_mechanism_named_twice_is_measured_once() -> None:
     report = bench(
         ["error"], mechanisms=["elu", "elu", " elu"], tokens=8, head_dim=4, head_dims=(4,), seeds=2,
         norms=(1, 2),
@@ -52,7 +52,7 @@ def test_who_is_named_twice_takes_part_once() -> None:
     assert names.count("elu") == 4  # two norms, two seeds
 
 
-def test_bench_all_kinds_are_known() -> None:
+def test_unknown_kinds_and_settings_are_errors() -> None:
     with pytest.raises(ValueError, match="no bench 'taste'"):
         bench(["taste"])  # type: ignore[list-item]
     with pytest.raises(ValueError, match="no setting 'sedds'; did you mean 'seeds'"):
@@ -60,18 +60,16 @@ def test_bench_all_kinds_are_known() -> None:
     assert KINDS == ("error", "speed", "memory", "decode")
 
 
-def test_settings_that_are_given_win_over_quick() -> None:
-    found = settings_of(ErrorSettings, True, {"seeds": 7, "lengths": (1, 2)})
-    assert (found.seeds, found.tokens) == (7, ErrorSettings.quick["tokens"])
-    assert settings_of(CostSettings, False, {"lengths": (64, 32, 64)}).lengths == (32, 64)
+def test_options_override_quick() -> None:
+    settings = create_settings(ErrorSettings, True, {"seeds": 7, "lengths": (1, 2)})
+    assert (settings.seeds, settings.tokens) == (7, ErrorSettings.quick["tokens"])
+    assert create_settings(CostSettings, False, {"lengths": (64, 32, 64)}).lengths == (32, 64)
 
 
 # The commands
 
 
-def test_the_error_command_writes_everything(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_error_command_writes_all_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     small = "--tokens 16 --head-dim 8 --head-dims 8 --features 4 8 --norms 1 4 --seeds 2"
     files = f"--json {tmp_path}/a.json --html {tmp_path}/a.html --markdown {tmp_path}/a.md"
     code, out, err = run(f"bench error --mechanisms favor elu {small} {files}", capsys)
@@ -87,41 +85,39 @@ def test_the_error_command_writes_everything(
     assert again.splitlines()[:5] == out.splitlines()[:5]
 
 
-def test_a_report_goes_into_the_marked_place_of_a_page(
+def test_a_report_goes_between_the_markers_of_a_page(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nothing else of the page changes, and a second report takes the first one's place."""
+    """Nothing else of the page changes, and a second report replaces the first one."""
     report, page = tmp_path / "a.json", tmp_path / "page.md"
-    report.write_text(to_json(made_up()))
+    report.write_text(to_json(invented_report()))
     page.write_text(f"# Costs\n\nBy hand.\n\n{BEGIN}\nan old report\n{END}\n\n## More\u2028\n")
     for _ in range(2):
         code, out, err = run(f"bench show {report} --into {page}", capsys)
         assert (code, err) == (0, "")
         assert out.splitlines()[-1] == str(page)
         text = page.read_text()
-        inside = to_markdown(made_up(), level=3).strip()
+        inside = to_markdown(invented_report(), level=3).strip()
         assert text == f"# Costs\n\nBy hand.\n\n{BEGIN}\n\n{inside}\n\n{END}\n\n## More\u2028\n"
     assert place_between_markers(
         place_between_markers(text, "once"), "twice"
     ) == place_between_markers(text, "twice")
 
 
-def test_a_page_may_have_places_with_names(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_page_may_have_named_markers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     report, page = tmp_path / "a.json", tmp_path / "page.md"
-    report.write_text(to_json(made_up()))
+    report.write_text(to_json(invented_report()))
     first, last = markers("kernels")
     assert first == "<!-- attnlab bench kernels -->"
     page.write_text(f"{BEGIN}\none\n{END}\n{first}\ntwo\n{last}\n")
     code, _, err = run(f"bench show {report} --into {page} --mark kernels", capsys)
     assert (code, err) == (0, "")
-    inside = to_markdown(made_up(), level=3).strip()
+    inside = to_markdown(invented_report(), level=3).strip()
     assert page.read_text() == f"{BEGIN}\none\n{END}\n{first}\n\n{inside}\n\n{last}\n"
 
 
 @pytest.mark.parametrize("name", ["", "kernels"])
-def test_the_page_of_measured_costs_has_its_places(name: str) -> None:
+def test_benchmarks_page_has_its_markers(name: str) -> None:
     page = Path(__file__).parents[2] / "docs" / "benchmarks.md"
     assert "\n\nhere it is\n\n" in place_between_markers(
         page.read_text(encoding="utf-8"), "here it is", name
@@ -129,29 +125,29 @@ def test_the_page_of_measured_costs_has_its_places(name: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["json", "html", "markdown"])
-def test_no_file_is_replaced_unasked(
+def test_files_are_not_replaced_without_overwrite(
     kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    report, there = tmp_path / "a.json", tmp_path / "there.html"
-    report.write_text(to_json(made_up()))
-    there.write_text("mine")
-    code, out, err = run(f"bench show {report} --{kind} {there}", capsys)
+    report, existing = tmp_path / "a.json", tmp_path / "there.html"
+    report.write_text(to_json(invented_report()))
+    existing.write_text("old")
+    code, out, err = run(f"bench show {report} --{kind} {existing}", capsys)
     assert (code, out) == (2, "")
-    assert f"{there}: is there already; give --overwrite or another name" in err
-    assert there.read_text() == "mine"
-    code, _, err = run(f"bench show {report} --{kind} {there} --overwrite", capsys)
+    assert f"{existing}: is there already; give --overwrite or another name" in err
+    assert existing.read_text() == "old"
+    code, _, err = run(f"bench show {report} --{kind} {existing} --overwrite", capsys)
     assert (code, err) == (0, "")
-    assert there.read_text() != "mine"
+    assert existing.read_text() != "old"
 
 
-def test_a_report_says_by_which_path_it_ran(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_machine_info_names_the_kernels_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
     without = Status(None, "no C compiler was found")
     monkeypatch.setattr("attnlab.bench._machine_info.status", lambda: without)
-    assert machine(1)["kernels"] == "PyTorch (no C compiler was found)"
+    assert describe_machine(1)["kernels"] == "PyTorch (no C compiler was found)"
 
 
 @pytest.mark.parametrize("page", ["", BEGIN, f"{END}\n{BEGIN}", f"{BEGIN}\n{END}\n{BEGIN}\n{END}"])
-def test_a_page_without_its_two_marks_is_left_alone(
+def test_a_page_without_its_markers_is_left_alone(
     page: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "page.md"
@@ -164,7 +160,7 @@ def test_a_page_without_its_two_marks_is_left_alone(
 
 
 @pytest.mark.parametrize("kind", ["speed", "memory", "decode"])
-def test_the_cost_commands(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_cost_commands(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     sizes = "--positions 8 16" if kind == "decode" else "--lengths 64 128"
     code, out, err = run(
         f"bench {kind} --quick --mechanisms elu window:window=8 --heads 1 --head-dim 8 "
@@ -172,16 +168,16 @@ def test_the_cost_commands(kind: str, capsys: pytest.CaptureFixture[str]) -> Non
         capsys,
     )
     assert (code, err) == (0, "")
-    for wanted in ("softmax", "elu", "window:window=8", "exponent"):
-        assert wanted in out
+    for word in ("softmax", "elu", "window:window=8", "exponent"):
+        assert word in out
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "message"),
     [
         ("error --mechanisms favour", "did you mean 'favor'"),
         ("error --mechanisms linformer", "learned parameters"),
-        ("error --mechanisms softmax", "is what errors are measured against"),
+        ("error --mechanisms softmax", "errors are measured against it"),
         ("error --mechanisms favor:fetures=3", "no option 'fetures'"),
         ("error --norms 0", "--norms 0: give numbers above 0"),
         ("error --norms nan", "--norms nan"),
@@ -196,7 +192,7 @@ def test_the_cost_commands(kind: str, capsys: pytest.CaptureFixture[str]) -> Non
         ("decode --positions 4096", "--positions 4,096: give 2 or more positions"),
         ("speed --lengths 4 8", "--lengths 4 8: give 16 or more"),
         ("speed --threads 0", "--threads 0: give 1 or more"),
-        ("speed --mechanisms 2*elu+1*favor", "one mechanism at a time"),
+        ("speed --mechanisms 2*elu+1*favor", "name one mechanism"),
         ("decode --mechanisms linformer", "no causal form"),
         ("all --mechanisms favour", "did you mean 'favor'"),
         ("error --quick --html {folder}", "is a folder"),
@@ -218,18 +214,20 @@ def test_the_cost_commands(kind: str, capsys: pytest.CaptureFixture[str]) -> Non
         ("show", "REPORT"),
     ],
 )
-def test_mistakes_are_one_line(
-    arguments: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_mistakes_are_reported_in_one_line(
+    arguments: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     filled = arguments.format(folder=tmp_path, name=tmp_path.name)
     code, out, err = run(f"bench {filled}", capsys)
     assert (code, out) == (2, ""), err
-    assert words in err
+    assert message in err
     assert err.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
 
 
-def test_two_names_of_one_file_are_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_link_and_its_file_cannot_both_be_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     page, link = tmp_path / "page.md", tmp_path / "link.md"
     page.write_text(f"{BEGIN}\n{END}\n")
     link.symlink_to(page)
@@ -238,27 +236,27 @@ def test_two_names_of_one_file_are_one(tmp_path: Path, capsys: pytest.CaptureFix
     assert f"--markdown and --into: both name {page}; give two files" in err
 
 
-def test_a_file_that_fails_takes_nothing_with_it(
+def test_other_files_are_written_if_one_fails(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was measured is printed, and the other files are written."""
+    """The report is printed, and the other files are written."""
 
-    def full(*_: object, **__: object) -> str:
-        raise OSError("no room")
+    def raise_disk_full(*_: object, **__: object) -> str:
+        raise OSError("disk full")
 
     report = tmp_path / "a.json"
-    report.write_text(to_json(made_up()))
-    monkeypatch.setattr("attnlab.report._json.to_json", full)
+    report.write_text(to_json(invented_report()))
+    monkeypatch.setattr("attnlab.report._json.to_json", raise_disk_full)
     files = f"--json {tmp_path}/b.json --markdown {tmp_path}/b.md"
     code, out, err = run(f"bench show {report} {files}", capsys)
     assert code != 0
-    assert err == "attnlab: no room\n"
+    assert err == "attnlab: disk full\n"
     assert "beats uniform weights" in out
     assert out.splitlines()[-1] == f"{tmp_path}/b.md"
     assert (tmp_path / "b.md").exists()
 
 
-def test_the_command_line_waits_for_no_torch() -> None:
+def test_command_line_does_not_import_torch() -> None:
     program = "import sys, attnlab.cli.bench, attnlab.cli.heads; assert 'torch' not in sys.modules"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -267,10 +265,10 @@ def test_the_command_line_waits_for_no_torch() -> None:
 def test_an_interrupt_leaves_no_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(*_: object) -> Section:
+    def interrupt(*_: object) -> Section:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("attnlab.bench._run_bench.measure_errors", interrupted)
+    monkeypatch.setattr("attnlab.bench._run_bench.measure_errors", interrupt)
     code, _, _ = run(f"bench error --json {tmp_path}/a.json --html {tmp_path}/a.html", capsys)
     assert code == 130
     assert list(tmp_path.iterdir()) == []

@@ -206,9 +206,9 @@ def test_memory_by_hand() -> None:
     def inside_what_is_given() -> None:
         given.view(10, 100).mul_(1)
 
-    assert costs.peak_bytes(one_after_the_other) == 4000
-    assert costs.peak_bytes(both_and_a_view) == 8000
-    assert costs.peak_bytes(inside_what_is_given) == 0
+    assert costs.peak_bytes_no_grad(one_after_the_other) == 4000
+    assert costs.peak_bytes_no_grad(both_and_a_view) == 8000
+    assert costs.peak_bytes_no_grad(inside_what_is_given) == 0
 
 
 def test_where_lines_cross() -> None:

@@ -33,7 +33,7 @@ from attnlab.report._content import (
     Table,
     Tile,
 )
-from tests.support.bench_reports import made_up, speed_table, write
+from tests.support.bench_reports import invented_report, speed_table, write_pages
 from tests.support.browser import Watched
 from tests.support.page_widths import check_width, every_width
 
@@ -44,7 +44,7 @@ SECTIONS = ("error", "speed", "model")
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    return write(tmp_path_factory.mktemp("pages"))
+    return write_pages(tmp_path_factory.mktemp("pages"))
 
 
 def test_sections_are_tabs(pages: dict[str, Path], watched: Watched) -> None:
@@ -318,7 +318,7 @@ BROKEN: dict[str, Callable[[str], str]] = {
 
 @pytest.mark.parametrize("name", list(BROKEN))
 def test_a_broken_page_says_so(name: str, watched: Watched, tmp_path: Path) -> None:
-    whole = render_page(made_up())
+    whole = render_page(invented_report())
     text = BROKEN[name](whole)
     assert text != whole
     (tmp_path / "a.html").write_text(text)
@@ -329,6 +329,6 @@ def test_a_broken_page_says_so(name: str, watched: Watched, tmp_path: Path) -> N
 
 
 def test_the_page_is_offline_and_small() -> None:
-    text = render_page(made_up())
+    text = render_page(invented_report())
     assert not re.search(r"(?:src|href)=[\"']?https?:", text)
     assert '"measurements"' not in text

@@ -1,6 +1,6 @@
-"""Reports with invented numbers, for tests of the page and to look at it.
+"""Bench reports with invented numbers, for tests of the page.
 
-python -m tests.support.bench_reports FOLDER writes a page of each.
+python -m tests.support.bench_reports FOLDER writes a page of each, for you to look at.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def ratio_map() -> Heatmap:
 
 
 def head_map() -> Heatmap:
-    """Which mechanism suits each of 32 heads in 6 layers."""
+    """The best mechanism for each of 32 heads in 6 layers."""
     return Heatmap(
         "head", "layer", "mechanism", [str(i) for i in range(32)], [str(i) for i in range(6)],
         [[float((i * j) % 4) for j in range(32)] for i in range(6)],
@@ -77,8 +77,8 @@ def speed_table() -> Table:
     )
 
 
-def made_up() -> Report:
-    """Every kind of part."""
+def invented_report() -> Report:
+    """A report with every kind of block."""
     error = Section(
         "error",
         "Error against exact softmax attention",
@@ -117,31 +117,35 @@ def made_up() -> Report:
     )
 
 
-def hostile() -> Report:
-    """Every text wants to be more than text."""
+def hostile_report() -> Report:
+    """A report whose texts try to break out of the page."""
     sections = []
-    for place, bad in enumerate(HOSTILE):
+    for index, bad in enumerate(HOSTILE):
         grid = Heatmap(bad, bad, bad, [bad, bad + "2"], [bad], [[0.0, 1.0]], names=[bad, bad],
                        texts=[[bad, bad]])  # fmt: skip
         lines = Lines(bad, bad, [Series(bad, [(1.0, 2.0), (2.0, 3.0)])], marks=[Mark(bad, y=2.5)])
-        parts: list[Block] = [
+        blocks: list[Block] = [
             Figure(bad, grid, bad),
             Figure(bad, lines, bad),
             Figure(bad, Bars(bad, {bad: Estimate(1.0)})),
             Table(bad, [bad, "b"], [[bad, 1.0], ["=cmd", Estimate(1, 0, 2)]], bad),
         ]
         sections.append(
-            Section(f"bad-{place}", bad, [bad], [bad], blocks=parts, settings={bad: bad})
+            Section(f"bad-{index}", bad, [bad], [bad], blocks=blocks, settings={bad: bad})
         )
     return Report("bench", HOSTILE[0], sections, {HOSTILE[0]: HOSTILE[1]}, {HOSTILE[1]: HOSTILE[0]})
 
 
-def write(folder: Path) -> dict[str, Path]:
-    made = {"made-up": made_up(), "hostile": hostile(), "empty": Report("bench", TITLE, [])}
-    for name, report in made.items():
+def write_pages(folder: Path) -> dict[str, Path]:
+    reports = {
+        "made-up": invented_report(),
+        "hostile": hostile_report(),
+        "empty": Report("bench", TITLE, []),
+    }
+    for name, report in reports.items():
         save_page(folder / f"{name}.html", report, overwrite=True)
-    return {name: folder / f"{name}.html" for name in made}
+    return {name: folder / f"{name}.html" for name in reports}
 
 
 if __name__ == "__main__":
-    print(*write(Path(sys.argv[1])).values(), sep="\n")
+    print(*write_pages(Path(sys.argv[1])).values(), sep="\n")

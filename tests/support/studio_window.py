@@ -44,7 +44,7 @@ def fill(folder: Path, made: Path) -> Path:
     shutil.copytree(summaries.trained(), folder / "deep" / "summary")
     vision_runs.trained(folder, "vit")
     (folder / "claims.json").write_text(json.dumps(ledgers.made_up()))
-    (folder / "bench.json").write_text(to_json(bench_reports.made_up()))
+    (folder / "bench.json").write_text(to_json(bench_reports.invented_report()))
     (folder / "broken").mkdir()
     (folder / "broken" / "config.json").write_text("{")
     return folder
