@@ -140,7 +140,7 @@ class ProgressBar(BenchProgress):
     def __init__(self) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-        from rich.progress import BenchProgress as RichProgress
+        from rich.progress import Progress as RichProgress
 
         console = Console(stderr=True)
         self.bar = RichProgress(

@@ -1,8 +1,8 @@
-"""Which mechanism each head of a model gets, and what the model then says of itself.
+"""Assigns a mechanism to each head of a model, and measures how the model's output then changes.
 
-The choice is the cheapest mechanism within the tolerance, softmax where there is none. It is made
-on one part of a text; on another part the model is run with it, and with controls that must do
-worse: the same mechanisms on other heads, one window for all, uniform weights for all.
+The choice is the cheapest mechanism within the tolerance, softmax if there is none. It is made on
+one part of the text. On another part the model runs with it, and with controls that must do worse:
+the same mechanisms on other heads, one window for all heads, uniform weights for all heads.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from attnlab._confidence_intervals import Estimate, over
 from attnlab._create_mechanism import create_heads
 from attnlab.bench._error_bench import UNIFORM
 from attnlab.bench._measure_costs import one_thread
-from attnlab.bench._progress import SILENT, Progress
-from attnlab.heads._measured_heads import Head, Measured
-from attnlab.heads._mechanism_errors import DRAWS, EVEN, redrawn, scaled
-from attnlab.heads._model_reader import Reader, Window
+from attnlab.bench._progress import NO_PROGRESS, BenchProgress
+from attnlab.heads._measured_heads import Head, MeasuredHeads
+from attnlab.heads._mechanism_errors import SEED_STRIDE, UNIFORM_SPEC, shift_seed, with_scale
+from attnlab.heads._model_reader import InputWindow, ModelReader
 from attnlab.huggingface import attend_with, is_huggingface
 from attnlab.layers import MultiHead
 from attnlab.mechanisms._head_groups import name_of, scale_of
@@ -36,235 +36,257 @@ Plan = Mapping[str, Sequence[str]]
 """For each layer's name the mechanism of each head."""
 
 
-def choose(measured: Measured, tolerance: float) -> dict[str, list[str]]:
-    """The cheapest mechanism of each head that stays within the tolerance and below softmax."""
+def choose_mechanisms(measured: MeasuredHeads, tolerance: float) -> dict[str, list[str]]:
+    """For each head the cheapest mechanism within the tolerance that is cheaper than softmax."""
     return {
-        layer: [_best(head, tolerance) for head in measured.of(layer)] for layer in measured.layers
+        layer: [_cheapest(head, tolerance) for head in measured.heads_in(layer)]
+        for layer in measured.layers
     }
 
 
-def _best(head: Head, tolerance: float) -> str:
+def _cheapest(head: Head, tolerance: float) -> str:
     exact = head.cost(SOFTMAX)
-    found = [
+    candidate_specs = [
         (head.cost(spec), head.error(spec), spec)
         for spec in head.errors
         if spec != UNIFORM and head.error(spec) <= tolerance
     ]
-    return min((each for each in found if each[0] < exact), default=(exact, 0.0, SOFTMAX))[2]
+    cheaper = (candidate for candidate in candidate_specs if candidate[0] < exact)
+    return min(cheaper, default=(exact, 0.0, SOFTMAX))[2]
 
 
-def plan_cost(plan: Plan, measured: Measured) -> float:
-    """Of all heads that were measured, as a share of softmax's; uniform weights cost nothing."""
+def plan_cost(plan: Plan, measured: MeasuredHeads) -> float:
+    """The cost of all measured heads as a fraction of softmax's; uniform weights cost nothing."""
     total = exact = 0.0
     for head in measured.heads:
         spec = plan[head.name][head.head]
         exact += head.cost(SOFTMAX)
-        total += 0.0 if spec == EVEN else head.cost(spec)
+        total += 0.0 if spec == UNIFORM_SPEC else head.cost(spec)
     return total / exact
 
 
-def shuffled(plan: Plan, measured: Measured, seed: int) -> dict[str, list[str]]:
-    """The same mechanisms, each as often, on heads that chance picks in the same part of the model:
-    so they cost the same."""
-    chance, piles = random.Random(seed), dict[str, list[str]]()
+def shuffle_plan(plan: Plan, measured: MeasuredHeads, seed: int) -> dict[str, list[str]]:
+    """The same mechanisms on random heads in the same part of the model, at the same cost."""
+    generator, specs_by_part = random.Random(seed), dict[str, list[str]]()
     for head in measured.heads:
-        piles.setdefault(head.part, []).append(plan[head.name][head.head])
-    for pile in piles.values():
-        chance.shuffle(pile)
+        specs_by_part.setdefault(head.part, []).append(plan[head.name][head.head])
+    for specs in specs_by_part.values():
+        generator.shuffle(specs)
     return {
-        layer: [piles[head.part].pop() for head in measured.of(layer)] for layer in measured.layers
-    }
-
-
-def same_for_all(measured: Measured, spec: str) -> dict[str, list[str]]:
-    """One mechanism for all heads that can have it."""
-    return {
-        layer: [spec if spec == EVEN or spec in head.errors else SOFTMAX for head in heads]
+        layer: [specs_by_part[head.part].pop() for head in measured.heads_in(layer)]
         for layer in measured.layers
-        for heads in [measured.of(layer)]
     }
 
 
-def usual_window(plan: Plan, measured: Measured, specs: Sequence[str]) -> str | None:
-    """The window that the plan has most often, else the middle one of those that save something:
-    one that sees all is no control."""
+def single_mechanism_plan(measured: MeasuredHeads, spec: str) -> dict[str, list[str]]:
+    """One mechanism for all heads that support it; softmax for the others."""
+    return {
+        layer: [spec if spec == UNIFORM_SPEC or spec in head.errors else SOFTMAX for head in heads]
+        for layer in measured.layers
+        for heads in [measured.heads_in(layer)]
+    }
+
+
+def control_window(plan: Plan, measured: MeasuredHeads, specs: Sequence[str]) -> str | None:
+    """The most frequent window of the plan, else the middle one of those cheaper than softmax: a
+    window that sees all keys is no control."""
     windows = [
         spec
         for spec in specs
         if spec.startswith("window")
-        and any(spec in h.errors and h.cost(spec) < h.cost(SOFTMAX) for h in measured.heads)
+        and any(
+            spec in head.errors and head.cost(spec) < head.cost(SOFTMAX) for head in measured.heads
+        )
     ]
-    counts = Counter(spec for each in plan.values() for spec in each if spec in windows)
+    counts = Counter(spec for layer in plan.values() for spec in layer if spec in windows)
     if counts:
         return counts.most_common(1)[0][0]
     return windows[len(windows) // 2] if windows else None
 
 
-def with_new_draws(plan: Plan, seed: int) -> dict[str, list[str]]:
-    """With draws that nothing was chosen on, others in each layer (a layer of transformers adds
-    its number once more)."""
+def with_new_seeds(plan: Plan, seed: int) -> dict[str, list[str]]:
+    """The plan with random seeds that the choice did not use, different in each layer. (A layer of
+    transformers adds its number once more.)"""
     return {
-        layer: [redrawn(spec, DRAWS * seed + 1 + number) for spec in specs]
+        layer: [shift_seed(spec, SEED_STRIDE * seed + 1 + number) for spec in specs]
         for number, (layer, specs) in enumerate(plan.items())
     }
 
 
 @contextmanager
 def apply_plan(model: nn.Module, plan: Plan) -> Iterator[None]:
-    """Inside, each head of these layers has the mechanism that the plan gives it."""
+    """Inside the block, each head of these layers has its mechanism in the plan."""
     if is_huggingface(model):
         with attend_with(model, plan):
             yield
         return
-    layers = {name: each for name, each in model.named_modules() if isinstance(each, MultiHead)}
+    layers = _multi_head_layers(model)
     before = {name: layers[name].mechanism for name in plan}
     try:
         for name, specs in plan.items():
             layer = layers[name]
             beta = scale_of(layer.mechanism)
-            same = [scaled(spec, beta) for spec in specs]
-            made = create_heads(same, head_dim=layer.head_dim).to(next(layer.parameters()).device)
-            layer.mechanism = made.train(layer.training)
+            device = next(layer.parameters()).device
+            mechanism = create_heads(
+                [with_scale(spec, beta) for spec in specs], head_dim=layer.head_dim
+            ).to(device)
+            layer.mechanism = mechanism.train(layer.training)
         yield
     finally:
         for name, mechanism in before.items():
             layers[name].mechanism = mechanism
 
 
+def _multi_head_layers(model: nn.Module) -> dict[str, MultiHead]:
+    modules = model.named_modules()
+    return {name: module for name, module in modules if isinstance(module, MultiHead)}
+
+
 @dataclass(frozen=True)
-class Outcome:
-    """What the model said under one plan, window by window."""
+class PlanOutcome:
+    """Scores of the model under one plan, one for each window."""
 
     name: str
     scores: list[float]
-    """Losses, or distances from the model's own vectors."""
+    """Losses, or distances from the output of the unchanged model."""
     before: list[float]
-    share: float
-    """Of heads that are not softmax."""
+    """Scores of the unchanged model."""
+    replaced: float
+    """Fraction of heads that are not softmax."""
     cost: float
-    """Of attention's multiplications, as a share of softmax's."""
+    """Multiplications of attention, as a fraction of softmax's."""
     seconds: float
     control: bool = False
-    """It must do worse than what was chosen."""
+    """A control must do worse than the choice."""
 
     @property
     def score(self) -> Estimate:
         return over(self.scores)
 
     @property
-    def worse(self) -> Estimate:
-        """By how much, each window against itself."""
-        return self.worse_than(self.before)
+    def score_increase(self) -> Estimate:
+        """The mean increase over the unchanged model, window by window."""
+        return self.increase_over(self.before)
 
-    def worse_than(self, others: Sequence[float]) -> Estimate:
+    def increase_over(self, others: Sequence[float]) -> Estimate:
         pairs = zip(self.scores, others, strict=True)
-        return over([own - other for own, other in pairs])
+        return over([score - other for score, other in pairs])
 
 
-class Check:
-    """Runs a model on windows that nothing was chosen on."""
+class PlanCheck:
+    """Runs a model under plans, on windows that the choice did not use."""
 
     def __init__(
-        self, reader: Reader, windows: Sequence[Window], measured: Measured, progress: Progress
+        self,
+        reader: ModelReader,
+        windows: Sequence[InputWindow],
+        measured: MeasuredHeads,
+        progress: BenchProgress,
     ) -> None:
         self.reader, self.windows, self.measured = reader, windows, measured
         self.progress = progress
-        self.own = [reader.judge(window, i) for i, window in enumerate(windows)]
-        self.before = [reader.score(each, each) for each in self.own]
+        self.unchanged = [reader.evaluate(window, i) for i, window in enumerate(windows)]
+        self.before = [reader.score(result, result) for result in self.unchanged]
 
-    def as_it_is(self) -> Outcome:
+    def unchanged_outcome(self) -> PlanOutcome:
         return self._outcome("as it is", self._scores(), {})
 
-    def outcome(self, name: str, *plans: Plan, control: bool = False) -> Outcome:
-        """Under a plan; of several, the mean of each window."""
-        found = []
+    def outcome(self, name: str, *plans: Plan, control: bool = False) -> PlanOutcome:
+        """Scores under a plan; of several plans the mean for each window."""
+        results = []
         for plan in plans:
             self.progress.step(name)
-            with apply_plan(self.reader.model, with_new_draws(plan, self.reader.seed)):
-                found.append(self._scores())
-        scores = [sum(each) / len(each) for each in zip(*(s for s, _ in found), strict=True)]
-        return self._outcome(name, (scores, found[0][1]), plans[0], control)
+            with apply_plan(self.reader.model, with_new_seeds(plan, self.reader.seed)):
+                results.append(self._scores())
+        windows = zip(*(scores for scores, _ in results), strict=True)
+        means = [sum(scores) / len(scores) for scores in windows]
+        return self._outcome(name, (means, results[0][1]), plans[0], control)
 
     def _outcome(
-        self, name: str, found: tuple[list[float], float], plan: Plan, control: bool = False
-    ) -> Outcome:
-        scores, seconds = found
+        self, name: str, result: tuple[list[float], float], plan: Plan, control: bool = False
+    ) -> PlanOutcome:
+        scores, seconds = result
         heads = [spec for specs in plan.values() for spec in specs]
-        share = sum(spec != SOFTMAX for spec in heads) / len(heads) if heads else 0.0
+        replaced = sum(spec != SOFTMAX for spec in heads) / len(heads) if heads else 0.0
         flops = plan_cost(plan, self.measured) if plan else 1.0
-        return Outcome(name, scores, self.before, share, flops, seconds, control)
+        return PlanOutcome(name, scores, self.before, replaced, flops, seconds, control)
 
     def _scores(self) -> tuple[list[float], float]:
-        """Of each window, and the CPU seconds that one of them took."""
-        begin = time.process_time()
+        """The score of each window, and the mean CPU seconds of a window."""
+        start = time.process_time()
         with one_thread():
-            judged = [self.reader.judge(window, i) for i, window in enumerate(self.windows)]
-        seconds = (time.process_time() - begin) / len(self.windows)
-        pairs = zip(judged, self.own, strict=True)
-        return [self.reader.score(each, own) for each, own in pairs], seconds
+            results = [self.reader.evaluate(window, i) for i, window in enumerate(self.windows)]
+        seconds = (time.process_time() - start) / len(self.windows)
+        pairs = zip(results, self.unchanged, strict=True)
+        return [self.reader.score(result, unchanged) for result, unchanged in pairs], seconds
 
 
-def check_exchange(reader: Reader, window: Window) -> float:
-    """With softmax in the place of its own attention a model must say the same; by how much, as a
-    share, its output moves. Told before hours of measuring: some models ask for more."""
+def check_softmax_replacement(reader: ModelReader, window: InputWindow) -> float:
+    """Raises an error if the model's output changes with attnlab's softmax in place of its own
+    attention: some models do more than softmax. Returns the relative change. Call it first, since
+    measuring may take hours."""
     with torch.no_grad():
-        own = reader.run(window)
+        original = reader.run(window)
         try:
-            with _softmax(reader.model):
-                found = reader.run(window)
-        except ValueError as problem:  # in transformers' words, or those for its users
+            with _replace_with_softmax(reader.model):
+                replaced = reader.run(window)
+        except ValueError as problem:  # from transformers, with advice that does not apply here
             reason = str(problem).partition(";")[0].removeprefix(f"{reader.label}: ")
             raise ValueError(
                 f"{reader.label}: {reason}; mechanisms cannot be compared in it"
             ) from None
-    moved = float((found - own).norm() / own.norm())
-    if moved > 1e-2:
+    change = float((replaced - original).norm() / original.norm())
+    if change > 1e-2:
         raise ValueError(
-            f"{reader.label}: with attnlab's softmax in the place of its attention its output "
-            f"moves by {moved:.1%}, so the model does more than softmax; mechanisms cannot be "
-            "compared in it"
+            f"{reader.label}: its output changes by {change:.1%} with attnlab's softmax in place "
+            "of its attention, so the model does more than softmax; mechanisms cannot be compared "
+            "in it"
         )
-    return moved
+    return change
 
 
 @contextmanager
-def _softmax(model: nn.Module) -> Iterator[None]:
-    """Inside, attnlab's softmax takes the place of the model's own."""
+def _replace_with_softmax(model: nn.Module) -> Iterator[None]:
+    """Inside the block, attnlab's softmax replaces the model's own."""
     if is_huggingface(model):
         with attend_with(model, SOFTMAX):
             yield
         return
-    layers = {name: each for name, each in model.named_modules() if isinstance(each, MultiHead)}
-    own = {n: [SOFTMAX] * x.heads for n, x in layers.items() if name_of(x.mechanism) == SOFTMAX}
-    with apply_plan(model, own):
+    layers = _multi_head_layers(model)
+    plan = {
+        name: [SOFTMAX] * layer.heads
+        for name, layer in layers.items()
+        if name_of(layer.mechanism) == SOFTMAX
+    }
+    with apply_plan(model, plan):
         yield
 
 
-def check_plans(
-    reader: Reader,
-    windows: Sequence[Window],
-    measured: Measured,
+def evaluate_plans(
+    reader: ModelReader,
+    windows: Sequence[InputWindow],
+    measured: MeasuredHeads,
     specs: Sequence[str],
     tolerance: float,
-    progress: Progress = SILENT,
-) -> list[Outcome]:
-    """The model as it is, with what was chosen at half, once and twice the tolerance, and with
-    the controls; one that is the same as what was chosen is none, and left out."""
-    check = Check(reader, windows, measured, progress)
-    chosen = choose(measured, tolerance)
-    window = usual_window(chosen, measured, specs)
+    progress: BenchProgress = NO_PROGRESS,
+) -> list[PlanOutcome]:
+    """Outcomes of the unchanged model, of the choice at half, once and twice the tolerance, and of
+    the controls. A control that equals the choice is left out."""
+    check = PlanCheck(reader, windows, measured, progress)
+    choice = choose_mechanisms(measured, tolerance)
+    window = control_window(choice, measured, specs)
     progress.begin("check", 5 + SHUFFLES)
-    found = [check.as_it_is()]
+    outcomes = [check.unchanged_outcome()]
     for allowed in (tolerance / 2, tolerance, 2 * tolerance):
-        plan = choose(measured, allowed)
-        found.append(check.outcome(f"within {allowed:g}", plan))
-    dealt = [shuffled(chosen, measured, seed) for seed in range(SHUFFLES)]
-    controls = {f"{tolerance:g} on heads {BY_CHANCE}": dealt}
+        plan = choose_mechanisms(measured, allowed)
+        outcomes.append(check.outcome(f"within {allowed:g}", plan))
+    shuffled_plans = [shuffle_plan(choice, measured, seed) for seed in range(SHUFFLES)]
+    controls = {f"{tolerance:g} on heads {BY_CHANCE}": shuffled_plans}
     if window is not None:
-        controls[f"all {window}"] = [same_for_all(measured, window)]
-    controls[f"all {UNIFORM}"] = [same_for_all(measured, EVEN)]
+        controls[f"all {window}"] = [single_mechanism_plan(measured, window)]
+    controls[f"all {UNIFORM}"] = [single_mechanism_plan(measured, UNIFORM_SPEC)]
     for name, plans in controls.items():
-        others = [plan for plan in plans if plan != chosen]
+        others = [plan for plan in plans if plan != choice]
         if others:
-            found.append(check.outcome(name, *others, control=True))
-    return found
+            outcomes.append(check.outcome(name, *others, control=True))
+    return outcomes

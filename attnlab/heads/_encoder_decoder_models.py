@@ -1,7 +1,7 @@
-"""Encoder-decoders: they read one text and write another, with heads that look at either.
+"""Readers for encoder-decoders, with the heads of encoder, decoder and cross-attention.
 
-Of a file of pairs the writer reads the summaries; of a plain text what the model itself writes
-after each window of it.
+With a file of pairs the decoder reads the summaries. With a plain text it reads what the model
+itself generates after each window.
 
 Letters: S source tokens, T target tokens, V vocabulary, W width.
 """
@@ -15,10 +15,16 @@ import torch
 from torch import Tensor
 
 from attnlab.generate import generate
-from attnlab.heads._inputs import Material, spread
-from attnlab.heads._model_reader import Reader, Window, Windows, halves, pieces
+from attnlab.heads._inputs import HeadInputs, spread_indices
+from attnlab.heads._model_reader import (
+    InputWindow,
+    ModelReader,
+    WindowSplit,
+    cut_pieces,
+    split_in_half,
+)
 from attnlab.heads._settings import HeadSettings
-from attnlab.heads._text_models import WINDOWS, encoded, framed, output_of
+from attnlab.heads._text_models import WINDOWS, encode_plain, find_special_tokens, select_output
 from attnlab.interpret._attnlab_models import OwnSubject
 from attnlab.models import Seq2Seq
 from attnlab.tasks.summary._inspected_model import SummarySubject
@@ -27,173 +33,179 @@ from attnlab.tasks.summary._token_ids import spaced
 if TYPE_CHECKING:
     from attnlab.huggingface._inspected_models import HuggingFaceSubject
 
-WRITTEN = 64  # tokens that a model writes at most
-FEW = 8
+MAX_NEW_TOKENS = 64  # that a model generates after a window
+FEW_TOKENS = 8
 
 
-class PairReader(Reader):
-    headed = True
-    """It can write."""
+class PairReader(ModelReader):
+    has_head = True
+    """Whether it can generate tokens."""
 
     @property
     @abstractmethod
     def limits(self) -> tuple[int | None, int | None]:
-        """Tokens that it can read and write."""
+        """The most tokens of the encoder and of the decoder; None without a limit."""
 
     @abstractmethod
     def encode(self, text: str) -> list[int]: ...
 
-    def frame(self) -> tuple[list[int], list[int]]:
-        """What stands before and behind each text that it reads."""
+    def special_tokens(self) -> tuple[list[int], list[int]]:
+        """Token ids to put before and after each source text."""
         return [], []
 
     @abstractmethod
-    def target(self, summary: str) -> tuple[list[int], list[int]]:
-        """A summary as the writer reads it, and as it should write it, to its end."""
+    def encode_target(self, summary: str) -> tuple[list[int], list[int]]:
+        """The decoder's input ids for a summary, and its labels with the end token."""
 
     @abstractmethod
-    def written(self, source: list[int], count: int) -> list[int]:
-        """What begins all that it writes, and what it writes then, at most so many tokens."""
+    def generate_ids(self, source: list[int], count: int) -> list[int]:
+        """The start token and up to `count` generated tokens."""
 
-    def _windows(self, material: Material, settings: HeadSettings) -> Windows:
-        read, written = self.limits
-        before, behind = self.frame()
-        size = min(settings.tokens, read or settings.tokens) - len(before) - len(behind)
-        most = min(settings.tokens, written or settings.tokens)
+    def _create_windows(self, inputs: HeadInputs, settings: HeadSettings) -> WindowSplit:
+        encoder_limit, decoder_limit = self.limits
+        before, after = self.special_tokens()
+        size = min(settings.tokens, encoder_limit or settings.tokens) - len(before) - len(after)
+        target_size = min(settings.tokens, decoder_limit or settings.tokens)
         count = 2 * settings.count(WINDOWS)
-        if material.pairs:
-            found = self._pairs(material, size, most, count)
+        if inputs.pairs:
+            windows = self._pair_windows(inputs, size, target_size, count)
         else:
-            sources = pieces(material.whole, self.encode, size, count, self.label)
-            found = [self._own_words([*before, *source, *behind], most) for source in sources]
-        longest = max(max(x.shape[1] for x in each.inputs.values()) for each in found)
-        return halves(found, longest)
+            sources = cut_pieces(inputs.full_text, self.encode, size, count, self.label)
+            windows = [
+                self._generated_window([*before, *source, *after], target_size)
+                for source in sources
+            ]
+        longest = max(max(x.shape[1] for x in window.inputs.values()) for window in windows)
+        return split_in_half(windows, longest)
 
-    def _pairs(self, material: Material, size: int, most: int, count: int) -> list[Window]:
-        """Spread over the file; what is too long is cut at its end."""
-        self.measure = "loss of the summaries" if self.headed else "distance"
-        before, behind = self.frame()
-        found = []
-        for place in spread(len(material.pairs), count):
-            pair = material.pairs[place]
-            source, (read, wanted) = self.encode(pair.text)[:size], self.target(pair.summary)
-            if source and read:
-                ids = [*before, *source, *behind]
-                found.append(self._window(ids, read[:most], wanted[:most]))
-        if len(found) < 2:
+    def _pair_windows(
+        self, inputs: HeadInputs, size: int, target_size: int, count: int
+    ) -> list[InputWindow]:
+        """Windows of pairs evenly spread over the file, cut at the end if they are too long."""
+        self.measure = "loss of the summaries" if self.has_head else "distance"
+        before, after = self.special_tokens()
+        windows = []
+        for index in spread_indices(len(inputs.pairs), count):
+            pair = inputs.pairs[index]
+            source = self.encode(pair.text)[:size]
+            target, labels = self.encode_target(pair.summary)
+            if source and target:
+                ids = [*before, *source, *after]
+                windows.append(self._window(ids, target[:target_size], labels[:target_size]))
+        if len(windows) < 2:
             raise ValueError(
-                f"{self.label}: {len(found) or 'no'} pair with tokens on both sides; give 2 or "
-                "more, half to choose on and half to check on"
+                f"{self.label}: {len(windows) or 'no'} pair has tokens in text and summary; give 2 "
+                "or more, half to choose on and half to check on"
             )
-        return found[: len(found) // 2 * 2]
+        return windows[: len(windows) // 2 * 2]
 
-    def _own_words(self, ids: list[int], most: int) -> Window:
-        if not self.headed:  # as transformers does by itself: the same text once more
-            return self._window(ids, ids[:most], [])
+    def _generated_window(self, ids: list[int], target_size: int) -> InputWindow:
+        """A window whose target is what the model itself generates."""
+        if not self.has_head:  # the same text again, as transformers does by default
+            return self._window(ids, ids[:target_size], [])
         self.measure = "loss of its own words"
-        found = self.written(ids, min(WRITTEN, most - 1))
-        if len(found) < 2:
+        generated = self.generate_ids(ids, min(MAX_NEW_TOKENS, target_size - 1))
+        if len(generated) < 2:
             raise ValueError(
-                f"{self.label}: writes nothing after a window of this text; give texts with their "
+                f"{self.label}: generates nothing after a window of this text; give texts with "
                 "summaries, --text FILE.jsonl"
             )
-        few = (
-            f"{self.label} writes fewer than {FEW} tokens after a window, so its decoder is "
-            "measured on little; texts with summaries (--text FILE.jsonl) tell more."
-        )
-        if len(found) <= FEW:
-            self.note(few)
-        return self._window(ids, found[:-1], found[1:])
+        if len(generated) <= FEW_TOKENS:
+            self.note(
+                f"{self.label} generates fewer than {FEW_TOKENS} tokens after a window, so its "
+                "decoder is measured on few; give texts with summaries (--text FILE.jsonl)."
+            )
+        return self._window(ids, generated[:-1], generated[1:])
 
-    def _window(self, source: list[int], read: list[int], wanted: list[int]) -> Window:
-        inputs = {"source": self.batch(source), "target": self.batch(read)}
-        return Window(inputs, self.batch(wanted)[0] if self.headed else None)
+    def _window(self, source: list[int], target: list[int], labels: list[int]) -> InputWindow:
+        batch = {"source": self.batch(source), "target": self.batch(target)}
+        return InputWindow(batch, self.batch(labels)[0] if self.has_head else None)
 
 
-class OwnPairs(PairReader):
+class AttnlabPairReader(PairReader):
     """An encoder-decoder of attnlab."""
 
-    subject: OwnSubject
+    inspected: OwnSubject
 
-    def __init__(self, subject: OwnSubject) -> None:
-        super().__init__(subject)
+    def __init__(self, inspected: OwnSubject) -> None:
+        super().__init__(inspected)
         if self.seq2seq.copy is not None:
             self.notes.append(
-                f"{self.label}: its copy head is left out: it needs weights that are probabilities."
+                f"{self.label}: its copy head is left out: it needs probabilities as weights."
             )
 
     @property
     def seq2seq(self) -> Seq2Seq:
-        assert isinstance(self.subject.model, Seq2Seq)
-        return self.subject.model
+        assert isinstance(self.inspected.model, Seq2Seq)
+        return self.inspected.model
 
     @property
     def limits(self) -> tuple[int | None, int | None]:
-        read, written = self.seq2seq.encoder.max_length, self.seq2seq.max_length
-        if isinstance(self.subject, SummarySubject):
-            longest = self.subject.wording.longest_text
-            read = longest if read is None else min(read, longest)
-        return read, written
+        encoder_limit, decoder_limit = self.seq2seq.encoder.max_length, self.seq2seq.max_length
+        if isinstance(self.inspected, SummarySubject):
+            longest = self.inspected.wording.longest_text
+            encoder_limit = longest if encoder_limit is None else min(encoder_limit, longest)
+        return encoder_limit, decoder_limit
 
     def encode(self, text: str) -> list[int]:
-        words = spaced(text) if isinstance(self.subject, SummarySubject) else text
-        return self.subject.tokenizer.encode(words)
+        words = spaced(text) if isinstance(self.inspected, SummarySubject) else text
+        return self.inspected.tokenizer.encode(words)
 
-    def target(self, summary: str) -> tuple[list[int], list[int]]:
-        end, ids = self.subject.tokenizer.end, self.encode(summary)
+    def encode_target(self, summary: str) -> tuple[list[int], list[int]]:
+        end, ids = self.inspected.tokenizer.end, self.encode(summary)
         return [end, *ids], [*ids, end]
 
-    def written(self, source: list[int], count: int) -> list[int]:
-        end = self.subject.tokenizer.end
-        found = generate(
+    def generate_ids(self, source: list[int], count: int) -> list[int]:
+        end = self.inspected.tokenizer.end
+        samples = generate(
             self.seq2seq, [[end]], new_tokens=count, stop=end,
             context={"source": self.batch(source)},
         )  # fmt: skip
-        return [end, *found[0][0].ids]
+        return [end, *samples[0][0].ids]
 
-    def run(self, window: Window) -> Tensor:
+    def run(self, window: InputWindow) -> Tensor:
         out: Tensor = self.seq2seq(**window.inputs)
         return out
 
 
-class HuggingFacePairs(PairReader):
+class HuggingFacePairReader(PairReader):
     """An encoder-decoder of the transformers library."""
 
-    subject: HuggingFaceSubject
+    inspected: HuggingFaceSubject
 
-    def __init__(self, subject: HuggingFaceSubject) -> None:
-        super().__init__(subject)
-        self.reader = subject.reader
-        self.headed = bool(subject.model.can_generate())
+    def __init__(self, inspected: HuggingFaceSubject) -> None:
+        super().__init__(inspected)
+        self.tokenizer = inspected.reader
+        self.has_head = bool(inspected.model.can_generate())
         self.measure = "distance"
-        if not self.headed:
+        if not self.has_head:
             self.notes.append(
-                f"{self.label} has no head for tokens: of a plain text its decoder reads the same "
-                "window as its encoder."
+                f"{self.label} has no head for tokens, so with a plain text its decoder reads the "
+                "same window as its encoder."
             )
 
     @property
     def limits(self) -> tuple[int | None, int | None]:
-        return self.subject.limit("encoder"), self.subject.limit("decoder")
+        return self.inspected.limit("encoder"), self.inspected.limit("decoder")
 
     def encode(self, text: str) -> list[int]:
-        return encoded(self.reader, text)
+        return encode_plain(self.tokenizer, text)
 
-    def frame(self) -> tuple[list[int], list[int]]:
-        return framed(self.reader)
+    def special_tokens(self) -> tuple[list[int], list[int]]:
+        return find_special_tokens(self.tokenizer)
 
-    def target(self, summary: str) -> tuple[list[int], list[int]]:
-        wanted = list(self.reader(text_target=summary)["input_ids"])
-        moved = getattr(self.model, "prepare_decoder_input_ids_from_labels", None)
-        if moved is None or not wanted:
-            return [self.subject.start, *wanted[:-1]], wanted
-        return moved(labels=torch.tensor([wanted]))[0].tolist(), wanted  # not all begin alike
+    def encode_target(self, summary: str) -> tuple[list[int], list[int]]:
+        labels = list(self.tokenizer(text_target=summary)["input_ids"])
+        shift = getattr(self.model, "prepare_decoder_input_ids_from_labels", None)
+        if shift is None or not labels:
+            return [self.inspected.start, *labels[:-1]], labels
+        return shift(labels=torch.tensor([labels]))[0].tolist(), labels  # start tokens differ
 
-    def written(self, source: list[int], count: int) -> list[int]:
-        return self.subject.written({"input_ids": torch.tensor([source])}, count)
+    def generate_ids(self, source: list[int], count: int) -> list[int]:
+        return self.inspected.written({"input_ids": torch.tensor([source])}, count)
 
-    def run(self, window: Window) -> Tensor:
+    def run(self, window: InputWindow) -> Tensor:
         source, target = window.inputs["source"], window.inputs["target"]
-        with self.subject.told():
+        with self.inspected.told():
             out = self.model(input_ids=source, decoder_input_ids=target, use_cache=False)
-        return output_of(out, not self.headed)
+        return select_output(out, not self.has_head)

@@ -1,4 +1,4 @@
-"""Models that read images.
+"""Readers for image models.
 
 Letters: C channels, K classes, N tokens, W width.
 """
@@ -14,8 +14,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from attnlab._image_files import middle_square, to_channels
-from attnlab.heads._inputs import Material, Shown, read_images
-from attnlab.heads._model_reader import IMAGES, Reader, Window, Windows, halves
+from attnlab.heads._inputs import HeadInputs, LabeledImage, read_images
+from attnlab.heads._model_reader import IMAGES, InputWindow, ModelReader, WindowSplit, split_in_half
 from attnlab.heads._settings import HeadSettings
 from attnlab.interpret._attnlab_models import OwnSubject
 from attnlab.interpret._inspected_model import Subject, at_home
@@ -25,65 +25,70 @@ if TYPE_CHECKING:
     from attnlab.huggingface._inspected_models import HuggingFaceSubject
 
 COUNT = 16  # images to choose on
-USUAL = 224  # pixels, where a model does not say
+DEFAULT_SIZE = 224  # pixels, if a model does not give its size
 
 
-class ImageReader(Reader):
-    """Judged by the images' classes where it knows them, else by how far its output moves."""
+class ImageReader(ModelReader):
+    """Scored by the loss of the images' classes if the model knows them, else by how far its output
+    moves."""
 
     reads = IMAGES
-    name: str
-    """Of its input."""
-    only_held = False
-    """Whether it may have been trained on the rest of a data set, divided as here."""
+    input_name: str
+    """The name of the model's image argument."""
+    held_out_only = False
+    """Whether to use only held-out images, if the model may have been trained on the others."""
 
-    def __init__(self, subject: Subject) -> None:
-        super().__init__(subject)
+    def __init__(self, inspected: Subject) -> None:
+        super().__init__(inspected)
         self.measure = "distance"
 
     @property
     @abstractmethod
     def size(self) -> int:
-        """Pixels of its images."""
+        """Width and height of its images in pixels."""
 
     @property
     @abstractmethod
     def classes(self) -> list[str]: ...
 
     @abstractmethod
-    def pixels(self, shown: Shown) -> Tensor:
-        """(1, C, height, width) as it takes them."""
+    def pixels(self, image: LabeledImage) -> Tensor:
+        """The model's input, (1, C, height, width)."""
 
-    def _windows(self, material: Material, settings: HeadSettings) -> Windows:
-        assert material.images is not None
+    def _create_windows(self, inputs: HeadInputs, settings: HeadSettings) -> WindowSplit:
+        assert inputs.images is not None
         most = 2 * settings.count(COUNT)
-        found = read_images(material.images, self.size, most, self.only_held)
-        self.notes += found.notes
-        shown = found.shown[: len(found.shown) // 2 * 2]
-        known = {name.lower(): number for number, name in enumerate(self.classes)}
-        wanted = [known.get((each.name or "").lower()) for each in shown]
-        windows = [Window(at_home(self.model, {self.name: self.pixels(each)})) for each in shown]
+        loaded = read_images(inputs.images, self.size, most, self.held_out_only)
+        self.notes += loaded.notes
+        images = loaded.images[: len(loaded.images) // 2 * 2]
+        indices = {name.lower(): index for index, name in enumerate(self.classes)}
+        classes = [indices.get((image.name or "").lower()) for image in images]
+        windows = [
+            InputWindow(at_home(self.model, {self.input_name: self.pixels(image)}))
+            for image in images
+        ]
         with torch.no_grad():
             out = self.run(windows[0])
-        judged = None not in wanted and out.shape == (1, len(self.classes))
-        self.measure = "loss of the classes" if judged else "distance"
-        if judged:
-            labels = torch.tensor(wanted, device=out.device)[:, None]  # (windows, 1)
-            windows = [replace(each, wanted=x) for each, x in zip(windows, labels, strict=True)]
-        return halves(windows)
+        has_labels = None not in classes and out.shape == (1, len(self.classes))
+        self.measure = "loss of the classes" if has_labels else "distance"
+        if has_labels:
+            labels = torch.tensor(classes, device=out.device)[:, None]  # (windows, 1)
+            pairs = zip(windows, labels, strict=True)
+            windows = [replace(window, labels=label) for window, label in pairs]
+        return split_in_half(windows)
 
 
-class OwnImages(ImageReader):
+class AttnlabImageReader(ImageReader):
     """A ViT of attnlab."""
 
-    subject: OwnSubject
-    name = "images"
-    only_held = True
+    inspected: OwnSubject
+    input_name = "images"
+    held_out_only = True
 
     @property
     def vit(self) -> ViT:
-        assert isinstance(self.subject.model, ViT)
-        return self.subject.model
+        assert isinstance(self.inspected.model, ViT)
+        return self.inspected.model
 
     @property
     def size(self) -> int:
@@ -91,15 +96,15 @@ class OwnImages(ImageReader):
 
     @property
     def classes(self) -> list[str]:
-        return list(self.subject.classes)
+        return list(self.inspected.classes)
 
-    def pixels(self, shown: Shown) -> Tensor:
-        config, picture = self.vit.config, shown.picture
+    def pixels(self, image: LabeledImage) -> Tensor:
+        config, picture = self.vit.config, image.picture
         if not isinstance(picture, Tensor):
             return to_channels(middle_square(picture, self.size), config.channels)[None]
         if len(picture) != config.channels:
-            three = picture.expand(3, -1, -1).permute(1, 2, 0)
-            picture = to_channels(three, config.channels) * 255
+            rgb = picture.expand(3, -1, -1).permute(1, 2, 0)
+            picture = to_channels(rgb, config.channels) * 255
         values = picture[None].float() / 255  # (1, C, height, width)
         if values.shape[2:] == (self.size, self.size):
             return values
@@ -107,53 +112,53 @@ class OwnImages(ImageReader):
         size = (self.size, self.size)
         return F.interpolate(values, size, mode="bicubic", antialias=True).clamp(0, 1)
 
-    def run(self, window: Window) -> Tensor:
+    def run(self, window: InputWindow) -> Tensor:
         out: Tensor = self.vit(window.inputs["images"])
         return out
 
 
-class HuggingFaceImages(ImageReader):
-    """A model of images of the transformers library."""
+class HuggingFaceImageReader(ImageReader):
+    """An image model of the transformers library."""
 
-    subject: HuggingFaceSubject
-    name = "pixel_values"
+    inspected: HuggingFaceSubject
+    input_name = "pixel_values"
 
     @property
     def config(self) -> Any:
-        whole: Any = self.subject.model.config
-        return getattr(whole, "vision_config", whole)
+        config: Any = self.inspected.model.config
+        return getattr(config, "vision_config", config)
 
     @property
     def size(self) -> int:
-        found = getattr(self.config, "image_size", None)
-        return found if isinstance(found, int) else USUAL
+        size = getattr(self.config, "image_size", None)
+        return size if isinstance(size, int) else DEFAULT_SIZE
 
     @property
     def classes(self) -> list[str]:
-        named: Any = getattr(self.config, "id2label", None) or {}
-        return [str(named[number]) for number in sorted(named)]
+        names: Any = getattr(self.config, "id2label", None) or {}
+        return [str(names[index]) for index in sorted(names)]
 
-    def pixels(self, shown: Shown) -> Tensor:
-        picture, gray = shown.picture, getattr(self.config, "num_channels", 3) == 1
+    def pixels(self, image: LabeledImage) -> Tensor:
+        picture, gray = image.picture, getattr(self.config, "num_channels", 3) == 1
         if not isinstance(picture, Tensor):
             picture = picture.convert("L") if gray else picture
         elif gray and len(picture) == 3:
-            three = to_channels(picture.permute(1, 2, 0), 1) * 255
-            picture = three.round().to(torch.uint8)
+            gray_pixels = to_channels(picture.permute(1, 2, 0), 1) * 255
+            picture = gray_pixels.round().to(torch.uint8)
         elif not gray:
             picture = picture.expand(3, -1, -1)
         changes = {"input_data_format": "channels_first"} if isinstance(picture, Tensor) else {}
-        with self.subject.told():
-            read = self.subject.reader(images=picture, return_tensors="pt", **changes)
-        found: Tensor = read["pixel_values"]
-        return found
+        with self.inspected.told():
+            processed = self.inspected.reader(images=picture, return_tensors="pt", **changes)
+        pixels: Tensor = processed["pixel_values"]
+        return pixels
 
-    def run(self, window: Window) -> Tensor:
-        with self.subject.told():
+    def run(self, window: InputWindow) -> Tensor:
+        with self.inspected.told():
             out: Any = self.model(**window.inputs, return_dict=True)
         logits = getattr(out, "logits", None)
         if logits is not None and logits.dim() == 2:
-            found: Tensor = logits
-            return found
+            class_logits: Tensor = logits
+            return class_logits
         last: Tensor = getattr(out, "last_hidden_state", out[0])
         return last.flatten(1, -2) if last.dim() > 3 else last

@@ -1,4 +1,5 @@
-"""What a bench lets a model read: a text, texts with their summaries, or images."""
+"""The inputs that a model reads while its heads are measured: a text, pairs of texts and summaries,
+or images."""
 
 from __future__ import annotations
 
@@ -21,36 +22,37 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Material:
-    """One of them; a mistake in a text is told before a model is opened."""
+class HeadInputs:
+    """A text, pairs or images: one of them."""
 
     text: str = ""
     pairs: list[Pair] = field(default_factory=list)
     images: str | None = None
-    """An image, a folder of them, or a data set as `attnlab vision` reads it."""
+    """An image, a folder of images, or a data set as `attnlab vision` reads it."""
     notes: list[str] = field(default_factory=list)
 
     @property
-    def whole(self) -> str:
-        """All that is to be read as one text."""
+    def full_text(self) -> str:
+        """The text, or the texts of all pairs as one."""
         return self.text or "\n".join(pair.text for pair in self.pairs)
 
 
-def read_material(text: Path | str | None, images: Path | str | None = None) -> Material:
-    """`text`: a file, of pairs where its name says so, or the text itself."""
+def read_inputs(text: Path | str | None, images: Path | str | None = None) -> HeadInputs:
+    """`text`: a file (.jsonl, .csv and .tsv hold pairs), or the text itself."""
     if images is not None and text is None:
-        return Material(images=str(images))
+        return HeadInputs(images=str(images))
     if text is None or images is not None:
-        raise ValueError("what is read: give a text, or images, one of them")
+        raise ValueError("the model needs something to read: give either a text or images")
     if isinstance(text, Path) and text.suffix.lower() in PAIRED:
         try:
-            found = read_pairs(text)
-        except ValueError as problem:  # it tells of options that a bench has not
-            told = str(problem).partition(": name yours")
-            raise ValueError(told[0] + (told[1] and "; a bench reads text and summary")) from None
-        complaint = found.complaint(text)
-        return Material(pairs=found.pairs, notes=[f"{complaint}."] if complaint else [])
-    return Material(read_text(text) if isinstance(text, Path) else text)
+            rows = read_pairs(text)
+        except ValueError as problem:  # its advice names options that this command lacks
+            message, advice, _ = str(problem).partition(": name yours")
+            needed = "; attnlab heads needs the columns text and summary"
+            raise ValueError(message + (advice and needed)) from None
+        complaint = rows.complaint(text)
+        return HeadInputs(pairs=rows.pairs, notes=[f"{complaint}."] if complaint else [])
+    return HeadInputs(read_text(text) if isinstance(text, Path) else text)
 
 
 def read_text(path: Path) -> str:
@@ -58,99 +60,102 @@ def read_text(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
-        raise ValueError(f"{path}: cannot be read as a text ({reason})") from None
+        raise ValueError(
+            f"{path}: cannot be read as text ({reason}); give a UTF-8 text file"
+        ) from None
 
 
 @dataclass(frozen=True)
-class Shown:
-    """An image, (C, height, width) uint8 or as Pillow has it, and its class where it is known."""
+class LabeledImage:
+    """An image, (C, height, width) uint8 or of Pillow, and the name of its class if known."""
 
     picture: Tensor | Image
     name: str | None = None
 
 
 @dataclass(frozen=True)
-class Pictures:
-    shown: list[Shown]
+class LoadedImages:
+    images: list[LabeledImage]
     notes: list[str]
 
 
-def read_images(source: str, size: int, most: int, only_held: bool = True) -> Pictures:
-    """Up to `most`, an even number; of a data set those that are held out to choose by, for a
-    model of attnlab was trained on the others, and reports on the rest. `size`: that of a folder's
-    images. Without `only_held` all may be read where too few are held out."""
-    loose = _loose(Path(source))
-    found = _pictures(loose, most) if loose else _of_data(source, size, most, only_held)
-    if len(found.shown) < 2:
+def read_images(source: str, size: int, most: int, held_out_only: bool = True) -> LoadedImages:
+    """Up to `most` images. From a data set it takes the held-out images, because a model of attnlab
+    was trained on the others; without `only_held` it takes all if too few are held out. `size`: the
+    size to which the images of a folder are resized."""
+    files = _unlabeled_files(Path(source))
+    loaded = _load_files(files, most) if files else _load_dataset(source, size, most, held_out_only)
+    if len(loaded.images) < 2:
         raise ValueError(
-            f"{source}: {len(found.shown) or 'no'} image that can be read; give 2 or more, half to "
+            f"{source}: has {len(loaded.images) or 'no'} readable image; give 2 or more, half to "
             "choose on and half to check on"
         )
-    return found
+    return loaded
 
 
-def _loose(path: Path) -> list[Path]:
-    """Images without a class: a file, or those that lie in a folder without classes."""
+def _unlabeled_files(path: Path) -> list[Path]:
+    """Images without a class: one file, or the files in a folder without class folders."""
     if path.is_file() and path.suffix.lower() in SUFFIXES:
         return [path]
     if not path.is_dir() or not is_resized(path) or is_image_folder(path):
         return []
-    found = sorted(each for each in path.iterdir() if each.suffix.lower() in SUFFIXES)
-    if not found:
+    files = sorted(file for file in path.iterdir() if file.suffix.lower() in SUFFIXES)
+    if not files:
         raise ValueError(f"{path}: no images here; give a folder of images, or one for each class")
-    return found
+    return files
 
 
-def _pictures(files: list[Path], most: int) -> Pictures:
-    """Spread over all of them; what is broken is replaced by others."""
-    first = set(spread(len(files), most))
-    shown, skipped = list[Shown](), list[str]()
-    for place in (*sorted(first), *(n for n in range(len(files)) if n not in first)):
-        if len(shown) == most:
+def _load_files(files: list[Path], most: int) -> LoadedImages:
+    """Images evenly spread over the files; others replace unreadable ones."""
+    first = set(spread_indices(len(files), most))
+    images, skipped = list[LabeledImage](), list[str]()
+    for index in (*sorted(first), *(n for n in range(len(files)) if n not in first)):
+        if len(images) == most:
             break
         try:
-            shown.append(Shown(open_picture(files[place])))
+            images.append(LabeledImage(open_picture(files[index])))
         except UnreadableImageError as error:
             skipped.append(str(error))
-    return Pictures(shown, _left_out(skipped))
+    return LoadedImages(images, _skipped_notes(skipped))
 
 
-def _of_data(source: str, size: int, most: int, only_held: bool) -> Pictures:
+def _load_dataset(source: str, size: int, most: int, held_out_only: bool) -> LoadedImages:
     dataset = open_data(source, size if is_resized(source) else None)
-    images, few = _readable(dataset, source, most, only_held)
-    rows = torch.randperm(len(images), generator=torch.Generator().manual_seed(0))[:most]
-    chosen = images.select(rows)
-    names = [dataset.classes[label] for label in chosen.labels.tolist()]
-    shown = list(map(Shown, chosen.pixels, names))
-    return Pictures(shown, [*_left_out(dataset.skipped), *few])
+    available, notes = _available_images(dataset, source, most, held_out_only)
+    rows = torch.randperm(len(available), generator=torch.Generator().manual_seed(0))[:most]
+    selected = available.select(rows)
+    names = [dataset.classes[label] for label in selected.labels.tolist()]
+    images = list(map(LabeledImage, selected.pixels, names))
+    return LoadedImages(images, [*_skipped_notes(dataset.skipped), *notes])
 
 
-def _readable(
-    dataset: Dataset, source: str, most: int, only_held: bool
+def _available_images(
+    dataset: Dataset, source: str, most: int, held_out_only: bool
 ) -> tuple[Images, list[str]]:
-    """Those that are held out, or all; and a note where these are too few."""
+    """The held-out images, or all; with a note if too few are held out."""
     parts = (dataset.train, dataset.validation, dataset.test)
     everything = [part for part in parts if part is not None]
     try:
-        held = divided(dataset).validation
+        held_out = divided(dataset).validation
     except ValueError:  # too few to hold some out
-        return join(everything), [f"{source}: too few images to hold some out; all may be read."]
-    if len(held) >= most:
-        return held, []
-    few = f"{source}: {len(held)} of its images {'is' if len(held) == 1 else 'are'} held out"
-    if not only_held:
-        return join(everything), [f"{few}, fewer than the {most} wanted; all may be read."]
-    if len(held) < 2:
-        raise ValueError(f"{few}, and a model may have learned from the others; give more images")
-    told = "the others are not read, for a model may have learned from them"
-    return held, [f"{few}, fewer than the {most} wanted; {told}."]
+        return join(everything), [f"{source}: too few images to hold some out; all are used."]
+    if len(held_out) >= most:
+        return held_out, []
+    count = f"{len(held_out)} of its images {'is' if len(held_out) == 1 else 'are'} held out"
+    few = f"{source}: only {count}"
+    if not held_out_only:
+        return join(everything), [f"{few}, fewer than {most}; all images are used."]
+    if len(held_out) < 2:
+        raise ValueError(f"{few}, and the model may have learned from the others; give more images")
+    reason = "the model may have learned from the others, so they are not used"
+    return held_out, [f"{few}, fewer than {most}; {reason}."]
 
 
-def _left_out(sentences: list[str]) -> list[str]:
-    more = f", and {len(sentences) - 1} more" if len(sentences) > 1 else ""
-    return [f"Left out: {sentences[0]}{more}."] if sentences else []
+def _skipped_notes(problems: list[str]) -> list[str]:
+    more = f", and {len(problems) - 1} more" if len(problems) > 1 else ""
+    return [f"Left out: {problems[0]}{more}."] if problems else []
 
 
-def spread(total: int, count: int) -> list[int]:
-    """So many places of all of them, or all."""
-    return [place * total // count for place in range(count)] if total > count else [*range(total)]
+def spread_indices(total: int, count: int) -> list[int]:
+    """`count` indices evenly spread over `total`, or all."""
+    return [n * total // count for n in range(count)] if total > count else [*range(total)]

@@ -1,5 +1,5 @@
-"""A model and what it reads: pieces to choose mechanisms on and others to check them on, and what
-the model says of itself: its own loss, or how far its output moves.
+"""Base class of the readers: a model with the windows to choose mechanisms on and to check them on,
+and the score to compare, which is the model's own loss or how far its output moves.
 
 Letters: T tokens, V vocabulary, K classes, W width.
 """
@@ -15,98 +15,98 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from attnlab.heads._inputs import Material
+from attnlab.heads._inputs import HeadInputs
 from attnlab.heads._settings import HeadSettings
 from attnlab.interpret._inspected_model import Subject
 
-LEAST = 16  # tokens of a window
-MASKED = 0.15  # share of an encoder's tokens that it has to guess
+MIN_TOKENS = 16  # of a window
+MASKED_FRACTION = 0.15  # fraction of tokens that an encoder has to predict
 MEASURES = {
     "next-token loss": "The loss is of the next token, in nats.",
-    "masked-token loss": f"The loss is of {MASKED:.0%} of the tokens, which were masked, in nats.",
-    "loss of its own words": "The loss is of the words that the model itself writes after each "
-    "text, as it is, in nats.",
+    "masked-token loss": f"The loss is of the masked {MASKED_FRACTION:.0%} of tokens, in nats.",
+    "loss of its own words": "The loss is of the text that the unchanged model generates after "
+    "each window, in nats.",
     "loss of the summaries": "The loss is of the summaries' tokens, in nats.",
     "loss of the classes": "The loss is of the images' classes, in nats.",
-    "distance": "The distance is that of the model's output from its own, relative to its length.",
+    "distance": "The distance is from the output of the unchanged model, relative to its norm.",
 }
 TEXT, IMAGES = "text", "images"
-HUGE = 4_000_000  # characters: of a longer text only parts are made into tokens
-NEAR = 200  # characters in which a word is looked for
+MAX_CHARACTERS = 4_000_000  # of a longer text only parts are encoded
+WORD_SEARCH = 200  # characters to search for the start of a word
 
 
 @dataclass(frozen=True)
-class Window:
-    """What a model reads at once, and what it is judged by."""
+class InputWindow:
+    """The inputs of one forward pass, and the labels of its loss."""
 
     inputs: dict[str, Tensor]
-    wanted: Tensor | None = None
-    """The ids (T,) that it should say, or the class (1,)."""
+    labels: Tensor | None = None
+    """The token ids (T,) or the class (1,) to predict."""
 
     @property
     def ids(self) -> Tensor:
-        """Of a text, (1, T)."""
+        """The token ids of a text, (1, T)."""
         return self.inputs["ids"]
 
 
 @dataclass(frozen=True)
-class Windows:
-    """No token and no image is in two of them."""
+class WindowSplit:
+    """Windows to choose on and windows to check on. No token or image is in two of them."""
 
-    choosing: list[Window]
-    checking: list[Window]
+    choosing: list[InputWindow]
+    checking: list[InputWindow]
     tokens: int | None = None
-    """That are read at once; None where nobody knows yet."""
+    """Tokens of a window; None if not known yet."""
 
 
-class Reader(ABC):
+class ModelReader(ABC):
     """A model that reads windows."""
 
     reads: str = TEXT
     """text or images."""
     measure: str
-    """What `judge` judges by; see MEASURES."""
+    """The score: a key of MEASURES."""
 
-    def __init__(self, subject: Subject) -> None:
-        self.subject, self.label = subject, subject.label
-        self.notes = list(subject.notes)
+    def __init__(self, inspected: Subject) -> None:
+        self.inspected, self.label = inspected, inspected.label
+        self.notes = list(inspected.notes)
         self.seed = 0
 
     @property
     def model(self) -> nn.Module:
-        return self.subject.model
+        return self.inspected.model
 
-    def windows(self, material: Material, settings: HeadSettings) -> Windows:
-        if (material.images is None) != (self.reads == TEXT):
-            wanted = "a text; give --text FILE" if self.reads == TEXT else "images; give --images"
-            raise ValueError(f"{self.label}: this model reads {wanted}")
-        self.notes += material.notes
-        return self._windows(material, settings)
-
-    @abstractmethod
-    def _windows(self, material: Material, settings: HeadSettings) -> Windows: ...
+    def windows(self, inputs: HeadInputs, settings: HeadSettings) -> WindowSplit:
+        if (inputs.images is None) != (self.reads == TEXT):
+            needed = "a text; give --text FILE" if self.reads == TEXT else "images; give --images"
+            raise ValueError(f"{self.label}: this model reads {needed}")
+        self.notes += inputs.notes
+        return self._create_windows(inputs, settings)
 
     @abstractmethod
-    def run(self, window: Window) -> Tensor:
+    def _create_windows(self, inputs: HeadInputs, settings: HeadSettings) -> WindowSplit: ...
+
+    @abstractmethod
+    def run(self, window: InputWindow) -> Tensor:
         """Logits (1, T, V) or (1, K), or vectors (1, T, W)."""
 
     @torch.no_grad()
-    def judge(self, window: Window, number: int) -> Tensor:
-        """The loss (), or all that it gave: what a change of attention is judged by."""
-        del number  # of the window, where something is drawn for it
+    def evaluate(self, window: InputWindow, number: int) -> Tensor:
+        """The loss (), or without labels the whole output."""
+        del number  # the window's, for readers that sample something
         output = self.run(window)[0].float()
-        if window.wanted is None:
+        if window.labels is None:
             return output
-        return F.cross_entropy(output.view(-1, output.shape[-1]), window.wanted)
+        return F.cross_entropy(output.view(-1, output.shape[-1]), window.labels)
 
-    def score(self, judged: Tensor, before: Tensor) -> float:
-        """One number: the loss, or how far the output moved from what it was before."""
+    def score(self, result: Tensor, before: Tensor) -> float:
+        """One number: the loss, or the relative distance from the output before."""
         if self.measure == "distance":
-            return float((judged - before).norm() / before.norm())
-        return float(judged)
+            return float((result - before).norm() / before.norm())
+        return float(result)
 
     def note(self, sentence: str) -> None:
-        """Once."""
+        """Adds a note, unless it is there already."""
         if sentence not in self.notes:
             self.notes.append(sentence)
 
@@ -114,44 +114,44 @@ class Reader(ABC):
         return torch.tensor([list(ids)], device=next(self.model.parameters()).device)
 
 
-def halves(windows: list[Window], tokens: int | None = None) -> Windows:
+def split_in_half(windows: list[InputWindow], tokens: int | None = None) -> WindowSplit:
     """The first half to choose on, the second to check on."""
     middle = len(windows) // 2
-    return Windows(windows[:middle], windows[middle:], tokens)
+    return WindowSplit(windows[:middle], windows[middle:], tokens)
 
 
-def pieces(
+def cut_pieces(
     text: str, encode: Callable[[str], list[int]], size: int, count: int, label: str
 ) -> list[list[int]]:
-    """Up to `count` of them, an even number, of `size` tokens, spread over the whole text."""
-    if size < LEAST:
+    """Up to `count` pieces of `size` token ids, evenly spread over the text."""
+    if size < MIN_TOKENS:
         raise ValueError(
-            f"{label}: would read {max(0, size)} tokens of a text at once, by --tokens and by what "
-            f"the model can read and adds before and behind; {LEAST} are the least"
+            f"{label}: --tokens, the model's limit and its special tokens leave {max(0, size)} "
+            f"tokens of text in a window; {MIN_TOKENS} or more are needed"
         )
-    if len(text) > HUGE:
-        found = [encode(part)[:size] for part in _parts(text, count)]
-        if all(len(each) == size for each in found):
-            return found
+    if len(text) > MAX_CHARACTERS:
+        encoded_parts = [encode(part)[:size] for part in _cut_parts(text, count)]
+        if all(len(ids) == size for ids in encoded_parts):
+            return encoded_parts
     ids = encode(text)
     size = min(size, len(ids) // 2)
-    if size < LEAST:
+    if size < MIN_TOKENS:
         raise ValueError(
-            f"{label}: the text has {len(ids)} tokens; give one of {2 * LEAST} or more, half to "
-            "choose on and half to check on"
+            f"{label}: the text has {len(ids)} tokens; give one of {2 * MIN_TOKENS} or more, half "
+            "to choose on and half to check on"
         )
     count = min(count, len(ids) // size)
     step = len(ids) // count
-    return [ids[at : at + size] for at in range(0, count * step, step)]
+    return [ids[start : start + size] for start in range(0, count * step, step)]
 
 
-def _parts(text: str, count: int) -> list[str]:
-    """So many beginnings of equal parts of a huge text, each from a word's beginning where one is
-    near, together as long as a text may be."""
-    step, long = len(text) // count, HUGE // count
-    found = []
-    for at in range(0, count * step, step):
-        part = text[at : at + long]
-        word = re.search(r"\s", part[:NEAR]) if at else None
-        found.append(part[word.end() :] if word else part)
-    return found
+def _cut_parts(text: str, count: int) -> list[str]:
+    """`count` evenly spread parts of a huge text, MAX_CHARACTERS in total. Each starts with a whole
+    word if there is a space near its start."""
+    step, length = len(text) // count, MAX_CHARACTERS // count
+    parts = []
+    for start in range(0, count * step, step):
+        part = text[start : start + length]
+        space = re.search(r"\s", part[:WORD_SEARCH]) if start else None
+        parts.append(part[space.end() :] if space else part)
+    return parts

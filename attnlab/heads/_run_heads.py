@@ -9,27 +9,33 @@ from typing import Any
 
 import torch
 
-from attnlab.bench._machine_info import machine, versions
-from attnlab.bench._progress import SILENT, Progress
+from attnlab.bench._machine_info import describe_machine, library_versions
+from attnlab.bench._progress import NO_PROGRESS, BenchProgress
 from attnlab.bench._run_bench import check_seed, without_repeats
-from attnlab.bench._settings import settings_of
-from attnlab.heads._assignment import check_exchange, check_plans
-from attnlab.heads._encoder_decoder_models import HuggingFacePairs, OwnPairs
-from attnlab.heads._image_models import HuggingFaceImages, OwnImages
-from attnlab.heads._inputs import read_material
-from attnlab.heads._mechanism_errors import candidates, measure_heads
-from attnlab.heads._model_reader import Reader
+from attnlab.bench._settings import create_settings
+from attnlab.heads._assignment import check_softmax_replacement, evaluate_plans
+from attnlab.heads._encoder_decoder_models import AttnlabPairReader, HuggingFacePairReader
+from attnlab.heads._image_models import AttnlabImageReader, HuggingFaceImageReader
+from attnlab.heads._inputs import read_inputs
+from attnlab.heads._mechanism_errors import candidate_specs, measure_heads
+from attnlab.heads._model_reader import ModelReader
 from attnlab.heads._report import heads_section
-from attnlab.heads._results import Results
+from attnlab.heads._results import HeadResults
 from attnlab.heads._settings import HeadSettings
-from attnlab.heads._text_models import HuggingFaceTexts, OwnTexts
+from attnlab.heads._text_models import AttnlabTextReader, HuggingFaceTextReader
 from attnlab.interpret._adapters import open_subject
 from attnlab.interpret._attnlab_models import OwnSubject
 from attnlab.interpret._inspected_model import Subject
 from attnlab.report._content import Report, Section
 
-OWN: dict[str, type[Reader]] = {"vision": OwnImages, "encoder-decoder": OwnPairs}
-OTHERS: dict[str, type[Reader]] = {"vision": HuggingFaceImages, "encoder-decoder": HuggingFacePairs}
+ATTNLAB_READERS: dict[str, type[ModelReader]] = {
+    "vision": AttnlabImageReader,
+    "encoder-decoder": AttnlabPairReader,
+}
+HUGGINGFACE_READERS: dict[str, type[ModelReader]] = {
+    "vision": HuggingFaceImageReader,
+    "encoder-decoder": HuggingFacePairReader,
+}
 
 
 def heads(
@@ -40,21 +46,21 @@ def heads(
     mechanisms: Sequence[str] = (),
     quick: bool = False,
     seed: int = 0,
-    progress: Progress = SILENT,
+    progress: BenchProgress = NO_PROGRESS,
     **settings: Any,
 ) -> Report:
     """Measure which mechanism reproduces each head of a model, and check the choice.
 
-    `model`: a folder, attnlab's or Hugging Face's. `text`: a path of a file, or the text itself.
-    `images`: a folder of them, or a data set that `attnlab vision` reads. `settings` are fields of
-    HeadSettings.
+    `model`: a folder of attnlab or Hugging Face. `text`: the path of a file, or the text itself.
+    `images`: a folder of images, or a data set that `attnlab vision` reads. `settings` are fields
+    of HeadSettings.
     """
-    begin = time.perf_counter()
+    start = time.perf_counter()
     check_seed(seed)
     section = measure_model(
         Path(model),
         text,
-        settings_of(HeadSettings, quick, settings),
+        create_settings(HeadSettings, quick, settings),
         images=images,
         mechanisms=without_repeats(mechanisms),
         seed=seed,
@@ -64,48 +70,49 @@ def heads(
         "heads",
         section.title,
         [section],
-        machine(torch.get_num_threads()),
-        versions(),
-        time.perf_counter() - begin,
+        describe_machine(torch.get_num_threads()),
+        library_versions(),
+        time.perf_counter() - start,
     )
 
 
-def reader_of(subject: Subject) -> Reader:
-    """By what a model reads."""
-    if isinstance(subject, OwnSubject):
-        return OWN.get(subject.kind, OwnTexts)(subject)
-    return OTHERS.get(subject.kind, HuggingFaceTexts)(subject)
+def create_reader(inspected: Subject) -> ModelReader:
+    """The reader for the kind of the model."""
+    if isinstance(inspected, OwnSubject):
+        return ATTNLAB_READERS.get(inspected.kind, AttnlabTextReader)(inspected)
+    return HUGGINGFACE_READERS.get(inspected.kind, HuggingFaceTextReader)(inspected)
 
 
 def measure_model(
-    model: Path | Reader,
+    model: Path | ModelReader,
     text: Path | str | None,
     settings: HeadSettings,
     *,
     images: Path | str | None = None,
     mechanisms: Sequence[str] = (),
     seed: int = 0,
-    progress: Progress = SILENT,
+    progress: BenchProgress = NO_PROGRESS,
 ) -> Section:
-    """`model`: a folder, or what `reader_of` made of one. `text`: a file, or the text itself; with
-    `.jsonl`, `.csv` or `.tsv` texts and their summaries, for an encoder-decoder."""
-    material = read_material(text, images)
-    candidates(mechanisms, settings, None)  # a mistake is reported before a model is opened
-    reader = reader_of(open_subject(model)) if isinstance(model, Path) else model
+    """`model`: a folder, or a reader. `text`: a file, or the text itself. For an encoder-decoder a
+    `.jsonl`, `.csv` or `.tsv` file holds texts and summaries."""
+    inputs = read_inputs(text, images)
+    candidate_specs(mechanisms, settings, None)  # reports a mistake before it opens a model
+    reader = create_reader(open_subject(model)) if isinstance(model, Path) else model
     reader.seed = seed
-    windows = reader.windows(material, settings)
-    specs = candidates(mechanisms, settings, windows.tokens)
+    windows = reader.windows(inputs, settings)
+    specs = candidate_specs(mechanisms, settings, windows.tokens)
     if not specs:
         raise ValueError(
-            f"nothing to measure: every window is as wide as the {windows.tokens} tokens read"
+            f"nothing to measure: every mechanism sees all {windows.tokens} tokens; give more "
+            "--tokens or a smaller --window"
         )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        check_exchange(reader, windows.checking[0])
+        check_softmax_replacement(reader, windows.checking[0])
         measured = measure_heads(reader, windows.choosing, specs, settings, progress)
         specs = [spec for spec in specs if any(spec in head.errors for head in measured.heads)]
         if not specs:
             raise ValueError(f"{reader.label}: nothing to measure. {' '.join(measured.notes)}")
         tolerance = settings.tolerance
-        outcomes = check_plans(reader, windows.checking, measured, specs, tolerance, progress)
-    return heads_section(Results(reader, measured, specs, outcomes, settings))
+        outcomes = evaluate_plans(reader, windows.checking, measured, specs, tolerance, progress)
+    return heads_section(HeadResults(reader, measured, specs, outcomes, settings))

@@ -1,4 +1,4 @@
-"""Models that read one text: decoders and encoders.
+"""Readers for models of one text: decoders and encoders.
 
 Letters: T tokens, V vocabulary, W width.
 """
@@ -13,8 +13,15 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from attnlab.heads._inputs import Material
-from attnlab.heads._model_reader import MASKED, Reader, Window, Windows, halves, pieces
+from attnlab.heads._inputs import HeadInputs
+from attnlab.heads._model_reader import (
+    MASKED_FRACTION,
+    InputWindow,
+    ModelReader,
+    WindowSplit,
+    cut_pieces,
+    split_in_half,
+)
 from attnlab.heads._settings import HeadSettings
 from attnlab.interpret._attnlab_models import OwnSubject
 from attnlab.interpret._inspected_model import Subject
@@ -25,143 +32,146 @@ if TYPE_CHECKING:
 WINDOWS = 4
 
 
-class TextReader(Reader):
-    """Judged by the next token, by masked ones, or by its vectors where it has no head."""
+class TextReader(ModelReader):
+    """Scored by the loss of next or masked tokens; without a head for tokens by its vectors."""
 
     limit: int | None
-    """Tokens that it can read at once."""
+    """The most tokens of a window; None without a limit."""
     mask_id: int | None
 
-    def __init__(self, subject: Subject) -> None:
-        super().__init__(subject)
-        self.causal = subject.kind == "decoder"
+    def __init__(self, inspected: Subject) -> None:
+        super().__init__(inspected)
+        self.causal = inspected.kind == "decoder"
 
     @abstractmethod
     def encode(self, text: str) -> list[int]: ...
 
-    def frame(self) -> tuple[list[int], list[int]]:
-        """What stands before and behind each text."""
+    def special_tokens(self) -> tuple[list[int], list[int]]:
+        """Token ids to put before and after each text."""
         return [], []
 
-    def _windows(self, material: Material, settings: HeadSettings) -> Windows:
-        """Of the first half of the text to choose on, of the second half to check on."""
-        before, behind = self.frame()
-        size = min(settings.tokens, self.limit or settings.tokens) - len(before) - len(behind)
-        if material.pairs:
-            self.notes.append("Of the pairs the texts alone were read, one after the other.")
+    def _create_windows(self, inputs: HeadInputs, settings: HeadSettings) -> WindowSplit:
+        """Windows to choose on from the first half of the text, to check on from the second."""
+        before, after = self.special_tokens()
+        size = min(settings.tokens, self.limit or settings.tokens) - len(before) - len(after)
+        if inputs.pairs:
+            self.notes.append("Only the texts of the pairs were read, one after the other.")
         count = 2 * settings.count(WINDOWS)
-        found = [
-            self.batch([*before, *piece, *behind])
-            for piece in pieces(material.whole, self.encode, size, count, self.label)
+        batches = [
+            self.batch([*before, *piece, *after])
+            for piece in cut_pieces(inputs.full_text, self.encode, size, count, self.label)
         ]
-        return halves([Window({"ids": each}) for each in found], found[0].shape[1])
+        return split_in_half([InputWindow({"ids": ids}) for ids in batches], batches[0].shape[1])
 
     @torch.no_grad()
-    def judge(self, window: Window, number: int) -> Tensor:
+    def evaluate(self, window: InputWindow, number: int) -> Tensor:
         ids = window.ids
         if self.measure == "distance":
-            return super().judge(window, number)
+            return super().evaluate(window, number)
         if self.causal:
             return F.cross_entropy(self.run(window)[0, :-1].float(), ids[0, 1:])
         random = torch.Generator().manual_seed(self.seed * 1_000_003 + number)
-        hidden = (torch.rand(ids.shape, generator=random) < MASKED).to(ids.device)
-        before, behind = map(len, self.frame())
-        hidden[:, :before], hidden[:, ids.shape[1] - behind :] = False, False
+        hidden = (torch.rand(ids.shape, generator=random) < MASKED_FRACTION).to(ids.device)
+        before, after = map(len, self.special_tokens())
+        hidden[:, :before], hidden[:, ids.shape[1] - after :] = False, False
         hidden[0, before] |= ~hidden.any()  # at least one
         assert self.mask_id is not None
-        masked = Window({"ids": ids.masked_fill(hidden, self.mask_id)})
+        masked = InputWindow({"ids": ids.masked_fill(hidden, self.mask_id)})
         return F.cross_entropy(self.run(masked)[hidden], ids[hidden])
 
 
-class OwnTexts(TextReader):
+class AttnlabTextReader(TextReader):
     """A decoder or encoder of attnlab."""
 
-    subject: OwnSubject
+    inspected: OwnSubject
 
-    def __init__(self, subject: OwnSubject) -> None:
-        super().__init__(subject)
+    def __init__(self, inspected: OwnSubject) -> None:
+        super().__init__(inspected)
         self.measure = "next-token loss" if self.causal else "masked-token loss"
         limit = self.model.max_length
         self.limit = limit if isinstance(limit, int) else None
-        self.mask_id = subject.tokenizer.mask
+        self.mask_id = inspected.tokenizer.mask
 
     def encode(self, text: str) -> list[int]:
-        return self.subject.tokenizer.encode(text)
+        return self.inspected.tokenizer.encode(text)
 
-    def run(self, window: Window) -> Tensor:
+    def run(self, window: InputWindow) -> Tensor:
         out: Tensor = self.model(window.ids)
         return out
 
 
-class HuggingFaceTexts(TextReader):
+class HuggingFaceTextReader(TextReader):
     """A decoder or encoder of the transformers library."""
 
-    subject: HuggingFaceSubject
+    inspected: HuggingFaceSubject
 
-    def __init__(self, subject: HuggingFaceSubject) -> None:
-        super().__init__(subject)
-        self.reader = subject.reader
-        self.limit = subject.limit()
-        mask = getattr(self.reader, "mask_token_id", None)
+    def __init__(self, inspected: HuggingFaceSubject) -> None:
+        super().__init__(inspected)
+        self.tokenizer = inspected.reader
+        self.limit = inspected.limit()
+        mask = getattr(self.tokenizer, "mask_token_id", None)
         self.mask_id = mask if isinstance(mask, int) else None
-        before, behind = self.frame()
-        probe = self.batch([*before, *known_tokens(self.reader), *behind])
-        with torch.no_grad(), subject.told():
-            out = self.model(input_ids=probe)
+        before, after = self.special_tokens()
+        sample = self.batch([*before, *sample_token_ids(self.tokenizer), *after])
+        with torch.no_grad(), inspected.told():
+            out = self.model(input_ids=sample)
         logits = getattr(out, "logits", None)
-        words = self.model.config.get_text_config().vocab_size  # type: ignore[union-attr,operator]
-        headed = logits is not None and logits.dim() == 3 and logits.shape[2] == words
+        vocabulary = self.model.config.get_text_config().vocab_size  # type: ignore[union-attr,operator]
+        has_head = logits is not None and logits.dim() == 3 and logits.shape[2] == vocabulary
         self.measure = "distance"
-        if headed and (self.causal or self.mask_id is not None):
+        if has_head and (self.causal or self.mask_id is not None):
             self.measure = "next-token loss" if self.causal else "masked-token loss"
 
     def encode(self, text: str) -> list[int]:
-        return encoded(self.reader, text)
+        return encode_plain(self.tokenizer, text)
 
-    def frame(self) -> tuple[list[int], list[int]]:
-        return framed(self.reader)
+    def special_tokens(self) -> tuple[list[int], list[int]]:
+        return find_special_tokens(self.tokenizer)
 
-    def run(self, window: Window) -> Tensor:
+    def run(self, window: InputWindow) -> Tensor:
         changes = {"use_cache": False} if self.causal else {}
-        with self.subject.told():
+        with self.inspected.told():
             out = self.model(input_ids=window.ids, **changes)
-        return output_of(out, self.measure == "distance")
+        return select_output(out, self.measure == "distance")
 
 
-def encoded(reader: Any, text: str) -> list[int]:
-    """By a tokenizer of transformers, with nothing around."""
-    return list(reader(text, add_special_tokens=False, verbose=False)["input_ids"])
+def encode_plain(tokenizer: Any, text: str) -> list[int]:
+    """Token ids from a tokenizer of transformers, without special tokens."""
+    return list(tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
 
 
-def known_tokens(reader: Any) -> list[int]:
-    """Ids of some text that it knows: not all know letters."""
-    return next(filter(None, (encoded(reader, text) for text in _tries(reader))), [0])
+def sample_token_ids(tokenizer: Any) -> list[int]:
+    """Ids of a short text that the tokenizer can encode: not every tokenizer knows letters."""
+    sample = (encode_plain(tokenizer, text) for text in _sample_texts(tokenizer))
+    return next(filter(None, sample), [0])
 
 
-def framed(reader: Any) -> tuple[list[int], list[int]]:
-    """What such a tokenizer sets before and behind a text."""
-    for text in _tries(reader):
-        bare, whole = encoded(reader, text), list(reader(text)["input_ids"])
-        for at in range(len(whole) - len(bare) + 1):
-            if bare and whole[at : at + len(bare)] == bare:
-                return whole[:at], whole[at + len(bare) :]
-    raise ValueError("the tokenizer makes no tokens of any word that was tried; is it whole?")
+def find_special_tokens(tokenizer: Any) -> tuple[list[int], list[int]]:
+    """The special tokens that a tokenizer of transformers puts before and after a text."""
+    for text in _sample_texts(tokenizer):
+        plain, full = encode_plain(tokenizer, text), list(tokenizer(text)["input_ids"])
+        for start in range(len(full) - len(plain) + 1):
+            if plain and full[start : start + len(plain)] == plain:
+                return full[:start], full[start + len(plain) :]
+    raise ValueError(
+        "the tokenizer encodes none of its own words; check that its files are complete"
+    )
 
 
-def _tries(reader: Any) -> Iterator[str]:
-    """Short texts, then its own words."""
+def _sample_texts(tokenizer: Any) -> Iterator[str]:
+    """Short texts, then the tokenizer's own words."""
     yield from ("a b c", "a", "A", "0")
-    for index in range(min(200, len(reader))):
-        word = reader.decode([index], skip_special_tokens=True).strip()
+    for index in range(min(200, len(tokenizer))):
+        word = tokenizer.decode([index], skip_special_tokens=True).strip()
         if word:
             yield word
 
 
-def output_of(out: Any, vectors: bool) -> Tensor:
-    """Logits of a model of transformers, or its last vectors."""
+def select_output(out: Any, vectors: bool) -> Tensor:
+    """The logits of a model of transformers, or its last hidden states."""
     if not vectors:
         logits: Tensor = out.logits
         return logits
     last = getattr(out, "last_hidden_state", None)
-    found: Tensor = out[0] if last is None else last
-    return found
+    hidden: Tensor = out[0] if last is None else last
+    return hidden

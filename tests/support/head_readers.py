@@ -1,23 +1,27 @@
-"""Encoder-decoders and image models whose heads are compared with mechanisms."""
+"""Small encoder-decoders and image models for tests of `attnlab heads`."""
 
 from __future__ import annotations
 
 import torch
 
-from attnlab.heads._encoder_decoder_models import HuggingFacePairs, OwnPairs, PairReader
-from attnlab.heads._image_models import HuggingFaceImages, OwnImages
+from attnlab.heads._encoder_decoder_models import (
+    AttnlabPairReader,
+    HuggingFacePairReader,
+    PairReader,
+)
+from attnlab.heads._image_models import AttnlabImageReader, HuggingFaceImageReader
 from attnlab.huggingface._inspected_models import HuggingFaceSubject
 from attnlab.interpret._attnlab_models import OwnSubject
 from attnlab.models import create
 from attnlab.tokenizer import Characters
-from tests.support.head_models import TEXT, peaked, transformers
+from tests.support.head_models import TEXT, sharpen_attention, transformers
 from tests.support.transformers_with_tokenizers import byte_pairs
 
-NAMES = [str(digit) for digit in range(10)]
+CLASS_NAMES = [str(digit) for digit in range(10)]
 
 
 def bart(head: bool = True) -> PairReader:
-    kind = transformers.BartForConditionalGeneration if head else transformers.BartModel
+    model_class = transformers.BartForConditionalGeneration if head else transformers.BartModel
     with torch.random.fork_rng():
         torch.manual_seed(0)
         config = transformers.BartConfig(
@@ -25,38 +29,38 @@ def bart(head: bool = True) -> PairReader:
             max_position_embeddings=64, encoder_attention_heads=3, decoder_attention_heads=3,
             forced_eos_token_id=None,
         )  # fmt: skip
-        model = peaked(kind(config).eval())
-    return HuggingFacePairs(HuggingFaceSubject(model, byte_pairs(), "bart"))
+        model = sharpen_attention(model_class(config).eval())
+    return HuggingFacePairReader(HuggingFaceSubject(model, byte_pairs(), "bart"))
 
 
-def own_pairs() -> PairReader:
+def attnlab_seq2seq() -> PairReader:
     tokens = Characters.train(TEXT)
     stack = {"width": 24, "heads": 3, "layers": 1, "vocabulary": tokens.vocabulary, "context": 64}
-    described = {"model": "seq2seq", "encoder": {**stack, "layers": 2}, "decoder": stack}
+    config = {"model": "seq2seq", "encoder": {**stack, "layers": 2}, "decoder": stack}
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        model = peaked(create({**described, "copy": True}).eval())
-    return OwnPairs(OwnSubject(model, tokens, "own"))
+        model = sharpen_attention(create({**config, "copy": True}).eval())
+    return AttnlabPairReader(OwnSubject(model, tokens, "own"))
 
 
-def own_vit() -> OwnImages:
+def attnlab_vit() -> AttnlabImageReader:
     sizes = {"image_size": 8, "channels": 1, "patch": 1, "width": 24, "layers": 2, "heads": 3}
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        model = peaked(create({"model": "vit", "classes": 10, **sizes}).eval())
-    return OwnImages(OwnSubject(model, None, "own vit", classes=NAMES))
+        model = sharpen_attention(create({"model": "vit", "classes": 10, **sizes}).eval())
+    return AttnlabImageReader(OwnSubject(model, None, "own vit", classes=CLASS_NAMES))
 
 
-def vit(head: bool = True) -> HuggingFaceImages:
-    kind = transformers.ViTForImageClassification if head else transformers.ViTModel
+def vit(head: bool = True) -> HuggingFaceImageReader:
+    model_class = transformers.ViTForImageClassification if head else transformers.ViTModel
     with torch.random.fork_rng():
         torch.manual_seed(0)
         config = transformers.ViTConfig(
             hidden_size=24, num_hidden_layers=2, num_attention_heads=3, intermediate_size=32,
-            image_size=16, patch_size=2, num_labels=10, id2label=dict(enumerate(NAMES)),
+            image_size=16, patch_size=2, num_labels=10, id2label=dict(enumerate(CLASS_NAMES)),
         )  # fmt: skip
-        model = peaked(kind(config).eval())
+        model = sharpen_attention(model_class(config).eval())
     size = {"height": 16, "width": 16}
-    return HuggingFaceImages(
+    return HuggingFaceImageReader(
         HuggingFaceSubject(model, transformers.ViTImageProcessor(size=size), "vit")
     )
