@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -13,9 +12,8 @@ from attnlab.heads._settings import HeadSettings
 HeadOptions: Any = options_of(HeadSettings, optional=True, defaults=HeadSettings())
 
 
-@dataclass(frozen=True)
 class HeadReportOptions(ReportOptions):
-    """Where a report goes."""
+    """Where a report goes. No dataclass of its own: annotations resolve in the parent's module."""
 
     kind: ClassVar[str] = "heads"
 
