@@ -43,7 +43,7 @@ def renamed_option(error: CycloptsError) -> str:
     """The message for an option that the command has under a new name, or an empty text."""
     if not isinstance(error, UnknownOptionError):
         return ""
-    old = error.token.keyword or error.token.value
+    old = (error.token.keyword or error.token.value).partition("=")[0]
     no = old.startswith("--no-")
     new = RENAMED.get("--" + old.removeprefix("--no-") if no else old, "")
     options = {name for argument in error.argument_collection for name in argument.names}

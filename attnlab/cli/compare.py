@@ -20,6 +20,7 @@ from attnlab._command_options import (
     options_of,
     start_mode,
 )
+from attnlab._help_groups import OPTIMIZER, TRAINING
 from attnlab.tasks.kind import TaskKind
 from attnlab.tasks.registry import TASKS
 
@@ -30,7 +31,7 @@ Attention = Annotated[
 ]
 LearningRateFactors = Annotated[
     tuple[float, ...],
-    option("Factors of the task's learning rate to try. The best one counts.", **LIST),
+    option("Factors of the task's learning rate to try. The best one counts.", OPTIMIZER, **LIST),
 ]
 app = create_app("compare", "Train mechanisms on a task with equal budgets and compare them.")
 PREFIX = "task "  # of these attributes; no other name has a space
@@ -74,7 +75,9 @@ def comparison_command(kind: TaskKind) -> Any:
         seeds: Annotated[
             int, option("Number of runs of each setting, with different random seeds.")
         ] = Comparison.seeds,
-        seed: Annotated[int, option("Random seed of the first run. The others count up.")] = 0,
+        seed: Annotated[
+            int, option("Random seed of the first run. The others count up.", TRAINING)
+        ] = 0,
         learning_rate_factors: LearningRateFactors = Comparison.rates,
         options: Any = Options(),  # noqa: B008 (a frozen value)
         out: Annotated[Path, option("Folder for all runs and the results.")] = Path("runs")

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from attnlab._help_groups import ATTENTION_HELP, COMMON, MODEL
 from attnlab.layers import NORMS, Block, BlockState, Dropout, MultiHead, every_layer
 from attnlab.mask import Mask
+from attnlab.models._memory_check import block_weights, check_memory
 from attnlab.position import POSITIONS, Learned, Rotary, Sinusoidal
 
 
@@ -84,6 +85,15 @@ class StackConfig:
             raise ValueError(f"position {self.position!r}; there are {', '.join(POSITIONS)}")
 
 
+def _check_memory(config: StackConfig) -> None:
+    by_position = {"learned": config.width, "rotary": config.width // config.heads}
+    weights = config.vocabulary * config.width
+    weights += config.context * by_position.get(config.position, 0)
+    weights += block_weights(config.width, config.layers, config.feed_width)
+    names = ("vocabulary", "context", "width", "layers")
+    check_memory(weights, {name: getattr(config, name) for name in names})
+
+
 @dataclass(frozen=True, eq=False)
 class DecodingState:
     """What a model remembers while decoding: of each block, and each row's length."""
@@ -107,6 +117,7 @@ class Stack(nn.Module):
 
     def __init__(self, config: StackConfig, *, causal: bool, **cross: Any) -> None:
         super().__init__()
+        _check_memory(config)
         self.causal = causal
         width, context = config.width, config.context
         self.embedding = nn.Embedding(config.vocabulary, width)

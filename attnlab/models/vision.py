@@ -16,6 +16,7 @@ from torch.nn import functional as F
 from attnlab._help_groups import ATTENTION_HELP, COMMON, MODEL
 from attnlab.layers import NORMS, Block, Dropout, every_layer, initialize
 from attnlab.mask import Mask
+from attnlab.models._memory_check import block_weights, check_memory
 from attnlab.models._model import Model
 from attnlab.position import Learned, Sinusoidal
 
@@ -92,6 +93,8 @@ class ViT(Model):
 
     def __init__(self, config: ViTConfig) -> None:
         super().__init__()
+        sizes = {"width": config.width, "layers": config.layers}
+        check_memory(block_weights(**sizes), sizes)
         self.config = config
         width, side = config.width, config.image_size // config.patch
         # a strided convolution is one linear map of each flattened patch

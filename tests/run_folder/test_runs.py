@@ -100,6 +100,21 @@ def test_a_row_of_each_state(tmp_path: Path) -> None:
     assert line_of("new", text)[1:-1] == [*begin, "0/8", "0%", "-", "-"]
 
 
+def test_minutes_decide_when_a_run_is_done(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It has far fewer steps than its settings name, which count for nothing then."""
+    training = {"steps": 1000, "minutes": 0.5}
+    make(tmp_path / "done", [row(80, 2.5)], weights=True, training=training)
+    make(tmp_path / "half", [row(40, 2.5)], training=training)
+    text = listed(tmp_path)
+    assert line_of("done", text)[4:6] == ["done", "2.5"]
+    assert line_of("half", text)[4:6] == ["40", "2.5"]
+    assert "%" not in text
+    assert "80 steps, done" in shown(tmp_path / "done")
+    assert [run["done"] for run in as_json(tmp_path, capsys)] == [True, False]
+
+
 def test_the_best_headline_follows_the_task(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

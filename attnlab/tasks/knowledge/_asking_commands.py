@@ -37,8 +37,8 @@ def evaluate(
         scoring.write_predictions(predictions, score.predictions, overwrite)
     if not scoring.learned_questions(run):
         print(
-            f"{run}: this run was never finetuned on questions, so it cannot answer them; use "
-            f"attnlab knowledge finetune {run}",
+            f"attnlab: note: {run}: this run was never finetuned on questions, so it cannot answer "
+            f"them; attnlab knowledge finetune {run} trains it to",
             file=sys.stderr,
         )
     if json:

@@ -92,7 +92,10 @@ def pretrain(
     resume: Resume = False,
     overwrite: Overwrite = False,
 ) -> None:
-    """Pretrain a model on a corpus of documents, before it learns to answer questions."""
+    """Pretrain a model on a corpus of documents, before it learns to answer questions.
+
+    The preset decides the settings that you leave out.
+    """
     metrics = recipe.pretrain(
         corpus,
         pairs=pairs,
@@ -145,7 +148,10 @@ def finetune(
     resume: Resume = False,
     overwrite: Overwrite = False,
 ) -> None:
-    """Finetune a pretrained run, or train a new model, on questions and answers."""
+    """Finetune a pretrained run, or train a new model, on questions and answers.
+
+    The preset decides the settings that you leave out.
+    """
     metrics = recipe.finetune(
         run,
         pairs=pairs,
@@ -184,7 +190,8 @@ def learn(
     """Learn facts in two stages: readers find the answers, then a model memorizes them.
 
     A reader learns to find answers in documents. It answers questions about everyone in the corpus.
-    The final model is trained on these answers, without the documents.
+    The final model is trained on these answers, without the documents. The preset decides the
+    settings that you leave out.
     """
     metrics = read_and_remember(
         corpus,

@@ -59,7 +59,6 @@ class KnowledgeComparison(Comparison):
         str | None,
         "Pretraining objective: span, lines, lm, entities, or a mixture such as 2*entities+lm.",
         TRAINING,
-        COMMON,
     ] = None
     unpretrained: Annotated[
         bool, "Also train the first mechanism without pretraining.", TRAINING, COMMON

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from attnlab._safe_files import write_text
+from attnlab.run_folder import read_config
 from attnlab.tasks.knowledge._answers import answer
 from attnlab.tasks.knowledge._data import WORLD, most_common_answer, read_pairs, read_questions
 from attnlab.tasks.knowledge._load import load_knowledge
@@ -70,8 +71,7 @@ def evaluate(folder: str | Path, pairs: str | Path | None = None) -> Score:
 
 def learned_questions(folder: str | Path) -> bool:
     """Whether a run was trained on questions. A pretrained one has read documents only."""
-    _, _, config = load_knowledge(folder)
-    return config["task"].get("stage") != "pretrain"
+    return bool(read_config(Path(folder)).content["task"].get("stage") != "pretrain")
 
 
 def write_predictions(path: str | Path, predictions: Sequence[str], overwrite: bool) -> None:

@@ -8,7 +8,7 @@ KNOWN, AUDIT = "known.json", "audit.json"
 
 KNOWLEDGE = TaskKind(
     name="knowledge",
-    help="Learn facts from a corpus, answer questions, and know what is known.",
+    help="Train models on facts, ask them questions and audit their answers.",
     headline="accuracy",
     better="higher",
     example=Example(

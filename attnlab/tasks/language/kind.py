@@ -7,7 +7,7 @@ from attnlab.tasks.kind import Capability, Example, TaskKind
 
 LANGUAGE = TaskKind(
     name="language",
-    help="Language models: train, write, evaluate.",
+    help="Train language models, write texts with them and evaluate them.",
     headline="bits",
     better="lower",
     example=Example(

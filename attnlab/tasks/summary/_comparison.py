@@ -91,7 +91,11 @@ class SummaryComparison(Comparison):
 
     @classmethod
     def option_groups(cls) -> dict[str, OptionGroup]:
-        return {"model": OptionGroup(options_of(SummaryModel, without=ATTENTION), SummaryModel)}
+        return {
+            "model": OptionGroup(
+                options_of(SummaryModel, without=ATTENTION, common=()), SummaryModel
+            )
+        }
 
     def contenders(self, attention: Sequence[str]) -> dict[str, list[str]]:
         if any(count < 1 for count in self.features):

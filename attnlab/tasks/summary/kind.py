@@ -7,7 +7,7 @@ from attnlab.tasks.kind import Capability, Example, TaskKind
 
 SUMMARY = TaskKind(
     name="summary",
-    help="Summaries: train, evaluate, write, draw masks.",
+    help="Train models that summarize texts, evaluate them and write summaries.",
     headline="rougeL",
     better="higher",
     example=Example(

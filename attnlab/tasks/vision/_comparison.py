@@ -94,8 +94,8 @@ class VisionComparison(Comparison):
             "vision": OptionGroup(
                 options_of(VisionSettings, without=("fraction",)), VisionSettings
             ),
-            "sizes": OptionGroup(options_of(ViTConfig, without=SET, optional=True)),
-            "training": OptionGroup(options_of(Settings, without=OWN, optional=True)),
+            "sizes": OptionGroup(options_of(ViTConfig, without=SET, optional=True, common=())),
+            "training": OptionGroup(options_of(Settings, without=OWN, optional=True, common=())),
         }
 
     def contenders(self, attention: Sequence[str]) -> dict[str, list[str]]:

@@ -8,7 +8,7 @@ SEEN, SKIPPED = "seen.safetensors", "skipped.txt"
 
 VISION = TaskKind(
     name="vision",
-    help="Images: train a ViT or a ConvNet, evaluate, classify.",
+    help="Train image classifiers (ViT or ConvNet), evaluate them and classify images.",
     headline="accuracy",
     better="higher",
     example=Example(

@@ -180,6 +180,37 @@ def test_audit(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert (here / "a" / "b.html").exists()
 
 
+def test_audit_replaces_files_only_with_overwrite(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "own").mkdir()
+    page = here / "own" / "page.html"
+    page.write_text("mine")
+    command = (
+        "knowledge audit finetuned --pairs world/dev.tsv --samples 1 --invented-names 3 --groups 2 "
+        "--json own/audit.json --html own/page.html"
+    )
+    code, out, err = run(command, capsys)
+    assert (code, out) == (2, "")
+    assert err == "attnlab: own/page.html: is there already; give --overwrite or another name\n"
+    assert page.read_text() == "mine"
+    assert not (here / "own" / "audit.json").exists()
+    code, _, err = run(f"{command} --overwrite", capsys)
+    assert code == 0, err
+    assert "<!doctype html>" in page.read_text().lower()
+
+
+@pytest.mark.usefixtures("here")
+def test_evaluate_explains_a_run_without_questions(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run("knowledge evaluate pretrained --pairs world/dev.tsv", capsys)
+    assert code == 0
+    assert out.startswith("Correct: ")
+    assert "this run was never finetuned on questions" in err
+    assert "attnlab knowledge finetune pretrained" in err
+    _, _, err = run("knowledge evaluate finetuned --pairs world/dev.tsv", capsys)
+    assert "never" not in err
+
+
 def test_audit_where_names_are_unknown_or_do_not_fit(here: Path) -> None:
     """One question teaches no wording; and made-up names may be too long for the model."""
     (here / "one.tsv").write_text("Who?\tRome\n")

@@ -1,0 +1,34 @@
+"""Refuses a model that does not fit into memory, before PyTorch tries to allocate it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+BYTES = 4  # of a weight
+
+
+def block_weights(width: int, layers: int, feed_width: int | None = None) -> int:
+    """About how many weights transformer blocks have: attention and feed-forward matrices."""
+    return layers * width * (4 * width + 2 * (feed_width or 4 * width))
+
+
+def check_memory(weights: int, sizes: Mapping[str, int]) -> None:
+    """Raises an error that names the sizes if so many weights are more than the machine holds."""
+    memory = physical_memory()
+    if memory is None or BYTES * weights <= memory:
+        return
+    names = ", ".join(f"{name} {size:,}" for name, size in sizes.items())
+    raise ValueError(
+        f"a model with {names} has about {weights:,} weights and takes "
+        f"{BYTES * weights / 1e9:,.0f} GB; this machine has {memory / 1e9:,.0f} GB: give smaller "
+        "sizes"
+    )
+
+
+def physical_memory() -> int | None:
+    """In bytes, or None where the system does not say."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return None
