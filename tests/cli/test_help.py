@@ -79,6 +79,8 @@ def plain_type(hint: Any) -> str:
 def test_commands_are_listed() -> None:
     assert len(COMMANDS) > 30
     assert {"language train", "knowledge audit", "compare vision", "look", "runs"} <= set(COMMANDS)
+    for name in ("bench all", "heads"):  # their options are in several classes
+        assert {"--json", "--mechanisms"} <= {option.names[0] for option in options(COMMANDS[name])}
 
 
 @pytest.mark.parametrize("name", COMMANDS)
