@@ -51,7 +51,8 @@ def options(command: App) -> list[Argument]:
 
 
 def group_of(argument: Argument) -> str:
-    (group,) = argument.parameter.group or ()
+    groups: Any = argument.parameter.group
+    (group,) = groups
     return str(group.name)
 
 
