@@ -51,7 +51,12 @@ class ReportOptions:
         option("Markdown page to update. The report goes between its two markers.", OUTPUT),
     ] = None
     mark: Annotated[
-        str, option("Name of the markers for --into, if the page has several reports.", OUTPUT)
+        str,
+        option(
+            "Name of the markers for --into, if the page has several reports.",
+            OUTPUT,
+            show_default=False,
+        ),
     ] = ""
     overwrite: Annotated[
         bool, flag("Replace the files of --json, --html and --markdown.", OUTPUT)

@@ -40,7 +40,7 @@ class HeadSettings:
     ] = (64, 256)
     window: Annotated[Numbers, "Window sizes to try, in keys.", MEASUREMENT] = (32, 64, 128)
     block: Annotated[Numbers, "Block sizes of BigBird to try, in tokens.", MEASUREMENT] = (8, 16)
-    ranks: Annotated[Numbers, "Ranks of the best possible projection to try.", MEASUREMENT] = (
+    ranks: Annotated[Numbers, "Ranks of the optimal low-rank projection to try.", MEASUREMENT] = (
         16,
         64,
     )

@@ -29,11 +29,13 @@ class Settings:
         bool, "Count only training steps toward --minutes, not validation and saving.", TRAINING
     ] = False
     batch_tokens: Annotated[
-        int, "Number of tokens in each optimizer step, over all processes.", TRAINING
+        int,
+        "Number of tokens in each optimizer step, over all processes, without --batch-size.",
+        TRAINING,
     ] = 8192
     batch_size: Annotated[
         int | None,
-        "Number of examples in each optimizer step. It replaces --batch-tokens.",
+        "Number of examples in each optimizer step.",
         TRAINING,
         COMMON,
     ] = None

@@ -189,9 +189,9 @@ def learn(
 ) -> None:
     """Learn facts in two stages: readers find the answers, then a model memorizes them.
 
-    A reader learns to find answers in documents. It answers questions about everyone in the corpus.
-    The final model is trained on these answers, without the documents. The preset decides the
-    settings that you leave out.
+    A reader learns to find answers in documents, and answers for the whole corpus.
+    The final model is trained on these answers, without the documents.
+    The preset decides the settings that you leave out.
     """
     metrics = read_and_remember(
         corpus,

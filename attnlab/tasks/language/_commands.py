@@ -95,7 +95,7 @@ def write(
     run: RunFolder,
     /,
     *,
-    prompt: Annotated[str, option("Text to continue.")] = "",
+    prompt: Annotated[str, option("Text to continue.", show_default=False)] = "",
     max_new_tokens: Annotated[
         int | None,
         option("Largest number of tokens to write. Without it, 200, or as many as the model fits."),
@@ -159,7 +159,7 @@ def evaluate(
     *,
     json: Json = False,
 ) -> None:
-    """Measure a model on text files: bits per character, or masked-token accuracy."""
+    """Evaluate a run on text files: bits per character, or accuracy on masked tokens."""
     metrics = recipe.evaluate(run, files)
     if json:
         print(json_format.dumps(metrics, indent=2))

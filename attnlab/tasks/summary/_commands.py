@@ -157,8 +157,8 @@ def write(
 ) -> None:
     """Summarize texts, with one or several summaries each.
 
-    Several summaries are printed with their log-probabilities. A summary that was stopped because
-    it is too long ends with […].
+    Several summaries are printed with their log-probabilities.
+    […] at the end of a summary means that it was stopped at the longest length.
     """
     from attnlab.report._page import check_page
 
