@@ -29,10 +29,10 @@ lint: $(INSTALLED)
 bench: $(INSTALLED)
 	$(BIN)/attnlab bench all --json bench.json --html bench.html --overwrite
 
-# the built scripts are part of the package: users need no Node. First the types of the studio's requests
-# and responses, which its Python models declare
+# the built scripts are part of the package: users need no Node. First the TypeScript types of the studio's
+# requests and responses and of reports, which Python declares
 web: web/node_modules $(INSTALLED)
-	cd web && npm run --silent api && npm run --silent build
+	cd web && npm run --silent types-from-python && npm run --silent build
 
 # install, not ci: ci insists on builds for every other system, and a registry need not have them
 web/node_modules: web/package.json web/package-lock.json

@@ -39,24 +39,24 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def kinds(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A studio's folder with a run of each kind."""
-    from tests.support.studio_runs import every_kind
+def all_runs(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a run of each kind."""
+    from tests.support.studio_client import make_runs_of_each_kind
 
-    return every_kind(tmp_path_factory.mktemp("studio") / "runs", made)
+    return make_runs_of_each_kind(tmp_path_factory.mktemp("studio") / "runs", made)
 
 
 @pytest.fixture(scope="module")
-def client(kinds: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A studio over it, and over a model of another library."""
+def client(all_runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A client of a studio over these runs and a Hugging Face model."""
     from tests.support.small_transformers import small
-    from tests.support.studio_servers import studio
+    from tests.support.studio_servers import studio_client
 
     model = tmp_path_factory.mktemp("models") / "gpt2"
     small("gpt2").save_pretrained(model)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        with studio(kinds, [model]) as client:
+        with studio_client(all_runs, [model]) as client:
             yield client
 
 
@@ -120,7 +120,7 @@ def watched(browser: Any) -> Iterator[Watched]:
 
 @pytest.fixture
 def window(browser: Any, server: Any) -> Iterator[Any]:
-    """On the studio that the file's own `server` started."""
+    """A browser window on the studio that the test file's own `server` started."""
     from tests.support.studio_window import Window
 
     made = Window(browser, server)

@@ -1,5 +1,5 @@
 """The web application over run folders: `attnlab studio`.
 
-Nothing here imports torch but what `worker` runs in processes of its own: the server answers at
-once, and a model that crashes takes a worker with it, never the server.
+The server never imports torch: only the worker processes do. So the server answers at once, and a
+model that crashes ends its worker but not the server.
 """

@@ -1,4 +1,4 @@
-"""What models do: answer, write, see, and show what they attend to."""
+"""Endpoints that run models: answer, generate text, classify images, capture attention."""
 
 from __future__ import annotations
 
@@ -8,39 +8,47 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Response
 
 from attnlab.studio import _request_limits as limits
-from attnlab.studio._app_state import Studio, TheStudio
-from attnlab.studio._event_stream import EventStream, event
-from attnlab.studio._http_errors import Refused
+from attnlab.studio._app_state import Studio, StudioDependency
+from attnlab.studio._event_stream import EventStream, format_event
+from attnlab.studio._http_errors import RequestError
 from attnlab.studio._requests import (
     AskRequest,
-    Id,
     LookImageQuery,
     LookRequest,
-    ModelSubject,
+    ModelTarget,
+    PathId,
     RunQuery,
     WriteRequest,
 )
 from attnlab.studio._responses import WRITE_EVENTS, AskResponse, LookResponse, SeeResponse
-from attnlab.studio._routing import IMAGE_BODY, WITH_BODY, Image, StudioRoute, refusals, streamed
+from attnlab.studio._routing import (
+    BODY_ERRORS,
+    IMAGE_BODY,
+    ImageBody,
+    StudioRoute,
+    error_responses,
+    event_stream_options,
+)
 
-MODEL_REFUSALS = (*WITH_BODY, 404, 409, 422, 429, 500)
+MODEL_ERRORS = (*BODY_ERRORS, 404, 409, 422, 429, 500)
 
 router = APIRouter(prefix="/api", route_class=StudioRoute)
 
 
-@router.post("/ask", responses=refusals(*MODEL_REFUSALS))
-async def ask(studio: TheStudio, body: AskRequest) -> AskResponse:
-    """Ask a run that learned facts."""
-    folder = studio.folder_of(body.run)
-    given = {"folder": folder, "questions": body.questions}
-    return AskResponse.checked((await studio.pool.ask("ask", given, key=f"ask {folder}"))[0])
+@router.post("/ask", responses=error_responses(*MODEL_ERRORS))
+async def ask(studio: StudioDependency, body: AskRequest) -> AskResponse:
+    """Ask questions to a run that was trained on facts."""
+    folder = studio.loadable_run_folder(body.run)
+    arguments = {"folder": folder, "questions": body.questions}
+    answers, _ = await studio.pool.call("ask", arguments, key=f"ask {folder}")
+    return AskResponse.from_content(answers)
 
 
-@router.post("/write", **streamed(WRITE_EVENTS, *MODEL_REFUSALS))
-async def write(studio: TheStudio, body: WriteRequest) -> EventStream:
-    """Summaries or continuations, token by token."""
-    source = written(studio, body, studio.folder_of(body.run))
-    first = await anext(source)  # what is wrong with the request is told before a stream begins
+@router.post("/write", **event_stream_options(WRITE_EVENTS, *MODEL_ERRORS))
+async def write(studio: StudioDependency, body: WriteRequest) -> EventStream:
+    """Generate summaries or continuations, token by token."""
+    source = generation_events(studio, body, studio.loadable_run_folder(body.run))
+    first = await anext(source)  # so that a wrong request fails before the stream starts
 
     async def chain() -> AsyncIterator[bytes]:
         try:
@@ -51,98 +59,106 @@ async def write(studio: TheStudio, body: WriteRequest) -> EventStream:
             await source.aclose()
 
     try:
-        return studio.streams.answer(chain())
-    except Refused:
+        return studio.streams.respond(chain())
+    except RequestError:
         await source.aclose()
         raise
 
 
-async def written(studio: Studio, body: WriteRequest, folder: str) -> Any:
-    """Events; only what goes wrong before the first is raised."""
-    given = {**body.model_dump(exclude={"run"}), "folder": folder, "tokens": limits.TOKENS}
-    can = (await studio.hub.entry(body.run))["can"]
+async def generation_events(studio: Studio, body: WriteRequest, folder: str) -> Any:
+    """Events of a generation. Raises only errors before the first; later ones become events."""
+    arguments = {**body.model_dump(exclude={"run"}), "folder": folder, "tokens": limits.NEW_TOKENS}
+    can = (await studio.run_watcher.read_entry(body.run))["can"]
     call = "generate" if "generate" in can else "write"
-    begun = False
+    started = False
     try:
-        async with studio.pool.call(call, given, key=f"{call} {folder}") as frames:
+        async with studio.pool.stream(call, arguments, key=f"{call} {folder}") as frames:
             async for message, _ in frames:
-                begun = True
+                started = True
                 if "done" in message:
-                    yield event("done", {})
+                    yield format_event("done", {})
                 else:
-                    yield event(message["tell"], message["data"])
-    except Refused as refused:
-        if not begun:
+                    yield format_event(message["event"], message["data"])
+    except RequestError as error:
+        if not started:
             raise
-        yield event("error", {"error": refused.sentence})
+        yield format_event("error", {"error": error.message})
 
 
-@router.post("/see", responses=refusals(*MODEL_REFUSALS), openapi_extra=IMAGE_BODY)
-async def see(studio: TheStudio, query: Annotated[RunQuery, Query()], image: Image) -> SeeResponse:
-    """What an image shows."""
-    folder = studio.folder_of(query.run)
-    can = (await studio.hub.entry(query.run))["can"]
-    given = {"folder": folder, "look": "look" in can}
-    result, capture = await studio.pool.ask("classify", given, image, key=f"classify {folder}")
-    return SeeResponse.checked(
+@router.post("/see", responses=error_responses(*MODEL_ERRORS), openapi_extra=IMAGE_BODY)
+async def see(
+    studio: StudioDependency, query: Annotated[RunQuery, Query()], image: ImageBody
+) -> SeeResponse:
+    """Classify an image."""
+    folder = studio.loadable_run_folder(query.run)
+    can = (await studio.run_watcher.read_entry(query.run))["can"]
+    arguments = {"folder": folder, "look": "look" in can}
+    key = f"classify {folder}"
+    result, capture = await studio.pool.call("classify", arguments, image, key=key)
+    return SeeResponse.from_content(
         {**result, "capture": studio.captures.add(capture) if capture else None}
     )
 
 
-@router.post("/look", responses=refusals(*MODEL_REFUSALS))
-async def look(studio: TheStudio, body: LookRequest) -> LookResponse:
-    """What a model attends to."""
+@router.post("/look", responses=error_responses(*MODEL_ERRORS))
+async def look(studio: StudioDependency, body: LookRequest) -> LookResponse:
+    """Capture what a model attends to in a text."""
     if (body.compare is not None) + body.untrained + (body.compare_text is not None) > 1:
-        raise Refused(400, "compare, compare_text and untrained; give one of them")
-    given = body.model_dump(exclude={"subject", "compare"})
-    return await looked(studio, body.subject, body.compare, given)
+        raise RequestError(
+            400, "compare, compare_text and untrained exclude each other; give only one of them"
+        )
+    options = body.model_dump(exclude={"target", "compare"})
+    return await capture_attention(studio, body.target, body.compare, options)
 
 
-@router.post("/look/image", responses=refusals(*MODEL_REFUSALS), openapi_extra=IMAGE_BODY)
+@router.post("/look/image", responses=error_responses(*MODEL_ERRORS), openapi_extra=IMAGE_BODY)
 async def look_at_image(
-    studio: TheStudio, query: Annotated[LookImageQuery, Query()], image: Image
+    studio: StudioDependency, query: Annotated[LookImageQuery, Query()], image: ImageBody
 ) -> LookResponse:
-    """What a model attends to in an image."""
-    subject = one_of(query.run, query.model)
-    compare = one_of(query.compare_run, query.compare_model)
-    if subject is None:
-        raise Refused(400, "the address: has no run and no model; give one of them")
+    """Capture what a model attends to in an image."""
+    target = choose_target(query.run, query.model)
+    compare = choose_target(query.compare_run, query.compare_model)
+    if target is None:
+        raise RequestError(400, "the address: has no run and no model; give one of them")
     if compare is not None and query.untrained:
-        raise Refused(400, "compare_run or compare_model, and untrained; give one of them")
-    given = query.model_dump(include={"untrained", "neurons"})
-    return await looked(studio, subject, compare, given, image)
+        raise RequestError(
+            400,
+            "compare_run, compare_model and untrained exclude each other; give only one of them",
+        )
+    options = query.model_dump(include={"untrained", "neurons"})
+    return await capture_attention(studio, target, compare, options, image)
 
 
-def one_of(run: str | None, model: str | None) -> str | ModelSubject | None:
+def choose_target(run: str | None, model: str | None) -> str | ModelTarget | None:
     if run is not None and model is not None:
-        raise Refused(400, "a run and a model; give one of them")
-    return run if model is None else ModelSubject(model=model)
+        raise RequestError(400, "a run and a model exclude each other; give only one of them")
+    return run if model is None else ModelTarget(model=model)
 
 
-async def looked(
+async def capture_attention(
     studio: Studio,
-    subject: str | ModelSubject,
-    compare: str | ModelSubject | None,
-    given: dict[str, Any],
+    target: str | ModelTarget,
+    compare: str | ModelTarget | None,
+    options: dict[str, Any],
     image: bytes = b"",
 ) -> LookResponse:
-    def folder_of(one: str | ModelSubject) -> str:
-        if isinstance(one, ModelSubject):
-            return str(studio.places.model(one.model))
-        return studio.folder_of(one)
+    def folder_of(target: str | ModelTarget) -> str:
+        if isinstance(target, ModelTarget):
+            return str(studio.folders.model_folder(target.model))
+        return studio.loadable_run_folder(target)
 
-    folder = folder_of(subject)
-    other = None if compare is None else folder_of(compare)
-    given = {**given, "folder": folder, "compare": other}
-    result, capture = await studio.pool.ask("look", given, image, key=f"look {folder}")
-    return LookResponse.checked({**result, "capture": studio.captures.add(capture)})
+    folder = folder_of(target)
+    compare_folder = None if compare is None else folder_of(compare)
+    arguments = {**options, "folder": folder, "compare": compare_folder}
+    result, capture = await studio.pool.call("look", arguments, image, key=f"look {folder}")
+    return LookResponse.from_content({**result, "capture": studio.captures.add(capture)})
 
 
 class CaptureFile(Response):
     media_type = "application/octet-stream"
 
 
-@router.get("/captures/{id}", response_class=CaptureFile, responses=refusals(404))
-async def capture(studio: TheStudio, identity: Id) -> CaptureFile:
-    """A capture file."""
-    return CaptureFile(studio.captures.get(identity))
+@router.get("/captures/{id}", response_class=CaptureFile, responses=error_responses(404))
+async def capture(studio: StudioDependency, capture_id: PathId) -> CaptureFile:
+    """Download a capture file."""
+    return CaptureFile(studio.captures.get(capture_id))

@@ -1,4 +1,4 @@
-"""Audits, claims, benches and the jobs that make them."""
+"""Endpoints about audits, claims and benches, and the jobs that produce them."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from fastapi import APIRouter, Query
 from attnlab._safe_files import read_json
 from attnlab.studio import _request_limits as limits
 from attnlab.studio import _run_list as runs
-from attnlab.studio._allowed_folders import shown
-from attnlab.studio._app_state import TheStudio
+from attnlab.studio._allowed_folders import printable_name
+from attnlab.studio._app_state import StudioDependency
 from attnlab.studio._event_stream import EventStream
-from attnlab.studio._http_errors import Refused
+from attnlab.studio._http_errors import RequestError
 from attnlab.studio._requests import (
     AuditRequest,
     BenchQuery,
     BenchRequest,
     ClaimsRequest,
-    Id,
+    PathId,
     RunQuery,
 )
 from attnlab.studio._responses import (
@@ -32,124 +32,131 @@ from attnlab.studio._responses import (
     JobStartedResponse,
     ReportResponse,
 )
-from attnlab.studio._result_files import BENCH, CLAIMS, OWN, merged
-from attnlab.studio._routing import WITH_BODY, StudioRoute, refusals, streamed
+from attnlab.studio._result_files import BENCH, CLAIMS, OWN_PREFIX, merge_ledgers
+from attnlab.studio._routing import BODY_ERRORS, StudioRoute, error_responses, event_stream_options
 
 router = APIRouter(prefix="/api", route_class=StudioRoute)
 
 
-@router.get("/audit", responses=refusals(404, 409))
-async def audit(studio: TheStudio, query: Annotated[RunQuery, Query()]) -> ReportResponse:
+@router.get("/audit", responses=error_responses(404, 409))
+async def audit(studio: StudioDependency, query: Annotated[RunQuery, Query()]) -> ReportResponse:
     """The audit of a run."""
-    folder, name = studio.places.run(query.run), shown(query.run)
-    task = (await studio.hub.entry(query.run))["task"]
+    folder, name = studio.folders.run_folder(query.run), printable_name(query.run)
+    task = (await studio.run_watcher.read_entry(query.run))["task"]
     file = runs.audit_file(task)
     if file is None:
-        raise Refused(404, f"{name}: a run of a task that has no audit.")
+        raise RequestError(404, f"{name}: runs of task {task!r} have no audit.")
     path = folder / file
     if not path.is_file():
-        raise Refused(404, f"{name}: has no audit yet; attnlab {task} audit RUN makes one.")
+        raise RequestError(404, f"{name}: has no audit yet; run `attnlab {task} audit RUN`.")
     try:
         report = await asyncio.to_thread(read_json, path, limits.REPORT_BYTES)
     except ValueError as error:
-        raise Refused(409, f"{name}: its {file} {error}.") from None
+        raise RequestError(409, f"{name}: its {file} {error}.") from None
     if not isinstance(report, dict):
-        raise Refused(409, f"{name}: its {file} is no report.")
-    return ReportResponse.checked(runs.strict(report, depth=32))
+        raise RequestError(409, f"{name}: its {file} is not a report.")
+    return ReportResponse.from_content(runs.to_strict_json(report, depth=32))
 
 
-@router.post("/audit", status_code=202, responses=refusals(*WITH_BODY, 404, 409, 429))
-async def run_audit(studio: TheStudio, body: AuditRequest) -> JobStartedResponse:
-    """Audit a run, as a job."""
-    folder, name = studio.folder_of(body.run), shown(body.run)
-    if "audit" not in (await studio.hub.entry(body.run))["can"]:
-        raise Refused(409, f"{name}: cannot answer questions, so nothing can be audited.")
+@router.post("/audit", status_code=202, responses=error_responses(*BODY_ERRORS, 404, 409, 429))
+async def run_audit(studio: StudioDependency, body: AuditRequest) -> JobStartedResponse:
+    """Start a job that audits a run."""
+    folder, name = studio.loadable_run_folder(body.run), printable_name(body.run)
+    if "audit" not in (await studio.run_watcher.read_entry(body.run))["can"]:
+        raise RequestError(409, f"{name}: cannot answer questions, so it cannot be audited.")
     try:
-        request = runs.audit_request(Path(folder), body.pairs, studio.places.file_named)
+        audit_arguments = runs.prepare_audit(Path(folder), body.pairs, studio.folders.find_file)
     except FileNotFoundError as error:
-        what = shown(str(error)) if str(error) else "your own files"
-        raise Refused(
+        source = printable_name(str(error)) if str(error) else "your own files"
+        raise RequestError(
             409,
-            f"{name}: learned from {what}, which is not found below the runs folder; give "
-            "questions and answers to audit it with.",
+            f"{name}: was trained on {source}, which is not below the runs folder; give questions "
+            "and answers for the audit.",
         ) from None
     except ValueError as error:
-        raise Refused(400, str(error)) from None
-    given = {**request, "folder": folder}
-    return JobStartedResponse(job=studio.jobs.add("audit", given, lambda _: {}, body.run).id)
+        raise RequestError(400, str(error)) from None
+    arguments = {**audit_arguments, "folder": folder}
+    job = studio.jobs.add("audit", arguments, lambda _: {}, body.run)
+    return JobStartedResponse(job=job.id)
 
 
-@router.get("/claims", responses=refusals(429, 500))
-async def claims(studio: TheStudio) -> ClaimsResponse:
-    """The newest result of each claim, and every claim that there is."""
-    ledgers = await asyncio.to_thread(studio.results.of, CLAIMS)
-    return ClaimsResponse.checked({"ledger": merged(ledgers), **await studio.registry()})
+@router.get("/claims", responses=error_responses(429, 500))
+async def claims(studio: StudioDependency) -> ClaimsResponse:
+    """All claims, and the newest result of each."""
+    ledgers = await asyncio.to_thread(studio.results.list_files, CLAIMS)
+    return ClaimsResponse.from_content(
+        {"ledger": merge_ledgers(ledgers), **await studio.read_claim_registry()}
+    )
 
 
-@router.post("/claims", status_code=202, responses=refusals(*WITH_BODY, 429, 500))
-async def run_claims(studio: TheStudio, body: ClaimsRequest) -> JobStartedResponse:
-    """Run some claims, as a job."""
-    known = {each["id"] for each in (await studio.registry())["registry"]}
+@router.post("/claims", status_code=202, responses=error_responses(*BODY_ERRORS, 429, 500))
+async def run_claims(studio: StudioDependency, body: ClaimsRequest) -> JobStartedResponse:
+    """Start a job that runs some claims."""
+    names = {claim["id"] for claim in (await studio.read_claim_registry())["registry"]}
     for name in body.ids:
-        if name not in known:
-            raise Refused(400, f"ids: there is no claim {name[:40]!r}; GET /api/claims lists them")
-    given = {
+        if name not in names:
+            raise RequestError(
+                400, f"ids: there is no claim {name[:40]!r}; GET /api/claims lists them"
+            )
+    arguments = {
         "ids": list(dict.fromkeys(body.ids)),
         "size": body.size,
         "cache": str(studio.results.own),
     }
-    return JobStartedResponse(job=studio.jobs.add("claims", given, lambda _: {}).id)
+    return JobStartedResponse(job=studio.jobs.add("claims", arguments, lambda _: {}).id)
 
 
-@router.get("/bench", responses=refusals(404))
+@router.get("/bench", responses=error_responses(404))
 async def bench(
-    studio: TheStudio, query: Annotated[BenchQuery, Query()]
+    studio: StudioDependency, query: Annotated[BenchQuery, Query()]
 ) -> BenchFilesResponse | ReportResponse:
-    """Benches that were measured, or one of them."""
-    benches = await asyncio.to_thread(studio.results.of, BENCH)
+    """The list of bench reports, or one of them."""
+    reports = await asyncio.to_thread(studio.results.list_files, BENCH)
     if query.file is None:
         files = [
             {
-                "file": each.name,
-                "time": each.time,
-                "sections": [section["name"] for section in each.content["sections"]],
+                "file": report.name,
+                "time": report.time,
+                "sections": [section["name"] for section in report.content["sections"]],
             }
-            for each in benches
+            for report in reports
         ]
-        return BenchFilesResponse.checked({"files": files})
-    for each in benches:
-        if each.name == query.file:
-            return ReportResponse.checked(each.content)
-    raise Refused(404, "There is no such bench; GET /api/bench lists them.")
+        return BenchFilesResponse.from_content({"files": files})
+    for report in reports:
+        if report.name == query.file:
+            return ReportResponse.from_content(report.content)
+    name = printable_name(query.file)
+    raise RequestError(404, f"There is no report {name}; GET /api/bench lists them.")
 
 
-@router.post("/bench", status_code=202, responses=refusals(*WITH_BODY, 429))
-async def run_bench(studio: TheStudio, body: BenchRequest) -> JobStartedResponse:
-    """Measure, as a job."""
-    given = {**body.model_dump(), "cache": str(studio.results.own)}
-    job = studio.jobs.add("bench", given, lambda done: {"file": OWN + done["name"]})
+@router.post("/bench", status_code=202, responses=error_responses(*BODY_ERRORS, 429))
+async def run_bench(studio: StudioDependency, body: BenchRequest) -> JobStartedResponse:
+    """Start a job that measures one part of the bench."""
+    arguments = {**body.model_dump(), "cache": str(studio.results.own)}
+    job = studio.jobs.add("bench", arguments, lambda done: {"file": OWN_PREFIX + done["name"]})
     return JobStartedResponse(job=job.id)
 
 
 @router.get("/jobs")
-async def list_jobs(studio: TheStudio) -> JobsResponse:
-    """All jobs."""
-    return JobsResponse.checked({"jobs": [each.json() for each in studio.jobs.jobs.values()]})
+async def list_jobs(studio: StudioDependency) -> JobsResponse:
+    """List all jobs."""
+    jobs = [job.to_json() for job in studio.jobs.jobs.values()]
+    return JobsResponse.from_content({"jobs": jobs})
 
 
-@router.get("/jobs/{id}", responses=refusals(404))
-async def job(studio: TheStudio, identity: Id) -> JobResponse:
-    """One job."""
-    return JobResponse.checked(studio.jobs.get(identity).json())
+@router.get("/jobs/{id}", responses=error_responses(404))
+async def job(studio: StudioDependency, job_id: PathId) -> JobResponse:
+    """The state of one job."""
+    return JobResponse.from_content(studio.jobs.get(job_id).to_json())
 
 
-@router.delete("/jobs/{id}", responses=refusals(404))
-async def cancel(studio: TheStudio, identity: Id) -> JobResponse:
+@router.delete("/jobs/{id}", responses=error_responses(404))
+async def cancel(studio: StudioDependency, job_id: PathId) -> JobResponse:
     """Cancel a job."""
-    return JobResponse.checked(studio.jobs.cancel(identity).json())
+    return JobResponse.from_content(studio.jobs.cancel(job_id).to_json())
 
 
-@router.get("/jobs/{id}/events", **streamed(JOB_EVENTS, 404, 429))
-async def job_events(studio: TheStudio, identity: Id) -> EventStream:
-    """A job's state at each change."""
-    return studio.streams.answer(studio.jobs.follow(studio.jobs.get(identity)))
+@router.get("/jobs/{id}/events", **event_stream_options(JOB_EVENTS, 404, 429))
+async def job_events(studio: StudioDependency, job_id: PathId) -> EventStream:
+    """An event for each change of a job."""
+    return studio.streams.respond(studio.jobs.follow(studio.jobs.get(job_id)))

@@ -1,4 +1,4 @@
-"""What there is: runs, their metrics, settings and what changes."""
+"""Endpoints about runs: the list, metrics, settings, and a stream of changes."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from fastapi import APIRouter, Header, Query
 import attnlab
 from attnlab.run_folder._metrics_tail import MARK
 from attnlab.studio import _run_list as runs
-from attnlab.studio._allowed_folders import could_be, shown
-from attnlab.studio._app_state import TheStudio
+from attnlab.studio._allowed_folders import is_valid_run_id, printable_name
+from attnlab.studio._app_state import StudioDependency
 from attnlab.studio._event_stream import EventStream
-from attnlab.studio._http_errors import Refused
+from attnlab.studio._http_errors import RequestError
 from attnlab.studio._requests import DiffQuery, EventsQuery, MetricsQuery, RunQuery
 from attnlab.studio._responses import (
     RUN_EVENTS,
@@ -25,20 +25,20 @@ from attnlab.studio._responses import (
     RunResponse,
     RunsResponse,
 )
-from attnlab.studio._routing import StudioRoute, refusals, streamed
+from attnlab.studio._routing import StudioRoute, error_responses, event_stream_options
 from attnlab.tasks.registry import TASKS
 
 router = APIRouter(prefix="/api", route_class=StudioRoute)
 
 
 @router.get("/info")
-async def info(studio: TheStudio) -> InfoResponse:
-    """Version, folders, models, tasks and limits."""
-    return InfoResponse.checked(
+async def info(studio: StudioDependency) -> InfoResponse:
+    """The version, folders, models, tasks and limits of the studio."""
+    return InfoResponse.from_content(
         {
             "version": attnlab.__version__,
-            "runs_folder": str(studio.places.runs),
-            "models": [{"id": name, "name": name} for name in studio.places.models],
+            "runs_folder": str(studio.folders.runs),
+            "models": [{"id": name, "name": name} for name in studio.folders.models],
             "tasks": [
                 {
                     "name": kind.name,
@@ -55,64 +55,72 @@ async def info(studio: TheStudio) -> InfoResponse:
 
 
 @router.get("/runs")
-async def list_runs(studio: TheStudio) -> RunsResponse:
-    """All runs."""
-    return RunsResponse.checked({"runs": await studio.hub.entries_now()})
+async def list_runs(studio: StudioDependency) -> RunsResponse:
+    """List all runs."""
+    return RunsResponse.from_content({"runs": await studio.run_watcher.read_entries()})
 
 
-@router.get("/run", responses=refusals(404))
-async def one_run(studio: TheStudio, query: Annotated[RunQuery, Query()]) -> RunResponse:
-    """One run: settings, files, checkpoints."""
-    entry = await studio.hub.entry(query.run)
-    return RunResponse.checked(await asyncio.to_thread(runs.one, studio.places, query.run, entry))
+@router.get("/run", responses=error_responses(404))
+async def one_run(studio: StudioDependency, query: Annotated[RunQuery, Query()]) -> RunResponse:
+    """The settings, files and checkpoints of one run."""
+    entry = await studio.run_watcher.read_entry(query.run)
+    return RunResponse.from_content(
+        await asyncio.to_thread(runs.read_details, studio.folders, query.run, entry)
+    )
 
 
-@router.get("/metrics", responses=refusals(404))
-async def metrics(studio: TheStudio, query: Annotated[MetricsQuery, Query()]) -> MetricsResponse:
-    """Rows of metrics after a line."""
-    part = await studio.hub.metrics(query.run, query.after)
-    return MetricsResponse.checked({"run": query.run, **part.json()})
+@router.get("/metrics", responses=error_responses(404))
+async def metrics(
+    studio: StudioDependency, query: Annotated[MetricsQuery, Query()]
+) -> MetricsResponse:
+    """The rows of metrics after a line."""
+    part = await studio.run_watcher.read_metrics(query.run, query.after)
+    return MetricsResponse.from_content({"run": query.run, **part.json()})
 
 
-@router.get("/diff", responses=refusals(404, 409))
-async def diff(studio: TheStudio, query: Annotated[DiffQuery, Query()]) -> DiffResponse:
-    """Settings in which runs differ."""
-    return DiffResponse.checked(await asyncio.to_thread(runs.diff, studio.places, query.run))
+@router.get("/diff", responses=error_responses(404, 409))
+async def diff(studio: StudioDependency, query: Annotated[DiffQuery, Query()]) -> DiffResponse:
+    """The settings in which runs differ."""
+    return DiffResponse.from_content(
+        await asyncio.to_thread(runs.compare_settings, studio.folders, query.run)
+    )
 
 
-@router.get("/events", **streamed(RUN_EVENTS, 429))
+@router.get("/events", **event_stream_options(RUN_EVENTS, 429))
 async def events(
-    studio: TheStudio,
+    studio: StudioDependency,
     query: Annotated[EventsQuery, Query()],
-    last: Annotated[str, Header(alias="Last-Event-ID")] = "",
+    last_event_id: Annotated[str, Header(alias="Last-Event-ID")] = "",
 ) -> EventStream:
-    """What changes in the list of runs, and new rows of those that are named.
+    """Changes in the list of runs, and new rows of metrics of the named runs.
 
-    The header Last-Event-ID is newer than the address. A run that is not there ends no connection,
-    which has others too; its rows come once it is.
+    The header Last-Event-ID overrides the positions in the address. A named run need not exist yet:
+    its rows follow once it does.
     """
-    places: dict[str, str] = {}
-    for each in query.run:
-        run, colon, place = each.rpartition(":")
-        if not colon or not run or not MARK.fullmatch(place):
-            raise Refused(400, f"run: {each[:40]!r} has no place; give RUN:N, from RUN:0 on")
-        if not could_be(run):
-            raise Refused(400, f"run: {shown(run)} cannot be a run; GET /api/runs lists them")
-        places[run] = place
-    places |= {run: place for run, place in known_of(last).items() if run in places}
-    return studio.streams.answer(studio.hub.follow(places))
+    marks: dict[str, str] = {}
+    for value in query.run:
+        run, colon, mark = value.rpartition(":")
+        if not colon or not run or not MARK.fullmatch(mark):
+            raise RequestError(
+                400, f"run: {value[:40]!r} has no line number; give RUN:N, or RUN:0 for all lines"
+            )
+        if not is_valid_run_id(run):
+            name = printable_name(run)
+            raise RequestError(400, f"run: {name} is not the id of a run; GET /api/runs lists them")
+        marks[run] = mark
+    newer = marks_in_event_id(last_event_id)
+    marks |= {run: mark for run, mark in newer.items() if run in marks}
+    return studio.streams.respond(studio.run_watcher.follow(marks))
 
 
-def known_of(last: str) -> dict[str, str]:
-    """Of an event's id; one that is not ours tells nothing."""
+def marks_in_event_id(event_id: str) -> dict[str, str]:
+    """The marks by run in an event's id; empty if the studio did not write the id."""
     try:
-        found = json.loads(last)
+        content = json.loads(event_id)
     except (ValueError, RecursionError):
         return {}
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         return {}
     return {
-        run: place
-        for run, place in found.items()
-        if isinstance(place, str) and MARK.fullmatch(place)
+        run: mark for run, mark in content.items() if isinstance(mark, str) and MARK.fullmatch(mark)
     }

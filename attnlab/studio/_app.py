@@ -1,4 +1,4 @@
-"""The application: endpoints, their description, pages, and the guard around them."""
+"""The web application: endpoints, their OpenAPI description, pages, and the guard around them."""
 
 from __future__ import annotations
 
@@ -20,103 +20,108 @@ import attnlab
 from attnlab.studio import _api_models as api_models
 from attnlab.studio import _api_results as api_results
 from attnlab.studio import _api_runs as api_runs
-from attnlab.studio._allowed_folders import Places
+from attnlab.studio._allowed_folders import AllowedFolders
 from attnlab.studio._app_state import Studio
-from attnlab.studio._request_guard import Guard, Keys
+from attnlab.studio._request_guard import AccessKeys, RequestGuard
 from attnlab.studio._responses import EVENTS, ErrorResponse
-from attnlab.studio._routing import REF, refusals, unknown
+from attnlab.studio._routing import SCHEMA_REFERENCE, error_responses, handle_unknown_address
 
 STATIC = Path(__file__).parent / "static"
 NOT_BUILT = (
-    "The studio's pages are not built here: run `make web` in attnlab's folder, then load this "
-    "page again. The API works: /api/openapi.json tells how.\n"
+    "The studio's pages are not built: run `make web` in attnlab's folder, then reload this page. "
+    "The API works without them; /api/openapi.json describes it.\n"
 )
 
 
-class App:
+class StudioApp:
     """The ASGI application with its guard."""
 
-    def __init__(self, places: Places, keys: Keys) -> None:
-        self.places = places
+    def __init__(self, folders: AllowedFolders, keys: AccessKeys) -> None:
+        self.folders = folders
         self.studio: Studio | None = None
-        self.api = api(lifespan=self.life)
-        self.guarded = Guard(self.api, keys)
+        self.api = create_api(lifespan=self.lifespan)
+        self.guarded_api = RequestGuard(self.api, keys)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        await self.guarded(scope, receive, send)
+        await self.guarded_api(scope, receive, send)
 
     @asynccontextmanager
-    async def life(self, app: FastAPI) -> AsyncIterator[None]:
-        self.studio = app.state.studio = Studio(self.places)
+    async def lifespan(self, app: FastAPI) -> AsyncIterator[None]:
+        self.studio = app.state.studio = Studio(self.folders)
         try:
             yield
         finally:
             await self.studio.close()
 
-    def leave(self) -> None:
+    def begin_shutdown(self) -> None:
         if self.studio is not None:
-            self.studio.leave()
+            self.studio.begin_shutdown()
 
 
-def api(**options: Any) -> FastAPI:
-    """Everything but the guard. FastAPI's pages of documentation load from elsewhere: none here."""
-    made = FastAPI(
+def create_api(**options: Any) -> FastAPI:
+    """Everything but the guard.
+
+    FastAPI's documentation pages load scripts from other sites, so they are disabled.
+    """
+    app = FastAPI(
         docs_url=None,
         redoc_url=None,
         openapi_url="/api/openapi.json",
-        exception_handlers={HTTPException: unknown},
-        responses=refusals(400, 403),
+        exception_handlers={HTTPException: handle_unknown_address},
+        responses=error_responses(400, 403),
         generate_unique_id_function=lambda route: route.name,
         **options,
     )
-    for each in (api_runs, api_models, api_results):
-        made.include_router(each.router)
-    made.add_route("/", index, methods=["GET"])
-    made.add_route("/static/{path:path}", static, methods=["GET"])
-    made.openapi = cache(lambda: described(made))  # type: ignore[method-assign]
-    return made
+    for endpoints in (api_runs, api_models, api_results):
+        app.include_router(endpoints.router)
+    app.add_route("/", serve_index, methods=["GET"])
+    app.add_route("/static/{path:path}", serve_static, methods=["GET"])
+    app.openapi = cache(lambda: openapi_description(app))  # type: ignore[method-assign]
+    return app
 
 
-def described(app: FastAPI) -> dict[str, Any]:
+def openapi_description(app: FastAPI) -> dict[str, Any]:
     """The OpenAPI description, with the events of streams and without FastAPI's own errors."""
-    found = get_openapi(
+    description = get_openapi(
         title="attnlab studio",
         version=attnlab.__version__,
         description="Runs, models and results on this machine, for the pages of the studio.",
         routes=app.routes,
     )
-    for path in found["paths"].values():
+    for path in description["paths"].values():
         for operation in path.values():
             if operation["responses"].get("422", {}).get("description") == "Validation Error":
                 del operation["responses"]["422"]
     models: set[type[BaseModel]] = {ErrorResponse, *EVENTS.values()}
-    more = models_json_schema([(each, "serialization") for each in models], ref_template=REF)[1]
-    schemas = {**found["components"]["schemas"], **more["$defs"]}
+    _, extra = models_json_schema(
+        [(model, "serialization") for model in models], ref_template=SCHEMA_REFERENCE
+    )
+    schemas = {**description["components"]["schemas"], **extra["$defs"]}
     schemas = {k: schemas[k] for k in sorted(schemas) if not k.endswith("ValidationError")}
     cookie = {"type": "apiKey", "in": "cookie", "name": "attnlab-studio-PORT"}
-    found["components"] = {"schemas": schemas, "securitySchemes": {"cookie": cookie}}
-    return {**found, "security": [{"cookie": []}]}
+    description["components"] = {"schemas": schemas, "securitySchemes": {"cookie": cookie}}
+    return {**description, "security": [{"cookie": []}]}
 
 
-async def index(request: Request) -> Response:
-    without_range(request)
+async def serve_index(request: Request) -> Response:
+    drop_range_headers(request)
     page = STATIC / "index.html"
     if not page.is_file():
         return PlainTextResponse(NOT_BUILT, 404)
     return FileResponse(page, headers={"cache-control": "no-store"})
 
 
-async def static(request: Request) -> Response:
-    without_range(request)
+async def serve_static(request: Request) -> Response:
+    drop_range_headers(request)
     if not STATIC.is_dir():
         return PlainTextResponse(NOT_BUILT, 404)
     files = StaticFiles(directory=STATIC)
     response = await files.get_response(request.path_params["path"], request.scope)
-    response.headers["cache-control"] = "no-cache"  # asked each time: a new build shows at once
+    response.headers["cache-control"] = "no-cache"  # so that a new build shows at once
     return response
 
 
-def without_range(request: Request) -> None:
-    """Files are served whole, which a server may: a wrong Range is no error then."""
-    given = request.scope["headers"]
-    request.scope["headers"] = [pair for pair in given if pair[0] not in (b"range", b"if-range")]
+def drop_range_headers(request: Request) -> None:
+    """Makes a file be served whole, so that an invalid Range header is no error."""
+    headers = request.scope["headers"]
+    request.scope["headers"] = [pair for pair in headers if pair[0] not in (b"range", b"if-range")]

@@ -1,4 +1,4 @@
-"""What the endpoints share."""
+"""The state that all endpoints share."""
 
 from __future__ import annotations
 
@@ -6,52 +6,52 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Request
 
-from attnlab.studio._allowed_folders import Places
-from attnlab.studio._capture_store import Captures
-from attnlab.studio._change_events import Hub
-from attnlab.studio._event_stream import Streams
-from attnlab.studio._jobs import Jobs
-from attnlab.studio._result_files import Results, own_folder
-from attnlab.studio._worker_pool import Pool
+from attnlab.studio._allowed_folders import AllowedFolders
+from attnlab.studio._capture_store import CaptureStore
+from attnlab.studio._event_stream import EventStreams
+from attnlab.studio._jobs import JobQueue
+from attnlab.studio._result_files import ResultFiles, results_folder
+from attnlab.studio._run_watcher import RunWatcher
+from attnlab.studio._worker_pool import WorkerPool
 
 
 class Studio:
-    """Made in the server's event loop."""
+    """Must be created in the server's event loop."""
 
-    def __init__(self, places: Places) -> None:
-        self.places = places
-        self.hub = Hub(places)
-        self.streams = Streams()
-        self.pool = Pool()
-        self.jobs = Jobs()
-        self.captures = Captures()
-        self.results = Results(places.runs, own_folder())
-        self.known: dict[str, Any] | None = None
+    def __init__(self, folders: AllowedFolders) -> None:
+        self.folders = folders
+        self.run_watcher = RunWatcher(folders)
+        self.streams = EventStreams()
+        self.pool = WorkerPool()
+        self.jobs = JobQueue()
+        self.captures = CaptureStore()
+        self.results = ResultFiles(folders.runs, results_folder())
+        self.claim_registry: dict[str, Any] | None = None
 
-    async def registry(self) -> dict[str, Any]:
-        """Every claim, asked for once: their code imports torch, so a worker tells."""
-        if self.known is None:
-            self.known = (await self.pool.ask("registry", {}))[0]
-        return self.known
+    async def read_claim_registry(self) -> dict[str, Any]:
+        """Every claim. A worker reads them once, because their code imports torch."""
+        if self.claim_registry is None:
+            self.claim_registry = (await self.pool.call("registry", {}))[0]
+        return self.claim_registry
 
-    def folder_of(self, run: str) -> str:
-        return str(self.places.run_to_open(run))
+    def loadable_run_folder(self, run: str) -> str:
+        return str(self.folders.loadable_run_folder(run))
 
-    def leave(self) -> None:
-        """Streams end and models stop now, so that nobody waits for them."""
-        self.hub.close()
-        self.jobs.leave()
-        self.pool.leave()
+    def begin_shutdown(self) -> None:
+        """Ends streams and models now, so that no client waits for them."""
+        self.run_watcher.close()
+        self.jobs.disconnect_followers()
+        self.pool.kill_workers()
 
     async def close(self) -> None:
-        self.leave()
+        self.begin_shutdown()
         await self.jobs.close()
         await self.pool.close()
 
 
-async def _studio(request: Request) -> Studio:
+async def _get_studio(request: Request) -> Studio:
     studio: Studio = request.app.state.studio
     return studio
 
 
-TheStudio = Annotated[Studio, Depends(_studio)]
+StudioDependency = Annotated[Studio, Depends(_get_studio)]

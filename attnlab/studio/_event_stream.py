@@ -1,4 +1,4 @@
-"""Server-sent events: the text, and an answer that ends when its reader goes."""
+"""Server-sent events: their text, and a response that stops when the client disconnects."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ from fastapi import Response
 from starlette.types import Receive, Scope, Send
 
 from attnlab.studio import _request_limits as limits
-from attnlab.studio._http_errors import Refused
+from attnlab.studio._http_errors import RequestError
 from attnlab.studio._responses import EVENTS
 
 T = TypeVar("T")
 KEEP_ALIVE = b": still here\n\n"
 
 
-def event(name: str, data: Any, identity: str | None = None) -> bytes:
-    """JSON in ASCII holds no line end, so no text of a user can end an event."""
-    text = EVENTS[name].checked(data).model_dump_json(ensure_ascii=True)
-    first = "" if identity is None else f"id: {identity}\n"
-    return f"{first}event: {name}\ndata: {text}\n\n".encode("ascii")
+def format_event(name: str, data: Any, event_id: str | None = None) -> bytes:
+    """The text of an event. ASCII JSON has no line breaks, so no user text can end an event."""
+    text = EVENTS[name].from_content(data).model_dump_json(ensure_ascii=True)
+    id_line = "" if event_id is None else f"id: {event_id}\n"
+    return f"{id_line}event: {name}\ndata: {text}\n\n".encode("ascii")
 
 
-class Streams:
-    """How many are open."""
+class EventStreams:
+    """Counts the open streams and limits them."""
 
     def __init__(self) -> None:
         self.open = 0
 
-    def answer(self, source: AsyncIterator[bytes]) -> EventStream:
-        if self.open >= limits.STREAMS:
-            raise Refused(429, f"{self.open} readers are connected, the most; close some pages.")
+    def respond(self, source: AsyncIterator[bytes]) -> EventStream:
+        if self.open >= limits.EVENT_STREAMS:
+            raise RequestError(429, f"All {self.open} event streams are in use; close some pages.")
         return EventStream(self, source)
 
 
 class EventStream(Response):
     media_type = "text/event-stream"
 
-    def __init__(self, streams: Streams, source: AsyncIterator[bytes]) -> None:
+    def __init__(self, streams: EventStreams, source: AsyncIterator[bytes]) -> None:
         super().__init__(headers={"x-accel-buffering": "no"})
         del self.headers["content-length"]
         self.streams, self.source = streams, source
@@ -49,8 +49,8 @@ class EventStream(Response):
         del scope
         self.streams.open += 1
         try:
-            with suppress(Gone):
-                await while_heard(receive, self._send(send))
+            with suppress(ClientGoneError):
+                await run_while_connected(receive, self._send(send))
         finally:
             self.streams.open -= 1
 
@@ -63,26 +63,29 @@ class EventStream(Response):
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-class Gone(Exception):  # noqa: N818 (a reader's right)
-    """The reader left before the end."""
+class ClientGoneError(Exception):
+    """The client disconnected before the response was complete."""
 
 
-async def while_heard(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
-    """What the work gives, once the body was read; cancelled when the reader goes."""
-    working = asyncio.create_task(work)
-    leaving = asyncio.create_task(_gone(receive))
+async def run_while_connected(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
+    """The result of `work`, which is cancelled if the client disconnects.
+
+    Call it after the request body was read.
+    """
+    work_task = asyncio.create_task(work)
+    disconnect_task = asyncio.create_task(_wait_for_disconnect(receive))
     try:
-        await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((work_task, disconnect_task), return_when=asyncio.FIRST_COMPLETED)
     finally:
-        leaving.cancel()
-        if not working.done():
-            working.cancel()
-        await asyncio.wait((working, leaving))
-    if working.cancelled():
-        raise Gone
-    return working.result()
+        disconnect_task.cancel()
+        if not work_task.done():
+            work_task.cancel()
+        await asyncio.wait((work_task, disconnect_task))
+    if work_task.cancelled():
+        raise ClientGoneError
+    return work_task.result()
 
 
-async def _gone(receive: Receive) -> None:
+async def _wait_for_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass

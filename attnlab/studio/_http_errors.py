@@ -1,25 +1,25 @@
-"""Refusals: a request that gets no result, with its HTTP status and one sentence.
+"""The error that ends a request: an HTTP status and one sentence.
 
-Workers raise them too, so this file imports nothing.
+Workers raise it too, so this file imports nothing.
 """
 
 from __future__ import annotations
 
-REASONS = {
-    400: "The request is wrong; the sentence says what would be right.",
+STATUS_DESCRIPTIONS = {
+    400: "The request is wrong; the message says what would be right.",
     403: "Host, Origin or cookie are not those of the studio.",
-    404: "There is no such thing.",
-    408: "The body came too slowly.",
+    404: "The requested item does not exist.",
+    408: "The body arrived too slowly.",
     409: "The run cannot do this, or not yet.",
     413: "The body is too long.",
-    415: "The body is of another type.",
-    422: "The model cannot take this input.",
-    429: "Too much at once; try again.",
-    500: "The model broke; the server goes on.",
+    415: "The body has the wrong content type.",
+    422: "The model cannot process this input.",
+    429: "Too many requests at once; try again.",
+    500: "The model failed; the server keeps running.",
 }
 
 
-class Refused(Exception):  # noqa: N818 (a response, not an accident)
-    def __init__(self, status: int, sentence: str) -> None:
-        super().__init__(sentence)
-        self.status, self.sentence = status, sentence
+class RequestError(Exception):
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status, self.message = status, message

@@ -1,4 +1,4 @@
-"""Models that a worker keeps: opened at the first question, and anew when their files change."""
+"""The models that a worker keeps loaded. A model is loaded again when its files change."""
 
 from __future__ import annotations
 
@@ -9,53 +9,56 @@ from typing import Any, TypeVar
 
 from attnlab.run_folder._file_names import CHECKPOINTS, CONFIG, WEIGHTS
 from attnlab.studio import _request_limits as limits
-from attnlab.studio._http_errors import Refused
-from attnlab.studio._run_list import needed
+from attnlab.studio._http_errors import RequestError
+from attnlab.studio._run_list import capability_files
 
 T = TypeVar("T")
-TRIES = 3  # a run that trains may drop the checkpoint that is being opened
+ATTEMPTS = 3  # a run in training may delete the checkpoint that is being loaded
 
 
-class Models:
-    def __init__(self, most: int = limits.MODELS) -> None:
-        self.most = most
-        self.kept: OrderedDict[tuple[str, str], tuple[Any, Any]] = OrderedDict()
+class LoadedModels:
+    def __init__(self, capacity: int = limits.MODELS_PER_WORKER) -> None:
+        self.capacity = capacity
+        self.models: OrderedDict[tuple[str, str], tuple[Any, Any]] = OrderedDict()
+        """File stamps and loaded model, by purpose and folder."""
 
-    def get(self, kind: str, folder: str, opened: Callable[[Path], T]) -> T:
-        """As `opened` gives it. A folder that cannot be opened is told as such, not as the
-        request's fault."""
-        key, path = (kind, folder), Path(folder)
-        for tried in range(1, TRIES + 1):
-            stamp = stamp_of(path)
-            kept = self.kept.get(key)
-            if kept is not None and kept[0] == stamp:
-                self.kept.move_to_end(key)
-                return kept[1]
-            self.kept.pop(key, None)
-            while len(self.kept) >= self.most:  # before: two large ones need not fit at once
-                self.kept.popitem(last=False)
+    def get(self, purpose: str, folder: str, load: Callable[[Path], T]) -> T:
+        """The result of `load(folder)`, from memory if the files have not changed.
+
+        A folder that cannot be loaded is status 409: the request itself is not wrong.
+        """
+        key, path = (purpose, folder), Path(folder)
+        for attempt in range(1, ATTEMPTS + 1):
+            stamps = file_stamps(path)
+            entry = self.models.get(key)
+            if entry is not None and entry[0] == stamps:
+                self.models.move_to_end(key)
+                return entry[1]
+            self.models.pop(key, None)
+            while len(self.models) >= self.capacity:  # first: two large models may not fit at once
+                self.models.popitem(last=False)
             try:
-                found = opened(path)
+                model = load(path)
             except (ValueError, OSError) as error:
-                if tried < TRIES and stamp_of(path) != stamp:
+                if attempt < ATTEMPTS and file_stamps(path) != stamps:
                     continue
-                sentence = " ".join(str(error).split()).replace(folder, path.name)
-                raise Refused(409, sentence[:500]) from None
-            self.kept[key] = (stamp, found)
-            return found
-        raise AssertionError("the last try returns or raises")
+                message = " ".join(str(error).split()).replace(folder, path.name)
+                raise RequestError(409, message[:500]) from None
+            self.models[key] = (stamps, model)
+            return model
+        raise AssertionError("the last attempt returns or raises")
 
 
-def stamp_of(folder: Path) -> list[Any]:
-    """Changes when what is loaded would."""
-    found: list[Any] = []
-    for name in (CONFIG, WEIGHTS, CHECKPOINTS, *needed()):
+def file_stamps(folder: Path) -> list[Any]:
+    """Changes when a file that a model is loaded from changes."""
+    stamps: list[Any] = []
+    for name in (CONFIG, WEIGHTS, CHECKPOINTS, *capability_files()):
         try:
-            about = (folder / name).stat()
-            found.append((about.st_ino, about.st_size, about.st_mtime_ns))
+            status = (folder / name).stat()
+            stamps.append((status.st_ino, status.st_size, status.st_mtime_ns))
         except OSError:
-            found.append(None)
-    return found
+            stamps.append(None)
+    return stamps
 
 
-MODELS = Models()
+LOADED_MODELS = LoadedModels()

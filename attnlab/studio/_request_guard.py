@@ -1,9 +1,8 @@
-"""Who may ask: every request passes here before anything else sees it.
+"""Checks every request before anything else sees it.
 
-A page of another site can send requests to this machine too, so being on it is no right. Asked for
-are a name of this machine as Host (else a site could point its own name here: rebinding), the
-cookie that only the address in the terminal gives, and, of whatever changes something, an Origin
-that is ours.
+A page of another site can send requests to this machine too, so a local request is not trusted. It
+needs a Host that names this machine (against DNS rebinding), the cookie that only the address in
+the terminal sets, and, if it changes something, the studio's own Origin.
 """
 
 from __future__ import annotations
@@ -41,21 +40,21 @@ HEADERS = {
     "permissions-policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
     "cache-control": "no-store",
 }
-SAFE = ("GET", "HEAD")
-GOES_ON = (
+READING_METHODS = ("GET", "HEAD")
+REDIRECT_PAGE = (
     b'<!doctype html><html lang="en"><meta charset="utf-8"><title>attnlab studio</title>'
     b'<link rel="icon" href="data:,"><meta http-equiv="refresh" content="0; url=/">'
-    b'<p><a href="/">To the studio</a></p></html>\n'
+    b'<p><a href="/">Open the studio</a></p></html>\n'
 )
 NO_COOKIE = (
-    "This is attnlab studio. Open it by the address that `attnlab studio` printed in the terminal: "
-    "it carries the key."
+    "This is attnlab studio. Open the address that `attnlab studio` printed in the terminal: it "
+    "contains the key."
 )
 
 
 @dataclass(frozen=True)
-class Keys:
-    """The secrets of one start: what the address carries, and what the cookie does."""
+class AccessKeys:
+    """The secrets of one server: the token in its address, and the value of its cookie."""
 
     token: str
     cookie: str
@@ -63,19 +62,19 @@ class Keys:
 
     @property
     def cookie_name(self) -> str:
-        """Browsers keep one jar for all ports of a machine: two studios must not share a name."""
+        """Has the port in it: browsers share cookies between all ports of a machine."""
         return f"attnlab-studio-{self.port}"
 
     @property
     def hosts(self) -> list[str]:
-        named = [f"{host}:{self.port}" for host in HOSTS]
-        return [*named, *HOSTS] if self.port == 80 else named
+        with_port = [f"{host}:{self.port}" for host in HOSTS]
+        return [*with_port, *HOSTS] if self.port == 80 else with_port
 
 
-class Guard:
-    """The middleware."""
+class RequestGuard:
+    """The middleware that checks each request."""
 
-    def __init__(self, app: ASGIApp, keys: Keys) -> None:
+    def __init__(self, app: ASGIApp, keys: AccessKeys) -> None:
         self.app, self.keys = app, keys
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -85,63 +84,67 @@ class Guard:
         if scope["type"] != "http":  # there are no websockets here
             return
 
-        async def sealed(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message = {**message, "headers": with_headers(message.get("headers", ()))}
+                message = {**message, "headers": add_security_headers(message.get("headers", ()))}
             await send(message)
 
-        headers = Given(scope["headers"])
+        headers = RequestHeaders(scope["headers"])
         problem = self.problem(scope, headers)
         if problem is not None:
-            await answer(sealed, 403, problem, page=not scope["path"].startswith("/api/"))
-        elif self.is_entry(scope):
-            await self.enter(scope, sealed)
+            await send_error(
+                send_with_headers, 403, problem, page=not scope["path"].startswith("/api/")
+            )
+        elif self.is_login(scope):
+            await self.log_in(scope, send_with_headers)
         elif not self.has_cookie(headers):
-            await answer(sealed, 403, NO_COOKIE, page=not scope["path"].startswith("/api/"))
+            await send_error(
+                send_with_headers, 403, NO_COOKIE, page=not scope["path"].startswith("/api/")
+            )
         else:
-            await self.app(scope, receive, sealed)
+            await self.app(scope, receive, send_with_headers)
 
-    def problem(self, scope: Scope, headers: Given) -> str | None:
+    def problem(self, scope: Scope, headers: RequestHeaders) -> str | None:
         hosts = headers.all("host")
         if len(hosts) != 1 or hosts[0].lower() not in self.keys.hosts:
             return f"The Host must be {' or '.join(self.keys.hosts)}."
-        ours = f"http://{hosts[0].lower()}"
+        own_origin = f"http://{hosts[0].lower()}"
         origins = headers.all("origin")
-        if scope["method"] not in SAFE and not origins:
-            return f"A {scope['method'][:20]} needs the header Origin: {ours}"
-        if origins and [each.lower() for each in origins] != [ours]:
-            return f"The Origin must be {ours}."
+        if scope["method"] not in READING_METHODS and not origins:
+            return f"A {scope['method'][:20]} needs the header Origin: {own_origin}"
+        if origins and [each.lower() for each in origins] != [own_origin]:
+            return f"The Origin must be {own_origin}."
         sites = headers.all("sec-fetch-site")
         api = scope["path"].startswith("/api/")
         if api and any(each not in ("same-origin", "none") for each in sites):
-            return "Another site asks; only pages of the studio may."
+            return "The request comes from another site; only the studio's own pages may send it."
         return None
 
-    def is_entry(self, scope: Scope) -> bool:
+    def is_login(self, scope: Scope) -> bool:
         return scope["path"] == "/" and scope["method"] == "GET" and b"token=" in _query(scope)
 
-    async def enter(self, scope: Scope, send: Send) -> None:
-        """The address of the terminal gives the cookie and then forgets the token.
+    async def log_in(self, scope: Scope, send: Send) -> None:
+        """Checks the token of the printed address, sets the cookie and opens the studio.
 
-        A page goes on and not a redirect: that would still be the request of whatever page had the
-        link, and from another site a browser sends no SameSite=Strict cookie with it.
+        A page does this instead of an HTTP redirect: after a link on another site, a browser sends
+        no SameSite=Strict cookie to the redirected address.
         """
-        given = [v for k, v in parse_qsl(_query(scope).decode("latin-1")) if k == "token"]
-        if len(given) != 1 or not same(given[0], self.keys.token):
-            await answer(send, 403, NO_COOKIE, page=True)
+        tokens = [v for k, v in parse_qsl(_query(scope).decode("latin-1")) if k == "token"]
+        if len(tokens) != 1 or not equal_secrets(tokens[0], self.keys.token):
+            await send_error(send, 403, NO_COOKIE, page=True)
             return
         cookie = f"{self.keys.cookie_name}={self.keys.cookie}; HttpOnly; SameSite=Strict; Path=/"
         headers = [
             (b"content-type", b"text/html; charset=utf-8"),
-            (b"content-length", str(len(GOES_ON)).encode("ascii")),
+            (b"content-length", str(len(REDIRECT_PAGE)).encode("ascii")),
             (b"set-cookie", cookie.encode("ascii")),
         ]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": GOES_ON})
+        await send({"type": "http.response.body", "body": REDIRECT_PAGE})
 
-    def has_cookie(self, headers: Given) -> bool:
-        """Any of several of the name: another server of this machine may have set one too."""
-        found = False
+    def has_cookie(self, headers: RequestHeaders) -> bool:
+        """Accepts any cookie of this name: another local server may have set one too."""
+        valid = False
         for line in headers.all("cookie"):
             for part in line.split(";"):
                 try:
@@ -149,39 +152,39 @@ class Guard:
                 except CookieError:
                     continue
                 morsel = jar.get(self.keys.cookie_name)
-                found |= morsel is not None and same(morsel.value, self.keys.cookie)
-        return found
+                valid |= morsel is not None and equal_secrets(morsel.value, self.keys.cookie)
+        return valid
 
 
-class Given:
-    """Headers as they came."""
+class RequestHeaders:
+    """The raw headers of a request, which may repeat."""
 
     def __init__(self, raw: Sequence[tuple[bytes, bytes]]) -> None:
         self.raw = raw
 
     def all(self, name: str) -> list[str]:
-        wanted = name.encode("ascii")
-        return [value.decode("latin-1") for key, value in self.raw if key.lower() == wanted]
+        raw_name = name.encode("ascii")
+        return [value.decode("latin-1") for key, value in self.raw if key.lower() == raw_name]
 
 
-def same(given: str, secret: str) -> bool:
-    """Takes as long whatever the first difference is."""
-    return hmac.compare_digest(given.encode("utf-8", "surrogatepass"), secret.encode("utf-8"))
+def equal_secrets(candidate: str, secret: str) -> bool:
+    """Compares in constant time."""
+    return hmac.compare_digest(candidate.encode("utf-8", "surrogatepass"), secret.encode("utf-8"))
 
 
-def with_headers(given: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """Ours too, where an answer has none of its own."""
-    has = {key.lower() for key, _ in given}
-    ours = [(key.encode("ascii"), value.encode("ascii")) for key, value in HEADERS.items()]
-    return [*given, *((key, value) for key, value in ours if key not in has)]
+def add_security_headers(headers: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """Adds each header of HEADERS that the response does not set itself."""
+    present = {key.lower() for key, _ in headers}
+    security = [(key.encode("ascii"), value.encode("ascii")) for key, value in HEADERS.items()]
+    return [*headers, *((key, value) for key, value in security if key not in present)]
 
 
-async def answer(send: Send, status: int, sentence: str, page: bool) -> None:
-    """Without reading the body, so the connection ends with it."""
+async def send_error(send: Send, status: int, message: str, page: bool) -> None:
+    """Sends an error without reading the request body, so the connection must close."""
     if page:
-        kind, body = b"text/plain; charset=utf-8", sentence + "\n"
+        kind, body = b"text/plain; charset=utf-8", message + "\n"
     else:
-        kind, body = b"application/json", json.dumps({"error": sentence})
+        kind, body = b"application/json", json.dumps({"error": message})
     content = body.encode("utf-8")
     length = str(len(content)).encode("ascii")
     headers = [(b"content-type", kind), (b"content-length", length), (b"connection", b"close")]
@@ -190,5 +193,5 @@ async def answer(send: Send, status: int, sentence: str, page: bool) -> None:
 
 
 def _query(scope: Scope) -> bytes:
-    found: bytes = scope.get("query_string", b"")
-    return found
+    query: bytes = scope.get("query_string", b"")
+    return query

@@ -1,27 +1,27 @@
-"""How much one request may ask for. `responses.Limits` lists those that the pages know."""
+"""How much one request may use. `_responses.Limits` lists the limits that the pages know."""
 
 from __future__ import annotations
 
-PORT = 8642  # where the studio is found if no other is given
-TEXT = 20_000  # characters of a text to summarize or to look at
-QUESTIONS, QUESTION = 50, 500  # how many at once, and characters of one
-SUMMARIES, BEAMS = 8, 16
-PAIRS = 500_000  # characters of questions and answers to audit with
-TOKENS = 256  # to write on
+PORT = 8642  # the default
+TEXT_CHARACTERS = 20_000  # of a text to summarize, continue or inspect
+QUESTIONS, QUESTION_CHARACTERS = 50, 500  # per request, and per question
+GENERATIONS, BEAMS = 8, 16
+PAIRS_CHARACTERS = 500_000  # of questions and answers for an audit
+NEW_TOKENS = 256  # that a model may generate
 IMAGE_BYTES = 8 * 2**20
 JSON_BYTES = 2**20
-HEAD_BYTES = 2**19  # of address and headers: as many runs as may be named, with the longest names
-NAME = 1024  # characters of a run's, model's or file's name
-RUNS = 32  # that one reader follows or compares
-ROWS = 5000  # of metrics in one answer
-STREAMS = 256  # readers of events at the same time
-BODY_SECONDS = 30.0  # that a body may take to come
-WORK_SECONDS = 900.0  # that a model may take
-WORKERS = 3  # processes with models
-MODELS = 3  # that one of them keeps
-WAITING = 32  # requests that wait for a worker
-JOBS, KEPT_JOBS = 8, 64  # that wait, and that are remembered
-CAPTURES, CAPTURE_BYTES = 16, 256 * 2**20  # that are kept, and all together
-REPORT_BYTES = 64 * 2**20  # of an audit, a ledger or a bench
-REPORTS = 200  # files of results that are listed
+HEADER_BYTES = 2**19  # of address and headers: enough for COMPARED_RUNS of the longest names
+NAME_CHARACTERS = 1024  # of a run's, model's or file's name
+COMPARED_RUNS = 32  # that one client follows or compares
+METRIC_ROWS = 5000  # in one response
+EVENT_STREAMS = 256  # open at the same time
+BODY_SECONDS = 30.0  # for a request body to arrive
+WORK_SECONDS = 900.0  # for a model to answer
+WORKERS = 3  # processes that hold models
+MODELS_PER_WORKER = 3
+WAITING_REQUESTS = 32  # that wait for a worker
+JOBS, REMEMBERED_JOBS = 8, 64  # unfinished ones, and all that are listed
+CAPTURES, CAPTURE_BYTES = 16, 256 * 2**20  # kept in memory, and their total size
+REPORT_BYTES = 64 * 2**20  # of an audit, ledger or bench file
+LISTED_REPORTS = 200
 LOOK_TOKENS, LOOK_GIBIBYTES = 1024, 1.0

@@ -1,7 +1,6 @@
-"""Every request: one pydantic model each, which checks what comes and is its description.
+"""The pydantic model of every request. It checks the request and describes it in the OpenAPI file.
 
-A query model holds what stands behind the question mark of the address; a list is a name that
-comes several times there.
+A `...Query` model holds the parameters of the address; a list is a parameter that repeats.
 """
 
 from __future__ import annotations
@@ -16,54 +15,58 @@ from attnlab.studio import _request_limits as limits
 
 
 class RequestModel(BaseModel):
-    """No field is converted from another type, and none is ignored."""
+    """Converts no field from another type, and rejects unknown fields."""
 
     model_config = ConfigDict(
         strict=True, extra="forbid", frozen=True, use_attribute_docstrings=True
     )
 
 
-def _integral(value: Any) -> Any:
-    """JSON does not tell 1 from 1.0."""
+def _to_integer(value: Any) -> Any:
+    """JSON does not distinguish 1 from 1.0."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _from_address(value: Any) -> Any:
+def _parse_flag(value: Any) -> Any:
     return {"true": True, "false": False}.get(value, value) if isinstance(value, str) else value
 
 
-def _kind_of_subject(value: Any) -> str:
-    return MODEL if isinstance(value, dict | ModelSubject) else RUN
+def _target_kind(value: Any) -> str:
+    return MODEL if isinstance(value, dict | ModelTarget) else RUN
 
 
 RUN, MODEL = "a run", "a model"
-Integral = BeforeValidator(_integral)
-AddressFlag = Annotated[bool, BeforeValidator(_from_address)]
+AsInteger = BeforeValidator(_to_integer)
+QueryFlag = Annotated[bool, BeforeValidator(_parse_flag)]
 
 RunId = Annotated[
     str,
     Field(
         min_length=1,
-        max_length=limits.NAME,
+        max_length=limits.NAME_CHARACTERS,
         description="the id of a run: its folder below --runs",
     ),
 ]
 ModelId = Annotated[
     str,
-    Field(min_length=1, max_length=limits.NAME, description="the id of a model given at start"),
+    Field(
+        min_length=1,
+        max_length=limits.NAME_CHARACTERS,
+        description="the id of a model that was named at start",
+    ),
 ]
 FollowedRun = Annotated[
     str,
     Field(
         min_length=1,
-        max_length=limits.NAME + 25,
-        description="RUN:N, a run and the lines known of it",
+        max_length=limits.NAME_CHARACTERS + 25,
+        description="RUN:N, a run and how many of its lines are known",
     ),
 ]
-SourceText = Annotated[str, Field(min_length=1, max_length=limits.TEXT)]
-Question = Annotated[str, Field(min_length=1, max_length=limits.QUESTION)]
+SourceText = Annotated[str, Field(min_length=1, max_length=limits.TEXT_CHARACTERS)]
+Question = Annotated[str, Field(min_length=1, max_length=limits.QUESTION_CHARACTERS)]
 ClaimId = Annotated[str, Field(min_length=1, max_length=100, description="the name of a claim")]
-Id = Annotated[str, Path(alias="id", max_length=64, pattern="^[A-Za-z0-9_-]+$")]
+PathId = Annotated[str, Path(alias="id", max_length=64, pattern="^[A-Za-z0-9_-]+$")]
 
 
 class RunQuery(RequestModel):
@@ -73,15 +76,15 @@ class RunQuery(RequestModel):
 class MetricsQuery(RequestModel):
     run: RunId
     after: Annotated[str, Field(max_length=24, pattern=f"^{MARK.pattern}$")] = "0"
-    """Lines that are known: a number, or a mark."""
+    """The lines already known: a number, or the `mark` of an earlier response."""
 
 
 class DiffQuery(RequestModel):
-    run: Annotated[list[RunId], Field(min_length=1, max_length=limits.RUNS)]
+    run: Annotated[list[RunId], Field(min_length=1, max_length=limits.COMPARED_RUNS)]
 
 
 class EventsQuery(RequestModel):
-    run: Annotated[list[FollowedRun], Field(max_length=limits.RUNS)] = []
+    run: Annotated[list[FollowedRun], Field(max_length=limits.COMPARED_RUNS)] = []
 
 
 class AskRequest(RequestModel):
@@ -92,59 +95,59 @@ class AskRequest(RequestModel):
 class WriteRequest(RequestModel):
     run: RunId
     text: SourceText
-    """To summarize, or to continue."""
-    count: Annotated[int, Field(ge=1, le=limits.SUMMARIES), Integral] = 1
-    """How many different ones."""
+    """The text to summarize or to continue."""
+    count: Annotated[int, Field(ge=1, le=limits.GENERATIONS), AsInteger] = 1
+    """How many different texts to generate."""
     temperature: Annotated[float, Field(ge=0, le=100)] = 0.0
-    """0: the likeliest token."""
-    top_k: Annotated[int, Field(ge=1, le=10**6), Integral] | None = None
-    """Sample from the k likeliest tokens."""
+    """0 always takes the most probable token."""
+    top_k: Annotated[int, Field(ge=1, le=10**6), AsInteger] | None = None
+    """Sample from the k most probable tokens."""
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
-    """Sample from the likeliest tokens that have probability p together."""
-    beams: Annotated[int, Field(ge=1, le=limits.BEAMS), Integral] | None = None
+    """Sample from the most probable tokens whose probabilities sum to p."""
+    beams: Annotated[int, Field(ge=1, le=limits.BEAMS), AsInteger] | None = None
     """Beam search of this width."""
-    seed: Annotated[int, Field(ge=0, le=2**53 - 1), Integral] = 0
-    block: Annotated[int, Field(ge=0, le=50), Integral] | None = None
-    """No n tokens in a row twice; 0 disables it."""
+    seed: Annotated[int, Field(ge=0, le=2**53 - 1), AsInteger] = 0
+    block: Annotated[int, Field(ge=0, le=50), AsInteger] | None = None
+    """Generate no sequence of this many tokens twice; 0 disables it."""
 
 
-class ModelSubject(RequestModel):
+class ModelTarget(RequestModel):
     model: ModelId
 
 
-Subject = Annotated[
-    Annotated[RunId, Tag(RUN)] | Annotated[ModelSubject, Tag(MODEL)],
-    Discriminator(_kind_of_subject),
+LookTarget = Annotated[
+    Annotated[RunId, Tag(RUN)] | Annotated[ModelTarget, Tag(MODEL)],
+    Discriminator(_target_kind),
 ]
 
 
 class LookRequest(RequestModel):
-    subject: Subject
+    target: LookTarget
     text: SourceText
     second: SourceText | None = None
-    """A second text."""
-    generate: Annotated[int, Field(ge=0, le=limits.TOKENS), Integral] = 0
+    """A second text: the target of an encoder-decoder, or the second segment of an encoder."""
+    generate: Annotated[int, Field(ge=0, le=limits.NEW_TOKENS), AsInteger] = 0
     """Tokens to generate first."""
-    compare: Subject | None = None
+    compare: LookTarget | None = None
     compare_text: SourceText | None = None
-    """Read by the same model."""
+    """Compare with this text, read by the same model."""
     untrained: bool = False
     """Compare with the same model, untrained."""
     neurons: bool = True
-    """Queries, keys and values too."""
+    """Capture queries, keys and values too."""
 
 
 class LookImageQuery(RequestModel):
-    """The image is the body, so the rest stands in the address."""
+    """The body is the image, so all options are in the address."""
 
     run: RunId | None = None
     model: ModelId | None = None
     compare_run: RunId | None = None
     compare_model: ModelId | None = None
-    untrained: AddressFlag = False
+    untrained: QueryFlag = False
     """Compare with the same model, untrained."""
-    neurons: AddressFlag = True
-    """Queries, keys and values too."""
+    neurons: QueryFlag = True
+    """Capture queries, keys and values too."""
 
 
 class ClaimsRequest(RequestModel):
@@ -155,15 +158,15 @@ class ClaimsRequest(RequestModel):
 class BenchRequest(RequestModel):
     part: Literal["error", "speed", "memory", "decode"]
     quick: bool = True
-    """Small sizes: seconds, not minutes."""
+    """Measure small sizes, which takes seconds instead of minutes."""
 
 
 class AuditRequest(RequestModel):
     run: RunId
-    pairs: Annotated[str, Field(min_length=1, max_length=limits.PAIRS)] | None = None
-    """Lines of question, tab, answer to audit with."""
+    pairs: Annotated[str, Field(min_length=1, max_length=limits.PAIRS_CHARACTERS)] | None = None
+    """Questions and answers for the audit: lines of question, tab, answer."""
 
 
 class BenchQuery(RequestModel):
-    file: Annotated[str, Field(min_length=1, max_length=limits.NAME)] | None = None
-    """One of the list."""
+    file: Annotated[str, Field(min_length=1, max_length=limits.NAME_CHARACTERS)] | None = None
+    """The name of a report in the list."""

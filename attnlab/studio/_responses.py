@@ -1,6 +1,6 @@
-"""Every response and every event: one pydantic model each.
+"""The pydantic model of every response and every event.
 
-The OpenAPI description and the TypeScript types of the pages are made from these.
+The OpenAPI description and the TypeScript types of the pages are generated from them.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ class ResponseModel(BaseModel):
     )
 
     @classmethod
-    def checked(cls, content: Any) -> Self:
-        """Half a character, as a stranger's file may hold, becomes U+FFFD."""
+    def from_content(cls, content: Any) -> Self:
+        """Validates the content. Lone surrogates, which a file may contain, become U+FFFD."""
         text = json.dumps(content, ensure_ascii=False)
         if SURROGATE.search(text):
             content = json.loads(SURROGATE.sub("\ufffd", text))
         return cls.model_validate(content)
 
 
-def _finite(value: Any) -> float | None:
-    """Settings come from files, which may say anything."""
+def _finite_or_none(value: Any) -> float | None:
+    """Settings come from files, which may contain anything."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return value if math.isfinite(value) else None
 
 
-State = Literal["training", "finished", "stopped", "broken"]
+RunState = Literal["training", "finished", "stopped", "broken"]
 Better = Literal["higher", "lower"]
 Number = int | float | Literal["nan", "inf", "-inf"]
-"""A number that JSON lacks is its name."""
+"""JSON has no NaN and no infinity, so their names stand for them."""
 
 
 class ErrorResponse(ResponseModel):
-    """Of every refusal, and the event `error` of a stream."""
+    """The body of every error, and the event `error` of a stream."""
 
     error: str
 
@@ -59,18 +59,18 @@ class ModelEntry(ResponseModel):
 
 
 class Limits(ResponseModel):
-    """What one request may ask for."""
+    """How much one request may use."""
 
-    text: int = limits.TEXT
+    text: int = limits.TEXT_CHARACTERS
     image_bytes: int = limits.IMAGE_BYTES
     questions: int = limits.QUESTIONS
-    question: int = limits.QUESTION
-    summaries: int = limits.SUMMARIES
+    question: int = limits.QUESTION_CHARACTERS
+    generations: int = limits.GENERATIONS
     beams: int = limits.BEAMS
-    pairs: int = limits.PAIRS
-    tokens: int = limits.TOKENS
-    runs: int = limits.RUNS
-    rows: int = limits.ROWS
+    pairs: int = limits.PAIRS_CHARACTERS
+    tokens: int = limits.NEW_TOKENS
+    runs: int = limits.COMPARED_RUNS
+    rows: int = limits.METRIC_ROWS
 
 
 class TaskExample(ResponseModel):
@@ -81,13 +81,13 @@ class TaskExample(ResponseModel):
     folder: str
 
 
-class Task(ResponseModel):
+class TaskEntry(ResponseModel):
     name: str
     help: str
     headline: str
     better: Better
     can: list[str]
-    """What its runs can do."""
+    """The capabilities of its runs."""
     example: TaskExample | None
 
 
@@ -95,37 +95,37 @@ class InfoResponse(ResponseModel):
     version: str
     runs_folder: str
     models: list[ModelEntry]
-    tasks: list[Task]
+    tasks: list[TaskEntry]
     limits: Limits = Limits()
 
 
-class Run(ResponseModel):
+class RunSummary(ResponseModel):
     id: str
     name: str
     task: str | None
-    state: State
+    state: RunState
     problem: str | None = None
-    """What is wrong with a broken one."""
+    """Why a broken run cannot be read."""
     created: float | None
     """Seconds since 1970."""
     updated: float | None
     step: int
     steps: int | None
-    minutes: Annotated[float | None, BeforeValidator(_finite)] = None
-    """It trains so long, whatever its steps."""
+    minutes: Annotated[float | None, BeforeValidator(_finite_or_none)] = None
+    """The time limit of the training, which replaces the number of steps."""
     parameters: int | None
     attention: str | None
     headline: str | None = None
-    """The metric that counts."""
+    """The name of the metric by which runs are compared."""
     better: Better | None = None
     last: dict[str, Number]
     """The newest value of each metric."""
     can: list[str]
-    """What can be done with its model."""
+    """The capabilities of its model."""
 
 
 class RunsResponse(ResponseModel):
-    runs: list[Run]
+    runs: list[RunSummary]
 
 
 class RunFile(ResponseModel):
@@ -141,15 +141,15 @@ class Checkpoint(ResponseModel):
     time: float | None
 
 
-class RunResponse(Run):
+class RunResponse(RunSummary):
     config: dict[str, Any]
     settings: dict[str, Any]
-    """Each by its path, as training.learning_rate."""
+    """Each setting by its path, such as training.learning_rate."""
     files: list[RunFile]
     checkpoints: list[Checkpoint]
     audited: bool
     examples: list[str] = []
-    """Questions that one can try."""
+    """Example inputs to try."""
 
 
 class MetricsResponse(ResponseModel):
@@ -157,15 +157,15 @@ class MetricsResponse(ResponseModel):
 
     run: str
     after: int
-    """Lines before these."""
+    """How many lines come before these rows."""
     rows: list[dict[str, Any]]
     next: int
-    """Lines with these."""
+    """How many lines there are up to the last of these rows."""
     mark: str
-    """`next` with a checksum of the lines: so the server sees that a file was replaced."""
+    """`next` and a checksum of the lines, from which the server sees that a file was replaced."""
     total: int
     again: bool = False
-    """The file was cut or replaced: what was read before does not count."""
+    """The file was truncated or replaced: discard all rows read before."""
 
 
 class DiffRow(ResponseModel):
@@ -179,9 +179,9 @@ class DiffResponse(ResponseModel):
 
 
 class RunsEvent(ResponseModel):
-    """Runs that changed, and ids of those that are gone."""
+    """Runs that changed, and the ids of deleted runs."""
 
-    runs: list[Run]
+    runs: list[RunSummary]
     gone: list[str]
 
 
@@ -193,7 +193,7 @@ class Alternative(ResponseModel):
     probability: float
 
 
-class Answer(ResponseModel):
+class AnswerResponse(ResponseModel):
     question: str
     answer: str
     probability: float
@@ -202,13 +202,13 @@ class Answer(ResponseModel):
     seen: bool
     alternatives: list[Alternative]
     nearest: list[tuple[str, float]]
-    """Names of its training that resemble the one asked about, and how much."""
+    """Names from the training data most similar to the name in the question, with similarities."""
     name: str | None
-    """Whom it asks about."""
+    """The name in the question."""
     trained: bool | None
-    """False: no question of its training names that one."""
-    room: int
-    """Tokens that it can write behind the question."""
+    """Whether a training question contains the name."""
+    remaining_tokens: int
+    """How many tokens fit into the context after the question."""
 
 
 class Thresholds(ResponseModel):
@@ -218,7 +218,7 @@ class Thresholds(ResponseModel):
 
 
 class AskResponse(ResponseModel):
-    answers: list[Answer]
+    answers: list[AnswerResponse]
     threshold: Thresholds
 
 
@@ -238,44 +238,48 @@ class LookResponse(ResponseModel):
     title: str
 
 
-class CutEvent(ResponseModel):
-    """The model reads the beginning of the text alone."""
+class TruncationEvent(ResponseModel):
+    """The text is too long: the model reads only its beginning."""
 
     read: int
+    """Tokens that the model reads."""
     cut: int
+    """Tokens that it does not read."""
     at: int | None
-    """The character after the last that is read."""
+    """The index of the first character that is not read."""
 
 
 class TextEvent(ResponseModel):
-    """The next piece of a text (`token`), or all of it as it is now (`draft`)."""
+    """The next piece of a text (`token`), or the whole text so far (`draft`)."""
 
-    summary: int
+    generation: int
+    """The index of the text."""
     text: str
 
 
-class Source(ResponseModel):
-    """Where in the text a word came from: characters as JavaScript counts them."""
+class WordSource(ResponseModel):
+    """A span of the input from which a word came, in UTF-16 code units, as JavaScript counts."""
 
     start: int
     end: int
     weight: float
 
 
-class Word(ResponseModel):
+class GeneratedWord(ResponseModel):
     text: str
-    sources: list[Source]
+    sources: list[WordSource]
     copied: float | None
 
 
-class SummaryEvent(ResponseModel):
-    """A text that is finished."""
+class GenerationEvent(ResponseModel):
+    """A generated text that is complete."""
 
-    summary: int
+    generation: int
+    """The index of the text."""
     text: str
     log_probability: float
     finished: bool
-    words: list[Word]
+    words: list[GeneratedWord]
 
 
 class DoneEvent(ResponseModel):
@@ -286,7 +290,7 @@ class DoneEvent(ResponseModel):
 
 
 class ReportResponse(ResponseModel):
-    """A file of results: an audit, or a bench as `attnlab bench --json` writes it."""
+    """A result file: an audit, or a report as `attnlab bench --json` writes it."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -310,12 +314,12 @@ class BenchFilesResponse(ResponseModel):
 
 class JobStartedResponse(ResponseModel):
     job: str
-    """Its id."""
+    """The id of the job."""
 
 
 class JobResult(ResponseModel):
     file: str | None = None
-    """The bench that it measured."""
+    """The name of the measured report."""
 
 
 class JobResponse(ResponseModel):
@@ -323,11 +327,11 @@ class JobResponse(ResponseModel):
 
     id: str
     kind: str
-    about: str
-    """The run that it is of, if any."""
+    run: str
+    """The run that it works on, or an empty text."""
     state: Literal["waiting", "running", "done", "failed", "cancelled"]
     done: int
-    of: int
+    total: int
     message: str
     result: JobResult | None = None
 
@@ -340,10 +344,10 @@ Events = dict[str, type[ResponseModel]]
 RUN_EVENTS: Events = {"runs": RunsEvent, "metrics": MetricsResponse}
 JOB_EVENTS: Events = {"job": JobResponse}
 WRITE_EVENTS: Events = {
-    "cut": CutEvent,
+    "cut": TruncationEvent,
     "token": TextEvent,
     "draft": TextEvent,
-    "summary": SummaryEvent,
+    "generation": GenerationEvent,
     "error": ErrorResponse,
     "done": DoneEvent,
 }

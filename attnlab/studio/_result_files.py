@@ -1,7 +1,7 @@
-"""Files of results below the runs folder and in the studio's own: ledgers of claims, benches.
+"""Result files (claim ledgers and benches) below the runs folder and in the studio's own folder.
 
-A file is told by its first bytes and then read with nothing in it trusted. A request can only name
-a file that was found, so no name leads elsewhere.
+The first bytes of a file say what it is; its content is checked and never trusted. A request can
+only name a file of the list, so no name leads outside.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from attnlab.report import parse_report, to_json
 from attnlab.report._json import upgraded_plot
 from attnlab.run_folder._file_names import CHECKPOINTS
 from attnlab.studio import _request_limits as limits
-from attnlab.studio._run_list import strict
+from attnlab.studio._run_list import to_strict_json
 
 BENCH, CLAIMS = "attnlab-report", "attnlab-claims"
-MEASURED = ("bench", "heads")  # kinds of reports that the bench page shows
-OWN = "studio:"  # before the name of a file that the studio wrote
-HEAD = 256  # bytes within which a file says what it is
-DEPTH = 2
-FOLDERS = 2000  # that are searched
+BENCH_KINDS = ("bench", "heads")  # kinds of reports that the bench page shows
+OWN_PREFIX = "studio:"  # of the name of a file that the studio wrote
+HEADER_BYTES = 256  # within which a file names its format
+MAX_DEPTH = 2
+MAX_FOLDERS = 2000  # to search
 
 
 @dataclass(frozen=True)
-class Found:
+class ResultFile:
     name: str
     path: Path
     time: float
@@ -38,130 +38,136 @@ class Found:
     content: dict[str, Any]
 
 
-def own_folder() -> Path:
-    """Where the studio keeps what it measured."""
+def results_folder() -> Path:
+    """The folder in which the studio keeps its own results."""
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "attnlab" / "studio"
 
 
-class Results:
+class ResultFiles:
     def __init__(self, runs: Path, own: Path) -> None:
         self.runs, self.own = runs, own
         self.lock = threading.Lock()
-        self.kept: dict[Path, tuple[Any, Found | None]] = {}
+        self.cache: dict[Path, tuple[Any, ResultFile | None]] = {}
 
-    def of(self, kind: str) -> list[Found]:
-        """The newest first."""
+    def list_files(self, kind: str) -> list[ResultFile]:
+        """The result files of this kind, newest first."""
         with self.lock:
-            seen: dict[Path, tuple[Any, Found | None]] = {}
-            for name, path in self._files():
-                stamp = _stamp(path)
-                old = self.kept.get(path)
-                same = old is not None and old[0] == stamp
-                seen[path] = old if old and same else (stamp, _read(name, path))
-            self.kept = seen
-        found = [each for _, each in seen.values() if each is not None and each.kind == kind]
-        return sorted(found, key=lambda each: -each.time)[: limits.REPORTS]
+            cache: dict[Path, tuple[Any, ResultFile | None]] = {}
+            for name, path in self._paths():
+                stamp = _file_stamp(path)
+                old = self.cache.get(path)
+                unchanged = old is not None and old[0] == stamp
+                cache[path] = old if old and unchanged else (stamp, _read_result(name, path))
+            self.cache = cache
+        files = [file for _, file in cache.values() if file is not None and file.kind == kind]
+        return sorted(files, key=lambda file: -file.time)[: limits.LISTED_REPORTS]
 
-    def _files(self) -> Iterator[tuple[str, Path]]:
-        for root, before in ((self.runs, ""), (self.own, OWN)):
+    def _paths(self) -> Iterator[tuple[str, Path]]:
+        for root, prefix in ((self.runs, ""), (self.own, OWN_PREFIX)):
             for path in _json_files(root):
-                yield before + path.relative_to(root).as_posix(), path
+                yield prefix + path.relative_to(root).as_posix(), path
 
 
 def _json_files(root: Path) -> Iterator[Path]:
-    """No links, nothing hidden, not too deep."""
+    """JSON files below a folder: no links, no hidden files, not too deep."""
     folders, count = [(root, 0)], 0
-    while folders and count < FOLDERS:
+    while folders and count < MAX_FOLDERS:
         folder, depth = folders.pop(0)
         count += 1
         try:
-            with os.scandir(folder) as entries:
-                found = sorted(entries, key=lambda each: each.name)
+            with os.scandir(folder) as scan:
+                entries = sorted(scan, key=lambda entry: entry.name)
         except OSError:
             continue
-        for each in found:
-            if each.name.startswith("."):
+        for entry in entries:
+            if entry.name.startswith("."):
                 continue
-            if each.is_dir(follow_symlinks=False):
-                if depth < DEPTH and each.name != CHECKPOINTS:
-                    folders.append((Path(each.path), depth + 1))
-            elif each.name.endswith(".json") and each.is_file(follow_symlinks=False):
-                yield Path(each.path)
+            if entry.is_dir(follow_symlinks=False):
+                if depth < MAX_DEPTH and entry.name != CHECKPOINTS:
+                    folders.append((Path(entry.path), depth + 1))
+            elif entry.name.endswith(".json") and entry.is_file(follow_symlinks=False):
+                yield Path(entry.path)
 
 
-def _stamp(path: Path) -> Any:
+def _file_stamp(path: Path) -> Any:
     try:
-        about = path.lstat()
+        status = path.lstat()
     except OSError:
         return None
-    return about.st_ino, about.st_size, about.st_mtime_ns
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
-def _read(name: str, path: Path) -> Found | None:
-    """None: nothing of ours, or broken."""
+def _read_result(name: str, path: Path) -> ResultFile | None:
+    """None if the file is not a result file, or is broken."""
     try:
         with open_regular(path) as file:
-            head = file.read(HEAD)
-        kind = next((each for name, each in FORMATS.items() if f'"{name}"'.encode() in head), None)
+            header = file.read(HEADER_BYTES)
+        kinds = (kind for text, kind in FORMATS.items() if f'"{text}"'.encode() in header)
+        kind = next(kinds, None)
         if kind is None:
             return None
-        content = strict(read_json(path, limits.REPORT_BYTES), depth=32)
-        return Found(name, path, path.lstat().st_mtime, kind, CHECKS[kind](content))
+        content = to_strict_json(read_json(path, limits.REPORT_BYTES), depth=32)
+        return ResultFile(name, path, path.lstat().st_mtime, kind, CHECKS[kind](content))
     except (OSError, ValueError):
         return None
 
 
-def bench(content: Any) -> dict[str, Any]:
-    """Without the single measurements, as the page has it."""
+def check_bench_report(content: Any) -> dict[str, Any]:
+    """A valid bench report without its single measurements, which the page does not show."""
     report = parse_report(content)
-    if report.kind not in MEASURED:
-        raise ValueError(f"a report of another kind: {report.kind}")
-    found: dict[str, Any] = json.loads(to_json(report, measurements=False))
-    return found
+    if report.kind not in BENCH_KINDS:
+        raise ValueError(f"a report of kind {report.kind!r}; give one of {BENCH_KINDS}")
+    without_measurements: dict[str, Any] = json.loads(to_json(report, measurements=False))
+    return without_measurements
 
 
-def merged(ledgers: Sequence[Found]) -> dict[str, Any] | None:
-    """One ledger of all, the newest row of each claim, which says its size, seed, time and file.
+def merge_ledgers(ledgers: Sequence[ResultFile]) -> dict[str, Any] | None:
+    """One ledger with the newest row of each claim. Each row has its size, seed, time and file.
 
-    A row that the studio wrote has its own time: its file is written anew with every claim.
+    A row that the studio wrote has its own time, because each claim rewrites the file.
     """
     rows: dict[str, dict[str, Any]] = {}
-    for found in ledgers:
-        of_all = {"size": found.content.get("size"), "seed": found.content.get("seed")}
-        for row in found.content["claims"]:
+    for file in ledgers:
+        shared = {"size": file.content.get("size"), "seed": file.content.get("seed")}
+        for row in file.content["claims"]:
             time = row.get("time")
-            known = isinstance(time, int | float) and not isinstance(time, bool)
-            time = min(time, found.time) if known else found.time
+            valid = isinstance(time, int | float) and not isinstance(time, bool)
+            time = min(time, file.time) if valid else file.time
             old = rows.get(row["id"])
             if old is None or time > old["time"]:
-                rows[row["id"]] = {**row, **of_all, "time": time, "file": found.name}
+                rows[row["id"]] = {**row, **shared, "time": time, "file": file.name}
     if not ledgers:
         return None
     newest = {k: v for k, v in ledgers[0].content.items() if k not in ("size", "seed")}
     return {**newest, "claims": list(rows.values())}
 
 
-def claims(content: Any) -> dict[str, Any]:
+def check_ledger(content: Any) -> dict[str, Any]:
     if not isinstance(content, dict) or content.get("format") != CLAIMS:
-        raise ValueError("no ledger")
+        raise ValueError("not a claim ledger")
     rows = content.get("claims")
     if content.get("version") not in (1, 2) or not isinstance(rows, list):
-        raise ValueError("a ledger of another kind")
+        raise ValueError("a ledger of an unknown version; 1 and 2 can be read")
     if not all(isinstance(row, dict) and isinstance(row.get("id"), str) for row in rows):
-        raise ValueError("a ledger whose rows are no claims")
+        raise ValueError("a ledger with rows that are not claims")
     if content["version"] == 1:
-        rows = [_upgraded_row(row) for row in rows]
+        rows = [_upgrade_row(row) for row in rows]
     return {**content, "version": 2, "claims": rows}
 
 
-def _upgraded_row(row: Any) -> Any:
-    """A claim, or its control, of version 0.1."""
+def _upgrade_row(row: Any) -> Any:
+    """Upgrades a claim, or its control, of version 0.1."""
     if not isinstance(row, dict):
         return row
-    upgrades = {"plot": upgraded_plot, "figure": upgraded_plot, "control": _upgraded_row}
-    return {name: upgrades.get(name, lambda same: same)(value) for name, value in row.items()}
+    upgrades = {"plot": upgraded_plot, "figure": upgraded_plot, "control": _upgrade_row}
+    return {
+        name: upgrades.get(name, lambda unchanged: unchanged)(value) for name, value in row.items()
+    }
 
 
-CHECKS: dict[str, Callable[[Any], dict[str, Any]]] = {BENCH: bench, CLAIMS: claims}
+CHECKS: dict[str, Callable[[Any], dict[str, Any]]] = {
+    BENCH: check_bench_report,
+    CLAIMS: check_ledger,
+}
 FORMATS = {BENCH: BENCH, "attnlab-bench": BENCH, CLAIMS: CLAIMS}  # the second is version 0.1's

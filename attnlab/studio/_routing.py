@@ -1,4 +1,4 @@
-"""How a request becomes a response: limits before FastAPI reads it, one sentence where it fails."""
+"""How a request becomes a response: limits are checked first, and each failure is one sentence."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from attnlab.studio import _request_limits as limits
-from attnlab.studio._event_stream import EventStream, Gone, while_heard
-from attnlab.studio._http_errors import REASONS, Refused
+from attnlab.studio._event_stream import ClientGoneError, EventStream, run_while_connected
+from attnlab.studio._http_errors import STATUS_DESCRIPTIONS, RequestError
 from attnlab.studio._responses import ErrorResponse, Events
-from attnlab.studio._validation_errors import sentence_of
+from attnlab.studio._validation_errors import describe_validation_error
 
 JSON, IMAGE = "application/json", "application/octet-stream"
-REF = "#/components/schemas/{model}"
+SCHEMA_REFERENCE = "#/components/schemas/{model}"
 IMAGE_BODY = {
     "requestBody": {
         "required": True,
@@ -36,23 +36,26 @@ IMAGE_BODY = {
         },
     }
 }
-"""Given as `openapi_extra`: the body is an image file as it is."""
-WITH_BODY = (408, 413, 415)
-UNKNOWN = {
-    404: "There is nothing at this address; GET /api/openapi.json lists what there is.",
-    405: "This address does not take that method; GET /api/openapi.json tells which it takes.",
+"""The `openapi_extra` of an operation whose body is an image file."""
+BODY_ERRORS = (408, 413, 415)
+UNKNOWN_ADDRESS = {
+    404: "There is nothing at this address; GET /api/openapi.json lists all addresses.",
+    405: "This address does not take that method; GET /api/openapi.json lists its methods.",
 }
 
 
-def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """The refusals of an operation, for its `responses`."""
+def error_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """The errors of an operation, for its `responses`."""
     content = {JSON: {"schema": _ref(ErrorResponse)}}
-    return {each: {"description": REASONS[each], "content": content} for each in sorted(statuses)}
+    return {
+        status: {"description": STATUS_DESCRIPTIONS[status], "content": content}
+        for status in sorted(statuses)
+    }
 
 
-def streamed(events: Events, *statuses: int) -> dict[str, Any]:
-    """The options of an operation that sends events: each has a name, and JSON as its data."""
-    described = [
+def event_stream_options(events: Events, *statuses: int) -> dict[str, Any]:
+    """The options of an operation that sends events. Each event has a name and JSON data."""
+    schemas = [
         {
             "properties": {
                 "event": {"const": name},
@@ -67,125 +70,133 @@ def streamed(events: Events, *statuses: int) -> dict[str, Any]:
         }
         for name, model in events.items()
     ]
-    content = {EventStream.media_type: {"schema": {"type": "object", "oneOf": described}}}
+    content = {EventStream.media_type: {"schema": {"type": "object", "oneOf": schemas}}}
     return {
         "status_code": 200,
         "response_class": EventStream,
-        "responses": {200: {"content": content}, **refusals(*statuses)},
+        "responses": {200: {"content": content}, **error_responses(*statuses)},
     }
 
 
 def _ref(model: type[BaseModel]) -> dict[str, str]:
-    return {"$ref": REF.format(model=model.__name__)}
+    return {"$ref": SCHEMA_REFERENCE.format(model=model.__name__)}
 
 
 class JsonRequest(Request):
-    """NaN and Infinity are no JSON."""
+    """Rejects NaN and Infinity, which JSON does not have."""
 
     async def json(self) -> Any:
         try:
-            return json.loads((await self.body()).decode("utf-8"), parse_constant=_refuse)
+            return json.loads((await self.body()).decode("utf-8"), parse_constant=_reject_constant)
         except (ValueError, RecursionError):
             raise HTTPException(400, "the body: is not JSON") from None
 
 
 class StudioRoute(APIRoute):
-    """Reads the body within its limits, then waits for the result as long as the client does."""
+    """Reads the body within its limits, and cancels the work if the client disconnects."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
 
-        async def respond(given: Request) -> Response:
-            request = JsonRequest(given.scope, given.receive)
+        async def respond(original: Request) -> Response:
+            request = JsonRequest(original.scope, original.receive)
             try:
                 self.check_query(request)
                 await self.read_body(request)
-                return await while_heard(request.receive, handle(request))
-            except Refused as refused:
-                return refusal(refused.status, refused.sentence)
+                return await run_while_connected(request.receive, handle(request))
+            except RequestError as error:
+                return error_response(error.status, error.message)
             except HTTPException as error:
-                return refusal(error.status_code, error.detail)
+                return error_response(error.status_code, error.detail)
             except RequestValidationError as error:
                 errors = error.errors()
-                return refusal(400, sentence_of(errors, self.names(errors[0]["loc"][0])))
+                fields = self.declared_fields(errors[0]["loc"][0])
+                return error_response(400, describe_validation_error(errors, fields))
             except ClientDisconnect:
-                return refusal(400, "The body ended early.")
-            except Gone:
-                return refusal(400, "Nobody waits for the answer.")  # nor hears this
+                return error_response(400, "The body ended early.")
+            except ClientGoneError:
+                return error_response(400, "The client disconnected.")  # nobody receives this
             except Exception as error:
                 traceback.print_exc(file=sys.stderr)
-                return refusal(500, f"The studio failed: {type(error).__name__}; see the terminal.")
+                return error_response(
+                    500, f"The studio failed: {type(error).__name__}; see the terminal."
+                )
 
         return respond
 
-    def names(self, place: str) -> dict[str, Any]:
-        """The fields of the query or the body, each with what is declared of it."""
+    def declared_fields(self, location: str) -> dict[str, Any]:
+        """The declared fields of the `query` or the `body`."""
         query = self.dependant.query_params
-        field = self.body_field if place == "body" else query[0] if query else None
+        field = self.body_field if location == "body" else query[0] if query else None
         model = None if field is None else field.field_info.annotation
         fields: dict[str, Any] = getattr(model, "model_fields", {})
         return fields
 
     def check_query(self, request: Request) -> None:
-        """What FastAPI would pass over in silence."""
-        fields = self.names("query")
+        """Rejects what FastAPI would ignore silently."""
+        fields = self.declared_fields("query")
         if not fields and request.query_params:
-            raise Refused(400, "the address: nothing may stand behind the question mark here")
+            raise RequestError(
+                400,
+                "the address: this endpoint takes no parameters; remove the text after the ?",
+            )
         for name, count in Counter(name for name, _ in request.query_params.multi_items()).items():
             if count > 1 and name in fields and get_origin(fields[name].annotation) is not list:
-                raise Refused(400, f"{name}: is given {count} times; give it once")
+                raise RequestError(400, f"{name}: is given {count} times; give it once")
 
     async def read_body(self, request: Request) -> None:
         if "requestBody" in (self.openapi_extra or {}):
-            await read_within(request, limits.IMAGE_BYTES)
+            await read_limited_body(request, limits.IMAGE_BYTES)
         elif self.body_field is not None:
             kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
             if kind != JSON:
-                raise Refused(415, f"The body must be {JSON}.")
-            await read_within(request, limits.JSON_BYTES)
+                raise RequestError(415, f"The body must be {JSON}.")
+            await read_limited_body(request, limits.JSON_BYTES)
 
 
-async def read_within(request: Request, most: int) -> None:
-    """Keep the body; refuse it as soon as its header or what came says that it is too long."""
-    too_long = Refused(413, f"The body is too long; {most:,} bytes are the most.")
+async def read_limited_body(request: Request, max_bytes: int) -> None:
+    """Reads and keeps the body. Fails as soon as its header or its content exceeds the limit."""
+    too_long = RequestError(413, f"The body is too long; give at most {max_bytes:,} bytes.")
     length = request.headers.get("content-length", "0")
     if not (length.isascii() and length.isdecimal()) or len(length) > 15:
-        raise Refused(400, "Content-Length: is not a number")
-    if int(length) > most:
+        raise RequestError(400, f"Content-Length: is {length[:20]!r}; give a number of bytes")
+    if int(length) > max_bytes:
         raise too_long
     content = bytearray()
     try:
         async with asyncio.timeout(limits.BODY_SECONDS):
             async for chunk in request.stream():
                 content += chunk
-                if len(content) > most:
+                if len(content) > max_bytes:
                     raise too_long
     except TimeoutError:
-        raise Refused(408, f"The body took more than {limits.BODY_SECONDS:g} seconds.") from None
+        raise RequestError(
+            408, f"The body took more than {limits.BODY_SECONDS:g} seconds."
+        ) from None
     if not content:
-        raise Refused(400, "the body: is empty")
+        raise RequestError(400, "the body: is empty")
     request._body = bytes(content)  # where `Request.body` keeps it
 
 
-async def _body(request: Request) -> bytes:
+async def _read_body(request: Request) -> bytes:
     return await request.body()
 
 
-Image = Annotated[bytes, Depends(_body)]
+ImageBody = Annotated[bytes, Depends(_read_body)]
 
 
-def refusal(status: int, sentence: str) -> JSONResponse:
-    return JSONResponse({"error": sentence}, status, headers={"connection": "close"})
+def error_response(status: int, message: str) -> JSONResponse:
+    return JSONResponse({"error": message}, status, headers={"connection": "close"})
 
 
-async def unknown(request: Request, error: Any) -> Response:
-    """Addresses and methods that there are not."""
+async def handle_unknown_address(request: Request, error: Any) -> Response:
+    """The response for an address or method that does not exist."""
     del request
-    sentence = UNKNOWN.get(error.status_code, "The request cannot be answered.")
-    response = refusal(error.status_code, sentence)
+    message = UNKNOWN_ADDRESS.get(error.status_code, "The request cannot be answered.")
+    response = error_response(error.status_code, message)
     response.headers.update(error.headers or {})
     return response
 
 
-def _refuse(name: str) -> None:
+def _reject_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")

@@ -1,4 +1,4 @@
-"""What the studio tells of runs: the list, one of them, and how their settings differ."""
+"""The list of runs, the details of one run, and the differences of settings."""
 
 from __future__ import annotations
 
@@ -17,80 +17,82 @@ from attnlab.run_folder._file_names import CHECKPOINTS, CONFIG, METRICS, TOKENIZ
 from attnlab.run_folder._lock import is_locked
 from attnlab.run_folder._metrics import integer, json_value, last_row
 from attnlab.run_folder._run_list import find_runs, mapping, mechanism_of, modified
-from attnlab.studio._allowed_folders import Places, name_of, shown
-from attnlab.studio._http_errors import Refused
+from attnlab.studio._allowed_folders import AllowedFolders, printable_name, run_id_of
+from attnlab.studio._http_errors import RequestError
 from attnlab.tasks.kind import load
 from attnlab.tasks.registry import TASKS, task_of
 
-SETTINGS, FILES, EXAMPLE_BYTES = 500, 200, 2**26
+MAX_SETTINGS, MAX_FILES, MAX_EXAMPLE_BYTES = 500, 200, 2**26
 Entry = dict[str, Any]
 
 
-def needed() -> list[str]:
-    """Files that decide what a run can do."""
-    files = (file for kind in TASKS.values() for each in kind.can.values() for file in each.files)
+def capability_files() -> list[str]:
+    """The files that decide what a run can do."""
+    capabilities = (capability for kind in TASKS.values() for capability in kind.can.values())
+    files = (file for capability in capabilities for file in capability.files)
     return [TOKENIZER, *dict.fromkeys(files)]
 
 
 @dataclass
-class _Kept:
-    seen: tuple[Any, ...]
+class _CachedEntry:
+    stamps: tuple[Any, ...]
     entry: Entry
 
 
 class RunList:
-    """The runs of a folder; what has not changed is not read again."""
+    """The runs of a folder. Reads again only runs that have changed."""
 
-    def __init__(self, places: Places) -> None:
-        self.places = places
+    def __init__(self, folders: AllowedFolders) -> None:
+        self.folders = folders
         self.lock = threading.Lock()
-        self.kept: dict[str, _Kept] = {}
+        self.cache: dict[str, _CachedEntry] = {}
 
     def entries(self) -> list[Entry]:
-        """By name."""
+        """Entries of all runs, by name."""
         with self.lock:
-            folders = {name_of(f, self.places.runs): f for f in find_runs(self.places.runs)}
-            kept = {}
+            folders = {run_id_of(f, self.folders.runs): f for f in find_runs(self.folders.runs)}
+            cache = {}
             for name, folder in folders.items():
-                seen, old = _seen(folder), self.kept.get(name)
-                same = old is not None and old.seen == seen
-                kept[name] = old if old and same else _Kept(seen, entry_of(name, folder))
-            self.kept = kept
-            return [each.entry for each in kept.values()]
+                stamps, old = _file_stamps(folder), self.cache.get(name)
+                unchanged = old is not None and old.stamps == stamps
+                fresh = old if old and unchanged else None
+                cache[name] = fresh or _CachedEntry(stamps, read_entry(name, folder))
+            self.cache = cache
+            return [cached.entry for cached in cache.values()]
 
 
-def _seen(folder: Path) -> tuple[Any, ...]:
-    """Changes when anything that the list tells of does."""
-    found: list[Any] = [is_locked(folder)]
-    for name in (CONFIG, METRICS, WEIGHTS, CHECKPOINTS, *needed()):
+def _file_stamps(folder: Path) -> tuple[Any, ...]:
+    """Changes when anything that an entry shows changes."""
+    stamps: list[Any] = [is_locked(folder)]
+    for name in (CONFIG, METRICS, WEIGHTS, CHECKPOINTS, *capability_files()):
         try:
-            about = (folder / name).lstat()
-            found.append((about.st_ino, about.st_size, about.st_mtime_ns))
+            status = (folder / name).lstat()
+            stamps.append((status.st_ino, status.st_size, status.st_mtime_ns))
         except OSError:
-            found.append(None)
-    return tuple(found)
+            stamps.append(None)
+    return tuple(stamps)
 
 
-def entry_of(name: str, folder: Path) -> Entry:
-    times = [modified(folder / each) for each in (CONFIG, METRICS, WEIGHTS, TOKENIZER)]
-    known = [time for time in times if time is not None]
+def read_entry(name: str, folder: Path) -> Entry:
+    modified_times = [modified(folder / file) for file in (CONFIG, METRICS, WEIGHTS, TOKENIZER)]
+    times = [time for time in modified_times if time is not None]
     base: Entry = {
         "id": name,
         "name": folder.name,
-        "created": min(known, default=None),
-        "updated": max(known, default=None),
+        "created": min(times, default=None),
+        "updated": max(times, default=None),
     }
     try:
         config = read_config(folder, follow_links=False)
     except ValueError as error:
         empty = dict.fromkeys(("task", "steps", "parameters", "attention"))
-        about = {"state": "broken", "problem": str(error), "step": 0, "last": {}, "can": []}
-        return {**base, **empty, **about}
+        values = {"state": "broken", "problem": str(error), "step": 0, "last": {}, "can": []}
+        return {**base, **empty, **values}
     last = last_row(folder / METRICS)
     return {
         **base,
         "task": config.task.name,
-        "state": state_of(folder),
+        "state": run_state(folder),
         "step": integer(last.get("step")) or 0,
         "steps": config.training.steps,
         "minutes": json_value(config.training.minutes),
@@ -98,150 +100,152 @@ def entry_of(name: str, folder: Path) -> Entry:
         "attention": mechanism_of(config.model),
         "headline": config.task.headline,
         "better": config.task.better,
-        "last": numbers_of(last),
-        "can": abilities(folder, config.content),
+        "last": metric_values(last),
+        "can": list_capabilities(folder, config.content),
     }
 
 
-def state_of(folder: Path) -> str:
+def run_state(folder: Path) -> str:
     if is_locked(folder):
         return "training"
     return "finished" if (folder / WEIGHTS).exists() else "stopped"
 
 
-def numbers_of(row: dict[str, Any]) -> dict[str, Any]:
-    """Each metric by name; those of a validation by "validation NAME"."""
-    inner = row.get("validation")
+def metric_values(row: dict[str, Any]) -> dict[str, Any]:
+    """The metrics of a row by name; those of a validation are called "validation NAME"."""
+    validation = row.get("validation")
     flat = {key: value for key, value in row.items() if key not in ("step", "validation")}
-    if isinstance(inner, dict):
-        flat |= {f"validation {key}": value for key, value in inner.items()}
+    if isinstance(validation, dict):
+        flat |= {f"validation {key}": value for key, value in validation.items()}
     return {
         k: v for k, v in flat.items() if isinstance(v, int | float) or v in ("nan", "inf", "-inf")
     }
 
 
-def abilities(folder: Path, config: dict[str, Any]) -> list[str]:
-    """What can be done with the run's model, as far as its settings tell."""
+def list_capabilities(folder: Path, config: dict[str, Any]) -> list[str]:
+    """What the run's model can do, according to its settings and files."""
     if not (folder / WEIGHTS).exists() and not any(list_checkpoints(folder / CHECKPOINTS)):
         return []
     model = mapping(config["model"]).get("model")
     kind = task_of(config)
-    found = kind.capabilities(folder, model) if kind is not None else []
-    reads = model in ("decoder", "encoder", "seq2seq") and (folder / TOKENIZER).exists()
-    return [*found, "look"] if model == "vit" or reads else found
+    capabilities = kind.capabilities(folder, model) if kind is not None else []
+    reads_text = model in ("decoder", "encoder", "seq2seq") and (folder / TOKENIZER).exists()
+    return [*capabilities, "look"] if model == "vit" or reads_text else capabilities
 
 
 def audit_file(task: str | None) -> str | None:
-    """The file that an audit of this task's runs leaves in their folder; None: it has no audit."""
+    """The name of the file with the audit of a run; None if the task has no audit."""
     kind = TASKS.get(task or "")
     return kind.can["audit"].report if kind is not None and "audit" in kind.can else None
 
 
-def one(places: Places, run: str, entry: Entry) -> dict[str, Any]:
-    """All that is known of a run but its metrics."""
-    folder = places.run(run)
+def read_details(folders: AllowedFolders, run: str, entry: Entry) -> dict[str, Any]:
+    """The entry of a run with its settings, files and checkpoints."""
+    folder = folders.run_folder(run)
     try:
         config = read_config(folder, follow_links=False).content
     except ValueError:
         config = {}
     audit = audit_file(entry["task"])
-    found = {
+    details = {
         **entry,
-        "config": strict(config),
-        "settings": flattened(config),
-        "files": list(files_of(folder)),
-        "checkpoints": [checkpoint(path) for path in list_checkpoints(folder / CHECKPOINTS)],
+        "config": to_strict_json(config),
+        "settings": flatten_settings(config),
+        "files": list(list_files(folder)),
+        "checkpoints": [checkpoint_entry(path) for path in list_checkpoints(folder / CHECKPOINTS)],
         "audited": audit is not None and (folder / audit).is_file(),
     }
-    examples = examples_of(folder, config, entry["can"])
-    return {**found, "examples": examples} if examples else found
+    examples = example_inputs(folder, config, entry["can"])
+    return {**details, "examples": examples} if examples else details
 
 
-def strict(value: Any, depth: int = 8) -> Any:
-    """JSON that every reader accepts, and not too deep."""
+def to_strict_json(value: Any, depth: int = 8) -> Any:
+    """JSON without NaN, which every parser accepts, and not too deep."""
     if isinstance(value, dict):
-        return {str(k): strict(v, depth - 1) for k, v in value.items()} if depth else None
+        return {str(k): to_strict_json(v, depth - 1) for k, v in value.items()} if depth else None
     if isinstance(value, list):
-        return [strict(each, depth - 1) for each in value] if depth else None
+        return [to_strict_json(item, depth - 1) for item in value] if depth else None
     return value if isinstance(value, str) else json_value(value)
 
 
-def flattened(config: dict[str, Any]) -> dict[str, Any]:
-    """{"training.learning_rate": 0.003}: every setting by its path; a list is one setting."""
-    found: dict[str, Any] = {}
+def flatten_settings(config: dict[str, Any]) -> dict[str, Any]:
+    """Every setting by its path, as {"training.learning_rate": 0.003}. A list is one setting."""
+    settings: dict[str, Any] = {}
 
     def walk(value: dict[str, Any], path: str, depth: int) -> None:
         for name, inner in value.items():
             if isinstance(inner, dict) and inner and depth:
                 walk(inner, f"{path}{name}.", depth - 1)
-            elif len(found) < SETTINGS:
-                found[f"{path}{name}"] = strict(inner)
+            elif len(settings) < MAX_SETTINGS:
+                settings[f"{path}{name}"] = to_strict_json(inner)
 
     walk(config, "", 4)
-    return found
+    return settings
 
 
-def files_of(folder: Path) -> Iterator[dict[str, Any]]:
-    """Those in the folder itself, links and what is hidden left out."""
+def list_files(folder: Path) -> Iterator[dict[str, Any]]:
+    """The files directly in the folder, without links and hidden files."""
     try:
         with os.scandir(folder) as entries:
-            names = sorted(each.name for each in entries if each.is_file(follow_symlinks=False))
+            files = (entry for entry in entries if entry.is_file(follow_symlinks=False))
+            names = sorted(file.name for file in files)
     except OSError:
         return
-    for name in [each for each in names if not each.startswith(".")][:FILES]:
+    for name in [name for name in names if not name.startswith(".")][:MAX_FILES]:
         try:
-            about = (folder / name).lstat()
+            status = (folder / name).lstat()
         except OSError:
             continue
-        yield {"name": name, "bytes": about.st_size, "time": about.st_mtime}
+        yield {"name": name, "bytes": status.st_size, "time": status.st_mtime}
 
 
-def checkpoint(path: Path) -> dict[str, Any]:
-    sizes = [each["bytes"] for each in files_of(path)]
-    return {"name": path.name, "step": step_of(path), "bytes": sum(sizes), "time": modified(path)}
+def checkpoint_entry(path: Path) -> dict[str, Any]:
+    size = sum(file["bytes"] for file in list_files(path))
+    return {"name": path.name, "step": step_of(path), "bytes": size, "time": modified(path)}
 
 
-def audit_request(
-    folder: Path, pairs: str | None, file_named: Callable[[str], Path | None]
+def prepare_audit(
+    folder: Path, pairs: str | None, find_file: Callable[[str], Path | None]
 ) -> dict[str, Any]:
-    """What an audit of a run that can be audited is to ask, as its task finds it."""
+    """The arguments of an audit of this run, as its task prepares them."""
     config = read_config(folder, follow_links=False).content
     kind = task_of(config)
     assert kind is not None
     prepare = load(kind.can["audit"].prepare)
-    found: dict[str, Any] = prepare(mapping(config["task"]), {"pairs": pairs}, file_named)
-    return found
+    arguments: dict[str, Any] = prepare(mapping(config["task"]), {"pairs": pairs}, find_file)
+    return arguments
 
 
-def examples_of(folder: Path, config: dict[str, Any], can: Sequence[str]) -> list[str]:
-    """Inputs that one can try, as the run's task gives them."""
+def example_inputs(folder: Path, config: dict[str, Any], can: Sequence[str]) -> list[str]:
+    """Inputs to try, as the run's task lists them."""
     kind = task_of(config)
-    given = [kind.can[name].examples for name in can if name in kind.can] if kind else []
-    found: list[str] = []
-    for reference in filter(None, given):
+    references = [kind.can[name].examples for name in can if name in kind.can] if kind else []
+    examples: list[str] = []
+    for reference in filter(None, references):
         try:
-            found += load(reference)(lambda name: read_json(folder / name, EXAMPLE_BYTES))
+            examples += load(reference)(lambda name: read_json(folder / name, MAX_EXAMPLE_BYTES))
         except ValueError:
             continue
-    return found
+    return examples
 
 
-def diff(places: Places, runs: Sequence[str]) -> dict[str, Any]:
-    """Settings in which runs differ; what is not there is null."""
+def compare_settings(folders: AllowedFolders, runs: Sequence[str]) -> dict[str, Any]:
+    """The settings in which runs differ. A missing setting is null."""
     settings = []
     for run in runs:
         try:
-            config = read_config(places.run(run), follow_links=False)
-            settings.append(flattened(config.content))
+            config = read_config(folders.run_folder(run), follow_links=False)
+            settings.append(flatten_settings(config.content))
         except ValueError as error:
-            raise Refused(409, f"{shown(run)}: its settings cannot be read ({error}).") from None
-    names = list(dict.fromkeys(name for each in settings for name in each))
+            message = f"{printable_name(run)}: its settings cannot be read ({error})."
+            raise RequestError(409, message) from None
+    names = list(dict.fromkeys(name for run_settings in settings for name in run_settings))
     rows, same = [], 0
     for name in names:
-        values = [each.get(name) for each in settings]
+        values = [run_settings.get(name) for run_settings in settings]
         texts = {json.dumps(value, sort_keys=True) for value in values}
         if len(texts) == 1:
             same += 1
         else:
             rows.append({"setting": name, "values": values})
-    return {"rows": rows[:SETTINGS], "same": same}
+    return {"rows": rows[:MAX_SETTINGS], "same": same}

@@ -1,4 +1,4 @@
-"""`attnlab studio`: bind to this machine alone, tell the address, serve until Ctrl-C."""
+"""`attnlab studio`: listens on this machine only, prints the address, serves until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pathlib import Path
 import uvicorn
 
 from attnlab.studio import _request_limits as limits
-from attnlab.studio._allowed_folders import Places
-from attnlab.studio._app import App
-from attnlab.studio._request_guard import Keys
+from attnlab.studio._allowed_folders import AllowedFolders
+from attnlab.studio._app import StudioApp
+from attnlab.studio._request_guard import AccessKeys
 
 HOST = "127.0.0.1"
-PATIENCE = 5  # seconds that requests may take to end after Ctrl-C
+SHUTDOWN_SECONDS = 5  # for requests to end after Ctrl-C
 
 
 def serve(
@@ -26,24 +26,26 @@ def serve(
     port: int = limits.PORT,
     browser: bool = True,
 ) -> None:
-    """Serve the runs below a folder until Ctrl-C. Port 0: any that is free."""
-    places = Places.of(checked_folder(runs), models)
-    bound = bind(port)
-    keys = Keys(secrets.token_urlsafe(32), secrets.token_urlsafe(32), bound.getsockname()[1])
+    """Serve the runs below a folder until Ctrl-C. Port 0 takes any free port."""
+    folders = AllowedFolders.resolve(find_runs_folder(runs), models)
+    listener = bind_socket(port)
+    keys = AccessKeys(
+        secrets.token_urlsafe(32), secrets.token_urlsafe(32), listener.getsockname()[1]
+    )
     address = f"http://{HOST}:{keys.port}/?token={keys.token}"
-    print(f"attnlab studio: {address}\n{places.runs}: Ctrl-C ends it", flush=True)
-    app = App(places, keys)
+    print(f"attnlab studio: {address}\n{folders.runs}: press Ctrl-C to stop", flush=True)
+    app = StudioApp(folders, keys)
     if browser:
         webbrowser.open(address)
     try:
-        Server(configured(app), app).run(sockets=[bound])
+        StudioServer(server_config(app), app).run(sockets=[listener])
     except KeyboardInterrupt:  # uvicorn raises it again once all is closed
         pass
     finally:
-        bound.close()
+        listener.close()
 
 
-def configured(app: App) -> uvicorn.Config:
+def server_config(app: StudioApp) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         log_level="warning",
@@ -51,49 +53,49 @@ def configured(app: App) -> uvicorn.Config:
         server_header=False,
         lifespan="on",
         http="h11",
-        h11_max_incomplete_event_size=limits.HEAD_BYTES,
+        h11_max_incomplete_event_size=limits.HEADER_BYTES,
         ws="none",
-        timeout_graceful_shutdown=PATIENCE,
+        timeout_graceful_shutdown=SHUTDOWN_SECONDS,
     )
 
 
-class Server(uvicorn.Server):
-    """Tells streams and models to end, then waits for what is left."""
+class StudioServer(uvicorn.Server):
+    """Ends streams and models at shutdown, then waits for the remaining requests."""
 
-    def __init__(self, config: uvicorn.Config, app: App) -> None:
+    def __init__(self, config: uvicorn.Config, app: StudioApp) -> None:
         super().__init__(config)
         self.studio_app = app
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self.studio_app.leave()
+        self.studio_app.begin_shutdown()
         await super().shutdown(sockets)
 
 
-def checked_folder(runs: Path | None) -> Path:
-    """The folder `runs` here need not exist yet; one that was named must."""
+def find_runs_folder(runs: Path | None) -> Path:
+    """The default folder `runs` need not exist yet; a folder that you name must."""
     if runs is None:
         runs = Path("runs")
         if not runs.exists():
             return runs
     if not runs.is_dir():
         reason = "not a folder" if runs.exists() else "no such folder"
-        raise ValueError(f"{runs}: {reason}; give one that holds runs")
+        raise ValueError(f"{runs}: {reason}; give a folder that holds runs")
     return runs
 
 
-def bind(port: int) -> socket.socket:
-    """A socket of this machine's own address: nobody else's can reach it."""
+def bind_socket(port: int) -> socket.socket:
+    """A socket on the loopback address, which no other machine can reach."""
     if not 0 <= port <= 65535:
-        raise ValueError(f"--port {port}; give 1 to 65535, or 0 for any that is free")
-    bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        raise ValueError(f"--port {port}; give 1 to 65535, or 0 for any free port")
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind((HOST, port))
-        bound.listen(128)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((HOST, port))
+        listener.listen(128)
     except OSError as error:
-        bound.close()
+        listener.close()
         raise ValueError(
-            f"--port {port}: cannot be used ({error.strerror}); give another, or 0 for any that "
-            "is free"
+            f"--port {port}: cannot be used ({error.strerror}); give another, or 0 for any "
+            "free port"
         ) from None
-    return bound
+    return listener

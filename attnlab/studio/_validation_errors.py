@@ -1,4 +1,4 @@
-"""What pydantic finds wrong with a request, as one plain sentence."""
+"""Turns pydantic's errors about a request into one plain sentence."""
 
 from __future__ import annotations
 
@@ -17,60 +17,63 @@ TYPES = {
 }
 
 
-def sentence_of(errors: Sequence[Any], known: Iterable[str]) -> str:
-    """The first of `ValidationError.errors()`, a field that is not known before all others.
+def describe_validation_error(errors: Sequence[Any], fields: Iterable[str]) -> str:
+    """Describes the first of `ValidationError.errors()`, but an unknown field before all others.
 
-    `known` are the fields that there are.
+    `fields` are the names of the declared fields.
     """
-    error = next((each for each in errors if each["type"] == "extra_forbidden"), errors[0])
-    place, *path = error["loc"]
-    whole = "the body" if place == "body" else "the address"
+    unknown = (error for error in errors if error["type"] == "extra_forbidden")
+    error = next(unknown, errors[0])
+    location, *path = error["loc"]
+    request_part = "the body" if location == "body" else "the address"
     kind, value, context = error["type"], error["input"], error.get("ctx", {})
     if kind == "extra_forbidden":
-        there = f" (there are: {', '.join(known)})" if len(path) == 1 else ""
-        return f"{_where(path[:-1]) or whole}: {path[-1][:40]!r} is not known{there}"
+        declared = f" (known: {', '.join(fields)})" if len(path) == 1 else ""
+        return (
+            f"{_field_path(path[:-1]) or request_part}: unknown field {path[-1][:40]!r}{declared}"
+        )
     if kind == "missing":
-        if place == "query":
+        if location == "query":
             return f"{path[-1]}: is missing; give ?{path[-1]}="
-        return f"{_where(path[:-1]) or whole}: has no {path[-1]}; give one"
-    return f"{_where(path) or whole}: {_problem(kind, value, context)}"
+        return f"{_field_path(path[:-1]) or request_part}: has no {path[-1]}; give one"
+    return f"{_field_path(path) or request_part}: {_describe_problem(kind, value, context)}"
 
 
-def _where(path: Sequence[Any]) -> str:
-    """subject.model, or questions, item 3. What has a space in it is no name but a choice."""
+def _field_path(path: Sequence[Any]) -> str:
+    """Such as `target.model` or `questions, item 3`. Parts with a space are tags of a union."""
     names = ".".join(each for each in path if isinstance(each, str) and " " not in each)
     return "".join([names, *(f", item {each + 1}" for each in path if isinstance(each, int))])
 
 
-def _problem(kind: str, value: Any, context: dict[str, Any]) -> str:
+def _describe_problem(kind: str, value: Any, context: dict[str, Any]) -> str:
     if kind in TYPES:
-        return f"is {_shown(value)}; give {TYPES[kind]}"
+        return f"is {_format_value(value)}; give {TYPES[kind]}"
     match kind:
         case "string_unicode":
-            return "holds half a character; give whole ones"
+            return "contains half a character (a lone surrogate); give whole characters"
         case "string_too_short":
             return "is empty; give a text"
         case "string_too_long":
-            return f"has {len(value)} characters; {context['max_length']} are the most"
+            return f"has {len(value)} characters; give at most {context['max_length']}"
         case "string_pattern_mismatch":
-            return f"is {_shown(value)}; give a text that matches {context['pattern']}"
+            return f"is {_format_value(value)}; give a text that matches {context['pattern']}"
         case "too_short":
             return f"has {len(value)} items; give at least {context['min_length']}"
         case "too_long":
             return f"has {len(value)} items; give at most {context['max_length']}"
         case "greater_than_equal":
-            return f"is {_shown(value)}; give at least {context['ge']:g}"
+            return f"is {_format_value(value)}; give at least {context['ge']:g}"
         case "greater_than":
-            return f"is {_shown(value)}; give more than {context['gt']:g}"
+            return f"is {_format_value(value)}; give more than {context['gt']:g}"
         case "less_than_equal":
-            return f"is {_shown(value)}; give at most {context['le']:.16g}"
+            return f"is {_format_value(value)}; give at most {context['le']:.16g}"
         case "literal_error":
-            return f"is {_shown(value)}; give {context['expected']}"
-    raise AssertionError(f"{kind}: no request has this error")
+            return f"is {_format_value(value)}; give {context['expected']}"
+    raise AssertionError(f"{kind}: no request model has this error")
 
 
-def _shown(value: Any) -> str:
-    """Not too long: a text has no end, and an integer may have thousands of digits."""
+def _format_value(value: Any) -> str:
+    """The value in a few characters: a text or an integer may be very long."""
     if isinstance(value, dict | list):
         return "an object" if isinstance(value, dict) else "a list"
     if value is None or isinstance(value, bool):

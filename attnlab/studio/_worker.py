@@ -1,8 +1,8 @@
-"""A process that holds models and does what the server asks, one thing after the other.
+"""A process that holds models and executes the server's calls one after the other.
 
     python -m attnlab.studio._worker
 
-It ends with its standard input, so none outlives the server, however that ended.
+It exits when its standard input closes, so it never outlives the server.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from functools import partial
 from importlib import import_module
 from typing import IO, Any
 
-from attnlab.studio._http_errors import Refused
-from attnlab.studio._worker_messages import Frame, packed, read_frame
+from attnlab.studio._http_errors import RequestError
+from attnlab.studio._worker_messages import Frame, pack_frame, read_frame
 
-CAPABILITY = "attnlab.studio._worker_runs"
+CAPABILITY_MODULE = "attnlab.studio._worker_runs"
 CALLS = {
     "classify": "attnlab.studio._worker_look",
     "look": "attnlab.studio._worker_look",
@@ -29,85 +29,86 @@ CALLS = {
     "claims": "attnlab.studio._worker_results",
     "bench": "attnlab.studio._worker_results",
 }
-"""Modules that have a function of this name; any other call is a capability of a run's task."""
+"""Modules by the name of their function. Any other call is a capability of a run's task."""
 
 
-class CancelledWork(Exception):  # noqa: N818 (a request, not an error)
-    """Nobody waits any more."""
+class CallCancelled(Exception):  # noqa: N818 (a request, not an error)
+    """The server cancelled the call."""
 
 
-class Teller:
-    """Sends what comes before the end. Each time is also a place to stop."""
+class EventSender:
+    """Sends events of a call before its result. Raises CallCancelled once the call is cancelled."""
 
     def __init__(self, out: IO[bytes]) -> None:
         self.out, self.cancelled = out, threading.Event()
 
-    def send(self, message: dict[str, Any], content: bytes = b"") -> None:
-        self.out.write(packed(message, content))
+    def send(self, message: dict[str, Any], attached: bytes = b"") -> None:
+        self.out.write(pack_frame(message, attached))
         self.out.flush()
 
     def __call__(self, event: str, data: Any) -> None:
         if self.cancelled.is_set():
-            raise CancelledWork
-        self.send({"tell": event, "data": data})
+            raise CallCancelled
+        self.send({"event": event, "data": data})
 
 
-Call = Callable[[dict[str, Any], bytes, Teller], tuple[Any, bytes]]
+Call = Callable[[dict[str, Any], bytes, EventSender], tuple[Any, bytes]]
 
 
-def found(name: str) -> Call:
-    """Imported at the first call: these modules import torch."""
+def find_call(name: str) -> Call:
+    """Imports the function at its first call, because these modules import torch."""
     if name not in CALLS:
-        return partial(import_module(CAPABILITY).use, name)
+        return partial(import_module(CAPABILITY_MODULE).run_capability, name)
     call: Call = getattr(import_module(CALLS[name]), name)
     return call
 
 
 def main() -> None:
     out = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a model prints is no answer
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the server's to handle
-    teller, calls = Teller(out), queue.Queue[Frame]()
-    threading.Thread(target=listen, args=(teller, calls), daemon=True).start()
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a model prints is not an answer
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server handles Ctrl-C
+    sender, calls = EventSender(out), queue.Queue[Frame]()
+    threading.Thread(target=read_input, args=(sender, calls), daemon=True).start()
     while True:
-        message, content = calls.get()
-        teller.cancelled.clear()
-        teller.send({"taken": True})
+        message, attached = calls.get()
+        sender.cancelled.clear()
+        sender.send({"started": True})
         try:
-            value, attached = found(message["call"])(message["with"], content, teller)
-            teller.send({"done": value}, attached)
-        except CancelledWork:
-            teller.send({"done": None})
-        except Refused as refused:
-            teller.send({"wrong": refused.sentence, "status": refused.status})
+            call = find_call(message["call"])
+            value, attached = call(message["arguments"], attached, sender)
+            sender.send({"done": value}, attached)
+        except CallCancelled:
+            sender.send({"done": None})
+        except RequestError as error:
+            sender.send({"error": error.message, "status": error.status})
         except ValueError as error:
-            teller.send({"wrong": one_line(error), "status": 422})
+            sender.send({"error": to_one_line(error), "status": 422})
         except Exception as error:
             traceback.print_exc()
-            teller.send({"broken": f"{type(error).__name__}: {one_line(error)}"})
+            sender.send({"crash": f"{type(error).__name__}: {to_one_line(error)}"})
 
 
-def listen(teller: Teller, calls: queue.Queue[Frame]) -> None:
-    """What the server says, while the main thread works."""
+def read_input(sender: EventSender, calls: queue.Queue[Frame]) -> None:
+    """Reads calls and cancellations while the main thread works."""
     while True:
         frame = read_frame(sys.stdin.buffer)
         if frame is None:
-            end()
+            exit_with_children()
             return
         if "cancel" in frame[0]:
-            teller.cancelled.set()
+            sender.cancelled.set()
         else:
             calls.put(frame)
 
 
-def end() -> None:
-    """With the processes that a claim or a bench began; they are in a group of our own."""
+def exit_with_children() -> None:
+    """Exits, and kills the processes that a claim or a bench started: they share its group."""
     if os.getpgrp() == os.getpid():
         os.killpg(os.getpid(), signal.SIGKILL)
     os._exit(0)
 
 
-def one_line(error: Exception) -> str:
+def to_one_line(error: Exception) -> str:
     text = " ".join(str(error).split())
     return text if len(text) <= 500 else f"{text[:499]}…"
 

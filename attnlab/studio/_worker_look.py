@@ -1,4 +1,4 @@
-"""In a worker: what a model attends to, and what it sees in an image."""
+"""In a worker: captures of a model's attention, and classification of images."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from attnlab.interpret._adapters import open_subject
 from attnlab.interpret._capture_file import parts_of
 from attnlab.interpret._inspected_model import Subject
 from attnlab.interpret._look import Looked
-from attnlab.interpret._look import look as looking
+from attnlab.interpret._look import look as look_into_model
 from attnlab.studio import _request_limits as limits
-from attnlab.studio._loaded_models import MODELS
-from attnlab.studio._worker import Teller
-from attnlab.studio._worker_runs import use
+from attnlab.studio._loaded_models import LOADED_MODELS
+from attnlab.studio._worker import EventSender
+from attnlab.studio._worker_runs import run_capability
 
-MOST = limits.CAPTURE_BYTES // 4
+MAX_CAPTURE_BYTES = limits.CAPTURE_BYTES // 4
 
 
-FLAGS = (
+PAGE_LABELS = (
     ("--image FILE", "an image"),
     ("--text and --compare-text", "the texts"),
     ("--text", "a text"),
@@ -31,35 +31,35 @@ FLAGS = (
     ("--pair", "“Second text”"),
     (r"--max-tokens is (\d+): give a shorter text, .*", r"\1 are the most: give a shorter text"),
 )
-"""What the command calls a flag has another name on the page."""
+"""The page's labels for the flags of `attnlab look`, to translate its error messages."""
 
 
-def look(given: dict[str, Any], content: bytes, tell: Teller) -> tuple[Any, bytes]:
-    """The bytes of an image, where there is one instead of a text, come behind the call."""
-    del tell
-    compare = given["compare"]
-    subject = subject_of(given["folder"])
-    with image_file(content) as image:
-        found = looking(
-            subject,
-            given.get("text"),
-            pair=given.get("second"),
+def look(arguments: dict[str, Any], attached: bytes, send_event: EventSender) -> tuple[Any, bytes]:
+    """Captures what a model attends to in a text, or in the attached image."""
+    del send_event
+    compare = arguments["compare"]
+    model = inspected_model(arguments["folder"])
+    with temporary_image(attached) as image:
+        result = look_into_model(
+            model,
+            arguments.get("text"),
+            pair=arguments.get("second"),
             image=image,
-            generate=given.get("generate", 0),
-            compare=None if compare is None else subject_of(compare),
-            compare_text=given.get("compare_text"),
-            untrained=given["untrained"],
-            neurons=given["neurons"],
+            generate=arguments.get("generate", 0),
+            compare=None if compare is None else inspected_model(compare),
+            compare_text=arguments.get("compare_text"),
+            untrained=arguments["untrained"],
+            neurons=arguments["neurons"],
             max_tokens=limits.LOOK_TOKENS,
             memory=limits.LOOK_GIBIBYTES,
-            title=None if image is None else f"{subject.label}: an image",
+            title=None if image is None else f"{model.label}: an image",
         )
-    return {"title": found.capture.title}, packed(found)
+    return {"title": result.capture.title}, capture_bytes(result)
 
 
 @contextmanager
-def image_file(content: bytes) -> Iterator[Path | None]:
-    """The image as a file, None without one; what is wrong then is told in the page's words."""
+def temporary_image(content: bytes) -> Iterator[Path | None]:
+    """The image as a file, or None without one. Errors inside get the page's words."""
     with TemporaryDirectory(prefix="attnlab-studio-") as folder:
         path = Path(folder) / "image"
         try:
@@ -67,39 +67,41 @@ def image_file(content: bytes) -> Iterator[Path | None]:
                 path.write_bytes(content)
             yield path if content else None
         except ValueError as error:
-            raise ValueError(in_page_words(str(error).replace(str(path), "the image"))) from None
+            message = str(error).replace(str(path), "the image")
+            raise ValueError(use_page_labels(message)) from None
 
 
-def in_page_words(sentence: str) -> str:
-    for flag, words in FLAGS:
-        sentence = re.sub(flag, words, sentence)
-    return sentence
+def use_page_labels(message: str) -> str:
+    for flag, label in PAGE_LABELS:
+        message = re.sub(flag, label, message)
+    return message
 
 
-def subject_of(folder: str) -> Subject:
-    return MODELS.get("look", folder, open_subject)
+def inspected_model(folder: str) -> Subject:
+    return LOADED_MODELS.get("look", folder, open_subject)
 
 
-def packed(found: Looked) -> bytes:
-    """A capture file."""
-    content = b"".join(parts_of(*found.packed))
-    if len(content) > MOST:
+def capture_bytes(result: Looked) -> bytes:
+    """The content of a capture file."""
+    content = b"".join(parts_of(*result.packed))
+    if len(content) > MAX_CAPTURE_BYTES:
         raise ValueError(
-            f"the capture has {len(content) // 2**20} MB; {MOST // 2**20} are the most: give a "
-            "shorter text, or leave out queries, keys and values"
+            f"the capture has {len(content) // 2**20} MB, more than {MAX_CAPTURE_BYTES // 2**20}; "
+            "give a shorter text, or leave out queries, keys and values"
         )
     return content
 
 
-def classify(given: dict[str, Any], content: bytes, tell: Teller) -> tuple[Any, bytes]:
-    """What an image shows, and a capture where the model has attention. The image's bytes come
-    behind the call."""
-    with image_file(content) as path:
-        assert path is not None  # an empty body is refused before
-        found, _ = use("classify", {**given, "image": path}, b"", tell)
-        if not given["look"]:
-            return found, b""
-        subject = subject_of(given["folder"])
-        title = f"{subject.label}: {found['label']}"
-        looked = looking(subject, image=path, memory=limits.LOOK_GIBIBYTES, title=title)
-    return found, packed(looked)
+def classify(
+    arguments: dict[str, Any], attached: bytes, send_event: EventSender
+) -> tuple[Any, bytes]:
+    """Classifies the attached image, and captures the attention if the model has any."""
+    with temporary_image(attached) as path:
+        assert path is not None  # an empty body is rejected before
+        result, _ = run_capability("classify", {**arguments, "image": path}, b"", send_event)
+        if not arguments["look"]:
+            return result, b""
+        model = inspected_model(arguments["folder"])
+        title = f"{model.label}: {result['label']}"
+        capture = look_into_model(model, image=path, memory=limits.LOOK_GIBIBYTES, title=title)
+    return result, capture_bytes(capture)

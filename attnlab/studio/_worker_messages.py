@@ -1,4 +1,4 @@
-"""How the server and its workers talk: JSON with bytes behind it, over pipes, nothing pickled."""
+"""Frames between the server and its workers: JSON followed by bytes, over pipes, without pickle."""
 
 from __future__ import annotations
 
@@ -8,37 +8,38 @@ import struct
 from typing import IO, Any
 
 SIZES = struct.Struct(">IQ")
-MOST_JSON, MOST_BYTES = 2**27, 2**31
+MAX_JSON_BYTES, MAX_ATTACHED_BYTES = 2**27, 2**31
 Frame = tuple[dict[str, Any], bytes]
 
 
-def packed(message: dict[str, Any], content: bytes = b"") -> bytes:
+def pack_frame(message: dict[str, Any], attached: bytes = b"") -> bytes:
     text = json.dumps(message, separators=(",", ":"), allow_nan=False).encode("ascii")
-    return SIZES.pack(len(text), len(content)) + text + content
+    return SIZES.pack(len(text), len(attached)) + text + attached
 
 
 def read_frame(source: IO[bytes]) -> Frame | None:
-    """None at the end."""
-    head = source.read(SIZES.size)
-    if len(head) < SIZES.size:
+    """The next frame; None at the end."""
+    header = source.read(SIZES.size)
+    if len(header) < SIZES.size:
         return None
-    text, content = SIZES.unpack(head)
-    _check(text, content)
-    return _message(source.read(text)), source.read(content)
+    json_bytes, attached_bytes = SIZES.unpack(header)
+    _check_sizes(json_bytes, attached_bytes)
+    return _parse_message(source.read(json_bytes)), source.read(attached_bytes)
 
 
 async def receive_frame(source: asyncio.StreamReader) -> Frame:
-    """An IncompleteReadError at the end."""
-    text, content = SIZES.unpack(await source.readexactly(SIZES.size))
-    _check(text, content)
-    return _message(await source.readexactly(text)), await source.readexactly(content)
+    """The next frame; raises IncompleteReadError at the end."""
+    json_bytes, attached_bytes = SIZES.unpack(await source.readexactly(SIZES.size))
+    _check_sizes(json_bytes, attached_bytes)
+    text = await source.readexactly(json_bytes)
+    return _parse_message(text), await source.readexactly(attached_bytes)
 
 
-def _check(text: int, content: int) -> None:
-    if text > MOST_JSON or content > MOST_BYTES:
-        raise ValueError(f"a frame of {text} and {content} bytes")
+def _check_sizes(json_bytes: int, attached_bytes: int) -> None:
+    if json_bytes > MAX_JSON_BYTES or attached_bytes > MAX_ATTACHED_BYTES:
+        raise ValueError(f"a frame of {json_bytes} and {attached_bytes} bytes is too large")
 
 
-def _message(text: bytes) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(text)
-    return found
+def _parse_message(text: bytes) -> dict[str, Any]:
+    message: dict[str, Any] = json.loads(text)
+    return message

@@ -1,7 +1,7 @@
-"""The workers: as many as are needed and no more than a few; a slow request holds up one of them.
+"""The worker processes: started when needed, up to a limit. A slow request blocks only one of them.
 
-A worker that dies at work is one answer "the model broke"; the next request starts another. Of one
-that dies before it begins, another takes the request.
+If a worker dies during a call, that request fails and the next one starts a new worker. If it dies
+before it starts the call, another worker takes the call.
 """
 
 from __future__ import annotations
@@ -19,54 +19,54 @@ from typing import Any
 
 import attnlab
 from attnlab.studio import _request_limits as limits
-from attnlab.studio._http_errors import Refused
-from attnlab.studio._worker_messages import Frame, packed, receive_frame
+from attnlab.studio._http_errors import RequestError
+from attnlab.studio._worker_messages import Frame, pack_frame, receive_frame
 
 PROGRAM = "attnlab.studio._worker"
-INBOX = 64  # frames that wait to be heard; a worker that says more waits too
-LEAVING = 2.0  # seconds that a worker has to stop when nobody waits any more, else it is ended
+INBOX = 64  # frames that wait to be read; a worker that sends more must wait
+CANCEL_SECONDS = 2.0  # for a worker to stop a cancelled call; then it is killed
 
 
-class UntakenError(Refused):
-    """The worker ended before it began: not by what was asked, so another may be."""
+class WorkerNotStartedError(RequestError):
+    """The worker died before it started the call, so another worker may try it."""
 
 
 class Worker:
-    """One process. What it says waits in a queue, so that whoever listens may leave at any time."""
+    """One process. Its frames wait in a queue, so that a client may disconnect at any time."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self.process, self.killed = process, False
         self.inbox = asyncio.Queue[Frame | None](INBOX)
         self.reader = asyncio.create_task(self._read())
         self.models: OrderedDict[str, None] = OrderedDict()
-        """What it was asked for last: it keeps these."""
+        """The keys of its last calls: it still has these models loaded."""
 
     @staticmethod
     async def start() -> Worker:
         package = str(Path(attnlab.__file__).parent.parent)
         paths = os.pathsep.join(filter(None, (package, os.environ.get("PYTHONPATH", ""))))
         threads = str(max(1, (os.cpu_count() or 1) // 2))
-        known = {"OMP_NUM_THREADS": threads, "HF_HUB_OFFLINE": "1", **os.environ}
+        environment = {"OMP_NUM_THREADS": threads, "HF_HUB_OFFLINE": "1", **os.environ}
         process = await asyncio.create_subprocess_exec(
             sys.executable,
-            "-P",  # what lies in the folder that one stands in is not imported
+            "-P",  # do not import modules from the current folder
             "-m",
             PROGRAM,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             start_new_session=True,
-            env={**known, "PYTHONPATH": paths},
+            env={**environment, "PYTHONPATH": paths},
         )
         return Worker(process)
 
     @property
     def alive(self) -> bool:
-        """A code to return comes some time after the end."""
+        """False right after `kill`, although the return code arrives later."""
         return not self.killed and self.process.returncode is None
 
-    async def send(self, message: dict[str, Any], content: bytes = b"") -> None:
+    async def send(self, message: dict[str, Any], attached: bytes = b"") -> None:
         assert self.process.stdin is not None
-        self.process.stdin.write(packed(message, content))
+        self.process.stdin.write(pack_frame(message, attached))
         await self.process.stdin.drain()
 
     async def _read(self) -> None:
@@ -77,15 +77,15 @@ class Worker:
         await self.inbox.put(None)
 
     async def receive(self) -> Frame:
-        """An EOFError where it has ended."""
+        """The next frame; raises EOFError if the worker has ended."""
         frame = await self.inbox.get()
         if frame is None:
-            self.inbox.put_nowait(None)  # for whoever asks next
+            self.inbox.put_nowait(None)  # for the next caller
             raise EOFError
         return frame
 
     def kill(self) -> None:
-        """With the processes that it began: it leads a group of its own."""
+        """Kills the worker and the processes that it started, which are in its process group."""
         if self.process.returncode is None:
             with suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
@@ -94,91 +94,92 @@ class Worker:
     async def frames(
         self,
         name: str,
-        given: dict[str, Any],
-        content: bytes,
+        arguments: dict[str, Any],
+        attached: bytes,
         seconds: float | None = limits.WORK_SECONDS,
     ) -> AsyncIterator[Frame]:
-        """All that comes, the end last. What is refused or breaks is a Refused."""
-        taken = False
+        """All frames of a call, the result last. Raises RequestError if the call fails."""
+        started = False
         try:
-            await self.send({"call": name, "with": given}, content)
-            end = None if seconds is None else time.monotonic() + seconds
+            await self.send({"call": name, "arguments": arguments}, attached)
+            deadline = None if seconds is None else time.monotonic() + seconds
             while True:
-                left = None if end is None else max(0.0, end - time.monotonic())
+                left = None if deadline is None else max(0.0, deadline - time.monotonic())
                 async with asyncio.timeout(left):
-                    message, attached = await self.receive()
-                if "wrong" in message:
-                    raise Refused(message["status"], message["wrong"])
-                if "broken" in message:
-                    raise Refused(500, f"The model broke: {message['broken']}")
-                if "taken" in message:
-                    taken = True
+                    message, result_bytes = await self.receive()
+                if "error" in message:
+                    raise RequestError(message["status"], message["error"])
+                if "crash" in message:
+                    raise RequestError(500, f"The model failed: {message['crash']}")
+                if "started" in message:
+                    started = True
                     continue
-                yield message, attached
+                yield message, result_bytes
                 if "done" in message:
                     return
         except TimeoutError:
             self.kill()
-            sentence = f"This took more than {seconds:g} seconds; ask for less."
-            raise Refused(422, sentence) from None
+            text = f"This took more than {seconds:g} seconds; give a smaller input."
+            raise RequestError(422, text) from None
         except (EOFError, ConnectionError):
             self.kill()
             code = await self.process.wait()
-            how = f"signal {-code}" if code < 0 else f"code {code}"
-            raise (Refused if taken else UntakenError)(
+            reason = f"signal {-code}" if code < 0 else f"code {code}"
+            raise (RequestError if started else WorkerNotStartedError)(
                 500,
-                f"The model broke: its process ended with {how}; there may be too little memory.",
+                f"The model failed: its process ended with {reason}; maybe it ran out of memory.",
             ) from None
 
 
-class Pool:
+class WorkerPool:
     def __init__(self) -> None:
         self.workers: list[Worker] = []
         self.idle: list[Worker] = []
         self.waiting = 0
         self.changed = asyncio.Condition()
-        self.leaving: set[asyncio.Task[None]] = set()
+        self.releases: set[asyncio.Task[None]] = set()
+        """Tasks that return workers to the pool."""
         self.closed = False
 
-    async def ask(
-        self, name: str, given: dict[str, Any], content: bytes = b"", *, key: str = ""
+    async def call(
+        self, name: str, arguments: dict[str, Any], attached: bytes = b"", *, key: str = ""
     ) -> tuple[Any, bytes]:
-        """The end alone."""
-        found: tuple[Any, bytes] = (None, b"")
-        async with self.call(name, given, content, key=key) as frames:
-            async for message, attached in frames:
-                found = message.get("done"), attached  # the last is the end
-        return found
+        """The result of a call, without its events."""
+        result: tuple[Any, bytes] = (None, b"")
+        async with self.stream(name, arguments, attached, key=key) as frames:
+            async for message, result_bytes in frames:
+                result = message.get("done"), result_bytes  # the last frame is the result
+        return result
 
     @asynccontextmanager
-    async def call(
-        self, name: str, given: dict[str, Any], content: bytes = b"", *, key: str = ""
+    async def stream(
+        self, name: str, arguments: dict[str, Any], attached: bytes = b"", *, key: str = ""
     ) -> AsyncIterator[AsyncIterator[Frame]]:
-        """All frames of a call, as they come. `key`: a worker that has this model is preferred.
+        """All frames of a call, as they arrive. Prefers a worker that has loaded the model `key`.
 
-        Whoever leaves early cancels it; the worker is free again once it has stopped.
+        Leaving the context early cancels the call; the worker is free again once it has stopped.
         """
-        worker = await self._take(key)
+        worker = await self._acquire(key)
         ended = False
 
-        async def tried() -> AsyncIterator[Frame]:
+        async def frames_with_retry() -> AsyncIterator[Frame]:
             nonlocal worker
             try:
-                async for frame in worker.frames(name, given, content):
+                async for frame in worker.frames(name, arguments, attached):
                     yield frame
-            except UntakenError:
-                await self._give(worker)
-                worker = await self._take(key)
-                async for frame in worker.frames(name, given, content):
+            except WorkerNotStartedError:
+                await self._release(worker)
+                worker = await self._acquire(key)
+                async for frame in worker.frames(name, arguments, attached):
                     yield frame
 
         async def frames() -> AsyncIterator[Frame]:
             nonlocal ended
             try:
-                async for frame in tried():
+                async for frame in frames_with_retry():
                     ended = "done" in frame[0]
                     yield frame
-            except Refused:
+            except RequestError:
                 ended = True
                 raise
 
@@ -186,22 +187,25 @@ class Pool:
             yield frames()
         finally:
             free = ended or not worker.alive
-            task = asyncio.create_task(self._give(worker) if free else self._stop(worker))
-            self.leaving.add(task)
-            task.add_done_callback(self.leaving.discard)
+            task = asyncio.create_task(self._release(worker) if free else self._cancel(worker))
+            self.releases.add(task)
+            task.add_done_callback(self.releases.discard)
             if free:
-                await asyncio.shield(task)  # who leaves just now takes no worker along
+                await asyncio.shield(task)  # a client that disconnects now must not lose the worker
 
-    async def _take(self, key: str) -> Worker:
-        if self.waiting >= limits.WAITING:
-            raise Refused(429, f"{self.waiting} requests wait for a model; try again.")
+    async def _acquire(self, key: str) -> Worker:
+        if self.waiting >= limits.WAITING_REQUESTS:
+            raise RequestError(
+                429,
+                f"{self.waiting} requests wait for a model, which is the limit; try again later.",
+            )
         self.waiting += 1
         try:
             async with self.changed:
-                await self.changed.wait_for(self._free)
+                await self.changed.wait_for(self._can_acquire)
                 if self.closed:
-                    raise Refused(409, "The studio is closing.")
-                worker = self._best(key)
+                    raise RequestError(409, "The studio is closing.")
+                worker = self._choose_idle(key)
                 if worker is None:
                     worker = await Worker.start()
                     self.workers.append(worker)
@@ -209,16 +213,16 @@ class Pool:
             self.waiting -= 1
         worker.models[key] = None
         worker.models.move_to_end(key)
-        while len(worker.models) > limits.MODELS:
+        while len(worker.models) > limits.MODELS_PER_WORKER:
             worker.models.popitem(last=False)
         return worker
 
-    def _free(self) -> bool:
+    def _can_acquire(self) -> bool:
         return self.closed or bool(self.idle) or len(self.workers) < limits.WORKERS
 
-    def _best(self, key: str) -> Worker | None:
-        """An idle worker that has the model, or has the fewest; None where all are busy or dead."""
-        for dead in [each for each in self.idle if not each.alive]:
+    def _choose_idle(self, key: str) -> Worker | None:
+        """An idle worker that has the model, else the one with the fewest; None if none is idle."""
+        for dead in [worker for worker in self.idle if not worker.alive]:
             self.idle.remove(dead)
             self.workers.remove(dead)
         if not self.idle:
@@ -227,7 +231,7 @@ class Pool:
         self.idle.remove(worker)
         return worker
 
-    async def _give(self, worker: Worker) -> None:
+    async def _release(self, worker: Worker) -> None:
         async with self.changed:
             if worker.alive and not self.closed:
                 self.idle.append(worker)
@@ -237,25 +241,25 @@ class Pool:
                     self.workers.remove(worker)
             self.changed.notify()
 
-    async def _stop(self, worker: Worker) -> None:
-        """What it still says is for nobody."""
+    async def _cancel(self, worker: Worker) -> None:
+        """Cancels the worker's call, discards its remaining frames and releases the worker."""
         try:
-            async with asyncio.timeout(LEAVING):
+            async with asyncio.timeout(CANCEL_SECONDS):
                 await worker.send({"cancel": True})
-                while not {"done", "wrong", "broken"} & (await worker.receive())[0].keys():
+                while not {"done", "error", "crash"} & (await worker.receive())[0].keys():
                     pass
         except (TimeoutError, EOFError, ConnectionError):
             worker.kill()
-        await self._give(worker)
+        await self._release(worker)
 
-    def leave(self) -> None:
-        """Nothing is answered any more."""
+    def kill_workers(self) -> None:
+        """Kills all workers; every later call fails."""
         self.closed = True
         for worker in self.workers:
             worker.kill()
 
     async def close(self) -> None:
-        self.leave()
-        await asyncio.gather(*(each.process.wait() for each in self.workers))
+        self.kill_workers()
+        await asyncio.gather(*(worker.process.wait() for worker in self.workers))
         async with self.changed:
             self.changed.notify_all()

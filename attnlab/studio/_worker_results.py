@@ -1,4 +1,4 @@
-"""In a worker: claims and benches, which take minutes, and what the pages need of their code."""
+"""In a worker: runs claims and benches, which take minutes, and lists all claims."""
 
 from __future__ import annotations
 
@@ -15,102 +15,108 @@ from attnlab.claims._registry import chosen
 from attnlab.claims._run_claims import run
 from attnlab.report import to_json
 from attnlab.studio import _request_limits as limits
-from attnlab.studio._result_files import claims as kept_claims
-from attnlab.studio._worker import Teller
+from attnlab.studio._result_files import check_ledger
+from attnlab.studio._worker import EventSender
 
 LEDGER = "claims-{size}.json"
 
 
-def registry(given: dict[str, Any], content: bytes, tell: Teller) -> tuple[Any, bytes]:
-    """Every claim, without a result."""
-    del given, content, tell
+def registry(
+    arguments: dict[str, Any], attached: bytes, send_event: EventSender
+) -> tuple[Any, bytes]:
+    """Every claim, without results."""
+    del arguments, attached, send_event
     rows = [
         {
-            "id": each.name,
-            "topic": each.topic,
-            "source": each.source,
-            "statement": each.statement,
-            "quoted": each.quoted,
-            "why": each.why,
-            "reference": each.reference,
-            "measured": each.judge.name,
-            "threshold": each.judge.threshold,
-            "control": {"what": each.control},
-            "alone": each.alone,
+            "id": claim.name,
+            "topic": claim.topic,
+            "source": claim.source,
+            "statement": claim.statement,
+            "quoted": claim.quoted,
+            "why": claim.why,
+            "reference": claim.reference,
+            "measured": claim.judge.name,
+            "threshold": claim.judge.threshold,
+            "control": {"what": claim.control},
+            "alone": claim.alone,
         }
-        for each in CLAIMS.values()
+        for claim in CLAIMS.values()
     ]
     return {"registry": rows, "topics": TOPICS}, b""
 
 
-def claims(given: dict[str, Any], content: bytes, tell: Teller) -> tuple[Any, bytes]:
-    """Run some; what was run before at this size stands beside them in the file.
+def claims(
+    arguments: dict[str, Any], attached: bytes, send_event: EventSender
+) -> tuple[Any, bytes]:
+    """Runs some claims and adds them to the ledger of this size.
 
-    Each is written as it ends: whatever ends the job then, it is kept.
+    It writes each result at once, so that a job that ends early keeps them.
     """
-    del content
-    wanted, count = chosen(given["ids"]), 0
-    under_way: dict[str, None] = {}
-    path = Path(given["cache"]) / LEDGER.format(size=given["size"])
+    del attached
+    selected, done = chosen(arguments["ids"]), 0
+    running: dict[str, None] = {}
+    path = Path(arguments["cache"]) / LEDGER.format(size=arguments["size"])
     path.parent.mkdir(parents=True, exist_ok=True)
 
-    def progress() -> None:
-        done = {"done": count, "of": len(wanted), "message": ", ".join(under_way)}
-        tell("progress", done)
+    def send_progress() -> None:
+        message = ", ".join(running)
+        send_event("progress", {"done": done, "total": len(selected), "message": message})
 
-    def begun(name: str) -> None:
-        under_way[name] = None
-        progress()
+    def on_start(name: str) -> None:
+        running[name] = None
+        send_progress()
 
-    progress()
-    for result in run(wanted, size=given["size"], begun=begun):
-        write_json(path, joined(known_in(path), ledger([result], seed=0, size=given["size"])))
-        count += 1
-        under_way.pop(result.name, None)
-        progress()
+    send_progress()
+    for result in run(selected, size=arguments["size"], begun=on_start):
+        new = ledger([result], seed=0, size=arguments["size"])
+        write_json(path, merge_ledger(read_previous_ledger(path), new))
+        done += 1
+        running.pop(result.name, None)
+        send_progress()
     return {}, b""
 
 
-def known_in(path: Path) -> Any:
-    """What was run before, read just before it is written anew; None: nothing, or broken."""
+def read_previous_ledger(path: Path) -> Any:
+    """The ledger in the file; None without one, or if it is broken."""
     try:
-        return kept_claims(read_json(path, limits.REPORT_BYTES))
+        return check_ledger(read_json(path, limits.REPORT_BYTES))
     except ValueError:
         return None
 
 
-def joined(old: Any, new: dict[str, Any]) -> dict[str, Any]:
-    """The rows of a ledger before, replaced by those of a new one; in the registry's order."""
+def merge_ledger(old: Any, new: dict[str, Any]) -> dict[str, Any]:
+    """The rows of the new ledger, and those of the old one that it lacks, in the claims' order."""
     now = time.time()
-    rows = {each["id"]: {**each, "time": now} for each in new["claims"]}
-    alike = old is not None and all(old.get(name) == new[name] for name in ("seed", "size"))
-    for each in old["claims"] if alike else ():
-        rows.setdefault(each["id"], each)
+    rows = {row["id"]: {**row, "time": now} for row in new["claims"]}
+    comparable = old is not None and all(old.get(name) == new[name] for name in ("seed", "size"))
+    for row in old["claims"] if comparable else ():
+        rows.setdefault(row["id"], row)
     return {**new, "claims": [rows[name] for name in CLAIMS if name in rows]}
 
 
-class Told(BenchProgress):
-    """A bench's progress, sent to the server."""
+class BenchProgressSender(BenchProgress):
+    """Sends the progress of a bench to the server."""
 
-    def __init__(self, tell: Teller) -> None:
-        self.tell, self.what, self.done, self.of = tell, "", 0, 0
+    def __init__(self, send_event: EventSender) -> None:
+        self.send_event, self.what, self.done, self.total = send_event, "", 0, 0
 
     def begin(self, what: str, steps: int) -> None:
-        self.what, self.done, self.of = what, 0, steps
+        self.what, self.done, self.total = what, 0, steps
         self.step(by=0)
 
     def step(self, what: str = "", by: int = 1) -> None:
         self.done += by
         message = f"{self.what}: {what}" if what else self.what
-        self.tell("progress", {"done": self.done, "of": self.of, "message": message})
+        self.send_event("progress", {"done": self.done, "total": self.total, "message": message})
 
 
-def bench(given: dict[str, Any], content: bytes, tell: Teller) -> tuple[Any, bytes]:
-    """One part, measured now, in a file of its own."""
-    del content
-    report = measure([given["part"]], quick=given["quick"], progress=Told(tell))
-    folder = Path(given["cache"])
+def bench(arguments: dict[str, Any], attached: bytes, send_event: EventSender) -> tuple[Any, bytes]:
+    """Measures one part of the bench and writes the report to a new file."""
+    del attached
+    part, quick = arguments["part"], arguments["quick"]
+    report = measure([part], quick=quick, progress=BenchProgressSender(send_event))
+    folder = Path(arguments["cache"])
     folder.mkdir(parents=True, exist_ok=True)
-    name = f"bench-{given['part']}-{time.strftime('%Y%m%d-%H%M%S')}.json"
+    name = f"bench-{part}-{time.strftime('%Y%m%d-%H%M%S')}.json"
     write_text(folder / name, to_json(report))
     return {"name": name}, b""

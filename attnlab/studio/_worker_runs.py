@@ -1,29 +1,32 @@
-"""In a worker: what a run's model can do, by the code of its task."""
+"""In a worker: the capabilities of a run's model, such as answering or generating text."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-from attnlab.studio._loaded_models import MODELS
-from attnlab.studio._worker import Teller
+from attnlab.studio._loaded_models import LOADED_MODELS
+from attnlab.studio._worker import EventSender
 from attnlab.tasks.kind import load
 from attnlab.tasks.registry import task_of
 from attnlab.tasks.serving import Served
 from attnlab.training import Run
 
 
-def use(name: str, given: dict[str, Any], content: bytes, tell: Teller) -> tuple[Any, bytes]:
-    """The capability `name` of the run in given["folder"]."""
-    del content
+def run_capability(
+    name: str, arguments: dict[str, Any], attached: bytes, send_event: EventSender
+) -> tuple[Any, bytes]:
+    """Runs the capability `name` of the run in arguments["folder"], by the code of its task."""
+    del attached
 
-    def opened(folder: Path) -> Served:
+    def open_capability(folder: Path) -> Served:
         config = Run(folder).config()
         kind = task_of(config)
         if kind is None or name not in kind.can:
             task = config["task"].get("name")
             raise ValueError(f"{folder.name}: a run of task {task!r}, which cannot do {name!r}")
-        found: Served = load(kind.can[name].serve).open(folder)
-        return found
+        capability: Served = load(kind.can[name].serve).open(folder)
+        return capability
 
-    return MODELS.get(name, given["folder"], opened)(given, tell), b""
+    capability = LOADED_MODELS.get(name, arguments["folder"], open_capability)
+    return capability(arguments, send_event), b""

@@ -39,7 +39,7 @@ class Drafts:
 
     def on_token(self, _: int, place: int, token: int, *__: Any) -> None:
         if token != self.end:
-            self.tell("token", {"summary": place, "text": self.pieces[place].add(token)})
+            self.tell("token", {"generation": place, "text": self.pieces[place].add(token)})
 
     def on_best(self, _: int, several: list[list[int]]) -> None:
         """All sequences as they are now; one that nobody found is empty."""
@@ -47,22 +47,22 @@ class Drafts:
             ids = several[place] if place < len(several) else []
             if ids != pieces.ids:
                 self.pieces[place] = Pieces(self.read, ids)
-                self.tell("draft", {"summary": place, "text": self.read(ids)})
+                self.tell("draft", {"generation": place, "text": self.read(ids)})
 
     def close(self) -> None:
         """Bytes that never became a character are shown as such at the end."""
         for place, pieces in enumerate(self.pieces):
             rest = pieces.rest()
             if rest:
-                self.tell("token", {"summary": place, "text": rest})
+                self.tell("token", {"generation": place, "text": rest})
 
 
 def written(
     number: int, text: str, log_probability: float, finished: bool, words: list[dict[str, Any]]
 ) -> dict[str, Any]:
-    """The event `summary`: one whole text, with where each of its words came from."""
+    """The event `generation`: one whole text, with where each of its words came from."""
     return {
-        "summary": number,
+        "generation": number,
         "text": text,
         "log_probability": log_probability,
         "finished": finished,
@@ -98,4 +98,4 @@ def continue_text(
     for number, row in enumerate(rows):
         text = tokenizer.decode(row.ids)
         words: list[dict[str, Any]] = [{"text": text, "sources": [], "copied": None}]
-        tell("summary", written(number, text, row.score, row.finished, words))
+        tell("generation", written(number, text, row.score, row.finished, words))

@@ -25,7 +25,7 @@ from tests.support.command_runner import Typist, at_studio
 from tests.support.documented_folders import furnish, small_world
 from tests.support.markdown_blocks import BEGINNING, DOCUMENTS, PIECE, ROOT, Told, page, told
 from tests.support.registries import restored_registries
-from tests.support.studio_servers import served
+from tests.support.studio_servers import start_studio
 
 EVERYTHING = [each for path in DOCUMENTS for each in told(page(path), path)]
 
@@ -88,7 +88,7 @@ def tell_what_is_missing(path: str) -> None:
 def test_commands_of_the_studio_run(desk: Path) -> None:
     """Those of curl on one that is served."""
     typist = Typist(desk)
-    with small_world(desk), served(desk / "runs") as studio:
+    with small_world(desk), start_studio(desk / "runs") as studio:
         for each in possible("docs/studio.md"):
             line = at_studio(each.line, studio.port, studio.token)
             said = typist.type(replace(each, line=line))

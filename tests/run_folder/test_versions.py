@@ -20,7 +20,7 @@ from attnlab.run_folder._run_list import summarize
 from attnlab.training import Run
 from tests.support.command_line import run as command
 from tests.support.small_training import run_tiny
-from tests.support.studio_servers import studio
+from tests.support.studio_servers import studio_client
 
 OLD = Path(__file__).parent / "version_1"  # as attnlab 0.1 wrote it
 SETTINGS: dict[str, Any] = {
@@ -70,7 +70,7 @@ def test_an_old_run_is_listed_and_shown(old: Path, capsys: pytest.CaptureFixture
     assert code == 0
     assert "step-000000004" in out
     assert "lacks" not in out
-    with studio(old.parent) as client:
+    with studio_client(old.parent) as client:
         (entry,) = client.get("/api/runs").json()["runs"]
     assert (entry["task"], entry["state"], entry["parameters"]) == ("copy", "finished", 1128)
 
@@ -101,7 +101,7 @@ def test_a_newer_version_is_one_clear_line(newer: Path, capsys: pytest.CaptureFi
             open_it()
     with pytest.raises(ValueError, match="update attnlab"):
         run_tiny(newer, steps=6, start=StartMode.RESUME, **SETTINGS)
-    with studio(newer.parent) as client:
+    with studio_client(newer.parent) as client:
         (entry,) = client.get("/api/runs").json()["runs"]
         assert client.get("/api/run?run=newer").status_code == 200
     assert (entry["state"], entry["problem"]) == ("broken", NEWER)

@@ -16,43 +16,43 @@ from tests.support import summary_runs as summaries
 from tests.support.claim_ledgers import STATEMENTS, made_up
 from tests.support.image_files import pixels
 from tests.support.page_widths import SCHEMES
-from tests.support.studio_servers import Served, served_alone
-from tests.support.studio_window import PAGES, VIEWER, Window, fill
+from tests.support.studio_servers import StudioProcess, start_isolated_studio
+from tests.support.studio_window import PAGES, VIEWER, Window, fill_runs_folder
 
 
 @pytest.fixture(scope="module")
 def runs(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return fill(tmp_path_factory.mktemp("studio") / "runs", made)
+    return fill_runs_folder(tmp_path_factory.mktemp("studio") / "runs", made)
 
 
 @pytest.fixture(scope="module")
-def server(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with served_alone(runs, tmp_path_factory.mktemp("cache")) as started:
+def server(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[StudioProcess]:
+    with start_isolated_studio(runs, tmp_path_factory.mktemp("cache")) as started:
         yield started
 
 
-def ask(page: Any, text: str) -> None:
+def submit_question(page: Any, text: str) -> None:
     page.get_by_role("textbox").fill(text)
     page.keyboard.press("Enter")
 
 
-def test_questions_are_answered_and_their_attention_shown(window: Window) -> None:
+def test_questions_are_answered_and_attention_is_shown(window: Window) -> None:
     page = window.go("/ask?run=learned", ".chips button")
     page.locator(".chips button").first.click()
     page.wait_for_selector(".answer")
-    asked = page.locator(".chips button").first.inner_text()
-    assert page.locator(".answer .question").inner_text() == asked
+    question = page.locator(".chips button").first.inner_text()
+    assert page.locator(".answer .question").inner_text() == question
     assert page.locator(".answer .verdict").inner_text() in ("known", "unsure", "guess")
     text = page.locator(".answer").inner_text()
-    assert "It might have said" in text
+    assert "Other candidate answers" in text
     name = page.locator(".answer .others").last.locator("li").first.inner_text()
-    assert name.split("\n")[0] in asked
+    assert name.split("\n")[0] in question
     assert "100%" in name
-    ask(page, f"{asked}\n{asked.replace('?', '')}")
+    submit_question(page, f"{question}\n{question.replace('?', '')}")
     page.wait_for_function("() => document.querySelectorAll('.answer').length === 3")
     assert page.locator(".stranger").count() == 0
-    strange = asked.replace(name.split("\n")[0], "Nobody Atall")
-    ask(page, strange)
+    unknown = question.replace(name.split("\n")[0], "Nobody Atall")
+    submit_question(page, unknown)
     page.wait_for_selector(".stranger:has-text('Nobody Atall')")
     page.get_by_role("button", name="Attention of this answer").first.click()
     page.wait_for_selector(VIEWER)
@@ -63,34 +63,34 @@ def test_questions_are_answered_and_their_attention_shown(window: Window) -> Non
     page.get_by_role("link", name="Runs").first.click()
     page.wait_for_selector(".run")
     page.go_back()
-    page.wait_for_selector(".answer")  # what was asked is still there
-    window.told("404")  # of the audit that there is not
+    page.wait_for_selector(".answer")  # the answers are still there
+    window.check_console("404")  # there is no audit yet
 
 
-def test_what_the_model_refuses_is_told_in_its_sentence(window: Window) -> None:
+def test_errors_of_the_model_are_shown(window: Window) -> None:
     page = window.go("/ask?run=learned", ".chips button")
-    ask(page, "x" * 450)
+    submit_question(page, "x" * 450)
     page.wait_for_selector(".message.warn")
     assert "tokens" in page.locator("[role=alert]").inner_text()
-    ask(page, "y" * 600)
+    submit_question(page, "y" * 600)
     page.wait_for_selector("[role=alert]:has-text('500')")
-    window.told("404", "422", "400")
+    window.check_console("404", "422", "400")
 
 
-def test_the_audit_is_read_or_made(window: Window, runs: Path) -> None:
+def test_the_audit_is_shown_or_started(window: Window, runs: Path) -> None:
     page = window.go("/ask?run=learned", ".audit .command")
     page.get_by_role("button", name="Audit it now").click()
-    page.wait_for_selector(".audit .message.warn")  # it must be told what to ask
-    told = page.locator(".audit [role=alert]").inner_text()
-    assert "give questions and answers" in told
-    assert "--" not in told
-    asked = page.locator(".chips button").first.inner_text()
-    page.get_by_label("In each line a question").fill(f"{asked} Paris\n{asked} Rome")
+    page.wait_for_selector(".audit .message.warn")  # it needs questions
+    message = page.locator(".audit [role=alert]").inner_text()
+    assert "give questions and answers" in message
+    assert "--" not in message
+    question = page.locator(".chips button").first.inner_text()
+    page.get_by_label("One question per line").fill(f"{question} Paris\n{question} Rome")
     page.get_by_role("button", name="Audit with these").click()
     page.wait_for_selector(".audit .tiles")
     assert "the questions that were given" in page.locator(".audit .tiles").inner_text()
     (runs / "learned" / "audit.html").unlink()
-    window.told("404", "409")
+    window.check_console("404", "409")
     audit = {
         "pairs": 50, "accuracy": 0.9, "interval": [0.8, 0.95], "roc_area": 0.7, "ece": 0.04,
         "reliability": [{"confidence": 0.3, "accuracy": 0.2, "count": 4}],
@@ -111,23 +111,23 @@ def test_the_audit_is_read_or_made(window: Window, runs: Path) -> None:
     assert page.locator(".audit figure").count() == 4
     assert "<b>" in page.locator(".audit table").inner_text()
     (runs / "learned" / "audit.json").unlink()
-    window.told()
+    window.check_console()
 
 
-def write(page: Any, text: str) -> None:
+def submit_text(page: Any, text: str) -> None:
     page.get_by_label("Text").fill(text)
     page.get_by_role("button", name="Write", exact=True).click()
 
 
 def test_summaries_and_where_each_word_came_from(window: Window) -> None:
     page = window.go("/write?run=deep%2Fsummary", "textarea")
-    write(page, summaries.TEXT)
-    page.wait_for_selector(".summaries[aria-busy=false] .word")
-    said = "".join(page.locator(".summary p").first.locator(".word").all_text_contents())
-    (wanted, *_) = summaries.written([summaries.TEXT], count=3, beams=6)[0]
-    assert said == wanted.text
-    assert page.locator(".summary").count() == 3
-    words = page.locator(".summary").first.locator(".word")
+    submit_text(page, summaries.TEXT)
+    page.wait_for_selector(".generations[aria-busy=false] .word")
+    text = "".join(page.locator(".generation p").first.locator(".word").all_text_contents())
+    (expected, *_) = summaries.written([summaries.TEXT], count=3, beams=6)[0]
+    assert text == expected.text
+    assert page.locator(".generation").count() == 3
+    words = page.locator(".generation").first.locator(".word")
     marked = set()
     for i in range(words.count()):
         words.nth(i).hover()
@@ -135,7 +135,7 @@ def test_summaries_and_where_each_word_came_from(window: Window) -> None:
         marked |= set(page.locator(".source mark").all_inner_texts())
     assert marked & {"tool", "maps"}
     assert "".join(page.locator(".source").all_text_contents()) == summaries.TEXT
-    page.locator(".summary p").first.focus()
+    page.locator(".generation p").first.focus()
     page.keyboard.press("Home")
     first = page.locator(".traced").first.inner_text()
     page.keyboard.press("ArrowRight")
@@ -143,23 +143,23 @@ def test_summaries_and_where_each_word_came_from(window: Window) -> None:
     page.keyboard.press("Escape")
     page.mouse.move(0, 0)
     assert "log-probability" in page.locator(".traced").first.inner_text()
-    page.get_by_role("button", name="Drawn").click()
+    page.get_by_role("button", name="Sampling").click()
     page.get_by_label("Temperature").fill("0")
     assert page.get_by_role("button", name="Write again").is_disabled()
     page.get_by_label("Temperature").fill("1")
     page.get_by_role("spinbutton", name="Summaries").fill("2")
     page.get_by_role("button", name="Write again").click()
-    page.wait_for_selector(".summaries[aria-busy=false] .word")
-    assert page.locator(".summary").count() == 2
+    page.wait_for_selector(".generations[aria-busy=false] .word")
+    assert page.locator(".generation").count() == 2
     page.get_by_role("button", name="Edit").click()
-    write(page, " ".join(f"word{i}" for i in range(60)))
-    page.wait_for_selector(".summaries[aria-busy=false] .word")
-    assert "were not read" in page.locator(".summaries").inner_text()
+    submit_text(page, " ".join(f"word{i}" for i in range(60)))
+    page.wait_for_selector(".generations[aria-busy=false] .word")
+    assert "were not read" in page.locator(".generations").inner_text()
     assert "word59" in page.locator(".source del").inner_text()
-    window.told()
+    window.check_console()
 
 
-def test_an_image_is_seen(window: Window, tmp_path: Path) -> None:
+def test_an_image_is_classified(window: Window, tmp_path: Path) -> None:
     (tmp_path / "light.png").write_bytes(png(pixels(2, 1, 6)[1]))
     (tmp_path / "bad.png").write_bytes(b"no image")
     (tmp_path / "text.txt").write_text("no image")
@@ -167,10 +167,10 @@ def test_an_image_is_seen(window: Window, tmp_path: Path) -> None:
     chooser = page.locator("input[type=file]")
     chooser.set_input_files(tmp_path / "text.txt")
     page.wait_for_selector("[role=alert]")
-    assert "no image" in page.locator("[role=alert]").inner_text()
+    assert "not an image" in page.locator("[role=alert]").inner_text()
     chooser.set_input_files(tmp_path / "bad.png")
     page.wait_for_selector("[role=alert]:has-text('be read')")
-    window.told("422")
+    window.check_console("422")
     chooser.set_input_files(tmp_path / "light.png")
     page.wait_for_selector(".attention .attnlab[data-painted=image]")
     assert page.locator(".prediction .bar-row").count() == 2
@@ -186,10 +186,10 @@ def test_an_image_is_seen(window: Window, tmp_path: Path) -> None:
     )
     page.wait_for_selector(".busy", state="attached")
     page.wait_for_selector(".attention .attnlab[data-painted=image]")
-    window.told()
+    window.check_console()
 
 
-def test_a_text_is_looked_at_in_every_view_and_compared(window: Window) -> None:
+def test_a_text_is_inspected_in_every_view_and_compared(window: Window) -> None:
     page = window.go("/look?subject=run%3Alanguage", "textarea")
     page.get_by_label("Text", exact=True).fill("to be or not")
     page.get_by_label("Tokens to write on").fill("3")
@@ -204,24 +204,27 @@ def test_a_text_is_looked_at_in_every_view_and_compared(window: Window) -> None:
     page.reload()
     page.wait_for_selector(VIEWER)
     assert page.locator(".attention [role=tab][aria-selected=true]").inner_text() == "Mask"
-    assert sides_of(page, "run:again", "to be") == ["language", "again"]
-    assert sides_of(page, "untrained", "to be") == ["language", "language, untrained"]
+    assert compared_labels(page, "run:again", "to be") == ["language", "again"]
+    assert compared_labels(page, "untrained", "to be") == ["language", "language, untrained"]
     page.get_by_label("Compare with").select_option("text")
     assert page.get_by_role("button", name="Look", exact=True).is_disabled()
     page.get_by_label("The other text").fill("or not")
-    assert sides_of(page, "text", "to be") == ["language, first text", "language, second text"]
+    assert compared_labels(page, "text", "to be") == [
+        "language, first text",
+        "language, second text",
+    ]
     page.get_by_label("Compare with").select_option("")
-    window.told()
+    window.check_console()
     page = window.go("/look?capture=gone", "[role=alert]")
     assert "no longer kept" in page.locator("[role=alert]").inner_text()
-    window.told("404")
+    window.check_console("404")
 
 
 CAPTURE = "() => location.hash.match(/capture=([^&!]+)/)?.[1]"
 
 
-def sides_of(page: Any, other: str, text: str) -> list[str]:
-    """The names of two sides once they are drawn."""
+def compared_labels(page: Any, other: str, text: str) -> list[str]:
+    """The labels of the two compared captures, once they are drawn."""
     before = page.evaluate(CAPTURE)
     page.get_by_label("Compare with").select_option(other)
     page.get_by_label("Text", exact=True).fill(text)
@@ -230,13 +233,13 @@ def sides_of(page: Any, other: str, text: str) -> list[str]:
     page.wait_for_selector(".attention .attnlab[data-painted=compare]")
     assert page.locator("[role=alert]").count() == 0
     origin = page.url.split("#")[0]
-    kept = page.request.get(f"{origin}api/captures/{page.evaluate(CAPTURE)}").body()
+    capture = page.request.get(f"{origin}api/captures/{page.evaluate(CAPTURE)}").body()
     with TemporaryDirectory() as folder:
-        (Path(folder) / "seen.attnlab").write_bytes(kept)
-        return [side.label for side in read_capture(Path(folder) / "seen.attnlab").sides]
+        (Path(folder) / "capture.attnlab").write_bytes(capture)
+        return [side.label for side in read_capture(Path(folder) / "capture.attnlab").sides]
 
 
-def test_neurons_may_be_left_out_and_what_is_wrong_names_no_flag(window: Window) -> None:
+def test_neurons_are_optional_and_errors_name_no_flag(window: Window) -> None:
     page = window.go("/look?subject=run%3Alanguage", "textarea")
     page.get_by_label("Queries, keys and values too").uncheck()
     page.get_by_label("Text", exact=True).fill("to be")
@@ -248,10 +251,10 @@ def test_neurons_may_be_left_out_and_what_is_wrong_names_no_flag(window: Window)
     page.get_by_role("button", name="Look", exact=True).click()
     page.wait_for_selector("[role=alert]")
     assert "leave “Second text”" in page.locator("[role=alert]").inner_text()
-    window.told("422")
+    window.check_console("422")
 
 
-def test_an_image_is_looked_at(window: Window, tmp_path: Path) -> None:
+def test_an_image_is_inspected(window: Window, tmp_path: Path) -> None:
     (tmp_path / "light.png").write_bytes(png(pixels(2, 1, 6)[1]))
     page = window.go("/look?subject=run%3Avit", ".drop")
     page.locator("input[type=file]").set_input_files(tmp_path / "light.png")
@@ -264,14 +267,14 @@ def test_an_image_is_looked_at(window: Window, tmp_path: Path) -> None:
     page.get_by_role("button", name="Look", exact=True).click()
     page.wait_for_selector("[role=alert]")
     assert "reads an image: give an image" in page.locator("[role=alert]").inner_text()
-    window.told("422")
+    window.check_console("422")
 
 
 def test_claims_are_shown_filtered_and_run(window: Window) -> None:
     page = window.go("/claims", "table.claims")
     rows = page.locator(".claims .id").all_inner_texts()
     assert {name for name, _, _ in STATEMENTS} <= set(rows)
-    assert len(rows) > 50  # those that were not run too
+    assert len(rows) > 50  # also claims that were not run
     page.get_by_role("searchbox").fill("zzz")
     assert page.get_by_role("button", name="Run these 0").is_disabled()
     window.go("/claims!copy", "tr.body figure")
@@ -289,17 +292,17 @@ def test_claims_are_shown_filtered_and_run(window: Window) -> None:
     assert page.evaluate("() => location.hash").startswith("#/claims!")
     page.get_by_role("searchbox").fill("")
     names = {name for name, _, _ in STATEMENTS}
-    kept = {
+    shown_outcomes = {
         row.locator(".id").inner_text(): row.locator(".verdict").first.inner_text()
         for row in page.locator("tr.claim").all()
     }
-    told = {row["id"]: row["outcome"] for row in made_up()["claims"]}
-    lost = {name for name in names - {"copy"} if told[name] not in kept[name]}
-    assert lost == set()  # one was run, and all others are as they were
-    window.told()
+    outcomes = {row["id"]: row["outcome"] for row in made_up()["claims"]}
+    lost = {name for name in names - {"copy"} if outcomes[name] not in shown_outcomes[name]}
+    assert lost == set()  # one was run, and all others are unchanged
+    window.check_console()
 
 
-def test_the_playground_plays(window: Window) -> None:
+def test_the_playground_works(window: Window) -> None:
     page = window.go("/playground", ".board svg")
     weight = page.locator(".weights .cell .text").first
     assert float(weight.inner_text()) > 0.99
@@ -310,22 +313,22 @@ def test_the_playground_plays(window: Window) -> None:
     page.wait_for_function("() => location.hash.startsWith('#/playground!')")
     page.get_by_role("tab", name="Positions").click()
     page.wait_for_selector(".clocks")
-    window.told()
+    window.check_console()
 
 
-def test_an_address_that_changes_before_the_page_listens_is_followed(window: Window) -> None:
+def test_an_address_that_changes_before_the_page_is_ready_is_followed(window: Window) -> None:
     window.page.add_init_script(
-        """new MutationObserver((_, seen) => {
+        """new MutationObserver((_, observer) => {
           if (!document.querySelector('main')) return;
-          seen.disconnect();  // drawn for the first time: its effects come later
+          observer.disconnect();  // after the first rendering, before its effects
           history.replaceState(null, '', '#/playground');  // as if its event was missed
         }).observe(document, { childList: true, subtree: true })"""
     )
-    for before in ("bench", "runs"):  # the second chooses a run, as soon as it knows any
+    for before in ("bench", "runs"):  # the second selects a run once it knows any
         window.page.goto(f"{window.server.origin}/?from={before}#/{before}")
         window.page.wait_for_selector(".board svg")
         assert window.page.evaluate("() => location.hash") == "#/playground"
-    window.told()
+    window.check_console()
 
 
 def test_bench_reports_have_their_figures(window: Window) -> None:
@@ -340,28 +343,30 @@ def test_bench_reports_have_their_figures(window: Window) -> None:
     page.wait_for_selector("figure")
     assert tabs.nth(1).get_attribute("aria-selected") == "true"
     assert page.locator("figure path.line").count() > 0
-    window.told()
+    window.check_console()
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_every_page_by_keyboard_in_any_width(scheme: str, browser: Any, server: Served) -> None:
-    """Tab reaches every link of the shell, nothing is wider than the window."""
+def test_every_page_by_keyboard_in_any_width(
+    scheme: str, browser: Any, server: StudioProcess
+) -> None:
+    """Tab reaches every link of the frame, and nothing is wider than the window."""
     for width in (320, 360, 1024, 2400):
         window = Window(
             browser, server, viewport={"width": width, "height": 800}, color_scheme=scheme
         )
         page = window.page
-        for name, there in PAGES.items():
-            window.go(f"/{name}", there)
-            wide = page.evaluate("() => document.documentElement.scrollWidth")
-            assert wide <= width, (name, width)
+        for name, selector in PAGES.items():
+            window.go(f"/{name}", selector)
+            page_width = page.evaluate("() => document.documentElement.scrollWidth")
+            assert page_width <= width, (name, width)
             assert page.locator("h1").count() == 1
         page.locator("main").focus()
         page.keyboard.press("Shift+Tab")
         assert page.evaluate("() => document.activeElement.getAttribute('aria-label')") == (
             "Colors: auto"
         )
-        ground = page.evaluate("() => getComputedStyle(document.body).backgroundColor")
-        assert ground == ("rgb(252, 252, 250)" if scheme == "light" else "rgb(21, 23, 26)")
-        window.told("404")
+        background = page.evaluate("() => getComputedStyle(document.body).backgroundColor")
+        assert background == ("rgb(252, 252, 250)" if scheme == "light" else "rgb(21, 23, 26)")
+        window.check_console("404")
         window.close()

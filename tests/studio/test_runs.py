@@ -1,4 +1,4 @@
-"""What the studio tells of runs: the list, settings, and metrics that lose and double nothing."""
+"""The list of runs, their settings, and metrics without lost or repeated rows."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from starlette.testclient import TestClient
 
 from attnlab.run_folder._metrics import LINE_BYTES, clean_row
 from attnlab.run_folder._metrics_tail import MARK, Tail
-from attnlab.studio._allowed_folders import Places
-from attnlab.studio._api_runs import known_of
-from attnlab.studio._change_events import Hub
+from attnlab.studio._allowed_folders import AllowedFolders
+from attnlab.studio._api_runs import marks_in_event_id
+from attnlab.studio._run_watcher import RunWatcher
 from attnlab.training import Run
 from tests.support.small_training import run_tiny
-from tests.support.studio_servers import append, make_run, rows, studio
+from tests.support.studio_servers import append_text, make_run, metric_rows, studio_client
 
 
 @pytest.fixture
@@ -34,28 +34,30 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def client(folder: Path) -> Iterator[TestClient]:
     folder.mkdir()
-    with studio(folder) as made:
-        yield made
+    with studio_client(folder) as started:
+        yield started
 
 
 TOKENS = ["tokenizer.json"]
 
 
-def listed(client: TestClient) -> dict[str, Any]:
+def list_runs(client: TestClient) -> dict[str, Any]:
     return {each["id"]: each for each in client.get("/api/runs").json()["runs"]}
 
 
 # The list
 
 
-def test_the_list_tells_of_each_run(client: TestClient, folder: Path) -> None:
-    made = make_run(folder / "a" / "one", [*rows(1, 2), {"step": 3, "validation": {"bits": 2.5}}])
-    append(made / "metrics.jsonl", '{"step": 4, "loss": 0.25, "seconds": 2}\n{"st')
+def test_the_list_describes_each_run(client: TestClient, folder: Path) -> None:
+    run = make_run(
+        folder / "a" / "one", [*metric_rows(1, 2), {"step": 3, "validation": {"bits": 2.5}}]
+    )
+    append_text(run / "metrics.jsonl", '{"step": 4, "loss": 0.25, "seconds": 2}\n{"st')
     (folder / "broken").mkdir()
     (folder / "broken" / "config.json").write_text("{")
-    found = listed(client)
-    assert list(found) == ["a/one", "broken"]
-    one = found["a/one"]
+    runs = list_runs(client)
+    assert list(runs) == ["a/one", "broken"]
+    one = runs["a/one"]
     assert one["name"] == "one"
     assert (one["step"], one["steps"], one["parameters"]) == (4, 8, 3_312_345)
     assert one["attention"] == "softmax"
@@ -64,34 +66,34 @@ def test_the_list_tells_of_each_run(client: TestClient, folder: Path) -> None:
     assert one["state"] == "stopped"
     assert one["can"] == []
     assert one["updated"] >= one["created"] > 1.7e9
-    assert found["broken"]["state"] == "broken"
-    assert found["broken"]["problem"] == "config.json is not JSON"
+    assert runs["broken"]["state"] == "broken"
+    assert runs["broken"]["problem"] == "config.json is not JSON"
 
 
-def test_states_follow_the_lock_and_the_weights(client: TestClient, folder: Path) -> None:
-    made = make_run(folder / "one")
-    with Run(made).locked():
-        assert listed(client)["one"]["state"] == "training"
-    assert listed(client)["one"]["state"] == "stopped"
-    (made / "model.safetensors").write_bytes(b"x")
-    assert listed(client)["one"]["state"] == "finished"
+def test_the_state_follows_from_lock_and_weights(client: TestClient, folder: Path) -> None:
+    run = make_run(folder / "one")
+    with Run(run).locked():
+        assert list_runs(client)["one"]["state"] == "training"
+    assert list_runs(client)["one"]["state"] == "stopped"
+    (run / "model.safetensors").write_bytes(b"x")
+    assert list_runs(client)["one"]["state"] == "finished"
 
 
-def test_looking_at_a_lock_never_keeps_a_run_from_it(folder: Path) -> None:
-    made = make_run(folder / "one")
-    (made / ".lock").touch()
-    with (made / ".lock").open() as file:
+def test_reading_a_lock_does_not_block_a_run(folder: Path) -> None:
+    run = make_run(folder / "one")
+    (run / ".lock").touch()
+    with (run / ".lock").open() as file:
         fcntl.flock(file, fcntl.LOCK_SH)
-        with pytest.raises(ValueError, match="another run is writing"), Run(made).locked():
+        with pytest.raises(ValueError, match="another run is writing"), Run(run).locked():
             pass
         import threading
 
         threading.Timer(0.05, lambda: fcntl.flock(file, fcntl.LOCK_UN)).start()
-        with Run(made).locked():  # waits a moment
+        with Run(run).locked():  # waits until the lock is free
             pass
 
 
-def test_a_run_can_what_its_files_tell(client: TestClient, folder: Path) -> None:
+def test_capabilities_follow_from_the_files(client: TestClient, folder: Path) -> None:
     for name, task, kind, files, can in (
         ("language", {"name": "language"}, "decoder", TOKENS, ["generate", "look"]),
         ("no-tokens", {"name": "language"}, "decoder", [], []),
@@ -107,70 +109,70 @@ def test_a_run_can_what_its_files_tell(client: TestClient, folder: Path) -> None
         ),
         ("pretrained", {"name": "knowledge"}, "decoder", TOKENS, ["look"]),
     ):
-        made = make_run(folder / name, task=task, model={"model": kind})
+        run = make_run(folder / name, task=task, model={"model": kind})
         for file in (*files, "model.safetensors"):
-            (made / file).write_text("{}")
-        assert listed(client)[name]["can"] == can, name
-    made = make_run(folder / "trains", task={"name": "vision"})
-    assert listed(client)["trains"]["can"] == []
-    (made / "checkpoints" / "step-000000001").mkdir(parents=True)
-    assert listed(client)["trains"]["can"] == ["classify"]
+            (run / file).write_text("{}")
+        assert list_runs(client)[name]["can"] == can, name
+    run = make_run(folder / "trains", task={"name": "vision"})
+    assert list_runs(client)["trains"]["can"] == []
+    (run / "checkpoints" / "step-000000001").mkdir(parents=True)
+    assert list_runs(client)["trains"]["can"] == ["classify"]
 
 
-def test_only_what_changed_is_read_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_changed_runs_are_read_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from attnlab.studio import _run_list as runs
 
     for name in "abc":
-        make_run(folder / name, rows(1))
-    read: list[str] = []
-    entry_of = runs.entry_of
+        make_run(folder / name, metric_rows(1))
+    read_names: list[str] = []
+    read_entry = runs.read_entry
 
-    def heard(name: str, folder: Path) -> Any:
-        read.append(name)
-        return entry_of(name, folder)
+    def recorded_read_entry(name: str, folder: Path) -> Any:
+        read_names.append(name)
+        return read_entry(name, folder)
 
-    monkeypatch.setattr(runs, "entry_of", heard)
-    kept = runs.RunList(Places.of(folder))
-    assert len(kept.entries()) == 3
-    append(folder / "b" / "metrics.jsonl", '{"step": 2}\n')
-    assert kept.entries()[1]["step"] == 2
-    assert read == ["a", "b", "c", "b"]
+    monkeypatch.setattr(runs, "read_entry", recorded_read_entry)
+    run_list = runs.RunList(AllowedFolders.resolve(folder))
+    assert len(run_list.entries()) == 3
+    append_text(folder / "b" / "metrics.jsonl", '{"step": 2}\n')
+    assert run_list.entries()[1]["step"] == 2
+    assert read_names == ["a", "b", "c", "b"]
 
 
-def test_one_run_with_files_checkpoints_and_settings(client: TestClient, folder: Path) -> None:
-    made = make_run(folder / "one", training={"steps": 8, "rates": [1, 2], "inner": {"a": None}})
+def test_details_of_one_run(client: TestClient, folder: Path) -> None:
+    run = make_run(folder / "one", training={"steps": 8, "rates": [1, 2], "inner": {"a": None}})
     for step in (3, 12):
-        path = made / "checkpoints" / f"step-{step:09d}"
+        path = run / "checkpoints" / f"step-{step:09d}"
         path.mkdir(parents=True)
         (path / "model.safetensors").write_bytes(bytes(100 * step))
-    found = client.get("/api/run?run=one").json()
-    assert found["config"]["training"]["rates"] == [1, 2]
-    assert found["settings"]["training.inner.a"] is None
-    assert found["settings"]["training.learning_rates"] == [1, 2]
-    assert [each["name"] for each in found["files"]] == ["config.json", "metrics.jsonl"]
-    steps = [(each["step"], each["bytes"]) for each in found["checkpoints"]]
+    details = client.get("/api/run?run=one").json()
+    assert details["config"]["training"]["rates"] == [1, 2]
+    assert details["settings"]["training.inner.a"] is None
+    assert details["settings"]["training.rates"] == [1, 2]
+    assert [each["name"] for each in details["files"]] == ["config.json", "metrics.jsonl"]
+    steps = [(each["step"], each["bytes"]) for each in details["checkpoints"]]
     assert steps == [(3, 300), (12, 1200)]
-    assert found["audited"] is False
+    assert details["audited"] is False
     assert client.get("/api/run?run=two").status_code == 404
 
 
 def test_the_folder_itself_may_be_a_run(tmp_path: Path) -> None:
-    made = make_run(tmp_path / "one", rows(1, 2))
-    with studio(made) as client:
+    run = make_run(tmp_path / "one", metric_rows(1, 2))
+    with studio_client(run) as client:
         assert [each["id"] for each in client.get("/api/runs").json()["runs"]] == ["."]
         assert client.get("/api/metrics?run=.").json()["next"] == 2
 
 
-def test_differences_of_settings(client: TestClient, folder: Path) -> None:
+def test_settings_are_compared(client: TestClient, folder: Path) -> None:
     make_run(folder / "a")
     make_run(folder / "b", training={"steps": 8, "learning_rate": 0.01, "warmup_steps": 5})
     make_run(folder / "c", training={"steps": 8, "learning_rate": 0.003})
-    found = client.get("/api/diff?run=a&run=b&run=c").json()
-    assert found["rows"] == [
+    comparison = client.get("/api/diff?run=a&run=b&run=c").json()
+    assert comparison["rows"] == [
         {"setting": "training.learning_rate", "values": [0.003, 0.01, 0.003]},
-        {"setting": "training.warmup", "values": [None, 5, None]},
+        {"setting": "training.warmup_steps", "values": [None, 5, None]},
     ]
-    assert found["same"] == 9
+    assert comparison["same"] == 9
     assert client.get("/api/diff?run=a&run=c").json()["rows"] == []
     assert client.get("/api/diff?run=a&run=no").status_code == 404
     assert client.get("/api/diff").status_code == 400
@@ -198,32 +200,32 @@ HOSTILE = [
 def test_hostile_names_and_settings_are_only_text(
     client: TestClient, folder: Path, name: str
 ) -> None:
-    """In a run's name, its settings, its metrics: one event stays one event, JSON stays JSON."""
+    """In a run's name, settings and metrics: they break neither events nor JSON."""
     row = {"step": 1, name: 1.5, "text": name, "validation": {name: 2.5}}
     try:
         make_run(folder / name, [row], task={"name": name}, model={"attention": name})
     except (OSError, UnicodeError):
-        pytest.skip("no file system here has such a name")
-    found = client.get("/api/runs")
-    assert [each["id"] for each in found.json()["runs"]] == [name.replace("\udcff", "\ufffd")]
-    if "\udcff" in name:  # bytes that are no text: shown, and not to be asked for
+        pytest.skip("the file system cannot store this name")
+    response = client.get("/api/runs")
+    assert [each["id"] for each in response.json()["runs"]] == [name.replace("\udcff", "\ufffd")]
+    if "\udcff" in name:  # not valid text: listed, but no request can name it
         return
-    one = client.get("/api/metrics", params={"run": name})
-    assert one.status_code == 200
-    assert one.json()["rows"][0]["validation"] == {name: 2.5}
+    metrics = client.get("/api/metrics", params={"run": name})
+    assert metrics.status_code == 200
+    assert metrics.json()["rows"][0]["validation"] == {name: 2.5}
     assert client.get("/api/run", params={"run": name}).status_code == 200
 
 
-def test_numbers_that_json_lacks_are_names(client: TestClient, folder: Path) -> None:
-    made = make_run(folder / "one")
+def test_nan_and_infinity_become_names(client: TestClient, folder: Path) -> None:
+    run = make_run(folder / "one")
     text = '{"step": 1, "loss": NaN, "a": Infinity, "b": -Infinity, "c": 1e999, "d": %s}\n' % (
         "9" * 400
     )
-    (made / "metrics.jsonl").write_text(text)
+    (run / "metrics.jsonl").write_text(text)
     row = client.get("/api/metrics?run=one").json()["rows"][0]
     assert row == {"step": 1, "loss": "nan", "a": "inf", "b": "-inf", "c": "inf", "d": "inf"}
     config = {"task": {}, "model": {}, "training": {"learning_rate": math.inf}}
-    (made / "config.json").write_text(json.dumps(config))
+    (run / "config.json").write_text(json.dumps(config))
     assert client.get("/api/run?run=one").json()["config"]["training"]["learning_rate"] == "inf"
 
 
@@ -237,14 +239,14 @@ def test_only_whole_lines_count(tmp_path: Path) -> None:
     path.write_text('{"step": 1}\n{"step"')
     part = tail.read()
     assert (part.rows, part.next) == ([{"step": 1}], 1)
-    append(path, ": 2}")
+    append_text(path, ": 2}")
     assert tail.read(part.mark).rows == []
-    append(path, "\n")
+    append_text(path, "\n")
     again = tail.read(part.mark)
     assert (again.rows, again.after, again.next) == ([{"step": 2}], 1, 2)
 
 
-def test_lines_that_are_no_rows_count_but_give_none(tmp_path: Path) -> None:
+def test_invalid_lines_are_counted_but_give_no_rows(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     lines = ['{"step": 1}', "{", "[1]", "", '{"step": 2}', "\x00\xff", "[" * 5000]
     path.write_text("\n".join(lines) + "\n", encoding="latin-1")
@@ -253,38 +255,38 @@ def test_lines_that_are_no_rows_count_but_give_none(tmp_path: Path) -> None:
     assert part.next == part.total == 7
 
 
-def test_a_line_without_end_is_bounded(tmp_path: Path) -> None:
+def test_very_long_lines_are_skipped(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     path.write_text('{"step": 1}\n' + "x" * (3 * LINE_BYTES + 5) + '\n{"step": 2}\n')
     part = Tail(path).read()
     assert [row["step"] for row in part.rows] == [1, 2]
 
 
-def test_answers_are_bounded_and_go_on(client: TestClient, folder: Path) -> None:
-    make_run(folder / "one", rows(*range(1, 12_002)))
-    seen, after = [], "0"
+def test_responses_are_limited_and_continue(client: TestClient, folder: Path) -> None:
+    make_run(folder / "one", metric_rows(*range(1, 12_002)))
+    steps, after = [], "0"
     while True:
         part = client.get(f"/api/metrics?run=one&after={after}").json()
         assert len(part["rows"]) <= 5000
-        seen += [row["step"] for row in part["rows"]]
+        steps += [row["step"] for row in part["rows"]]
         after = part["mark"]
         if part["next"] == part["total"]:
             break
-    assert seen == list(range(1, 12_002))
+    assert steps == list(range(1, 12_002))
 
 
-def test_a_plain_number_is_a_place_too(client: TestClient, folder: Path) -> None:
-    make_run(folder / "one", rows(1, 2, 3))
+def test_a_line_number_is_a_valid_mark(client: TestClient, folder: Path) -> None:
+    make_run(folder / "one", metric_rows(1, 2, 3))
     part = client.get("/api/metrics?run=one&after=2").json()
     assert [row["step"] for row in part["rows"]] == [3]
-    part = client.get("/api/metrics?run=one&after=4").json()  # the file was cut meanwhile
+    part = client.get("/api/metrics?run=one&after=4").json()  # the file was truncated meanwhile
     assert part["again"] is True
     assert (part["after"], len(part["rows"])) == (0, 3)
     for wrong in ("-1", "x", "1-", "1-xyz", "1e3", ""):
         assert client.get(f"/api/metrics?run=one&after={wrong}").status_code == 400
 
 
-def test_what_was_replaced_is_sent_again(tmp_path: Path) -> None:
+def test_a_replaced_file_is_sent_again(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
 
     def write(*steps: int, loss: float = 1.0) -> None:
@@ -294,7 +296,7 @@ def test_what_was_replaced_is_sent_again(tmp_path: Path) -> None:
     tail = Tail(path)
     write(1, 2, 3, 4)
     mark = tail.read().mark
-    write(1, 2, 3, 4, 5)  # the same and more: nothing is sent twice
+    write(1, 2, 3, 4, 5)  # the same and more: no row is sent twice
     part = tail.read(mark)
     assert ([row["step"] for row in part.rows], part.again) == ([5], False)
     write(1, 2)
@@ -305,15 +307,15 @@ def test_what_was_replaced_is_sent_again(tmp_path: Path) -> None:
     assert (other.again, other.after, len(other.rows)) == (True, 0, 3)
     text = path.read_text().replace("7.0", "8.0")
     path.write_text(text)  # in place: the same inode and the same size
-    os.utime(path, ns=(0, path.stat().st_mtime_ns + 10**7))  # a clock may tick too seldom
+    os.utime(path, ns=(0, path.stat().st_mtime_ns + 10**7))  # the clock may be too coarse
     assert tail.read(other.mark).again
     path.unlink()
     assert tail.read(tail.read("0").mark).rows == []
     assert tail.read(other.mark).again
 
 
-class Growing(RuleBasedStateMachine):
-    """Whatever happens to the file, a reader that follows the rules has its rows."""
+class GrowingMetricsFile(RuleBasedStateMachine):
+    """Whatever happens to the file, a client that follows the marks has all its rows."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -322,7 +324,7 @@ class Growing(RuleBasedStateMachine):
         self.folder = tempfile.TemporaryDirectory()
         self.path = Path(self.folder.name) / "metrics.jsonl"
         self.tail = Tail(self.path)
-        self.seen: list[Any] = []
+        self.rows: list[Any] = []
         self.mark = "0"
         self.count = 0
 
@@ -330,8 +332,8 @@ class Growing(RuleBasedStateMachine):
         self.folder.cleanup()
 
     @rule(size=st.integers(1, 40))
-    def append(self, size: int) -> None:
-        """Some bytes of rows: often only a part of a line."""
+    def append_text(self, size: int) -> None:
+        """Appends some bytes, often only a part of a line."""
         self.count += 1
         line = json.dumps({"step": self.count, "loss": 1 / self.count}) + "\n"
         with self.path.open("a") as file:
@@ -341,7 +343,7 @@ class Growing(RuleBasedStateMachine):
 
     @rule(lines=st.integers(0, 5))
     def resume(self, lines: int) -> None:
-        """As `RunFolder.rewind` does it: a new file in the place of the old one."""
+        """As `Run.rewind` does it: replaces the file by a new one."""
         text = self.path.read_text() if self.path.exists() else ""
         whole = text.splitlines(keepends=True)
         part = self.path.with_name(".part")
@@ -352,38 +354,38 @@ class Growing(RuleBasedStateMachine):
     def overwrite(self) -> None:
         self.path.unlink(missing_ok=True)
 
-    @rule(most=st.integers(1, 3))
-    def read(self, most: int) -> None:
-        part = self.tail.read(self.mark, most)
+    @rule(limit=st.integers(1, 3))
+    def read(self, limit: int) -> None:
+        part = self.tail.read(self.mark, limit)
         if part.again:
             assert part.after == 0
-            self.seen = []
-        self.seen += part.rows
+            self.rows = []
+        self.rows += part.rows
         self.mark = part.mark
-        assert part.next - part.after <= most
+        assert part.next - part.after <= limit
 
     @invariant()
-    def a_reader_that_reads_to_the_end_has_it_all(self) -> None:
-        seen, mark = list(self.seen), self.mark
+    def reading_to_the_end_gives_all_rows(self) -> None:
+        rows, mark = list(self.rows), self.mark
         while True:
             part = self.tail.read(mark, 2)
-            seen = part.rows if part.again else seen + part.rows
+            rows = part.rows if part.again else rows + part.rows
             mark = part.mark
             if part.next == part.total:
                 break
         text = self.path.read_text() if self.path.exists() else ""
         whole = [line for line in text.splitlines(keepends=True) if line.endswith("\n")]
-        wanted = []
+        expected = []
         for line in whole:
             try:
-                wanted.append(clean_row(json.loads(line)))
+                expected.append(clean_row(json.loads(line)))
             except (ValueError, AttributeError):
                 continue
-        assert seen == [row for row in wanted if row]
+        assert rows == [row for row in expected if row]
 
 
-TestGrowing = Growing.TestCase
-TestGrowing.settings = settings(
+TestGrowingMetricsFile = GrowingMetricsFile.TestCase
+TestGrowingMetricsFile.settings = settings(
     max_examples=60, stateful_step_count=15, suppress_health_check=[HealthCheck.too_slow]
 )
 
@@ -398,16 +400,16 @@ def test_any_row_becomes_json(row: dict[str, Any]) -> None:
 
 
 @given(st.text())
-def test_any_last_event_id_is_read(text: str) -> None:
-    assert all(MARK.fullmatch(place) for place in known_of(text).values())
+def test_any_last_event_id_is_parsed(text: str) -> None:
+    assert all(MARK.fullmatch(mark) for mark in marks_in_event_id(text).values())
 
 
-def test_a_known_last_event_id() -> None:
-    assert known_of('{"a":"3-0a1b2c3d","b":"x","c":4}') == {"a": "3-0a1b2c3d"}
+def test_a_valid_last_event_id() -> None:
+    assert marks_in_event_id('{"a":"3-0a1b2c3d","b":"x","c":4}') == {"a": "3-0a1b2c3d"}
 
 
 def test_a_run_that_was_resumed_is_followed(tmp_path: Path) -> None:
-    """By the trainer itself: what came after its checkpoint goes, and comes again."""
+    """`Run.rewind` removes the rows after the checkpoint, and they come again."""
     run = tmp_path / "one"
     run_tiny(run, steps=6, save_every=4)
     tail = Tail(run / "metrics.jsonl")
@@ -422,25 +424,25 @@ def test_a_run_that_was_resumed_is_followed(tmp_path: Path) -> None:
     assert tail.read(cut.mark).rows == first.rows[4:]
 
 
-def test_events_begin_with_all_and_then_tell_changes(folder: Path) -> None:
+def test_events_start_with_all_runs_and_continue_with_changes(folder: Path) -> None:
     import asyncio
 
-    make_run(folder / "a", rows(1, 2))
+    make_run(folder / "a", metric_rows(1, 2))
     make_run(folder / "b")
 
     async def follow() -> list[bytes]:
-        hub = Hub(Places.of(folder))
-        stream = hub.follow({"a": "1"})
-        found = [await anext(stream), await anext(stream)]
-        append(folder / "a" / "metrics.jsonl", '{"step": 3}\n')
-        found += [await anext(stream), await anext(stream)]
+        watcher = RunWatcher(AllowedFolders.resolve(folder))
+        stream = watcher.follow({"a": "1"})
+        chunks = [await anext(stream), await anext(stream)]
+        append_text(folder / "a" / "metrics.jsonl", '{"step": 3}\n')
+        chunks += [await anext(stream), await anext(stream)]
         for each in (folder / "b").iterdir():
             each.unlink()
-        found.append(await anext(stream))
-        hub.close()
+        chunks.append(await anext(stream))
+        watcher.close()
         assert [chunk async for chunk in stream] == []
-        assert hub.listeners == 0
-        return found
+        assert watcher.listeners == 0
+        return chunks
 
     def data(chunk: bytes) -> Any:
         return json.loads(chunk.decode().split("data: ")[1])
@@ -454,8 +456,8 @@ def test_events_begin_with_all_and_then_tell_changes(folder: Path) -> None:
     assert data(gone) == {"runs": [], "gone": ["b"]}
 
 
-def test_wrong_events_are_refused(client: TestClient, folder: Path) -> None:
-    make_run(folder / "one", rows(1))
+def test_wrong_event_queries_are_rejected(client: TestClient, folder: Path) -> None:
+    make_run(folder / "one", metric_rows(1))
     for query, status in (
         ("run=one", 400),
         ("run=one:", 400),
@@ -471,10 +473,10 @@ def test_wrong_events_are_refused(client: TestClient, folder: Path) -> None:
         assert client.get(f"/api/events?{query}").status_code == status, query
 
 
-def test_too_many_readers_are_told_so(
+def test_too_many_event_streams_are_rejected(
     client: TestClient, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_run(folder / "one")
-    monkeypatch.setattr("attnlab.studio._request_limits.STREAMS", 0)
-    answer = client.get("/api/events?run=one:0")
-    assert answer.status_code == 429
+    monkeypatch.setattr("attnlab.studio._request_limits.EVENT_STREAMS", 0)
+    response = client.get("/api/events?run=one:0")
+    assert response.status_code == 429

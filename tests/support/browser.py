@@ -29,10 +29,10 @@ def chromium() -> Iterator[Any]:
 
 
 class Watched:
-    """A page, what it asked the network for, and what it complained about."""
+    """A page, with its network requests and its console errors."""
 
     def __init__(self, browser: Any, origin: str = "", **options: Any) -> None:
-        """Offline; or with `origin`, a server of this machine, and nothing else."""
+        """Offline, or with access only to `origin`, a server of this machine."""
         settings = {"viewport": {"width": 1100, "height": 800}, "accept_downloads": True}
         self.context = browser.new_context(**{**settings, **options})
         self.context.set_offline(not origin)
@@ -41,15 +41,15 @@ class Watched:
         self.requests: list[str] = []
         self.complaints: list[str] = []
         self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.on("console", self._heard)
+        self.page.on("console", self._on_console)
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.on("dialog", self._asked)
+        self.page.on("dialog", self._on_dialog)
 
-    def _heard(self, message: Any) -> None:
+    def _on_console(self, message: Any) -> None:
         if message.type in ("error", "warning"):
             self.complaints.append(message.text)
 
-    def _asked(self, dialog: Any) -> None:
+    def _on_dialog(self, dialog: Any) -> None:
         self.complaints.append(f"dialog: {dialog.message}")
         dialog.dismiss()
 
@@ -59,7 +59,7 @@ class Watched:
         return self.page
 
     def painted(self) -> None:
-        """Wait until the view that was asked for is drawn."""
+        """Waits until the view is drawn."""
         self.page.wait_for_selector(".attnlab[data-painted]", timeout=20_000)
 
     def press(self, *keys: str) -> None:
@@ -71,7 +71,7 @@ class Watched:
             self.painted()
 
     def check(self) -> None:
-        """Nothing was loaded but the page itself, and nobody complained."""
+        """Fails if the page loaded anything else, or logged an error."""
         foreign = [url for url in self.requests if not url.startswith(self.allowed)]
         assert foreign == []
         assert self.complaints == []

@@ -23,7 +23,7 @@ from attnlab.extensions import forget_extensions
 from tests.support.command_line import call
 from tests.support.command_rules import Ready, ready
 from tests.support.markdown_blocks import ROOT, Told
-from tests.support.studio_servers import serving
+from tests.support.studio_servers import run_studio_command
 
 LONGEST = 1800.0  # seconds of a program that is not in this process
 
@@ -97,7 +97,7 @@ class Typist:
 
 def studio(options: Sequence[str]) -> tuple[int, str]:
     """Until it serves; then Ctrl-C."""
-    with serving(*options) as found:
+    with run_studio_command(*options) as found:
         assert found.json("/api/runs")["runs"]
         return found.interrupt(), found.origin
 

@@ -21,7 +21,7 @@ from attnlab.tasks.knowledge._world import WorldConfig
 from attnlab.tasks.summary import _debian_packages as debian
 from tests.support.image_files import pixels, write_idx_folder, write_sheets
 from tests.support.markdown_blocks import ROOT, blocks
-from tests.support.studio_runs import every_kind
+from tests.support.studio_client import make_runs_of_each_kind
 
 COURSE = {
     "corpus.txt": "wiki.txt",
@@ -34,7 +34,7 @@ def furnish(folder: Path, made: Path) -> Path:
     """`made` has small runs of facts and language."""
     with chdir(folder):
         exec(blocks("docs/own-data.md")[0][1], {})  # people.txt, asked.tsv, notes.txt, ...
-    every_kind(folder / "runs", made)
+    make_runs_of_each_kind(folder / "runs", made)
     (folder / "runs" / "language").rename(folder / "runs" / "first")
     for name in ("examples", "benchmarks"):
         (folder / name).symlink_to(ROOT / name)

@@ -23,19 +23,20 @@ def every_width(test: Callable[..., None]) -> Callable[..., None]:
 def check_width(
     browser: Any, width: int, scheme: str, views: Callable[[Watched], Iterable[str]]
 ) -> None:
-    """`views` shows one view after the other and names each: none is wider than the window, and
-    the page has the ground of its scheme."""
+    """Checks that no view is wider than the window, and that the background fits the scheme.
+
+    `views` shows one view after the other and yields the name of each."""
     watched = Watched(
         browser, viewport={"width": width, "height": 700}, color_scheme=scheme,
         reduced_motion="reduce",
     )  # fmt: skip
     try:
-        seen = 0
+        count = 0
         for name in views(watched):
-            wide = watched.page.evaluate("() => document.documentElement.scrollWidth")
-            assert wide <= width, name
-            seen += 1
-        assert seen > 0
+            page_width = watched.page.evaluate("() => document.documentElement.scrollWidth")
+            assert page_width <= width, name
+            count += 1
+        assert count > 0
         background = watched.page.evaluate("() => getComputedStyle(document.body).backgroundColor")
         light = sum(int(part) for part in re.findall(r"\d+", background)[:3]) > 382
         assert light == (scheme == "light")

@@ -1,4 +1,4 @@
-"""Studios to test: in this process, or as people start them."""
+"""Studios to test: in this process, or started by the command."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from attnlab.studio._allowed_folders import Places
-from attnlab.studio._app import App
-from attnlab.studio._request_guard import Keys
-from attnlab.studio._server import Server, bind, configured
+from attnlab.studio._allowed_folders import AllowedFolders
+from attnlab.studio._app import StudioApp
+from attnlab.studio._request_guard import AccessKeys
+from attnlab.studio._server import StudioServer, bind_socket, server_config
 
-KEYS = Keys(token="right-token", cookie="right-cookie", port=8642)
+KEYS = AccessKeys(token="right-token", cookie="right-cookie", port=8642)
 ORIGIN = f"http://127.0.0.1:{KEYS.port}"
 MODEL = {"model": "decoder", "attention": "softmax", "width": 48}
 
 
 @contextmanager
-def studio(runs: Path, models: Sequence[Path] = ()) -> Iterator[TestClient]:
-    """The application with a client that has the cookie and our Origin."""
-    app = App(Places.of(runs, models), KEYS)
+def studio_client(runs: Path, models: Sequence[Path] = ()) -> Iterator[TestClient]:
+    """A client of a studio in this process. It sends the cookie and the right Origin."""
+    app = StudioApp(AllowedFolders.resolve(runs, models), KEYS)
     with TestClient(
         app,
         base_url=ORIGIN,
@@ -43,7 +43,7 @@ def studio(runs: Path, models: Sequence[Path] = ()) -> Iterator[TestClient]:
 
 
 def make_run(folder: Path, rows: Sequence[dict[str, Any]] = (), **changes: Any) -> Path:
-    """A run folder as far as the list reads it."""
+    """Writes the files of a run folder that the list of runs reads."""
     folder.mkdir(parents=True, exist_ok=True)
     config = {
         "task": {"name": "language", "headline": "bits"},
@@ -57,66 +57,66 @@ def make_run(folder: Path, rows: Sequence[dict[str, Any]] = (), **changes: Any) 
     return folder
 
 
-def append(path: Path, text: str) -> None:
+def append_text(path: Path, text: str) -> None:
     with path.open("a") as file:
         file.write(text)
 
 
-def rows(*steps: int) -> list[dict[str, Any]]:
+def metric_rows(*steps: int) -> list[dict[str, Any]]:
     return [{"step": step, "loss": 1 / step, "seconds": 0.5 * step} for step in steps]
 
 
 @contextmanager
-def asked(
+def send_request(
     port: int, method: str, path: str, headers: dict[str, str], body: Any = None
 ) -> Iterator[http.client.HTTPResponse]:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
     try:
         connection.request(method, path, body, headers)
-        with connection.getresponse() as answer:
-            yield answer
+        with connection.getresponse() as response:
+            yield response
     finally:
         connection.close()
 
 
-class Served:
-    """A studio in a process of its own."""
+class StudioProcess:
+    """A studio in its own process."""
 
     def __init__(self, process: subprocess.Popen[str], address: str) -> None:
         self.process = process
-        found = re.fullmatch(r"http://127\.0\.0\.1:([0-9]+)/\?token=(.+)", address)
-        assert found is not None, address
-        self.port, self.token = int(found[1]), found[2]
+        match = re.fullmatch(r"http://127\.0\.0\.1:([0-9]+)/\?token=(.+)", address)
+        assert match is not None, address
+        self.port, self.token = int(match[1]), match[2]
         self.origin = f"http://127.0.0.1:{self.port}"
         self.cookie = ""
-        with self.ask("GET", f"/?token={self.token}") as answer:
-            assert answer.status == 200
-            self.cookie = answer.headers["set-cookie"].split(";")[0]
+        with self.request("GET", f"/?token={self.token}") as response:
+            assert response.status == 200
+            self.cookie = response.headers["set-cookie"].split(";")[0]
 
     @contextmanager
-    def ask(
+    def request(
         self, method: str, path: str, headers: dict[str, str] | None = None, body: Any = None
     ) -> Iterator[http.client.HTTPResponse]:
-        """One request on a connection of its own."""
-        given = {"origin": self.origin, "cookie": self.cookie, **(headers or {})}
-        with asked(self.port, method, path, given, body) as answer:
-            yield answer
+        """One request on a new connection."""
+        all_headers = {"origin": self.origin, "cookie": self.cookie, **(headers or {})}
+        with send_request(self.port, method, path, all_headers, body) as response:
+            yield response
 
     def json(self, path: str) -> Any:
-        with self.ask("GET", path) as answer:
-            assert answer.status == 200, answer.read()
-            return json.loads(answer.read())
+        with self.request("GET", path) as response:
+            assert response.status == 200, response.read()
+            return json.loads(response.read())
 
     def events(
         self, path: str, headers: dict[str, str] | None = None
     ) -> Generator[Event, None, None]:
-        """As they come."""
-        with self.ask("GET", path, headers) as answer:
-            assert answer.status == 200, answer.read()
-            yield from events_of(iter(answer.readline, b""))
+        """Events as they arrive."""
+        with self.request("GET", path, headers) as response:
+            assert response.status == 200, response.read()
+            yield from parse_events(iter(response.readline, b""))
 
     def interrupt(self) -> int:
-        """Ctrl-C; the exit code."""
+        """Sends Ctrl-C and returns the exit code."""
         self.process.send_signal(signal.SIGINT)
         return self.process.wait(300)
 
@@ -127,8 +127,8 @@ class Event:
         self.data = json.loads(fields["data"])
 
 
-def events_of(lines: Iterator[bytes]) -> Iterator[Event]:
-    """Server-sent events as the specification reads them: a comment is no event."""
+def parse_events(lines: Iterator[bytes]) -> Iterator[Event]:
+    """Parses server-sent events by the specification, which ignores comments."""
     fields: dict[str, str] = {}
     for line in lines:
         text = line.decode("utf-8").rstrip("\n")
@@ -141,56 +141,56 @@ def events_of(lines: Iterator[bytes]) -> Iterator[Event]:
             fields[name] = value
 
 
-class Threaded:
+class StudioThread:
     """A studio in a thread of this process, on a real socket: tests can change its limits."""
 
     def __init__(self, port: int) -> None:
-        self.keys = Keys("right-token", "right-cookie", port)
+        self.keys = AccessKeys("right-token", "right-cookie", port)
         self.origin = f"http://127.0.0.1:{port}"
         cookie = f"{self.keys.cookie_name}={self.keys.cookie}"
         self.headers = {"origin": self.origin, "cookie": cookie}
 
     def json(self, path: str) -> Any:
-        with asked(self.keys.port, "GET", path, self.headers) as answer:
-            assert answer.status == 200, answer.read()
-            return json.loads(answer.read())
+        with send_request(self.keys.port, "GET", path, self.headers) as response:
+            assert response.status == 200, response.read()
+            return json.loads(response.read())
 
 
 @contextmanager
-def threaded(runs: Path) -> Iterator[Threaded]:
-    bound = bind(0)
-    found = Threaded(bound.getsockname()[1])
-    app = App(Places.of(runs), found.keys)
-    server = Server(configured(app), app)
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
+def start_studio_thread(runs: Path) -> Iterator[StudioThread]:
+    listener = bind_socket(0)
+    studio = StudioThread(listener.getsockname()[1])
+    app = StudioApp(AllowedFolders.resolve(runs), studio.keys)
+    server = StudioServer(server_config(app), app)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     try:
-        yield found
+        yield studio
     finally:
         server.should_exit = True
         thread.join()
-        bound.close()
+        listener.close()
 
 
 @contextmanager
-def served(runs: Path, *options: str) -> Iterator[Served]:
-    """A studio over these runs, at any free port."""
-    with serving("--runs", str(runs), "--port", "0", "--no-browser", *options) as found:
-        yield found
+def start_studio(runs: Path, *options: str) -> Iterator[StudioProcess]:
+    """Starts a studio over these runs on any free port."""
+    with run_studio_command("--runs", str(runs), "--port", "0", "--no-browser", *options) as studio:
+        yield studio
 
 
 @contextmanager
-def served_alone(runs: Path, cache: Path, *options: str) -> Iterator[Served]:
-    """With results of its own: others' claims and benches are not seen."""
+def start_isolated_studio(runs: Path, cache: Path, *options: str) -> Iterator[StudioProcess]:
+    """Starts a studio with its own cache, so that it sees no other claims and benches."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(cache))
-        with served(runs, *options) as found:
-            yield found
+        with start_studio(runs, *options) as studio:
+            yield studio
 
 
 @contextmanager
-def serving(*options: str) -> Iterator[Served]:
-    """`attnlab studio` as a person starts it."""
+def run_studio_command(*options: str) -> Iterator[StudioProcess]:
+    """Runs `attnlab studio` with these options."""
     command = [sys.executable, "-m", "attnlab", "studio", *options]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(
@@ -201,7 +201,7 @@ def serving(*options: str) -> Iterator[Served]:
     try:
         line = process.stdout.readline()
         assert line.startswith("attnlab studio: "), line + process.stderr.read()
-        yield Served(process, line.split()[2])
+        yield StudioProcess(process, line.split()[2])
     finally:
         if process.poll() is None:
             process.kill()

@@ -1,4 +1,4 @@
-"""The studio in a browser: a folder with a run of each kind, and a window on it."""
+"""The studio in a browser: a folder with a run of each kind, and a browser window."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from tests.support import bench_reports, vision_runs
 from tests.support import claim_ledgers as ledgers
 from tests.support import summary_runs as summaries
 from tests.support.browser import Watched
-from tests.support.studio_servers import Served, make_run
+from tests.support.studio_servers import StudioProcess, make_run
 
 HOSTILE = '<img src=x onerror="window.harmed=1"> \u202eevil'
-SLOW = 120_000  # ms: other processes have the machine too
+SLOW = 120_000  # ms: the machine may be busy
 VIEWER = ".attention .attnlab[data-painted]"
 PAGES = {
     "runs": "figure path.line",
@@ -28,15 +28,15 @@ PAGES = {
     "playground": ".board svg",
     "bench": "figure",
 }
-"""Each with what shows that it is there."""
+"""Pages, each with a selector that matches once it has loaded."""
 SETTLED = """() => new Promise((done) => {
     const frame = (next) => requestAnimationFrame(() => setTimeout(next));
     frame(() => frame(done)) })"""
-"""What was drawn listens, and what it heard is drawn."""
+"""Waits until effects of the last rendering have run and their changes are rendered."""
 
 
-def fill(folder: Path, made: Path) -> Path:
-    """Runs that can do everything, results of claims and benches, and two that can do nothing."""
+def fill_runs_folder(folder: Path, made: Path) -> Path:
+    """Makes runs of all kinds, results of claims and benches, and a broken run."""
     folder.mkdir(parents=True)
     for name in ("learned", "language"):
         shutil.copytree(made / name, folder / name)
@@ -51,7 +51,7 @@ def fill(folder: Path, made: Path) -> Path:
 
 
 def hostile_run(folder: Path) -> Path:
-    """Names, settings and numbers that a stranger chose."""
+    """A run with hostile names, settings and numbers."""
     rows = [
         {"step": step, "loss": value, "validation": {HOSTILE: step}, "__proto__": 3}
         for step, value in enumerate([3.0, float("nan"), float("inf"), 1.0], 1)
@@ -61,27 +61,27 @@ def hostile_run(folder: Path) -> Path:
 
 
 class Window(Watched):
-    """A browser's window on a studio."""
+    """A browser window that shows a studio."""
 
-    def __init__(self, browser: Any, server: Served, **options: Any) -> None:
+    def __init__(self, browser: Any, server: StudioProcess, **options: Any) -> None:
         super().__init__(browser, server.origin, **options)
         self.server = server
         self.page.set_default_timeout(SLOW)
         self.page.goto(f"{server.origin}/?token={server.token}")
-        self.page.wait_for_url(f"{server.origin}/")  # it goes on by itself
+        self.page.wait_for_url(f"{server.origin}/")  # the page redirects itself
 
     def go(self, fragment: str, wait: str) -> Any:
-        """A page by its address, when something of it is there."""
+        """Opens a page by its address and waits for the selector."""
         self.page.goto(f"{self.server.origin}/#{fragment}")
-        self.page.evaluate(SETTLED)  # the page before has the same things to wait for
+        self.page.evaluate(SETTLED)  # the previous page may match the selector too
         self.page.wait_for_selector(wait)
         return self.page
 
-    def told(self, *expected: str) -> None:
-        """Nobody complained but the browser, of these answers of the server."""
-        left = [
-            each for each in self.complaints if not any(re.search(word, each) for word in expected)
+    def check_console(self, *expected: str) -> None:
+        """Fails if the browser logged an error that matches none of the expected patterns."""
+        unexpected = [
+            text for text in self.complaints if not any(re.search(word, text) for word in expected)
         ]
         self.complaints = []
-        assert left == []
+        assert unexpected == []
         self.check()

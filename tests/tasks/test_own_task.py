@@ -10,7 +10,7 @@ import pytest
 from attnlab.tasks.registry import TASKS
 from tests.support.command_line import run
 from tests.support.registries import restored_registries
-from tests.support.studio_servers import studio
+from tests.support.studio_servers import studio_client
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "own_task.py"
 
@@ -29,7 +29,7 @@ def test_the_file_is_all_it_takes(
         assert json.loads(out)["accuracy"] > 0.3  # of 8 ** 5 answers, of which one is right
         (row,) = json.loads(run("runs --json", capsys)[1])
         assert (row["run"], row["task"], row["headline"]) == ("sort", "sort", "accuracy")
-        with studio(tmp_path / "runs") as client:
+        with studio_client(tmp_path / "runs") as client:
             (entry,) = client.get("/api/runs").json()["runs"]
             tasks = {each["name"]: each for each in client.get("/api/info").json()["tasks"]}
         assert entry["task"] == "sort"

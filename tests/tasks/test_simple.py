@@ -18,7 +18,7 @@ from attnlab.tasks.simple import IGNORE, Row, SimpleTask, answer_row
 from attnlab.training import Run
 from tests.support.command_line import run
 from tests.support.registries import restored_registries
-from tests.support.studio_servers import studio
+from tests.support.studio_servers import studio_client
 
 
 class Reverse(SimpleTask):
@@ -89,7 +89,7 @@ def test_it_trains_is_listed_and_measured(
 
 def test_the_studio_shows_it(tmp_path: Path) -> None:
     Reverse().train(tmp_path / "mine", quiet=True)
-    with studio(tmp_path) as client:
+    with studio_client(tmp_path) as client:
         (entry,) = client.get("/api/runs").json()["runs"]
         tasks = {each["name"]: each for each in client.get("/api/info").json()["tasks"]}
     assert entry["can"] == ["generate", "look"]
@@ -107,7 +107,7 @@ def test_it_learns_and_writes_what_it_learned(tmp_path: Path) -> None:
     for beams in (None, 2):
         request = {**way, "text": "abc>", "beams": beams, "block": None, "tokens": 9}
         Generating.open(tmp_path / "run")(request, lambda *event: events.append(event))
-        assert events[-1][0] == "summary"
+        assert events[-1][0] == "generation"
         assert events[-1][1]["text"].rstrip("\u25a1") == "cba"
 
 

@@ -47,7 +47,7 @@ class Asking:
                 "question": question,
                 **self._answer(found),
                 **self._about(question),
-                "room": context - len(prompt),
+                "remaining_tokens": context - len(prompt),
             }
             for question, prompt, found in zip(questions, prompts, texts, strict=True)
         ]
@@ -95,7 +95,7 @@ class Auditing:
 
     def __call__(self, request: Request, tell: Tell) -> Any:
         with asked_in(self.folder, request["pairs"], request["file"]) as (pairs, what):
-            tell("progress", {"done": 0, "of": 1, "message": f"asking {what}"})
+            tell("progress", {"done": 0, "total": 1, "message": f"asking {what}"})
             report = {**auditing.audit(self.folder, pairs), "asked": what}
         save_audit(report, self.folder / AUDIT, self.folder / "audit.html")
         return {}

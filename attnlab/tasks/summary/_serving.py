@@ -42,7 +42,7 @@ class Writing:
         for number, each in enumerate(found):
             words = words_of(self.model, self.wording, text, each.ids, each.text)
             whole = written(number, each.text, each.log_probability, each.finished, words)
-            tell("summary", whole)
+            tell("generation", whole)
         return {}
 
     def _tell_cut(self, text: str, tell: Tell) -> None:

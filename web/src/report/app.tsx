@@ -4,13 +4,13 @@ import { useContext, useEffect, useState } from 'preact/hooks';
 import { Home, useAddress } from '../shared/home';
 import { Guard } from '../shared/guard';
 import { Tabs } from '../shared/tabs';
-import { BlockView } from './blocks';
+import { BlockView, type Block } from './blocks';
 import { parse, print, type Choices } from './choices';
 import { short } from './numbers';
 import { Heading, Prose } from './page';
 import { isRecord, readNumber } from './plot';
 import { plain } from './prose';
-import type { Block, Report, Section } from './report-types';
+import type { Report, Section } from './report-types';
 import { cellText } from './sorting';
 
 const FEW = 2; // blocks: sections that have no more stand one below the other, without tabs

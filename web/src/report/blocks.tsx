@@ -11,8 +11,10 @@ import { readNumber, readPlot } from './plot';
 import { plain } from './prose';
 import type * as Types from './report-types';
 
+export type Block = Types.Section['blocks'][number];
+
 interface Props {
-  block: Types.Block;
+  block: Block;
   id: string; // "section.block"
   choices: Choices;
   setChoices: (choices: Choices) => void;

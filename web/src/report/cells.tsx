@@ -3,8 +3,8 @@
 import { useState } from 'preact/hooks';
 import { Prose } from './page';
 import { plain } from './prose';
-import type { Cell, Table } from './report-types';
-import { cellText, sorted, type Order } from './sorting';
+import type { Table } from './report-types';
+import { cellText, sorted, type Cell, type Order } from './sorting';
 
 const PART = 300; // rows at a time: a browser is slow with many
 

@@ -3,8 +3,8 @@ import { AS_GIVEN } from './shown';
 import { changed, parse, print, shownOf, type Choices } from './choices';
 import { checkReport } from './app';
 import { readPlot, type Lines } from './plot';
-import type { Cell, Report } from './report-types';
-import { cellText, compare, sorted } from './sorting';
+import type { Report } from './report-types';
+import { cellText, compare, sorted, type Cell } from './sorting';
 
 const lines = (...names: string[]): object => ({
   kind: 'figure',

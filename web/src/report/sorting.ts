@@ -2,7 +2,9 @@
 
 import { brief, fixed } from './numbers';
 import { told, type Estimate } from './plot';
-import type { Cell } from './report-types';
+import type { Table } from './report-types';
+
+export type Cell = Table['rows'][number][number];
 
 const SPECIAL: Record<string, number> = { Infinity, '-Infinity': -Infinity, NaN };
 

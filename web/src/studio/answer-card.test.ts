@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { ahead } from './answer-card';
+import { describeMargin } from './answer-card';
 
-test('an answer need not be the likeliest', () => {
-  expect(ahead(0.5)).toBe('50% ahead of the next');
-  expect(ahead(-0.06)).toBe('6% behind the next');
+test('the margin may be negative', () => {
+  expect(describeMargin(0.5)).toBe('50% ahead of the next answer');
+  expect(describeMargin(-0.06)).toBe('6% behind the next answer');
 });

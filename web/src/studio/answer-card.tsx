@@ -1,33 +1,33 @@
-// One answer: how sure, what else it would have said, whom it may have mistaken, what it attended to.
+// One answer: its confidence, other candidates, similar names, and the model's attention.
 
 import { useEffect, useState } from 'preact/hooks';
 import { plain } from '../report/prose';
-import { ask } from './api';
+import { request } from './api';
 import type { Thresholds } from './api-types';
-import type { Asked } from './ask-page';
-import { percent } from './format';
-import { Busy, Failure, Share, useWork } from './parts';
+import type { AnsweredQuestion } from './ask-page';
+import { formatPercent } from './format';
+import { BusyMessage, Failure, FractionBar, useTask } from './components';
 import type { Router } from './router';
-import { Viewer } from './viewer';
+import { CaptureViewer } from './capture-viewer';
 
-const WRITTEN = 32; // tokens of an answer at most
+const MAX_ANSWER_TOKENS = 32; // that the attention view generates
 
-const MEANING: Record<Asked['answer']['verdict'], string> = {
-  known: 'sure enough that 95 of 100 such answers about people it read of are right',
-  unsure: 'more likely right than a guess, but not known',
+const MEANING: Record<AnsweredQuestion['answer']['verdict'], string> = {
+  known: 'at this confidence, 95 of 100 answers about people in its training data are right',
+  unsure: 'more probably right than a guess, but not reliable',
   guess: 'at least half of such answers are wrong',
 };
 
 interface Props {
-  asked: Asked;
+  answered: AnsweredQuestion;
   open: boolean;
   toggle: () => void;
   router: Router;
 }
 
-export function AnswerCard({ asked, open, toggle, router }: Props) {
-  const { question, answer, probability, margin, verdict, alternatives, nearest } = asked.answer;
-  const { name, trained } = asked.answer;
+export function AnswerCard({ answered, open, toggle, router }: Props) {
+  const { question, answer, probability, margin, verdict, alternatives, nearest } = answered.answer;
+  const { name, trained } = answered.answer;
   return (
     <article class="answer" data-verdict={verdict}>
       <p class="dim question">
@@ -43,27 +43,27 @@ export function AnswerCard({ asked, open, toggle, router }: Props) {
       </div>
       <div class="sure">
         <span class="dim small">confidence</span>
-        <Share value={probability} look="strong" marks={marksOf(asked.threshold)} />
+        <FractionBar value={probability} look="strong" marks={thresholdMarks(answered.threshold)} />
         <span class="dim small">
-          {`${ahead(margin)}; ${verdict}: ${MEANING[verdict]}`}
+          {`${describeMargin(margin)}; ${verdict}: ${MEANING[verdict]}`}
         </span>
       </div>
       {trained === false && (
         <p class="stranger small">
-          No question of its training names <bdi>{plain(name ?? '')}</bdi>. If it read nothing of that name
-          either, this is a guess however sure it is: the audit below counts how many invented people
-          it calls known.
+          No training question contains <bdi>{plain(name ?? '')}</bdi>. If its training text does not
+          contain that name either, the answer is a guess, however confident: the audit below counts
+          how many invented people the model calls known.
         </p>
       )}
       <div class="beside">
         {alternatives.length > 0 && (
           <div>
-            <h3>It might have said</h3>
+            <h3>Other candidate answers</h3>
             <ul class="others">
-              {alternatives.map((each, i) => (
+              {alternatives.map((alternative, i) => (
                 <li key={i}>
-                  <bdi>{plain(each.answer) || '(nothing)'}</bdi>
-                  <Share value={each.probability} />
+                  <bdi>{plain(alternative.answer) || '(nothing)'}</bdi>
+                  <FractionBar value={alternative.probability} />
                 </li>
               ))}
             </ul>
@@ -71,12 +71,12 @@ export function AnswerCard({ asked, open, toggle, router }: Props) {
         )}
         {nearest.length > 0 && (
           <div>
-            <h3>Names of its training questions that are most alike</h3>
+            <h3>Most similar names in the training questions</h3>
             <ul class="others">
-              {nearest.map(([name, likeness], i) => (
+              {nearest.map(([name, similarity], i) => (
                 <li key={i}>
                   <bdi>{plain(name)}</bdi>
-                  <Share value={likeness} />
+                  <FractionBar value={similarity} />
                 </li>
               ))}
             </ul>
@@ -86,39 +86,40 @@ export function AnswerCard({ asked, open, toggle, router }: Props) {
       <button type="button" aria-expanded={open} onClick={toggle}>
         {open ? 'Close the attention' : 'Attention of this answer'}
       </button>
-      {open && <Attention asked={asked} router={router} />}
+      {open && <Attention answered={answered} router={router} />}
     </article>
   );
 }
 
-// What is written token by token need not be the likeliest of all.
-export function ahead(margin: number): string {
-  return margin < 0 ? `${percent(-margin)} behind the next` : `${percent(margin)} ahead of the next`;
+// Greedy decoding need not find the most probable answer, so the margin may be negative.
+export function describeMargin(margin: number): string {
+  return margin < 0 ? `${formatPercent(-margin)} behind the next answer` : `${formatPercent(margin)} ahead of the next answer`;
 }
 
-function marksOf({ known, guess }: Thresholds): [number, string][] {
+function thresholdMarks({ known, guess }: Thresholds): [number, string][] {
   const marks: [number, string][] = [];
   if (guess) marks.push([guess, `guess below ${guess.toFixed(2)}`]);
   if (known !== null) marks.push([known, `known from ${known.toFixed(2)}`]);
   return marks;
 }
 
-function Attention({ asked, router }: { asked: Asked; router: Router }) {
+function Attention({ answered, router }: { answered: AnsweredQuestion; router: Router }) {
   const [capture, setCapture] = useState('');
-  const work = useWork();
+  const work = useTask();
   useEffect(() => {
-    router.set({}, 'view=generation'); // not what was chosen in another viewer
+    router.set({}, 'view=generation'); // not the view selected elsewhere
     work.run(async (signal) => {
-      const { question, room } = asked.answer;
-      const body = { subject: asked.run, text: question, generate: Math.min(WRITTEN, room) };
-      setCapture((await ask('POST /api/look', { body, signal })).capture);
+      const { question, remaining_tokens } = answered.answer;
+      const generate = Math.min(MAX_ANSWER_TOKENS, remaining_tokens);
+      const body = { target: answered.run, text: question, generate };
+      setCapture((await request('POST /api/look', { body, signal })).capture);
     });
   }, []);
   return (
     <div class="attention">
-      {work.busy && <Busy text="The model answers again, and is watched…" />}
+      {work.busy && <BusyMessage text="The model answers again to capture its attention…" />}
       <Failure text={work.failure} />
-      {capture && <Viewer capture={capture} router={router} />}
+      {capture && <CaptureViewer capture={capture} router={router} />}
     </div>
   );
 }

@@ -1,20 +1,20 @@
-// The shell: where one can go, whether the connection lives, and the page.
+// The frame of all pages: navigation, state of the connection, and the page.
 
 import { useEffect, useRef } from 'preact/hooks';
 import { ModeButton, useColors } from '../report/page';
 import { Guard } from '../shared/guard';
 import { useMode } from '../shared/mode';
 import { useClient } from './client';
-import { Pages } from './page';
-import { pageNamed, PAGES } from './pages';
+import { PagesContext } from './page-declaration';
+import { findPage, PAGES } from './pages';
 import { useRouter } from './router';
-import { linkTo } from './routes';
+import { linkTo } from './route-format';
 
 export function App({ root }: { root: HTMLElement }) {
   const [mode, nextMode] = useMode({ root, notebook: false });
   useColors(mode.now);
   const router = useRouter();
-  const { name: page, title, Shown } = pageNamed(router.route.page);
+  const { name: page, title, Component } = findPage(router.route.page);
   const main = useRef<HTMLElement>(null);
   const first = useRef(true);
   useEffect(() => {
@@ -25,33 +25,33 @@ export function App({ root }: { root: HTMLElement }) {
     first.current = false;
   }, [page]);
   return (
-    <Pages.Provider value={PAGES}>
+    <PagesContext.Provider value={PAGES}>
       <button type="button" class="skip" onClick={() => main.current?.focus()}>
-        To the page
+        Skip to the page
       </button>
       <header class="top">
         <a class="brand" href={linkTo('runs')}>
           attnlab <strong>studio</strong>
         </a>
-        <Bar page={page} />
-        <Link />
+        <Navigation page={page} />
+        <ConnectionLabel />
         <ModeButton chosen={mode.chosen} next={nextMode} />
       </header>
-      <Lost />
+      <LostConnection />
       <main ref={main} tabIndex={-1} aria-label={title}>
         <Guard what={page}>
-          <Shown key={page} router={router} />
+          <Component key={page} router={router} />
         </Guard>
       </main>
-    </Pages.Provider>
+    </PagesContext.Provider>
   );
 }
 
-function Bar({ page }: { page: string }) {
+function Navigation({ page }: { page: string }) {
   const nav = useRef<HTMLElement>(null);
   useEffect(() => {
-    const on = nav.current?.querySelector<HTMLElement>('[aria-current]');
-    if (on && nav.current) nav.current.scrollLeft = on.offsetLeft - nav.current.clientWidth / 2;
+    const current = nav.current?.querySelector<HTMLElement>('[aria-current]');
+    if (current && nav.current) nav.current.scrollLeft = current.offsetLeft - nav.current.clientWidth / 2;
   }, [page]);
   return (
     <nav aria-label="Pages" ref={nav}>
@@ -65,14 +65,14 @@ function Bar({ page }: { page: string }) {
 }
 
 const STATES = {
-  begun: 'connecting',
+  connecting: 'connecting',
   live: 'live',
   lost: 'connection lost',
-  refused: 'not allowed',
-  resting: 'resting',
+  rejected: 'not allowed',
+  paused: 'paused',
 } as const;
 
-function Link() {
+function ConnectionLabel() {
   const { link } = useClient();
   return (
     <span class="link" data-link={link.state} title={STATES[link.state]}>
@@ -82,17 +82,17 @@ function Link() {
   );
 }
 
-// What is shown may be old until the studio answers again.
-function Lost() {
+// The page may show old data until the studio answers again.
+function LostConnection() {
   const client = useClient();
-  const { state, why } = client.link;
+  const { state, reason } = client.link;
   return (
     <div class="lost" role="status">
-      {(state === 'lost' || state === 'refused') && (
+      {(state === 'lost' || state === 'rejected') && (
         <p>
-          <strong>The connection is lost.</strong> {why} What is shown may be old
+          <strong>The connection is lost.</strong> {reason} The page may show old data
           {state === 'lost' ? '; trying again.' : '.'}
-          <button type="button" onClick={() => client.again()}>
+          <button type="button" onClick={() => client.reconnect()}>
             Try now
           </button>
         </p>

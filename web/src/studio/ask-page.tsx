@@ -1,30 +1,30 @@
-// Ask: questions to a run that learned facts, and how much its answers are worth.
+// Ask: questions to a run that was trained on facts, and the confidence of its answers.
 
 import { useEffect, useState } from 'preact/hooks';
 import { plain } from '../report/prose';
-import { ask } from './api';
-import type { Answer, Thresholds } from './api-types';
+import { request } from './api';
+import type { AnswerResponse, Thresholds } from './api-types';
 import { AnswerCard } from './answer-card';
 import { Audit } from './audit';
-import { useClient, useKept } from './client';
-import type { Page } from './page';
-import { Busy, Empty, Examples, Failure, RunPicker, useWork } from './parts';
+import { useClient, useRemembered } from './client';
+import type { Page } from './page-declaration';
+import { BusyMessage, EmptyPage, Examples, Failure, RunPicker, useTask } from './components';
 import type { Router } from './router';
 
-export interface Asked {
+export interface AnsweredQuestion {
   key: number;
   run: string;
-  answer: Answer;
+  answer: AnswerResponse;
   threshold: Thresholds;
 }
 
-const KEPT = 100; // answers on the page
+const MAX_ANSWERS = 100; // answers on the page
 
 export const askPage: Page = {
   name: 'ask',
   title: 'Ask',
-  Shown: AskPage,
-  invites: { ask: 'Ask it' },
+  Component: AskPage,
+  links: { ask: 'Ask it' },
 };
 
 function AskPage({ router }: { router: Router }) {
@@ -32,8 +32,8 @@ function AskPage({ router }: { router: Router }) {
     <div class="page">
       <h1>Ask</h1>
       <p class="lead">
-        Questions to a model that learned facts. Each answer says how sure the model is, and whether
-        that is enough to call it known.
+        Ask a model that was trained on facts. Each answer shows the confidence of the model, and
+        whether that is enough to call it known.
       </p>
       <RunPicker can={['ask']} router={router} none={<NoRun />}>
         {(run) => (
@@ -49,45 +49,45 @@ function AskPage({ router }: { router: Router }) {
 
 function NoRun() {
   return (
-    <Empty title="No run can answer questions yet">
+    <EmptyPage title="No run can answer questions yet">
       <Examples can={['ask']} />
-    </Empty>
+    </EmptyPage>
   );
 }
 
 function Questions({ run, router }: { run: string; router: Router }) {
   const { info } = useClient();
-  const [text, setText] = useKept('ask text', '');
-  const [all, setAll] = useKept<Asked[]>('asked', []);
+  const [text, setText] = useRemembered('ask text', '');
+  const [all, setAll] = useRemembered<AnsweredQuestion[]>('answered questions', []);
   const [open, setOpen] = useState<number | null>(null);
   const examples = useExamples(run);
-  const work = useWork();
+  const work = useTask();
   const lines = text
     .split('\n')
     .map((line) => line.trim())
     .filter(Boolean);
-  const most = info?.limits.questions ?? 20;
+  const maxQuestions = info?.limits.questions ?? 20;
   const send = (questions: string[]): void => {
-    if (!questions.length || work.busy) return; // the last ones are not thrown away
+    if (!questions.length || work.busy) return; // keep the questions that are being answered
     work.run(async (signal) => {
-      const { answers, threshold } = await ask('POST /api/ask', { body: { run, questions }, signal });
+      const { answers, threshold } = await request('POST /api/ask', { body: { run, questions }, signal });
       const fresh = answers.map((answer, i) => ({ key: Date.now() * 100 + i, run, answer, threshold }));
-      setAll((old) => [...fresh, ...old].slice(0, KEPT));
+      setAll((old) => [...fresh, ...old].slice(0, MAX_ANSWERS));
       setOpen(null);
     });
   };
-  const shown = all.filter((each) => each.run === run);
+  const shown = all.filter((answer) => answer.run === run);
   return (
     <>
       <form
         class="asking"
         onSubmit={(event) => {
           event.preventDefault();
-          send(lines.slice(0, most));
+          send(lines.slice(0, maxQuestions));
         }}
       >
         <label class="field wide-field">
-          <span>Questions, one in each line</span>
+          <span>Questions, one per line</span>
           <textarea
             rows={Math.min(8, Math.max(2, text.split('\n').length))}
             value={text}
@@ -97,7 +97,7 @@ function Questions({ run, router }: { run: string; router: Router }) {
             onKeyDown={(event) => {
               if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return;
               event.preventDefault();
-              send(lines.slice(0, most));
+              send(lines.slice(0, maxQuestions));
             }}
           />
         </label>
@@ -106,13 +106,13 @@ function Questions({ run, router }: { run: string; router: Router }) {
             Ask
           </button>
           <span class="dim small">
-            {lines.length > most ? `Only the first ${most} are asked.` : 'Enter asks, Shift and Enter begin a line.'}
+            {lines.length > maxQuestions ? `Only the first ${maxQuestions} are sent.` : 'Enter sends them; Shift+Enter starts a new line.'}
           </span>
           {shown.length > 0 && (
             <button
               type="button"
               class="plainly last"
-              onClick={() => setAll(all.filter((each) => each.run !== run))}
+              onClick={() => setAll(all.filter((answer) => answer.run !== run))}
             >
               Clear
             </button>
@@ -121,22 +121,22 @@ function Questions({ run, router }: { run: string; router: Router }) {
       </form>
       {examples.length > 0 && (
         <p class="chips" aria-label="Questions to try">
-          {examples.map((each) => (
-            <button key={each} type="button" class="plainly" disabled={work.busy} onClick={() => send([each])}>
-              <bdi>{plain(each)}</bdi>
+          {examples.map((question) => (
+            <button key={question} type="button" class="plainly" disabled={work.busy} onClick={() => send([question])}>
+              <bdi>{plain(question)}</bdi>
             </button>
           ))}
         </p>
       )}
-      {work.busy && <Busy text="The model answers…" />}
+      {work.busy && <BusyMessage text="The model answers…" />}
       <Failure text={work.failure} />
       <div class="answers" aria-live="polite">
-        {shown.map((asked) => (
+        {shown.map((answered) => (
           <AnswerCard
-            key={asked.key}
-            {...{ asked, router }}
-            open={open === asked.key}
-            toggle={() => setOpen(open === asked.key ? null : asked.key)}
+            key={answered.key}
+            {...{ answered, router }}
+            open={open === answered.key}
+            toggle={() => setOpen(open === answered.key ? null : answered.key)}
           />
         ))}
       </div>
@@ -146,13 +146,13 @@ function Questions({ run, router }: { run: string; router: Router }) {
 
 function useExamples(run: string): string[] {
   const { link } = useClient();
-  const live = link.state === 'live'; // once more when the connection is back
+  const live = link.state === 'live'; // again when the connection is back
   const [examples, setExamples] = useState<string[]>([]);
   useEffect(() => {
     const controller = new AbortController();
-    ask('GET /api/run', { query: { run }, signal: controller.signal }).then(
-      (found) => setExamples(found.examples.slice(0, 4)),
-      () => undefined, // only a help
+    request('GET /api/run', { query: { run }, signal: controller.signal }).then(
+      (details) => setExamples(details.examples.slice(0, 4)),
+      () => undefined, // examples are optional
     );
     return () => controller.abort();
   }, [run, live]);

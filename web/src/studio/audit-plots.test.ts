@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { readAudit, tabbed } from './audit-plots';
+import { readAudit, separateAnswers } from './audit-plots';
 
 const AUDIT = {
   pairs: 500,
@@ -23,7 +23,7 @@ const AUDIT = {
   ],
 }; // prettier-ignore
 
-test('tiles, figures and the surest mistakes', () => {
+test('tiles, figures and the most confident mistakes', () => {
   const page = readAudit(AUDIT);
   expect(page.tiles.map(({ name, value }) => [name, value])).toEqual([
     ['Questions', '500'],
@@ -44,7 +44,7 @@ test('tiles, figures and the surest mistakes', () => {
   expect(page.mistakes.map(({ question }) => question)).toEqual(['s', 'q']);
 });
 
-test('an audit without right answers has fewer, and anything else does not throw', () => {
+test('an audit without right answers has fewer figures, and no JSON throws', () => {
   const bare = readAudit({ ...AUDIT, accuracy: null, interval: null, baseline: null, ece: null, roc_area: null, reliability: [], risk_coverage: [], origins: [], verdicts: {}, answers: [] });
   expect(bare.figures.map(({ title }) => title)).toEqual(['What it answers most']);
   fc.assert(
@@ -56,7 +56,7 @@ test('an audit without right answers has fewer, and anything else does not throw
   );
 });
 
-test('answers stand behind a tab or a question mark', () => {
-  expect(tabbed('Where? Paris\nWho?\tA? b\n\nWhat? why? x')).toBe('Where?\tParis\nWho?\tA? b\n\nWhat?\twhy? x');
-  expect(tabbed('Where?\r\nWho?')).toBe('Where?\nWho?');
+test('answers follow a tab or a question mark', () => {
+  expect(separateAnswers('Where? Paris\nWho?\tA? b\n\nWhat? why? x')).toBe('Where?\tParis\nWho?\tA? b\n\nWhat?\twhy? x');
+  expect(separateAnswers('Where?\r\nWho?')).toBe('Where?\nWho?');
 });

@@ -1,8 +1,8 @@
-// The JSON of an audit as figures.
+// Turns the JSON of an audit into tiles and figures.
 
 import { end, isRecord, list, readNumber, text, type Bar, type Plot } from '../report/plot';
-import { finite, records } from './reading';
-import { percent } from './format';
+import { readFinite, readRecords } from './api-helpers';
+import { formatPercent } from './format';
 
 type Raw = Record<string, unknown>;
 
@@ -12,137 +12,137 @@ export interface Tile {
   note: string;
 }
 
-export interface Told {
+export interface AuditFigure {
   title: string;
   note: string;
   plot: Plot;
 }
 
-export interface AuditPage {
+export interface AuditContent {
   tiles: Tile[];
-  figures: Told[];
+  figures: AuditFigure[];
   mistakes: { question: string; answer: string; gold: string; confidence: number }[];
 }
 
-const SHOWN = 12;
+const MAX_ROWS = 12;
 
-export function readAudit(raw: unknown): AuditPage {
-  const found = isRecord(raw) ? raw : {};
-  const figures = [calibration, coverage, verdicts, places, origins].flatMap((make) => make(found));
-  return { tiles: tilesOf(found), figures, mistakes: mistakesOf(found) };
+export function readAudit(raw: unknown): AuditContent {
+  const audit = isRecord(raw) ? raw : {};
+  const figures = [calibration, coverage, verdicts, frequentAnswers, nameGroups].flatMap((make) => make(audit));
+  return { tiles: auditTiles(audit), figures, mistakes: confidentMistakes(audit) };
 }
 
-// A tab is hard to type: where a line has none, the answer begins behind the first question mark.
-export function tabbed(pairs: string): string {
+// Inserts a tab after the first question mark of each line without a tab, which is hard to type.
+export function separateAnswers(pairs: string): string {
   const lines = pairs.split(/\r?\n/);
   return lines.map((line) => (line.includes('\t') ? line : line.replace(/\?\s+/, '?\t'))).join('\n');
 }
 
-function tilesOf(found: Raw): Tile[] {
-  const share = (name: string, value: unknown, note: string): Tile[] => {
-    const number = finite(value);
-    return number === null ? [] : [{ name, value: percent(number), note }];
+function auditTiles(audit: Raw): Tile[] {
+  const fraction = (name: string, value: unknown, note: string): Tile[] => {
+    const number = readFinite(value);
+    return number === null ? [] : [{ name, value: formatPercent(number), note }];
   };
-  const [low, high] = list(found.interval).map(finite);
-  const always = isRecord(found.baseline) ? found.baseline : {};
-  const madeUp = isRecord(found.made_up) ? found.made_up : {};
-  const said = isRecord(found.verdicts) && isRecord(found.verdicts.known) ? found.verdicts.known : {};
-  const area = finite(found.roc_area);
+  const [low, high] = list(audit.interval).map(readFinite);
+  const baseline = isRecord(audit.baseline) ? audit.baseline : {};
+  const madeUp = isRecord(audit.made_up) ? audit.made_up : {};
+  const known = isRecord(audit.verdicts) && isRecord(audit.verdicts.known) ? audit.verdicts.known : {};
+  const area = readFinite(audit.roc_area);
   return [
-    { name: 'Questions', value: (finite(found.pairs) ?? 0).toLocaleString('en'), note: text(found.asked) },
-    ...share('Right', found.accuracy, low == null ? '' : `${percent(low)} to ${percent(high)}`),
-    ...share('Always the same answer', always.accuracy, text(always.answer)),
-    ...share('Right if “known”', said.accuracy, `${finite(said.count) ?? 0} answers`),
+    { name: 'Questions', value: (readFinite(audit.pairs) ?? 0).toLocaleString('en'), note: text(audit.asked) },
+    ...fraction('Right', audit.accuracy, low == null ? '' : `${formatPercent(low)} to ${formatPercent(high)}`),
+    ...fraction('Always the same answer', baseline.accuracy, text(baseline.answer)),
+    ...fraction('Right if “known”', known.accuracy, `${readFinite(known.count) ?? 0} answers`),
     ...(area === null
       ? []
       : [{ name: 'Ranking', value: area.toFixed(2), note: 'area under ROC, 0.5 is chance' }]),
-    ...share('Calibration error', found.ece, 'confidence against accuracy'),
-    ...(finite(madeUp.count) ? share('Made-up “known”', madeUp.known_share, '0% is best') : []),
+    ...fraction('Calibration error', audit.ece, 'confidence against accuracy'),
+    ...(readFinite(madeUp.count) ? fraction('Made-up “known”', madeUp.known_share, '0% is best') : []),
   ];
 }
 
 const point = (x: number, y: number) => ({ x, y, low: null, high: null });
 const axes = { kind: 'lines', xLog: false, yLog: false } as const;
 
-function calibration({ reliability }: Raw): Told[] {
-  const bins = records(reliability);
+function calibration({ reliability }: Raw): AuditFigure[] {
+  const bins = readRecords(reliability);
   if (!bins.length) return [];
   const points = bins.map((bin) => point(readNumber(bin.confidence), readNumber(bin.accuracy)));
   const series = [
     { name: 'its answers', points },
-    { name: 'as sure as it should be', points: [point(0, 0), point(1, 1)] },
+    { name: 'perfect calibration', points: [point(0, 0), point(1, 1)] },
   ];
-  const plot: Plot = { ...axes, x: 'confidence', y: 'share that is right', series, marks: [] };
-  const note = 'Below the diagonal it is too sure, above it too modest.';
+  const plot: Plot = { ...axes, x: 'confidence', y: 'fraction of right answers', series, marks: [] };
+  const note = 'Below the diagonal it is overconfident, above it underconfident.';
   return [{ title: 'Does it know when it knows?', note, plot }];
 }
 
-function coverage({ risk_coverage: curve, precision95 }: Raw): Told[] {
-  const points = list(curve).map((each) => {
-    const [, share, right] = list(each);
-    return point(readNumber(share), readNumber(right));
+function coverage({ risk_coverage: curve, precision95 }: Raw): AuditFigure[] {
+  const points = list(curve).map((pair) => {
+    const [, answered, right] = list(pair);
+    return point(readNumber(answered), readNumber(right));
   });
   if (!points.length) return [];
   const best = isRecord(precision95) ? precision95 : null;
   const marks = best
     ? [{ label: '95 of 100 right', x: end(best.coverage), y: end(best.precision) }]
     : [];
-  const x = 'share of questions answered';
-  const series = [{ name: 'the surest first', points }];
-  const plot: Plot = { ...axes, x, y: 'share of these right', series, marks };
-  const note = 'From left to right it dares to answer more.';
+  const x = 'fraction of questions answered';
+  const series = [{ name: 'most confident first', points }];
+  const plot: Plot = { ...axes, x, y: 'fraction of these right', series, marks };
+  const note = 'From left to right, the model answers more questions.';
   return [{ title: 'How many answers can be trusted?', note, plot }];
 }
 
-function verdicts({ verdicts: all }: Raw): Told[] {
+function verdicts({ verdicts: all }: Raw): AuditFigure[] {
   if (!isRecord(all)) return [];
   const values = ['known', 'unsure', 'guess'].flatMap((name): Bar[] => {
-    const found = all[name];
-    if (!isRecord(found) || finite(found.accuracy) === null) return [];
-    const count = finite(found.count) ?? 0;
-    return [{ name: `${name} (${count})`, value: readNumber(found.accuracy), low: null, high: null }];
+    const audit = all[name];
+    if (!isRecord(audit) || readFinite(audit.accuracy) === null) return [];
+    const count = readFinite(audit.count) ?? 0;
+    return [{ name: `${name} (${count})`, value: readNumber(audit.accuracy), low: null, high: null }];
   });
   if (!values.length) return [];
-  const plot: Plot = { kind: 'bars', y: 'share that is right', values, marks: [], literal: true };
+  const plot: Plot = { kind: 'bars', y: 'fraction of right answers', values, marks: [], literal: true };
   return [{ title: 'What a verdict is worth', note: 'In brackets: how many answers.', plot }];
 }
 
-function places({ histogram }: Raw): Told[] {
+function frequentAnswers({ histogram }: Raw): AuditFigure[] {
   const values = list(histogram)
-    .slice(0, SHOWN)
+    .slice(0, MAX_ROWS)
     .map((pair): Bar => {
       const [name, count] = list(pair);
       return { name: text(name) || '(nothing)', value: readNumber(count), low: null, high: null };
     });
   if (!values.length) return [];
   const plot: Plot = { kind: 'bars', y: 'answers', values, marks: [], literal: true };
-  const note = 'A model that guesses says the same few again and again.';
+  const note = 'A model that guesses repeats a few answers.';
   return [{ title: 'What it answers most', note, plot }];
 }
 
-function origins({ origins: groups, accuracy }: Raw): Told[] {
-  const values = records(groups).map((group): Bar => {
+function nameGroups({ origins: groups, accuracy }: Raw): AuditFigure[] {
+  const values = readRecords(groups).map((group): Bar => {
     const [low, high] = list(group.interval);
     const name = list(group.examples).map(text).slice(0, 2).join(', ') || text(group.label);
     return { name, value: readNumber(group.accuracy), low: end(low), high: end(high) };
   });
   if (!values.length) return [];
-  const overall = finite(accuracy);
+  const overall = readFinite(accuracy);
   const marks = overall === null ? [] : [{ label: 'all', x: null, y: overall }];
-  const plot: Plot = { kind: 'bars', y: 'share that is right', values, marks, literal: true };
-  const note = 'Names that are spelled alike, each group by two of its names.';
-  return [{ title: 'Whom it knows', note, plot }];
+  const plot: Plot = { kind: 'bars', y: 'fraction of right answers', values, marks, literal: true };
+  const note = 'Groups of names with similar spelling, each shown by two names.';
+  return [{ title: 'Which names it knows', note, plot }];
 }
 
-function mistakesOf({ answers }: Raw): AuditPage['mistakes'] {
-  return records(answers)
-    .filter((each) => each.correct === false)
-    .map((each) => ({
-      question: text(each.question),
-      answer: text(each.answer),
-      gold: text(each.gold),
-      confidence: readNumber(each.confidence),
+function confidentMistakes({ answers }: Raw): AuditContent['mistakes'] {
+  return readRecords(answers)
+    .filter((answer) => answer.correct === false)
+    .map((answer) => ({
+      question: text(answer.question),
+      answer: text(answer.answer),
+      gold: text(answer.gold),
+      confidence: readNumber(answer.confidence),
     }))
     .sort((one, other) => other.confidence - one.confidence)
-    .slice(0, SHOWN);
+    .slice(0, MAX_ROWS);
 }

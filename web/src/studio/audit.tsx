@@ -1,88 +1,88 @@
-// The audit of a run: is it knowledge or a guess? Made here if it does not stand in the folder.
+// The audit of a run, which shows whether it knows or guesses; starts one if there is none.
 
 import { useEffect, useState } from 'preact/hooks';
 import { Figure } from '../report/figure';
 import { plain } from '../report/prose';
 import { AS_GIVEN, type Shown } from '../report/shown';
-import { ask, Refused, told } from './api';
-import { readAudit, tabbed, type AuditPage, type Told } from './audit-plots';
-import { useClient, useKept } from './client';
+import { request, RequestError, errorMessage } from './api';
+import { readAudit, separateAnswers, type AuditContent, type AuditFigure } from './audit-plots';
+import { useClient, useRemembered } from './client';
 import { JobBar } from './job-bar';
-import { nameOf } from './jobs';
-import { Busy, Command, Failure, Share } from './parts';
+import { jobName } from './jobs';
+import { BusyMessage, Command, Failure, FractionBar } from './components';
 
-type Found = { page: AuditPage } | { missing: string } | { failure: string };
+type AuditState = { page: AuditContent } | { missing: string } | { failure: string };
 
 export function Audit({ run }: { run: string }) {
-  const found = useClient().runs?.find(({ id }) => id === run);
-  return found?.can.includes('audit') ? <Audited run={run} task={found.task ?? ''} /> : null;
+  const entry = useClient().runs?.find(({ id }) => id === run);
+  return entry?.can.includes('audit') ? <AuditSection run={run} task={entry.task ?? ''} /> : null;
 }
 
-function Audited({ run, task }: { run: string; task: string }) {
+function AuditSection({ run, task }: { run: string; task: string }) {
   const { jobs } = useClient();
-  const [found, setFound] = useState<Found | null>(null);
-  const name = nameOf({ kind: 'audit', about: run });
-  const done = jobs.ended(name);
+  const [audit, setAudit] = useState<AuditState | null>(null);
+  const name = jobName({ kind: 'audit', run });
+  const done = jobs.lastEndedId(name);
   useEffect(() => {
     const controller = new AbortController();
-    ask('GET /api/audit', { query: { run }, signal: controller.signal }).then(
-      (raw) => setFound({ page: readAudit(raw) }),
+    request('GET /api/audit', { query: { run }, signal: controller.signal }).then(
+      (raw) => setAudit({ page: readAudit(raw) }),
       (error: unknown) => {
         if (controller.signal.aborted) return;
-        const missing = error instanceof Refused && error.status === 404;
-        setFound(missing ? { missing: told(error) } : { failure: told(error) });
+        const missing = error instanceof RequestError && error.status === 404;
+        setAudit(missing ? { missing: errorMessage(error) } : { failure: errorMessage(error) });
       },
     );
     return () => controller.abort();
   }, [run, done]);
-  const begin = (pairs?: string): void =>
+  const start = (pairs?: string): void =>
     void jobs.run(name, 'POST /api/audit', { run, ...(pairs ? { pairs } : {}) });
   const failed = Boolean(jobs.of(name)?.failure);
   return (
     <section class="audit" aria-label="Audit">
       <h2>Knowledge or a guess?</h2>
-      {!found && <Busy text="Reading the audit…" />}
-      {found && 'failure' in found && <Failure text={found.failure} />}
-      {found && 'missing' in found && (
+      {!audit && <BusyMessage text="Reading the audit…" />}
+      {audit && 'failure' in audit && <Failure text={audit.failure} />}
+      {audit && 'missing' in audit && (
         <>
           <p>
-            An audit asks this run many questions, also about people who do not exist, and compares
-            its confidence with what is right. This run has none yet.
+            An audit asks this run many questions, also about invented people, and compares its
+            confidence with its accuracy. This run has no audit yet.
           </p>
-          <JobBar name={name} what="Audit it now" begin={() => begin()} />
+          <JobBar name={name} label="Audit it now" start={() => start()} />
           <p class="dim small">Or in a terminal:</p>
-          <Command words={`attnlab ${plain(task)} audit`} of={run} />
+          <Command words={`attnlab ${plain(task)} audit`} path={run} />
         </>
       )}
-      {found && 'page' in found && <Results page={found.page} />}
-      {found && 'page' in found && (
-        <JobBar name={name} what="Audit it again" begin={() => begin()} quiet />
+      {audit && 'page' in audit && <AuditResults page={audit.page} />}
+      {audit && 'page' in audit && (
+        <JobBar name={name} label="Audit it again" start={() => start()} quiet />
       )}
-      {found && (
-        <OwnPairs open={failed} replaces={'page' in found} busy={jobs.busy(name)} begin={begin} />
+      {audit && (
+        <OwnPairs open={failed} replaces={'page' in audit} busy={jobs.busy(name)} start={start} />
       )}
     </section>
   );
 }
 
 interface PairsProps {
-  open: boolean; // the run's own questions were not found
-  replaces: boolean; // there is an audit
+  open: boolean; // the questions of the run are not available
+  replaces: boolean; // there is an audit already
   busy: boolean;
-  begin: (pairs: string) => void;
+  start: (pairs: string) => void;
 }
 
-// Questions whose answers the reader knows.
-function OwnPairs({ open, replaces, busy, begin }: PairsProps) {
+// A form for your own questions and answers.
+function OwnPairs({ open, replaces, busy, start }: PairsProps) {
   const { info } = useClient();
-  const [pairs, setPairs] = useKept('audit pairs', '');
-  const most = info?.limits.pairs ?? 500_000;
+  const [pairs, setPairs] = useRemembered('audit pairs', '');
+  const maxLength = info?.limits.pairs ?? 500_000;
   const take = (file: File | undefined): void => void file?.text().then(setPairs);
   return (
     <details class="own-pairs" open={open || Boolean(pairs)}>
-      <summary>Audit it with questions of your own</summary>
+      <summary>Audit it with your own questions</summary>
       <label class="field wide-field">
-        <span>In each line a question and, behind its question mark or a tab, the answer</span>
+        <span>One question per line, with the answer after the question mark or a tab</span>
         <textarea
           rows={4}
           value={pairs}
@@ -94,8 +94,8 @@ function OwnPairs({ open, replaces, busy, begin }: PairsProps) {
       <div class="row">
         <button
           type="button"
-          disabled={busy || !pairs.trim() || pairs.length > most}
-          onClick={() => begin(tabbed(pairs))}
+          disabled={busy || !pairs.trim() || pairs.length > maxLength}
+          onClick={() => start(separateAnswers(pairs))}
         >
           Audit with these
         </button>
@@ -103,16 +103,16 @@ function OwnPairs({ open, replaces, busy, begin }: PairsProps) {
           choose a file
           <input type="file" class="quiet" onChange={(event) => take(event.currentTarget.files?.[0])} />
         </label>
-        {replaces && <span class="dim small">The audit above is replaced.</span>}
-        {pairs.length > most && (
-          <span class="warn small">{`${most.toLocaleString('en')} characters are the most.`}</span>
+        {replaces && <span class="dim small">This replaces the audit above.</span>}
+        {pairs.length > maxLength && (
+          <span class="warn small">{`Give at most ${maxLength.toLocaleString('en')} characters.`}</span>
         )}
       </div>
     </details>
   );
 }
 
-function Results({ page }: { page: AuditPage }) {
+function AuditResults({ page }: { page: AuditContent }) {
   return (
     <>
       <dl class="tiles">
@@ -126,7 +126,7 @@ function Results({ page }: { page: AuditPage }) {
       </dl>
       <div class="curves">
         {page.figures.map((figure) => (
-          <One key={figure.title} figure={figure} />
+          <AuditPlot key={figure.title} figure={figure} />
         ))}
       </div>
       <Mistakes mistakes={page.mistakes} />
@@ -134,7 +134,7 @@ function Results({ page }: { page: AuditPage }) {
   );
 }
 
-function One({ figure }: { figure: Told }) {
+function AuditPlot({ figure }: { figure: AuditFigure }) {
   const [shown, setShown] = useState<Shown>(AS_GIVEN);
   return (
     <div>
@@ -144,12 +144,12 @@ function One({ figure }: { figure: Told }) {
   );
 }
 
-function Mistakes({ mistakes }: { mistakes: AuditPage['mistakes'] }) {
+function Mistakes({ mistakes }: { mistakes: AuditContent['mistakes'] }) {
   if (!mistakes.length) return null;
   return (
-    <div class="scroll tall" tabIndex={0} role="region" aria-label="Sure and wrong">
+    <div class="scroll tall" tabIndex={0} role="region" aria-label="Confident mistakes">
       <table>
-        <caption>Sure and wrong: the mistakes it was most confident of</caption>
+        <caption>The mistakes with the highest confidence</caption>
         <thead>
           <tr>
             {['question', 'its answer', 'right answer', 'confidence'].map((name) => (
@@ -160,15 +160,15 @@ function Mistakes({ mistakes }: { mistakes: AuditPage['mistakes'] }) {
           </tr>
         </thead>
         <tbody>
-          {mistakes.map((each, i) => (
+          {mistakes.map((mistake, i) => (
             <tr key={i}>
-              {[each.question, each.answer, each.gold].map((text, j) => (
+              {[mistake.question, mistake.answer, mistake.gold].map((text, j) => (
                 <td key={j}>
                   <bdi>{plain(text)}</bdi>
                 </td>
               ))}
               <td>
-                <Share value={each.confidence} />
+                <FractionBar value={mistake.confidence} />
               </td>
             </tr>
           ))}

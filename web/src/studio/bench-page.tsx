@@ -1,4 +1,4 @@
-// Bench: the reports that were found, each with its figures, and new ones made here.
+// Bench: lists and shows bench reports, and measures new ones.
 
 import { useEffect, useState } from 'preact/hooks';
 import baseCss from '../report/base.css?inline';
@@ -7,49 +7,49 @@ import { plain } from '../report/prose';
 import reportCss from '../report/report.css?inline';
 import type { Report } from '../report/report-types';
 import { Guard } from '../shared/guard';
-import { ask, told } from './api';
+import { request, errorMessage } from './api';
 import type { BenchFile, BenchFilesResponse, BenchRequest } from './api-types';
 import { useClient } from './client';
-import { ago } from './format';
-import { Isolated } from './isolated';
+import { formatAge } from './format';
+import { ShadowRootHost } from './shadow-root';
 import { JobBar } from './job-bar';
-import type { Page } from './page';
-import { Busy, Command, Empty, Failure } from './parts';
+import type { Page } from './page-declaration';
+import { BusyMessage, Command, EmptyPage, Failure } from './components';
 import { innerAddress, type Router } from './router';
 
 const JOB = 'bench';
 const CSS = baseCss + reportCss;
 const PARTS: BenchRequest['part'][] = ['error', 'speed', 'memory', 'decode'];
 
-export const benchPage: Page = { name: 'bench', title: 'Bench', Shown: BenchPage };
+export const benchPage: Page = { name: 'bench', title: 'Bench', Component: BenchPage };
 
 function BenchPage({ router }: { router: Router }) {
   const { jobs } = useClient();
   const [files, setFiles] = useState<BenchFile[] | null>(null);
   const [failure, setFailure] = useState('');
-  const done = jobs.ended(JOB);
+  const done = jobs.lastEndedId(JOB);
   const [part, setPart] = useState<BenchRequest['part']>('error');
   const [quick, setQuick] = useState(true);
   useEffect(() => {
     const controller = new AbortController();
-    ask('GET /api/bench', { signal: controller.signal }).then(
-      (found) => {
+    request('GET /api/bench', { signal: controller.signal }).then(
+      (response) => {
         setFailure('');
-        setFiles((found as BenchFilesResponse).files);
+        setFiles((response as BenchFilesResponse).files);
       },
       (error: unknown) => {
-        if (!controller.signal.aborted) setFailure(told(error));
+        if (!controller.signal.aborted) setFailure(errorMessage(error));
       },
     );
     return () => controller.abort();
   }, [done]);
-  const begin = (): void =>
+  const start = (): void =>
     void jobs.run(JOB, 'POST /api/bench', { part, quick }).then((job) => {
-      const made = job?.result?.file;
-      if (made) router.set({ file: [made] }, '');
+      const created = job?.result?.file;
+      if (created) router.set({ file: [created] }, '');
     });
   if (failure && !files) return <Failure text={failure} />;
-  if (!files) return <Busy text="Reading the reports…" />;
+  if (!files) return <BusyMessage text="Reading the reports…" />;
   const file = router.one('file') || files[0]?.file || '';
   return (
     <>
@@ -58,9 +58,9 @@ function BenchPage({ router }: { router: Router }) {
           <label class="field">
             <span>Report</span>
             <select value={file} onChange={(event) => router.set({ file: [event.currentTarget.value] }, '')}>
-              {files.map((each) => (
-                <option key={each.file} value={each.file} selected={each.file === file}>
-                  {plain(`${each.file} (${[...each.sections, ago(each.time)].join(', ')})`)}
+              {files.map((entry) => (
+                <option key={entry.file} value={entry.file} selected={entry.file === file}>
+                  {plain(`${entry.file} (${[...entry.sections, formatAge(entry.time)].join(', ')})`)}
                 </option>
               ))}
             </select>
@@ -69,9 +69,9 @@ function BenchPage({ router }: { router: Router }) {
         <label>
           <span>Measure</span>{' '}
           <select value={part} onChange={(event) => setPart(event.currentTarget.value as BenchRequest['part'])}>
-            {PARTS.map((each) => (
-              <option key={each} value={each} selected={each === part}>
-                {each}
+            {PARTS.map((name) => (
+              <option key={name} value={name} selected={name === part}>
+                {name}
               </option>
             ))}
           </select>
@@ -88,45 +88,45 @@ function BenchPage({ router }: { router: Router }) {
         </label>
         <JobBar
           name={JOB}
-          what={quick ? 'Measure quickly' : 'Measure in full'}
-          begin={begin}
+          label={quick ? 'Measure quickly' : 'Measure in full'}
+          start={start}
           quiet={files.length > 0}
         />
       </div>
-      {file ? <OneReport key={`${file} ${done}`} {...{ file, router }} /> : <NoReport />}
+      {file ? <ReportView key={`${file} ${done}`} {...{ file, router }} /> : <NoReport />}
     </>
   );
 }
 
 function NoReport() {
   return (
-    <Empty title="Nothing was measured yet">
+    <EmptyPage title="Nothing was measured yet">
       <p>
-        How far each mechanism is from exact attention, and what it costs. A quick try is a press on
-        the button above; all of it takes five minutes:
+        The bench measures the error of each mechanism against exact attention, and its cost. The
+        button above runs a quick measurement; all of it takes five minutes:
       </p>
-      <Command words="attnlab bench all --json" of="bench.json" />
-    </Empty>
+      <Command words="attnlab bench all --json" path="bench.json" />
+    </EmptyPage>
   );
 }
 
-function OneReport({ file, router }: { file: string; router: Router }) {
+function ReportView({ file, router }: { file: string; router: Router }) {
   const [report, setReport] = useState<Report | null>(null);
   const [failure, setFailure] = useState('');
   useEffect(() => {
     const controller = new AbortController();
-    ask('GET /api/bench', { query: { file }, signal: controller.signal })
+    request('GET /api/bench', { query: { file }, signal: controller.signal })
       .then((raw) => setReport(checkReport(raw)))
       .catch((error: unknown) => {
-        if (!controller.signal.aborted) setFailure(told(error));
+        if (!controller.signal.aborted) setFailure(errorMessage(error));
       });
     return () => controller.abort();
   }, [file]);
   if (failure) return <Failure text={failure} />;
-  if (!report) return <Busy text="Reading the report…" />;
+  if (!report) return <BusyMessage text="Reading the report…" />;
   return (
     <Guard what={report}>
-      <Isolated
+      <ShadowRootHost
         css={CSS}
         address={innerAddress(router.route.page)}
         show={(root) => <App report={report} root={root} />}

@@ -1,4 +1,4 @@
-// Claims: the newest results, the claims that were not run, and a button that runs some.
+// Claims: shows all claims with their newest results, and runs the selected ones.
 
 import { useEffect, useState } from 'preact/hooks';
 import planeCss from '../playground/plane.css?inline';
@@ -7,52 +7,52 @@ import { App } from '../report/claims/app';
 import claimsCss from '../report/claims/claims.css?inline';
 import type { Ledger } from '../report/claims/ledger';
 import { Guard } from '../shared/guard';
-import { ask, told } from './api';
+import { request, errorMessage } from './api';
 import { useClient } from './client';
-import { Isolated } from './isolated';
+import { ShadowRootHost } from './shadow-root';
 import { JobBar } from './job-bar';
-import type { Page } from './page';
-import { Busy, Failure } from './parts';
-import { mergedLedger } from './registry';
+import type { Page } from './page-declaration';
+import { BusyMessage, Failure } from './components';
+import { mergeLedger } from './claims-ledger';
 import { innerAddress, type Router } from './router';
 
 const JOB = 'claims';
 const CSS = baseCss + planeCss + claimsCss;
 type Size = 'small' | 'full';
 
-export const claimsPage: Page = { name: 'claims', title: 'Claims', Shown: ClaimsPage };
+export const claimsPage: Page = { name: 'claims', title: 'Claims', Component: ClaimsPage };
 
 function ClaimsPage({ router }: { router: Router }) {
   const { jobs } = useClient();
   const [ledger, setLedger] = useState<Ledger | null>(null);
   const [failure, setFailure] = useState('');
-  const done = jobs.ended(JOB);
-  const [wanted, setWanted] = useState<string[]>([]);
+  const done = jobs.lastEndedId(JOB);
+  const [selected, setSelected] = useState<string[]>([]);
   const [size, setSize] = useState<Size>('small');
   useEffect(() => {
     const controller = new AbortController();
-    ask('GET /api/claims', { signal: controller.signal }).then(
-      (found) => {
+    request('GET /api/claims', { signal: controller.signal }).then(
+      (response) => {
         setFailure('');
-        setLedger(mergedLedger(found));
+        setLedger(mergeLedger(response));
       },
       (error: unknown) => {
-        if (!controller.signal.aborted) setFailure(told(error));
+        if (!controller.signal.aborted) setFailure(errorMessage(error));
       },
     );
     return () => controller.abort();
   }, [done]);
-  const begin = (ids: string[]): void => void jobs.run(JOB, 'POST /api/claims', { ids, size });
+  const start = (ids: string[]): void => void jobs.run(JOB, 'POST /api/claims', { ids, size });
   if (failure && !ledger) return <Failure text={failure} />;
-  if (!ledger) return <Busy text="Reading the claims…" />;
+  if (!ledger) return <BusyMessage text="Reading the claims…" />;
   return (
     <>
       <div class="bar">
         <JobBar
           name={JOB}
-          what={wanted.length === 1 ? 'Run this claim' : `Run these ${wanted.length} claims`}
-          begin={() => begin(wanted)}
-          disabled={!wanted.length}
+          label={selected.length === 1 ? 'Run this claim' : `Run these ${selected.length} claims`}
+          start={() => start(selected)}
+          disabled={!selected.length}
           quiet
         />
         <label>
@@ -62,18 +62,18 @@ function ClaimsPage({ router }: { router: Router }) {
             <option value="full">full: minutes each</option>
           </select>
         </label>
-        <span class="dim small">What the filters below show is run.</span>
+        <span class="dim small">Runs the claims that the filters below show.</span>
         <Failure text={failure} />
       </div>
       <Guard what={ledger}>
-        <Isolated
+        <ShadowRootHost
           css={CSS}
           address={innerAddress(router.route.page)}
           show={(root) => (
             <App
               ledger={ledger}
               root={root}
-              shows={(claims) => setWanted(claims.map((each) => each.id))}
+              shows={(claims) => setSelected(claims.map(({ id }) => id))}
             />
           )}
         />

@@ -1,138 +1,138 @@
-// What the window knows of the studio: runs, rows, and whether the connection lives.
+// The state of the window: runs, metrics, jobs, and whether the connection works.
 
 import { createContext } from 'preact';
 import { useContext, useEffect, useState } from 'preact/hooks';
-import { ask, told } from './api';
+import { request, errorMessage } from './api';
 import type { InfoResponse, MetricsResponse } from './api-types';
-import { Jobs } from './jobs';
-import { renewed } from './list';
-import { Live, type State } from './live';
+import { JobFollower } from './jobs';
+import { updateRuns } from './run-list-data';
+import { LiveConnection, type ConnectionState } from './live-connection';
 import { Metrics } from './metrics';
-import type { Run } from './reading';
+import type { Run } from './api-helpers';
 
-const DRAWN = 200; // ms between two drawings, however fast rows come
-const SLOW = 5000; // ms until a list that could not be read is asked for again
+const RENDER_PAUSE = 200; // ms between two renderings, however fast rows arrive
+const RETRY_PAUSE = 5000; // ms before a failed list is requested again
 
 export class Client {
   info: InfoResponse | null = null;
   runs: Run[] | null = null;
   failure = '';
-  link: { state: State; why: string } = { state: 'begun', why: '' };
+  link: { state: ConnectionState; reason: string } = { state: 'connecting', reason: '' };
   version = 0; // counts changes
   readonly metrics = new Metrics();
-  readonly jobs = new Jobs(() => this.changed());
-  readonly kept = new Map<string, unknown>(); // what pages remember until the window closes
+  readonly jobs = new JobFollower(() => this.changed());
+  readonly remembered = new Map<string, unknown>(); // state of pages, until the window closes
 
-  private readonly live: Live;
-  private readonly hearers = new Set<() => void>();
-  private readonly closing = new Set<string>(); // runs whose gap is being closed
-  private later: ReturnType<typeof setTimeout> | undefined;
+  private readonly live: LiveConnection;
+  private readonly listeners = new Set<() => void>();
+  private readonly filling = new Set<string>(); // runs whose missing rows are being requested
+  private rendering: ReturnType<typeof setTimeout> | undefined;
 
   constructor() {
-    this.live = new Live({
-      place: (run) => this.metrics.place(run),
-      arrived: (part) => this.arrived(part),
-      runs: (changes, all) => {
-        this.runs = renewed(all ? [] : (this.runs ?? []), changes);
+    this.live = new LiveConnection({
+      mark: (run) => this.metrics.mark(run),
+      onMetrics: (part) => this.addMetrics(part),
+      onRuns: (changes, all) => {
+        this.runs = updateRuns(all ? [] : (this.runs ?? []), changes);
         this.failure = '';
         if (!this.info) void this.read();
         this.changed();
       },
-      state: (state, why) => {
-        this.link = { state, why };
+      onState: (state, reason) => {
+        this.link = { state, reason };
         this.changed();
       },
     });
   }
 
-  begin(): void {
+  start(): void {
     this.live.watch([]);
     document.addEventListener('visibilitychange', () => {
-      if (document.hidden) this.live.rest();
-      else this.again();
+      if (document.hidden) this.live.pauseWhileHidden();
+      else this.reconnect();
     });
-    window.addEventListener('online', () => this.again());
+    window.addEventListener('online', () => this.reconnect());
     void this.read();
-    void this.jobs.takeUp();
+    void this.jobs.followRunning();
   }
 
   watch(runs: string[]): void {
     this.live.watch(runs);
   }
 
-  again(): void {
+  reconnect(): void {
     this.live.restart();
-    void this.jobs.takeUp();
+    void this.jobs.followRunning();
   }
 
-  subscribe(hearer: () => void): () => void {
-    this.hearers.add(hearer);
-    return () => this.hearers.delete(hearer);
+  subscribe(listener: () => void): () => void {
+    this.listeners.add(listener);
+    return () => this.listeners.delete(listener);
   }
 
   changed(): void {
-    this.later ??= setTimeout(() => {
-      this.later = undefined;
+    this.rendering ??= setTimeout(() => {
+      this.rendering = undefined;
       this.version += 1;
-      for (const hear of this.hearers) hear();
-    }, DRAWN);
+      for (const listener of this.listeners) listener();
+    }, RENDER_PAUSE);
   }
 
   private async read(): Promise<void> {
     try {
-      const [info, { runs }] = await Promise.all([ask('GET /api/info'), ask('GET /api/runs')]);
+      const [info, { runs }] = await Promise.all([request('GET /api/info'), request('GET /api/runs')]);
       [this.info, this.runs] = [info, runs];
       this.failure = '';
     } catch (error) {
-      this.failure = told(error);
-      if (!this.info) setTimeout(() => void this.read(), SLOW);
+      this.failure = errorMessage(error);
+      if (!this.info) setTimeout(() => void this.read(), RETRY_PAUSE);
     }
     this.changed();
   }
 
-  private arrived(part: MetricsResponse): void {
-    const taken = this.metrics.take(part);
-    if (taken === 'gap') void this.close(part.run);
-    if (taken === 'added') this.changed();
+  private addMetrics(part: MetricsResponse): void {
+    const result = this.metrics.add(part);
+    if (result === 'gap') void this.fillGap(part.run);
+    if (result === 'added') this.changed();
   }
 
-  // Asks for what is missing, part by part.
-  private async close(run: string): Promise<void> {
-    if (this.closing.has(run)) return;
-    this.closing.add(run);
+  // Requests missing rows, part by part.
+  private async fillGap(run: string): Promise<void> {
+    if (this.filling.has(run)) return;
+    this.filling.add(run);
     try {
       for (;;) {
-        const after = this.metrics.place(run);
-        const part = await ask('GET /api/metrics', { query: { run, after } });
-        if (this.metrics.take(part) !== 'added') break;
+        const after = this.metrics.mark(run);
+        const part = await request('GET /api/metrics', { query: { run, after } });
+        if (this.metrics.add(part) !== 'added') break;
         this.changed();
       }
     } catch {
-      // the connection is lost: the next one begins behind the last row
+      // the connection is lost: the next one continues after the last row
     } finally {
-      this.closing.delete(run);
+      this.filling.delete(run);
     }
   }
 }
 
-export const Studio = createContext<Client>(null as unknown as Client);
+export const StudioContext = createContext<Client>(null as unknown as Client);
 
-// Draws again when something changed.
+// Renders again when something changed.
 export function useClient(): Client {
-  const client = useContext(Studio);
-  const [, draw] = useState(0);
-  useEffect(() => client.subscribe(() => draw((n) => n + 1)), [client]);
+  const client = useContext(StudioContext);
+  const [, render] = useState(0);
+  useEffect(() => client.subscribe(() => render((n) => n + 1)), [client]);
   return client;
 }
 
-// State that outlives its page: who comes back finds what was there.
-export function useKept<T>(name: string, given: T): [T, (next: T | ((old: T) => T)) => void] {
-  const { kept } = useContext(Studio);
-  const [, draw] = useState(0);
-  const now = (): T => (kept.has(name) ? (kept.get(name) as T) : given);
+// State that outlives its page: it is still there when you come back.
+export function useRemembered<T>(name: string, initial: T): [T, (next: T | ((old: T) => T)) => void] {
+  const { remembered } = useContext(StudioContext);
+  const [, render] = useState(0);
+  const now = (): T => (remembered.has(name) ? (remembered.get(name) as T) : initial);
   const set = (next: T | ((old: T) => T)): void => {
-    kept.set(name, typeof next === 'function' ? (next as (old: T) => T)(now()) : next);
-    draw((n) => n + 1);
+    remembered.set(name, typeof next === 'function' ? (next as (old: T) => T)(now()) : next);
+    render((n) => n + 1);
   };
   return [now(), set];
 }

@@ -1,47 +1,47 @@
-// The curves of all chosen runs, a figure for each metric, live.
+// The live curves of the selected runs, one figure per metric.
 
 import { useMemo } from 'preact/hooks';
 import { Figure } from '../report/figure';
 import type { Lines } from '../report/plot';
 import { AS_GIVEN, parseShown, printShown, type Shown } from '../report/shown';
 import { useClient } from './client';
-import { AXES, metricNames, type Axis, type Curves as Columns } from './metrics';
-import { Busy } from './parts';
-import type { Run } from './reading';
+import { AXES, metricNames, type Axis, type MetricColumns as Columns } from './metrics';
+import { BusyMessage } from './components';
+import type { Run } from './api-helpers';
 import type { Router } from './router';
-import { lineOf } from './series';
+import { curvePoints } from './curve-points';
 
 const AXIS_NAMES: Record<Axis, string> = {
   step: 'step',
   seconds: 'seconds of training',
   tokens: 'tokens read',
 };
-const COLUMNS = 700; // of pixels
-const MOST_SMOOTH = 0.99;
+const PIXEL_COLUMNS = 700; // for which points are thinned
+const MAX_SMOOTHING = 0.99;
 
-export function Curves({ chosen, router }: { chosen: Run[]; router: Router }) {
+export function Curves({ selected, router }: { selected: Run[]; router: Router }) {
   const client = useClient();
-  const axis = AXES.find((each) => each === router.one('axis')) ?? 'step';
-  const smoothing = Math.min(MOST_SMOOTH, Math.max(0, Number(router.one('smooth')) || 0));
-  const columns = chosen.map((run) => client.metrics.of(run.id));
+  const axis = AXES.find((name) => name === router.one('axis')) ?? 'step';
+  const smoothing = Math.min(MAX_SMOOTHING, Math.max(0, Number(router.one('smooth')) || 0));
+  const columns = selected.map((run) => client.metrics.of(run.id));
   const names = metricNames(columns);
-  const figures = shownFigures(router.route.fields.figure ?? []);
+  const figures = parseFigures(router.route.fields.figure ?? []);
   const change = (name: string, shown: Shown): void => {
     // a run that is hidden in one figure is hidden in all
-    const all = new Map([...figures].map(([each, old]) => [each, { ...old, hidden: [] }]));
+    const all = new Map([...figures].map(([metric, old]) => [metric, { ...old, hidden: [] }]));
     all.set(name, { ...shown, hidden: [] });
-    const told = [...all].map(([each, how]) => [each, printShown(how)]).filter(([, how]) => how);
+    const changed = [...all].map(([metric, options]) => [metric, printShown(options)]).filter(([, text]) => text);
     router.set({
-      figure: told.map(([each, how]) => `${how} ${each}`),
-      hide: shown.hidden.map((at) => chosen[at]?.id ?? ''),
+      figure: changed.map(([metric, text]) => `${text} ${metric}`),
+      hide: shown.hidden.map((index) => selected[index]?.id ?? ''),
     });
   };
-  const off = router.route.fields.hide ?? [];
-  const hidden = chosen.flatMap((run, i) => (off.includes(run.id) ? [i] : []));
-  const draw = (name: string) => (
-    <Metric
+  const hiddenIds = router.route.fields.hide ?? [];
+  const hidden = selected.flatMap((run, i) => (hiddenIds.includes(run.id) ? [i] : []));
+  const figureOf = (name: string) => (
+    <MetricFigure
       key={name}
-      {...{ name, chosen, columns, axis, smoothing }}
+      {...{ name, selected, columns, axis, smoothing }}
       version={client.version}
       shown={{ ...(figures.get(name) ?? AS_GIVEN), hidden }}
       change={(shown) => change(name, shown)}
@@ -49,11 +49,11 @@ export function Curves({ chosen, router }: { chosen: Run[]; router: Router }) {
   );
   const first = names.filter((name) => name === 'loss' || name.startsWith('validation '));
   const rest = names.filter((name) => !first.includes(name));
-  if (!names.length) return <Waiting chosen={chosen} />;
+  if (!names.length) return <NoCurves selected={selected} />;
   return (
     <>
-      <Tools {...{ axis, smoothing, router }} />
-      <div class="curves">{first.map(draw)}</div>
+      <CurveOptionFields {...{ axis, smoothing, router }} />
+      <div class="curves">{first.map(figureOf)}</div>
       {rest.length > 0 && (
         <details class="more" open={router.one('more') === '1'}>
           <summary
@@ -64,42 +64,42 @@ export function Curves({ chosen, router }: { chosen: Run[]; router: Router }) {
           >
             More: {rest.join(', ')}
           </summary>
-          {router.one('more') === '1' && <div class="curves">{rest.map(draw)}</div>}
+          {router.one('more') === '1' && <div class="curves">{rest.map(figureOf)}</div>}
         </details>
       )}
     </>
   );
 }
 
-// "yl.t loss" in the address
-function shownFigures(texts: string[]): Map<string, Shown> {
+// Parses fields of the address such as "yl.t loss".
+function parseFigures(texts: string[]): Map<string, Shown> {
   return new Map(
     texts.map((text) => {
-      const at = text.indexOf(' ');
-      return [text.slice(at + 1), parseShown(text.slice(0, at))];
+      const space = text.indexOf(' ');
+      return [text.slice(space + 1), parseShown(text.slice(0, space))];
     }),
   );
 }
 
-function Waiting({ chosen }: { chosen: Run[] }) {
+function NoCurves({ selected }: { selected: Run[] }) {
   const { link } = useClient();
-  if (chosen.some((run) => run.step)) {
-    if (link.state === 'begun' || link.state === 'live') return <Busy text="Reading the curves…" />;
-    return <p class="dim">The curves come with the connection.</p>;
+  if (selected.some((run) => run.step)) {
+    if (link.state === 'connecting' || link.state === 'live') return <BusyMessage text="Reading the curves…" />;
+    return <p class="dim">The curves appear once the studio is connected.</p>;
   }
-  if (chosen.every((run) => run.state === 'broken')) return null;
-  return <p class="dim none">No step was taken yet, so there is nothing to draw.</p>;
+  if (selected.every((run) => run.state === 'broken')) return null;
+  return <p class="dim none">There are no curves yet: no step is finished.</p>;
 }
 
-function Tools({ axis, smoothing, router }: { axis: Axis; smoothing: number; router: Router }) {
+function CurveOptionFields({ axis, smoothing, router }: { axis: Axis; smoothing: number; router: Router }) {
   return (
-    <div class="curve-tools" role="group" aria-label="How curves are drawn">
+    <div class="curve-tools" role="group" aria-label="Options of the curves">
       <label class="slider-line">
         <span>Smoothing</span>
         <input
           type="range"
           min={0}
-          max={MOST_SMOOTH}
+          max={MAX_SMOOTHING}
           step={0.01}
           value={smoothing}
           aria-valuetext={smoothing ? smoothing.toFixed(2) : 'none'}
@@ -115,9 +115,9 @@ function Tools({ axis, smoothing, router }: { axis: Axis; smoothing: number; rou
           value={axis}
           onChange={(event) => router.set({ axis: [event.currentTarget.value] })}
         >
-          {AXES.map((each) => (
-            <option key={each} value={each} selected={each === axis}>
-              {AXIS_NAMES[each]}
+          {AXES.map((name) => (
+            <option key={name} value={name} selected={name === axis}>
+              {AXIS_NAMES[name]}
             </option>
           ))}
         </select>
@@ -126,9 +126,9 @@ function Tools({ axis, smoothing, router }: { axis: Axis; smoothing: number; rou
   );
 }
 
-interface MetricProps {
+interface MetricFigureProps {
   name: string;
-  chosen: Run[];
+  selected: Run[];
   columns: (Columns | undefined)[];
   axis: Axis;
   smoothing: number;
@@ -137,37 +137,37 @@ interface MetricProps {
   change: (shown: Shown) => void;
 }
 
-function Metric({ name, chosen, columns, axis, smoothing, version, shown, change }: MetricProps) {
-  const having = chosen.map((_, i) => i).filter((i) => columns[i]?.columns.has(name));
+function MetricFigure({ name, selected, columns, axis, smoothing, version, shown, change }: MetricFigureProps) {
+  const having = selected.map((_, i) => i).filter((i) => columns[i]?.columns.has(name));
   const xLog = shown.xLog ?? false;
-  const ids = chosen.map((run) => run.id).join('\n');
+  const ids = selected.map((run) => run.id).join('\n');
   const plot = useMemo((): Lines => {
-    const how = { axis, smoothing, columns: COLUMNS, xLog };
+    const options = { axis, smoothing, columns: PIXEL_COLUMNS, xLog };
     const series = having.map((i) => ({
-      name: chosen[i].id === '.' ? chosen[i].name : chosen[i].id,
+      name: selected[i].id === '.' ? selected[i].name : selected[i].id,
       literal: true,
       pen: i,
-      ...lineOf(columns[i], name, how),
+      ...curvePoints(columns[i], name, options),
     }));
     const x = AXIS_NAMES[axis];
     return { kind: 'lines', x, y: name.replace('validation ', ''), xLog: false, yLog: false, series, marks: [], nearest: true };
   }, [version, ids, name, axis, smoothing, xLog]);
-  const own = having.flatMap((i, at) => (shown.hidden.includes(i) ? [at] : []));
+  const hidden = having.flatMap((i, index) => (shown.hidden.includes(i) ? [index] : []));
   return (
     <Figure
       plot={plot}
-      title={titleOf(name)}
+      title={metricTitle(name)}
       height={260}
-      shown={{ ...shown, hidden: own }}
+      shown={{ ...shown, hidden }}
       change={(next) => {
         const absent = shown.hidden.filter((i) => !having.includes(i));
-        change({ ...next, hidden: [...absent, ...next.hidden.map((at) => having[at])] });
+        change({ ...next, hidden: [...absent, ...next.hidden.map((index) => having[index])] });
       }}
     />
   );
 }
 
-export function titleOf(name: string): string {
+export function metricTitle(name: string): string {
   if (name === 'loss') return 'training loss';
-  return { norm: 'gradient norm', rate: 'learning rate, as a share', padding: 'padding' }[name] ?? name;
+  return { norm: 'gradient norm', rate: 'learning rate, relative to its maximum', padding: 'padding' }[name] ?? name;
 }

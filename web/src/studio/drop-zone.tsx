@@ -1,20 +1,20 @@
-// Where an image is dropped, pasted or chosen.
+// An area to drop, paste or choose an image.
 
 import { useEffect, useState } from 'preact/hooks';
-import { bytes } from './format';
+import { formatBytes } from './format';
 
-// In words; empty where the file can be sent.
-export function problemOf(file: Blob, most: number): string {
-  if (file.type && !file.type.startsWith('image/')) return 'That is no image; drop a PNG or JPEG file.';
-  if (file.size > most)
-    return `The image has ${bytes(file.size)}; this studio takes ${bytes(most)} at most.`;
+// Why a file cannot be sent; empty if it can.
+export function imageProblem(file: Blob, maxBytes: number): string {
+  if (file.type && !file.type.startsWith('image/')) return 'This is not an image; give a PNG or JPEG file.';
+  if (file.size > maxBytes)
+    return `The image has ${formatBytes(file.size)}; give at most ${formatBytes(maxBytes)}.`;
   return '';
 }
 
-export function usePasted(take: (file: Blob) => void): void {
+export function usePastedImage(take: (file: Blob) => void): void {
   useEffect(() => {
     const paste = (event: ClipboardEvent): void => {
-      const file = [...(event.clipboardData?.files ?? [])].find((each) => each.type.startsWith('image/'));
+      const file = [...(event.clipboardData?.files ?? [])].find(({ type }) => type.startsWith('image/'));
       if (file) take(file);
     };
     document.addEventListener('paste', paste);
@@ -39,7 +39,7 @@ export function DropZone({ image, take }: { image: Blob | null; take: (file: Blo
         if (file) take(file);
       }}
     >
-      {image && <Picture image={image} />}
+      {image && <ImagePreview image={image} />}
       <div>
         <p>Drop an image here, paste one, or</p>
         <label class="button file">
@@ -60,12 +60,12 @@ export function DropZone({ image, take }: { image: Blob | null; take: (file: Blo
   );
 }
 
-function Picture({ image }: { image: Blob }) {
+function ImagePreview({ image }: { image: Blob }) {
   const [url, setUrl] = useState('');
   useEffect(() => {
-    const made = URL.createObjectURL(image);
-    setUrl(made);
-    return () => URL.revokeObjectURL(made);
+    const created = URL.createObjectURL(image);
+    setUrl(created);
+    return () => URL.revokeObjectURL(created);
   }, [image]);
   return url ? <img class="picture" src={url} alt="The chosen image" /> : null;
 }

@@ -1,4 +1,4 @@
-// Sizes, times and counts in few letters.
+// Formats sizes, times and counts in few characters.
 
 import { short } from '../report/numbers';
 
@@ -6,16 +6,16 @@ const MINUTE = 60;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
-export function bytes(count: number | null): string {
-  if (count === null) return '–';
+export function formatBytes(formatCount: number | null): string {
+  if (formatCount === null) return '–';
   const units = ['B', 'kB', 'MB', 'GB', 'TB'];
-  let [value, unit] = [count, 0];
+  let [value, unit] = [formatCount, 0];
   while (value >= 999.5 && unit < units.length - 1) [value, unit] = [value / 1000, unit + 1];
   return `${unit ? Number(value.toPrecision(3)) : value} ${units[unit]}`;
 }
 
-// "5 min ago"; a clock that is a little behind says now.
-export function ago(time: number | null, now = Date.now() / 1000): string {
+// "5 min ago"; a time slightly in the future is "now".
+export function formatAge(time: number | null, now = Date.now() / 1000): string {
   if (time === null) return '–';
   const past = now - time;
   if (past < 10) return 'now';
@@ -27,7 +27,7 @@ export function ago(time: number | null, now = Date.now() / 1000): string {
 }
 
 // 1.3 M
-export function count(value: number | null): string {
+export function formatCount(value: number | null): string {
   if (value === null) return '–';
   const units: [number, string][] = [
     [1e9, ' G'],
@@ -39,24 +39,24 @@ export function count(value: number | null): string {
   return `${Number((value / (unit === 1e4 ? 1e3 : unit)).toPrecision(3))}${name}`;
 }
 
-// What was measured: a loss that is no number is not one that is missing.
-export function metric(value: number | null): string {
+// A metric: NaN is shown as such, and a missing value as a dash.
+export function formatMetric(value: number | null): string {
   return value !== null && Number.isNaN(value) ? 'NaN' : short(value);
 }
 
-// As a shell reads it: one word, whatever a folder is called.
-export function shellWord(text: string): string {
+// Quotes a text as one word for the shell.
+export function quoteForShell(text: string): string {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }
 
-// 0% and 100% only where it is none or all.
-export function percent(share: number | null): string {
-  if (share === null || !Number.isFinite(share)) return '–';
-  const hundred = 100 * share;
-  const whole = Math.round(hundred);
-  if ((whole === 0 && share > 0) || (whole === 100 && share < 1)) {
-    if (hundred < 0.1) return '< 0.1%';
-    return hundred > 99.9 ? '> 99.9%' : `${hundred.toFixed(1)}%`;
+// 0% and 100% only for exactly 0 and 1.
+export function formatPercent(fraction: number | null): string {
+  if (fraction === null || !Number.isFinite(fraction)) return '–';
+  const percentage = 100 * fraction;
+  const whole = Math.round(percentage);
+  if ((whole === 0 && fraction > 0) || (whole === 100 && fraction < 1)) {
+    if (percentage < 0.1) return '< 0.1%';
+    return percentage > 99.9 ? '> 99.9%' : `${percentage.toFixed(1)}%`;
   }
   return `${whole}%`;
 }

@@ -1,18 +1,18 @@
-// A button that begins some work, and how far it has come.
+// A button that starts a job, and its progress.
 
 import { plain } from '../report/prose';
 import { useClient } from './client';
-import { Failure } from './parts';
+import { Failure } from './components';
 
 interface Props {
   name: string;
-  what: string; // on the button
-  begin: () => void;
+  label: string; // of the button
+  start: () => void;
   disabled?: boolean;
-  quiet?: boolean; // not the main thing of the page
+  quiet?: boolean; // not the main button of the page
 }
 
-export function JobBar({ name, what, begin, disabled, quiet }: Props) {
+export function JobBar({ name, label, start, disabled, quiet }: Props) {
   const { jobs } = useClient();
   const followed = jobs.of(name);
   const busy = jobs.busy(name);
@@ -20,15 +20,15 @@ export function JobBar({ name, what, begin, disabled, quiet }: Props) {
   return (
     <div class="job">
       {!busy && (
-        <button type="button" class={quiet ? '' : 'main'} disabled={disabled} onClick={begin}>
-          {what}
+        <button type="button" class={quiet ? '' : 'main'} disabled={disabled} onClick={start}>
+          {label}
         </button>
       )}
       {busy && (
         <>
-          <progress max={1} value={job?.of ? job.done / job.of : undefined} aria-label={what} />
+          <progress max={1} value={job?.total ? job.done / job.total : undefined} aria-label={label} />
           <span role="status" class="small">
-            {job?.of ? `${job.done} of ${job.of}` : 'under way'}
+            {job?.total ? `${job.done} of ${job.total}` : 'running'}
             {job?.message && `: ${plain(job.message)}`}
           </span>
           <button type="button" class="plainly" onClick={() => void jobs.cancel(name)}>

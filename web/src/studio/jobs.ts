@@ -1,122 +1,123 @@
-// Work that the server does meanwhile: begun, followed wherever the reader is, cancelled. What
-// another window began, or this one before it was read anew, is followed too.
+// Starts, follows and cancels jobs of the server, independent of the shown page. Also follows jobs
+// of other windows, and those from before a reload.
 
-import { ask, Refused, stream, told } from './api';
+import { request, RequestError, stream, errorMessage } from './api';
 import type { Api, JobResponse } from './api-types';
-import { ended } from './reading';
+import { hasEnded } from './api-helpers';
 
-type Begins = 'POST /api/audit' | 'POST /api/bench' | 'POST /api/claims';
+type JobEndpoint = 'POST /api/audit' | 'POST /api/bench' | 'POST /api/claims';
 
 const WAITING: JobResponse = {
-  id: '', kind: '', about: '', state: 'waiting', done: 0, of: 0, message: '', result: null,
+  id: '', kind: '', run: '', state: 'waiting', done: 0, total: 0, message: '', result: null,
 }; // prettier-ignore
-const POLL = 2000; // ms between two questions where events do not come through
+const POLL_PAUSE = 2000; // ms between two requests if the event stream ends early
 
-export interface Followed {
-  job: JobResponse | null; // null: not accepted yet
+export interface FollowedJob {
+  job: JobResponse | null; // null until the server accepts it
   failure: string;
 }
 
-export class Jobs {
-  private readonly all = new Map<string, Followed>();
-  private readonly last = new Map<string, string>(); // the id of the last that ended
+export class JobFollower {
+  private readonly followed = new Map<string, FollowedJob>();
+  private readonly lastEnded = new Map<string, string>(); // ids of jobs
 
   constructor(private readonly changed: () => void) {}
 
-  // `name` says what it is for: of each there is one at a time.
-  of(name: string): Followed | undefined {
-    return this.all.get(name);
+  // `name` is the purpose of the job; each has one job at a time.
+  of(name: string): FollowedJob | undefined {
+    return this.followed.get(name);
   }
 
   busy(name: string): boolean {
-    const found = this.all.get(name);
-    return found !== undefined && !found.failure && (found.job === null || !ended(found.job));
+    const followed = this.followed.get(name);
+    if (followed === undefined || followed.failure) return false;
+    return followed.job === null || !hasEnded(followed.job);
   }
 
-  // Which of them was the last to end: who shows its result reads it anew when this changes, also
-  // a page that was left and opened again meanwhile. One that was cancelled may have some.
-  ended(name: string): string {
-    return this.last.get(name) ?? '';
+  // The id of the last job that ended. A page that shows its result reloads it when this changes,
+  // also after a cancelled job, which may have results.
+  lastEndedId(name: string): string {
+    return this.lastEnded.get(name) ?? '';
   }
 
-  // Resolves when it is done; null where it failed or was cancelled, which is then shown.
-  async run<E extends Begins>(
+  // Resolves when the job is done, with null if it failed or was cancelled; the page then shows why.
+  async run<E extends JobEndpoint>(
     name: string,
     endpoint: E,
     body: Api[E]['body'],
   ): Promise<JobResponse | null> {
     if (this.busy(name)) return null;
     this.set(name, { job: null, failure: '' });
-    return this.follow(name, async () => (await ask<Begins>(endpoint, { body })).job);
+    return this.follow(name, async () => (await request<JobEndpoint>(endpoint, { body })).job);
   }
 
-  // Follows what is under way and is not followed yet: of each name the first, then the next.
-  async takeUp(): Promise<void> {
-    let found: JobResponse[];
+  // Follows running jobs that are not followed yet: the first of each name, then the next.
+  async followRunning(): Promise<void> {
+    let jobs: JobResponse[];
     try {
-      found = (await ask('GET /api/jobs')).jobs;
+      jobs = (await request('GET /api/jobs')).jobs;
     } catch {
-      return; // only a help: who begins a job hears of it
+      return; // not needed: a job that starts here is followed anyway
     }
-    for (const job of found) {
-      const name = nameOf(job);
-      if (ended(job) || this.busy(name)) continue;
+    for (const job of jobs) {
+      const name = jobName(job);
+      if (hasEnded(job) || this.busy(name)) continue;
       this.set(name, { job, failure: '' });
       void this.follow(name, () => Promise.resolve(job.id)).then(() => {
-        if (!this.of(name)?.failure) void this.takeUp();
+        if (!this.of(name)?.failure) void this.followRunning();
       });
     }
   }
 
-  private async follow(name: string, begin: () => Promise<string>): Promise<JobResponse | null> {
+  private async follow(name: string, start: () => Promise<string>): Promise<JobResponse | null> {
     try {
-      const id = await begin();
+      const id = await start();
       let job = { ...WAITING, id };
       this.set(name, { job, failure: '' });
-      while (!ended(job)) {
-        for await (job of this.heard(id)) {
+      while (!hasEnded(job)) {
+        for await (job of this.states(id)) {
           this.set(name, { job, failure: '' });
-          if (ended(job)) break;
+          if (hasEnded(job)) break;
         }
       }
       if (job.state === 'done') return job;
-      if (job.state !== 'cancelled') this.set(name, { job, failure: job.message || 'It failed.' });
+      if (job.state !== 'cancelled') this.set(name, { job, failure: job.message || 'The job failed.' });
     } catch (error) {
-      this.set(name, { job: null, failure: told(error) });
+      this.set(name, { job: null, failure: errorMessage(error) });
     }
     return null;
   }
 
   async cancel(name: string): Promise<void> {
-    const id = this.all.get(name)?.job?.id;
+    const id = this.followed.get(name)?.job?.id;
     if (!id) return;
     try {
-      await ask('DELETE /api/jobs/{id}', { path: { id } });
+      await request('DELETE /api/jobs/{id}', { path: { id } });
     } catch (error) {
-      if (!(error instanceof Refused)) this.set(name, { job: null, failure: told(error) });
+      if (!(error instanceof RequestError)) this.set(name, { job: null, failure: errorMessage(error) });
     }
   }
 
-  // Its states, by events; once more by asking where the stream ends too early.
-  private async *heard(id: string): AsyncGenerator<JobResponse> {
+  // The states of a job from its events, and one more request if the stream ends early.
+  private async *states(id: string): AsyncGenerator<JobResponse> {
     const path = { id };
     try {
       for await (const { data } of stream('GET /api/jobs/{id}/events', { path })) yield data;
     } catch (error) {
-      if (error instanceof Refused) throw error;
+      if (error instanceof RequestError) throw error;
     }
-    await new Promise((done) => setTimeout(done, POLL));
-    yield await ask('GET /api/jobs/{id}', { path });
+    await new Promise((done) => setTimeout(done, POLL_PAUSE));
+    yield await request('GET /api/jobs/{id}', { path });
   }
 
-  private set(name: string, followed: Followed): void {
-    this.all.set(name, followed);
-    if (followed.job && ended(followed.job)) this.last.set(name, followed.job.id);
+  private set(name: string, followed: FollowedJob): void {
+    this.followed.set(name, followed);
+    if (followed.job && hasEnded(followed.job)) this.lastEnded.set(name, followed.job.id);
     this.changed();
   }
 }
 
-// As the pages call it.
-export function nameOf({ kind, about }: { kind: string; about: string }): string {
-  return about ? `${kind} ${about}` : kind;
+// The name under which pages follow a job.
+export function jobName({ kind, run }: { kind: string; run: string }): string {
+  return run ? `${kind} ${run}` : kind;
 }

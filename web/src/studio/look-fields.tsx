@@ -1,20 +1,20 @@
-// The fields of the look page.
+// The form fields of the look page.
 
-import { TEXT, UNTRAINED } from './look-wish';
+import { OTHER_TEXT, UNTRAINED } from './look-request';
 
-export interface Choice {
+export interface ModelChoice {
   key: string; // "run:ID" or "model:ID"
   title: string;
-  sees: boolean; // it reads images
+  readsImages: boolean;
 }
 
-interface SubjectProps {
-  choices: Choice[];
+interface SelectProps {
+  choices: ModelChoice[];
   value: string;
   change: (key: string) => void;
 }
 
-export function Subject({ choices, value, change }: SubjectProps) {
+export function ModelSelect({ choices, value, change }: SelectProps) {
   return (
     <label class="field">
       <span>Model</span>
@@ -25,16 +25,16 @@ export function Subject({ choices, value, change }: SubjectProps) {
   );
 }
 
-export function Compare({ choices, value, change, texts }: SubjectProps & { texts: boolean }) {
+export function CompareSelect({ choices, value, change, texts }: SelectProps & { texts: boolean }) {
   return (
     <label class="field">
-      <span>Compare with</span>
+      <span>CompareSelect with</span>
       <select value={value} onChange={(event) => change(event.currentTarget.value)}>
         {(
           [
             ['', 'nothing'],
             [UNTRAINED, 'the same model, untrained'],
-            ...(texts ? [[TEXT, 'the same model, another text']] : []),
+            ...(texts ? [[OTHER_TEXT, 'the same model, another text']] : []),
           ] as [string, string][]
         ).map(([key, title]) => (
           <option key={key} value={key} selected={key === value}>
@@ -47,7 +47,7 @@ export function Compare({ choices, value, change, texts }: SubjectProps & { text
   );
 }
 
-function Options({ choices, value }: { choices: Choice[]; value: string }) {
+function Options({ choices, value }: { choices: ModelChoice[]; value: string }) {
   return (
     <>
       {choices.map(({ key, title }) => (
@@ -67,10 +67,10 @@ interface TextProps {
   note?: string;
   title?: string;
   look?: string;
-  enter?: () => void;
+  onEnter?: () => void;
 }
 
-export function TextField({ name, value, change, placeholder, note, title, look, enter }: TextProps) {
+export function TextField({ name, value, change, placeholder, note, title, look, onEnter }: TextProps) {
   return (
     <label class={`field wide-field ${look ?? ''}`} title={title}>
       <span>
@@ -84,27 +84,27 @@ export function TextField({ name, value, change, placeholder, note, title, look,
         placeholder={placeholder}
         onInput={(event) => change(event.currentTarget.value)}
         onKeyDown={(event) => {
-          if (!enter || event.key !== 'Enter' || event.shiftKey || event.isComposing) return;
+          if (!onEnter || event.key !== 'Enter' || event.shiftKey || event.isComposing) return;
           event.preventDefault();
-          enter();
+          onEnter();
         }}
       />
     </label>
   );
 }
 
-// A text or an image: which of them a model reads, only some of them say before.
-export function Reads({ image, change }: { image: boolean; change: (image: boolean) => void }) {
+// A text or an image: only for some models the page knows which of them they read.
+export function InputKindSwitch({ image, change }: { image: boolean; change: (image: boolean) => void }) {
   return (
-    <div class="choice" role="group" aria-label="What it reads">
-      {[false, true].map((each) => (
+    <div class="choice" role="group" aria-label="Input">
+      {[false, true].map((isImage) => (
         <button
-          key={String(each)}
+          key={String(isImage)}
           type="button"
-          aria-pressed={image === each}
-          onClick={() => change(each)}
+          aria-pressed={image === isImage}
+          onClick={() => change(isImage)}
         >
-          {each ? 'An image' : 'A text'}
+          {isImage ? 'An image' : 'A text'}
         </button>
       ))}
     </div>

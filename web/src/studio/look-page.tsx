@@ -2,39 +2,39 @@
 
 import { useEffect } from 'preact/hooks';
 import { plain } from '../report/prose';
-import { ask } from './api';
+import { request } from './api';
 import type { LookResponse } from './api-types';
-import { useClient, useKept } from './client';
-import { DropZone, problemOf, usePasted } from './drop-zone';
-import { Compare, Reads, Subject, TextField, type Choice } from './look-fields';
-import { EMPTY, imageQuery, TEXT, textBody, wrongWith, type Wish } from './look-wish';
-import type { Page } from './page';
-import { Busy, Command, Empty, Failure, NumberField, runTitle, useChoice, useRuns, useWork } from './parts';
+import { useClient, useRemembered } from './client';
+import { DropZone, imageProblem, usePastedImage } from './drop-zone';
+import { CompareSelect, InputKindSwitch, ModelSelect, TextField, type ModelChoice } from './look-fields';
+import { DEFAULT_LOOK_OPTIONS, lookImageQuery, OTHER_TEXT, lookRequestBody, findProblem, type LookOptions } from './look-request';
+import type { Page } from './page-declaration';
+import { BusyMessage, Command, EmptyPage, Failure, NumberField, runTitle, useChoice, useRuns, useTask } from './components';
 import type { Router } from './router';
-import { Viewer } from './viewer';
+import { CaptureViewer } from './capture-viewer';
 
 export const lookPage: Page = {
   name: 'look',
   title: 'Look',
-  Shown: LookPage,
-  invites: { look: 'Look inside' },
-  opens: ({ id }) => ({ subject: [`run:${id}`] }),
+  Component: LookPage,
+  links: { look: 'Look inside' },
+  addressFields: ({ id }) => ({ subject: [`run:${id}`] }),
 };
 
 function LookPage({ router }: { router: Router }) {
   const { info, failure } = useClient();
   const runs = useRuns('look');
-  if (!runs || !info) return failure ? <Failure text={failure} /> : <Busy text="Reading the runs…" />;
-  const choices: Choice[] = [
+  if (!runs || !info) return failure ? <Failure text={failure} /> : <BusyMessage text="Reading the runs…" />;
+  const choices: ModelChoice[] = [
     ...info.models.map(({ id, name }) => ({
       key: `model:${id}`,
       title: plain(name || id),
-      sees: false, // as far as is known before it is opened
+      readsImages: false, // unknown before the model is loaded
     })),
     ...runs.map((run) => ({
       key: `run:${run.id}`,
       title: runTitle(run),
-      sees: run.can.includes('classify'),
+      readsImages: run.can.includes('classify'),
     })),
   ];
   return (
@@ -51,155 +51,155 @@ function LookPage({ router }: { router: Router }) {
 
 function NoModel() {
   return (
-    <Empty title="There is nothing to look into yet">
-      <p>Train a run, or start the studio with the folder of a model, also one of Hugging Face:</p>
+    <EmptyPage title="There is no model to look into yet">
+      <p>Train a run, or start the studio with the folder of a model, for example from Hugging Face:</p>
       <Command words="attnlab studio --model FOLDER --runs" />
-    </Empty>
+    </EmptyPage>
   );
 }
 
-function Form({ choices, router }: { choices: Choice[]; router: Router }) {
+function Form({ choices, router }: { choices: ModelChoice[]; router: Router }) {
   const { info } = useClient();
-  const [wish, setWish] = useKept<Wish>('look wish', EMPTY);
-  const [image, setImage] = useKept<Blob | null>('image', null);
-  const work = useWork();
-  const subject = useChoice(
+  const [options, setOptions] = useRemembered<LookOptions>('look options', DEFAULT_LOOK_OPTIONS);
+  const [image, setImage] = useRemembered<Blob | null>('image', null);
+  const work = useTask();
+  const modelKey = useChoice(
     router,
     'subject',
     choices.map(({ key }) => key),
   );
-  const chosen = choices.find(({ key }) => key === subject);
-  const sees = router.one('reads') ? router.one('reads') === 'image' : Boolean(chosen?.sees);
-  const compare = sees && router.one('compare') === TEXT ? '' : router.one('compare');
-  useEffect(() => work.stop, [subject, compare]); // an answer of another model is not shown as this one's
-  const most = info?.limits.tokens ?? 256;
-  const wrong = wrongWith(wish, compare, sees, most);
-  const show = (given: Blob | null, asked: (signal: AbortSignal) => Promise<LookResponse>): void => {
+  const selected = choices.find(({ key }) => key === modelKey);
+  const readsImages = router.one('reads') ? router.one('reads') === 'image' : Boolean(selected?.readsImages);
+  const compare = readsImages && router.one('compare') === OTHER_TEXT ? '' : router.one('compare');
+  useEffect(() => work.stop, [modelKey, compare]); // ignore a late result of another model
+  const maxTokens = info?.limits.tokens ?? 256;
+  const problem = findProblem(options, compare, readsImages, maxTokens);
+  const show = (image: Blob | null, look: (signal: AbortSignal) => Promise<LookResponse>): void => {
     work.run(async (signal) => {
-      const { capture } = await asked(signal);
-      const inner = compare ? 'view=compare' : given ? 'view=image' : undefined;
+      const { capture } = await look(signal);
+      const inner = compare ? 'view=compare' : image ? 'view=image' : undefined;
       router.set({ capture: [capture] }, inner);
     });
   };
-  const start = (): void => {
-    if (wrong !== null) return;
-    const body = textBody(wish, subject, compare);
-    show(null, (signal) => ask('POST /api/look', { body, signal }));
+  const lookAtText = (): void => {
+    if (problem !== null) return;
+    const body = lookRequestBody(options, modelKey, compare);
+    show(null, (signal) => request('POST /api/look', { body, signal }));
   };
-  const see = (file: Blob): void => {
-    const problem = problemOf(file, info?.limits.image_bytes ?? Infinity);
-    if (problem) return work.run(() => Promise.reject(new Error(problem)));
+  const lookAtImage = (file: Blob): void => {
+    const fileProblem = imageProblem(file, info?.limits.image_bytes ?? Infinity);
+    if (fileProblem) return work.run(() => Promise.reject(new Error(fileProblem)));
     setImage(file);
-    const query = imageQuery(wish, subject, compare);
-    show(file, (signal) => ask('POST /api/look/image', { query, image: file, signal }));
+    const query = lookImageQuery(options, modelKey, compare);
+    show(file, (signal) => request('POST /api/look/image', { query, image: file, signal }));
   };
-  usePasted((file) => sees && see(file));
-  const ready = sees ? image !== null : wrong === null;
+  usePastedImage((file) => readsImages && lookAtImage(file));
+  const ready = readsImages ? image !== null : problem === null;
   return (
     <>
       <form
         class="look-form"
         onSubmit={(event) => {
           event.preventDefault();
-          if (!sees) start();
-          else if (image) see(image);
+          if (!readsImages) lookAtText();
+          else if (image) lookAtImage(image);
         }}
       >
-        <Subject
-          {...{ choices, value: subject }}
+        <ModelSelect
+          {...{ choices, value: modelKey }}
           change={(key) => router.set({ subject: [key], reads: [], capture: [] }, '')}
         />
-        <Compare
-          choices={choices.filter(({ key }) => key !== subject)}
+        <CompareSelect
+          choices={choices.filter(({ key }) => key !== modelKey)}
           value={compare}
           change={(key) => router.set({ compare: [key] })}
-          texts={!sees}
+          texts={!readsImages}
         />
         <div class="row reads">
-          <Reads image={sees} change={(on) => router.set({ reads: [on ? 'image' : 'text'] })} />
-          <label class="tick" title="For the view “Neurons”; the capture is larger">
+          <InputKindSwitch image={readsImages} change={(on) => router.set({ reads: [on ? 'image' : 'text'] })} />
+          <label class="tick" title="Needed for the view “Neurons”; makes the capture larger">
             <input
               type="checkbox"
-              checked={wish.neurons}
-              onChange={(event) => setWish((old) => ({ ...old, neurons: event.currentTarget.checked }))}
+              checked={options.neurons}
+              onChange={(event) => setOptions((old) => ({ ...old, neurons: event.currentTarget.checked }))}
             />
             Queries, keys and values too
           </label>
         </div>
-        {sees ? (
+        {readsImages ? (
           <div class="whole">
-            <DropZone image={image} take={see} />
+            <DropZone image={image} take={lookAtImage} />
           </div>
         ) : (
-          <Texts {...{ wish, setWish, most, start }} compare={compare === TEXT} />
+          <TextFields {...{ options, setOptions, maxTokens }} start={lookAtText} compare={compare === OTHER_TEXT} />
         )}
         <div class="row whole">
           <button type="submit" class="main" disabled={!ready || work.busy}>
             Look
           </button>
-          {wrong && <span class="warn small">{wrong}</span>}
+          {problem && <span class="warn small">{problem}</span>}
         </div>
       </form>
-      {work.busy && <Busy text="The model reads, and is watched…" />}
+      {work.busy && <BusyMessage text="The model reads the input…" />}
       <Failure text={work.failure} />
-      <Shown router={router} />
+      <ShownCapture router={router} />
     </>
   );
 }
 
-interface TextsProps {
-  wish: Wish;
-  setWish: (next: (old: Wish) => Wish) => void;
-  most: number;
+interface TextFieldsProps {
+  options: LookOptions;
+  setOptions: (next: (old: LookOptions) => LookOptions) => void;
+  maxTokens: number;
   compare: boolean;
   start: () => void;
 }
 
-function Texts({ wish, setWish, most, compare, start }: TextsProps) {
-  const write = (some: Partial<Wish>): void => setWish((old) => ({ ...old, ...some }));
+function TextFields({ options, setOptions, maxTokens, compare, start }: TextFieldsProps) {
+  const update = (some: Partial<LookOptions>): void => setOptions((old) => ({ ...old, ...some }));
   return (
     <>
       <TextField
         name="Text"
         look="text-field"
         placeholder="What the model reads"
-        value={wish.text}
-        change={(text) => write({ text })}
-        enter={start}
+        value={options.text}
+        change={(text) => update({ text })}
+        onEnter={start}
       />
       <NumberField
         name="Tokens to write on"
         low={0}
-        high={most}
-        value={wish.generate}
-        change={(generate) => write({ generate })}
+        high={maxTokens}
+        value={options.generate}
+        change={(generate) => update({ generate })}
       />
       {compare && (
         <TextField
           name="The other text"
           look="text-field"
-          value={wish.other}
-          change={(other) => write({ other })}
-          enter={start}
+          value={options.otherText}
+          change={(otherText) => update({ otherText })}
+          onEnter={start}
         />
       )}
       <TextField
         name="Second text"
-        note="may stay empty"
+        note="optional"
         look="text-field"
-        title="Of an encoder-decoder: what it shall have written; of an encoder: read behind the first"
-        value={wish.second}
-        change={(second) => write({ second })}
+        title="For an encoder-decoder, the text that it generates; for an encoder, the second segment of its input"
+        value={options.second}
+        change={(second) => update({ second })}
       />
     </>
   );
 }
 
-function Shown({ router }: { router: Router }) {
+function ShownCapture({ router }: { router: Router }) {
   const capture = router.one('capture');
   return capture ? (
     <section class="attention" aria-label="Attention">
-      <Viewer capture={capture} router={router} />
+      <CaptureViewer capture={capture} router={router} />
     </section>
   ) : null;
 }

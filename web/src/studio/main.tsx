@@ -1,18 +1,18 @@
-// The studio.
+// Starts the studio.
 
 import '../report/base.css';
 import './studio.css';
 import './pages.css';
 import { start } from '../report/page';
 import { App } from './app';
-import { Client, Studio } from './client';
+import { Client, StudioContext } from './client';
 
 start((root) => {
   const client = new Client();
-  client.begin();
+  client.start();
   return (
-    <Studio.Provider value={client}>
+    <StudioContext.Provider value={client}>
       <App root={root} />
-    </Studio.Provider>
+    </StudioContext.Provider>
   );
 });

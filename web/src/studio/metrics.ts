@@ -1,5 +1,5 @@
-// Rows of metrics.jsonl as they arrive: none is lost, none is taken twice. What is kept are
-// columns, since a run of days has a million rows.
+// Collects rows of metrics.jsonl without gaps and repetitions. Stores columns, because a long run
+// has a million rows.
 
 import { isRecord, readNumber } from '../report/plot';
 import type { MetricsResponse } from './api-types';
@@ -8,24 +8,24 @@ export const AXES = ['step', 'seconds', 'tokens'] as const;
 export type Axis = (typeof AXES)[number];
 
 export interface Column {
-  rows: number[]; // which rows have it
+  rows: number[]; // the indices of rows that have the metric
   values: number[];
 }
 
-export interface Curves {
-  lines: number; // of the file, taken so far
+export interface MetricColumns {
+  lines: number; // of the file, read so far
   mark: string;
   axes: Record<Axis, number[]>;
   columns: Map<string, Column>;
 }
 
-const COLUMNS = 64; // metrics of a run; more are left out
-const NO_METRIC = new Set<string>([...AXES, 'epoch']);
+const MAX_COLUMNS = 64; // metrics of a run; further ones are ignored
+const NOT_METRICS = new Set<string>([...AXES, 'epoch']);
 
 export class Metrics {
-  private readonly runs = new Map<string, Curves>();
+  private readonly runs = new Map<string, MetricColumns>();
 
-  of(run: string): Curves | undefined {
+  of(run: string): MetricColumns | undefined {
     return this.runs.get(run);
   }
 
@@ -33,8 +33,8 @@ export class Metrics {
     return this.runs.get(run)?.lines ?? 0;
   }
 
-  // From where to go on, as the server wants it.
-  place(run: string): string {
+  // The position from which to continue, in the server's format.
+  mark(run: string): string {
     return this.runs.get(run)?.mark || String(this.lines(run));
   }
 
@@ -42,51 +42,52 @@ export class Metrics {
     this.runs.delete(run);
   }
 
-  // 'gap': lines are missing between, ask for those after `lines(run)`.
-  take({ run, after, rows, next, again, mark }: MetricsResponse): 'added' | 'known' | 'gap' {
+  // Returns 'gap' if lines are missing before these: request those after `lines(run)`.
+  add({ run, after, rows, next, again, mark }: MetricsResponse): 'added' | 'known' | 'gap' {
     if (again) this.forget(run);
-    const have = this.lines(run);
-    if (next <= have && !again) return 'known';
-    const whole = rows.length === next - after; // else some lines gave no row: who knows which
-    if (after > have || (after < have && !whole)) return 'gap';
-    const curves = this.runs.get(run) ?? empty();
-    this.runs.set(run, curves);
-    for (const row of rows.slice(have - after)) add(curves, row);
-    curves.lines = next;
-    curves.mark = mark;
+    const lines = this.lines(run);
+    if (next <= lines && !again) return 'known';
+    const complete = rows.length === next - after; // else some unknown lines gave no row
+    if (after > lines || (after < lines && !complete)) return 'gap';
+    const columns = this.runs.get(run) ?? emptyColumns();
+    this.runs.set(run, columns);
+    for (const row of rows.slice(lines - after)) addRow(columns, row);
+    columns.lines = next;
+    columns.mark = mark;
     return 'added';
   }
 }
 
-function empty(): Curves {
+function emptyColumns(): MetricColumns {
   return { lines: 0, mark: '', axes: { step: [], seconds: [], tokens: [] }, columns: new Map() };
 }
 
-function add(curves: Curves, row: Record<string, unknown>): void {
-  const at = curves.axes.step.length;
-  for (const axis of AXES) curves.axes[axis].push(readNumber(row[axis]));
+function addRow(metrics: MetricColumns, row: Record<string, unknown>): void {
+  const index = metrics.axes.step.length;
+  for (const axis of AXES) metrics.axes[axis].push(readNumber(row[axis]));
   for (const [name, value] of Object.entries(row)) {
     if (name === 'validation' && isRecord(value)) {
-      for (const [each, found] of Object.entries(value)) put(curves, `validation ${each}`, at, found);
-    } else if (!NO_METRIC.has(name)) put(curves, name, at, value);
+      for (const [inner, number] of Object.entries(value))
+        addValue(metrics, `validation ${inner}`, index, number);
+    } else if (!NOT_METRICS.has(name)) addValue(metrics, name, index, value);
   }
 }
 
-function put(curves: Curves, name: string, row: number, value: unknown): void {
-  const odd = value === null || (typeof value === 'string' && /^-?(nan|inf)$/i.test(value));
-  if (typeof value !== 'number' && !odd) return;
-  let column = curves.columns.get(name);
+function addValue(metrics: MetricColumns, name: string, row: number, value: unknown): void {
+  const special = value === null || (typeof value === 'string' && /^-?(nan|inf)$/i.test(value));
+  if (typeof value !== 'number' && !special) return;
+  let column = metrics.columns.get(name);
   if (!column) {
-    if (curves.columns.size >= COLUMNS) return;
-    curves.columns.set(name, (column = { rows: [], values: [] }));
+    if (metrics.columns.size >= MAX_COLUMNS) return;
+    metrics.columns.set(name, (column = { rows: [], values: [] }));
   }
   column.rows.push(row);
   column.values.push(readNumber(value));
 }
 
-// What is looked at first comes first: loss, what is measured on held-out data, the rest.
-export function metricNames(all: (Curves | undefined)[]): string[] {
-  const names = new Set(all.flatMap((curves) => [...(curves?.columns.keys() ?? [])]));
+// The most important first: loss, metrics on held-out data, the rest.
+export function metricNames(all: (MetricColumns | undefined)[]): string[] {
+  const names = new Set(all.flatMap((metrics) => [...(metrics?.columns.keys() ?? [])]));
   const rank = (name: string): number =>
     name === 'loss' ? 0 : name.startsWith('validation ') ? 1 : 2;
   return [...names].sort((one, other) => rank(one) - rank(other) || one.localeCompare(other, 'en'));

@@ -1,10 +1,10 @@
-// Every page, in the order of the bar above. The first is shown where an address names none.
+// All pages, in the order of the navigation. An address without a page opens the first.
 
 import { askPage } from './ask-page';
 import { benchPage } from './bench-page';
 import { claimsPage } from './claims-page';
 import { lookPage } from './look-page';
-import type { Page } from './page';
+import type { Page } from './page-declaration';
 import { playgroundPage } from './playground-page';
 import { runsPage } from './runs-page';
 import { seePage } from './see-page';
@@ -21,6 +21,6 @@ export const PAGES: Page[] = [
   benchPage,
 ];
 
-export function pageNamed(name: string): Page {
-  return PAGES.find((each) => each.name === name) ?? PAGES[0];
+export function findPage(name: string): Page {
+  return PAGES.find((page) => page.name === name) ?? PAGES[0];
 }

@@ -6,10 +6,10 @@ import planeCss from '../playground/plane.css?inline';
 import playgroundCss from '../playground/playground.css?inline';
 import type { Statements } from '../playground/statements';
 import baseCss from '../report/base.css?inline';
-import { ask } from './api';
-import { Isolated } from './isolated';
-import type { Page } from './page';
-import { statementsOf } from './registry';
+import { request } from './api';
+import { ShadowRootHost } from './shadow-root';
+import type { Page } from './page-declaration';
+import { claimStatements } from './claims-ledger';
 import { innerAddress, type Router } from './router';
 
 const CSS = baseCss + planeCss + playgroundCss;
@@ -17,21 +17,21 @@ const CSS = baseCss + planeCss + playgroundCss;
 export const playgroundPage: Page = {
   name: 'playground',
   title: 'Playground',
-  Shown: PlaygroundPage,
+  Component: PlaygroundPage,
 };
 
 function PlaygroundPage({ router }: { router: Router }) {
   const [statements, setStatements] = useState<Statements>(new Map());
   useEffect(() => {
     const controller = new AbortController();
-    ask('GET /api/claims', { signal: controller.signal }).then(
-      (found) => setStatements(statementsOf(found)),
-      () => undefined, // it plays without them too
+    request('GET /api/claims', { signal: controller.signal }).then(
+      (claims) => setStatements(claimStatements(claims)),
+      () => undefined, // the statements are optional
     );
     return () => controller.abort();
   }, []);
   return (
-    <Isolated
+    <ShadowRootHost
       css={CSS}
       address={innerAddress(router.route.page)}
       show={(root) => <App root={root} statements={statements} />}

@@ -1,14 +1,14 @@
-// The address as state: links change it, and pages change their own part of it.
+// The address as state: links change it, and each page changes its own fields.
 
 import { useEffect, useState } from 'preact/hooks';
 import { replaceFragment, type Address } from '../shared/home';
-import { linkTo, parseRoute, printRoute, type Fields, type Route } from './routes';
+import { linkTo, parseRoute, printRoute, type Fields, type Route } from './route-format';
 
 export interface Router {
   route: Route;
-  one: (name: string) => string; // of a field, empty where it is not given
-  set: (fields: Fields, inner?: string) => void; // some of the fields; without a step in the history
-  fill: (fields: Fields) => void; // those of them that the address does not give by now
+  one: (name: string) => string; // the first value of a field, else empty
+  set: (fields: Fields, inner?: string) => void; // changes some fields, without a step in the history
+  fill: (fields: Fields) => void; // sets only fields that the address does not have
 }
 
 export function useRouter(): Router {
@@ -16,12 +16,12 @@ export function useRouter(): Router {
   useEffect(() => {
     const read = (): void => setRoute(parseRoute(window.location.hash));
     window.addEventListener('hashchange', read);
-    read(); // the address may have changed before anybody listened
+    read(); // the address may have changed before the listener was added
     return () => window.removeEventListener('hashchange', read);
   }, []);
   const write = (change: (now: Route) => Route): void => {
-    const now = parseRoute(window.location.hash); // it may have changed since the page was drawn
-    if (now.page !== route.page) return; // a page that has been left does not write another's address
+    const now = parseRoute(window.location.hash); // it may have changed since the last rendering
+    if (now.page !== route.page) return; // a page that is no longer shown must not change the address
     const next = printRoute(change(now));
     replaceFragment(next);
     setRoute(parseRoute(next));
@@ -35,7 +35,7 @@ export function useRouter(): Router {
   };
 }
 
-// What a part of a page keeps behind the page's own address.
+// The address of an embedded page, which follows the page's own address.
 export function innerAddress(page: string): Address {
   const now = (): Route | null => {
     const route = parseRoute(window.location.hash);

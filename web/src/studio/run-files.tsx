@@ -1,49 +1,49 @@
-// What lies in the folders of the chosen runs.
+// The files and checkpoints of the selected runs.
 
 import { useEffect, useState } from 'preact/hooks';
 import { plain } from '../report/prose';
-import { ask, told } from './api';
+import { request, errorMessage } from './api';
 import type { RunResponse } from './api-types';
-import { ago, bytes, count } from './format';
-import { Busy, Failure } from './parts';
-import type { Run } from './reading';
+import { formatAge, formatBytes, formatCount } from './format';
+import { BusyMessage, Failure } from './components';
+import type { Run } from './api-helpers';
 import { RunName } from './run-list';
 
-export function FileLists({ chosen }: { chosen: Run[] }) {
+export function FileLists({ selected }: { selected: Run[] }) {
   return (
     <div class="file-lists">
-      {chosen.map((run) => (
-        <Files key={run.id} run={run} several={chosen.length > 1} />
+      {selected.map((run) => (
+        <RunFiles key={run.id} run={run} several={selected.length > 1} />
       ))}
     </div>
   );
 }
 
-const OFTEN = 10; // seconds between two readings while it trains
+const RELOAD_SECONDS = 10; // while the run trains
 
-// A folder is read anew when this changes.
-export function whenRead({ state, updated }: Run): string {
-  return `${state} ${state === 'training' ? Math.floor((updated ?? 0) / OFTEN) : updated}`;
+// A folder is read again when this changes.
+export function reloadKey({ state, updated }: Run): string {
+  return `${state} ${state === 'training' ? Math.floor((updated ?? 0) / RELOAD_SECONDS) : updated}`;
 }
 
-function Files({ run, several }: { run: Run; several: boolean }) {
-  const [detail, setDetail] = useState<RunResponse | null>(null);
+function RunFiles({ run, several }: { run: Run; several: boolean }) {
+  const [details, setDetails] = useState<RunResponse | null>(null);
   const [failure, setFailure] = useState('');
   useEffect(() => {
     const controller = new AbortController();
-    ask('GET /api/run', { query: { run: run.id }, signal: controller.signal }).then(
-      (found) => {
+    request('GET /api/run', { query: { run: run.id }, signal: controller.signal }).then(
+      (details) => {
         setFailure('');
-        setDetail(found);
+        setDetails(details);
       },
       (error: unknown) => {
-        if (!controller.signal.aborted) setFailure(told(error));
+        if (!controller.signal.aborted) setFailure(errorMessage(error));
       },
     );
     return () => controller.abort();
-  }, [run.id, whenRead(run)]);
+  }, [run.id, reloadKey(run)]);
   if (failure) return <Failure text={failure} />;
-  if (!detail) return <Busy text="Reading the folder…" />;
+  if (!details) return <BusyMessage text="Reading the folder…" />;
   return (
     <section aria-label={plain(run.name)}>
       {several && (
@@ -51,35 +51,35 @@ function Files({ run, several }: { run: Run; several: boolean }) {
           <RunName run={run} />
         </h3>
       )}
-      <Rows
+      <FileTable
         title="Checkpoints"
         none="There is no checkpoint."
         header={['checkpoint', 'step', 'size', 'saved']}
-        rows={detail.checkpoints.map((each) => [
-          each.name,
-          count(each.step),
-          bytes(each.bytes),
-          ago(each.time),
+        rows={details.checkpoints.map(({ name, step, bytes, time }) => [
+          name,
+          formatCount(step),
+          formatBytes(bytes),
+          formatAge(time),
         ])}
       />
-      <Rows
+      <FileTable
         title="Files"
         none="The folder is empty."
         header={['file', 'size']}
-        rows={detail.files.map((each) => [each.name, bytes(each.bytes)])}
+        rows={details.files.map(({ name, bytes }) => [name, formatBytes(bytes)])}
       />
     </section>
   );
 }
 
-interface RowsProps {
+interface FileTableProps {
   title: string;
   none: string;
   header: string[];
   rows: string[][];
 }
 
-function Rows({ title, none, header, rows }: RowsProps) {
+function FileTable({ title, none, header, rows }: FileTableProps) {
   if (!rows.length) return <p class="dim">{none}</p>;
   return (
     <div class="scroll tall" tabIndex={0} role="region" aria-label={title}>

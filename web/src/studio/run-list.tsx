@@ -1,32 +1,32 @@
-// The list: search, order, and a box for each run.
+// The list of runs, with search, order and a checkbox for each run.
 
 import { useEffect, useRef } from 'preact/hooks';
 import { colorOf } from '../report/paint';
 import { plain } from '../report/prose';
-import { ago, count, metric } from './format';
-import { found, ordered, ORDERS, type Order } from './list';
-import { linkTo } from './routes';
-import { lastOf, type Run } from './reading';
+import { formatAge, formatCount, formatMetric } from './format';
+import { searchRuns, sortRuns, ORDERS, type Order } from './run-list-data';
+import { linkTo } from './route-format';
+import { lastValue, type Run } from './api-helpers';
 import type { Router } from './router';
-import { MOST } from './runs-page';
+import { MAX_SELECTED } from './runs-page';
 
 interface Props {
   runs: Run[];
-  gone: Run[]; // that are chosen all the same, and can be left out
+  gone: Run[]; // deleted runs that are still selected
   ids: string[];
-  choose: (ids: string[]) => void;
+  select: (ids: string[]) => void;
   router: Router;
 }
 
-export function RunList({ runs, gone, ids, choose, router }: Props) {
+export function RunList({ runs, gone, ids, select, router }: Props) {
   const search = useRef<HTMLInputElement>(null);
   const text = router.one('text');
-  const order = (Object.keys(ORDERS) as Order[]).find((each) => each === router.one('order')) ?? 'updated';
-  const shown = ordered(found(runs, text), order);
+  const order = (Object.keys(ORDERS) as Order[]).find((name) => name === router.one('order')) ?? 'updated';
+  const shown = sortRuns(searchRuns(runs, text), order);
   useEffect(() => {
     const press = (event: KeyboardEvent): void => {
-      const [at] = event.composedPath();
-      const typing = at instanceof HTMLElement && /INPUT|SELECT|TEXTAREA/.test(at.tagName);
+      const [target] = event.composedPath();
+      const typing = target instanceof HTMLElement && /INPUT|SELECT|TEXTAREA/.test(target.tagName);
       if (event.key !== '/' || typing || event.ctrlKey || event.metaKey || event.altKey) return;
       event.preventDefault();
       search.current?.focus();
@@ -51,8 +51,8 @@ export function RunList({ runs, gone, ids, choose, router }: Props) {
           value={order}
           onChange={(event) => router.set({ order: [event.currentTarget.value] })}
         >
-          {Object.entries(ORDERS).map(([each, name]) => (
-            <option key={each} value={each} selected={each === order}>
+          {Object.entries(ORDERS).map(([key, name]) => (
+            <option key={key} value={key} selected={key === order}>
               {name}
             </option>
           ))}
@@ -62,17 +62,17 @@ export function RunList({ runs, gone, ids, choose, router }: Props) {
         {shown.length === runs.length ? `${runs.length} runs` : `${shown.length} of ${runs.length} runs`}
         {ids.length > 1 && `, ${ids.length} compared`}
         {ids.length > 0 && (
-          <button type="button" class="plainly clear" onClick={() => choose([])}>
-            Choose none
+          <button type="button" class="plainly clear" onClick={() => select([])}>
+            Clear selection
           </button>
         )}
       </p>
       <ul>
         {[...gone, ...shown].map((run) => (
-          <Row key={run.id} {...{ run, ids, choose }} keep={router.route.fields} />
+          <Row key={run.id} {...{ run, ids, select }} keep={router.route.fields} />
         ))}
       </ul>
-      {!shown.length && <p class="dim">No run is like that.</p>}
+      {!shown.length && <p class="dim">No run matches the search.</p>}
     </aside>
   );
 }
@@ -80,23 +80,23 @@ export function RunList({ runs, gone, ids, choose, router }: Props) {
 interface RowProps {
   run: Run;
   ids: string[];
-  choose: (ids: string[]) => void;
+  select: (ids: string[]) => void;
   keep: Record<string, string[]>;
 }
 
-function Row({ run, ids, choose, keep }: RowProps) {
-  const at = ids.indexOf(run.id);
-  const on = at >= 0;
-  const toggle = (): void => choose(on ? ids.filter((id) => id !== run.id) : [...ids, run.id]);
+function Row({ run, ids, select, keep }: RowProps) {
+  const index = ids.indexOf(run.id);
+  const on = index >= 0;
+  const toggle = (): void => select(on ? ids.filter((id) => id !== run.id) : [...ids, run.id]);
   return (
     <li class={on ? 'run on' : 'run'} data-run={run.id}>
       <input
         type="checkbox"
         aria-label={`Compare ${plain(run.name)}`}
-        title={on ? 'Leave out' : 'Add to the comparison'}
+        title={on ? 'Remove from the comparison' : 'Add to the comparison'}
         checked={on}
-        disabled={!on && ids.length >= MOST}
-        style={on ? { accentColor: colorOf(at) } : undefined}
+        disabled={!on && ids.length >= MAX_SELECTED}
+        style={on ? { accentColor: colorOf(index) } : undefined}
         onChange={toggle}
       />
       <div>
@@ -108,34 +108,34 @@ function Row({ run, ids, choose, keep }: RowProps) {
           >
             <RunName run={run} />
           </a>
-          <span class="dim small">{ago(run.updated)}</span>
+          <span class="dim small">{formatAge(run.updated)}</span>
         </div>
-        <p class="dim small">{facts(run)}</p>
-        <Progress run={run} />
+        <p class="dim small">{describeRun(run)}</p>
+        <RunProgress run={run} />
       </div>
     </li>
   );
 }
 
-// The folders that it lies in are less important than its own name.
+// Shows the parent folders less prominently than the name.
 export function RunName({ run }: { run: Run }) {
-  const at = run.id.lastIndexOf('/') + 1;
+  const start = run.id.lastIndexOf('/') + 1;
   return (
     <bdi>
-      {at > 0 && <span class="folder">{plain(run.id.slice(0, at))}</span>}
+      {start > 0 && <span class="folder">{plain(run.id.slice(0, start))}</span>}
       {plain(run.name)}
     </bdi>
   );
 }
 
-function facts(run: Run): string {
-  if (run.state === 'gone') return 'There is no such run any more.';
+function describeRun(run: Run): string {
+  if (run.state === 'gone') return 'This run no longer exists.';
   if (run.state === 'broken') return plain(`cannot be read: ${run.problem || 'broken'}`);
-  const size = run.parameters === null ? '' : `${count(run.parameters)} parameters`;
+  const size = run.parameters === null ? '' : `${formatCount(run.parameters)} parameters`;
   return plain([run.task, run.attention, size].filter(Boolean).join(' · '));
 }
 
-export function StateName({ run }: { run: Run }) {
+export function RunStateLabel({ run }: { run: Run }) {
   return (
     <span class="state" data-state={run.state}>
       {run.state}
@@ -143,46 +143,46 @@ export function StateName({ run }: { run: Run }) {
   );
 }
 
-export function Progress({ run }: { run: Run }) {
-  const share = shareOf(run);
+export function RunProgress({ run }: { run: Run }) {
+  const progress = progressOf(run);
   const main = headline(run);
-  const loss = lastOf(run, 'loss');
-  const lost = loss !== null && !Number.isFinite(loss);
+  const loss = lastValue(run, 'loss');
+  const diverged = loss !== null && !Number.isFinite(loss);
   return (
     <div class="small">
-      {share !== null && (run.state === 'training' || run.state === 'stopped') && (
-        <progress max={1} value={share} aria-label={`Progress of ${plain(run.name)}`} />
+      {progress !== null && (run.state === 'training' || run.state === 'stopped') && (
+        <progress max={1} value={progress} aria-label={`RunProgress of ${plain(run.name)}`} />
       )}
       <span class="facts">
-        <StateName run={run} />
+        <RunStateLabel run={run} />
         {run.state !== 'broken' && run.step !== null && (
           <span class="number dim">
-            {count(run.step)}
-            {run.steps !== null && run.steps !== run.step && !run.minutes && ` of ${count(run.steps)}`} steps
+            {formatCount(run.step)}
+            {run.steps !== null && run.steps !== run.step && !run.minutes && ` of ${formatCount(run.steps)}`} steps
           </span>
         )}
         {main && (
           <span class="number">
-            {plain(main[0])} {metric(main[1])}
+            {plain(main[0])} {formatMetric(main[1])}
           </span>
         )}
-        {lost && main?.[0] !== 'loss' && <span class="number warn">loss {metric(loss)}</span>}
+        {diverged && main?.[0] !== 'loss' && <span class="number warn">loss {formatMetric(loss)}</span>}
       </span>
     </div>
   );
 }
 
-// Of its steps, or of the minutes that it may take.
-export function shareOf(run: Run): number | null {
+// The finished fraction of the steps, or of the time limit.
+export function progressOf(run: Run): number | null {
   const { step, steps, minutes } = run;
-  const seconds = lastOf(run, 'seconds');
+  const seconds = lastValue(run, 'seconds');
   if (minutes) return seconds === null ? null : Math.min(1, seconds / (60 * minutes));
   return step !== null && steps ? Math.min(1, step / steps) : null;
 }
 
-// The measure on held-out data where there is one, else the loss.
+// The main metric on held-out data if there is one, else the loss.
 export function headline(run: Run): [string, number] | undefined {
   const names = [`validation ${run.headline}`, 'loss', ...Object.keys(run.last)];
-  const name = names.find((each) => Object.hasOwn(run.last, each));
-  return name === undefined ? undefined : [name, lastOf(run, name) ?? NaN];
+  const name = names.find((candidate) => Object.hasOwn(run.last, candidate));
+  return name === undefined ? undefined : [name, lastValue(run, name) ?? NaN];
 }

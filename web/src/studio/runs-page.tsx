@@ -1,48 +1,48 @@
-// Runs: the list on one side, what is chosen of it on the other.
+// Runs: the list, and beside it the selected runs.
 
 import { useEffect } from 'preact/hooks';
-import { useClient, useKept } from './client';
+import { useClient, useRemembered } from './client';
 import { Curves } from './curves';
 import { plain } from '../report/prose';
-import type { Page } from './page';
-import { Busy, Empty, Examples, Failure } from './parts';
-import type { Run } from './reading';
+import type { Page } from './page-declaration';
+import { BusyMessage, EmptyPage, Examples, Failure } from './components';
+import type { Run } from './api-helpers';
 import type { Router } from './router';
 import { FileLists } from './run-files';
-import { RunHead } from './run-head';
+import { RunHeader } from './run-header';
 import { RunList } from './run-list';
 import { Settings } from './run-settings';
 
-export const MOST = 12; // runs at a time: more lines cannot be told apart
+export const MAX_SELECTED = 12; // runs: more lines cannot be distinguished
 
-const PARTS = { curves: 'Curves', settings: 'Settings', files: 'Checkpoints and files' } as const;
-type Part = keyof typeof PARTS;
+const TABS = { curves: 'Curves', settings: 'Settings', files: 'Checkpoints and files' } as const;
+type Tab = keyof typeof TABS;
 
-export const runsPage: Page = { name: 'runs', title: 'Runs', Shown: RunsPage };
+export const runsPage: Page = { name: 'runs', title: 'Runs', Component: RunsPage };
 
 function RunsPage({ router }: { router: Router }) {
   const client = useClient();
-  const [touched, setTouched] = useKept('runs touched', false);
+  const [everSelected, setEverSelected] = useRemembered('runs selected', false);
   const { runs } = client;
-  const ids = (router.route.fields.run ?? []).slice(0, MOST);
+  const ids = (router.route.fields.run ?? []).slice(0, MAX_SELECTED);
   useEffect(() => {
-    if (!runs?.length || ids.length || touched) return;
+    if (!runs?.length || ids.length || everSelected) return;
     router.fill({ run: [newest(runs).id] });
   }, [runs]);
   useEffect(() => client.watch(ids), [ids.join('\n')]);
   useEffect(() => () => client.watch([]), []);
-  if (!runs) return client.failure ? <Failure text={client.failure} /> : <Busy text="Reading the runs…" />;
+  if (!runs) return client.failure ? <Failure text={client.failure} /> : <BusyMessage text="Reading the runs…" />;
   if (!runs.length) return <NoRuns folder={client.info?.runs_folder ?? ''} />;
-  const choose = (next: string[]): void => {
-    setTouched(true);
+  const select = (next: string[]): void => {
+    setEverSelected(true);
     router.set({ run: next });
   };
-  const chosen = ids.map((id) => runs.find((run) => run.id === id) ?? missing(id));
+  const selected = ids.map((id) => runs.find((run) => run.id === id) ?? deletedRun(id));
   return (
-    <div class="sides">
-      <RunList {...{ runs, ids, choose, router }} gone={chosen.filter(({ state }) => state === 'gone')} />
-      <section class="chosen" aria-label="Chosen runs">
-        {chosen.length ? <Chosen {...{ chosen, router }} /> : <NoneChosen />}
+    <div class="list-and-details">
+      <RunList {...{ runs, ids, select, router }} gone={selected.filter(({ state }) => state === 'gone')} />
+      <section class="chosen" aria-label="Selected runs">
+        {selected.length ? <SelectedRuns {...{ selected, router }} /> : <NoSelection />}
       </section>
     </div>
   );
@@ -53,68 +53,68 @@ function newest(runs: Run[]): Run {
   return runs.reduce((best, run) => (time(run) > time(best) ? run : best));
 }
 
-// An address may name a run that is gone.
-function missing(id: string): Run {
+// An address may name a deleted run.
+function deletedRun(id: string): Run {
   const numbers = { created: null, updated: null, step: null, steps: null, minutes: null, parameters: null };
   const words = { name: id, task: null, headline: null, better: null, problem: null, attention: null };
   return { id, state: 'gone', last: {}, can: [], ...numbers, ...words };
 }
 
-function Chosen({ chosen, router }: { chosen: Run[]; router: Router }) {
-  const part = (Object.keys(PARTS) as Part[]).find((each) => each === router.one('show')) ?? 'curves';
+function SelectedRuns({ selected, router }: { selected: Run[]; router: Router }) {
+  const tab = (Object.keys(TABS) as Tab[]).find((name) => name === router.one('show')) ?? 'curves';
   const press = (event: KeyboardEvent): void => {
-    const all = Object.keys(PARTS) as Part[];
+    const names = Object.keys(TABS) as Tab[];
     const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (!by) return;
     event.preventDefault();
-    const next = all[(all.indexOf(part) + by + all.length) % all.length];
+    const next = names[(names.indexOf(tab) + by + names.length) % names.length];
     router.set({ show: [next] });
     document.getElementById(`part-${next}`)?.focus();
   };
   return (
     <>
-      <RunHead chosen={chosen} />
-      <div class="tabs" role="tablist" aria-label="Of these runs" onKeyDown={press}>
-        {(Object.keys(PARTS) as Part[]).map((each) => (
+      <RunHeader selected={selected} />
+      <div class="tabs" role="tablist" aria-label="Selected runs" onKeyDown={press}>
+        {(Object.keys(TABS) as Tab[]).map((name) => (
           <button
-            key={each}
-            id={`part-${each}`}
+            key={name}
+            id={`part-${name}`}
             type="button"
             role="tab"
-            aria-selected={each === part}
+            aria-selected={name === tab}
             aria-controls="part"
-            tabIndex={each === part ? 0 : -1}
-            onClick={() => router.set({ show: [each] })}
+            tabIndex={name === tab ? 0 : -1}
+            onClick={() => router.set({ show: [name] })}
           >
-            {PARTS[each]}
+            {TABS[name]}
           </button>
         ))}
       </div>
-      <div id="part" role="tabpanel" aria-labeledby={`part-${part}`}>
-        {part === 'curves' && <Curves {...{ chosen, router }} />}
-        {part === 'settings' && <Settings chosen={chosen} />}
-        {part === 'files' && <FileLists chosen={chosen} />}
+      <div id="part" role="tabpanel" aria-labelledby={`part-${tab}`}>
+        {tab === 'curves' && <Curves {...{ selected, router }} />}
+        {tab === 'settings' && <Settings selected={selected} />}
+        {tab === 'files' && <FileLists selected={selected} />}
       </div>
     </>
   );
 }
 
-function NoneChosen() {
+function NoSelection() {
   return (
-    <Empty title="No run is chosen">
-      <p>A name shows one run; boxes that are ticked show several together.</p>
-    </Empty>
+    <EmptyPage title="No run is selected">
+      <p>Click a name to show one run, or check several boxes to compare runs.</p>
+    </EmptyPage>
   );
 }
 
 function NoRuns({ folder }: { folder: string }) {
   return (
-    <Empty title="No runs yet">
+    <EmptyPage title="No runs yet">
       <p>
-        There is no run folder in {folder ? <code>{plain(folder)}</code> : 'the folder of this studio'}.
-        Train one, and it appears here while it trains:
+        There are no runs in {folder ? <code>{plain(folder)}</code> : 'the runs folder of this studio'}.
+        Train one, and it appears here during training:
       </p>
       <Examples />
-    </Empty>
+    </EmptyPage>
   );
 }

@@ -1,26 +1,26 @@
-// See: an image, what a model takes it for, and where it looked.
+// See: classifies an image and shows the attention of the model.
 
 import { useEffect, useState } from 'preact/hooks';
 import { Figure } from '../report/figure';
 import { plain } from '../report/prose';
 import { AS_GIVEN, type Shown } from '../report/shown';
-import { ask } from './api';
+import { request } from './api';
 import type { SeeResponse } from './api-types';
-import { useClient, useKept } from './client';
-import { DropZone, problemOf, usePasted } from './drop-zone';
-import { percent } from './format';
-import type { Page } from './page';
-import { Busy, Empty, Examples, Failure, RunPicker, useWork } from './parts';
+import { useClient, useRemembered } from './client';
+import { DropZone, imageProblem, usePastedImage } from './drop-zone';
+import { formatPercent } from './format';
+import type { Page } from './page-declaration';
+import { BusyMessage, EmptyPage, Examples, Failure, RunPicker, useTask } from './components';
 import type { Router } from './router';
-import { Viewer } from './viewer';
+import { CaptureViewer } from './capture-viewer';
 
-const BARS = 10;
+const MAX_BARS = 10;
 
 export const seePage: Page = {
   name: 'see',
   title: 'See',
-  Shown: SeePage,
-  invites: { classify: 'Show it an image' },
+  Component: SeePage,
+  links: { classify: 'Show it an image' },
 };
 
 function SeePage({ router }: { router: Router }) {
@@ -28,11 +28,11 @@ function SeePage({ router }: { router: Router }) {
     <div class="page">
       <h1>See</h1>
       <p class="lead">
-        An image, what the model takes it for, and which patches it attended to. The image stays on
-        this computer.
+        Give an image to see how the model classifies it, and which patches it attends to. The image
+        stays on this computer.
       </p>
       <RunPicker can={['classify']} router={router} none={<NoRun />}>
-        {(run) => <Seeing run={run} router={router} />}
+        {(run) => <ClassifyForm run={run} router={router} />}
       </RunPicker>
     </div>
   );
@@ -40,79 +40,79 @@ function SeePage({ router }: { router: Router }) {
 
 function NoRun() {
   return (
-    <Empty title="No run can see yet">
+    <EmptyPage title="No run can classify images yet">
       <Examples can={['classify']} />
-    </Empty>
+    </EmptyPage>
   );
 }
 
-interface Shot {
+interface Classification {
   run: string;
-  seen: SeeResponse;
+  result: SeeResponse;
 }
 
-function Seeing({ run, router }: { run: string; router: Router }) {
+function ClassifyForm({ run, router }: { run: string; router: Router }) {
   const { info } = useClient();
-  const [image, setImage] = useKept<Blob | null>('image', null);
-  const [shot, setShot] = useKept<Shot | null>('seen', null);
-  const [wrong, setWrong] = useState('');
-  const work = useWork();
-  const found = shot?.run === run ? shot.seen : null;
+  const [image, setImage] = useRemembered<Blob | null>('image', null);
+  const [classification, setClassification] = useRemembered<Classification | null>('classification', null);
+  const [problem, setProblem] = useState('');
+  const work = useTask();
+  const result = classification?.run === run ? classification.result : null;
   const limit = info?.limits.image_bytes ?? Infinity;
-  const look = (file: Blob): void => {
-    const problem = problemOf(file, limit);
-    setWrong(problem);
-    if (problem) return;
+  const classify = (file: Blob): void => {
+    const fileProblem = imageProblem(file, limit);
+    setProblem(fileProblem);
+    if (fileProblem) return;
     setImage(file);
-    setShot(null);
+    setClassification(null);
     work.run(async (signal) => {
-      const seen = await ask('POST /api/see', { query: { run }, image: file, signal });
+      const result = await request('POST /api/see', { query: { run }, image: file, signal });
       router.set({}, 'view=image');
-      setShot({ run, seen });
+      setClassification({ run, result });
     });
   };
-  usePasted(look);
+  usePastedImage(classify);
   useEffect(() => {
-    if (image && !found) look(image); // another model sees the same, as does one that was left
+    if (image && !result) classify(image); // the new run classifies the same image
   }, [run]);
   return (
     <>
       <div class="seeing">
-        <DropZone image={image} take={look} />
+        <DropZone image={image} take={classify} />
         <div>
-          {work.busy && <Busy text="The model looks…" />}
-          <Failure text={wrong || work.failure} />
-          {found && <Predicted seen={found} />}
+          {work.busy && <BusyMessage text="The model classifies the image…" />}
+          <Failure text={problem || work.failure} />
+          {result && <Prediction result={result} />}
         </div>
       </div>
-      {found && !found.capture && (
-        <p class="dim">This model has no attention, so there is none to show.</p>
+      {result && !result.capture && (
+        <p class="dim">This model has no attention, so there is no attention to show.</p>
       )}
-      {found?.capture && (
+      {result?.capture && (
         <section class="attention" aria-label="Attention">
-          <Viewer capture={found.capture} router={router} />
+          <CaptureViewer capture={result.capture} router={router} />
         </section>
       )}
     </>
   );
 }
 
-function Predicted({ seen }: { seen: SeeResponse }) {
+function Prediction({ result }: { result: SeeResponse }) {
   const [shown, setShown] = useState<Shown>(AS_GIVEN);
-  const best = seen.probabilities.find((each) => each.label === seen.label) ?? seen.probabilities[0];
-  const values = seen.probabilities
-    .slice(0, BARS)
+  const best = result.probabilities.find(({ label }) => label === result.label) ?? result.probabilities[0];
+  const values = result.probabilities
+    .slice(0, MAX_BARS)
     .map(({ label, probability }) => ({ name: label, value: probability, low: null, high: null }));
   return (
     <>
       <p class="saying" role="status">
-        <bdi>{plain(seen.label)}</bdi>
-        {best && <span class="dim"> {percent(best.probability)}</span>}
+        <bdi>{plain(result.label)}</bdi>
+        {best && <span class="dim"> {formatPercent(best.probability)}</span>}
       </p>
       <div class="prediction">
         <Figure
           plot={{ kind: 'bars', y: 'probability', values, marks: [], literal: true }}
-          title="What it takes the image for"
+          title="Predicted classes"
           shown={shown}
           change={setShown}
         />

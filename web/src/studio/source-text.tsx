@@ -1,34 +1,34 @@
-// The text that was read, with the places marked that a written word came from.
+// The input text, with marks on the sources of the selected word.
 
 import { useEffect, useMemo, useRef } from 'preact/hooks';
 import { plain } from '../report/prose';
-import { shaded } from './traces';
-import type { Word } from './api-types';
+import { shadeText } from './word-sources';
+import type { GeneratedWord } from './api-types';
 
-export interface Pointed {
-  summary: number;
+export interface SelectedWord {
+  generation: number;
   word: number;
-  sources: Word['sources'];
+  sources: GeneratedWord['sources'];
 }
 
 interface Props {
   text: string;
   cutAt: number | null;
-  pointed: Pointed | null;
+  selected: SelectedWord | null;
   edit: () => void;
 }
 
-export function Source({ text, cutAt, pointed, edit }: Props) {
+export function SourceText({ text, cutAt, selected, edit }: Props) {
   const box = useRef<HTMLDivElement>(null);
   const read = cutAt === null ? text : text.slice(0, cutAt);
-  const pieces = useMemo(() => shaded(read, pointed?.sources ?? []), [read, pointed]);
+  const pieces = useMemo(() => shadeText(read, selected?.sources ?? []), [read, selected]);
   useEffect(() => {
     const area = box.current;
     const strongest = area?.querySelector<HTMLElement>('mark[data-strongest]');
     if (!area || !strongest) return;
     const top = strongest.offsetTop - area.offsetTop;
     if (top < area.scrollTop || top > area.scrollTop + area.clientHeight - 30)
-      area.scrollTop = Math.max(0, top - area.clientHeight / 3); // the text alone moves
+      area.scrollTop = Math.max(0, top - area.clientHeight / 3); // scroll the text, not the page
   }, [pieces]);
   const strongest = pieces.findIndex((piece) => piece.shade === 1);
   return (
@@ -39,27 +39,27 @@ export function Source({ text, cutAt, pointed, edit }: Props) {
           Edit
         </button>
       </div>
-      <div class="source" ref={box} tabIndex={0} role="region" aria-label="What was read">
+      <div class="source" ref={box} tabIndex={0} role="region" aria-label="The text that the model read">
         {pieces.map((piece, i) => {
-          const shown = lines(piece.text);
-          if (!piece.shade) return <span key={i}>{shown}</span>;
+          const content = visibleText(piece.text);
+          if (!piece.shade) return <span key={i}>{content}</span>;
           return (
             <mark
               key={i}
               data-strongest={i === strongest || undefined}
               style={{ '--shade': piece.shade.toFixed(3) }}
             >
-              {shown}
+              {content}
             </mark>
           );
         })}
-        {read.length < text.length && <del title="Not read">{lines(text.slice(read.length))}</del>}
+        {read.length < text.length && <del title="Not read">{visibleText(text.slice(read.length))}</del>}
       </div>
     </section>
   );
 }
 
-// Hidden signs are shown, ends of lines stay.
-function lines(text: string): string {
+// Shows hidden characters and keeps line breaks.
+function visibleText(text: string): string {
   return text.split('\n').map(plain).join('\n');
 }

@@ -1,23 +1,23 @@
-// Write: a text, and what a model makes of it, word by word with where each came from.
+// Write: generates texts, and marks the sources of each word in the input.
 
 import { useState } from 'preact/hooks';
-import { Refused, stream } from './api';
-import { useClient, useKept } from './client';
-import type { Page } from './page';
-import { Empty, Examples, Failure, RunPicker, useWork } from './parts';
+import { RequestError, stream } from './api';
+import { useClient, useRemembered } from './client';
+import type { Page } from './page-declaration';
+import { EmptyPage, Examples, Failure, RunPicker, useTask } from './components';
 import type { Router } from './router';
-import { Source, type Pointed } from './source-text';
-import { Summaries } from './summaries';
-import { GIVEN, wayOf, Ways, type Way } from './ways';
-import { heard, NOTHING, type Written } from './written';
+import { SourceText, type SelectedWord } from './source-text';
+import { Generations } from './generations';
+import { DEFAULT_OPTIONS, checkOptions, GenerationOptionFields, type GenerationOptions } from './generation-options';
+import { applyEvent, NO_GENERATIONS, type GenerationState } from './generation-events';
 
 const CAN = ['write', 'generate'];
 
 export const writePage: Page = {
   name: 'write',
   title: 'Write',
-  Shown: WritePage,
-  invites: { write: 'Let it write', generate: 'Let it write' },
+  Component: WritePage,
+  links: { write: 'Let it write', generate: 'Let it write' },
 };
 
 function WritePage({ router }: { router: Router }) {
@@ -25,11 +25,11 @@ function WritePage({ router }: { router: Router }) {
     <div class="page">
       <h1>Write</h1>
       <p class="lead">
-        A text goes in, summaries come out; a language model goes on with the text. Point at a
-        written word: the places of the text that it came from are marked.
+        Give a text, and the model summarizes it; a language model continues it. Point at a word of
+        a summary to mark the places of the text that it came from.
       </p>
       <RunPicker can={CAN} router={router} none={<NoRun />}>
-        {(run) => <Desk key={run} run={run} />}
+        {(run) => <WritingForm key={run} run={run} />}
       </RunPicker>
     </div>
   );
@@ -37,54 +37,54 @@ function WritePage({ router }: { router: Router }) {
 
 function NoRun() {
   return (
-    <Empty title="No run can write yet">
+    <EmptyPage title="No run can write yet">
       <Examples can={CAN} />
-    </Empty>
+    </EmptyPage>
   );
 }
 
-function Desk({ run }: { run: string }) {
+function WritingForm({ run }: { run: string }) {
   const { info, runs } = useClient();
-  const [typed, setTyped] = useKept('write text', '');
-  const [way, setWay] = useKept<Way>('write way', GIVEN);
-  const [written, setWritten] = useKept<{ of: string; text: string; found: Written } | null>(
-    'written',
+  const [typed, setTyped] = useRemembered('write text', '');
+  const [options, setOptions] = useRemembered<GenerationOptions>('write options', DEFAULT_OPTIONS);
+  const [result, setResult] = useRemembered<{ run: string; text: string; state: GenerationState } | null>(
+    'generated texts',
     null,
   );
-  const [pointed, setPointed] = useState<Pointed | null>(null);
-  const work = useWork();
-  const mine = written?.of === run ? written : null;
-  const text = mine?.text ?? typed; // what is shown is what is written about
+  const [selected, setSelected] = useState<SelectedWord | null>(null);
+  const work = useTask();
+  const shown = result?.run === run ? result : null;
+  const text = shown?.text ?? typed; // a shown result belongs to its own text
   const limit = info?.limits.text ?? Infinity;
-  const goesOn = runs?.find(({ id }) => id === run)?.can.includes('generate');
-  const what = goesOn ? 'Continuations' : 'Summaries';
-  const { sent, wrong } = wayOf(way, info?.limits.summaries ?? 8, what);
+  const continues = runs?.find(({ id }) => id === run)?.can.includes('generate');
+  const label = continues ? 'Continuations' : 'Summaries';
+  const { request, problem } = checkOptions(options, info?.limits.generations ?? 8, label);
   const start = (): void => {
-    if (!text.trim() || wrong) return;
-    setPointed(null);
-    setWritten({ of: run, text, found: NOTHING });
+    if (!text.trim() || problem) return;
+    setSelected(null);
+    setResult({ run: run, text, state: NO_GENERATIONS });
     work.run(async (signal) => {
-      let found = NOTHING;
-      for await (const event of stream('POST /api/write', { body: { run, text, ...sent }, signal })) {
-        if (event.name === 'error') throw new Refused(event.data.error, 200);
-        found = heard(found, event);
-        setWritten({ of: run, text, found });
+      let state = NO_GENERATIONS;
+      for await (const event of stream('POST /api/write', { body: { run, text, ...request }, signal })) {
+        if (event.name === 'error') throw new RequestError(event.data.error, 200);
+        state = applyEvent(state, event);
+        setResult({ run: run, text, state });
       }
-      if (!found.done) throw new Error('The writing broke off.');
+      if (!state.done) throw new Error('The model stopped before the text was complete.');
     });
   };
   return (
     <div class="desk">
       <div class="text-side">
-        {mine ? (
-          <Source
-            text={mine.text}
-            cutAt={mine.found.cutAt}
-            pointed={pointed}
+        {shown ? (
+          <SourceText
+            text={shown.text}
+            cutAt={shown.state.cutAt}
+            selected={selected}
             edit={() => {
               work.stop();
-              setTyped(mine.text);
-              setWritten(null);
+              setTyped(shown.text);
+              setResult(null);
             }}
           />
         ) : (
@@ -105,34 +105,34 @@ function Desk({ run }: { run: string }) {
           </label>
         )}
         {text.length > limit && (
-          <p class="message warn">This studio takes {limit.toLocaleString('en')} characters at most.</p>
+          <p class="message warn">The studio takes at most {limit.toLocaleString('en')} characters.</p>
         )}
       </div>
       <div class="result-side">
-        <Ways way={way} change={setWay} most={info?.limits.summaries ?? 8} what={what} />
+        <GenerationOptionFields options={options} change={setOptions} maxCount={info?.limits.generations ?? 8} label={label} />
         <div class="row">
           <button
             type="button"
             class="main"
-            disabled={work.busy || Boolean(wrong) || !text.trim() || text.length > limit}
+            disabled={work.busy || Boolean(problem) || !text.trim() || text.length > limit}
             onClick={start}
           >
-            {mine ? 'Write again' : 'Write'}
+            {shown ? 'Write again' : 'Write'}
           </button>
           {work.busy && (
             <button type="button" onClick={work.stop}>
               Stop
             </button>
           )}
-          {wrong && <span class="warn small">{wrong}</span>}
+          {problem && <span class="warn small">{problem}</span>}
         </div>
         <Failure text={work.failure} />
-        {mine && (
-          <Summaries
-            found={mine.found}
-            source={mine.text}
+        {shown && (
+          <Generations
+            state={shown.state}
+            source={shown.text}
             busy={work.busy}
-            {...{ pointed, point: setPointed }}
+            {...{ selected, select: setSelected }}
           />
         )}
       </div>

@@ -1,0 +1,145 @@
+"""Sends changes of runs to all clients: one task reads the runs folder for all of them.
+
+Each client has its own position in each metrics file and is only woken up. So a slow client falls
+behind but misses nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import OrderedDict
+from collections.abc import AsyncIterator
+from typing import Any
+
+from attnlab.run_folder._file_names import METRICS
+from attnlab.run_folder._metrics_tail import Part, Tail
+from attnlab.studio import _request_limits as limits
+from attnlab.studio._allowed_folders import AllowedFolders
+from attnlab.studio._event_stream import KEEP_ALIVE, format_event
+from attnlab.studio._http_errors import RequestError
+from attnlab.studio._run_list import Entry, RunList
+
+POLL_SECONDS = 0.4
+KEEP_ALIVE_SECONDS = 15.0
+MAX_TAILS = 512  # metrics files whose line positions are kept
+
+
+class RunWatcher:
+    def __init__(self, folders: AllowedFolders) -> None:
+        self.folders, self.list = folders, RunList(folders)
+        self.tails: OrderedDict[str, Tail] = OrderedDict()
+        self.entries: dict[str, tuple[int, Entry]] = {}
+        """Entries by run id, each with the change count at its last change."""
+        self.deleted: dict[str, int] = {}
+        """Change counts by the ids of deleted runs."""
+        self.change_count = 0
+        self.wakeup = asyncio.Event()
+        self.listeners = 0
+        self.poller: asyncio.Task[None] | None = None
+        self.closing = asyncio.Event()
+        self.reading = asyncio.Lock()
+
+    async def read_entries(self) -> list[Entry]:
+        async with self.reading:  # two reads at once could be recorded in the wrong order
+            entries = await asyncio.to_thread(self.list.entries)
+            self._record_changes(entries)
+        return entries
+
+    async def read_entry(self, run: str) -> Entry:
+        self.folders.run_folder(run)
+        for entry in await self.read_entries():
+            if entry["id"] == run:
+                return entry
+        raise RequestError(404, f"There is no run {run[:80]}.")
+
+    async def read_metrics(self, run: str, mark: str) -> Part:
+        folder = self.folders.run_folder(run)
+        tail = self._tail(run, folder / METRICS)
+        return await asyncio.to_thread(tail.read, mark, limits.METRIC_ROWS)
+
+    def _tail(self, run: str, path: Any) -> Tail:
+        tail = self.tails.setdefault(run, Tail(path))
+        self.tails.move_to_end(run)
+        while len(self.tails) > MAX_TAILS:
+            self.tails.popitem(last=False)
+        return tail
+
+    def _record_changes(self, entries: list[Entry]) -> None:
+        """Counts what changed since the last read, and wakes the listeners."""
+        before = self.change_count
+        names = {entry["id"] for entry in entries}
+        for entry in entries:
+            old = self.entries.get(entry["id"])
+            if old is None or old[1] != entry:
+                self.change_count += 1
+                self.entries[entry["id"]] = (self.change_count, entry)
+                self.deleted.pop(entry["id"], None)
+        for name in [name for name in self.entries if name not in names]:
+            self.change_count += 1
+            del self.entries[name]
+            self.deleted[name] = self.change_count
+            self.tails.pop(name, None)
+        while len(self.deleted) > MAX_TAILS:
+            del self.deleted[next(iter(self.deleted))]
+        if self.change_count != before:
+            self.wake_listeners()
+
+    def wake_listeners(self) -> None:
+        wakeup, self.wakeup = self.wakeup, asyncio.Event()
+        wakeup.set()
+
+    async def _poll(self) -> None:
+        """Reads while anyone listens. An entry changes with every row of metrics."""
+        while self.listeners:
+            await self.read_entries()
+            await asyncio.sleep(POLL_SECONDS)
+
+    def _changes(self, since: int) -> dict[str, Any]:
+        changed = [entry for count, entry in self.entries.values() if count > since]
+        deleted = [name for name, count in self.deleted.items() if count > since]
+        return {"runs": changed, "gone": deleted}
+
+    async def follow(self, marks: dict[str, str]) -> AsyncIterator[bytes]:
+        """Events of the list, and of the runs in `marks` after their marks, until the shutdown."""
+        self.listeners += 1
+        if self.poller is None or self.poller.done():
+            self.poller = asyncio.create_task(self._poll())
+        try:
+            await self.read_entries()
+            last_count = -1
+            while not self.closing.is_set():
+                wakeup = self.wakeup  # before reading, so that a change meanwhile wakes us again
+                if self.change_count != last_count:
+                    changes, last_count = self._changes(last_count), self.change_count
+                    yield format_event("runs", changes, _event_id(marks))
+                async for chunk in self._new_rows(marks):
+                    yield chunk
+                try:
+                    await asyncio.wait_for(wakeup.wait(), KEEP_ALIVE_SECONDS)
+                except TimeoutError:
+                    yield KEEP_ALIVE
+        finally:
+            self.listeners -= 1
+
+    async def _new_rows(self, marks: dict[str, str]) -> AsyncIterator[bytes]:
+        for run in marks:
+            more = True
+            while more and not self.closing.is_set():
+                try:
+                    part = await self.read_metrics(run, marks[run])
+                except RequestError:  # the run does not exist at the moment
+                    break
+                if part.next > part.after or part.again:
+                    marks[run] = part.mark
+                    yield format_event("metrics", {"run": run, **part.json()}, _event_id(marks))
+                more = part.next < part.total
+
+    def close(self) -> None:
+        self.closing.set()
+        self.wake_listeners()
+
+
+def _event_id(marks: dict[str, str]) -> str:
+    """The client's positions. It sends them back in the header Last-Event-ID to continue there."""
+    return json.dumps(marks, separators=(",", ":"))

@@ -1,0 +1,222 @@
+"""Captures of attention and classified images, as the command line gives them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from starlette.testclient import TestClient
+
+from attnlab._image_files import png
+from attnlab.interpret._capture_file import read as read_capture
+from attnlab.interpret._look import look
+from attnlab.studio import _request_limits as limits
+from attnlab.studio._capture_store import CaptureStore
+from attnlab.studio._http_errors import RequestError
+from attnlab.studio._worker_look import use_page_labels
+from attnlab.tasks.vision._classify import classify
+from tests.support import summary_runs as summaries
+from tests.support.image_files import pixels
+from tests.support.studio_client import post
+
+
+def test_an_image_is_classified_as_by_the_command(
+    client: TestClient, all_runs: Path, tmp_path: Path
+) -> None:
+    image = png(pixels(2, 1, 6)[1])
+    (tmp_path / "image.png").write_bytes(image)
+    for run in ("vit", "convnet"):
+        response = client.post(f"/api/see?run={run}", content=image)
+        assert response.status_code == 200, response.text
+        result = response.json()
+        expected = classify(all_runs / run, [tmp_path / "image.png"])[0].chances
+        assert result["label"] == expected[0][0]
+        assert [each["label"] for each in result["probabilities"]] == [name for name, _ in expected]
+        chances = [each["probability"] for each in result["probabilities"]]
+        assert chances == pytest.approx([chance for _, chance in expected])
+        assert (result["capture"] is None) == (run == "convnet")
+
+
+NONE_OF_THEM = "none of BMP, GIF, JPEG, PNG, PPM, TIFF, WEBP, or damaged"
+
+
+@pytest.mark.parametrize(
+    ("run", "content", "status", "words"),
+    [
+        ("vit", b"no image", 422, f"the image: no image that can be read ({NONE_OF_THEM})"),
+        ("vit", b"<svg xmlns='http://www.w3.org/2000/svg'/>", 422, f"can be read ({NONE_OF_THEM})"),
+        ("vit", b"\x89PNG\r\n\x1a\n" + bytes(50), 422, "the image"),
+        ("vit", b"", 400, "empty"),
+        ("language", b"x", 409, "cannot do 'classify'"),
+        ("nobody", b"x", 404, "There is no run"),
+    ],
+)
+def test_an_invalid_image_is_reported(
+    client: TestClient, run: str, content: bytes, status: int, words: str
+) -> None:
+    response = client.post(f"/api/see?run={run}", content=content)
+    assert response.status_code == status, response.text
+    assert words in response.json()["error"]
+    assert "/tmp" not in response.json()["error"]
+
+
+def download_capture(client: TestClient, tmp_path: Path, name: str) -> Any:
+    response = client.get(f"/api/captures/{name}")
+    assert response.status_code == 200
+    (tmp_path / "capture.attnlab").write_bytes(response.content)
+    return read_capture(tmp_path / "capture.attnlab")
+
+
+def test_a_capture_equals_that_of_the_command(
+    client: TestClient, all_runs: Path, tmp_path: Path
+) -> None:
+    result = post(client, "look", target="language", text="to be", generate=3)
+    capture = download_capture(client, tmp_path, result["capture"])
+    look(str(all_runs / "language"), "to be", generate=3, neurons=True).save(
+        tmp_path / "expected.attnlab"
+    )
+    expected = read_capture(tmp_path / "expected.attnlab")
+    assert capture.title == result["title"] == expected.title
+    assert capture.sides[0].sequences[0].texts == expected.sides[0].sequences[0].texts
+    for one, other in zip(capture.sides[0].layers, expected.sides[0].layers, strict=True):
+        assert one.weights is not None
+        assert other.weights is not None
+        assert torch.equal(one.weights, other.weights)
+        assert one.q is not None  # neurons
+
+
+def test_models_named_at_start_and_comparisons(client: TestClient, tmp_path: Path) -> None:
+    info = client.get("/api/info").json()
+    assert info["models"] == [{"id": "gpt2", "name": "gpt2"}]
+    response = client.post("/api/look", json={"target": {"model": "gpt2"}, "text": "to be"})
+    assert response.status_code == 409  # it was saved without a tokenizer
+    assert "token" in response.json()["error"]
+    result = post(client, "look", target="language", text="to be", compare="pretrained")
+    assert len(download_capture(client, tmp_path, result["capture"]).sides) == 2
+    result = post(client, "look", target="summary", text=summaries.TEXT, second="a tool")
+    capture = download_capture(client, tmp_path, result["capture"])
+    assert {layer.kind for layer in capture.sides[0].layers} == {"self", "cross"}
+    result = post(client, "look", target="language", text="to be", compare_text="or not")
+    capture = download_capture(client, tmp_path, result["capture"])
+    assert ["".join(each.sequences[0].texts) for each in capture.sides] == ["to be", "or not"]
+    result = post(client, "look", target="language", text="to", untrained=True, neurons=False)
+    assert download_capture(client, tmp_path, result["capture"]).sides[0].layers[0].q is None
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "words"),
+    [
+        (
+            {"target": "vit", "text": "a"},
+            422,
+            "give an image, and leave the texts",
+        ),
+        (
+            {"target": "language", "text": "to", "generate": 99},
+            422,
+            "“Tokens to write on” up to",
+        ),
+        ({"target": "learned", "text": "a", "compare_text": "b" * 9000}, 422, ""),
+        ({"target": "convnet", "text": "a"}, 409, "no attention"),
+        ({"target": "language", "text": "to be " * 40}, 422, "reads at most"),
+        ({"target": "language", "text": "a", "second": "b"}, 422, "leave “Second text”"),
+        ({"target": {"model": "none"}, "text": "a"}, 404, "There is no model none"),
+        ({"target": {"run": "a"}, "text": "a"}, 400, "unknown field 'run'"),
+        ({"target": 1, "text": "a"}, 400, "give a text"),
+        ({"target": "language", "text": ""}, 400, "empty"),
+        ({"target": "language", "text": "a", "generate": 257}, 400, "at most 256"),
+        ({"target": "language", "text": "a", "compare": "nobody"}, 404, "There is no run"),
+        (
+            {"target": "language", "text": "a", "compare": "language", "untrained": True},
+            400,
+            "give only one of them",
+        ),
+        (
+            {"target": "language", "text": "a", "compare_text": "b", "untrained": True},
+            400,
+            "give only one of them",
+        ),
+    ],
+)
+def test_an_invalid_look_is_reported(
+    client: TestClient, body: dict[str, Any], status: int, words: str
+) -> None:
+    message = post(client, "look", status, **body)["error"]
+    assert words in message
+    assert "--" not in message  # the page has no command-line flags
+
+
+def test_an_image_is_looked_at(client: TestClient, all_runs: Path, tmp_path: Path) -> None:
+    image = png(pixels(2, 1, 6)[1])
+    (tmp_path / "image.png").write_bytes(image)
+    response = client.post("/api/look/image?run=vit&neurons=false", content=image)
+    assert response.status_code == 200, response.text
+    assert response.json()["title"] == "vit: an image"
+    (capture,) = download_capture(client, tmp_path, response.json()["capture"]).sides
+    look(str(all_runs / "vit"), image=tmp_path / "image.png").save(tmp_path / "expected.attnlab")
+    (expected,) = read_capture(tmp_path / "expected.attnlab").sides
+    weights = expected.layers[0].weights
+    assert weights is not None
+    assert torch.equal(capture.layers[0].weights, weights)
+    assert capture.layers[0].q is None
+    response = client.post("/api/look/image?run=vit&untrained=true", content=image)
+    sides = download_capture(client, tmp_path, response.json()["capture"]).sides
+    assert [side.label for side in sides] == ["vit", "vit, untrained"]
+    assert sides[0].layers[0].q is not None
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "words"),
+    [
+        ("run=language", 422, "reads a text: give a text, and leave the image"),
+        ("run=convnet", 409, "no attention"),
+        ("run=vit&compare_run=language", 422, "reads a text"),
+        ("run=vit&compare_run=vit&untrained=true", 400, "give only one of them"),
+        ("run=vit&model=gpt2", 400, "give only one of them"),
+        ("neurons=true", 400, "no run and no model"),
+        ("model=none", 404, "no model none"),
+        ("run=../x", 404, "There is no run"),
+    ],
+)
+def test_an_invalid_look_at_an_image_is_reported(
+    client: TestClient, query: str, status: int, words: str
+) -> None:
+    response = client.post(f"/api/look/image?{query}", content=png(pixels(2, 1, 6)[1]))
+    assert response.status_code == status, response.text
+    assert words in response.json()["error"]
+    assert "--" not in response.json()["error"]
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        (
+            "x: a B has no head to write with; leave --generate, and give --pair to an "
+            "encoder-decoder",
+            "x: a B has no head to write with; leave “Tokens to write on”, and give “Second text” "
+            "to an encoder-decoder",
+        ),
+        (
+            "the input has 9 tokens; --max-tokens is 8: give a shorter text, or more of them with "
+            "fewer --layers",
+            "the input has 9 tokens; 8 are the most: give a shorter text",
+        ),
+    ],
+)
+def test_messages_use_the_labels_of_the_page(message: str, expected: str) -> None:
+    assert use_page_labels(message) == expected
+
+
+def test_captures_are_bounded(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = CaptureStore()
+    names = [store.add(bytes(10)) for _ in range(limits.CAPTURES + 3)]
+    assert list(store.captures) == names[3:]
+    monkeypatch.setattr(limits, "CAPTURE_BYTES", 25)
+    last = store.add(bytes(10))
+    assert list(store.captures) == [names[-1], last]
+    with pytest.raises(RequestError, match="no longer kept"):
+        store.get(names[0])
+    assert client.get("/api/captures/unknown").status_code == 404
+    assert client.get("/api/captures/..%2f..%2fetc").status_code in (400, 404)

@@ -1,0 +1,27 @@
+// Helpers for the server's responses: runs, jobs, and values that come from files.
+
+import { end, isRecord, list, readNumber } from '../report/plot';
+import type { JobResponse, RunSummary } from './api-types';
+
+// A run, or a deleted one that the address still names.
+export type Run = Omit<RunSummary, 'state' | 'step'> & {
+  state: RunSummary['state'] | 'gone';
+  step: number | null;
+};
+
+// The newest value of a metric.
+export function lastValue({ last }: Run, name: string): number | null {
+  return Object.hasOwn(last, name) ? readNumber(last[name]) : null;
+}
+
+export const hasEnded = ({ state }: JobResponse): boolean => !['waiting', 'running'].includes(state);
+
+export function readRecords(raw: unknown): Record<string, unknown>[] {
+  return list(raw).filter(isRecord);
+}
+
+// A finite number, else null.
+export function readFinite(raw: unknown): number | null {
+  const value = end(raw);
+  return value !== null && Number.isFinite(value) ? value : null;
+}

@@ -1,0 +1,41 @@
+// Shows a capture of the server in the viewer of look.
+
+import { useEffect, useState } from 'preact/hooks';
+import type { Opened } from '../look/capture';
+import lookCss from '../look/look.css?inline';
+import { openFile } from '../look/sources';
+import { App as Look } from '../look/ui/app';
+import { Guard } from '../shared/guard';
+import { send, errorMessage } from './api';
+import { ShadowRootHost } from './shadow-root';
+import { BusyMessage, Failure } from './components';
+import { innerAddress, type Router } from './router';
+
+export function CaptureViewer({ capture, router }: { capture: string; router: Router }) {
+  const [opened, setOpened] = useState<Opened | null>(null);
+  const [failure, setFailure] = useState('');
+  useEffect(() => {
+    const controller = new AbortController();
+    setOpened(null);
+    setFailure('');
+    send('GET /api/captures/{id}', { path: { id: capture }, signal: controller.signal })
+      .then((response) => response.arrayBuffer())
+      .then((bytes) => setOpened(openFile(bytes)))
+      .catch((error: unknown) => {
+        if (!controller.signal.aborted) setFailure(errorMessage(error));
+      });
+    return () => controller.abort();
+  }, [capture]);
+  if (failure) return <Failure text={failure} />;
+  if (!opened) return <BusyMessage text="Opening the capture…" />;
+  return (
+    <Guard what={opened}>
+      <ShadowRootHost
+        key={capture}
+        css={lookCss}
+        address={innerAddress(router.route.page)}
+        show={(root) => <Look opened={opened} place={{ root, notebook: false, id: 'look' }} />}
+      />
+    </Guard>
+  );
+}
