@@ -101,7 +101,7 @@ def comparison_command(kind: TaskKind) -> Any:
             steps=steps,
             seeds=seeds,
             first_seed=seed,
-            rates=learning_rate_factors,
+            learning_rate_factors=learning_rate_factors,
             start=start_mode(resume, overwrite),
         )
         if speaks():

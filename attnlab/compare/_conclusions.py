@@ -1,6 +1,7 @@
-"""What the runs of a comparison say: each contender's best setting, and whether it matches.
+"""Conclusions from the runs of a comparison: the best setting of each contender, and whether it
+matches the first contender.
 
-Settings are chosen on validation data. What is compared is measured on test data, seed by seed.
+Validation data choose the best setting. The comparison uses test data, seed by seed.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from attnlab._confidence_intervals import Estimate, over, wilson
-from attnlab.compare._crossover import find_crossover, mean_of
-from attnlab.compare._runs import Attempt, Run
+from attnlab.compare._crossover import find_crossover, rounded_mean
+from attnlab.compare._runs import Attempt, ComparisonRun
 from attnlab.tasks.comparison import Comparison, Metric, Trial
 
 MATCHES, WORSE, BETTER = "matches", "worse", "better"
@@ -20,15 +21,17 @@ UNDECIDED, UNLEARNED = "undecided", "not learned enough"
 
 
 @dataclass(frozen=True)
-class Best:
-    """A contender at its best setting, at one place of a sweep."""
+class BestSetting:
+    """A contender at its best setting, at one value of a sweep. The fields are JSON names."""
 
     contender: str
     variant: str
     rate: float
+    """Factor of the task's learning rates."""
     place: float | None
+    """The value of the sweep."""
     settings: int
-    """How many were tried."""
+    """How many settings were tried."""
     seeds: int
     metrics: dict[str, Estimate]
     parameters: int
@@ -51,86 +54,91 @@ class Difference:
 @dataclass(frozen=True)
 class Conclusions:
     contenders: list[str]
-    """The first is what the others are compared with."""
+    """The others are compared with the first."""
     baseline: tuple[str, dict[str, float]] | None
-    best: list[Best]
+    best: list[BestSetting]
     differences: list[Difference]
     crossovers: list[dict[str, Any]]
-    """Of a sweep: for each pair, where the curves of the deciding metric cross."""
+    """For a sweep: where the curves of the first metric cross, for each pair."""
 
 
 def conclude(
     comparison: Comparison, contenders: Sequence[str], attempts: Sequence[Attempt]
 ) -> Conclusions:
-    """As far as there are runs."""
-    known = comparison.baseline()
-    baseline = None if known is None else (known[0], dict(known[1]))
-    places = sorted({each.trial.place for each in attempts}, key=lambda place: place or 0.0)
+    """Conclusions from the runs so far."""
+    baseline_metrics = comparison.baseline()
+    baseline = (
+        None if baseline_metrics is None else (baseline_metrics[0], dict(baseline_metrics[1]))
+    )
+    values = sorted({attempt.trial.place for attempt in attempts}, key=lambda value: value or 0.0)
     best, differences = [], []
-    chosen = {
-        (name, place): best_runs(comparison, attempts, name, place)
-        for place in places
+    runs = {
+        (name, value): best_runs(comparison, attempts, name, value)
+        for value in values
         for name in contenders
     }
-    for place in places:
+    for value in values:
         for name in contenders:
-            if chosen[name, place]:
-                best.append(_best(comparison, attempts, chosen[name, place]))
+            if runs[name, value]:
+                best.append(_best_setting(comparison, attempts, runs[name, value]))
         for name in contenders[1:]:
-            pair = chosen[name, place], chosen[contenders[0], place]
+            pair = runs[name, value], runs[contenders[0], value]
             difference = _difference(comparison, *pair, baseline)
             differences += [difference] if difference is not None else []
     crossovers = []
-    if len(places) > 1:
+    if len(values) > 1:
         for name in contenders[1:]:
-            curves = [(chosen[name, place], chosen[contenders[0], place]) for place in places]
+            curves = [(runs[name, value], runs[contenders[0], value]) for value in values]
             crossovers += _crossover(comparison, curves)
     return Conclusions(list(contenders), baseline, best, differences, crossovers)
 
 
 def best_runs(
-    comparison: Comparison, attempts: Sequence[Attempt], contender: str, place: float | None
-) -> list[Run]:
-    """Of one contender: the runs of the setting with the best mean validation over seeds. One that
-    failed with any seed comes last: its other seeds would flatter it."""
+    comparison: Comparison, attempts: Sequence[Attempt], contender: str, sweep_value: float | None
+) -> list[ComparisonRun]:
+    """The runs of a contender's best setting, by the mean validation over seeds. A setting with a
+    failed seed comes last: its other seeds alone would make it look too good."""
     settings: dict[tuple[str, float], list[Attempt]] = {}
-    for each in attempts:
-        if (each.trial.contender, each.trial.place) == (contender, place):
-            settings.setdefault((each.trial.variant, each.trial.rate), []).append(each)
+    for attempt in attempts:
+        trial = attempt.trial
+        if (trial.contender, trial.place) == (contender, sweep_value):
+            settings.setdefault((trial.variant, trial.rate), []).append(attempt)
     sign = -1 if comparison.metrics[0].better == "higher" else 1
     ranked = []
-    for tried in settings.values():
-        runs = [each for each in tried if isinstance(each, Run)]
+    for setting in settings.values():
+        runs = [attempt for attempt in setting if isinstance(attempt, ComparisonRun)]
         if runs:
             mean = statistics.fmean(run.outcome.validation for run in runs)
-            ranked.append((len(tried) - len(runs), sign * mean, runs))
-    return min(ranked, key=lambda each: each[:2])[2] if ranked else []
+            ranked.append((len(setting) - len(runs), sign * mean, runs))
+    return min(ranked, key=lambda row: row[:2])[2] if ranked else []
 
 
-def _best(comparison: Comparison, attempts: Sequence[Attempt], chosen: Sequence[Run]) -> Best:
-    trial, outcome = chosen[0].trial, chosen[0].outcome
-    mine = [each.trial for each in attempts if each.trial.contender == trial.contender]
-    return Best(
+def _best_setting(
+    comparison: Comparison, attempts: Sequence[Attempt], runs: Sequence[ComparisonRun]
+) -> BestSetting:
+    trial, outcome = runs[0].trial, runs[0].outcome
+    trials = [each.trial for each in attempts if each.trial.contender == trial.contender]
+    return BestSetting(
         contender=trial.contender,
         variant=trial.variant,
         rate=trial.rate,
-        place=shown(comparison, trial),
-        settings=len({(each.variant, each.rate) for each in mine}),
-        seeds=len(chosen),
-        metrics={each.name: estimate(chosen, each) for each in comparison.metrics},
+        place=displayed_sweep_value(comparison, trial),
+        settings=len({(each.variant, each.rate) for each in trials}),
+        seeds=len(runs),
+        metrics={metric.name: estimate_metric(runs, metric) for metric in comparison.metrics},
         parameters=outcome.parameters,
-        steps=statistics.fmean(run.outcome.steps for run in chosen),
-        minutes=statistics.fmean(run.outcome.minutes for run in chosen),
+        steps=statistics.fmean(run.outcome.steps for run in runs),
+        minutes=statistics.fmean(run.outcome.minutes for run in runs),
     )
 
 
-def shown(comparison: Comparison, trial: Trial) -> float | None:
-    """Its place in the sweep, as the report shows it."""
+def displayed_sweep_value(comparison: Comparison, trial: Trial) -> float | None:
+    """The trial's value of the sweep as the report shows it."""
     return None if trial.place is None else comparison.place_shown(trial.place)
 
 
-def estimate(runs: Sequence[Run], metric: Metric) -> Estimate:
-    """The mean over seeds with its interval; of one seed the interval of a share, if it is one."""
+def estimate_metric(runs: Sequence[ComparisonRun], metric: Metric) -> Estimate:
+    """The mean over seeds with its interval. With one seed, a fraction has that of its examples."""
     values = [run.outcome.metrics[metric.name] for run in runs]
     if len(values) == 1 and metric.name in runs[0].outcome.correct:
         return Estimate(values[0], *wilson(*runs[0].outcome.correct[metric.name]))
@@ -139,12 +147,12 @@ def estimate(runs: Sequence[Run], metric: Metric) -> Estimate:
 
 def _difference(
     comparison: Comparison,
-    one: Sequence[Run],
-    other: Sequence[Run],
+    runs: Sequence[ComparisonRun],
+    reference: Sequence[ComparisonRun],
     baseline: tuple[str, dict[str, float]] | None,
 ) -> Difference | None:
-    """None while no seed of both is done."""
-    first, second = ({run.trial.seed: run for run in each} for each in (one, other))
+    """The difference from the reference; None while they have no seed in common."""
+    first, second = ({run.trial.seed: run for run in group} for group in (runs, reference))
     seeds = sorted(first.keys() & second.keys())
     if not seeds:
         return None
@@ -155,27 +163,29 @@ def _difference(
             for seed in seeds
         ]
         metrics[metric.name] = over([a - b for a, b in pairs])
-    decides = comparison.metrics[0]
+    ranking_metric = comparison.metrics[0]
     return Difference(
-        contender=one[0].trial.contender,
-        against=other[0].trial.contender,
-        place=shown(comparison, one[0].trial),
+        contender=runs[0].trial.contender,
+        against=reference[0].trial.contender,
+        place=displayed_sweep_value(comparison, runs[0].trial),
         seeds=len(seeds),
         metrics=metrics,
         verdict=verdict(
-            metrics[decides.name],
-            decides,
+            metrics[ranking_metric.name],
+            ranking_metric,
             comparison.margin,
-            learned(comparison, [second[seed] for seed in seeds], baseline),
+            beats_baseline(comparison, [second[seed] for seed in seeds], baseline),
         ),
     )
 
 
-def learned(
-    comparison: Comparison, runs: Sequence[Run], baseline: tuple[str, dict[str, float]] | None
+def beats_baseline(
+    comparison: Comparison,
+    runs: Sequence[ComparisonRun],
+    baseline: tuple[str, dict[str, float]] | None,
 ) -> bool:
-    """Whether these runs beat what needs no training. Models that have learned nothing are all
-    alike, so a match with one means nothing."""
+    """Whether these runs beat the baseline, which needs no training. Models that have learned
+    nothing are all alike, so a match between them means nothing."""
     if baseline is None:
         return True
     for metric in comparison.metrics:
@@ -188,8 +198,7 @@ def learned(
 
 
 def verdict(difference: Estimate, metric: Metric, margin: float, has_learned: bool) -> str:
-    """Of a difference: one within the margin is a match. One seed has no interval and so no
-    verdict."""
+    """A difference within the margin is a match. One seed has no interval, so it is undecided."""
     if difference.low is None or difference.high is None:
         return UNDECIDED if has_learned else UNLEARNED
     low, high = difference.low, difference.high
@@ -202,22 +211,25 @@ def verdict(difference: Estimate, metric: Metric, margin: float, has_learned: bo
 
 
 def _crossover(
-    comparison: Comparison, curves: Sequence[tuple[Sequence[Run], Sequence[Run]]]
+    comparison: Comparison,
+    curves: Sequence[tuple[Sequence[ComparisonRun], Sequence[ComparisonRun]]],
 ) -> list[dict[str, Any]]:
-    """Where the mean of a contender overtakes that of the first one along the sweep; nothing while
-    a place has no seed of both."""
+    """Where the curves of a contender and the first one cross along the sweep; empty while some
+    value has no seed of both."""
     name = comparison.metrics[0].name
-    places, rows = [], []
-    for one, other in curves:
+    values, rows = [], []
+    for runs, reference in curves:
         first, second = (
-            {run.trial.seed: run.outcome.metrics[name] for run in each} for each in (one, other)
+            {run.trial.seed: run.outcome.metrics[name] for run in group}
+            for group in (runs, reference)
         )
         rows.append([first[seed] - second[seed] for seed in sorted(first.keys() & second.keys())])
         if not rows[-1]:
             return []
-        places.append(shown(comparison, one[0].trial) or 0.0)
-    pair = [each[0].trial.contender for each in curves[-1]]
-    lead = mean_of(rows[-1]) if comparison.metrics[0].better == "higher" else -mean_of(rows[-1])
+        values.append(displayed_sweep_value(comparison, runs[0].trial) or 0.0)
+    pair = [group[0].trial.contender for group in curves[-1]]
+    mean = rounded_mean(rows[-1])
+    lead = mean if comparison.metrics[0].better == "higher" else -mean
     ahead = None if lead == 0 else pair[0] if lead > 0 else pair[1]
-    crossover = asdict(find_crossover(places, rows))
+    crossover = asdict(find_crossover(values, rows))
     return [{"contender": pair[0], "against": pair[1], "ahead": ahead, **crossover}]

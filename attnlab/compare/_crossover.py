@@ -1,4 +1,4 @@
-"""Where two curves over a sweep cross, and how sure that is."""
+"""Finds where two curves over a sweep cross, with the uncertainty over seeds."""
 
 from __future__ import annotations
 
@@ -8,80 +8,80 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-DRAWS = 4000
+SAMPLES = 4000
 
 
 @dataclass(frozen=True)
-class Crossover:
-    """Of the difference of two curves, first minus second."""
+class CurveCrossover:
+    """Zeros of the difference of two curves, first minus second. The fields are JSON names."""
 
     places: list[float]
-    """Where the mean difference is zero, in order; none: it keeps its sign."""
+    """Where the mean difference is zero, in order; empty if it keeps its sign."""
     low: float | None = None
     high: float | None = None
-    """Between these the middle 95% of the draws that cross do so for the last time."""
+    """95% interval of the last crossing, over the random samples that cross."""
     share: float | None = None
-    """Of the draws, how many cross; None: one seed gives nothing to draw from."""
+    """Fraction of the random samples that cross; None with one seed, which has no spread."""
 
     @property
-    def at(self) -> float | None:
-        """The last place: from there on nothing changes."""
+    def last(self) -> float | None:
+        """The last crossing."""
         return self.places[-1] if self.places else None
 
 
 def find_crossover(
     sizes: Sequence[float], differences: Sequence[Sequence[float]], seed: int = 0
-) -> Crossover:
-    """By straight lines over the logarithm of the size, the places where the sign changes.
+) -> CurveCrossover:
+    """Where the sign changes, by straight lines over the logarithm of the size.
 
-    `differences` has for each size those of all seeds. How sure the last place is comes from
-    draws: each mean is moved by Student's t times its standard error, and it is found again.
+    `differences` has the values of all seeds for each size. The uncertainty comes from random
+    samples: each mean moves by Student's t times its standard error.
     """
     assert len(sizes) == len(differences)
-    means = [mean_of(each) for each in differences]
-    places = crossings(sizes, means)
+    means = [rounded_mean(values) for values in differences]
+    zeros = crossings(sizes, means)
     repeats = min(map(len, differences))
     if repeats < 2:
-        return Crossover(places)
-    chance = random.Random(seed)
-    errors = [statistics.stdev(each) / math.sqrt(len(each)) for each in differences]
-    found = []
-    for _ in range(DRAWS):
-        drawn = [
-            mean + error * _student(repeats - 1, chance)
+        return CurveCrossover(zeros)
+    generator = random.Random(seed)
+    errors = [statistics.stdev(values) / math.sqrt(len(values)) for values in differences]
+    last_zeros = []
+    for _ in range(SAMPLES):
+        sample = [
+            mean + error * _sample_student(repeats - 1, generator)
             for mean, error in zip(means, errors, strict=True)
         ]
-        found += crossings(sizes, drawn)[-1:]
-    share = len(found) / DRAWS
-    if not found:
-        return Crossover(places, share=share)
-    found.sort()
-    ends = [found[min(len(found) - 1, int(q * len(found)))] for q in (0.025, 0.975)]
-    return Crossover(places, ends[0], ends[1], share)
+        last_zeros += crossings(sizes, sample)[-1:]
+    fraction = len(last_zeros) / SAMPLES
+    if not last_zeros:
+        return CurveCrossover(zeros, share=fraction)
+    last_zeros.sort()
+    count = len(last_zeros)
+    low, high = (last_zeros[min(count - 1, int(q * count))] for q in (0.025, 0.975))
+    return CurveCrossover(zeros, low, high, fraction)
 
 
 def crossings(sizes: Sequence[float], values: Sequence[float]) -> list[float]:
-    """Where the line through these values comes to zero; once for a stretch that is level.
-
-    One that begins at zero does not come there.
+    """Where the line through these values reaches zero. A stretch of zeros counts once, and not at
+    the start.
     """
-    places = []
+    zeros = []
     for i, (size, value) in enumerate(zip(sizes, values, strict=True)):
         before = values[i - 1] if i else 0.0
         if value == 0 and before != 0:
-            places.append(float(size))
+            zeros.append(float(size))
         elif before * value < 0:
             low, high = math.log(sizes[i - 1]), math.log(size)
-            places.append(math.exp(low + before / (before - value) * (high - low)))
-    return places
+            zeros.append(math.exp(low + before / (before - value) * (high - low)))
+    return zeros
 
 
-def mean_of(differences: Sequence[float]) -> float:
-    """Shares whose sum is nothing leave some 1e-17 behind, which is no lead."""
+def rounded_mean(differences: Sequence[float]) -> float:
+    """Rounded, because the mean of fractions that sum to zero may be 1e-17."""
     return round(statistics.fmean(differences), 12)
 
 
-def _student(freedom: int, chance: random.Random) -> float:
-    """A draw of Student's t: a normal number over the root of a mean of squared ones."""
-    squares = sum(chance.gauss(0, 1) ** 2 for _ in range(freedom))
-    return chance.gauss(0, 1) / math.sqrt(max(squares, 1e-12) / freedom)
+def _sample_student(freedom: int, generator: random.Random) -> float:
+    """A sample of Student's t: a normal number over the root of a mean of squared ones."""
+    squares = sum(generator.gauss(0, 1) ** 2 for _ in range(freedom))
+    return generator.gauss(0, 1) / math.sqrt(max(squares, 1e-12) / freedom)

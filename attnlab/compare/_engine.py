@@ -1,7 +1,7 @@
-"""Trains every contender with every setting and seed, with the same budget, and measures it.
+"""Trains and measures every contender with every setting and seed, all with the same budget.
 
-compare.json and compare.html are written after each run: an interrupted comparison shows what it
-has, and a resumed one trains only what is missing.
+It writes compare.json and compare.html after each run. So an interrupted comparison has partial
+results, and a resumed one trains only the missing runs.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from attnlab.compare._runs import (
     VERSION,
     Attempt,
     Failure,
-    attempt_of,
+    create_attempt,
     read_attempts,
 )
 from attnlab.errors import InterruptedTraining, TrainingStoppedError
@@ -45,8 +45,8 @@ from attnlab.training._distributed import speaks
 
 
 @dataclass(frozen=True)
-class Compared:
-    """What a comparison has found so far."""
+class ComparisonResult:
+    """The runs of a comparison so far, and the conclusions."""
 
     comparison: Comparison
     budget: Budget
@@ -70,26 +70,26 @@ def compare(
     steps: int | None = None,
     seeds: int | None = None,
     first_seed: int = 0,
-    rates: Sequence[float] | None = None,
+    learning_rate_factors: Sequence[float] | None = None,
     start: StartMode = StartMode.NEW,
     quiet: bool = False,
-) -> Compared:
-    """Compare mechanisms on a task. `attention`: the first is what the others are compared with.
+) -> ComparisonResult:
+    """Compare mechanisms on a task. The others are compared with the first of `attention`.
 
-    Each run gets `minutes` of training steps, or `steps`. `rates` multiply the task's own learning
-    rates; each contender is compared at its best one. `out` is the folder of all runs, with
-    compare.json and compare.html.
+    Each run gets `minutes` of training steps, or `steps`. `learning_rate_factors` multiply the
+    task's own learning rates; each contender is compared at its best one. `out` is the
+    folder of all runs, with compare.json and compare.html.
     """
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise ValueError("a comparison trains its runs in one process; start it without torchrun")
     folder, start = Path(out), StartMode(start)
-    check_out(folder, start)
-    budget = comparison.budget(_budget(minutes, steps))
-    contenders, trials = grid(
+    check_output_folder(folder, start)
+    budget = comparison.budget(_create_budget(minutes, steps))
+    contenders, trials = create_grid(
         comparison,
         comparison.attention if attention is None else attention,
         range(first_seed, first_seed + (comparison.seeds if seeds is None else seeds)),
-        comparison.rates if rates is None else rates,
+        comparison.rates if learning_rate_factors is None else learning_rate_factors,
     )
     comparison.check(trials)
     plan = {"title": comparison.title, **asdict(budget), **comparison.plan()}
@@ -101,11 +101,13 @@ def compare(
         if start is StartMode.OVERWRITE:
             remove_comparison(folder)
         for note in comparison.notes(trials):
-            _say(note, quiet)
-        return _run(comparison, budget, contenders, trials, attempts, folder, plan, start, quiet)
+            _print_progress(note, quiet)
+        return _run_trials(
+            comparison, budget, contenders, trials, attempts, folder, plan, start, quiet
+        )
 
 
-def _run(
+def _run_trials(
     comparison: Comparison,
     budget: Budget,
     contenders: list[str],
@@ -115,74 +117,81 @@ def _run(
     plan: dict[str, Any],
     start: StartMode,
     quiet: bool,
-) -> Compared:
-    done = {each.trial for each in attempts}
+) -> ComparisonResult:
+    done = {attempt.trial for attempt in attempts}
     missing = [trial for trial in trials if trial not in done]
     already = f", {len(done)} of them done" if done else ""
     total = f": {len(missing) * budget.minutes:g} minutes in all" if budget.minutes else ""
-    _say(f"{_count(len(trials), 'run')} of {budget}{already}{total}", quiet)
+    _print_progress(f"{_count(len(trials), 'run')} of {budget}{already}{total}", quiet)
 
-    def write() -> Compared:
+    def write() -> ComparisonResult:
         conclusions = conclude(comparison, contenders, attempts)
-        compared = Compared(comparison, budget, trials, list(attempts), conclusions)
-        _write(folder, plan, compared)
-        return compared
+        result = ComparisonResult(comparison, budget, trials, list(attempts), conclusions)
+        _write(folder, plan, result)
+        return result
 
-    compared = write()
+    result = write()
     for trial in missing:
-        _say(f"{len(attempts) + 1} of {len(trials)}: {trial.folder}", quiet)
-        attempts.append(_attempt(comparison, trial, folder / trial.folder, budget, start, quiet))
-        _say(f"    {_line(comparison, attempts[-1])}", quiet)
-        compared = write()
+        _print_progress(f"{len(attempts) + 1} of {len(trials)}: {trial.folder}", quiet)
+        attempts.append(
+            _train_and_measure(comparison, trial, folder / trial.folder, budget, start, quiet)
+        )
+        _print_progress(f"    {_describe_attempt(comparison, attempts[-1])}", quiet)
+        result = write()
     if speaks():
-        _write_figures(folder, compared.report)
-    return compared
+        _write_figures(folder, result.report)
+    return result
 
 
-def _attempt(
+def _train_and_measure(
     comparison: Comparison, trial: Trial, path: Path, budget: Budget, start: StartMode, quiet: bool
 ) -> Attempt:
     try:
         comparison.train(trial, path, budget, start, quiet)
     except InterruptedTraining:
         raise
-    except TrainingStoppedError as error:  # the others can still be compared
+    except TrainingStoppedError as error:  # the other runs can still be compared
         return Failure(trial, str(error).removeprefix(f"{path}: "))
-    return attempt_of(trial, comparison.measure(trial, path))
+    return create_attempt(trial, comparison.measure(trial, path))
 
 
-def grid(
-    comparison: Comparison, attention: Sequence[str], seeds: Sequence[int], rates: Sequence[float]
+def create_grid(
+    comparison: Comparison,
+    attention: Sequence[str],
+    seeds: Sequence[int],
+    learning_rate_factors: Sequence[float],
 ) -> tuple[list[str], list[Trial]]:
-    """The contenders and every run. Seeds are outermost, so that an interrupted comparison has all
-    contenders."""
+    """The contenders and every trial. Seeds are outermost, so that an interrupted comparison has
+    runs of all contenders."""
     if not attention or len(set(attention)) < len(attention):
         raise ValueError("--attention: give the mechanisms to compare, each once")
     if not len(seeds):
         raise ValueError("--seeds: give 1 or more")
     if seeds[0] < 0:
         raise ValueError(f"--seed {seeds[0]}: give 0 or more")
-    if not rates or any(not 0 < rate < math.inf for rate in rates):
+    if not learning_rate_factors or any(
+        not 0 < factor < math.inf for factor in learning_rate_factors
+    ):
         raise ValueError(
             "--learning-rate-factors multiply the task's learning rates; give numbers above 0"
         )
-    places, contenders = comparison.places(), comparison.contenders(attention)
+    sweep_values, contenders = comparison.places(), comparison.contenders(attention)
     trials = [
-        Trial(contender, variant, rate, seed, place)
+        Trial(contender, variant, factor, seed, value)
         for seed in seeds
-        for place in places
+        for value in sweep_values
         for contender, variants in contenders.items()
         for variant in variants
-        for rate in dict.fromkeys(rates)
+        for factor in dict.fromkeys(learning_rate_factors)
     ]
     if len({trial.folder for trial in trials}) < len(trials):
         raise ValueError("two contenders would write into one folder; compare them separately")
     return list(contenders), trials
 
 
-def _budget(minutes: float | None, steps: int | None) -> Budget | None:
+def _create_budget(minutes: float | None, steps: int | None) -> Budget | None:
     if minutes is not None and steps is not None:
-        raise ValueError("--minutes and --steps; give one of them")
+        raise ValueError("--minutes and --steps: give one of them")
     if minutes is not None and not 0 < minutes < math.inf:
         raise ValueError(f"minutes is {minutes}; give a number above 0")
     if steps is not None and steps < 1:
@@ -190,14 +199,14 @@ def _budget(minutes: float | None, steps: int | None) -> Budget | None:
     return None if minutes is None and steps is None else Budget(minutes, steps)
 
 
-def check_out(folder: Path, start: StartMode) -> None:
-    """Before anything is read or computed."""
+def check_output_folder(folder: Path, start: StartMode) -> None:
+    """Raises an error if `start` does not fit the folder, before anything is computed."""
     if folder.exists() and not folder.is_dir():
-        raise ValueError(f"{folder}: is a file; name a folder")
+        raise ValueError(f"{folder}: is a file; give a folder")
     exists = (folder / RESULTS).exists()
     if start is StartMode.RESUME and not exists:
         raise ValueError(f"{folder}: holds no comparison to resume; {RESULTS} is missing")
-    if start is StartMode.NEW and (exists or _runs(folder)):
+    if start is StartMode.NEW and (exists or _trial_runs(folder)):
         raise ValueError(
             f"{folder}: holds a comparison already; give --resume to continue it, --overwrite to "
             "replace it, or another folder"
@@ -205,45 +214,45 @@ def check_out(folder: Path, start: StartMode) -> None:
 
 
 def remove_comparison(folder: Path) -> None:
-    """All of it, also runs that the new one does not have: they would pass for its own. What you
-    have put there stays."""
-    for path in _runs(folder):
+    """Deletes all runs of a comparison, also those that the new one lacks: they would look like its
+    own. Your other files stay."""
+    for path in _trial_runs(folder):
         run = RunFolder(path, (*result_files(), TOKENIZER))
         with run.locked():
             run.delete()
         run.remove(LOCK)
-        for each in (path, path.parent):
-            if each != folder and not any(each.iterdir()):
-                each.rmdir()
+        for parent in (path, path.parent):
+            if parent != folder and not any(parent.iterdir()):
+                parent.rmdir()
     for path in (folder / RESULTS, folder / PAGE, *folder.glob(FIGURES)):
         path.unlink(missing_ok=True)
 
 
-def _runs(folder: Path) -> list[Path]:
-    """Run folders that a comparison made, some of them within the folder of a trial."""
+def _trial_runs(folder: Path) -> list[Path]:
+    """The run folders of a comparison. A trial's folder may hold several."""
     runs = find_runs(folder)
     return [path for path in runs if path != folder
             and TRIAL_FOLDER.fullmatch(path.relative_to(folder).parts[0])]  # fmt: skip
 
 
-def _write(folder: Path, plan: dict[str, Any], compared: Compared) -> None:
+def _write(folder: Path, plan: dict[str, Any], result: ComparisonResult) -> None:
     if not speaks():
         return
     content = {
         "format": FORMAT,
         "version": VERSION,
         "settings": plan,
-        "trials": TRIALS.dump_python(compared.trials, mode="json"),
-        **asdict(compared.conclusions),
-        "runs": ATTEMPTS.dump_python(compared.attempts, mode="json"),
+        "trials": TRIALS.dump_python(result.trials, mode="json"),
+        **asdict(result.conclusions),
+        "runs": ATTEMPTS.dump_python(result.attempts, mode="json"),
     }
     write_json(folder / RESULTS, content)
-    if compared.attempts:
-        save_page(folder / PAGE, compared.report, overwrite=True)
+    if result.attempts:
+        save_page(folder / PAGE, result.report, overwrite=True)
 
 
 def _write_figures(folder: Path, report: Report) -> None:
-    """Each as an SVG file, for papers."""
+    """Writes each figure as an SVG file, for papers."""
     blocks = [block for section in report.sections for block in section.blocks]
     figures = [block for block in blocks if isinstance(block, Figure)]
     for figure in figures:
@@ -253,8 +262,8 @@ def _write_figures(folder: Path, report: Report) -> None:
         save_figure(figure.plot, path, figure.title, overwrite=True)
 
 
-def _line(comparison: Comparison, attempt: Attempt) -> str:
-    """What a run came to."""
+def _describe_attempt(comparison: Comparison, attempt: Attempt) -> str:
+    """The metrics of a run, or why it failed."""
     if isinstance(attempt, Failure):
         return f"failed: {attempt.problem}"
     outcome = attempt.outcome
@@ -269,6 +278,6 @@ def _count(count: int, what: str) -> str:
     return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
-def _say(text: str, quiet: bool) -> None:
+def _print_progress(text: str, quiet: bool) -> None:
     if speaks() and not quiet:
         print(text, file=sys.stderr)

@@ -1,4 +1,4 @@
-"""The runs of a comparison, and how they stand in its file."""
+"""The runs of a comparison, and how to read them from compare.json."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from attnlab.tasks.comparison import Comparison, Outcome, Trial
 
 RESULTS, PAGE, FIGURES = "compare.json", "compare.html", "compare-*.svg"
 FORMAT, VERSION = "attnlab-comparison", 1
-MOST_BYTES = 2**28
+MAX_BYTES = 2**28
 
 
 @dataclass(frozen=True)
-class Run:
+class ComparisonRun:
     """One trained and measured run of the grid."""
 
     trial: Trial
@@ -28,61 +28,61 @@ class Run:
 
 @dataclass(frozen=True)
 class Failure:
-    """A run that came to nothing, such as one whose loss became infinite."""
+    """A run without a result, such as one whose loss became infinite."""
 
     trial: Trial
     problem: str
     kind: Literal["failure"] = "failure"
 
 
-Attempt = Run | Failure
+Attempt = ComparisonRun | Failure
 ATTEMPTS: TypeAdapter[list[Attempt]] = TypeAdapter(list[Attempt])
 TRIALS: TypeAdapter[list[Trial]] = TypeAdapter(list[Trial])
 
 
-def attempt_of(trial: Trial, outcome: Outcome) -> Attempt:
-    """What is not finite cannot be compared."""
+def create_attempt(trial: Trial, outcome: Outcome) -> Attempt:
+    """A run, or a failure if a metric is not finite."""
     for name, value in {**outcome.metrics, "validation": outcome.validation}.items():
         if not math.isfinite(value):
             return Failure(trial, f"{name} is {value}")
-    return Run(trial, outcome)
+    return ComparisonRun(trial, outcome)
 
 
 def read_attempts(
     path: Path, comparison: Comparison, plan: dict[str, Any], trials: list[Trial]
 ) -> list[Attempt]:
-    """What a comparison with the same settings has done already, as part of these trials."""
+    """The finished runs of a comparison, which must have the same settings and no other trials."""
     try:
-        old = read_json(path, MOST_BYTES)
+        old = read_json(path, MAX_BYTES)
         if not isinstance(old, dict) or (old.get("format"), old.get("version")) != (
             FORMAT,
             VERSION,
         ):
             raise ValueError("has another format")
-        was, planned = dict(old["settings"]), TRIALS.validate_python(old["trials"])
+        old_plan, planned = dict(old["settings"]), TRIALS.validate_python(old["trials"])
         attempts = ATTEMPTS.validate_python(old["runs"])
-        needed = {metric.name for metric in comparison.metrics}
-        same = was.get("title") == plan["title"]
-        if same and any(isinstance(each, Run) and needed - {*each.outcome.metrics}
-                        for each in attempts):  # fmt: skip
+        metrics = {metric.name for metric in comparison.metrics}
+        same_task = old_plan.get("title") == plan["title"]
+        runs = [attempt for attempt in attempts if isinstance(attempt, ComparisonRun)]
+        if same_task and any(metrics - {*run.outcome.metrics} for run in runs):
             raise ValueError("has runs without their metrics")
     except (KeyError, TypeError, ValueError) as error:
-        known = isinstance(error, ValueError) and not isinstance(error, ValidationError)
-        reason = str(error) if known else "its runs cannot be read"
+        has_message = isinstance(error, ValueError) and not isinstance(error, ValidationError)
+        reason = str(error) if has_message else "its runs cannot be read"
         raise ValueError(
             f"{path}: no comparison to resume ({reason}); give --overwrite to replace it"
         ) from None
-    for name in {**was, **plan}:
-        if was.get(name) != plan.get(name):
+    for name in {**old_plan, **plan}:
+        if old_plan.get(name) != plan.get(name):
             raise ValueError(
-                f"{path}: the comparison has {name} {was.get(name)!r}, not {plan.get(name)!r}; "
-                "resume with the same settings"
+                f"{path}: the comparison has {name} {old_plan.get(name)!r}, not "
+                f"{plan.get(name)!r}; resume with the same settings"
             )
     known_trials = set(trials)
-    for trial in (*planned, *(each.trial for each in attempts)):
+    for trial in (*planned, *(attempt.trial for attempt in attempts)):
         if trial not in known_trials:
             raise ValueError(
-                f"{path}: the comparison has the run {trial.folder}, and yours does not; name all "
-                "that it has, or more, or give --overwrite to replace it"
+                f"{path}: the comparison has the run {trial.folder}, and yours does not; give at "
+                "least the same mechanisms and seeds, or --overwrite to replace it"
             )
     return attempts

@@ -1,4 +1,4 @@
-"""Curves over the minutes of training, as figures."""
+"""Figures of metrics over the minutes of training."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from attnlab.compare._conclusions import Conclusions, best_runs
-from attnlab.compare._runs import Attempt, Run
+from attnlab.compare._runs import Attempt, ComparisonRun
 from attnlab.report import Figure, Lines, Mark, Series
 from attnlab.tasks.comparison import Comparison
 
@@ -16,9 +16,9 @@ from attnlab.tasks.comparison import Comparison
 def curve_figures(
     comparison: Comparison, attempts: Sequence[Attempt], conclusions: Conclusions
 ) -> list[Figure]:
-    """Each curve over minutes, of the contenders' best settings."""
-    chosen = {name: best_runs(comparison, attempts, name, None) for name in conclusions.contenders}
-    runs = [run for each in chosen.values() for run in each]
+    """One figure for each curve, with the best setting of each contender."""
+    best = {name: best_runs(comparison, attempts, name, None) for name in conclusions.contenders}
+    runs = [run for group in best.values() for run in group]
     percent = {metric.name for metric in comparison.metrics if metric.percent}
     figures = []
     for title in dict.fromkeys(title for run in runs for title in run.outcome.curves):
@@ -26,7 +26,7 @@ def curve_figures(
         plot = Lines(
             "minutes of training",
             title,
-            _curve_series(chosen, title),
+            _curve_series(best, title),
             marks=_baseline_marks(conclusions, metric) if metric != title else [],
             y_percent=metric in percent,
         )
@@ -34,9 +34,9 @@ def curve_figures(
     return figures
 
 
-def _curve_series(chosen: Mapping[str, Sequence[Run]], title: str) -> list[Series]:
+def _curve_series(best: Mapping[str, Sequence[ComparisonRun]], title: str) -> list[Series]:
     series = []
-    for name, runs in chosen.items():
+    for name, runs in best.items():
         curves = [run.outcome.curves[title] for run in runs if run.outcome.curves.get(title)]
         if curves:
             points, band = mean_curve(curves)
@@ -45,15 +45,15 @@ def _curve_series(chosen: Mapping[str, Sequence[Run]], title: str) -> list[Serie
 
 
 def _baseline_marks(conclusions: Conclusions, metric: str) -> list[Mark]:
-    name, known = conclusions.baseline or ("", {})
-    return [Mark(name, y=known[metric])] if metric in known else []
+    name, metrics = conclusions.baseline or ("", {})
+    return [Mark(name, y=metrics[metric])] if metric in metrics else []
 
 
 def mean_curve(
     curves: Sequence[Sequence[tuple[float, float]]],
 ) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
-    """The mean over seeds, with the lowest and the highest of them. Seeds took their steps at
-    different times, so each line is read at those of the first, as far as all lines reach."""
+    """The mean over seeds, with the lowest and the highest. The steps of different seeds have
+    different times, so all curves are interpolated at the times of the first, where all overlap."""
     low, high = max(curve[0][0] for curve in curves), min(curve[-1][0] for curve in curves)
     inner = [x for x, _ in curves[0] if low < x < high]
     points, band = [], []

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from attnlab.compare._engine import compare
-from attnlab.compare._runs import Run as Attempted
+from attnlab.compare._runs import ComparisonRun
 from attnlab.run_folder import StartMode
 from attnlab.tasks.knowledge import _comparison as knowledge
 from attnlab.tasks.knowledge import _scoring as scoring
@@ -127,7 +127,7 @@ def test_knowledge_resumes_within_a_stage(tmp_path: Path, monkeypatch: pytest.Mo
     found = compare(comparison, **options, start=StartMode.RESUME)
     assert weights.read_bytes() == before
     at_once = compare(comparison, **{**options, "out": tmp_path / "at-once"})
-    one, other = ([each for each in made.attempts if isinstance(each, Attempted)]
+    one, other = ([each for each in made.attempts if isinstance(each, ComparisonRun)]
                   for made in (found, at_once))  # fmt: skip
     assert [each.outcome.metrics for each in one] == [each.outcome.metrics for each in other]
     assert [each.outcome.steps for each in one] == [4]
@@ -148,7 +148,7 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(("arguments", "words"), MISTAKES)
-def test_mistakes_leave_nothing(
+def test_mistakes_write_nothing(
     here: Path, capsys: pytest.CaptureFixture[str], arguments: str, words: str
 ) -> None:
     (here / "asked.tsv").write_text("Where was Ada born?\n")
@@ -223,7 +223,12 @@ def test_summary_resumes_within_a_run(tmp_path: Path, monkeypatch: pytest.Monkey
 
     def compared(**changes: Any) -> Any:
         comparison = summary.SummaryComparison(data=str(data), model=TINY)
-        given: dict[str, Any] = {"minutes": 0.005, "rates": [1.0], "seeds": 1, "quiet": True}
+        given: dict[str, Any] = {
+            "minutes": 0.005,
+            "learning_rate_factors": [1.0],
+            "seeds": 1,
+            "quiet": True,
+        }
         return compare(comparison, ["softmax", "elu"], out=out, **given | changes)
 
     monkeypatch.setattr(summary, "train_on", cut_short)
@@ -353,7 +358,7 @@ def test_vision_by_the_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         data, fractions=(0.2, 1.0), sizes={"width": 24, "layers": 1}, training={"device": "cpu"}
     )
     found = compare(made, out=tmp_path / "m", minutes=1.0, seeds=1, quiet=True)
-    runs = [each for each in found.attempts if isinstance(each, Attempted)]
+    runs = [each for each in found.attempts if isinstance(each, ComparisonRun)]
     steps = [(each.trial.contender, each.outcome.steps) for each in runs]
     assert steps == [("softmax", 9), ("convnet", 5)] * 2
     assert [60 * each.outcome.minutes for each in runs] == pytest.approx([63, 65] * 2)

@@ -1,4 +1,4 @@
-"""A comparison whose runs take no time: their metrics are known beforehand."""
+"""A comparison without training: its runs have given metrics."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
-from attnlab.compare._runs import Run
+from attnlab.compare._runs import ComparisonRun
 from attnlab.errors import TrainingStoppedError
 from attnlab.run_folder import RunFolder, StartMode
 from attnlab.tasks.comparison import Budget, Comparison, Metric, Outcome, Trial
@@ -17,7 +17,7 @@ MODEL = {"model": "decoder", "attention": "softmax", "width": 8}
 
 @dataclass(frozen=True)
 class FakeComparison(Comparison):
-    """`losses` by variant, one for each seed; a missing one diverges."""
+    """`losses`: by variant, one for each seed. A run without a loss diverges."""
 
     losses: Mapping[str, Sequence[float]] = field(default_factory=dict)
     width: Annotated[int, "a setting"] = 8
@@ -29,8 +29,8 @@ class FakeComparison(Comparison):
     margin = 0.1
 
     def contenders(self, attention: Sequence[str]) -> dict[str, list[str]]:
-        return {name: [each for each in self.losses if each.split(":")[0] == name] or [name]
-                for name in attention}  # fmt: skip
+        names = {variant: variant.split(":")[0] for variant in self.losses}
+        return {name: [v for v in names if names[v] == name] or [name] for name in attention}
 
     def check(self, trials: Sequence[Trial]) -> None:
         assert trials
@@ -56,7 +56,7 @@ class FakeComparison(Comparison):
 
     def measure(self, trial: Trial, folder: Path) -> Outcome:
         assert folder.is_dir()
-        return made_run(trial.variant, self.losses[trial.variant][trial.seed], trial.seed).outcome
+        return create_run(trial.variant, self.losses[trial.variant][trial.seed], trial.seed).outcome
 
     def baseline(self) -> tuple[str, Mapping[str, float]] | None:
         return None if self.floor is None else ("a guess", {"accuracy": self.floor})
@@ -64,7 +64,7 @@ class FakeComparison(Comparison):
 
 @dataclass(frozen=True)
 class FakeSweep(FakeComparison):
-    """Over the shares 0.1 and 1 of 1,000 images; contenders do better with more, `losses` apart."""
+    """A sweep over the fractions 0.1 and 1 of 1,000 images. `losses` change sign between them."""
 
     sweep = "images"
 
@@ -79,12 +79,16 @@ class FakeSweep(FakeComparison):
         assert trial.place is not None
         loss = self.losses[trial.variant][trial.seed]
         change = loss if trial.place == 1.0 else -loss
-        return made_run(trial.variant, 5 + change, trial.seed).outcome
+        return create_run(trial.variant, 5 + change, trial.seed).outcome
 
 
-def made_run(
-    variant: str, loss: float, seed: int = 0, rate: float = 1.0, accuracy: float = 0.5
-) -> Run:
+def create_run(
+    variant: str,
+    loss: float,
+    seed: int = 0,
+    learning_rate_factor: float = 1.0,
+    accuracy: float = 0.5,
+) -> ComparisonRun:
     curve = [(0.1, loss + 1), (0.2, loss)]
     outcome = Outcome(
         metrics={"loss": loss, "accuracy": accuracy},
@@ -94,4 +98,4 @@ def made_run(
         minutes=0.2,
         curves={"training loss": curve, "validation accuracy": [(0.2, accuracy)]},
     )
-    return Run(Trial(variant.split(":")[0], variant, rate, seed), outcome)
+    return ComparisonRun(Trial(variant.split(":")[0], variant, learning_rate_factor, seed), outcome)
