@@ -65,8 +65,8 @@ _PUBLIC = {
     "show": "attnlab._show",
 }
 MODEL_ADAPTERS = (
-    "attnlab.interpret._attnlab_hooks:OwnModels",
-    "attnlab.huggingface._inspected_models:HuggingFaceModels",
+    "attnlab.interpret._attnlab_hooks:AttnlabAdapter",
+    "attnlab.huggingface._inspected_models:HuggingFaceAdapter",
 )
 """Libraries whose models `look` and `capture` can open, in the order in which they are tried."""
 __all__ = [

@@ -52,7 +52,7 @@ def own_pages(folder: Path) -> dict[str, Path]:
         name = f"{tokens} tokens" + (" with q, k, v" if neurons else "")
         path = folder / f"{name}.html"
         found = look(model, text, tokenizer=tokenizer, neurons=neurons)
-        count = len(found.sides[0].sequences[0].texts)
+        count = len(found.panels[0].sequences[0].texts)
         found.save(path)
         pages[name] = path
         print(f"{name}: {count} tokens, {path.stat().st_size / 1e6:.2f} MB", file=sys.stderr)

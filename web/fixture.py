@@ -16,13 +16,13 @@ from attnlab.interpret._page import render
 from attnlab.interpret._records import (
     Capture,
     Flow,
+    HeadPattern,
     Layer,
-    ModelFacts,
+    ModelInfo,
     NextTokens,
-    Pattern,
-    Picture,
+    Panel,
+    PatchedImage,
     Sequence,
-    Side,
 )
 
 HOSTILE = [
@@ -92,13 +92,13 @@ def sequence(texts: list[str], name: str = "text", words: list[int] | None = Non
     return Sequence(name, texts, words or list(range(len(texts))), special)
 
 
-def patterns(layers: list[Layer], seed: int) -> list[list[Pattern]]:
+def patterns(layers: list[Layer], seed: int) -> list[list[HeadPattern]]:
     draw = torch.Generator().manual_seed(seed)
     found = []
     for each in layers:
         scores = torch.rand(len(each.heads), len(LABELS), generator=draw)
         found.append([
-            Pattern(LABELS[(head + seed) % len(LABELS)],
+            HeadPattern(LABELS[(head + seed) % len(LABELS)],
                     {name: float(x) for name, x in zip(LABELS, row, strict=True) if name})
             for head, row in enumerate(scores)
         ])  # fmt: skip
@@ -107,9 +107,9 @@ def patterns(layers: list[Layer], seed: int) -> list[list[Pattern]]:
 
 def side(
     label: str, kind: str, sequences: list[Sequence], layers: list[Layer], places=None, **more
-) -> Side:  # type: ignore[no-untyped-def]
-    model = ModelFacts(label, kind, "huggingface", 22_713_216)
-    return Side(label, model, sequences, layers, places or [(0, 0)] * len(layers),
+) -> Panel:  # type: ignore[no-untyped-def]
+    model = ModelInfo(label, kind, "huggingface", 22_713_216)
+    return Panel(label, model, sequences, layers, places or [(0, 0)] * len(layers),
                 patterns=patterns(layers, 1), control=patterns(layers, 2), **more)  # fmt: skip
 
 
@@ -131,7 +131,7 @@ def causal(
     text = sequence(texts)
     text.prompt = n // 2
     following = NextTokens(0, top, [0.3] * (n - 1) + [None])
-    one = side("made-up", "decoder", [text], made, next=following, flow=flow)
+    one = side("made-up", "decoder", [text], made, next_tokens=following, flow=flow)
     return Capture(
         title or "made-up decoder: hostile tokens",
         [one],
@@ -175,7 +175,7 @@ def picture() -> Capture:
         torch.rand(7, 7, 3, generator=draw).repeat_interleave(16, 0).repeat_interleave(16, 1) * 255
     ).byte()
     text = sequence(texts, "image")
-    text.picture = Picture(pixels, rows, columns, 1)
+    text.image = PatchedImage(pixels, rows, columns, 1)
     layers = [layer(f"vit.{i}", 4, 50, 50, i, stack="encoder") for i in range(3)]
     flow = Flow(
         [weights(1, 50, 50, False, i)[0] for i in range(3)],

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from attnlab.claims._claim import Trial
-from attnlab.huggingface._inspected_models import HuggingFaceSubject, open_huggingface
+from attnlab.huggingface._inspected_models import InspectedHuggingFaceModel, open_huggingface
 from attnlab.interpret._capture import capture
 from attnlab.interpret._options import LookInput
 from attnlab.interpret._records import Layer, Sequence
@@ -73,7 +73,7 @@ class Read:
 class Reader:
     """A model that reads texts."""
 
-    def __init__(self, subject: HuggingFaceSubject) -> None:
+    def __init__(self, subject: InspectedHuggingFaceModel) -> None:
         self.subject = subject
 
     def read(self, text: str, *, qkv: bool = False) -> Read:
@@ -86,7 +86,7 @@ class Reader:
     def read_all(self, texts: Iterable[str]) -> list[Read]:
         """Many short texts at once, weights only: several times as fast as one by one."""
         sequences = [self.subject.prepare(LookInput(text)).sequences[0] for text in texts]
-        given = self.subject.reader(list(texts), return_tensors="pt", padding=True)
+        given = self.subject.processor(list(texts), return_tensors="pt", padding=True)
         model = self.subject.model
         before = model.config._attn_implementation
         model.set_attn_implementation("eager")

@@ -14,7 +14,7 @@ from torch import Tensor
 from attnlab._confidence_intervals import Estimate, percent
 from attnlab.demo._progress_line import Tick
 from attnlab.demo._settings import LEARNED, MEMORY_PAGE, READING_PAGE, Demo
-from attnlab.interpret._attnlab_models import OwnSubject, open_own
+from attnlab.interpret._attnlab_models import InspectedAttnlabModel, open_attnlab_model
 from attnlab.interpret._look import look
 from attnlab.interpret._records import Sequence as Tokens
 from attnlab.report import Bars, Block, Figure, Link, Mark, Section, Strip, Tile
@@ -88,7 +88,7 @@ def look_inside(demo: Demo, tick: Tick) -> list[Section]:
     del tick
     learned, seed, people = demo.out / LEARNED, demo.seed, demo.settings.looked_at
     library = Library(demo.world.corpus)
-    reader, memory = open_own(learned / "readers" / "1"), open_own(learned)
+    reader, memory = open_attnlab_model(learned / "readers" / "1"), open_attnlab_model(learned)
     encode = Wording(reader.tokenizer).encode
     cities, asked = [encode(city) for city in CITIES], demo.world.held_out[:people]
 
@@ -153,16 +153,16 @@ def _mean(tensors: Sequence[Tensor]) -> Tensor:
     return torch.stack(list(tensors)).mean(0)
 
 
-def _glance(subject: OwnSubject, text: str, question: str | None, seed: int) -> Glance:
+def _glance(subject: InspectedAttnlabModel, text: str, question: str | None, seed: int) -> Glance:
     """At a question, or at a document and a question about it."""
     looked = look(
         subject, text, pair=question, generate=WRITTEN, untrained=True, seed=seed,
         gradients=False, control=False,
     )  # fmt: skip
-    tokens = looked.sides[0].sequences[0]
+    tokens = looked.panels[0].sequences[0]
     assert tokens.prompt is not None
     weights = [
         torch.stack([each.weights for each in side.layers if each.weights is not None])
-        for side in looked.sides
+        for side in looked.panels
     ]  # (L, H, T, S) each
     return Glance(tokens, torch.stack(weights)[..., tokens.prompt - 1, :])

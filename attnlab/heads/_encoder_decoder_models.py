@@ -25,13 +25,13 @@ from attnlab.heads._model_reader import (
 )
 from attnlab.heads._settings import HeadSettings
 from attnlab.heads._text_models import WINDOWS, encode_plain, find_special_tokens, select_output
-from attnlab.interpret._attnlab_models import OwnSubject
+from attnlab.interpret._attnlab_models import InspectedAttnlabModel
 from attnlab.models import Seq2Seq
 from attnlab.tasks.summary._inspected_model import SummarySubject
 from attnlab.tasks.summary._token_ids import spaced
 
 if TYPE_CHECKING:
-    from attnlab.huggingface._inspected_models import HuggingFaceSubject
+    from attnlab.huggingface._inspected_models import InspectedHuggingFaceModel
 
 MAX_NEW_TOKENS = 64  # that a model generates after a window
 FEW_TOKENS = 8
@@ -125,9 +125,9 @@ class PairReader(ModelReader):
 class AttnlabPairReader(PairReader):
     """An encoder-decoder of attnlab."""
 
-    inspected: OwnSubject
+    inspected: InspectedAttnlabModel
 
-    def __init__(self, inspected: OwnSubject) -> None:
+    def __init__(self, inspected: InspectedAttnlabModel) -> None:
         super().__init__(inspected)
         if self.seq2seq.copy is not None:
             self.notes.append(
@@ -171,11 +171,11 @@ class AttnlabPairReader(PairReader):
 class HuggingFacePairReader(PairReader):
     """An encoder-decoder of the transformers library."""
 
-    inspected: HuggingFaceSubject
+    inspected: InspectedHuggingFaceModel
 
-    def __init__(self, inspected: HuggingFaceSubject) -> None:
+    def __init__(self, inspected: InspectedHuggingFaceModel) -> None:
         super().__init__(inspected)
-        self.tokenizer = inspected.reader
+        self.tokenizer = inspected.processor
         self.has_head = bool(inspected.model.can_generate())
         self.measure = "distance"
         if not self.has_head:
@@ -198,14 +198,14 @@ class HuggingFacePairReader(PairReader):
         labels = list(self.tokenizer(text_target=summary)["input_ids"])
         shift = getattr(self.model, "prepare_decoder_input_ids_from_labels", None)
         if shift is None or not labels:
-            return [self.inspected.start, *labels[:-1]], labels
+            return [self.inspected.decoder_start_id, *labels[:-1]], labels
         return shift(labels=torch.tensor([labels]))[0].tolist(), labels  # start tokens differ
 
     def generate_ids(self, source: list[int], count: int) -> list[int]:
-        return self.inspected.written({"input_ids": torch.tensor([source])}, count)
+        return self.inspected.generate_ids({"input_ids": torch.tensor([source])}, count)
 
     def run(self, window: InputWindow) -> Tensor:
         source, target = window.inputs["source"], window.inputs["target"]
-        with self.inspected.told():
+        with self.inspected.one_line_errors():
             out = self.model(input_ids=source, decoder_input_ids=target, use_cache=False)
         return select_output(out, not self.has_head)

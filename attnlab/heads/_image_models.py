@@ -17,12 +17,12 @@ from attnlab._image_files import middle_square, to_channels
 from attnlab.heads._inputs import HeadInputs, LabeledImage, read_images
 from attnlab.heads._model_reader import IMAGES, InputWindow, ModelReader, WindowSplit, split_in_half
 from attnlab.heads._settings import HeadSettings
-from attnlab.interpret._attnlab_models import OwnSubject
-from attnlab.interpret._inspected_model import Subject, at_home
+from attnlab.interpret._attnlab_models import InspectedAttnlabModel
+from attnlab.interpret._inspected_model import InspectedModel, move_to_model
 from attnlab.models import ViT
 
 if TYPE_CHECKING:
-    from attnlab.huggingface._inspected_models import HuggingFaceSubject
+    from attnlab.huggingface._inspected_models import InspectedHuggingFaceModel
 
 COUNT = 16  # images to choose on
 DEFAULT_SIZE = 224  # pixels, if a model does not give its size
@@ -38,7 +38,7 @@ class ImageReader(ModelReader):
     held_out_only = False
     """Whether to use only held-out images, if the model may have been trained on the others."""
 
-    def __init__(self, inspected: Subject) -> None:
+    def __init__(self, inspected: InspectedModel) -> None:
         super().__init__(inspected)
         self.measure = "distance"
 
@@ -64,7 +64,7 @@ class ImageReader(ModelReader):
         indices = {name.lower(): index for index, name in enumerate(self.classes)}
         classes = [indices.get((image.name or "").lower()) for image in images]
         windows = [
-            InputWindow(at_home(self.model, {self.input_name: self.pixels(image)}))
+            InputWindow(move_to_model(self.model, {self.input_name: self.pixels(image)}))
             for image in images
         ]
         with torch.no_grad():
@@ -81,7 +81,7 @@ class ImageReader(ModelReader):
 class AttnlabImageReader(ImageReader):
     """A ViT of attnlab."""
 
-    inspected: OwnSubject
+    inspected: InspectedAttnlabModel
     input_name = "images"
     held_out_only = True
 
@@ -120,7 +120,7 @@ class AttnlabImageReader(ImageReader):
 class HuggingFaceImageReader(ImageReader):
     """An image model of the transformers library."""
 
-    inspected: HuggingFaceSubject
+    inspected: InspectedHuggingFaceModel
     input_name = "pixel_values"
 
     @property
@@ -148,13 +148,13 @@ class HuggingFaceImageReader(ImageReader):
         elif not gray:
             picture = picture.expand(3, -1, -1)
         changes = {"input_data_format": "channels_first"} if isinstance(picture, Tensor) else {}
-        with self.inspected.told():
-            processed = self.inspected.reader(images=picture, return_tensors="pt", **changes)
+        with self.inspected.one_line_errors():
+            processed = self.inspected.processor(images=picture, return_tensors="pt", **changes)
         pixels: Tensor = processed["pixel_values"]
         return pixels
 
     def run(self, window: InputWindow) -> Tensor:
-        with self.inspected.told():
+        with self.inspected.one_line_errors():
             out: Any = self.model(**window.inputs, return_dict=True)
         logits = getattr(out, "logits", None)
         if logits is not None and logits.dim() == 2:

@@ -30,7 +30,7 @@ from attnlab.heads._measured_heads import CROSS, Head, MeasuredHeads
 from attnlab.heads._model_reader import InputWindow, ModelReader
 from attnlab.heads._settings import HeadSettings
 from attnlab.interpret import _attnlab_hooks as hooks
-from attnlab.interpret._attention_call import Call, accurate
+from attnlab.interpret._attention_call import AttentionCall, at_least_float32
 from attnlab.mask import Mask
 from attnlab.mechanism import Mechanism
 from attnlab.mechanisms import MECHANISMS
@@ -135,20 +135,20 @@ class HeadListener:
     def begin(self) -> None:
         self.window, self.calls = self.window + 1, 0
 
-    def admit(
+    def select_heads(
         self, name: str, *, batch: int, heads: int, queries: int, keys: int
     ) -> list[int] | None:
         del name, batch, queries, keys
         return list(range(heads))
 
-    def afford(self, name: str, *, heads: int, queries: int, keys: int) -> None:
+    def reserve_memory(self, name: str, *, heads: int, queries: int, keys: int) -> None:
         """Nothing to do: the listener keeps no weights."""
 
     def note(self, sentence: str) -> None:
         if sentence not in self.notes:
             self.notes.append(sentence)
 
-    def hear(self, call: Call) -> None:
+    def on_call(self, call: AttentionCall) -> None:
         name = call.name.partition(" (")[0]  # a module that runs twice has one plan for both
         self.progress.step(name)
         self.calls += 1
@@ -178,11 +178,11 @@ class HeadListener:
                 self.heads[name, head].rank_tokens = tokens
 
 
-def _incomparable_reason(call: Call) -> str:
+def _incomparable_reason(call: AttentionCall) -> str:
     """Why mechanisms cannot be compared on this layer; empty if they can."""
     if call.mechanism != "softmax":
         return f"its mechanism is {call.mechanism}, not softmax"
-    if call.q is None or call.k is None or call.v is None or call.given is None:
+    if call.q is None or call.k is None or call.v is None or call.head_outputs is None:
         return "its queries, keys and values cannot be read"
     if call.scale is None:
         return "each head has a scale of its own"
@@ -197,17 +197,21 @@ def _incomparable_reason(call: Call) -> str:
     return ""
 
 
-def _tensors(call: Call) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _tensors(call: AttentionCall) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """q (1, H, T, D), k and v (1, G, T, D or M), and the heads' output (1, H, T, M)."""
     assert call.q is not None
     assert call.k is not None
     assert call.v is not None
-    assert call.given is not None
-    q, k, v, original = (accurate(x)[None] for x in (call.q, call.k, call.v, call.given))
+    assert call.head_outputs is not None
+    q, k, v, original = (
+        at_least_float32(x)[None] for x in (call.q, call.k, call.v, call.head_outputs)
+    )
     return q, k, v, original
 
 
-def _mechanism_errors(call: Call, specs: Sequence[str], seed: int) -> dict[str, list[float]]:
+def _mechanism_errors(
+    call: AttentionCall, specs: Sequence[str], seed: int
+) -> dict[str, list[float]]:
     """For each mechanism the errors of all heads; the control first."""
     q, k, v, original = _tensors(call)
     mask, H = Mask(causal=call.causal), q.shape[1]
@@ -230,7 +234,7 @@ def _mechanism_errors(call: Call, specs: Sequence[str], seed: int) -> dict[str, 
     return errors
 
 
-def can_replace(spec: str, call: Call) -> bool:
+def can_replace(spec: str, call: AttentionCall) -> bool:
     """Whether a mechanism can replace this layer: those defined by distances cannot in
     cross-attention."""
     return call.kind == "self" or find_mechanism(mechanism_name(spec)).card.cross
@@ -264,7 +268,9 @@ def create_scaled(spec: str, heads: int, head_dim: int, scale: float) -> Mechani
     return create_mechanism(name, head_dim=head_dim, heads=heads, **options)
 
 
-def low_rank_errors(call: Call, ranks: Sequence[int]) -> list[dict[int, tuple[float, float]]]:
+def low_rank_errors(
+    call: AttentionCall, ranks: Sequence[int]
+) -> list[dict[int, tuple[float, float]]]:
     """For each head and rank the errors of the best low-rank approximation.
 
     The best approximation of the weights A by any matrix of rank R keeps the R largest singular

@@ -17,7 +17,7 @@ from torch.nn import functional as F
 
 from attnlab.heads._inputs import HeadInputs
 from attnlab.heads._settings import HeadSettings
-from attnlab.interpret._inspected_model import Subject
+from attnlab.interpret._inspected_model import InspectedModel
 
 MIN_TOKENS = 16  # of a window
 MASKED_FRACTION = 0.15  # fraction of tokens that an encoder has to predict
@@ -67,7 +67,7 @@ class ModelReader(ABC):
     measure: str
     """The score: a key of MEASURES."""
 
-    def __init__(self, inspected: Subject) -> None:
+    def __init__(self, inspected: InspectedModel) -> None:
         self.inspected, self.label = inspected, inspected.label
         self.notes = list(inspected.notes)
         self.seed = 0

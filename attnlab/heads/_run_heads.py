@@ -23,9 +23,9 @@ from attnlab.heads._report import heads_section
 from attnlab.heads._results import HeadResults
 from attnlab.heads._settings import HeadSettings
 from attnlab.heads._text_models import AttnlabTextReader, HuggingFaceTextReader
-from attnlab.interpret._adapters import open_subject
-from attnlab.interpret._attnlab_models import OwnSubject
-from attnlab.interpret._inspected_model import Subject
+from attnlab.interpret._adapters import open_model
+from attnlab.interpret._attnlab_models import InspectedAttnlabModel
+from attnlab.interpret._inspected_model import InspectedModel
 from attnlab.report._content import Report, Section
 
 ATTNLAB_READERS: dict[str, type[ModelReader]] = {
@@ -76,9 +76,9 @@ def heads(
     )
 
 
-def create_reader(inspected: Subject) -> ModelReader:
+def create_reader(inspected: InspectedModel) -> ModelReader:
     """The reader for the kind of the model."""
-    if isinstance(inspected, OwnSubject):
+    if isinstance(inspected, InspectedAttnlabModel):
         return ATTNLAB_READERS.get(inspected.kind, AttnlabTextReader)(inspected)
     return HUGGINGFACE_READERS.get(inspected.kind, HuggingFaceTextReader)(inspected)
 
@@ -97,7 +97,7 @@ def measure_model(
     `.jsonl`, `.csv` or `.tsv` file holds texts and summaries."""
     inputs = read_inputs(text, images)
     candidate_specs(mechanisms, settings, None)  # reports a mistake before it opens a model
-    reader = create_reader(open_subject(model)) if isinstance(model, Path) else model
+    reader = create_reader(open_model(model)) if isinstance(model, Path) else model
     reader.seed = seed
     windows = reader.windows(inputs, settings)
     specs = candidate_specs(mechanisms, settings, windows.tokens)

@@ -23,11 +23,11 @@ from attnlab.heads._model_reader import (
     split_in_half,
 )
 from attnlab.heads._settings import HeadSettings
-from attnlab.interpret._attnlab_models import OwnSubject
-from attnlab.interpret._inspected_model import Subject
+from attnlab.interpret._attnlab_models import InspectedAttnlabModel
+from attnlab.interpret._inspected_model import InspectedModel
 
 if TYPE_CHECKING:
-    from attnlab.huggingface._inspected_models import HuggingFaceSubject
+    from attnlab.huggingface._inspected_models import InspectedHuggingFaceModel
 
 WINDOWS = 4
 
@@ -39,7 +39,7 @@ class TextReader(ModelReader):
     """The most tokens of a window; None without a limit."""
     mask_id: int | None
 
-    def __init__(self, inspected: Subject) -> None:
+    def __init__(self, inspected: InspectedModel) -> None:
         super().__init__(inspected)
         self.causal = inspected.kind == "decoder"
 
@@ -83,9 +83,9 @@ class TextReader(ModelReader):
 class AttnlabTextReader(TextReader):
     """A decoder or encoder of attnlab."""
 
-    inspected: OwnSubject
+    inspected: InspectedAttnlabModel
 
-    def __init__(self, inspected: OwnSubject) -> None:
+    def __init__(self, inspected: InspectedAttnlabModel) -> None:
         super().__init__(inspected)
         self.measure = "next-token loss" if self.causal else "masked-token loss"
         limit = self.model.max_length
@@ -103,17 +103,17 @@ class AttnlabTextReader(TextReader):
 class HuggingFaceTextReader(TextReader):
     """A decoder or encoder of the transformers library."""
 
-    inspected: HuggingFaceSubject
+    inspected: InspectedHuggingFaceModel
 
-    def __init__(self, inspected: HuggingFaceSubject) -> None:
+    def __init__(self, inspected: InspectedHuggingFaceModel) -> None:
         super().__init__(inspected)
-        self.tokenizer = inspected.reader
+        self.tokenizer = inspected.processor
         self.limit = inspected.limit()
         mask = getattr(self.tokenizer, "mask_token_id", None)
         self.mask_id = mask if isinstance(mask, int) else None
         before, after = self.special_tokens()
         sample = self.batch([*before, *sample_token_ids(self.tokenizer), *after])
-        with torch.no_grad(), inspected.told():
+        with torch.no_grad(), inspected.one_line_errors():
             out = self.model(input_ids=sample)
         logits = getattr(out, "logits", None)
         vocabulary = self.model.config.get_text_config().vocab_size  # type: ignore[union-attr,operator]
@@ -130,7 +130,7 @@ class HuggingFaceTextReader(TextReader):
 
     def run(self, window: InputWindow) -> Tensor:
         changes = {"use_cache": False} if self.causal else {}
-        with self.inspected.told():
+        with self.inspected.one_line_errors():
             out = self.model(input_ids=window.ids, **changes)
         return select_output(out, self.measure == "distance")
 

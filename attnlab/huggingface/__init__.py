@@ -1,4 +1,4 @@
-"""Hugging Face models: opened from a folder, and their attention's queries, keys, values, masks.
+"""Load Hugging Face models, record their attention, and run them with attnlab's mechanisms.
 
 Nothing here imports transformers before it is needed.
 """

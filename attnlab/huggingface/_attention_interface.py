@@ -1,8 +1,8 @@
-"""Hears every attention call of a Hugging Face model, with its fused functions left on.
+"""Observes every attention call of a Hugging Face model without turning off fused attention.
 
-A layer asks transformers' AttentionInterface for a function and calls it. While somebody listens,
-what it gets calls the real one, unchanged, and looks at the arguments on the side. The weights come
-from the model's own eager function, so that soft caps, sinks and biases are right by construction.
+A layer gets its attention function from transformers' AttentionInterface. During a capture it gets
+a wrapper, which calls the real function and also records its arguments. The weights come from the
+model's own eager function, so soft caps, sinks and biases are right by construction.
 """
 
 from __future__ import annotations
@@ -26,99 +26,103 @@ from attnlab.huggingface._attention_modules import (
     uses_interface,
     without_interface,
 )
-from attnlab.huggingface._mask_arguments import cut, is_causal, read_sight
-from attnlab.huggingface._query_positions import Positions
-from attnlab.huggingface._record_call import Arguments, fill
-from attnlab.huggingface._weights_fallback import ask_for_attentions
-from attnlab.interpret._attention_call import Call, Listener
+from attnlab.huggingface._mask_arguments import is_causal, read_row_mask, without_free_slots
+from attnlab.huggingface._query_positions import PositionTracker
+from attnlab.huggingface._record_call import CallArguments, fill_call
+from attnlab.huggingface._weights_fallback import request_attentions
+from attnlab.interpret._attention_call import AttentionCall, CallListener
 
 INPUTS = ("input_ids", "inputs_embeds", "pixel_values", "decoder_input_ids")
 
 
-class Ear:
-    """One listener at one model."""
+class ModelObserver:
+    """Passes the attention calls of one model to one listener."""
 
-    def __init__(self, model: nn.Module, listener: Listener) -> None:
+    def __init__(self, model: nn.Module, listener: CallListener) -> None:
         self.listener = listener
         self.names = {module: name for name, module in model.named_modules()}
-        self.positions = Positions()
-        self.thread = threading.get_ident()  # what other threads do is not ours
+        self.positions = PositionTracker()
+        self.thread = threading.get_ident()  # calls of other threads are ignored
         self.depth = 0
-        self.batch, self.sizes = 0, set[int]()  # of the model's inputs
+        self.batch, self.sizes = 0, set[int]()  # first axes of the model's inputs
         self.counts: Counter[str] = Counter()
-        self.given: dict[nn.Module, dict[str, Any]] = {}
+        self.layer_arguments: dict[nn.Module, dict[str, Any]] = {}
         self.missed: dict[str, None] = {}
 
-    # A model runs from its outermost forward to its end: a layer that runs twice in between is
-    # shared by two layers, and counts as two.
+    # A run lasts from the start to the end of the outermost forward. A module that runs twice in
+    # between is shared by two layers, and counts as two.
 
-    def begin(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def begin_run(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         del module
-        if not self.here():
+        if not self.is_own_thread():
             return
         if not self.depth:
             self.counts.clear()
             named = [kwargs.get(name) for name in INPUTS]
             first = [x for x in (*args, *named) if isinstance(x, Tensor) and x.dim()]
             self.batch = len(first[0]) if first else 0
-            given = (*args, *kwargs.values())
-            self.sizes = {len(x) for x in given if isinstance(x, Tensor) and x.dim()}
+            inputs = (*args, *kwargs.values())
+            self.sizes = {len(x) for x in inputs if isinstance(x, Tensor) and x.dim()}
         self.depth += 1
 
-    def end(self, *_: Any) -> None:
-        self.depth -= self.here() and self.depth > 0
+    def end_run(self, *_: Any) -> None:
+        self.depth -= self.is_own_thread() and self.depth > 0
 
-    def here(self) -> bool:
+    def is_own_thread(self) -> bool:
         return self.thread == threading.get_ident()
 
-    def enter(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def enter_layer(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         del args
-        if self.here():
-            self.given[module] = kwargs
+        if self.is_own_thread():
+            self.layer_arguments[module] = kwargs
 
-    def leave(self, module: nn.Module, *_: Any) -> None:
-        if self.here():
-            self.given.pop(module, None)
+    def leave_layer(self, module: nn.Module, *_: Any) -> None:
+        if self.is_own_thread():
+            self.layer_arguments.pop(module, None)
 
-    def miss(self, module: nn.Module, *_: Any) -> None:
-        if self.here():
+    def note_missed(self, module: nn.Module, *_: Any) -> None:
+        if self.is_own_thread():
             self.missed[self.names[module]] = None
 
-    def hear(self, module: nn.Module, given: Arguments, result: Any) -> None:
-        q, k, plain_name = given.query, given.key, self.names[module]
-        name, row = self._name(module), self._row(len(q))
+    def on_call(self, module: nn.Module, arguments: CallArguments, result: Any) -> None:
+        q, k, plain_name = arguments.query, arguments.key, self.names[module]
+        name, row = self._numbered_name(module), self._row(len(q))
         if row >= len(q):
-            self.listener.admit(name, batch=len(q), heads=q.shape[1], queries=0, keys=0)
+            self.listener.select_heads(name, batch=len(q), heads=q.shape[1], queries=0, keys=0)
             return
         with torch.no_grad():
-            sight = read_sight(given.implementation, module, q, k, given.mask, given.options, row)
-        T, causal = q.shape[2], is_causal(module, given.options)
-        others = self.given.get(module, {})
-        kind = kind_of(plain_name, module, others, T, sight.length, causal)
-        if kind == "cross":  # the memory's last keys may be padding, but are no free slots
-            seen = sight.additive
-            sight = replace(sight, length=k.shape[2] if seen is None else seen.shape[-1])
-        elif sight.length < k.shape[2]:
-            sight = cut(sight)
+            row_mask = read_row_mask(
+                arguments.implementation, module, q, k, arguments.mask, arguments.options, row
+            )
+        T, causal = q.shape[2], is_causal(module, arguments.options)
+        layer_arguments = self.layer_arguments.get(module, {})
+        kind = kind_of(plain_name, module, layer_arguments, T, row_mask.length, causal)
+        if kind == "cross":  # the last keys may be padding, but are never free cache slots
+            additive = row_mask.additive
+            row_mask = replace(
+                row_mask, length=k.shape[2] if additive is None else additive.shape[-1]
+            )
+        elif row_mask.length < k.shape[2]:
+            row_mask = without_free_slots(row_mask)
         stack = stack_of(plain_name, module, kind, causal)
-        start, first = self.positions.place(name, stack, kind, T, sight.length)
-        heads = self.listener.admit(
+        start, first_key = self.positions.advance(name, stack, kind, T, row_mask.length)
+        heads = self.listener.select_heads(
             name,
-            batch=self.listener.row + 1,  # it is there
+            batch=self.listener.row + 1,  # checked above
             heads=q.shape[1],
             queries=start + T,
-            keys=first + sight.length,
+            keys=first_key + row_mask.length,
         )
         if heads is None:
             return
-        call = Call(name, stack, kind, heads, q.shape[1], start, first)
+        call = AttentionCall(name, stack, kind, heads, q.shape[1], start, first_key)
         call.causal = causal and kind == "self"
-        call.note = " ".join(filter(None, [sight.note, *self._remarks(module, given)]))
+        call.note = " ".join(filter(None, [row_mask.note, *self._layer_notes(module, arguments)]))
         with torch.no_grad(), torch.autocast(q.device.type, enabled=False):
-            fill(call, module, given, sight, result, row, self.listener.wants_weights)
-        self.listener.hear(call)
+            fill_call(call, module, arguments, row_mask, result, row, self.listener.wants_weights)
+        self.listener.on_call(call)
 
-    def _name(self, module: nn.Module) -> str:
+    def _numbered_name(self, module: nn.Module) -> str:
         if not self.depth:
             self.counts.clear()
         name = self.names[module] or type(module).__name__
@@ -126,51 +130,53 @@ class Ear:
         return name if self.counts[name] == 1 else f"{name} ({self.counts[name]})"
 
     def _row(self, B: int) -> int:
-        """Of this layer's batch, which may hold several windows of an input, or all inputs."""
+        """The row in this layer's batch, which may have several windows per input or all inputs."""
         row = self.listener.row
-        return row * B // self.batch if self._in_parts(B) and row < self.batch else row
+        return row * B // self.batch if self._has_parts(B) and row < self.batch else row
 
-    def _in_parts(self, B: int) -> bool:
-        """No input has this many rows, but a multiple or a part of them."""
+    def _has_parts(self, B: int) -> bool:
+        """Whether B is no input's batch size, but a multiple or a divisor of it."""
         if not self.depth or not self.batch or B in self.sizes:
             return False
         return B % self.batch == 0 or self.batch % B == 0
 
-    def _remarks(self, module: nn.Module, given: Arguments) -> Iterator[str]:
-        cap, batch = given.options.get("softcap"), len(given.query)
+    def _layer_notes(self, module: nn.Module, arguments: CallArguments) -> Iterator[str]:
+        cap, batch = arguments.options.get("softcap"), len(arguments.query)
         if cap is not None:
             yield f"Scores x are capped: {cap:g} tanh(x / {cap:g})."
-        if given.options.get("s_aux") is not None or hasattr(module, "sinks"):
-            yield "A learned sink takes a part of each row."
-        if self._in_parts(batch):
+        if arguments.options.get("s_aux") is not None or hasattr(module, "sinks"):
+            yield "A learned sink takes a part of each row's weight."
+        if self._has_parts(batch):
             yield (
-                f"Its batch holds {batch} parts (windows, or several inputs in one) of "
+                f"Its batch has {batch} parts (windows, or several inputs in one) of "
                 f"{self.batch} inputs; this is part {self._row(batch)}."
             )
 
 
-_ears: dict[nn.Module, list[Ear]] = {}
+_observers: dict[nn.Module, list[ModelObserver]] = {}
 _lock = threading.RLock()
 _original: Callable[..., Any] | None = None
 
 
 def _get_interface(self: Any, attn_implementation: str, default: Callable[..., Any]) -> Any:
-    """In the place of AttentionInterface.get_interface while somebody listens."""
+    """Replaces AttentionInterface.get_interface during a capture."""
     assert _original is not None
     real = _original(self, attn_implementation, default)
     implementation = "eager" if real is default else attn_implementation
 
     def attend(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
         result = real(module, *args, **kwargs)
-        for ear in _ears.get(module, ()):
-            if ear.here():
-                ear.hear(module, Arguments(implementation, default, args, kwargs), result)
+        for observer in _observers.get(module, ()):
+            if observer.is_own_thread():
+                observer.on_call(
+                    module, CallArguments(implementation, default, args, kwargs), result
+                )
         return result
 
     return attend
 
 
-def _listen(ear: Ear, modules: list[nn.Module]) -> None:
+def _start(observer: ModelObserver, modules: list[nn.Module]) -> None:
     global _original
     with _lock:
         if _original is None:
@@ -178,29 +184,29 @@ def _listen(ear: Ear, modules: list[nn.Module]) -> None:
             _original = interface.get_interface
             interface.get_interface = _get_interface
         for module in modules:
-            _ears[module] = [*_ears.get(module, []), ear]
+            _observers[module] = [*_observers.get(module, []), observer]
 
 
-def _stop(ear: Ear, modules: list[nn.Module]) -> None:
+def _stop(observer: ModelObserver, modules: list[nn.Module]) -> None:
     global _original
     with _lock:
         for module in modules:
-            _ears[module] = [each for each in _ears[module] if each is not ear]
-            if not _ears[module]:
-                del _ears[module]
-        if not _ears:
+            _observers[module] = [other for other in _observers[module] if other is not observer]
+            if not _observers[module]:
+                del _observers[module]
+        if not _observers:
             interface = import_module("transformers.modeling_utils").AttentionInterface
             interface.get_interface, _original = _original, None
 
 
 @contextmanager
-def listen(model: nn.Module, listener: Listener) -> Iterator[list[str]]:
-    """Tell `listener` of every attention call of `model`; the names of all that it will tell of."""
-    ear = Ear(model, listener)
+def listen(model: nn.Module, listener: CallListener) -> Iterator[list[str]]:
+    """Pass every attention call of `model` to `listener`; returns the names of the layers."""
+    observer = ModelObserver(model, listener)
     attending = [module for module in model.modules() if uses_interface(module)]
-    others = list(without_interface(model))
-    inside = {module for _, other in others for module in other.modules()}
-    deaf = [
+    fallbacks = list(without_interface(model))
+    inside = {module for _, part in fallbacks for module in part.modules()}
+    unobserved = [
         module
         for module in model.modules()
         if attention_like(module) and module not in inside and not uses_interface(module)
@@ -208,23 +214,26 @@ def listen(model: nn.Module, listener: Listener) -> Iterator[list[str]]:
     outer = [module for module in model.modules() if module is model or is_model(module)]
     with ExitStack() as stack:
         if attending:
-            stack.callback(_stop, ear, attending)
-            _listen(ear, attending)
+            stack.callback(_stop, observer, attending)
+            _start(observer, attending)
         handles = [
-            *(m.register_forward_pre_hook(ear.begin, with_kwargs=True) for m in outer),
-            *(m.register_forward_hook(ear.end, always_call=True) for m in outer),
-            *(m.register_forward_pre_hook(ear.enter, with_kwargs=True) for m in attending),
-            *(m.register_forward_hook(ear.leave, always_call=True) for m in attending),
-            *(m.register_forward_hook(ear.miss) for m in deaf),
+            *(m.register_forward_pre_hook(observer.begin_run, with_kwargs=True) for m in outer),
+            *(m.register_forward_hook(observer.end_run, always_call=True) for m in outer),
+            *(
+                m.register_forward_pre_hook(observer.enter_layer, with_kwargs=True)
+                for m in attending
+            ),
+            *(m.register_forward_hook(observer.leave_layer, always_call=True) for m in attending),
+            *(m.register_forward_hook(observer.note_missed) for m in unobserved),
         ]
         for handle in handles:
             stack.callback(handle.remove)
-        for name, other in others:
-            stack.enter_context(ask_for_attentions(name, other, listener, ear.positions))
-        asked = [module for module in inside if attention_like(module)]
-        yield [ear.names[module] for module in (*attending, *asked)]
-        if ear.missed:
+        for name, part in fallbacks:
+            stack.enter_context(request_attentions(name, part, listener, observer.positions))
+        requested = [module for module in inside if attention_like(module)]
+        yield [observer.names[module] for module in (*attending, *requested)]
+        if observer.missed:
             listener.note(
-                f"Not captured, because it does not use transformers' attention interface: "
-                f"{', '.join(ear.missed)}."
+                "Not captured, because they do not use transformers' attention interface: "
+                f"{', '.join(observer.missed)}."
             )

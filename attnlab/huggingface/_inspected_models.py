@@ -1,4 +1,4 @@
-"""Hugging Face models that can be looked at."""
+"""Hugging Face models as `look` opens them."""
 
 from __future__ import annotations
 
@@ -19,8 +19,14 @@ from attnlab.huggingface._image_inputs import read_image
 from attnlab.huggingface._load_model import load_with_notes
 from attnlab.huggingface._token_words import HuggingFaceTokens
 from attnlab.interpret._adapters import ModelAdapter
-from attnlab.interpret._attention_call import Listener
-from attnlab.interpret._inspected_model import Prepared, Said, Subject, at_home, shown_name
+from attnlab.interpret._attention_call import CallListener
+from attnlab.interpret._inspected_model import (
+    InspectedModel,
+    ModelOutput,
+    PreparedInput,
+    display_name,
+    move_to_model,
+)
 from attnlab.interpret._options import LookInput
 from attnlab.interpret._records import ModelKind, Sequence
 
@@ -28,161 +34,185 @@ OTHER_INPUTS = {
     "input_features": "sound",
     "input_values": "sound",
     "pixel_values_videos": "videos",
-    "past_values": "series of numbers",
+    "past_values": "time series",
 }
 
 
-class HuggingFaceSubject(Subject):
-    """Any model of the transformers library, with its tokenizer or image processor."""
+class InspectedHuggingFaceModel(InspectedModel):
+    """A transformers model with its tokenizer or image processor."""
 
     source = "huggingface"
     model: Any  # typed by its library, whose attributes differ from model to model
 
-    def __init__(self, model: Any, reader: Any, label: str, notes: list[str] | None = None) -> None:
-        self.model, self.reader, self.label = model, reader, label
+    def __init__(
+        self, model: Any, processor: Any, label: str, notes: list[str] | None = None
+    ) -> None:
+        self.model, self.processor, self.label = model, processor, label
         self.notes = notes or []
-        reason = why_not(model)
+        reason = unsupported_input(model)
         if reason:
             raise ValueError(f"{label}: a {type(model).__name__} {reason}")
-        self.kind = kind_of(model)
-        if reader is None:
+        self.kind = model_kind(model)
+        if processor is None:
             needed = "image processor" if self.kind == "vision" else "tokenizer"
-            raise ValueError(f"{label}: has no {needed}; give one, or save it in the same folder")
-        self.tokens = None if self.kind == "vision" else HuggingFaceTokens(reader)
+            raise ValueError(
+                f"{label}: has no {needed}; give one as tokenizer=, or save it in the folder"
+            )
+        self.tokens = None if self.kind == "vision" else HuggingFaceTokens(processor)
 
     @property
     def words(self) -> HuggingFaceTokens:
         assert self.tokens is not None
         return self.tokens
 
-    def prepare(self, given: LookInput) -> Prepared:
-        self.refuse(given)
+    def prepare(self, look_input: LookInput) -> PreparedInput:
+        self.check_input(look_input)
         if self.kind == "vision":
-            assert given.image is not None
-            with self.told():
-                return read_image(self.model, self.reader, given.image)
-        read, hints = self._read(given.text or "", given.pair if self.kind == "encoder" else None)
-        ids = read["input_ids"][0].tolist()
+            assert look_input.image is not None
+            with self.one_line_errors():
+                return read_image(self.model, self.processor, look_input.image)
+        encoding, hints = self._read(
+            look_input.text or "", look_input.pair if self.kind == "encoder" else None
+        )
+        ids = encoding["input_ids"][0].tolist()
         self.check_length(ids, self.limit())
-        notes = self._unknown(ids)
+        notes = self._unknown_note(ids)
         if self.kind == "encoder-decoder":
-            return self._two_texts(read, hints, given, notes)
+            return self._two_texts(encoding, hints, look_input, notes)
         prompt = None
-        if given.generate:
+        if look_input.generate:
             prompt = len(ids)
-            ids = self.written(read, self.count_to_write(given, len(ids), self.limit()))
-            read = {"input_ids": torch.tensor([ids])}
+            ids = self.generate_ids(
+                encoding, self.new_token_count(look_input, len(ids), self.limit())
+            )
+            encoding = {"input_ids": torch.tensor([ids])}
             hints = [*hints, *[None] * (len(ids) - prompt)]
         segments = (
-            read["token_type_ids"][0].tolist()
-            if given.pair is not None and "token_type_ids" in read
+            encoding["token_type_ids"][0].tolist()
+            if look_input.pair is not None and "token_type_ids" in encoding
             else None
         )
         sequence = self._sequence("text", ids, hints, segments, prompt)
-        written = 0 if self.kind == "decoder" else None
-        return Prepared(read, [sequence], written, tuple(ids), notes)
+        predicted = 0 if self.kind == "decoder" else None
+        return PreparedInput(encoding, [sequence], predicted, tuple(ids), notes)
 
-    def run(self, prepared: Prepared) -> Said:
-        changes = {} if self.kind in ("encoder", "vision") else {"use_cache": False}
-        with self.told():
-            inputs = at_home(self.model, prepared.inputs)
-            out = self.model(**inputs, return_dict=True, **changes)
+    def run(self, prepared: PreparedInput) -> ModelOutput:
+        options = {} if self.kind in ("encoder", "vision") else {"use_cache": False}
+        with self.one_line_errors():
+            inputs = move_to_model(self.model, prepared.inputs)
+            out = self.model(**inputs, return_dict=True, **options)
         logits = getattr(out, "logits", None)
         if logits is not None and logits.dim() == 3:
             if self.kind in ("decoder", "encoder-decoder"):
-                return Said(logits[0], "next")
-            masked = getattr(self.reader, "mask_token_id", None)
+                return ModelOutput(logits[0], "next")
+            masked = getattr(self.processor, "mask_token_id", None)
             if masked in prepared.ids and logits.shape[2] == self.model.config.vocab_size:
-                return Said(logits[0], "masked", prepared.ids.index(masked))
+                return ModelOutput(logits[0], "masked", prepared.ids.index(masked))
         if logits is not None and logits.dim() == 2:
-            return Said(logits[0], "classes")
+            return ModelOutput(logits[0], "classes")
         vectors = getattr(out, "last_hidden_state", logits)
         if vectors is None:
-            vectors = next(each for each in out.values() if torch.is_tensor(each))
-        return Said(vectors[0].reshape(-1, vectors.shape[-1]), "vectors")
+            vectors = next(x for x in out.values() if torch.is_tensor(x))
+        return ModelOutput(vectors[0].reshape(-1, vectors.shape[-1]), "vectors")
 
     def token(self, index: int) -> str:
         return self.words.text(index)
 
-    def untrained(self, seed: int) -> HuggingFaceSubject:
+    def untrained(self, seed: int) -> InspectedHuggingFaceModel:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             fresh = type(self.model)(copy.deepcopy(self.model.config)).eval()
         fresh.to(self.model.device, self.model.dtype)
-        return HuggingFaceSubject(fresh, self.reader, f"{self.label}, untrained")
+        return InspectedHuggingFaceModel(fresh, self.processor, f"{self.label}, untrained")
 
     def libraries(self) -> dict[str, str]:
         return {"transformers": str(import_module("transformers").__version__)}
 
     def _read(self, text: str, pair: str | None) -> tuple[dict[str, Tensor], list[object]]:
-        """What the tokenizer gives and the model takes, for some give token types to any model;
-        and of each token what is known of its word."""
-        taken = inspect.signature(self.model.forward).parameters
+        """The tokenizer's outputs that the model accepts (some tokenizers return token types for
+        any model), and for each token a hint about its word."""
+        accepted = inspect.signature(self.model.forward).parameters
         _check_text(text + (pair or ""))
-        with self.told():
-            read = self.reader(text, pair, return_tensors="pt")
-        inputs = {name: value for name, value in read.items() if name in taken}
-        return inputs, self.words.word_hints(read)
+        with self.one_line_errors():
+            encoding = self.processor(text, pair, return_tensors="pt")
+        inputs = {name: value for name, value in encoding.items() if name in accepted}
+        return inputs, self.words.word_hints(encoding)
 
-    def _unknown(self, ids: list[int]) -> list[str]:
-        """A note where words were unknown. Some have one token for that and for an end."""
-        unknown = self.reader.unk_token_id
-        others = (self.reader.bos_token_id, self.reader.eos_token_id, self.reader.pad_token_id)
+    def _unknown_note(self, ids: list[int]) -> list[str]:
+        """A note if words were unknown. Some tokenizers use the end token for unknown words."""
+        unknown = self.processor.unk_token_id
+        others = (
+            self.processor.bos_token_id,
+            self.processor.eos_token_id,
+            self.processor.pad_token_id,
+        )
         count = 0 if unknown in others else ids.count(unknown)
         if not count:
             return []
-        said = f"{count} tokens are" if count > 1 else "1 token is"
-        return [f"{self.label}: {said} unknown to the tokenizer and read as {self.token(unknown)}."]
+        described = f"{count} tokens are" if count > 1 else "1 token is"
+        return [
+            f"{self.label}: {described} unknown to the tokenizer, read as {self.token(unknown)}."
+        ]
 
-    def written(self, inputs: dict[str, Tensor], count: int) -> list[int]:
-        """What the model itself writes, without drawing: a prompt and so many tokens, or what its
-        decoder gave from its start on."""
+    def generate_ids(self, inputs: dict[str, Tensor], count: int) -> list[int]:
+        """Generate `count` tokens greedily: the prompt with them, or the whole decoder output."""
         if not self.model.can_generate():
             raise ValueError(
-                f"{self.label}: a {type(self.model).__name__} has no head to write with; "
-                "leave --generate, and give --pair to an encoder-decoder"
+                f"{self.label}: a {type(self.model).__name__} has no head to generate text; "
+                "omit --generate, and give --pair to an encoder-decoder"
             )
-        with torch.no_grad(), self.told():
-            found = self.model.generate(
-                **at_home(self.model, inputs), max_new_tokens=count, do_sample=False, num_beams=1
+        with torch.no_grad(), self.one_line_errors():
+            generated = self.model.generate(
+                **move_to_model(self.model, inputs),
+                max_new_tokens=count,
+                do_sample=False,
+                num_beams=1,
             )
-        return list(found[0].tolist())
+        return list(generated[0].tolist())
 
     def _two_texts(
-        self, read: dict[str, Tensor], hints: list[object], given: LookInput, notes: list[str]
-    ) -> Prepared:
-        ids = read["input_ids"][0].tolist()
-        if given.pair is not None:
-            _check_text(given.pair)
-            second = self.reader(text_target=given.pair, return_tensors="pt")
-            target, prompt = [self.start, *second["input_ids"][0].tolist()], None
-            known = [None, *self.words.word_hints(second)]
-            notes = [*notes, *self._unknown(target[1:])]
+        self,
+        encoding: dict[str, Tensor],
+        hints: list[object],
+        look_input: LookInput,
+        notes: list[str],
+    ) -> PreparedInput:
+        ids = encoding["input_ids"][0].tolist()
+        if look_input.pair is not None:
+            _check_text(look_input.pair)
+            second = self.processor(text_target=look_input.pair, return_tensors="pt")
+            target, prompt = [self.decoder_start_id, *second["input_ids"][0].tolist()], None
+            target_hints = [None, *self.words.word_hints(second)]
+            notes = [*notes, *self._unknown_note(target[1:])]
         else:
-            target = self.written(read, self.count_to_write(given, 1, self.limit("decoder")))
-            prompt, known = 1, [None] * len(target)
+            count = self.new_token_count(look_input, 1, self.limit("decoder"))
+            target = self.generate_ids(encoding, count)
+            prompt, target_hints = 1, [None] * len(target)
         self.check_length(target, self.limit("decoder"))
         sequences = [
             self._sequence("source", ids, hints, None, None),
-            self._sequence("target", target, known, None, prompt),
+            self._sequence("target", target, target_hints, None, prompt),
         ]
-        inputs = {**read, "decoder_input_ids": torch.tensor([target])}
-        return Prepared(inputs, sequences, 1, tuple(target), notes)
+        inputs = {**encoding, "decoder_input_ids": torch.tensor([target])}
+        return PreparedInput(inputs, sequences, 1, tuple(target), notes)
 
     @property
-    def start(self) -> int:
-        """What stands before all that a decoder writes."""
-        found = getattr(self.model.config, "decoder_start_token_id", None)
-        return int(self.reader.pad_token_id or 0) if found is None else int(found)
+    def decoder_start_id(self) -> int:
+        """The first token of every decoder input."""
+        index = getattr(self.model.config, "decoder_start_token_id", None)
+        return int(self.processor.pad_token_id or 0) if index is None else int(index)
 
     def limit(self, part: str = "encoder") -> int | None:
-        """The longest text by its table of positions, of an encoder-decoder that this part reads;
-        RoBERTa and its kin count from behind pad."""
+        """The longest text by the position table (of an encoder-decoder, that of this part).
+        RoBERTa and similar models start counting after the padding index."""
         config, name = self.model.config, "max_position_embeddings"
-        places = [(config, f"max_{part}_position_embeddings"), (config, name)]
-        places.insert(1, (getattr(config, part, None), name))  # two models in one
-        found = (getattr(owner, each, None) for owner, each in places)
-        limit = next((each for each in found if isinstance(each, int) and each > 0), None)
+        settings = [
+            (config, f"max_{part}_position_embeddings"),
+            (getattr(config, part, None), name),  # two models in one
+            (config, name),
+        ]
+        values = (getattr(owner, setting, None) for owner, setting in settings)
+        limit = next((value for value in values if isinstance(value, int) and value > 0), None)
         if limit is None:
             return None
         tables = [m for n, m in self.model.named_modules() if n.endswith("position_embeddings")]
@@ -203,8 +233,8 @@ class HuggingFaceSubject(Subject):
         return Sequence(name, texts, words, special, segments, prompt, ids=ids)
 
     @contextmanager
-    def told(self) -> Iterator[None]:
-        """The library has models with needs of their own: what goes wrong in it is one sentence."""
+    def one_line_errors(self) -> Iterator[None]:
+        """Turn errors of transformers into a ValueError of one line."""
         try:
             yield
         except (TypeError, AttributeError, RuntimeError, LookupError, ValueError) as error:
@@ -213,7 +243,7 @@ class HuggingFaceSubject(Subject):
             reason = " ".join(str(error).split())[:300] or type(error).__name__
             name = type(self.model).__name__
             raise ValueError(
-                f"{self.label}: a {name} cannot be run on this alone ({reason})"
+                f"{self.label}: a {name} cannot run on this input alone ({reason})"
             ) from error
 
 
@@ -221,26 +251,26 @@ def _check_text(text: str) -> None:
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
-        half = text[error.start]
-        raise ValueError(f"the text has {half!r}, half a character; leave it out") from None
+        surrogate = text[error.start]
+        raise ValueError(f"the text has {surrogate!r}, half a character; remove it") from None
 
 
-def why_not(model: Any) -> str:
-    """What such a model does that cannot be shown, or ""."""
+def unsupported_input(model: Any) -> str:
+    """Why `look` cannot show this kind of model; "" if it can."""
     name = model.main_input_name
     if name not in ("input_ids", "pixel_values"):
         what = OTHER_INPUTS.get(str(name), "neither text nor image")
-        return f"reads {what} ({name}); attnlab looks at models of texts and of images"
+        return f"reads {what} ({name}); give a model that reads texts or images"
     if name == "pixel_values" and (model.config.is_encoder_decoder or model.can_generate()):
-        return "reads an image and goes on with a decoder; give its image encoder alone"
-    towers = [getattr(model, each, None) for each in ("text_model", "vision_model")]
+        return "reads an image and continues with a decoder; give only its image encoder"
+    towers = [getattr(model, name, None) for name in ("text_model", "vision_model")]
     if all(towers) and not model.can_generate():
-        names = " or ".join(type(each).__name__ for each in towers)
-        return f"is two models, of texts and of images; open one of them, {names}, and look at it"
+        names = " or ".join(type(tower).__name__ for tower in towers)
+        return f"is two models, for texts and for images; give one of them, {names}"
     return ""
 
 
-def kind_of(model: Any) -> ModelKind:
+def model_kind(model: Any) -> ModelKind:
     if model.main_input_name == "pixel_values":
         return "vision"
     if model.config.is_encoder_decoder:
@@ -249,23 +279,27 @@ def kind_of(model: Any) -> ModelKind:
     return "decoder" if causal or model.can_generate() else "encoder"
 
 
-def open_huggingface(path: Path) -> HuggingFaceSubject:
-    model, reader, notes = load_with_notes(path)
-    label = shown_name(path)
-    return HuggingFaceSubject(model, reader, label, [f"{label} {note}." for note in notes])
+def open_huggingface(path: Path) -> InspectedHuggingFaceModel:
+    model, processor, notes = load_with_notes(path)
+    label = display_name(path)
+    return InspectedHuggingFaceModel(
+        model, processor, label, [f"{label} {note}." for note in notes]
+    )
 
 
-class HuggingFaceModels(ModelAdapter):
-    def open_folder(self, path: Path) -> HuggingFaceSubject:
-        """Any folder: an error says why no model is there."""
+class HuggingFaceAdapter(ModelAdapter):
+    """The adapter for Hugging Face models."""
+
+    def open_folder(self, path: Path) -> InspectedHuggingFaceModel:
+        """Accepts any folder; the error says why it has no model."""
         return open_huggingface(path)
 
-    def subject_of(self, model: Any, reader: Any) -> HuggingFaceSubject | None:
+    def wrap_model(self, model: Any, processor: Any) -> InspectedHuggingFaceModel | None:
         if not isinstance(model, nn.Module) or not hasattr(model, "main_input_name"):
             return None
         name = str(getattr(model.config, "name_or_path", "")) or type(model).__name__
-        return HuggingFaceSubject(model, reader, Path(name).name)
+        return InspectedHuggingFaceModel(model, processor, Path(name).name)
 
-    def listen(self, model: nn.Module, listener: Listener) -> AbstractContextManager[list[str]]:
-        ours = any(is_huggingface(module) for module in model.modules())
-        return listen(model, listener) if ours else nullcontext([])
+    def listen(self, model: nn.Module, listener: CallListener) -> AbstractContextManager[list[str]]:
+        has_layers = any(is_huggingface(module) for module in model.modules())
+        return listen(model, listener) if has_layers else nullcontext([])

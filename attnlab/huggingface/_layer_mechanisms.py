@@ -1,7 +1,7 @@
-"""The mechanism of each attention layer of a Hugging Face model, made when it first runs.
+"""Creates the mechanism of each attention layer of a Hugging Face model when it first runs.
 
-It is no part of the model: nothing of it is saved, and what is drawn comes from a seed, so that it
-is the same the next time. It lives as long as its layer does.
+The mechanism is not part of the model: it is not saved with it. Its random numbers come from a
+seed, so it is the same the next time. It lives as long as its layer.
 """
 
 from __future__ import annotations
@@ -26,90 +26,91 @@ from attnlab.mechanisms import MECHANISMS
 from attnlab.mechanisms._head_groups import HeadGroups
 
 Spec = str | tuple[str, ...]
-"""A line of text for all heads, as `create_attention` takes it, or one for each."""
+"""One specification for all heads, as `create_attention` takes it, or one for each head."""
 
-_made: WeakKeyDictionary[nn.Module, dict[tuple[Any, ...], Mechanism]] = WeakKeyDictionary()
+_mechanisms: WeakKeyDictionary[nn.Module, dict[tuple[Any, ...], Mechanism]] = WeakKeyDictionary()
 _numbers: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()
-_asked: dict[int, int] = {}
-"""Layers without a number, by the id of their configuration, which cannot be a key itself."""
+_layer_counts: dict[int, int] = {}
+"""Number of layers without `layer_idx`, by the id of their configuration (which has no hash)."""
 
 
-def without_parameters() -> list[str]:
-    """Mechanisms that need no training: they can take softmax's place as they are."""
+def parameter_free_mechanisms() -> list[str]:
+    """Mechanisms without learned parameters, which can replace softmax without training."""
     return [name for name, kind in MECHANISMS.items() if not kind.card.learned]
 
 
 def check_spec(spec: str) -> None:
-    """Whether this can be an attention of any model: said now, not when a model runs."""
+    """Raise now, not when a model runs, if no model can use this specification."""
     for count, name, options in parse_groups(spec):
         if find_mechanism(name).card.learned:
             raise ValueError(
                 f"{name}: has learned parameters, which a Hugging Face model would neither train "
-                f"nor save; without any are {', '.join(without_parameters())}"
+                f"nor save; use one of {', '.join(parameter_free_mechanisms())}"
             )
         if "dropout" in options:
-            raise ValueError(f"{spec!r}: dropout is the model's own setting; leave it out here")
+            raise ValueError(f"{spec!r}: dropout is a setting of the model; omit it here")
         create_mechanism(name, head_dim=8, heads=count or 1, **options)
 
 
 def mechanism_for(
     module: nn.Module, spec: Spec, *, heads: int, head_dim: int, beta: float, device: torch.device
 ) -> Mechanism:
-    """Made once for a layer and its sizes."""
-    made = _made.setdefault(module, {})
+    """The mechanism of a layer, created once for its sizes."""
+    created = _mechanisms.setdefault(module, {})
     key = (spec, heads, head_dim, beta)
-    if key not in made:
-        with torch.inference_mode(False):  # a later call may want gradients
-            made[key] = _build(module, spec, heads, head_dim, beta)
-    # to() alone would visit all buffers at every call
-    mechanism = made[key]
+    if key not in created:
+        with torch.inference_mode(False):  # a later call may need gradients
+            created[key] = _build(module, spec, heads, head_dim, beta)
+    mechanism = created[key]  # calling to() every time would be slow
     if any(buffer.device != device for buffer in mechanism.buffers()):
-        made[key] = mechanism = mechanism.to(device)
+        created[key] = mechanism = mechanism.to(device)
     return mechanism
 
 
 def _build(module: nn.Module, spec: Spec, heads: int, head_dim: int, beta: float) -> Mechanism:
-    members, places = [], []
-    for heads_of, name, options in _parts(spec, heads):
-        known = [option.name for option in mechanism_options(name)]
-        given = {"beta": beta, **options} if "beta" in known else dict(options)
-        if "seed" in known:  # layers draw differently, so that their errors do not add up
-            given["seed"] = int(options.get("seed", 0)) + number_of(module)
-        members.append(create_mechanism(name, head_dim=head_dim, heads=len(heads_of), **given))
-        places.append(heads_of)
-    return members[0] if len(members) == 1 else HeadGroups(members, places)
+    members, member_heads = [], []
+    for indices, name, options in _mechanism_groups(spec, heads):
+        valid = [option.name for option in mechanism_options(name)]
+        settings = {"beta": beta, **options} if "beta" in valid else dict(options)
+        if "seed" in valid:  # a seed per layer, so that the layers' errors do not add up
+            settings["seed"] = int(options.get("seed", 0)) + layer_number(module)
+        members.append(create_mechanism(name, head_dim=head_dim, heads=len(indices), **settings))
+        member_heads.append(indices)
+    return members[0] if len(members) == 1 else HeadGroups(members, member_heads)
 
 
-def number_of(module: nn.Module) -> int:
-    """Of a layer: its own, or, where it has none, how many of its model were asked before."""
-    given = getattr(module, "layer_idx", None)
-    if isinstance(given, int):
-        return given
+def layer_number(module: nn.Module) -> int:
+    """The layer's `layer_idx`; without one, a count of the model's layers in order of first use."""
+    layer_idx = getattr(module, "layer_idx", None)
+    if isinstance(layer_idx, int):
+        return layer_idx
     if module not in _numbers:
         config = getattr(module, "config", None)  # one for all layers of a model
-        known = _asked.get(id(config), 0)
+        count = _layer_counts.get(id(config), 0)
         if config is not None:
-            if not known:
-                finalize(config, _asked.pop, id(config), None)
-            _asked[id(config)] = known + 1
-        _numbers[module] = known
+            if not count:
+                finalize(config, _layer_counts.pop, id(config), None)
+            _layer_counts[id(config)] = count + 1
+        _numbers[module] = count
     return _numbers[module]
 
 
-def _parts(spec: Spec, heads: int) -> list[tuple[list[int], str, dict[str, Any]]]:
-    """Each mechanism with its heads."""
+def _mechanism_groups(spec: Spec, heads: int) -> list[tuple[list[int], str, dict[str, Any]]]:
+    """Each mechanism: its heads, its name and its options."""
     if isinstance(spec, str):
         parts = parse_attention(spec, heads)
         ends = accumulate((part.heads for part in parts), initial=0)
-        places: Sequence[list[int]] = [list(range(*pair)) for pair in pairwise(ends)]
-        return [(at, part.name, part.options) for at, part in zip(places, parts, strict=True)]
+        groups: Sequence[list[int]] = [list(range(*pair)) for pair in pairwise(ends)]
+        return [(group, part.name, part.options) for group, part in zip(groups, parts, strict=True)]
     if len(spec) != heads:
-        raise ValueError(f"attention for {len(spec)} heads, but the layer has {heads}")
-    found = []
-    for each in dict.fromkeys(spec):
-        at = [head for head, other in enumerate(spec) if other == each]
-        parts = parse_attention(each, len(at))
+        raise ValueError(
+            f"attention for {len(spec)} heads, but the layer has {heads}; give one for each head"
+        )
+    result = []
+    for head_spec in dict.fromkeys(spec):
+        group = [head for head, other in enumerate(spec) if other == head_spec]
+        parts = parse_attention(head_spec, len(group))
         if len(parts) > 1:
-            raise ValueError(f"{each!r}: several mechanisms for one head; give one")
-        found.append((at, parts[0].name, parts[0].options))
-    return found
+            raise ValueError(f"{head_spec!r}: several mechanisms for one head; give one")
+        result.append((group, parts[0].name, parts[0].options))
+    return result

@@ -1,4 +1,4 @@
-"""Opens a Hugging Face model from a folder: no hub, no pickle, no code that comes with a model."""
+"""Loads a Hugging Face model from a folder: no hub, no pickle, no code from the model's folder."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
 def load_model(path: str | Path, *, dtype: torch.dtype = torch.float32) -> tuple[Any, Any]:
     """The model in this folder, in evaluation mode, and its tokenizer, image processor or None.
 
-    It is of the class that config.json names, so a language model has its head. A GGUF file is
-    converted at the first time and kept in `cache_folder`. float32, because a CPU is slow and
-    inexact in what most models are saved in.
+    Its class is the one that config.json names, so a language model has its head. A GGUF file is
+    converted once and kept in `cache_folder`. The default is float32, because a CPU is slow and
+    inexact in the half precision that most models are saved in.
     """
-    model, reader, notes = load_with_notes(path, dtype=dtype)
+    model, processor, notes = load_with_notes(path, dtype=dtype)
     for note in notes:
         warnings.warn(f"{path}: {note}", stacklevel=2)
-    return model, reader
+    return model, processor
 
 
 def load_with_notes(
     path: str | Path, *, dtype: torch.dtype = torch.float32
 ) -> tuple[Any, Any, list[str]]:
-    """As `load_model`, and what a person must know of the model, for those who pass it on."""
+    """As `load_model`, with the warnings as a list of notes."""
     library = _transformers(path)
-    folder = _folder(Path(path), library)
-    kind = _class(folder, library)
-    with _quiet(library), _told(folder):
+    folder = _find_folder(Path(path), library)
+    kind = _model_class(folder, library)
+    with _quiet(library), _one_line_errors(folder):
         model, info = kind.from_pretrained(
             folder,
             dtype=dtype,
@@ -51,47 +51,49 @@ def load_with_notes(
             use_safetensors=True,
             output_loading_info=True,
         )
-        reader = _reader(folder, model, library)
+        processor = _load_processor(folder, model, library)
     missing, notes = sorted(info["missing_keys"]), []
     if missing:
         count = f"{missing[0]} ({len(missing)} in all)"
         notes.append(f"has no weights for {count}; they are random")
-    return model.eval(), reader, notes
+    return model.eval(), processor, notes
 
 
 def cache_folder() -> Path:
-    """Where converted models are kept."""
+    """The folder of converted models."""
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "attnlab" / "models"
 
 
-def _folder(path: Path, library: Any) -> Path:
-    """A folder with config.json and safetensors: the path's own, or a converted file's."""
+def _find_folder(path: Path, library: Any) -> Path:
+    """The folder with config.json and safetensors: the path itself, or that of a converted file."""
     if path.is_file():
         if path.suffix != ".gguf":
-            raise ValueError(f"{path}: a file; give a folder with a model, or a .gguf file")
-        return _converted(path, library)
+            raise ValueError(f"{path}: is a file; give a folder with a model, or a .gguf file")
+        return _converted_folder(path, library)
     if not path.is_dir():
-        raise ValueError(f"{path}: is not there; give a folder with a model (no hub is asked)")
+        raise ValueError(
+            f"{path}: does not exist; give a folder with a model (attnlab downloads nothing)"
+        )
     if not (path / CONFIG).exists():
         files = sorted(path.glob("*.gguf"))
         if len(files) == 1:
-            return _converted(files[0], library)
-        found = f"{len(files)} .gguf files; name one of them" if files else f"no {CONFIG}"
-        raise ValueError(f"{path}: no Hugging Face model here: {found}")
+            return _converted_folder(files[0], library)
+        problem = f"{len(files)} .gguf files; give one of them" if files else f"no {CONFIG}"
+        raise ValueError(f"{path}: no Hugging Face model here: {problem}")
     if not any((path / name).exists() for name in WEIGHTS):
         pickled = sorted(path.glob("*.bin")) + sorted(path.glob("*.pt"))
         if pickled:
             raise ValueError(
-                f"{path}: its weights are pickled ({pickled[0].name}), and to open that is to run "
+                f"{path}: its weights are pickled ({pickled[0].name}), and loading a pickle runs "
                 "code; save the model as safetensors: model.save_pretrained(folder)"
             )
-        raise ValueError(f"{path}: no weights here; {WEIGHTS[0]} is missing")
+        raise ValueError(f"{path}: has no weights; {WEIGHTS[0]} is missing")
     return path
 
 
-def _class(folder: Path, library: Any) -> Any:
-    """What config.json says that the model is."""
+def _model_class(folder: Path, library: Any) -> Any:
+    """The class that config.json names."""
     path = folder / CONFIG
     try:
         description = json.loads(path.read_text(encoding="utf-8"))
@@ -105,23 +107,23 @@ def _class(folder: Path, library: Any) -> Any:
     kind = getattr(library, str(names[0]), None)
     if not isinstance(kind, type) or not issubclass(kind, library.PreTrainedModel):
         raise ValueError(
-            f"{path}: {names[0]} is no model of transformers {library.__version__}; "
-            "models that bring their own code are not run"
+            f"{path}: {names[0]} is not a model of transformers {library.__version__}; "
+            "attnlab runs no code that comes with a model"
         )
     return kind
 
 
-def _reader(folder: Path, model: Any, library: Any) -> Any:
-    """Its image processor where it reads images, else its tokenizer, else None."""
-    tokens = any((folder / name).exists() for name in (*TOKENIZERS, *VOCABULARIES))
+def _load_processor(folder: Path, model: Any, library: Any) -> Any:
+    """The image processor if the model reads images, else the tokenizer, else None."""
+    has_tokenizer = any((folder / name).exists() for name in (*TOKENIZERS, *VOCABULARIES))
     local = {"local_files_only": True, "trust_remote_code": False}
     if model.main_input_name == "pixel_values" and (folder / IMAGES).exists():
         return library.AutoImageProcessor.from_pretrained(folder, **local)
-    return library.AutoTokenizer.from_pretrained(folder, **local) if tokens else None
+    return library.AutoTokenizer.from_pretrained(folder, **local) if has_tokenizer else None
 
 
-def _converted(file: Path, library: Any) -> Path:
-    """The folder that this GGUF file was converted to, now or before."""
+def _converted_folder(file: Path, library: Any) -> Path:
+    """The folder with the converted GGUF file; converts it the first time."""
     with file.open("rb") as handle:
         digest = hashlib.file_digest(handle, "sha256").hexdigest()[:16]
     folder = cache_folder() / f"{file.stem}-{digest}"
@@ -136,23 +138,23 @@ def _converted(file: Path, library: Any) -> Path:
 
 
 def _convert(file: Path, folder: Path, library: Any) -> None:
-    given = {"gguf_file": file.name, "local_files_only": True}
-    with _quiet(library), _told(file):
-        config = library.AutoConfig.from_pretrained(file.parent, **given)
+    options = {"gguf_file": file.name, "local_files_only": True}
+    with _quiet(library), _one_line_errors(file):
+        config = library.AutoConfig.from_pretrained(file.parent, **options)
         causal = library.models.auto.modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
         kind = library.AutoModel
         if config.is_encoder_decoder:
             kind = library.AutoModelForSeq2SeqLM
         elif config.model_type in causal:
             kind = library.AutoModelForCausalLM
-        model = kind.from_pretrained(file.parent, dtype=torch.float32, **given)
-        # the weights are plain numbers now, but the model still says that they are not
+        model = kind.from_pretrained(file.parent, dtype=torch.float32, **options)
+        # the weights are not quantized any more, but the model is still marked so
         for name in ("hf_quantizer", "quantization_method"):
             vars(model).pop(name, None)
         vars(model.config).pop("quantization_config", None)
         model.is_quantized = False
         model.save_pretrained(folder)
-        library.AutoTokenizer.from_pretrained(file.parent, **given).save_pretrained(folder)
+        library.AutoTokenizer.from_pretrained(file.parent, **options).save_pretrained(folder)
 
 
 def _transformers(path: str | Path) -> Any:
@@ -166,7 +168,7 @@ def _transformers(path: str | Path) -> Any:
 
 @contextmanager
 def _quiet(library: Any) -> Iterator[None]:
-    """No progress bars and no advice; what matters is told by errors and our own warning."""
+    """No progress bars and log messages of transformers inside the `with`."""
     logging = library.utils.logging
     bars, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
     logging.disable_progress_bar()
@@ -180,10 +182,10 @@ def _quiet(library: Any) -> Iterator[None]:
 
 
 @contextmanager
-def _told(path: Path) -> Iterator[None]:
-    """Whatever a library finds wrong with a folder is one sentence of a person's mistake."""
+def _one_line_errors(path: Path) -> Iterator[None]:
+    """Turn any error of transformers into a ValueError of one line."""
     try:
         yield
     except Exception as error:
         reason = " ".join(str(error).split())[:300] or type(error).__name__
-        raise ValueError(f"{path}: transformers cannot open it ({reason})") from error
+        raise ValueError(f"{path}: transformers cannot load it ({reason})") from error

@@ -1,4 +1,4 @@
-"""Who may look at whom, as each attention function of transformers understands its arguments.
+"""Which keys each query may attend to, by the arguments of transformers' attention functions.
 
 Letters: B batch, H heads, T queries, S keys.
 """
@@ -12,25 +12,25 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-HIDDEN = -9000.0  # additive masks hold -10000, the type's least number or -inf; biases never do
+MASKED = -9000.0  # masks add -10000, the type's minimum or -inf; biases are never that low
 
 
 @dataclass
-class Sight:
-    """Of one row."""
+class RowMask:
+    """The mask of one row of the batch."""
 
     length: int
-    """Keys that count: a static cache has free slots behind them."""
+    """Number of real keys: a static cache has free slots after them."""
     additive: Tensor | None = None  # (1, 1 or H, T, S), for an eager function
-    allowed: Tensor | None = None  # (T, S), None: everywhere
-    position: Tensor | None = None  # (1, 1 or H, T, S): a bias that is no part of `additive`
-    bias: Tensor | None = None  # (1 or H, T, S): all that is added, the mask aside
-    blind: Tensor | None = None
-    """(1, 1 or H, T, 1) True for queries with nothing to look at, whose output is zero."""
+    allowed: Tensor | None = None  # (T, S), None means everywhere
+    position_bias: Tensor | None = None  # (1, 1 or H, T, S): not included in `additive`
+    bias: Tensor | None = None  # (1 or H, T, S): everything added to the scores, without the mask
+    fully_masked: Tensor | None = None
+    """(1, 1 or H, T, 1): True for queries without any key, whose output is zero."""
     note: str = ""
 
 
-def read_sight(
+def read_row_mask(
     implementation: str,
     module: nn.Module,
     query: Tensor,
@@ -38,78 +38,83 @@ def read_sight(
     mask: Any,
     options: Mapping[str, Any],
     row: int,
-) -> Sight:
-    """What `row` of the queries (B, H, T, D) may see of the keys (B, G, S, D)."""
+) -> RowMask:
+    """The mask between `row` of the queries (B, H, T, D) and its keys (B, G, S, D)."""
     T, S = query.shape[2], key.shape[2]
     bias = options.get("position_bias")
     bias = None if bias is None else _row(bias, row)[..., :S]  # (1, 1 or H, T or 1, S)
     if implementation.startswith("flash") or "|flash" in implementation:
-        seen = _flash(module, T, S, query.device, mask, options, row)
+        visible = _flash_mask(module, T, S, query.device, mask, options, row)
     elif mask is None:
-        seen = None if implementation == "eager" else _causal(module, T, S, query.device, options)
-        if seen is not None and S > T:  # transformers cuts the keys there itself
+        visible = None
+        if implementation != "eager":
+            visible = _causal_mask(module, T, S, query.device, options)
+        if visible is not None and S > T:  # transformers cuts the keys there itself
             S = T
-            seen, bias = seen[..., :T], None if bias is None else bias[..., :T]
+            visible, bias = visible[..., :T], None if bias is None else bias[..., :T]
     elif isinstance(mask, Tensor):
-        seen = _row(mask, row)[..., :S]
+        visible = _row(mask, row)[..., :S]
     else:
-        seen = _block_mask(mask, T, S, query.device, row)
-    return _sight(seen, bias, T, S)
+        visible = _block_mask(mask, T, S, query.device, row)
+    return _to_row_mask(visible, bias, T, S)
 
 
-def _sight(seen: Tensor | None, bias: Tensor | None, T: int, S: int) -> Sight:
-    """From a mask (1, 1 or H, T or 1, S), boolean or added to the scores, and a bias like it."""
-    sight = Sight(length=S)
+def _to_row_mask(mask: Tensor | None, bias: Tensor | None, T: int, S: int) -> RowMask:
+    """From a mask (1, 1 or H, T or 1, S), boolean or additive, and a bias of the same shape."""
+    row_mask = RowMask(length=S)
     visible: Tensor | None = None  # (1, 1 or H, T, S)
     if bias is not None:
-        sight.position = bias.expand(-1, -1, T, S)
-        visible = sight.position > HIDDEN  # some put their mask in there
-        sight.bias = sight.position[0].masked_fill(~visible[0], 0)
-    if seen is not None:
-        seen = seen.expand(-1, -1, T, -1)
-        clear = seen if seen.dtype == torch.bool else seen > HIDDEN
-        visible = clear if visible is None else clear & visible
-        _add(sight, seen, clear)
+        row_mask.position_bias = bias.expand(-1, -1, T, S)
+        visible = row_mask.position_bias > MASKED  # some models put their mask in there
+        row_mask.bias = row_mask.position_bias[0].masked_fill(~visible[0], 0)
+    if mask is not None:
+        mask = mask.expand(-1, -1, T, -1)
+        unmasked = mask if mask.dtype == torch.bool else mask > MASKED
+        visible = unmasked if visible is None else unmasked & visible
+        _set_additive(row_mask, mask, unmasked)
     if visible is None:
-        return sight
+        return row_mask
     allowed = visible[0].any(0)  # (T, S)
     if not bool((visible[0] == allowed).all()):
-        sight.note = "Its mask differs between heads; the mask shown is what any of them may see."
-    sight.allowed = None if bool(allowed.all()) else allowed
-    # nobody sees the free slots of a cache; padding at the end neither, but it has queries
+        row_mask.note = (
+            "Its heads have different masks; the page shows which keys any head may attend to."
+        )
+    row_mask.allowed = None if bool(allowed.all()) else allowed
+    # no query sees the free slots of a cache; nor padding at the end, but that has queries too
     last = int(allowed.any(0).nonzero().amax()) + 1 if bool(allowed.any()) else 0
-    sight.length = max(last, min(T, S))
-    return sight
+    row_mask.length = max(last, min(T, S))
+    return row_mask
 
 
-def _add(sight: Sight, seen: Tensor, clear: Tensor) -> None:
-    """What an eager function has to add to the scores for this mask (1, 1 or H, T, S)."""
-    if seen.dtype == torch.bool:
-        least = torch.finfo(torch.float32).min
-        sight.additive = torch.zeros(seen.shape, device=seen.device).masked_fill(~seen, least)
-        blind = ~seen.any(-1, keepdim=True)
-        if bool(blind.any()) and sight.position is None:  # with a bias -inf becomes a number
-            sight.blind = blind
+def _set_additive(row_mask: RowMask, mask: Tensor, unmasked: Tensor) -> None:
+    """Set what an eager function must add to the scores for this mask (1, 1 or H, T, S)."""
+    if mask.dtype == torch.bool:
+        lowest = torch.finfo(torch.float32).min
+        zeros = torch.zeros(mask.shape, device=mask.device)
+        row_mask.additive = zeros.masked_fill(~mask, lowest)
+        fully_masked = ~mask.any(-1, keepdim=True)
+        if bool(fully_masked.any()) and row_mask.position_bias is None:  # a bias makes -inf finite
+            row_mask.fully_masked = fully_masked
         return
-    sight.additive = seen.to(torch.promote_types(seen.dtype, torch.float32))
-    extra = sight.additive.masked_fill(~clear, 0)[0]  # a bias may hide in the mask
+    row_mask.additive = mask.to(torch.promote_types(mask.dtype, torch.float32))
+    extra = row_mask.additive.masked_fill(~unmasked, 0)[0]  # the mask may contain a bias
     if bool(extra.any()):
-        sight.bias = extra if sight.bias is None else sight.bias + extra
+        row_mask.bias = extra if row_mask.bias is None else row_mask.bias + extra
 
 
-def cut(sight: Sight) -> Sight:
-    """The same without a cache's free slots."""
+def without_free_slots(row_mask: RowMask) -> RowMask:
+    """The same mask without the free slots of a cache."""
 
-    def short(x: Tensor | None) -> Tensor | None:
-        return None if x is None else x[..., : sight.length]
+    def cut(x: Tensor | None) -> Tensor | None:
+        return None if x is None else x[..., : row_mask.length]
 
-    allowed = short(sight.allowed)
+    allowed = cut(row_mask.allowed)
     return replace(
-        sight,
-        additive=short(sight.additive),
+        row_mask,
+        additive=cut(row_mask.additive),
         allowed=None if allowed is None or bool(allowed.all()) else allowed,
-        position=short(sight.position),
-        bias=short(sight.bias),
+        position_bias=cut(row_mask.position_bias),
+        bias=cut(row_mask.bias),
     )
 
 
@@ -123,21 +128,21 @@ def _row(x: Tensor, row: int) -> Tensor:
 
 
 def is_causal(module: nn.Module, options: Mapping[str, Any]) -> bool:
-    """As transformers decides it: the call's word, or else the module's."""
-    asked = options.get("is_causal")
-    return bool(getattr(module, "is_causal", True) if asked is None else asked)
+    """Decided as transformers does: by the call's option, or else by the module's attribute."""
+    option = options.get("is_causal")
+    return bool(getattr(module, "is_causal", True) if option is None else option)
 
 
-def _causal(
+def _causal_mask(
     module: nn.Module, T: int, S: int, device: torch.device, options: Mapping[str, Any]
 ) -> Tensor | None:
-    """As the fused function of PyTorch: the first query sees the first key, a lone one all."""
+    """As PyTorch's fused function: the first query sees the first key, a single query sees all."""
     if T == 1 or not is_causal(module, options):
         return None
     return torch.ones(T, S, dtype=torch.bool, device=device).tril()[None, None]
 
 
-def _flash(
+def _flash_mask(
     module: nn.Module,
     T: int,
     S: int,
@@ -146,22 +151,22 @@ def _flash(
     options: Mapping[str, Any],
     row: int,
 ) -> Tensor | None:
-    """The last query sees the last key; `mask` (B, S) tells padding; windows are an option."""
-    query_at = torch.arange(S - T, S, device=device)[:, None]
-    key_at = torch.arange(S, device=device)
-    seen = torch.ones(T, S, dtype=torch.bool, device=device)
+    """The last query sees the last key; `mask` (B, S) marks padding; a window is an option."""
+    query_positions = torch.arange(S - T, S, device=device)[:, None]
+    key_positions = torch.arange(S, device=device)
+    visible = torch.ones(T, S, dtype=torch.bool, device=device)
     window = options.get("sliding_window")
     if is_causal(module, options):
-        seen &= key_at <= query_at
+        visible &= key_positions <= query_positions
     if window is not None:
-        seen &= (query_at - key_at).abs() < window
+        visible &= (query_positions - key_positions).abs() < window
     if mask is not None:
-        seen &= mask[row if len(mask) > 1 else 0, -S:].bool()
-    return seen[None, None]
+        visible &= mask[row if len(mask) > 1 else 0, -S:].bool()
+    return visible[None, None]
 
 
 def _block_mask(mask: Any, T: int, S: int, device: torch.device, row: int) -> Tensor:
-    """What a mask of flex attention means, asked place by place."""
+    """The dense form of a flex attention mask, evaluated for each query and key."""
     from torch.nn.attention.flex_attention import create_mask
 
     def rule(batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:

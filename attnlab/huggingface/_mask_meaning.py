@@ -1,9 +1,9 @@
-"""What a mask that a Hugging Face model passes means, in attnlab's words.
+"""Translates the mask of a Hugging Face model into attnlab's `Mask`.
 
-transformers makes a mask once for all layers, by a function registered beside the attention
-function; without one it makes none, in silence. Ours makes what `sdpa` gets (nothing, where causal
-or not says it all) and notes what it knows: where queries and keys stand, which a tensor of
-booleans does not say. A mask that comes without a note is read off its numbers.
+transformers creates a mask once for all layers, with a function registered for the attention
+implementation; without one it silently creates none. Our function creates the mask that `sdpa` gets
+(None if causal or not is all there is) and attaches a note: the positions of queries and keys,
+which a boolean tensor does not contain. A mask without a note is interpreted by its values.
 
 Letters: B batch, H heads, T queries, S keys.
 """
@@ -18,49 +18,51 @@ import torch
 from torch import Tensor, nn
 
 from attnlab.huggingface._attention_modules import is_cross
-from attnlab.huggingface._mask_arguments import HIDDEN, is_causal
+from attnlab.huggingface._mask_arguments import MASKED, is_causal
 from attnlab.mask import Mask
 
-NOTE = "_attnlab_note"
+NOTE_ATTRIBUTE = "_attnlab_note"
 
 
 @dataclass(frozen=True)
-class Note:
-    """What the mask function knew, and what was read since."""
+class MaskNote:
+    """What the mask function knows about a mask, and the last interpretation of it."""
 
     version: int
-    """Of the tensor: whoever changes it in place makes the note worthless."""
+    """Version of the tensor: a change in place makes the note invalid."""
     start: int
-    """Where the first query stands among the keys."""
-    first: int = 0
-    """Position of the first key: a sliding cache forgets what nobody will see again."""
-    plain: bool | None = None
-    """Causal or not, beyond padding nothing else; None: who knows."""
-    read: tuple[tuple[bool, torch.Size, torch.Size], Meaning] | None = None
-    """For a module that is causal or not, with queries and keys of these sizes: the meaning."""
+    """Index of the first query among the keys."""
+    first_key: int = 0
+    """Position of the first key. It is above 0 if a sliding cache has dropped older keys."""
+    plain_causal: bool | None = None
+    """True or False if the mask is just causal or not, and padding; None if it may be more."""
+    cached: tuple[tuple[bool, torch.Size, torch.Size], MaskMeaning] | None = None
+    """The interpretation for this causality and these shapes of queries and keys."""
 
 
 @dataclass(frozen=True)
-class Meaning:
+class MaskMeaning:
+    """A mask in attnlab's terms."""
+
     mask: Mask
-    """The whole meaning; of a mask that no words describe, where the first query stands."""
+    """The whole mask, or only the start position if `allowed` is set."""
     allowed: Tensor | None = None
-    """(B, H or 1, T, S) True where a query may look, where `mask` cannot say it."""
+    """(B, H or 1, T, S): True where a query may attend, if `mask` cannot express it."""
     length: int = 0
-    """Keys that count: a static cache has free slots behind them."""
-    first: int = 0
+    """Number of real keys: a static cache has free slots after them."""
+    first_key: int = 0
 
-    def row(self, row: int) -> Meaning:
-        """The same of one row of the batch."""
+    def row(self, row: int) -> MaskMeaning:
+        """The mask of one row of the batch."""
 
-        def of(x: Tensor | None) -> Tensor | None:
+        def select(x: Tensor | None) -> Tensor | None:
             return None if x is None else x[row : row + 1] if len(x) > 1 else x
 
-        mask = replace(self.mask, keys=of(self.mask.keys))
-        return replace(self, mask=mask, allowed=of(self.allowed))
+        mask = replace(self.mask, keys=select(self.mask.keys))
+        return replace(self, mask=mask, allowed=select(self.allowed))
 
 
-@torch.compiler.disable  # a compiled one could not take a note
+@torch.compiler.disable  # compiled code could not attach a note
 def make_mask(
     *args: Any,
     q_offset: int | Tensor = 0,
@@ -68,7 +70,7 @@ def make_mask(
     mask_function: Any = None,
     **options: Any,
 ) -> Tensor | None:
-    """The mask function of every attnlab implementation, called by transformers."""
+    """The mask function of all attnlab implementations; transformers calls it."""
     library = import_module("transformers.masking_utils")
     rule = library.causal_mask_function if mask_function is None else mask_function
     mask: Tensor | None = library.sdpa_mask(
@@ -77,48 +79,49 @@ def make_mask(
     if mask is None:
         return None
     plain = {library.causal_mask_function: True, library.bidirectional_mask_function: False}
-    start, first = int(q_offset), int(kv_offset)
-    _write(mask, Note(_version(mask), start - first, first, plain.get(rule)))
+    start, first_key = int(q_offset), int(kv_offset)
+    note = MaskNote(_version(mask), start - first_key, first_key, plain.get(rule))
+    _attach_note(mask, note)
     return mask
 
 
-def read_meaning(
+def interpret_mask(
     module: nn.Module, query: Tensor, key: Tensor, mask: Any, options: dict[str, Any]
-) -> Meaning:
-    """Who may look at whom: queries (B, H, T, D), keys (B, G, S, D)."""
+) -> MaskMeaning:
+    """Which keys (B, G, S, D) each query (B, H, T, D) may attend to."""
     T, S = query.shape[2], key.shape[2]
     causal = is_causal(module, options) and not is_cross(module)
     if mask is None:
         return _unmasked(T, S, causal)
     if not isinstance(mask, Tensor):
         raise ValueError(
-            f"a mask of type {type(mask).__name__} was made for another attention function; give "
-            "None, (B, S) or (B, 1, T, S)"
+            f"a mask of type {type(mask).__name__} is for another attention function; give None, "
+            "(B, S) or (B, 1, T, S)"
         )
-    note, case = _note(mask), (causal, query.shape, key.shape)
-    if note is not None and note.read is not None and note.read[0] == case:
-        return note.read[1]
-    seen = _clear(mask, len(query), T, S)
-    start = _guess(seen, causal) if note is None else note.start
-    meaning = _words(seen, start, causal, None if note is None else note.plain)
+    note, case = _read_note(mask), (causal, query.shape, key.shape)
+    if note is not None and note.cached is not None and note.cached[0] == case:
+        return note.cached[1]
+    visible = _to_boolean(mask, len(query), T, S)
+    start = _guess_start(visible, causal) if note is None else note.start
+    meaning = _to_meaning(visible, start, causal, None if note is None else note.plain_causal)
     if note is not None:
-        meaning = replace(meaning, first=note.first)
-        _write(mask, replace(note, read=(case, meaning)))
+        meaning = replace(meaning, first_key=note.first_key)
+        _attach_note(mask, replace(note, cached=(case, meaning)))
     return meaning
 
 
-def _unmasked(T: int, S: int, causal: bool) -> Meaning:
-    """As `sdpa` reads no mask: the first query sees the first key, a lone one all of them."""
+def _unmasked(T: int, S: int, causal: bool) -> MaskMeaning:
+    """As `sdpa` without a mask: the first query sees the first key, a single query sees all."""
     if not causal:
-        return Meaning(Mask(), length=S)
+        return MaskMeaning(Mask(), length=S)
     if T == 1:
-        return Meaning(Mask(causal=True, start=S - 1), length=S)
-    return Meaning(Mask(causal=True), length=min(T, S))
+        return MaskMeaning(Mask(causal=True, start=S - 1), length=S)
+    return MaskMeaning(Mask(causal=True), length=min(T, S))
 
 
-def _clear(mask: Tensor, B: int, T: int, S: int) -> Tensor:
-    """(B, H or 1, T, S) True where a query may look."""
-    given = tuple(mask.shape)
+def _to_boolean(mask: Tensor, B: int, T: int, S: int) -> Tensor:
+    """(B, H or 1, T, S): True where a query may attend."""
+    shape = tuple(mask.shape)
     mask = mask[None] if mask.dim() == 2 else mask  # (T, S)
     mask = mask[:, None] if mask.dim() == 3 else mask  # (B, T, S)
     if (
@@ -128,71 +131,71 @@ def _clear(mask: Tensor, B: int, T: int, S: int) -> Tensor:
         or len(mask) not in (1, B)
     ):
         raise ValueError(
-            f"a mask of shape {given} does not fit {T} queries and {S} keys; "
+            f"a mask of shape {shape} does not fit {T} queries and {S} keys; "
             "give (B, S) to the model, or (B, 1, T, S)"
         )
     mask = mask[..., :S]
     if not mask.is_floating_point():
         return mask.bool().expand(B, -1, T, -1)
-    clear = mask > HIDDEN
-    if bool((mask.masked_fill(~clear, 0) != 0).any()):
+    visible = mask > MASKED
+    if bool((mask.masked_fill(~visible, 0) != 0).any()):
         raise ValueError(
-            "this model adds numbers of its own to the scores (a bias, in its mask), which attnlab "
-            'has no words for; use attn_implementation="eager" or "sdpa"'
+            "this model's mask contains a bias that it adds to the scores, which attnlab's "
+            'mechanisms do not support; use attn_implementation="eager" or "sdpa"'
         )
-    return clear.expand(B, -1, T, -1)
+    return visible.expand(B, -1, T, -1)
 
 
-def _guess(seen: Tensor, causal: bool) -> int:
-    """Where the first query stands, of a mask that nobody explained: the last sees the last key."""
-    T, S = seen.shape[2:]
+def _guess_start(visible: Tensor, causal: bool) -> int:
+    """The index of the first query, of a mask without a note: the last query sees the last key."""
+    T, S = visible.shape[2:]
     if not causal or T == S:
         return 0
-    anybody = seen.flatten(0, 2).any(0).nonzero()
-    return max(0, int(anybody.amax()) + 1 - T) if len(anybody) else S - T
+    visible_keys = visible.flatten(0, 2).any(0).nonzero()
+    return max(0, int(visible_keys.amax()) + 1 - T) if len(visible_keys) else S - T
 
 
-def _words(seen: Tensor, start: int, causal: bool, plain: bool | None) -> Meaning:
-    """The same in words, if there are any."""
-    T, S = seen.shape[2:]
+def _to_meaning(visible: Tensor, start: int, causal: bool, plain: bool | None) -> MaskMeaning:
+    """As a `Mask` if it can express the tensor, otherwise as a tensor."""
+    T, S = visible.shape[2:]
     length = min(S, start + T) if causal else S
-    same = seen.stride(2) == 0 or T == 1  # all queries are told the same: nothing to compare
-    if seen.shape[1] == 1:
-        keys = seen[:, 0, 0] if same else seen[:, 0].any(1)  # (B, S)
-        for follows in (True, False) if causal else (False, True):
-            if plain is not None and plain != follows:
+    same_for_all = visible.stride(2) == 0 or T == 1  # all queries have the same mask
+    if visible.shape[1] == 1:
+        keys = visible[:, 0, 0] if same_for_all else visible[:, 0].any(1)  # (B, S)
+        for candidate in (True, False) if causal else (False, True):
+            if plain is not None and plain != candidate:
                 continue
-            mask = Mask(follows, keys, start if follows else 0)
-            if plain is not None or _says(mask, seen, same):
-                kept = S if not follows else length
-                return Meaning(_shortened(mask, kept), length=kept)
-    return Meaning(Mask(causal, start=start), seen[..., :length], length)
+            mask = Mask(candidate, keys, start if candidate else 0)
+            if plain is not None or _is_equal(mask, visible, same_for_all):
+                key_count = length if candidate else S
+                return MaskMeaning(_shorten(mask, key_count), length=key_count)
+    return MaskMeaning(Mask(causal, start=start), visible[..., :length], length)
 
 
-def _says(mask: Mask, seen: Tensor, same: bool) -> bool:
-    """Whether it means the same as (B, 1, T, S)."""
-    T, S = seen.shape[2:]
-    if not mask.causal and same:
+def _is_equal(mask: Mask, visible: Tensor, same_for_all: bool) -> bool:
+    """Whether `mask` allows the same as the tensor (B, 1, T, S)."""
+    T, S = visible.shape[2:]
+    if not mask.causal and same_for_all:
         return True
-    allowed = mask.allowed(T, S, seen.device)
+    allowed = mask.allowed(T, S, visible.device)
     assert allowed is not None
-    return bool((allowed == seen).all())
+    return bool((allowed == visible).all())
 
 
-def _shortened(mask: Mask, length: int) -> Mask:
-    """Without free slots, and without keys where all are real: faster ways are open then."""
+def _shorten(mask: Mask, length: int) -> Mask:
+    """Without free slots, and without `keys` if there is no padding, which is faster."""
     assert mask.keys is not None
     keys = mask.keys[:, :length]
     return replace(mask, keys=None if bool(keys.all()) else keys)
 
 
-def _note(mask: Tensor) -> Note | None:
-    note = getattr(mask, NOTE, None)
-    return note if isinstance(note, Note) and note.version == _version(mask) else None
+def _read_note(mask: Tensor) -> MaskNote | None:
+    note = getattr(mask, NOTE_ATTRIBUTE, None)
+    return note if isinstance(note, MaskNote) and note.version == _version(mask) else None
 
 
-def _write(mask: Tensor, note: Note) -> None:
-    setattr(mask, NOTE, note)
+def _attach_note(mask: Tensor, note: MaskNote) -> None:
+    setattr(mask, NOTE_ATTRIBUTE, note)
 
 
 def _version(mask: Tensor) -> int:

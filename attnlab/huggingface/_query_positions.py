@@ -1,4 +1,4 @@
-"""Where the queries of a call stand, and what its weights are like: a model says neither.
+"""Works out the positions of a call's queries, and the properties of its weights.
 
 Letters: H heads, T queries, S keys.
 """
@@ -9,44 +9,46 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from attnlab.interpret._attention_call import Kind, StackName
+from attnlab.interpret._attention_call import AttentionKind, StackName
 
 
-def pick_heads(x: Tensor, heads: Sequence[int]) -> Tensor:
-    """These of all heads (H, ...); not copied where that is all of them."""
+def select_heads(x: Tensor, heads: Sequence[int]) -> Tensor:
+    """Select heads from (H, ...); no copy if these are all heads."""
     return x if list(heads) == list(range(len(x))) else x[list(heads)]
 
 
-def nature(weights: Tensor) -> tuple[bool, bool]:
-    """Whether weights (H, T, S) have negative ones, and whether their rows sum to 1 (or 0)."""
+def signed_and_normalized(weights: Tensor) -> tuple[bool, bool]:
+    """Whether any of the weights (H, T, S) is negative, and whether all rows sum to 1 (or 0)."""
     sums = weights.sum(-1)
     normalized = ((sums - 1).abs() < 1e-3) | (sums == 0)
     return bool(weights.numel() and weights.amin() < 0), bool(normalized.all())
 
 
-class Positions:
-    """Where each layer's next queries stand, from lengths alone: a model does not say it."""
+class PositionTracker:
+    """Tracks the position of each layer's queries by lengths alone: models do not pass it."""
 
     def __init__(self) -> None:
         self.ends: dict[str, int] = {}
         self.starts: dict[StackName, int] = {}
 
-    def place(self, name: str, stack: StackName, kind: Kind, T: int, S: int) -> tuple[int, int]:
-        """`start` and `first` of a call of T queries to S keys.
+    def advance(
+        self, name: str, stack: StackName, kind: AttentionKind, T: int, S: int
+    ) -> tuple[int, int]:
+        """Positions of the first query and of the first key of a call with T queries and S keys.
 
-        As many keys as queries is a new text. Fewer queries go on after what a cache holds; if it
-        holds less than was seen, it has forgotten the beginning. Cross-attention goes on where
-        its stack's self-attention, which runs before it, did.
+        As many keys as queries mean a new text. Fewer queries continue after the cached keys; if
+        the cache holds fewer keys than there were, it has dropped the oldest. Cross-attention
+        starts where the self-attention of its stack did, which runs before it.
         """
         if kind == "cross":
             return self.starts.get(stack, 0), 0
         end = self.ends.get(name)
         if T == S:
-            start = first = 0
+            start = first_key = 0
         elif end is not None and end + T > S:
-            start, first = end, end + T - S
+            start, first_key = end, end + T - S
         else:
-            start, first = S - T, 0
+            start, first_key = S - T, 0
         self.ends[name] = start + T
         self.starts[stack] = start
-        return start, first
+        return start, first_key

@@ -1,4 +1,4 @@
-"""What is recorded of one attention call, computed on the side.
+"""Computes what is recorded of one attention call: queries, keys, values, weights, masks.
 
 Letters: B batch, H heads, G key heads, T queries, S keys, D head size, M value size.
 """
@@ -12,19 +12,19 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from attnlab.huggingface._mask_arguments import Sight
-from attnlab.huggingface._query_positions import nature, pick_heads
-from attnlab.huggingface._register import is_ours, spec_of
-from attnlab.huggingface._replace_attention import prepare
-from attnlab.interpret._attention_call import Call, accurate, key_heads
+from attnlab.huggingface._mask_arguments import RowMask
+from attnlab.huggingface._query_positions import select_heads, signed_and_normalized
+from attnlab.huggingface._register import is_attnlab_implementation, spec_of
+from attnlab.huggingface._replace_attention import prepare_call
+from attnlab.interpret._attention_call import AttentionCall, at_least_float32, key_heads
 from attnlab.mechanisms._head_groups import name_of, scale_of
 
-PART = 2**25  # weights computed at once: 128 MB
-NAMES = ("query", "key", "value", "attention_mask")
+CHUNK_SIZE = 2**25  # weights computed at once: 128 MB
+ARGUMENT_NAMES = ("query", "key", "value", "attention_mask")
 
 
-class Arguments:
-    """What an attention function was called with."""
+class CallArguments:
+    """The arguments of an attention function."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class Arguments:
         kwargs: dict[str, Any],
     ) -> None:
         self.implementation, self.eager = implementation, eager
-        options = {**kwargs, **dict(zip(NAMES, args, strict=False))}
+        options = {**kwargs, **dict(zip(ARGUMENT_NAMES, args, strict=False))}
         self.query: Tensor = options.pop("query")  # (B, H, T, D)
         self.key: Tensor = options.pop("key")  # (B, G, S, D)
         self.value: Tensor = options.pop("value")  # (B, G, S, M)
@@ -42,56 +42,61 @@ class Arguments:
         self.options = options
 
 
-def fill(
-    call: Call,
+def fill_call(
+    call: AttentionCall,
     module: nn.Module,
-    given: Arguments,
-    sight: Sight,
+    arguments: CallArguments,
+    row_mask: RowMask,
     result: Any,
     row: int,
     wants_weights: bool,
 ) -> None:
-    """Everything that is asked for, of one row and the call's heads."""
-    H, S = call.all_heads, sight.length
-    q, k, v = (_row(x, row) for x in (given.query, given.key, given.value))
+    """Fill in the tensors of one row for the call's heads."""
+    H, S = call.all_heads, row_mask.length
+    q, k, v = (_row(x, row) for x in (arguments.query, arguments.key, arguments.value))
     k, v = k[:, :, :S], v[:, :, :S]
-    if k.shape[1] != v.shape[1]:  # one of them is shared by more heads
+    if k.shape[1] != v.shape[1]:  # more heads share one of them
         k, v = (x.repeat_interleave(H // x.shape[1], dim=1) for x in (k, v))
-    kept, call.groups = key_heads(call.heads, H, k.shape[1])
-    call.q, call.k, call.v = q[0, call.heads], k[0, kept], v[0, kept]
-    call.scale = _scale(given.options.get("scaling"), q.shape[3])
-    call.allowed = sight.allowed
-    if sight.bias is not None:
-        call.bias = sight.bias if len(sight.bias) == 1 else sight.bias[call.heads]
-    _output(call, given, result, row, v.shape[3])
-    if module.training and given.options.get("dropout"):
-        call.checked = False
-        call.note += " Dropout is on: the weights are those before it, and are not checked."
-    if is_ours(given.implementation):
-        _fill_own(call, module, given, row, S, wants_weights)
+    used, call.groups = key_heads(call.heads, H, k.shape[1])
+    call.q, call.k, call.v = q[0, call.heads], k[0, used], v[0, used]
+    call.scale = _scale(arguments.options.get("scaling"), q.shape[3])
+    call.allowed = row_mask.allowed
+    if row_mask.bias is not None:
+        call.bias = row_mask.bias if len(row_mask.bias) == 1 else row_mask.bias[call.heads]
+    _fill_output(call, arguments, result, row, v.shape[3])
+    if module.training and arguments.options.get("dropout"):
+        call.checkable = False
+        call.note += " Dropout is on: the weights are those before dropout, and are not checked."
+    if is_attnlab_implementation(arguments.implementation):
+        _fill_from_mechanism(call, module, arguments, row, S, wants_weights)
     elif wants_weights:
-        weights = _returned(call, module, given, result, row, S)
+        weights = _returned_weights(call, module, arguments, result, row, S)
         if weights is None:
-            weights = _eager(call, module, given, sight, row, (q, k, v))
+            weights = _eager_weights(call, module, arguments, row_mask, row, (q, k, v))
         call.weights = weights
-        call.signed, call.normalised = nature(weights)
+        call.signed, call.normalized = signed_and_normalized(weights)
 
 
-def _fill_own(
-    call: Call, module: nn.Module, given: Arguments, row: int, S: int, wants_weights: bool
+def _fill_from_mechanism(
+    call: AttentionCall,
+    module: nn.Module,
+    arguments: CallArguments,
+    row: int,
+    S: int,
+    wants_weights: bool,
 ) -> None:
-    """One of attnlab's mechanisms is at work: the weights are its own, not eager softmax's."""
-    spec, options = spec_of(given.implementation, module), {**given.options, "dropout": 0.0}
-    q, k, v = (accurate(x) for x in (given.query, given.key, given.value))
-    ready = prepare(spec, module, q, k, v, given.mask, options, row)
-    card = ready.mechanism.card
-    call.mechanism, call.scale = name_of(ready.mechanism), scale_of(ready.mechanism)
-    call.signed, call.normalised = card.signed, card.rows_sum_to_one
+    """For a layer that runs an attnlab mechanism: the weights are the mechanism's own."""
+    spec, options = spec_of(arguments.implementation, module), {**arguments.options, "dropout": 0.0}
+    q, k, v = (at_least_float32(x) for x in (arguments.query, arguments.key, arguments.value))
+    prepared = prepare_call(spec, module, q, k, v, arguments.mask, options, row)
+    card = prepared.mechanism.card
+    call.mechanism, call.scale = name_of(prepared.mechanism), scale_of(prepared.mechanism)
+    call.signed, call.normalized = card.signed, card.rows_sum_to_one
     if wants_weights:
-        weights = ready.weights()[0]
+        weights = prepared.weights()[0]
         weights = F.pad(weights, (0, S - weights.shape[-1]))  # free slots have no weight
-        call.weights = pick_heads(weights, call.heads)
-        call.condition = pick_heads(ready.condition()[0], call.heads)
+        call.weights = select_heads(weights, call.heads)
+        call.condition = select_heads(prepared.condition()[0], call.heads)
 
 
 def _scale(scaling: Any, D: int) -> float | None:
@@ -102,69 +107,73 @@ def _scale(scaling: Any, D: int) -> float | None:
     return float(scaling)
 
 
-def _output(call: Call, given: Arguments, result: Any, row: int, M: int) -> None:
+def _fill_output(
+    call: AttentionCall, arguments: CallArguments, result: Any, row: int, M: int
+) -> None:
     output = result[0] if isinstance(result, tuple) else result
-    B, H, T, _ = given.query.shape
+    B, H, T, _ = arguments.query.shape
     if not isinstance(output, Tensor) or output.numel() != B * T * H * M:
-        call.checked = False
+        call.checkable = False
         return
     heads = call.heads
 
-    def pick(x: Tensor) -> Tensor:
+    def select(x: Tensor) -> Tensor:
         return x.reshape(B, T, H, M)[row, :, heads].transpose(0, 1)  # (H, T, M)
 
-    call.output, call.pick, call.given = output, pick, pick(output.detach())
+    call.output, call.select, call.head_outputs = output, select, select(output.detach())
 
 
-def _returned(
-    call: Call, module: nn.Module, given: Arguments, result: Any, row: int, S: int
+def _returned_weights(
+    call: AttentionCall, module: nn.Module, arguments: CallArguments, result: Any, row: int, S: int
 ) -> Tensor | None:
-    """(kept heads, T, S) where an eager function gave them; while training they have dropout."""
+    """(H, T, S) if an eager function returned them (in training they include dropout)."""
     if module.training or not isinstance(result, tuple) or len(result) < 2:
         return None
     weights = result[1]
     if not isinstance(weights, Tensor) or weights.dim() != 4:
         return None
-    if weights.shape[:3] != given.query.shape[:3] or weights.shape[3] != given.key.shape[2]:
+    if weights.shape[:3] != arguments.query.shape[:3] or weights.shape[3] != arguments.key.shape[2]:
         return None
-    return weights.detach()[row, call.heads, :, :S]  # a copy: the model may go on with its own
+    return weights.detach()[row, call.heads, :, :S]  # a copy: the model may change its own
 
 
-def _eager(
-    call: Call,
+def _eager_weights(
+    call: AttentionCall,
     module: nn.Module,
-    given: Arguments,
-    sight: Sight,
+    arguments: CallArguments,
+    row_mask: RowMask,
     row: int,
     qkv: tuple[Tensor, Tensor, Tensor],
 ) -> Tensor:
-    """(kept heads, T, S) of the model's own eager function, some queries at a time."""
-    q, k, v = map(accurate, qkv)
+    """(H, T, S) from the model's own eager function, some queries at a time."""
+    q, k, v = map(at_least_float32, qkv)
     H, T, S = call.all_heads, q.shape[2], k.shape[2]
-    step = max(1, PART // max(1, H * S))
-    found = []
-    for at in range(0, T, step):
-        part = slice(at, at + step)
-        options = {name: _of_row(x, row, len(given.query)) for name, x in given.options.items()}
-        options["dropout"] = 0.0  # nothing is drawn: the model's own draws stay the same
-        if sight.position is not None:
-            options["position_bias"] = sight.position[:, :, part]
-        mask = None if sight.additive is None else sight.additive[:, :, part]
+    step = max(1, CHUNK_SIZE // max(1, H * S))
+    parts = []
+    for start in range(0, T, step):
+        part = slice(start, start + step)
+        options = {
+            name: _option_of_row(x, row, len(arguments.query))
+            for name, x in arguments.options.items()
+        }
+        options["dropout"] = 0.0  # leaves the random state unchanged
+        if row_mask.position_bias is not None:
+            options["position_bias"] = row_mask.position_bias[:, :, part]
+        mask = None if row_mask.additive is None else row_mask.additive[:, :, part]
         try:
-            weights: Tensor = given.eager(module, q[:, :, part], k, v, mask, **options)[1]
+            weights: Tensor = arguments.eager(module, q[:, :, part], k, v, mask, **options)[1]
         except Exception as error:
             raise ValueError(
-                f"capture: {call.name} cannot compute its weights, because its own eager attention "
-                f"fails where {given.implementation} does not ({error}); "
-                "leave it out with layers=[...]"
+                f"capture: no weights of {call.name}, because its own eager attention fails where "
+                f"{arguments.implementation} does not ({error}); omit it with layers=[...]"
             ) from error
-        if sight.blind is not None:  # the fused function gives zeros there
-            weights = weights.masked_fill(sight.blind[:, :, part], 0)
-        found.append(pick_heads(weights[0], call.heads))
-    return found[0] if len(found) == 1 else torch.cat(found, dim=1)
+        if row_mask.fully_masked is not None:  # the fused function returns zeros there
+            weights = weights.masked_fill(row_mask.fully_masked[:, :, part], 0)
+        parts.append(select_heads(weights[0], call.heads))
+    return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
 
 
-def _of_row(option: Any, row: int, B: int) -> Any:
+def _option_of_row(option: Any, row: int, B: int) -> Any:
     over_batch = isinstance(option, Tensor) and option.dim() > 2 and len(option) == B > 1
     return option[row : row + 1] if over_batch else option
 

@@ -1,6 +1,6 @@
-"""Models that do not use transformers' attention interface are asked for their own weights.
+"""Captures models that do not use transformers' attention interface: requests their own weights.
 
-They then run their eager attention. Letters: B batch, H heads, T queries, S keys.
+Such a model then runs its eager attention. Letters: B batch, H heads, T queries, S keys.
 """
 
 from __future__ import annotations
@@ -16,140 +16,149 @@ import torch
 from torch import Tensor, nn
 
 from attnlab.huggingface._attention_modules import attention_like, stack_of
-from attnlab.huggingface._query_positions import Positions, nature
-from attnlab.interpret._attention_call import Call, Kind, Listener, StackName
+from attnlab.huggingface._query_positions import PositionTracker, signed_and_normalized
+from attnlab.interpret._attention_call import AttentionCall, AttentionKind, CallListener, StackName
 
-FIELDS: dict[str, Kind] = {
+FIELDS: dict[str, AttentionKind] = {
     "encoder_attentions": "self",
     "attentions": "self",
     "decoder_attentions": "self",
     "cross_attentions": "cross",
 }
 LOCAL = ("longformer", "led")
-"""Their encoders give a band around the diagonal, which is no matrix of queries and keys."""
-NOTE = "As the model's eager attention gave it: without queries, keys, values and check."
-APART = "the model gives copies of its weights, which it does not compute with."
+"""Their encoders return a band around the diagonal instead of a matrix of queries and keys."""
+NOTE = "From the model's eager attention: without queries, keys and values, and not checked."
+COPIED = "the model returns copies of its weights, which it does not compute with."
 
 
-class _Hearer(NamedTuple):
+class _Subscriber(NamedTuple):
     prefix: str
-    listener: Listener
-    positions: Positions
+    listener: CallListener
+    positions: PositionTracker
     thread: int
 
 
-class _Asking:
-    """One model that is asked for its attentions at every call, for all who listen to it."""
+class _AttentionRequester:
+    """Requests the attentions of one model at every call, for all subscribers."""
 
     def __init__(self, model: nn.Module) -> None:
         self.model = model
         self.config: Any = getattr(model, "config", None)
-        self.hearers: list[_Hearer] = []
+        self.subscribers: list[_Subscriber] = []
         self.names = {module: name for name, module in model.named_modules()}
         self.ran: list[nn.Module] = []
-        # of calls under way: did they ask for attentions, for a tuple; settings to put back
-        self.wanted: list[tuple[bool, bool, list[tuple[Any, Any]]]] = []
+        # of running calls: whether the caller wants attentions, and a tuple; settings to restore
+        self.calls: list[tuple[bool, bool, list[tuple[Any, Any]]]] = []
         self.graph: set[Any] = set()
-        """What the outputs were computed with, where gradients are wanted."""
-        self.gave = False
+        """Autograd nodes of the outputs, if gradients are requested."""
+        self.has_weights = False
         self.hooks = ExitStack()
 
     def start(self) -> None:
         leaves = [module for module in self.model.modules() if attention_like(module)]
         for handle in (
-            self.model.register_forward_pre_hook(self._ask, with_kwargs=True),
-            self.model.register_forward_hook(self._answer, always_call=True),
-            *(leaf.register_forward_pre_hook(self._begin, with_kwargs=True) for leaf in leaves),
-            *(leaf.register_forward_hook(self._run) for leaf in leaves),
+            self.model.register_forward_pre_hook(self._before_model, with_kwargs=True),
+            self.model.register_forward_hook(self._after_model, always_call=True),
+            *(
+                leaf.register_forward_pre_hook(self._before_layer, with_kwargs=True)
+                for leaf in leaves
+            ),
+            *(leaf.register_forward_hook(self._after_layer) for leaf in leaves),
         ):
             self.hooks.callback(handle.remove)
 
-    def _ask(self, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _before_model(self, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         del model
-        if not self._heard():
+        if not self._active():
             return None
         attentions, as_dict = (
             kwargs[name] if kwargs.get(name) is not None else getattr(self.config, name, default)
             for name, default in (("output_attentions", False), ("return_dict", True))
         )
-        self.wanted.append((bool(attentions), not as_dict, self._settings()))
-        for config, _ in self.wanted[-1][2]:
-            # some look at this, not at what is asked for, when they make their masks
+        self.calls.append((bool(attentions), not as_dict, self._settings()))
+        for config, _ in self.calls[-1][2]:
+            # some models look at this setting, not at the argument, to create their masks
             config._attn_implementation = "eager"
         self.ran.clear()
-        asked = {**kwargs, "output_attentions": True}
-        return args, asked if as_dict else {**asked, "return_dict": True}
+        changed = {**kwargs, "output_attentions": True}
+        return args, changed if as_dict else {**changed, "return_dict": True}
 
-    def _heard(self) -> list[_Hearer]:
-        """By whom: what other threads do is nobody's."""
-        return [each for each in self.hearers if each.thread == threading.get_ident()]
+    def _active(self) -> list[_Subscriber]:
+        """The subscribers of this thread."""
+        current = threading.get_ident()
+        return [subscriber for subscriber in self.subscribers if subscriber.thread == current]
 
     def _settings(self) -> list[tuple[Any, Any]]:
-        """Each configuration inside, outer ones first, and the attention that it names."""
+        """Each configuration inside, outer ones first, and its attention implementation."""
         configs = {id(m.config): m.config for m in self.model.modules() if hasattr(m, "config")}
-        named = [each for each in configs.values() if hasattr(each, "_attn_implementation")]
-        return [(config, config._attn_implementation) for config in named]
+        return [
+            (config, config._attn_implementation)
+            for config in configs.values()
+            if hasattr(config, "_attn_implementation")
+        ]
 
-    def _begin(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Where no parameter is learned, the graph begins at what the first layer reads."""
+    def _before_layer(
+        self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """If all parameters are frozen, start the autograd graph at the first layer's input."""
         del module
-        given = [x for x in (*args, *kwargs.values()) if isinstance(x, Tensor)]
-        first = next((x for x in given if x.is_floating_point()), None)
-        if first is None or any(x.requires_grad for x in given) or not self._wants_graph():
+        inputs = [x for x in (*args, *kwargs.values()) if isinstance(x, Tensor)]
+        first = next((x for x in inputs if x.is_floating_point()), None)
+        if first is None or any(x.requires_grad for x in inputs) or not self._wants_graph():
             return None
-        begun = first.detach().requires_grad_().clone()  # no leaf: it may be changed in place
+        start = first.detach().requires_grad_().clone()  # no leaf, so in-place changes are allowed
         return (
-            tuple(begun if x is first else x for x in args),
-            {name: begun if x is first else x for name, x in kwargs.items()},
+            tuple(start if x is first else x for x in args),
+            {name: start if x is first else x for name, x in kwargs.items()},
         )
 
     def _wants_graph(self) -> bool:
-        wanted = any(hearer.listener.wants_gradients for hearer in self._heard())
-        return wanted and torch.is_grad_enabled()
+        requested = any(subscriber.listener.wants_gradients for subscriber in self._active())
+        return requested and torch.is_grad_enabled()
 
-    def _run(self, module: nn.Module, args: Any, output: Any) -> None:
+    def _after_layer(self, module: nn.Module, args: Any, output: Any) -> None:
         del args
         self.ran.append(module)
         parts = output if isinstance(output, tuple) else ()
         maps = [x for x in parts if isinstance(x, Tensor) and x.dim() == 4]
-        for hearer in self._heard() if maps else ():
-            # some have (T, S, B, H): the longest axes are those of the tokens
+        for subscriber in self._active() if maps else ():
+            # some models have (T, S, B, H): assume that the longest axes are the tokens
             *rest, queries, keys = sorted(max(maps, key=Tensor.numel).shape)
-            name = ".".join(filter(None, [hearer.prefix, self.names[module]]))
-            hearer.listener.afford(name, heads=prod(rest), queries=queries, keys=keys)
+            name = ".".join(filter(None, [subscriber.prefix, self.names[module]]))
+            subscriber.listener.reserve_memory(name, heads=prod(rest), queries=queries, keys=keys)
 
-    def _answer(self, model: nn.Module, args: Any, output: Any) -> Any:
-        """Take the attentions, and give back what the caller would have got without us."""
+    def _after_model(self, model: nn.Module, args: Any, output: Any) -> Any:
+        """Read the attentions, and return the output in the form that the caller requested."""
         del model, args
-        if not self.wanted or not self._heard():
+        if not self.calls or not self._active():
             return None
-        attentions, as_tuple, settings = self.wanted.pop()
+        attentions, as_tuple, settings = self.calls.pop()
         for config, implementation in settings:
             config._attn_implementation = implementation
-        if not isinstance(output, dict):  # it failed, or is of no known form
+        if not isinstance(output, dict):  # it failed, or has an unknown form
             return None
-        self.graph = graph_of(output) if self._wants_graph() else set()
-        for hearer in self._heard():
-            self._read(hearer, output)
+        self.graph = autograd_nodes(output) if self._wants_graph() else set()
+        for subscriber in self._active():
+            self._report_layers(subscriber, output)
         self.graph = set()
         if not attentions:
-            kept: Any = {
+            others: Any = {
                 name: value for name, value in output.items() if not name.endswith("attentions")
             }
-            output = type(output)(**kept)
+            output = type(output)(**others)
         return output.to_tuple() if as_tuple else output
 
-    def _read(self, hearer: _Hearer, output: dict[str, Any]) -> None:
-        found = {
+    def _report_layers(self, subscriber: _Subscriber, output: dict[str, Any]) -> None:
+        attentions = {
             field: [x for x in output.get(field) or () if isinstance(x, Tensor) and x.dim() == 4]
             for field in FIELDS
         }
         if getattr(self.config, "model_type", None) in LOCAL:
-            found["attentions"] = found["encoder_attentions"] = []
-        # in the order in which they ran: the encoder's, then each layer's own and its cross
-        self.gave = self.gave or any(found.values())
-        order = [(field, i) for field in FIELDS for i in range(len(found[field]))]
-        order.sort(key=lambda each: (each[0] != "encoder_attentions", each[1]))
+            attentions["attentions"] = attentions["encoder_attentions"] = []
+        self.has_weights = self.has_weights or any(attentions.values())
+        # in the order in which they ran: the encoder's, then each layer's self- and cross-attention
+        order = [(field, i) for field in FIELDS for i in range(len(attentions[field]))]
+        order.sort(key=lambda item: (item[0] != "encoder_attentions", item[1]))
         named = len(self.ran) == len(order)
         counts: Counter[str] = Counter()
         for (field, i), module in zip(
@@ -157,80 +166,81 @@ class _Asking:
         ):
             name = f"{field}[{i}]" if module is None else self.names[module]
             counts[name] += 1
-            name = ".".join(filter(None, [hearer.prefix, name]))
+            name = ".".join(filter(None, [subscriber.prefix, name]))
             name = name if counts[name] == 1 else f"{name} ({counts[name]})"
-            self._hear(hearer, name, field, module or self.model, found[field][i])
+            self._report(subscriber, name, field, module or self.model, attentions[field][i])
 
-    def _hear(
-        self, hearer: _Hearer, name: str, field: str, module: nn.Module, weights: Tensor
+    def _report(
+        self, subscriber: _Subscriber, name: str, field: str, module: nn.Module, weights: Tensor
     ) -> None:
-        kind, listener = FIELDS[field], hearer.listener
+        kind, listener = FIELDS[field], subscriber.listener
         B, H, T, S = weights.shape
         row = listener.row if B > 1 else 0
-        causal = self._causal(weights.detach()[min(row, B - 1)])
+        causal = self._is_causal(weights.detach()[min(row, B - 1)])
         stack: StackName = "encoder" if field == "encoder_attentions" else "decoder"
         if field == "attentions":
             stack = stack_of(name, module, kind, causal)
-        start, first = hearer.positions.place(name, stack, kind, T, S)
-        heads = listener.admit(name, batch=B, heads=H, queries=start + T, keys=first + S)
+        start, first_key = subscriber.positions.advance(name, stack, kind, T, S)
+        heads = listener.select_heads(name, batch=B, heads=H, queries=start + T, keys=first_key + S)
         if heads is None:
             return
-        mine = weights.detach()[row, heads]  # (kept, T, S)
-        signed, normalised = nature(mine)
-        seen = (mine != 0).any(0)
-        used = used_of(weights, self.graph)
-        listener.hear(
-            Call(
+        selected = weights.detach()[row, heads]  # (requested heads, T, S)
+        signed, normalized = signed_and_normalized(selected)
+        visible = (selected != 0).any(0)
+        used = used_weights(weights, self.graph)
+        listener.on_call(
+            AttentionCall(
                 name=name,
                 stack=stack,
                 kind=kind,
                 heads=heads,
                 all_heads=H,
                 start=start,
-                first=first,
+                first_key=first_key,
                 causal=causal and kind == "self",
                 signed=signed,
-                normalised=normalised,
-                weights=mine if listener.wants_weights else None,
-                allowed=None if bool(seen.all()) else seen,
+                normalized=normalized,
+                weights=selected if listener.wants_weights else None,
+                allowed=None if bool(visible.all()) else visible,
                 output=used,
-                pick=lambda x: x[row, heads],
-                direct=True,
-                no_gradient=APART if used is None and self._wants_graph() else "",
-                checked=False,
+                select=lambda x: x[row, heads],
+                output_is_weights=True,
+                no_gradient=COPIED if used is None and self._wants_graph() else "",
+                checkable=False,
                 note=NOTE,
             )
         )
 
-    def _causal(self, weights: Tensor) -> bool:
-        """No query of (H, T, S) looks behind itself, those aside that look at all keys alike:
-        an eager function does so where a query may look at none. One token: does the model write?
+    def _is_causal(self, weights: Tensor) -> bool:
+        """Whether no query of (H, T, S) attends to a later key. Queries with uniform weights do not
+        count: an eager function gives those to queries without any key. For a single token it is
+        whether the model can generate.
         """
         _, T, S = weights.shape
-        chooses = (weights.amax(-1) - weights.amin(-1) > 1e-6).any(0)  # (T,)
-        if T > 1 and bool(chooses.any()):
-            return not bool((weights != 0).any(0).triu(1 + S - T)[chooses].any())
-        can = getattr(self.model, "can_generate", None)
-        return bool(can is not None and can())
+        not_uniform = (weights.amax(-1) - weights.amin(-1) > 1e-6).any(0)  # (T,)
+        if T > 1 and bool(not_uniform.any()):
+            return not bool((weights != 0).any(0).triu(1 + S - T)[not_uniform].any())
+        can_generate = getattr(self.model, "can_generate", None)
+        return bool(can_generate is not None and can_generate())
 
 
-def graph_of(output: dict[str, Any]) -> set[Any]:
-    """Every step on the way to what a model gave, its attentions aside."""
-    given = [x for x in output.values() if isinstance(x, Tensor)]
-    found: set[Any] = set()
-    pending: list[Any] = [x.grad_fn for x in given if x.grad_fn is not None]
+def autograd_nodes(output: dict[str, Any]) -> set[Any]:
+    """All autograd nodes that a model's outputs, without its attentions, depend on."""
+    tensors = [x for x in output.values() if isinstance(x, Tensor)]
+    nodes: set[Any] = set()
+    pending: list[Any] = [x.grad_fn for x in tensors if x.grad_fn is not None]
     while pending:
-        step = pending.pop()
-        if step not in found:
-            found.add(step)
-            pending += [each for each, _ in step.next_functions if each is not None]
-    return found
+        node = pending.pop()
+        if node not in nodes:
+            nodes.add(node)
+            pending += [source for source, _ in node.next_functions if source is not None]
+    return nodes
 
 
-def used_of(weights: Tensor, graph: set[Any]) -> Tensor | None:
-    """The tensor with these weights that the model went on with, or None.
+def used_weights(weights: Tensor, graph: set[Any]) -> Tensor | None:
+    """The tensor with these weights that the model's output depends on, or None.
 
-    It may have gone on with what `weights` is a view of (XLNet's, whose axes are turned twice).
+    It may be the tensor that `weights` is a view of (in XLNet, which permutes the axes twice).
     """
     if weights.grad_fn in graph:
         return weights
@@ -240,35 +250,37 @@ def used_of(weights: Tensor, graph: set[Any]) -> Tensor | None:
     return base if base.stride() == weights.stride() else None
 
 
-_asking: dict[nn.Module, _Asking] = {}
+_requesters: dict[nn.Module, _AttentionRequester] = {}
 _lock = threading.RLock()
 
 
 @contextmanager
-def ask_for_attentions(
-    prefix: str, model: nn.Module, listener: Listener, positions: Positions
+def request_attentions(
+    prefix: str, model: nn.Module, listener: CallListener, positions: PositionTracker
 ) -> Iterator[None]:
-    """Let `model` give its attentions at every call, and tell `listener` of them."""
-    hearer = _Hearer(prefix, listener, positions, threading.get_ident())
+    """Make `model` return its attentions at every call, and pass them to `listener`."""
+    subscriber = _Subscriber(prefix, listener, positions, threading.get_ident())
     with _lock:
-        if model not in _asking:
-            _asking[model] = _Asking(model)
-            _asking[model].start()
-        asking = _asking[model]
-        asking.hearers = [*asking.hearers, hearer]
+        if model not in _requesters:
+            _requesters[model] = _AttentionRequester(model)
+            _requesters[model].start()
+        requester = _requesters[model]
+        requester.subscribers = [*requester.subscribers, subscriber]
     try:
         yield
-        told = "it was asked for its weights, and ran its eager attention"
-        if not asking.gave:
-            told = "it gave no weights, and was not captured"
-            if getattr(asking.config, "model_type", None) in LOCAL:
-                told = "its weights are a band around the diagonal, which cannot be captured"
+        outcome = "it ran its eager attention, to return its weights"
+        if not requester.has_weights:
+            outcome = "it returned no weights, and was not captured"
+            if getattr(requester.config, "model_type", None) in LOCAL:
+                outcome = "its weights are a band around the diagonal, which cannot be captured"
         listener.note(
-            f"{type(model).__name__} does not use transformers' attention interface: {told}."
+            f"{type(model).__name__} does not use transformers' attention interface: {outcome}."
         )
     finally:
         with _lock:
-            asking.hearers = [each for each in asking.hearers if each is not hearer]
-            if not asking.hearers:
-                del _asking[model]
-                asking.hooks.close()
+            requester.subscribers = [
+                other for other in requester.subscribers if other is not subscriber
+            ]
+            if not requester.subscribers:
+                del _requesters[model]
+                requester.hooks.close()

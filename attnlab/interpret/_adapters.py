@@ -1,7 +1,7 @@
-"""What attnlab needs to know of a library to look into its models, and which libraries it knows.
+"""The interface between attnlab and a library of models, and the list of supported libraries.
 
-`attnlab.MODEL_ADAPTERS` names the adapters. They are imported when a model is first looked at, so
-this package knows none of the libraries.
+`attnlab.MODEL_ADAPTERS` names the adapters. They are imported when a model is first opened, so
+this package imports none of the libraries.
 """
 
 from __future__ import annotations
@@ -17,38 +17,38 @@ from typing import Any
 from torch import nn
 
 import attnlab
-from attnlab.interpret._attention_call import Listener
-from attnlab.interpret._inspected_model import Subject
+from attnlab.interpret._attention_call import CallListener
+from attnlab.interpret._inspected_model import InspectedModel
 
 
 class ModelAdapter(ABC):
-    """One library's models: how to open one, and how to hear its attention calls."""
+    """One library: how to open its models, and how to observe their attention calls."""
 
     @abstractmethod
-    def open_folder(self, path: Path) -> Subject | None:
-        """The model in a folder or file; None if it is none of this library's."""
+    def open_folder(self, path: Path) -> InspectedModel | None:
+        """The model in a folder or file; None if another library wrote it."""
 
     @abstractmethod
-    def subject_of(self, model: Any, reader: Any) -> Subject | None:
-        """A model in memory with its tokenizer or image processor; None as above."""
+    def wrap_model(self, model: Any, processor: Any) -> InspectedModel | None:
+        """A model in memory with its tokenizer or image processor; None if another library's."""
 
     @abstractmethod
-    def listen(self, model: nn.Module, listener: Listener) -> AbstractContextManager[list[str]]:
-        """Tell `listener` of each attention call inside the `with`; gives the layers' names, which
-        are none where no layer is of this library."""
+    def listen(self, model: nn.Module, listener: CallListener) -> AbstractContextManager[list[str]]:
+        """Pass each attention call inside the `with` to `listener`; returns the layers' names (an
+        empty list if no layer belongs to this library)."""
 
 
 @cache
 def adapters() -> list[ModelAdapter]:
-    """In the order in which they are asked. The last one takes any folder that is left, and says
-    what is wrong with it."""
+    """All adapters in the order in which they are tried. The last one accepts any folder, and its
+    error says what is wrong with it."""
     names = (name.split(":") for name in attnlab.MODEL_ADAPTERS)
     return [getattr(import_module(module), kind)() for module, kind in names]
 
 
 @contextmanager
-def listen(model: nn.Module, listener: Listener) -> Iterator[list[str]]:
-    """Tell `listener` of every attention call of `model`, whatever library its layers are of."""
+def listen(model: nn.Module, listener: CallListener) -> Iterator[list[str]]:
+    """Pass every attention call of `model` to `listener`, for the layers of all libraries."""
     with ExitStack() as stack:
         yield [
             name
@@ -57,20 +57,20 @@ def listen(model: nn.Module, listener: Listener) -> Iterator[list[str]]:
         ]
 
 
-def open_subject(model: Any, reader: Any = None) -> Subject:
-    """A folder, or a model in memory with its tokenizer or image processor."""
-    if isinstance(model, Subject):
+def open_model(model: Any, processor: Any = None) -> InspectedModel:
+    """Open a folder, or a model in memory with its tokenizer or image processor."""
+    if isinstance(model, InspectedModel):
         return model
     path = Path(model) if isinstance(model, str | Path) else None
     if path is not None and not path.exists():
-        raise ValueError(f"{path}: is not there; give a folder with a model, or a capture file")
+        raise ValueError(f"{path}: does not exist; give a folder with a model, or a capture file")
     for adapter in adapters():
-        subject = (
-            adapter.subject_of(model, reader) if path is None else adapter.open_folder(path)
-        )  # fmt: skip
-        if subject is not None:
-            return subject
+        inspected = (
+            adapter.wrap_model(model, processor) if path is None else adapter.open_folder(path)
+        )
+        if inspected is not None:
+            return inspected
     raise ValueError(
-        f"cannot look at {type(model).__name__}; give a folder, a model of attnlab, or a Hugging "
+        f"cannot look at {type(model).__name__}; give a folder, an attnlab model, or a Hugging "
         "Face model with its tokenizer"
     )

@@ -1,6 +1,6 @@
-"""What one call of one attention layer was given and gave, whatever model it belongs to.
+"""The inputs and outputs of one call of one attention layer, of any library's model.
 
-Letters: H heads asked for, G key heads that they read, T queries, S keys, D head size, M value
+Letters: H requested heads, G key heads that they use, T queries, S keys, D head size, M value
 size.
 """
 
@@ -13,26 +13,26 @@ from typing import Literal, Protocol
 import torch
 from torch import Tensor
 
-Kind = Literal["self", "cross"]
+AttentionKind = Literal["self", "cross"]
 StackName = Literal["encoder", "decoder"]
 
 
 @dataclass
-class Call:
-    """One row of the batch, the heads asked for. Tensors are without a graph, on any device."""
+class AttentionCall:
+    """One row of the batch, the requested heads. Tensors are detached, on any device."""
 
     name: str
     stack: StackName
-    kind: Kind
+    kind: AttentionKind
     heads: list[int]
     all_heads: int
     start: int
-    """Position of the first query; 0 begins anew."""
-    first: int = 0
-    """Position of the first key: a sliding cache forgets what it will never see again."""
+    """Position of the first query; 0 starts a new input."""
+    first_key: int = 0
+    """Position of the first key. It is above 0 if a sliding cache has dropped older keys."""
     mechanism: str = "softmax"
     signed: bool = False
-    normalised: bool = True
+    normalized: bool = True
     causal: bool = False
     scale: float | None = None
     weights: Tensor | None = None  # (H, T, S)
@@ -42,49 +42,49 @@ class Call:
     groups: list[int] = field(default_factory=list)
     bias: Tensor | None = None  # (1 or H, T, S)
     allowed: Tensor | None = None  # (T, S)
-    given: Tensor | None = None  # (H, T, M): what the layer really gave
+    head_outputs: Tensor | None = None  # (H, T, M): what the layer computed
     condition: Tensor | float = 1.0
-    """How many times a rounding error may grow: one for all, or (H, T, 1)."""
-    checked: bool = True
-    """Weights times values must be what was given (not with dropout, which is random)."""
+    """By which factor a rounding error may grow: one number, or (H, T, 1)."""
+    checkable: bool = True
+    """Whether weights times values must equal `head_outputs` (not with dropout)."""
     output: Tensor | None = None
-    """What the layer gave, whole and with its graph, for its gradient."""
-    pick: Callable[[Tensor], Tensor] | None = None
-    """From a gradient of `output` to its part (H, T, M)."""
-    direct: bool = False
-    """`output` is the weights themselves, and `pick` gives (H, T, S)."""
+    """The layer's full output with its graph, to hook its gradient."""
+    select: Callable[[Tensor], Tensor] | None = None
+    """Selects (H, T, M) from a gradient of `output`."""
+    output_is_weights: bool = False
+    """`output` holds the weights themselves, and `select` returns (H, T, S)."""
     no_gradient: str = ""
-    """Why no gradient can be taken, where the model is the reason."""
+    """Why the model allows no gradient, if so."""
     note: str = ""
 
 
-class Listener(Protocol):
-    """Who wants to know."""
+class CallListener(Protocol):
+    """Receives the attention calls of a model."""
 
     row: int
     wants_weights: bool
     wants_gradients: bool
 
-    def admit(
+    def select_heads(
         self, name: str, *, batch: int, heads: int, queries: int, keys: int
     ) -> list[int] | None:
-        """The heads of this layer that are asked for; None: leave the layer out."""
+        """The requested heads of this layer; None skips the layer."""
 
-    def afford(self, name: str, *, heads: int, queries: int, keys: int) -> None:
-        """Refuse what takes too much memory: weights that the model itself keeps until its end."""
+    def reserve_memory(self, name: str, *, heads: int, queries: int, keys: int) -> None:
+        """Raise if the weights that the model itself keeps until its end need too much memory."""
 
-    def hear(self, call: Call) -> None: ...
+    def on_call(self, call: AttentionCall) -> None: ...
 
     def note(self, sentence: str) -> None: ...
 
 
 def key_heads(heads: Sequence[int], H: int, G: int) -> tuple[list[int], list[int]]:
-    """Of H heads that share G key heads: the key heads these read, and which of them each reads."""
-    read = [head * G // H for head in heads]
-    kept = sorted(set(read))
-    return kept, [kept.index(key) for key in read]
+    """The key heads that `heads` (of H, sharing G key heads) use, and each head's index in them."""
+    used_by = [head * G // H for head in heads]
+    used = sorted(set(used_by))
+    return used, [used.index(key_head) for key_head in used_by]
 
 
-def accurate(x: Tensor) -> Tensor:
-    """Without a graph, in float32 or better: what is computed on the side is not rounded twice."""
+def at_least_float32(x: Tensor) -> Tensor:
+    """Detached, in float32 or better, so that our own computation adds no rounding of its own."""
     return x.detach().to(torch.promote_types(x.dtype, torch.float32))

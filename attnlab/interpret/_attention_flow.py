@@ -1,6 +1,6 @@
-"""Where attention leads through all layers, and how far each step weighs.
+"""Attention through all layers: rollout, and gradient-weighted relevance.
 
-Letters: H heads, T queries, S keys; here both are tokens of one sequence, T of them.
+Letters: H heads, T tokens of one sequence, which are queries and keys.
 """
 
 from __future__ import annotations
@@ -13,166 +13,169 @@ from torch import Tensor
 
 from attnlab.interpret._records import Flow, Layer, Sequence
 
-TOLERANCE = 0.02  # of a row's sum; half precision and rounding in 8 bits stay below
+TOLERANCE = 0.02  # for a row's sum; half precision and 8-bit rounding stay below
 
 Chain = list[tuple[int, Layer]]
+"""Layers with their indices."""
 
 
 def attention_flow(
     layers: Sequenced[Layer],
-    places: Sequenced[tuple[int, int]],
+    sequence_indices: Sequenced[tuple[int, int]],
     sequences: Sequenced[Sequence],
 ) -> Flow:
     """Attention through the longest chain of self-attention layers of one stack.
 
-    What cannot be computed is missing, and `reasons` says why.
+    If a map cannot be computed, it is None, and `reasons` says why.
     """
-    chain = longest_chain(layers, places)
+    chain = longest_chain(layers, sequence_indices)
     if not chain:
-        why = "There is no self-attention layer, so nothing flows from token to token."
-        return Flow(reasons={"rollout": why, "gradient": why})
-    found = Flow(layers=[number for number, _ in chain])
-    parts = [layer for _, layer in chain]
-    tokens = len(sequences[places[chain[0][0]][0]].texts)
-    gap = _gap(parts) or _unseen(parts, tokens)
-    reason = gap or _no_shares(parts)
+        reason = "There is no self-attention layer, so nothing flows from token to token."
+        return Flow(reasons={"rollout": reason, "gradient": reason})
+    flow = Flow(layers=[number for number, _ in chain])
+    chained = [layer for _, layer in chain]
+    tokens = len(sequences[sequence_indices[chain[0][0]][0]].texts)
+    incomplete = _missing_layer(chained) or _missing_weights(chained, tokens)
+    reason = incomplete or _invalid_for_rollout(chained)
     if reason:
-        found.reasons["rollout"] = reason
+        flow.reasons["rollout"] = reason
     else:
-        found.rollout = rollout([_weights(layer) for layer in parts])
-    reason = gap or _no_gradient(parts)
+        flow.rollout = rollout([_weights(layer) for layer in chained])
+    reason = incomplete or _missing_gradient(chained)
     if reason:
-        found.reasons["gradient"] = reason
+        flow.reasons["gradient"] = reason
     else:
-        pairs = [(_weights(layer), layer.gradient) for layer in parts]
-        found.gradient = relevance([(w, g) for w, g in pairs if g is not None])
-    return found
+        pairs = [(_weights(layer), layer.gradient) for layer in chained]
+        flow.gradient = relevance([(w, g) for w, g in pairs if g is not None])
+    return flow
 
 
 def rollout(layers: Sequenced[Tensor]) -> list[Tensor]:
-    """Abnar and Zuidema 2020 (arXiv 2005.00928): for the weights (H, T, T) of each layer, (T, T).
+    """Attention rollout (Abnar and Zuidema 2020, arXiv 2005.00928): a (T, T) map for each layer.
 
-    A token keeps half of itself by the residual connection and takes the rest from the mean of the
-    heads: N = rows of (0.5 A + 0.5 I), made to sum to 1; the flow up to layer l is N_l ... N_1.
+    A token keeps half of itself through the residual connection, and the other half is the mean of
+    the heads: N = 0.5 A + 0.5 I with normalized rows. The flow up to layer l is N_l ... N_1.
     """
-    found: list[Tensor] = []
+    maps: list[Tensor] = []
     for weights in layers:
         mixed = 0.5 * weights.mean(0) + 0.5 * torch.eye(weights.shape[1])  # (T, T)
         mixed = mixed / mixed.sum(-1, keepdim=True)  # never 0: the diagonal is at least a half
-        found.append(mixed @ found[-1] if found else mixed)
-    return found
+        maps.append(mixed @ maps[-1] if maps else mixed)
+    return maps
 
 
 def relevance(layers: Sequenced[tuple[Tensor, Tensor]]) -> list[Tensor]:
-    """Chefer, Gur and Wolf 2021 (arXiv 2103.15679), for self-attention: R = I, then R += Ā R with
-    Ā the mean over heads of the positive part of gradient times weight. (H, T, T) each.
+    """Relevance (Chefer, Gur and Wolf 2021, arXiv 2103.15679), for self-attention: R = I, then
+    R += Ā R, where Ā is the mean over heads of the positive part of gradient times weight. Takes
+    weights and gradients (H, T, T) of each layer.
 
-    Shown is R - I, what attention adds to a token's relevance for itself, divided by its largest
-    row sum: gradients have no unit, while the sum of a row still tells how much that
-    token matters for the target. R - I is what is computed, because beside 1 it may vanish.
+    Returns R - I, what attention adds to a token's relevance for itself, divided by its largest
+    row sum: gradients have no unit, but row sums still show how much each token matters for the
+    target. R - I is computed directly, because small values would vanish next to 1.
 
-    The paper has softmax in mind, but asks for no sum and no sign: gradient times weight is, to
-    first order, what the target would lose without this step. So it serves signed weights too.
+    The paper assumes softmax, but needs neither normalized rows nor positive weights: gradient
+    times weight is, to first order, what the target would lose without this step. So it works for
+    signed weights too.
     """
-    found: list[Tensor] = []
+    maps: list[Tensor] = []
     added = torch.zeros(layers[0][0].shape[1:]) if layers else torch.zeros(0)  # R - I, (T, T)
     for weights, gradient in layers:
         mean = (gradient * weights).relu().mean(0)  # (T, T)
         added = added + mean + mean @ added
-        most = added.sum(-1).max()
-        found.append(added / most if most > 0 else added)
-    return found
+        largest = added.sum(-1).max()
+        maps.append(added / largest if largest > 0 else added)
+    return maps
 
 
-def longest_chain(layers: Sequenced[Layer], places: Sequenced[tuple[int, int]]) -> Chain:
-    """The self-attention layers of one stack and sequence, numbered; of two as long the first."""
+def longest_chain(layers: Sequenced[Layer], sequence_indices: Sequenced[tuple[int, int]]) -> Chain:
+    """The longest run of self-attention layers of one stack and sequence; the first of equals."""
     chains: dict[tuple[str, int], Chain] = {}
-    for number, (layer, (queries, keys)) in enumerate(zip(layers, places, strict=True)):
+    for number, (layer, (queries, keys)) in enumerate(zip(layers, sequence_indices, strict=True)):
         if layer.kind == "self" and queries == keys:
             chains.setdefault((layer.stack, queries), []).append((number, layer))
     return max(chains.values(), key=len, default=[])
 
 
 def _weights(layer: Layer) -> Tensor:
-    assert layer.weights is not None  # _unseen has looked
+    assert layer.weights is not None  # checked by _missing_weights
     return layer.weights
 
 
-def _named(layer: Layer) -> str:
+def _describe(layer: Layer) -> str:
     return f"{layer.name} ({layer.mechanism})"
 
 
-def _gap(layers: list[Layer]) -> str:
-    """A layer that was not captured, as the numbers in the modules' names tell.
+def _missing_layer(layers: list[Layer]) -> str:
+    """A message if the numbers in the module names show that a layer was not captured.
 
-    Those behind the last one are not missed: the flow is that up to each layer.
+    Layers after the last one do not matter: each flow goes up to its own layer.
     """
     split = [layer.name.split(".") for layer in layers]
-    numbers = [[int(part) for part in each if re.fullmatch("[0-9]{1,9}", part)] for each in split]
-    if len({len(each) for each in numbers}) > 1:
-        return ""  # names of several kinds tell nothing
+    numbers = [[int(part) for part in name if re.fullmatch("[0-9]{1,9}", part)] for name in split]
+    if len({len(row) for row in numbers}) > 1:
+        return ""  # names of different forms cannot be compared
     columns = list(zip(*numbers, strict=True))
     counting = [column for column in columns if len(set(column)) > 1] or columns[:1]
     if len(counting) != 1 or len(set(counting[0])) < len(layers):
         return ""  # no number counts the layers
-    for place, (number, layer) in enumerate(zip(counting[0], layers, strict=True)):
-        if number != place:
+    for index, (number, layer) in enumerate(zip(counting[0], layers, strict=True)):
+        if number != index:
             return (
-                f"Something before {_named(layer)} was not captured, and what flows through it "
-                "is unknown; capture all layers."
+                f"A layer before {_describe(layer)} was not captured, so the flow through it is "
+                "unknown; capture all layers."
             )
     return ""
 
 
-def _unseen(layers: list[Layer], tokens: int) -> str:
+def _missing_weights(layers: list[Layer], tokens: int) -> str:
     for layer in layers:
         if layer.weights is None:
-            return f"{_named(layer)} was captured without its weights."
+            return f"{_describe(layer)} was captured without its weights."
         if len(layer.heads) < layer.all_heads:
             return (
-                f"Of {_named(layer)} only {len(layer.heads)} of {layer.all_heads} heads were "
-                "captured, and the mean of all is needed."
+                f"Only {len(layer.heads)} of {layer.all_heads} heads of {_describe(layer)} were "
+                "captured, but the mean needs all of them."
             )
         if layer.weights.shape != (layer.all_heads, tokens, tokens):
             return (
-                f"{_named(layer)} has weights of shape {tuple(layer.weights.shape)}, which do not "
-                f"lead from {tokens} tokens to themselves."
+                f"{_describe(layer)} has weights of shape {tuple(layer.weights.shape)}, which are "
+                f"not from {tokens} tokens to the same tokens."
             )
     return ""
 
 
-def _no_shares(layers: list[Layer]) -> str:
-    """Why the weights are not shares of a whole, which rollout takes them for."""
+def _invalid_for_rollout(layers: list[Layer]) -> str:
+    """A message if some weights are not fractions of a whole, which rollout needs."""
     for layer in layers:
         weights = _weights(layer)
         if not bool(weights.isfinite().all()):
-            return f"Weights of {_named(layer)} are not finite."
+            return f"Weights of {_describe(layer)} are not finite."
         if layer.signed or bool((weights < 0).any()):
             return (
-                f"Weights of {_named(layer)} can be negative, so they are no shares that could be "
-                "multiplied through layers."
+                f"Weights of {_describe(layer)} can be negative, so they are not fractions that "
+                "could be multiplied through layers."
             )
         sums = weights.sum(-1)  # (H, T)
-        empty = sums == 0  # nothing to look at: the token keeps itself
+        empty = sums == 0  # every key is masked: the token keeps itself
         if not layer.normalised or bool((((sums - 1).abs() > TOLERANCE) & ~empty).any()):
             return (
-                f"Rows of {_named(layer)} do not sum to 1, so its weights are no shares that "
-                "could be multiplied through layers."
+                f"Rows of {_describe(layer)} do not sum to 1, so its weights are not fractions "
+                "that could be multiplied through layers."
             )
     return ""
 
 
-def _no_gradient(layers: list[Layer]) -> str:
-    told = [layer for layer in layers if layer.gradient is None and layer.no_gradient]
-    if told:
-        return f"There is no gradient of {_named(told[0])}: {told[0].no_gradient}"
+def _missing_gradient(layers: list[Layer]) -> str:
+    for layer in layers:
+        if layer.gradient is None and layer.no_gradient:
+            return f"There is no gradient of {_describe(layer)}: {layer.no_gradient}"
     if all(layer.gradient is None for layer in layers):
-        return "No gradients were captured; capture with gradients to see it."
+        return "No gradients were captured; capture with gradients to see this view."
     for layer in layers:
         if layer.gradient is None:
-            return f"No gradient of {_named(layer)} was captured."
+            return f"No gradient of {_describe(layer)} was captured."
         if layer.gradient.shape != _weights(layer).shape:
-            return f"The gradient of {_named(layer)} does not have the shape of its weights."
+            return f"The gradient of {_describe(layer)} does not have the shape of its weights."
         if not bool((layer.gradient * _weights(layer)).isfinite().all()):
-            return f"The gradient of {_named(layer)} is not finite."
+            return f"The gradient of {_describe(layer)} is not finite."
     return ""

@@ -1,6 +1,6 @@
-"""Opens attnlab's own models, and hears their attention calls: forward, and reading from states.
+"""Observes the attention calls of attnlab's own models: `forward`, and `read` from decoding states.
 
-Mechanisms are hooked from outside; `weights`, their definition, is called on the side.
+Mechanisms are hooked from outside. Their weights come from a second call, of `weights`.
 
 Letters: B batch, H heads, G key heads, T queries, S keys, D head size, M value size.
 """
@@ -20,11 +20,18 @@ import torch
 from torch import Tensor, nn
 
 from attnlab.interpret._adapters import ModelAdapter
-from attnlab.interpret._attention_call import Call, Kind, Listener, StackName, accurate, key_heads
-from attnlab.interpret._inspected_model import Subject
+from attnlab.interpret._attention_call import (
+    AttentionCall,
+    AttentionKind,
+    CallListener,
+    StackName,
+    at_least_float32,
+    key_heads,
+)
+from attnlab.interpret._inspected_model import InspectedModel
 from attnlab.interpret._key_value_cache import (
-    Absorbed,
-    Memory,
+    AbsorbedStep,
+    RowKeyValues,
     absorbed_by,
     follow_states,
     remember,
@@ -42,16 +49,16 @@ from attnlab.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
-class Place:
-    """What is known of a mechanism before it runs."""
+class MechanismRole:
+    """What a mechanism is for in its model."""
 
     name: str
     stack: StackName | None
     cross: bool
 
 
-def places_of(model: nn.Module) -> dict[Mechanism, Place]:
-    """Every mechanism that is not part of another, and what it is for."""
+def mechanism_roles(model: nn.Module) -> dict[Mechanism, MechanismRole]:
+    """Every mechanism that is not part of another, and its role."""
     inner = {
         part
         for module in model.modules()
@@ -71,7 +78,7 @@ def places_of(model: nn.Module) -> dict[Mechanism, Place]:
         if isinstance(module, Block) and module.cross is not None
     } | {module.mechanism for module in model.modules() if isinstance(module, CopyHead)}
     return {
-        module: Place(
+        module: MechanismRole(
             name.removesuffix("mechanism").removesuffix(".") or module.name,
             stacks.get(module),
             module in cross,
@@ -81,93 +88,106 @@ def places_of(model: nn.Module) -> dict[Mechanism, Place]:
     }
 
 
-class Ear:
-    """One listener at one mechanism."""
+class MechanismObserver:
+    """Passes the calls of one mechanism to one listener."""
 
-    def __init__(self, mechanism: Mechanism, place: Place, listener: Listener) -> None:
-        self.mechanism, self.place, self.listener = mechanism, place, listener
+    def __init__(self, mechanism: Mechanism, role: MechanismRole, listener: CallListener) -> None:
+        self.mechanism, self.role, self.listener = mechanism, role, listener
         self.thread = threading.get_ident()
 
     def forward(self, mechanism: nn.Module, args: Any, kwargs: Any, out: Tensor) -> None:
-        given = inspect.signature(Mechanism.forward).bind(mechanism, *args, **kwargs).arguments
-        q, k, v, mask = (given[name] for name in ("q", "k", "v", "mask"))
-        if self._asked(q):
+        arguments = inspect.signature(Mechanism.forward).bind(mechanism, *args, **kwargs).arguments
+        q, k, v, mask = (arguments[name] for name in ("q", "k", "v", "mask"))
+        if self._is_requested(q):
             row = self.listener.row
             keys = None if mask.keys is None else mask.keys[row]
-            self._hear(q, out, (k[row], v[row], keys), _at(mask.start, row), mask.causal)
+            self._report(q, out, (k[row], v[row], keys), _start_of(mask.start, row), mask.causal)
 
-    def read(self, q: Tensor, out: Tensor, absorbed: Absorbed | None, start: int | Tensor) -> None:
-        if not self._asked(q):
+    def read(
+        self, q: Tensor, out: Tensor, absorbed: AbsorbedStep | None, start: int | Tensor
+    ) -> None:
+        if not self._is_requested(q):
             return
         if absorbed is None:
             self.listener.note(
-                f"{self.place.name}: read from a state that was made before the capture began, "
-                "which cannot be opened; begin with the prompt inside the `with`."
+                f"{self.role.name}: not captured, because it reads a decoding state from before "
+                "the capture, whose keys are unknown; run the prompt inside the `with` too."
             )
             return
         row = self.listener.row
-        self._hear(q, out, absorbed.of_row(row), _at(start, row), None)
+        self._report(q, out, absorbed.of_row(row), _start_of(start, row), None)
 
-    def _asked(self, q: Tensor) -> bool:
-        """Of this thread, this layer and a row that is there."""
+    def _is_requested(self, q: Tensor) -> bool:
+        """Whether the listener wants this layer, called from the listener's own thread."""
         if self.thread != threading.get_ident():
             return False
         batch, heads = q.shape[:2]
-        asked = self.listener.admit(self.place.name, batch=batch, heads=heads, queries=0, keys=0)
-        return asked is not None
+        selected = self.listener.select_heads(
+            self.role.name, batch=batch, heads=heads, queries=0, keys=0
+        )
+        return selected is not None
 
-    def _hear(
-        self, q: Tensor, out: Tensor, memory: Memory, start: int, causal: bool | None
+    def _report(
+        self, q: Tensor, out: Tensor, memory: RowKeyValues, start: int, causal: bool | None
     ) -> None:
-        """Queries of all rows, memory of the row; causal None: read from a state."""
+        """`q` has all rows, `memory` one. `causal` is None for a read from a decoding state."""
         listener, row = self.listener, self.listener.row
         k, v, keys = memory
         H, T, S = q.shape[1], q.shape[2], k.shape[1]
-        heads = listener.admit(self.place.name, batch=len(q), heads=H, queries=start + T, keys=S)
+        heads = listener.select_heads(
+            self.role.name, batch=len(q), heads=H, queries=start + T, keys=S
+        )
         assert heads is not None
-        cross = self.place.cross or (causal is False and T != S)
-        kind: Kind = "cross" if cross else "self"
-        follows = causal is not False and not cross
-        stack = self.place.stack or ("decoder" if cross or follows else "encoder")
-        call = Call(self.place.name, stack, kind, heads, H, start, causal=follows)
+        cross = self.role.cross or (causal is False and T != S)
+        kind: AttentionKind = "cross" if cross else "self"
+        is_causal = causal is not False and not cross
+        stack = self.role.stack or ("decoder" if cross or is_causal else "encoder")
+        call = AttentionCall(self.role.name, stack, kind, heads, H, start, causal=is_causal)
         with torch.no_grad(), torch.autocast(q.device.type, enabled=False):
-            real = None if keys is None else keys[None]
-            k, v = (blank(accurate(x[None]), real) for x in (k, v))
-            self._fill(call, accurate(q[row : row + 1]), k, v, real, causal)
-        call.output, call.pick = out, lambda x: x[row, heads]
-        call.given = call.pick(out.detach())
-        listener.hear(call)
+            key_mask = None if keys is None else keys[None]
+            k, v = (blank(at_least_float32(x[None]), key_mask) for x in (k, v))
+            self._fill(call, at_least_float32(q[row : row + 1]), k, v, key_mask, causal)
+        call.output, call.select = out, lambda x: x[row, heads]
+        call.head_outputs = call.select(out.detach())
+        listener.on_call(call)
 
     def _fill(
-        self, call: Call, q: Tensor, k: Tensor, v: Tensor, keys: Tensor | None, causal: bool | None
+        self,
+        call: AttentionCall,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        keys: Tensor | None,
+        causal: bool | None,
     ) -> None:
         mechanism, heads = self.mechanism, call.heads
         card, (G, S) = mechanism.card, k.shape[1:3]
         call.mechanism = name_of(mechanism)
-        call.signed, call.normalised = card.signed, card.rows_sum_to_one
-        kept, call.groups = key_heads(heads, mechanism.heads, G)
+        call.signed, call.normalized = card.signed, card.rows_sum_to_one
+        used, call.groups = key_heads(heads, mechanism.heads, G)
         call.q = q[0, heads] if q.shape[3] else None
-        call.k = k[0, kept] if k.shape[3] else None
-        call.v = v[0, kept]
+        call.k = k[0, used] if k.shape[3] else None
+        call.v = v[0, used]
         call.scale = scale_of(mechanism) if card.uses_query and card.uses_key else None
-        q, mask, rows = arranged(mechanism, q, S, keys, call.start, causal)
-        call.allowed = allowed_of(mechanism, q, S, mask, heads)
+        q, mask, rows = weights_arguments(mechanism, q, S, keys, call.start, causal)
+        call.allowed = allowed_keys(mechanism, q, S, mask, heads)
         call.allowed = None if call.allowed is None else call.allowed[rows]
         if self.listener.wants_weights:
             call.weights = mechanism.weights(q, k, mask)[0, heads, rows]
             call.condition = mechanism.condition(q, k, mask)[0, heads, rows]
-        if mechanism.training and drops(mechanism):
-            call.checked = False
-            call.note = "Dropout is on: the weights are those before it, and are not checked."
+        if mechanism.training and has_dropout(mechanism):
+            call.checkable = False
+            call.note = "Dropout is on: the weights are those before dropout, and are not checked."
 
 
-def arranged(
+def weights_arguments(
     mechanism: Mechanism, q: Tensor, S: int, keys: Tensor | None, start: int, causal: bool | None
 ) -> tuple[Tensor, Mask, slice]:
-    """Queries and mask that `weights` understands, and where the rows asked for are.
+    """The queries and mask to call `mechanism.weights` with, and which of its rows are the result.
 
-    Reading from a state is not causal. A mechanism that refuses cross-attention reads for the
-    newest tokens alone: for one of them that is the last causal row, for more the last rows of all.
+    `causal` is None for a read from a decoding state, which is not causal. A mechanism without
+    cross-attention reads for the newest tokens only: the last causal row for one token, the last
+    rows of a full matrix for more.
     """
     T = q.shape[2]
     if causal is not None:
@@ -181,117 +201,131 @@ def arranged(
     return whole, Mask(keys=keys), slice(S - T, S)
 
 
-def allowed_of(
+def allowed_keys(
     mechanism: Mechanism, q: Tensor, S: int, mask: Mask, heads: list[int]
 ) -> Tensor | None:
-    """(T, S) True where any of these heads may look; None: everywhere."""
-    T, seen = q.shape[2], q.new_zeros(q.shape[2], S, dtype=torch.bool)
-    places = mechanism.places if isinstance(mechanism, HeadGroups) else [heads]
-    for member, own in zip(members_of(mechanism), places, strict=True):
-        if not set(own) & set(heads):
+    """(T, S): True where any of these heads may attend; None means everywhere."""
+    T, union = q.shape[2], q.new_zeros(q.shape[2], S, dtype=torch.bool)
+    head_lists = mechanism.places if isinstance(mechanism, HeadGroups) else [heads]
+    for member, member_heads in zip(members_of(mechanism), head_lists, strict=True):
+        if not set(member_heads) & set(heads):
             continue
         allowed = mask.allowed(T, S, q.device)
         if not member.card.cross:
-            # a pattern of positions (window, blocks): of equal scores, all in sight have a share
+            # a pattern of positions (window, blocks): equal scores give every allowed key a weight
             D, E = (
                 member.head_dim * used for used in (member.card.uses_query, member.card.uses_key)
             )
             zero = q.new_zeros(1, member.heads, 1, 1)
-            even = member.weights(zero.expand(-1, -1, T, D), zero.expand(-1, -1, S, E), mask)
-            allowed = even > 0
-        seen |= True if allowed is None else allowed[0].any(0)
-    return None if bool(seen.all()) else seen
+            uniform = member.weights(zero.expand(-1, -1, T, D), zero.expand(-1, -1, S, E), mask)
+            allowed = uniform > 0
+        union |= True if allowed is None else allowed[0].any(0)
+    return None if bool(union.all()) else union
 
 
-def drops(mechanism: Mechanism) -> bool:
-    return any(bool(getattr(each, "dropout", 0.0)) for each in mechanism.modules())
+def has_dropout(mechanism: Mechanism) -> bool:
+    return any(bool(getattr(module, "dropout", 0.0)) for module in mechanism.modules())
 
 
-def _at(start: int | Tensor, row: int) -> int:
+def _start_of(start: int | Tensor, row: int) -> int:
     return int(start[row]) if isinstance(start, Tensor) else start
 
 
-_ears: dict[Mechanism, list[Ear]] = {}
+_observers: dict[Mechanism, list[MechanismObserver]] = {}
 _lock = threading.RLock()
 
 
 def _hook_states(mechanism: Mechanism) -> None:
-    """`absorb` and `read` are no forward: the instance gets its own, which tell."""
+    """Forward hooks do not see `absorb` and `read`, so replace both on the instance."""
     absorb, read = mechanism.absorb, mechanism.read
 
-    def heard_absorb(
+    def observed_absorb(
         k: Tensor, v: Tensor, keys: Tensor | None = None, state: State | None = None
     ) -> State:
         new = absorb(k, v, keys, state)
         remember(new, state, k, v, keys)
         return new
 
-    def heard_read(q: Tensor, state: State, start: int | Tensor) -> Tensor:
+    def observed_read(q: Tensor, state: State, start: int | Tensor) -> Tensor:
         out = read(q, state, start)
-        for ear in _ears.get(mechanism, ()):
-            ear.read(q, out, absorbed_by(state), start)
+        for observer in _observers.get(mechanism, ()):
+            observer.read(q, out, absorbed_by(state), start)
         return out
 
-    mechanism.absorb = heard_absorb  # type: ignore[method-assign]
-    mechanism.read = heard_read  # type: ignore[method-assign]
+    mechanism.absorb = observed_absorb  # type: ignore[method-assign]
+    mechanism.read = observed_read  # type: ignore[method-assign]
 
 
 @contextmanager
-def listen(model: nn.Module, listener: Listener) -> Iterator[list[str]]:
-    """Tell `listener` of every call of every mechanism; the names of all of them."""
-    ears = [Ear(mechanism, place, listener) for mechanism, place in places_of(model).items()]
+def listen(model: nn.Module, listener: CallListener) -> Iterator[list[str]]:
+    """Pass every call of every mechanism to `listener`; returns the mechanisms' names."""
+    observers = [
+        MechanismObserver(mechanism, role, listener)
+        for mechanism, role in mechanism_roles(model).items()
+    ]
     with ExitStack() as stack:
-        if ears:
+        if observers:
             stack.enter_context(follow_states())
-            stack.callback(_stop, ears)
-            _start(ears)
-            for ear in ears:
-                handle = ear.mechanism.register_forward_hook(ear.forward, with_kwargs=True)
+            stack.callback(_stop, observers)
+            _start(observers)
+            for observer in observers:
+                handle = observer.mechanism.register_forward_hook(
+                    observer.forward, with_kwargs=True
+                )
                 stack.callback(handle.remove)
-        yield [ear.place.name for ear in ears]
+        yield [observer.role.name for observer in observers]
 
 
-def _start(ears: list[Ear]) -> None:
+def _start(observers: list[MechanismObserver]) -> None:
     with _lock:
-        for ear in ears:
-            if ear.mechanism not in _ears:
-                _hook_states(ear.mechanism)
-            _ears[ear.mechanism] = [*_ears.get(ear.mechanism, []), ear]
+        for observer in observers:
+            if observer.mechanism not in _observers:
+                _hook_states(observer.mechanism)
+            _observers[observer.mechanism] = [*_observers.get(observer.mechanism, []), observer]
 
 
-def _stop(ears: list[Ear]) -> None:
+def _stop(observers: list[MechanismObserver]) -> None:
     with _lock:
-        for ear in ears:
-            mechanism = ear.mechanism
-            _ears[mechanism] = [each for each in _ears[mechanism] if each is not ear]
-            if not _ears[mechanism]:
-                del _ears[mechanism]
-                del mechanism.absorb, mechanism.read  # the class's own are there again
+        for observer in observers:
+            mechanism = observer.mechanism
+            _observers[mechanism] = [
+                other for other in _observers[mechanism] if other is not observer
+            ]
+            if not _observers[mechanism]:
+                del _observers[mechanism]
+                del mechanism.absorb, mechanism.read  # back to the class's own methods
 
 
-class OwnModels(ModelAdapter):
-    def open_folder(self, path: Path) -> Subject | None:
-        from attnlab.interpret._attnlab_models import open_own  # all tasks: `capture` needs none
+class AttnlabAdapter(ModelAdapter):
+    """The adapter for attnlab's own models."""
 
-        return open_own(path) if _is_own(path / CONFIG) else None
+    def open_folder(self, path: Path) -> InspectedModel | None:
+        from attnlab.interpret._attnlab_models import open_attnlab_model  # slow: imports all tasks
 
-    def subject_of(self, model: Any, reader: Any) -> Subject | None:
-        from attnlab.interpret._attnlab_models import OwnSubject
+        return open_attnlab_model(path) if _is_attnlab_config(path / CONFIG) else None
+
+    def wrap_model(self, model: Any, processor: Any) -> InspectedModel | None:
+        from attnlab.interpret._attnlab_models import InspectedAttnlabModel
 
         if not isinstance(model, Model):
             return None
-        if reader is not None and not isinstance(reader, Tokenizer):
-            raise ValueError("tokenizer: give one of attnlab.tokenizer with a model of attnlab")
-        return OwnSubject(model, reader, type(model).__name__)
+        if processor is not None and not isinstance(processor, Tokenizer):
+            raise ValueError(
+                f"tokenizer: a {type(processor).__name__}; an attnlab model needs a tokenizer of "
+                "attnlab.tokenizer"
+            )
+        return InspectedAttnlabModel(model, processor, type(model).__name__)
 
-    def listen(self, model: nn.Module, listener: Listener) -> AbstractContextManager[list[str]]:
+    def listen(self, model: nn.Module, listener: CallListener) -> AbstractContextManager[list[str]]:
         return listen(model, listener)
 
 
-def _is_own(config: Path) -> bool:
-    """Whether attnlab wrote it; another adapter says what is wrong with a broken file."""
+def _is_attnlab_config(config: Path) -> bool:
+    """Whether attnlab wrote this file. (The other adapter reports what is wrong with it.)"""
     try:
-        read = json.loads(config.read_text(encoding="utf-8"))
+        content = json.loads(config.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return False
-    return isinstance(read, dict) and ("training" in read or str(read.get("model")) in MODELS)
+    return isinstance(content, dict) and (
+        "training" in content or str(content.get("model")) in MODELS
+    )

@@ -1,4 +1,4 @@
-"""Models of attnlab that can be looked at."""
+"""attnlab's own models as `look` opens them."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ import torch
 from attnlab._image_files import middle_square, open_picture, to_channels
 from attnlab.generate import generate
 from attnlab.interpret._inspected_model import (
-    Prepared,
-    Said,
-    Subject,
-    at_home,
-    patches,
-    shown_name,
+    InspectedModel,
+    ModelOutput,
+    PreparedInput,
+    display_name,
+    move_to_model,
+    patch_tokens,
 )
 from attnlab.interpret._options import LookInput
-from attnlab.interpret._records import ModelKind, Picture, Sequence
-from attnlab.interpret._token_words import encoded, readable, words_of
+from attnlab.interpret._records import ModelKind, PatchedImage, Sequence
+from attnlab.interpret._token_words import decode_readable, encode_text, word_numbers
 from attnlab.mask import Mask
 from attnlab.models import Decoder, Encoder, Model, Seq2Seq, ViT, create, load
 from attnlab.run_folder._file_names import TOKENIZER
-from attnlab.tasks.kind import load as open_task_subject
+from attnlab.tasks.kind import load as load_reference
 from attnlab.tasks.registry import task_of
 from attnlab.tokenizer import (
     MASK_SYMBOL,
@@ -38,11 +38,11 @@ from attnlab.tokenizer import (
 )
 from attnlab.training import Run
 
-SHOWN = 5  # characters that a note names
+MAX_LISTED = 5  # characters that a note lists
 
 
-class OwnSubject(Subject):
-    """A model of attnlab, with its tokenizer."""
+class InspectedAttnlabModel(InspectedModel):
+    """An attnlab model with its tokenizer."""
 
     source = "attnlab"
     model: Model
@@ -62,187 +62,200 @@ class OwnSubject(Subject):
             ViT: "vision",
         }
         if type(model) not in kinds:
-            raise ValueError(f"{label}: a {model.kind} model has no attention to look at")
+            raise ValueError(f"{label}: a {model.kind} model has no attention to show")
         self.kind = kinds[type(model)]
         if tokens is None and self.kind != "vision":
-            raise ValueError(f"{label}: has no {TOKENIZER}, so no text can be read")
+            raise ValueError(f"{label}: has no {TOKENIZER}, so it cannot read a text; add the file")
 
     @property
     def tokenizer(self) -> Tokenizer:
         assert self.tokens is not None
         return self.tokens
 
-    def prepare(self, wish: LookInput) -> Prepared:
-        self.refuse(wish)
+    def prepare(self, look_input: LookInput) -> PreparedInput:
+        self.check_input(look_input)
         if isinstance(self.model, ViT):
-            return self._image(self.model, wish)
-        ids = self.encode(wish.text or "")
+            return self._image(self.model, look_input)
+        ids = self.encode(look_input.text or "")
         if isinstance(self.model, Seq2Seq):
-            return self._two_texts(self.model, ids, wish)
+            return self._two_texts(self.model, ids, look_input)
         prompt = None
         segments = None
-        if isinstance(self.model, Decoder) and wish.generate:
+        if isinstance(self.model, Decoder) and look_input.generate:
             prompt = len(ids)
-            count = self.count_to_write(wish, len(ids), self.model.max_length)
+            count = self.new_token_count(look_input, len(ids), self.model.max_length)
             ids = [*ids, *generate(self.model, [ids], new_tokens=count, stop=self.stop)[0][0].ids]
-        if wish.pair is not None:
-            second = self.encode(wish.pair)
+        if look_input.pair is not None:
+            second = self.encode(look_input.pair)
             segments = [0] * (len(ids) + 1) + [1] * len(second)
             ids = [*ids, self.tokenizer.end, *second]
         assert isinstance(self.model, Decoder | Encoder)
         self.check_length(ids, self.model.max_length)
         sequence = self._sequence("text", ids, segments, prompt)
-        written = 0 if isinstance(self.model, Decoder) else None
+        predicted = 0 if isinstance(self.model, Decoder) else None
         inputs = {"ids": torch.tensor([ids])}
-        return Prepared(inputs, [sequence], written, tuple(ids), self._unknown(wish))
+        return PreparedInput(
+            inputs, [sequence], predicted, tuple(ids), self._unknown_note(look_input)
+        )
 
-    def run(self, prepared: Prepared) -> Said:
-        model, inputs = self.model, at_home(self.model, prepared.inputs)
+    def run(self, prepared: PreparedInput) -> ModelOutput:
+        model, inputs = self.model, move_to_model(self.model, prepared.inputs)
         if isinstance(model, Encoder):
-            return Said(model.encode(inputs["ids"])[0], "vectors")
+            return ModelOutput(model.encode(inputs["ids"])[0], "vectors")
         if isinstance(model, ViT):
-            return Said(model(inputs["images"])[0], "classes")
+            return ModelOutput(model(inputs["images"])[0], "classes")
         if isinstance(model, Seq2Seq):
-            with shown_copying(model):
-                return Said(model(inputs["source"], inputs["target"])[0], "next")
-        return Said(model(inputs["ids"])[0], "next")
+            with recorded_copying(model):
+                return ModelOutput(model(inputs["source"], inputs["target"])[0], "next")
+        return ModelOutput(model(inputs["ids"])[0], "next")
 
     def token(self, index: int) -> str:
-        return readable(self._content(index))
+        return decode_readable(self._content(index))
 
-    def untrained(self, seed: int) -> OwnSubject:
+    def untrained(self, seed: int) -> InspectedAttnlabModel:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             fresh = create(self.model.description()).eval()
-        fresh.to(next(self.model.parameters()))  # its device and precision
+        fresh.to(next(self.model.parameters()))  # on its device, in its precision
         other = copy(self)
         other.model, other.label = fresh, f"{self.label}, untrained"
         return other
 
     def _content(self, index: int) -> bytes:
         if index == self.tokenizer.mask:
-            return encoded(MASK_SYMBOL)
+            return encode_text(MASK_SYMBOL)
         if index < len(SPECIAL_TOKENS) and not isinstance(self.tokenizer, Characters):
-            return encoded(SPECIAL_TOKENS[index])
+            return encode_text(SPECIAL_TOKENS[index])
         return self.tokenizer.content(index)
 
     @property
     def stop(self) -> int:
-        """The token that ends what a decoder writes."""
+        """The token that ends a decoder's generation."""
         return self.tokenizer.end
 
     def encode(self, text: str) -> list[int]:
-        """A text as the model reads it; a task whose training reads it otherwise overrides this."""
+        """The ids of a text. A task that encodes texts in its own way overrides this."""
         ids = self.tokenizer.encode(text)
         self.check_length(ids, None)
         return ids
 
-    def _unknown(self, wish: LookInput) -> list[str]:
-        """A note where characters had to be replaced."""
-        texts = [text for text in (wish.text, wish.pair) if text is not None]
-        found = self.tokenizer.encode_counting("".join(texts))[1]
-        if not found:
+    def _unknown_note(self, look_input: LookInput) -> list[str]:
+        """A note if the tokenizer had to replace unknown characters."""
+        texts = [text for text in (look_input.text, look_input.pair) if text is not None]
+        unknown = self.tokenizer.encode_counting("".join(texts))[1]
+        if not unknown:
             return []
-        read = [f"{each!r} as {self.tokenizer.decode(self.tokenizer.encode(each))!r}"
-                for each in list(found)[:SHOWN]]  # fmt: skip
-        more = ", …" if len(found) > SHOWN else ""
-        count = f"{found.total()} characters were" if found.total() > 1 else "1 character was"
+        listed = [
+            f"{character!r} as {self.tokenizer.decode(self.tokenizer.encode(character))!r}"
+            for character in list(unknown)[:MAX_LISTED]
+        ]
+        more = ", …" if len(unknown) > MAX_LISTED else ""
+        total = unknown.total()
+        count = f"{total} characters are" if total > 1 else "1 character is"
         return [
-            f"{self.label}: {count} never seen in training and read as another: "
-            f"{', '.join(read)}{more}."
+            f"{self.label}: {count} unknown to the tokenizer and read as another: "
+            f"{', '.join(listed)}{more}."
         ]
 
-    def _two_texts(self, model: Seq2Seq, ids: list[int], wish: LookInput) -> Prepared:
+    def _two_texts(self, model: Seq2Seq, ids: list[int], look_input: LookInput) -> PreparedInput:
         end = self.tokenizer.end
         self.check_length(ids, model.encoder.max_length)
-        if wish.pair is not None:
-            target = [end, *self.encode_target(wish.pair)]
+        if look_input.pair is not None:
+            target = [end, *self.encode_target(look_input.pair)]
         else:
-            count = self.count_to_write(wish, 1, model.max_length)
-            context = at_home(model, {"source": torch.tensor([ids])})
-            found = generate(model, [[end]], new_tokens=count, stop=end, context=context)
-            target = [end, *found[0][0].ids]
+            count = self.new_token_count(look_input, 1, model.max_length)
+            context = move_to_model(model, {"source": torch.tensor([ids])})
+            texts = generate(model, [[end]], new_tokens=count, stop=end, context=context)
+            target = [end, *texts[0][0].ids]
         self.check_length(target, model.max_length)
         sequences = [
             self._sequence("source", ids, None, None),
-            self._sequence("target", target, None, 1 if self.writes(wish) else None),
+            self._sequence(
+                "target", target, None, 1 if self.generates_target(look_input) else None
+            ),
         ]
         inputs = {"source": torch.tensor([ids]), "target": torch.tensor([target])}
-        return Prepared(inputs, sequences, 1, tuple(target), self._unknown(wish))
+        return PreparedInput(inputs, sequences, 1, tuple(target), self._unknown_note(look_input))
 
     def encode_target(self, text: str) -> list[int]:
-        """What an encoder-decoder is to have written."""
+        """The ids of an encoder-decoder's second text."""
         return self.tokenizer.encode(text)
 
-    def writes(self, wish: LookInput) -> bool:
-        """Whether an encoder-decoder wrote its second text itself."""
-        return wish.pair is None
+    def generates_target(self, look_input: LookInput) -> bool:
+        """Whether an encoder-decoder generates its second text itself."""
+        return look_input.pair is None
 
     def _sequence(
         self, name: str, ids: list[int], segments: list[int] | None, prompt: int | None
     ) -> Sequence:
         contents = [self._content(index) for index in ids]
         special = {self.tokenizer.pad, self.tokenizer.end} - {self.tokenizer.mask}
-        marks = [index in special for index in ids]
+        is_special = [index in special for index in ids]
         alone = [index in special or index == self.tokenizer.mask for index in ids]
-        texts, words = [readable(each) for each in contents], words_of(contents, alone)
-        return Sequence(name, texts, words, marks, segments, prompt, ids=ids)
+        texts = [decode_readable(content) for content in contents]
+        words = word_numbers(contents, alone)
+        return Sequence(name, texts, words, is_special, segments, prompt, ids=ids)
 
-    def _image(self, model: ViT, wish: LookInput) -> Prepared:
-        assert wish.image is not None
+    def _image(self, model: ViT, look_input: LookInput) -> PreparedInput:
+        assert look_input.image is not None
         config = model.config
-        pixels = middle_square(open_picture(wish.image), config.image_size)  # (height, width, 3)
-        side = config.image_size // config.patch
-        picture = Picture(pixels, side, side, model.first)
+        pixels = middle_square(
+            open_picture(look_input.image), config.image_size
+        )  # (height, width, 3)
+        patches = config.image_size // config.patch  # per row and per column
+        image = PatchedImage(pixels, patches, patches, model.first)
         images = to_channels(pixels, config.channels)[None]
-        return Prepared({"images": images}, [patches(picture, ["class"] * model.first)])
+        return PreparedInput({"images": images}, [patch_tokens(image, ["class"] * model.first)])
 
 
 @contextmanager
-def shown_copying(model: Seq2Seq) -> Iterator[None]:
-    """Where a model copies from is heard like any cross-attention, as the layer `copy`.
+def recorded_copying(model: Seq2Seq) -> Iterator[None]:
+    """Record a copy head as the cross-attention layer `copy`.
 
-    The copy head asks its mechanism for weights alone, which nobody hears; here it is run too.
+    The copy head calls only `weights` of its mechanism, which hooks do not see. So run the
+    mechanism itself too, on the same queries and keys.
     """
     copy = model.copy
     if copy is None:
         yield
         return
-    found: dict[str, torch.Tensor] = {}
+    outputs: dict[str, torch.Tensor] = {}
 
-    def keep(name: str) -> Any:
+    def keep_output(name: str) -> Any:
         def hook(_: Any, __: Any, out: torch.Tensor) -> None:
-            found[name] = copy.split(out)
+            outputs[name] = copy.split(out)
 
         return hook
 
-    handles = [getattr(copy, name).register_forward_hook(keep(name)) for name in ("query", "key")]
+    handles = [
+        getattr(copy, name).register_forward_hook(keep_output(name)) for name in ("query", "key")
+    ]
     try:
         yield
     finally:
         for handle in handles:
             handle.remove()
-    copy.mechanism(found["query"], found["key"], found["key"], Mask())
+    copy.mechanism(outputs["query"], outputs["key"], outputs["key"], Mask())
 
 
-def open_own(folder: Path) -> OwnSubject:
-    """A run folder, as its task reads texts; or one that `save_pretrained` wrote."""
-    config = _config_of(folder)
+def open_attnlab_model(folder: Path) -> InspectedAttnlabModel:
+    """Open a run folder, which reads texts as its task does, or a folder of `save_pretrained`."""
+    config = _run_config(folder)
     kind = task_of(config)
     if kind is not None and kind.subject:
-        subject: OwnSubject = open_task_subject(kind.subject)(folder)
-        return subject
+        opened: InspectedAttnlabModel = load_reference(kind.subject)(folder)
+        return opened
     model = Run(folder).model() if config else load(folder)
-    classes = [str(each) for each in config.get("task", {}).get("classes", [])]
-    return OwnSubject(model, tokenizer_in(folder), shown_name(folder), classes)
+    classes = [str(name) for name in config.get("task", {}).get("classes", [])]
+    return InspectedAttnlabModel(model, tokenizer_in(folder), display_name(folder), classes)
 
 
 def tokenizer_in(folder: Path) -> Tokenizer | None:
     return load_tokenizer(folder) if (folder / TOKENIZER).exists() else None
 
 
-def _config_of(folder: Path) -> dict[str, Any]:
-    """Of a run; empty for a folder that is none."""
+def _run_config(folder: Path) -> dict[str, Any]:
+    """The configuration of a run; empty if the folder is not a run."""
     try:
         return Run(folder).config()
     except ValueError:

@@ -1,4 +1,4 @@
-"""What any model attends to, seen from outside: `with attnlab.capture(model) as seen:`."""
+"""Records the attention of any model: `with attnlab.capture(model) as captured:`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import nn
 
 from attnlab.interpret._adapters import listen
 from attnlab.interpret._memory_limit import GIBIBYTES
-from attnlab.interpret._recorder import CaptureOptions, Recorder, Seen
+from attnlab.interpret._recorder import CapturedAttention, CaptureOptions, Recorder
 
 
 def capture(
@@ -23,35 +23,39 @@ def capture(
     max_tokens: int = 2048,
     row: int = 0,
     memory: float = GIBIBYTES,
-) -> AbstractContextManager[Seen]:
+) -> AbstractContextManager[CapturedAttention]:
     """Record the attention of an attnlab or Hugging Face model that runs inside the `with`.
 
-    The model is not changed, fused attention stays on, and its results are the same to the bit;
-    but a Hugging Face model that does not use the library's attention interface runs its eager
-    attention meanwhile, whose results differ by rounding, and a note says so. Calls that go on
-    where the one before ended (decoding with a cache) are joined; of unrelated ones the last is
-    kept. `gradients`: of what `backward` is called on inside the `with`, by the weights. `layers`
-    (numbers in the order they run, or names), `heads`, one `row` of the batch and `max_tokens`
-    bound the memory: a longer input is an error and never cut, because a part of a row would look
-    like the whole. So is what would keep more than `memory` GiB of weights and gradients, told at
-    the first layer.
+    The model and its fused attention stay unchanged, and its results are the same to the bit. One
+    exception: a Hugging Face model that does not use the library's attention interface runs its
+    eager attention meanwhile. Its results then differ by rounding, and a note says so.
+
+    Calls that continue the one before (decoding with a cache) are joined. Of unrelated inputs the
+    last one is kept. `gradients` records the gradient of whatever you call `backward` on inside
+    the `with`, with respect to the weights.
+
+    Limit the memory by `layers` (numbers in the order they run, or names), `heads`, one `row` of
+    the batch and `max_tokens`. A longer input is an error: it is never cut, because a part of a
+    row would look like the whole. Needing more than `memory` GiB for weights and gradients is an
+    error too, raised at the first layer.
     """
-    return watch(
+    return record(
         model, CaptureOptions(weights, qkv, gradients, layers, heads, max_tokens, row, memory)
     )
 
 
 @contextmanager
-def watch(model: nn.Module, options: CaptureOptions) -> Iterator[Seen]:
+def record(model: nn.Module, options: CaptureOptions) -> Iterator[CapturedAttention]:
+    """As `capture`, with the options as one object."""
     recorder = Recorder(model, options)
     with ExitStack() as stack:
         names = stack.enter_context(listen(model, recorder))
         if not names:
             raise ValueError(
-                f"capture: {type(model).__name__} has no attention that attnlab knows; "
+                f"capture: {type(model).__name__} has no attention layer that attnlab can record; "
                 "give an attnlab model or a Hugging Face model with attention"
             )
         recorder.expect(names)
         stack.callback(recorder.unhook)
-        yield recorder.seen
+        yield recorder.captured
     recorder.finish()

@@ -1,18 +1,18 @@
-"""How much a head looks like a pattern that people know, and what it is called after.
+"""Scores how closely each head follows known attention patterns, and labels the head.
 
-A pattern names for each query some of the keys it may look at, P of n. With m the share of
-|weight| on them and c = P / n what uniform attention would give, summed over the queries that have
-such keys, the score is
+A pattern selects some keys for each query: P of the n keys that the query may attend to. Let m be
+the fraction of |weight| on the selected keys, and c = P / n the same under uniform attention. The
+score sums over the queries that have such keys:
 
-    sum (m - c) / sum (1 - c), at least 0:
+    sum (m - c) / sum (1 - c), at least 0
 
-0 is chance, 1 is all there is. So a text of five tokens does not make every head "local": there c
-is nearly 1 and leaves no room. `uniform` is scored by how much weight would have to move to be
-uniform, d of at most 1 - 1/n: 1 - 2 * sum d / sum (1 - 1/n), at least 0.
+0 is chance, 1 is the maximum. So a text of five tokens does not make every head "local": there c is
+nearly 1, and the margin 1 - c is small. `uniform` is scored by how much weight d, at most 1 - 1/n,
+would have to move to become uniform: 1 - 2 * sum d / sum (1 - 1/n), at least 0.
 
-A label needs a score of 0.5, more than half of what chance leaves: patterns with different keys
-cannot all reach it. And it needs room, sum (1 - c), of two queries: a single one proves nothing.
-"local" is wider than others, so it is given where no other label is.
+A label needs a score of 0.5, which patterns with different keys cannot all reach. It also needs a
+margin, sum (1 - c), of two queries: a single query proves nothing. "local" includes other patterns,
+so a head gets it only if no other label fits.
 
 Letters: H heads, T queries, S keys.
 """
@@ -24,12 +24,12 @@ from collections.abc import Sequence as Sequenced
 import torch
 from torch import Tensor
 
-from attnlab.interpret._records import Layer, Pattern, Sequence
+from attnlab.interpret._records import HeadPattern, Layer, Sequence
 
 THRESHOLD = 0.5
-ROOM = 2.0
-NEAR = 3  # tokens to each side
-UNKNOWN = "\ufffd"  # stands for bytes that are no character by themselves
+MIN_MARGIN = 2.0
+LOCAL_DISTANCE = 3  # tokens before and after
+REPLACEMENT = "\ufffd"  # stands for bytes that are not a whole character
 
 PATTERNS = (
     "previous token",
@@ -44,44 +44,44 @@ PATTERNS = (
 )
 
 
-def head_patterns(layer: Layer, queries: Sequence, keys: Sequence) -> list[Pattern]:
-    """For each kept head its scores, and its label or "". What no query can show is not scored."""
+def head_patterns(layer: Layer, queries: Sequence, keys: Sequence) -> list[HeadPattern]:
+    """Scores and label (or "") of each captured head. Patterns without keys get no score."""
     if layer.weights is None:
-        return [Pattern("", {}) for _ in layer.heads]
+        return [HeadPattern("", {}) for _ in layer.heads]
     weights = layer.weights.detach().float().abs()  # (H, T, S)
     T, S = weights.shape[1:]
     if (len(queries.texts), len(keys.texts)) != (layer.start + T, S):
         raise ValueError(
-            f"{layer.name}: weights of {layer.start + T} queries for {S} keys, but there are "
+            f"{layer.name}: has {layer.start + T} queries and {S} keys, but the sequences have "
             f"{len(queries.texts)} and {len(keys.texts)} tokens"
         )
     allowed = _allowed(layer, T, S)
     weights = weights * allowed
     sums = weights.sum(-1, keepdim=True)  # (H, T, 1)
-    real = (sums > 0) & sums.isfinite()
-    weights = torch.where(real, weights / sums, 0.0)
-    found: dict[str, tuple[Tensor, Tensor]] = {}
-    for name, wanted in _wanted(layer, queries, keys).items():
-        found[name] = _scores(weights, real[..., 0], allowed, wanted[layer.start :] & allowed)
-    found["uniform"] = _uniform(weights, real[..., 0], allowed)
-    return [_pattern(found, head) for head in range(len(weights))]
+    valid = (sums > 0) & sums.isfinite()
+    weights = torch.where(valid, weights / sums, 0.0)
+    scored: dict[str, tuple[Tensor, Tensor]] = {}
+    for name, selected in _selected_keys(layer, queries, keys).items():
+        scored[name] = _score(weights, valid[..., 0], allowed, selected[layer.start :] & allowed)
+    scored["uniform"] = _score_uniform(weights, valid[..., 0], allowed)
+    return [_label(scored, head) for head in range(len(weights))]
 
 
-def _pattern(found: dict[str, tuple[Tensor, Tensor]], head: int) -> Pattern:
-    scores, rooms = {}, {}
+def _label(scored: dict[str, tuple[Tensor, Tensor]], head: int) -> HeadPattern:
+    scores, margins = {}, {}
     for name in PATTERNS:
-        if name in found and float(found[name][1][head]) > 0:
-            scores[name] = float(found[name][0][head])
-            rooms[name] = float(found[name][1][head])
+        if name in scored and float(scored[name][1][head]) > 0:
+            scores[name] = float(scored[name][0][head])
+            margins[name] = float(scored[name][1][head])
     clear = [
         name
         for name, score in scores.items()
-        if score >= THRESHOLD and rooms[name] >= ROOM and name != "local"
+        if score >= THRESHOLD and margins[name] >= MIN_MARGIN and name != "local"
     ]
     if clear:
-        return Pattern(max(clear, key=scores.__getitem__), scores)
-    near = scores.get("local", 0.0) >= THRESHOLD and rooms["local"] >= ROOM
-    return Pattern("local" if near else "", scores)
+        return HeadPattern(max(clear, key=scores.__getitem__), scores)
+    local = scores.get("local", 0.0) >= THRESHOLD and margins["local"] >= MIN_MARGIN
+    return HeadPattern("local" if local else "", scores)
 
 
 def _allowed(layer: Layer, T: int, S: int) -> Tensor:
@@ -91,108 +91,108 @@ def _allowed(layer: Layer, T: int, S: int) -> Tensor:
     return everywhere.tril(layer.start) if layer.causal else everywhere
 
 
-def _scores(
-    weights: Tensor, real: Tensor, allowed: Tensor, wanted: Tensor
+def _score(
+    weights: Tensor, valid: Tensor, allowed: Tensor, selected: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """The score of each head, and its room: how many queries' weight could be above chance."""
-    chance = wanted.sum(-1) / allowed.sum(-1).clamp(min=1)  # (T,)
-    shown = (real & wanted.any(-1)).double()  # (H, T)
-    mass = (weights * wanted).sum(-1).double()  # (H, T)
-    room = (shown * (1 - chance)).sum(-1)
-    gained = (shown * (mass - chance)).sum(-1)
-    return (gained / room.clamp(min=1e-9)).clamp(0, 1), room
+    """The score of each head (H,), and its margin (H,)."""
+    chance = selected.sum(-1) / allowed.sum(-1).clamp(min=1)  # (T,)
+    counted = (valid & selected.any(-1)).double()  # (H, T)
+    mass = (weights * selected).sum(-1).double()  # (H, T)
+    margin = (counted * (1 - chance)).sum(-1)
+    gain = (counted * (mass - chance)).sum(-1)
+    return (gain / margin.clamp(min=1e-9)).clamp(0, 1), margin
 
 
-def _uniform(weights: Tensor, real: Tensor, allowed: Tensor) -> tuple[Tensor, Tensor]:
-    even = allowed / allowed.sum(-1, keepdim=True).clamp(min=1)  # (T, S)
-    moved = 0.5 * (weights - even).abs().sum(-1).double()  # (H, T)
-    room = (real * (1 - even.amax(-1)).double()).sum(-1)
-    away = (real * moved).sum(-1)
-    return (1 - 2 * away / room.clamp(min=1e-9)).clamp(0, 1), room
+def _score_uniform(weights: Tensor, valid: Tensor, allowed: Tensor) -> tuple[Tensor, Tensor]:
+    uniform = allowed / allowed.sum(-1, keepdim=True).clamp(min=1)  # (T, S)
+    distance = 0.5 * (weights - uniform).abs().sum(-1).double()  # (H, T)
+    margin = (valid * (1 - uniform.amax(-1)).double()).sum(-1)
+    total = (valid * distance).sum(-1)
+    return (1 - 2 * total / margin.clamp(min=1e-9)).clamp(0, 1), margin
 
 
-def _wanted(layer: Layer, queries: Sequence, keys: Sequence) -> dict[str, Tensor]:
-    """For each pattern but `uniform`, (T, S): the keys where a query would show it.
+def _selected_keys(layer: Layer, queries: Sequence, keys: Sequence) -> dict[str, Tensor]:
+    """For each pattern except `uniform`, (T, S): the keys that it selects for each query.
 
-    T are all queries here, also those that were not captured.
+    Here T counts all queries, also those that were not captured.
     """
     T, S = len(queries.texts), len(keys.texts)
-    own = layer.kind == "self" and T == S
-    other = ~torch.eye(T, S, dtype=torch.bool) if own else torch.ones(T, S, dtype=torch.bool)
+    is_self = layer.kind == "self" and T == S
+    other = ~torch.eye(T, S, dtype=torch.bool) if is_self else torch.ones(T, S, dtype=torch.bool)
     first = torch.arange(S) == 0
     special = torch.tensor(keys.special, dtype=torch.bool)
-    found = {
+    selected = {
         "first-token sink": first.expand(T, S) & other,
         "separator": (special & ~first).expand(T, S) & other,
-        "same word": _same(_words(queries), _words(keys)) & other,
+        "same word": _pairwise_equal(_word_keys(queries), _word_keys(keys)) & other,
     }
-    if own:
-        ahead = (
-            torch.arange(S) - torch.arange(T)[:, None]
-        )  # (T, S): the key's place less the query's
-        found["same word"] |= _same(_numbers(queries), _numbers(keys)) & other
-        found["previous token"] = ahead == -1
-        found["next token"] = ahead == 1
-        found["itself"] = ahead == 0
-        found["local"] = ahead.abs() <= NEAR
-        found["induction"] = _induction(queries)
-    return found
+    if is_self:
+        offset = torch.arange(S) - torch.arange(T)[:, None]  # (T, S): key minus query position
+        same_number = _pairwise_equal(_word_numbers(queries), _word_numbers(keys))
+        selected["same word"] |= same_number & other
+        selected["previous token"] = offset == -1
+        selected["next token"] = offset == 1
+        selected["itself"] = offset == 0
+        selected["local"] = offset.abs() <= LOCAL_DISTANCE
+        selected["induction"] = _induction(queries)
+    return selected
 
 
 def _induction(sequence: Sequence) -> Tensor:
-    """(T, T): tokens that stand behind an earlier one that is the same token as the query."""
-    known: Sequenced[object] = sequence.texts if sequence.ids is None else sequence.ids
+    """(T, T): tokens right after an earlier occurrence of the query's token."""
+    names: Sequenced[object] = sequence.texts if sequence.ids is None else sequence.ids
     tokens = [
-        None if special else token for token, special in zip(known, sequence.special, strict=True)
+        None if special else token for token, special in zip(names, sequence.special, strict=True)
     ]
-    same = _same(tokens, tokens).tril(-1)  # an earlier one
-    behind = torch.zeros_like(same)
-    behind[:, 1:] = same[:, :-1]
-    return behind.tril(-1)  # the token behind it may be the query itself
+    earlier = _pairwise_equal(tokens, tokens).tril(-1)
+    after = torch.zeros_like(earlier)
+    after[:, 1:] = earlier[:, :-1]
+    return after.tril(-1)  # without the query itself
 
 
-def _same(left: Sequenced[object], right: Sequenced[object]) -> Tensor:
-    """(T, S): where two are equal; None equals nothing."""
+def _pairwise_equal(left: Sequenced[object], right: Sequenced[object]) -> Tensor:
+    """(T, S): True where two items are equal; None equals nothing."""
     numbers: dict[object, int] = {}
-    one, two = (
-        torch.tensor([-1 if each is None else numbers.setdefault(each, len(numbers)) for each in x])
-        for x in (left, right)
+    rows, columns = (
+        torch.tensor([-1 if x is None else numbers.setdefault(x, len(numbers)) for x in items])
+        for items in (left, right)
     )
-    return (one[:, None] == two) & (one[:, None] >= 0)
+    return (rows[:, None] == columns) & (rows[:, None] >= 0)
 
 
-def _words(sequence: Sequence) -> list[object]:
-    """For each token what its whole word is told by, without tokenizers' marks; None is no word.
+def _word_keys(sequence: Sequence) -> list[object]:
+    """For each token a key that is equal for equal words; None for tokens that are no word.
 
-    That is its text, or its ids where bytes of a character stand alone: they all look the same.
+    The key is the word's text without the tokenizer's marks, or its ids if it contains incomplete
+    characters, whose texts all look the same.
     """
-    found: list[object] = [None] * len(sequence.texts)
-    for tokens in _tokens_of_words(sequence):
-        text = "".join(_unmarked(sequence.texts[token]) for token in tokens).strip().casefold()
-        told: object = text or None
-        if UNKNOWN in text and sequence.ids is not None:
-            told = tuple(sequence.ids[token] for token in tokens)
+    keys: list[object] = [None] * len(sequence.texts)
+    for tokens in _group_by_word(sequence):
+        text = "".join(_strip_marks(sequence.texts[token]) for token in tokens).strip().casefold()
+        key: object = text or None
+        if REPLACEMENT in text and sequence.ids is not None:
+            key = tuple(sequence.ids[token] for token in tokens)
         for token in tokens:
-            found[token] = told
-    return found
+            keys[token] = key
+    return keys
 
 
-def _tokens_of_words(sequence: Sequence) -> list[list[int]]:
-    """The tokens of each word, in order; one without a number is a word of its own."""
-    found: dict[tuple[int, int], list[int]] = {}
-    for token, number in enumerate(_numbers(sequence)):
+def _group_by_word(sequence: Sequence) -> list[list[int]]:
+    """The tokens of each word, in order; a token without a number is a word of its own."""
+    groups: dict[tuple[int, int], list[int]] = {}
+    for token, number in enumerate(_word_numbers(sequence)):
         if not sequence.special[token]:
             key = (-1, token) if number is None else (number, 0)
-            found.setdefault(key, []).append(token)
-    return list(found.values())
+            groups.setdefault(key, []).append(token)
+    return list(groups.values())
 
 
-def _unmarked(text: str) -> str:
+def _strip_marks(text: str) -> str:
     plain = text.strip().lstrip("Ġ▁")
-    return plain.removeprefix("##") if len(plain) > 2 else plain  # two alone are a word
+    return plain.removeprefix("##") if len(plain) > 2 else plain  # "##" alone is a word
 
 
-def _numbers(sequence: Sequence) -> list[int | None]:
+def _word_numbers(sequence: Sequence) -> list[int | None]:
     return [
         word if word >= 0 and not special else None
         for word, special in zip(sequence.words, sequence.special, strict=True)

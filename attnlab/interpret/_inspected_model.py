@@ -1,4 +1,4 @@
-"""A model that can be looked at: how it reads a text or an image, and what it then says.
+"""The interface of a model that `look` can open: how it reads an input, and what it predicts.
 
 Letters: T tokens, V vocabulary, K classes, W width.
 """
@@ -10,119 +10,123 @@ from collections.abc import Callable
 from collections.abc import Sequence as Sequenced
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from torch import Tensor, nn
 
 from attnlab.interpret._options import LookInput
-from attnlab.interpret._records import ModelFacts, ModelKind, ModelSource, Picture, Sequence
+from attnlab.interpret._records import ModelInfo, ModelKind, ModelSource, PatchedImage, Sequence
 
-LIKELIEST = 3  # classes of a prediction
-WRITTEN = 20  # tokens that an encoder-decoder writes where no second text is given
+OutputKind = Literal["next", "masked", "classes", "vectors"]
+
+TOP_CLASSES = 3
+DEFAULT_NEW_TOKENS = 20  # that an encoder-decoder generates without a second text
 
 
 @dataclass(frozen=True)
-class Prepared:
-    """An input as a model takes it."""
+class PreparedInput:
+    """An input in the form that the model takes."""
 
     inputs: dict[str, Tensor]
     sequences: list[Sequence]
-    written: int | None = None
-    """The sequence whose next tokens the model foretells."""
+    predicted: int | None = None
+    """Index of the sequence whose next tokens the model predicts."""
     ids: tuple[int, ...] = ()
-    """Of that sequence."""
+    """Token ids of that sequence."""
     notes: list[str] = field(default_factory=list)
-    """What a person must know of this input."""
+    """Messages for the user about this input."""
 
 
 @dataclass(frozen=True)
-class Said:
-    """What a model gave: logits (T, V) of tokens or (K,) of classes, or vectors (T, W)."""
+class ModelOutput:
+    """Logits (T, V) of tokens or (K,) of classes, or vectors (T, W)."""
 
     values: Tensor
-    meaning: str
-    """next, masked, classes or vectors."""
-    place: int = -1
-    """Of tokens, where the logits are that gradients are taken of."""
+    kind: OutputKind
+    position: int = -1
+    """For token logits, the position whose logits the gradients are taken of."""
 
 
-class Subject(ABC):
+class InspectedModel(ABC):
+    """A model with its tokenizer or image processor."""
+
     label: str
     kind: ModelKind
     source: ModelSource
     model: nn.Module
     notes: Sequenced[str] = ()
-    """What a person must know of this model."""
+    """Messages for the user about this model."""
     classes: Sequenced[str] = ()
-    """Of a vision model, where their names are known."""
+    """Class names of a vision model, if known."""
 
     @abstractmethod
-    def prepare(self, given: LookInput) -> Prepared: ...
+    def prepare(self, look_input: LookInput) -> PreparedInput: ...
 
     @abstractmethod
-    def run(self, prepared: Prepared) -> Said: ...
+    def run(self, prepared: PreparedInput) -> ModelOutput: ...
 
     @abstractmethod
     def token(self, index: int) -> str:
         """The text of a token id."""
 
     @abstractmethod
-    def untrained(self, seed: int) -> Subject:
-        """The same model with new weights."""
+    def untrained(self, seed: int) -> InspectedModel:
+        """The same model with new random weights."""
 
-    def about(self) -> ModelFacts:
+    def info(self) -> ModelInfo:
         count = sum(parameter.numel() for parameter in self.model.parameters())
-        return ModelFacts(type(self.model).__name__, self.kind, self.source, count)
+        return ModelInfo(type(self.model).__name__, self.kind, self.source, count)
 
     def libraries(self) -> dict[str, str]:
-        """Versions of what the model is made with, attnlab and torch aside."""
+        """Versions of the model's libraries, besides attnlab and torch."""
         return {}
 
-    def refuse(self, given: LookInput) -> None:
-        """What this kind of model cannot read."""
+    def check_input(self, look_input: LookInput) -> None:
+        """Raise if this kind of model cannot read the input."""
         vision = self.kind == "vision"
-        if vision and (given.image is None or given.text is not None):
-            leave = "" if given.text is None else ", and leave --text and --compare-text"
-            raise ValueError(f"{self.label}: this model reads an image: give --image FILE{leave}")
-        if not vision and (given.image is not None or given.text is None):
-            leave = "" if given.image is None else ", and leave --image"
-            raise ValueError(f"{self.label}: this model reads a text: give --text{leave}")
-        if given.generate and self.kind in ("encoder", "vision"):
+        if vision and (look_input.image is None or look_input.text is not None):
+            omit = "" if look_input.text is None else ", and omit --text and --compare-text"
+            raise ValueError(f"{self.label}: this model reads an image: give --image FILE{omit}")
+        if not vision and (look_input.image is not None or look_input.text is None):
+            omit = "" if look_input.image is None else ", and omit --image"
+            raise ValueError(f"{self.label}: this model reads a text: give --text{omit}")
+        if look_input.generate and self.kind in ("encoder", "vision"):
             raise ValueError(
-                f"{self.label}: this model writes nothing; leave --generate ({self.kind})"
+                f"{self.label}: this {self.kind} model generates no text; omit --generate"
             )
-        if given.generate < 0:
-            raise ValueError(f"--generate {given.generate}; give how many tokens to write")
-        if given.pair is not None and self.kind in ("decoder", "vision"):
+        if look_input.generate < 0:
             raise ValueError(
-                f"{self.label}: a {self.kind} model takes no second text; leave --pair"
+                f"--generate {look_input.generate}; give a number of tokens, 0 or more"
             )
+        if look_input.pair is not None and self.kind in ("decoder", "vision"):
+            raise ValueError(f"{self.label}: a {self.kind} model takes no second text; omit --pair")
 
     def check_length(self, ids: Sequenced[int], limit: int | None) -> None:
-        """A text must have a token, and no more than the model reads."""
+        """Raise if the text has no token, or more than `limit`."""
         if not ids:
-            raise ValueError("the text has no token; give one with some characters")
+            raise ValueError("the text has no tokens; give a text that is not empty")
         if limit is not None and len(ids) > limit:
             raise ValueError(
                 f"{self.label}: the text has {len(ids)} tokens; this model reads at most {limit}"
             )
 
-    def count_to_write(self, given: LookInput, tokens: int, limit: int | None) -> int:
-        """How many tokens to write after these: never more than the model can read again."""
-        wanted = given.generate or WRITTEN
+    def new_token_count(self, look_input: LookInput, tokens: int, limit: int | None) -> int:
+        """How many tokens to generate after `tokens`, so that all of them fit into `limit`."""
+        requested = look_input.generate or DEFAULT_NEW_TOKENS
         if limit is None:
-            return wanted
+            return requested
         free = max(0, limit - tokens)
-        if given.generate > free or not free:
-            up_to = f"; give --generate up to {free}" if free else ": there is no room to write"
+        if look_input.generate > free or not free:
+            up_to = f"; give --generate up to {free}" if free else ", so it cannot generate any"
             raise ValueError(
                 f"{self.label}: the text has {tokens} tokens and this model reads at most {limit}"
                 f"{up_to}"
             )
-        return min(wanted, free)
+        return min(requested, free)
 
 
-def at_home(model: nn.Module, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
-    """On the model's device; numbers that are no ids in its precision."""
+def move_to_model(model: nn.Module, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The inputs on the model's device, floating-point ones in its precision."""
     first = next(parameter for parameter in model.parameters() if parameter.is_floating_point())
     return {
         name: x.to(first.device, first.dtype if x.is_floating_point() else x.dtype)
@@ -130,46 +134,44 @@ def at_home(model: nn.Module, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
     }
 
 
-def shown_name(path: Path) -> str:
-    """Of a folder or file; one that says nothing by itself has its parent's name before it."""
+def display_name(path: Path) -> str:
+    """The name of a folder or file, with its parent's name if it is just "model" or "run"."""
     path = path.resolve()
     return f"{path.parent.name}/{path.name}" if path.name in ("model", "run") else path.name
 
 
-def patches(picture: Picture, before: Sequenced[str]) -> Sequence:
-    """The tokens of an image: what stands before the patches, then patches by row and column."""
-    places = [
-        f"{row + 1},{column + 1}"
-        for row in range(picture.rows)
-        for column in range(picture.columns)
+def patch_tokens(image: PatchedImage, before: Sequenced[str]) -> Sequence:
+    """The tokens of an image: `before`, then the patches as "row,column"."""
+    positions = [
+        f"{row + 1},{column + 1}" for row in range(image.rows) for column in range(image.columns)
     ]
-    texts = [*(f"[{name}]" for name in before), *places]
-    special = [True] * len(before) + [False] * len(places)
-    return Sequence("patches", texts, list(range(len(texts))), special, picture=picture)
+    texts = [*(f"[{name}]" for name in before), *positions]
+    special = [True] * len(before) + [False] * len(positions)
+    return Sequence("patches", texts, list(range(len(texts))), special, image=image)
 
 
-def prediction(said: Said, subject: Subject) -> list[str]:
-    """A note of the likeliest classes, where they have names."""
-    classes = subject.classes
-    if said.meaning != "classes" or len(classes) != len(said.values):
+def describe_prediction(output: ModelOutput, model: InspectedModel) -> list[str]:
+    """A note with the likeliest classes, if their names are known."""
+    classes = model.classes
+    if output.kind != "classes" or len(classes) != len(output.values):
         return []
-    chances = said.values.detach().float().softmax(-1)
-    best = chances.argsort(descending=True)[:LIKELIEST].tolist()
-    listed = ", ".join(f"{classes[k]} {float(chances[k]):.1%}" for k in best)
-    return [f"{subject.label} says: {listed}."]
+    probabilities = output.values.detach().float().softmax(-1)
+    best = probabilities.argsort(descending=True)[:TOP_CLASSES].tolist()
+    listed = ", ".join(f"{classes[k]} {float(probabilities[k]):.1%}" for k in best)
+    return [f"{model.label} predicts: {listed}."]
 
 
-def target_of(
-    said: Said, token: Callable[[int], str], classes: Sequenced[str] = ()
+def gradient_target(
+    output: ModelOutput, token: Callable[[int], str], classes: Sequenced[str] = ()
 ) -> tuple[Tensor, str]:
-    """What gradients are taken of, and how to say it."""
-    if said.meaning in ("next", "masked"):
-        logits = said.values[said.place]
+    """The number that gradients are taken of, and its description."""
+    if output.kind in ("next", "masked"):
+        logits = output.values[output.position]
         best = int(logits.argmax())
-        where = "after the last token" if said.meaning == "next" else "at the first masked token"
+        where = "after the last token" if output.kind == "next" else "at the first masked token"
         return logits[best], f"the logit of {token(best)!r} {where}"
-    if said.meaning == "classes":
-        best = int(said.values.argmax())
+    if output.kind == "classes":
+        best = int(output.values.argmax())
         name = f"{classes[best]!r}" if best < len(classes) else str(best)
-        return said.values[best], f"the logit of class {name}"
-    return said.values.mean(0).norm(), "the length of the mean of all output vectors"
+        return output.values[best], f"the logit of class {name}"
+    return output.values.mean(0).norm(), "the length of the mean of all output vectors"

@@ -1,6 +1,6 @@
-"""Several calls of a layer made one matrix: a prompt, then token by token.
+"""Joins several calls of a layer into one matrix: a prompt, then token by token.
 
-Letters: H heads that were kept, G key heads, T queries, S keys, M value size.
+Letters: H captured heads, G key heads, T queries, S keys, M value size.
 """
 
 from __future__ import annotations
@@ -10,167 +10,174 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from attnlab.interpret._attention_call import Call
-from attnlab.interpret._records import Layer, plain
+from attnlab.interpret._attention_call import AttentionCall
+from attnlab.interpret._records import Layer, to_cpu_float32
 
 
 @dataclass
-class Piece:
-    """What one call adds. Tensors as in a record."""
+class CallPart:
+    """What one call adds to a layer. Tensors are as in `Layer`."""
 
     start: int
     length: int  # queries
-    first: int
+    first_key: int
     keys: int
     weights: Tensor | None
     q: Tensor | None
-    k: Tensor | None  # the new keys alone
+    k: Tensor | None  # only the new keys
     v: Tensor | None
-    keys_from: int
-    """Position of the first of them."""
+    new_keys_start: int
+    """Position of the first new key."""
     bias: Tensor | None
     allowed: Tensor | None
     difference: float | None
     excess: float
-    """How much of the difference no rounding explains, as a multiple of what is tolerated."""
+    """The difference as a multiple of the rounding tolerance."""
     gradient: Tensor | None = None
 
     @property
     def end(self) -> int:
         return self.start + self.length
 
-    def before(self, position: int, self_attention: bool) -> Piece:
-        """The queries before this position (and keys, if they are the same tokens)."""
+    def before(self, position: int, self_attention: bool) -> CallPart:
+        """The queries before this position, and their keys in self-attention."""
         rows = position - self.start
 
-        def cut(x: Tensor | None) -> Tensor | None:
+        def cut_queries(x: Tensor | None) -> Tensor | None:
             return None if x is None else x[:, :rows]
 
-        new = max(0, position - self.keys_from)
+        new_keys = max(0, position - self.new_keys_start)
 
-        def known(x: Tensor | None) -> Tensor | None:
-            return x[:, :new] if x is not None and self_attention else x
+        def cut_keys(x: Tensor | None) -> Tensor | None:
+            return x[:, :new_keys] if x is not None and self_attention else x
 
         return replace(
             self,
             length=rows,
-            weights=cut(self.weights),
-            q=cut(self.q),
-            k=known(self.k),
-            v=known(self.v),
-            bias=cut(self.bias),
+            weights=cut_queries(self.weights),
+            q=cut_queries(self.q),
+            k=cut_keys(self.k),
+            v=cut_keys(self.v),
+            bias=cut_queries(self.bias),
             allowed=None if self.allowed is None else self.allowed[:rows],
-            gradient=cut(self.gradient),
+            gradient=cut_queries(self.gradient),
         )
 
 
-class Joined:
-    """The calls of one layer that belong together: each goes on where the one before ended."""
+class JoinedCalls:
+    """The calls of one layer on one text: each call continues where the one before ended."""
 
     def __init__(self) -> None:
-        self.pieces: list[Piece] = []
-        self.last: Call | None = None
+        self.parts: list[CallPart] = []
+        self.last: AttentionCall | None = None
         self.notes: dict[str, None] = {}
-        self.signed, self.normalised = False, True
+        self.signed, self.normalized = False, True
         self.replaced = 0
-        """Times that a new text took the place of the one before."""
+        """How many times a new text replaced the one before."""
         self.dropped = 0
-        """Calls that went on from something else."""
+        """How many calls continued another text."""
 
-    def add(self, call: Call, difference: float | None, excess: float, qkv: bool) -> Piece | None:
-        """None: it goes on from what was not seen here."""
+    def add(
+        self, call: AttentionCall, difference: float | None, excess: float, qkv: bool
+    ) -> CallPart | None:
+        """Append a call; returns None if it continues a text that was not captured."""
         if call.start == 0:
-            self.replaced += bool(self.pieces)
-            self.pieces, self.notes = [], {}
-            self.signed, self.normalised = False, True
-        elif self.pieces and not self._goes_on(call):
+            self.replaced += bool(self.parts)
+            self.parts, self.notes = [], {}
+            self.signed, self.normalized = False, True
+        elif self.parts and not self._continues(call):
             self.dropped += 1
             return None
-        piece = self._piece(call, difference, excess, qkv)
-        self.pieces = [
-            each if each.end <= call.start else each.before(call.start, call.kind == "self")
-            for each in self.pieces
-            if each.start < call.start
+        part = self._to_part(call, difference, excess, qkv)
+        self.parts = [
+            earlier
+            if earlier.end <= call.start
+            else earlier.before(call.start, call.kind == "self")
+            for earlier in self.parts
+            if earlier.start < call.start
         ]
-        self.pieces.append(piece)
+        self.parts.append(part)
         self.last = call
         self.notes[call.note.strip()] = None
-        self.signed, self.normalised = (
+        self.signed, self.normalized = (
             self.signed or call.signed,
-            self.normalised and call.normalised,
+            self.normalized and call.normalized,
         )
-        # what is kept of the call is in its piece
-        call.weights = call.q = call.k = call.v = call.given = call.output = None
-        call.bias = call.allowed = call.pick = None
+        # free the tensors: the part has what is needed
+        call.weights = call.q = call.k = call.v = call.head_outputs = call.output = None
+        call.bias = call.allowed = call.select = None
         call.condition = 1.0
-        return piece
+        return part
 
-    def _goes_on(self, call: Call) -> bool:
-        """Its queries follow ours, and its keys are ours: beams and other texts are told by values.
+    def _continues(self, call: AttentionCall) -> bool:
+        """Whether its queries follow the recorded ones and its keys are the recorded ones.
 
-        A layer's values depend on all that was read before them.
+        Values decide: a layer's values depend on the whole text before them, so beams and other
+        texts have different ones.
         """
         assert self.last is not None
-        if call.start > self.pieces[-1].end or call.heads != self.last.heads:
+        if call.start > self.parts[-1].end or call.heads != self.last.heads:
             return False
-        ours = self._value(call.start - 1 if call.kind == "self" else None)
+        recorded = self._value(call.start - 1 if call.kind == "self" else None)
         if call.kind == "cross":
-            if call.k is not None and call.k.shape[1] != self.pieces[-1].keys:
+            if call.k is not None and call.k.shape[1] != self.parts[-1].keys:
                 return False
-            theirs = None if call.v is None else call.v[:, -1]
+            value = None if call.v is None else call.v[:, -1]
         else:
-            at = call.start - 1 - call.first
-            theirs = None if call.v is None or at < 0 else call.v[:, at]
-        if ours is None or theirs is None:
+            index = call.start - 1 - call.first_key
+            value = None if call.v is None or index < 0 else call.v[:, index]
+        if recorded is None or value is None:
             return True
-        return torch.allclose(ours, plain(theirs), rtol=1e-4, atol=1e-5)
+        return torch.allclose(recorded, to_cpu_float32(value), rtol=1e-4, atol=1e-5)
 
     def _value(self, position: int | None) -> Tensor | None:
-        """(G, M) at this position, or at the last key."""
+        """The recorded value (G, M) at this position, or of the last key if it is None."""
         if position is None:
-            v = self.pieces[0].v
+            v = self.parts[0].v
             return None if v is None else v[:, -1]
-        for piece in self.pieces:
-            if piece.v is not None and 0 <= position - piece.keys_from < piece.v.shape[1]:
-                return piece.v[:, position - piece.keys_from]
+        for part in self.parts:
+            if part.v is not None and 0 <= position - part.new_keys_start < part.v.shape[1]:
+                return part.v[:, position - part.new_keys_start]
         return None
 
-    def _piece(self, call: Call, difference: float | None, excess: float, qkv: bool) -> Piece:
-        goes_on = call.start > 0 and bool(self.pieces)
-        T = queries_of(call)
-        keys_from = call.start if goes_on and call.kind == "self" else call.first
-        skip = keys_from - call.first
+    def _to_part(
+        self, call: AttentionCall, difference: float | None, excess: float, qkv: bool
+    ) -> CallPart:
+        continues = call.start > 0 and bool(self.parts)
+        T = query_count(call)
+        new_keys_start = call.start if continues and call.kind == "self" else call.first_key
+        skip = new_keys_start - call.first_key
 
-        def new(x: Tensor | None) -> Tensor | None:
-            if x is None or (goes_on and call.kind == "cross"):
+        def new_keys(x: Tensor | None) -> Tensor | None:
+            if x is None or (continues and call.kind == "cross"):
                 return None
-            return plain(x[:, skip:])
+            return to_cpu_float32(x[:, skip:])
 
-        return Piece(
+        return CallPart(
             start=call.start,
             length=T,
-            first=call.first,
-            keys=keys_of(call),
-            weights=_maybe(call.weights),
-            q=_maybe(call.q) if qkv else None,
-            k=new(call.k) if qkv else None,
-            v=new(call.v),
-            keys_from=keys_from,
-            bias=_maybe(call.bias) if qkv else None,
+            first_key=call.first_key,
+            keys=key_count(call),
+            weights=_to_cpu(call.weights),
+            q=_to_cpu(call.q) if qkv else None,
+            k=new_keys(call.k) if qkv else None,
+            v=new_keys(call.v),
+            new_keys_start=new_keys_start,
+            bias=_to_cpu(call.bias) if qkv else None,
             allowed=None if call.allowed is None else call.allowed.cpu(),
             difference=difference,
             excess=excess,
         )
 
     def layer(self, qkv: bool) -> Layer:
-        """All of it as one record."""
-        call, pieces = self.last, self.pieces
+        """All calls as one record."""
+        call, parts = self.last, self.parts
         assert call is not None
-        begin = pieces[0].start
-        T, S = pieces[-1].end - begin, pieces[-1].first + pieces[-1].keys
-        v = _chain([piece.v for piece in pieces])
-        differences = [piece.difference for piece in pieces if piece.difference is not None]
-        allowed = self._allowed(begin, T, S)
+        start = parts[0].start
+        T, S = parts[-1].end - start, parts[-1].first_key + parts[-1].keys
+        v = _concatenate([part.v for part in parts])
+        differences = [part.difference for part in parts if part.difference is not None]
+        allowed = self._allowed(start, T, S)
         return Layer(
             name=call.name,
             stack=call.stack,
@@ -179,77 +186,77 @@ class Joined:
             all_heads=call.all_heads,
             mechanism=call.mechanism,
             signed=self.signed,
-            normalised=self.normalised,
+            normalised=self.normalized,
             scale=call.scale,
-            start=begin,
-            weights=self._matrix([piece.weights for piece in pieces], begin, T, S),
-            q=_chain([piece.q for piece in pieces]),
-            k=_chain([piece.k for piece in pieces]),
+            start=start,
+            weights=self._matrix([part.weights for part in parts], start, T, S),
+            q=_concatenate([part.q for part in parts]),
+            k=_concatenate([part.k for part in parts]),
             v=v if qkv else None,
             groups=call.groups,
-            bias=self._matrix([piece.bias for piece in pieces], begin, T, S),
+            bias=self._matrix([part.bias for part in parts], start, T, S),
             allowed=allowed,
-            causal=call.causal if T == 1 else call.kind == "self" and _causal(allowed, begin),
+            causal=call.causal if T == 1 else call.kind == "self" and _is_causal(allowed, start),
             norms=None if v is None else v.norm(dim=-1)[call.groups],
-            gradient=self._matrix([piece.gradient for piece in pieces], begin, T, S),
+            gradient=self._matrix([part.gradient for part in parts], start, T, S),
             no_gradient=call.no_gradient,
             difference=max(differences, default=None),
-            excess=max(piece.excess for piece in pieces) if differences else None,
+            excess=max(part.excess for part in parts) if differences else None,
             note=" ".join(filter(None, self.notes)),
         )
 
-    def _matrix(self, parts: list[Tensor | None], begin: int, T: int, S: int) -> Tensor | None:
-        """(H, T, S) of parts, zeros where a query's keys were not there yet."""
-        if all(part is None for part in parts):
+    def _matrix(self, tensors: list[Tensor | None], start: int, T: int, S: int) -> Tensor | None:
+        """(H, T, S): all parts in one, with zeros for keys that came after a query's call."""
+        if all(x is None for x in tensors):
             return None
-        if len(parts) == 1:
-            return parts[0]
-        heads = max(len(part) for part in parts if part is not None)
+        if len(tensors) == 1:
+            return tensors[0]
+        heads = max(len(x) for x in tensors if x is not None)
         whole = torch.zeros(heads, T, S)
-        for piece, part in zip(self.pieces, parts, strict=True):
-            if part is not None:
-                rows = slice(piece.start - begin, piece.end - begin)
-                last = min(S, piece.first + part.shape[2])
-                whole[:, rows, piece.first : last] = part[:, :, : last - piece.first]
+        for part, x in zip(self.parts, tensors, strict=True):
+            if x is not None:
+                rows = slice(part.start - start, part.end - start)
+                last = min(S, part.first_key + x.shape[2])
+                whole[:, rows, part.first_key : last] = x[:, :, : last - part.first_key]
         return whole
 
-    def _allowed(self, begin: int, T: int, S: int) -> Tensor | None:
-        if len(self.pieces) == 1:
-            return self.pieces[0].allowed
+    def _allowed(self, start: int, T: int, S: int) -> Tensor | None:
+        if len(self.parts) == 1:
+            return self.parts[0].allowed
         whole = torch.zeros(T, S, dtype=torch.bool)
-        for piece in self.pieces:
-            rows = slice(piece.start - begin, piece.end - begin)
-            last = min(S, piece.first + piece.keys)
-            part = piece.allowed
-            whole[rows, piece.first : last] = (
-                True if part is None else part[:, : last - piece.first]
+        for part in self.parts:
+            rows = slice(part.start - start, part.end - start)
+            last = min(S, part.first_key + part.keys)
+            allowed = part.allowed
+            whole[rows, part.first_key : last] = (
+                True if allowed is None else allowed[:, : last - part.first_key]
             )
         return None if bool(whole.all()) else whole
 
 
-def queries_of(call: Call) -> int:
-    for x in (call.weights, call.q, call.given):
+def query_count(call: AttentionCall) -> int:
+    for x in (call.weights, call.q, call.head_outputs):
         if x is not None:
             return x.shape[1]
-    raise AssertionError(f"{call.name}: a call of nothing")
+    raise AssertionError(f"{call.name}: a call without tensors")
 
 
-def keys_of(call: Call) -> int:
+def key_count(call: AttentionCall) -> int:
     for x, axis in ((call.v, 1), (call.weights, 2)):
         if x is not None:
             return x.shape[axis]
-    raise AssertionError(f"{call.name}: a call of nothing")
+    raise AssertionError(f"{call.name}: a call without tensors")
 
 
-def _maybe(x: Tensor | None) -> Tensor | None:
-    return None if x is None else plain(x)
+def _to_cpu(x: Tensor | None) -> Tensor | None:
+    return None if x is None else to_cpu_float32(x)
 
 
-def _chain(parts: list[Tensor | None]) -> Tensor | None:
-    found = [part for part in parts if part is not None]
-    return torch.cat(found, dim=1) if len(found) > 1 else found[0] if found else None
+def _concatenate(parts: list[Tensor | None]) -> Tensor | None:
+    tensors = [part for part in parts if part is not None]
+    return torch.cat(tensors, dim=1) if len(tensors) > 1 else tensors[0] if tensors else None
 
 
-def _causal(allowed: Tensor | None, begin: int) -> bool:
-    """No query may look at a key behind it."""
-    return allowed is not None and not bool(allowed.triu(1 + begin).any())
+def _is_causal(allowed: Tensor | None, start: int) -> bool:
+    """Whether no query may attend to a key after it."""
+    return allowed is not None and not bool(allowed.triu(1 + start).any())

@@ -1,4 +1,4 @@
-"""`attnlab.look`: from a model and a text to something that shows itself."""
+"""`attnlab.look`: runs a model on a text or an image, and shows what it attends to."""
 
 from __future__ import annotations
 
@@ -13,68 +13,68 @@ import torch
 
 import attnlab
 from attnlab._safe_files import check_new
-from attnlab.interpret._adapters import open_subject
+from attnlab.interpret._adapters import open_model
 from attnlab.interpret._capture_file import header_and_blocks, pack, read, write_packed
 from attnlab.interpret._capture_header import FORMAT
-from attnlab.interpret._inspected_model import Prepared, Subject
+from attnlab.interpret._inspected_model import InspectedModel, PreparedInput
 from attnlab.interpret._options import LookInput, LookOptions
 from attnlab.interpret._page import render, save_page
-from attnlab.interpret._records import Capture, Opening, Side, View
-from attnlab.interpret._run_model import bytes_of, control_patterns, evaluating, run_captured
+from attnlab.interpret._records import Capture, InitialView, Panel, View
+from attnlab.interpret._run_model import control_patterns, evaluating, memory_used, run_captured
 
 SUFFIX = ".attnlab"
-FRAME = 720  # pixels that a notebook gives to a page where there is no widget
+FRAME_HEIGHT = 720  # pixels of the page in a notebook without anywidget
 
 
-class Looked:
-    """A capture that shows itself in a notebook and saves itself as a page or a capture file."""
+class LookResult:
+    """A capture that a notebook displays, and that you can save as a page or a capture file."""
 
     def __init__(self, capture: Capture, source: Path | None = None) -> None:
         self.capture, self.source = capture, source
 
     @property
-    def sides(self) -> list[Side]:
-        return self.capture.sides
+    def panels(self) -> list[Panel]:
+        return self.capture.panels
 
     @property
     def difference(self) -> float | None:
-        """The largest between weights times values and what a layer gave."""
-        found = [layer.difference for side in self.sides for layer in side.layers]
-        checked = [each for each in found if each is not None]
-        return max(checked) if checked else None
+        """Largest difference between weights times values and a layer's output."""
+        layers = [layer for panel in self.panels for layer in panel.layers]
+        checked = [layer.difference for layer in layers if layer.difference is not None]
+        return max(checked, default=None)
 
     @cached_property
     def packed(self) -> tuple[dict[str, Any], list[bytes]]:
-        """Header and blocks; of a capture file its own, so that nothing is rounded twice."""
+        """Header and blocks. A capture file keeps its own, so that nothing is rounded twice."""
         if self.source is None:
             return pack(self.capture)
         header, blocks = header_and_blocks(self.source)
-        opening = self.capture.opening
-        chosen = {"opening": None if opening is None else asdict(opening)}
-        return {**header, "title": self.capture.title, **chosen}, blocks
+        view = self.capture.initial_view
+        opening = None if view is None else asdict(view)
+        return {**header, "title": self.capture.title, "opening": opening}, blocks
 
-    def opening(self, view: str, layer: str | None = None) -> Looked:
-        """The same, shown in this view and layer (of the first side, by its name) at first."""
-        names = [each.name for each in self.sides[0].layers]
-        for kind, name, known in (("view", view, get_args(View)), ("layer", layer, names)):
-            if name is not None and name not in known:
-                raise ValueError(f"no {kind} {name!r}; there are {', '.join(known)}")
-        first = Opening(cast(View, view), 0 if layer is None else names.index(layer))
-        return Looked(replace(self.capture, opening=first), self.source)
+    def open_at(self, view: str, layer: str | None = None) -> LookResult:
+        """The same capture, whose page opens with this view and (by name) this layer."""
+        names = [layer.name for layer in self.panels[0].layers]
+        for kind, name, valid in (("view", view, get_args(View)), ("layer", layer, names)):
+            if name is not None and name not in valid:
+                raise ValueError(f"no {kind} {name!r}; give one of {', '.join(valid)}")
+        initial = InitialView(cast(View, view), 0 if layer is None else names.index(layer))
+        return LookResult(replace(self.capture, initial_view=initial), self.source)
 
     def save(self, path: str | Path, *, overwrite: bool = True) -> Path:
-        """A page, or a capture file where the name ends with .attnlab."""
+        """Write a capture file if the name ends with .attnlab, otherwise a page."""
         path = Path(path)
         if path.suffix == SUFFIX:
             if path.exists() and not overwrite:
-                raise ValueError(f"{path}: is there already; choose another file or overwrite")
+                raise ValueError(f"{path}: already exists; choose another file or overwrite")
             write_packed(*self.packed, path)
         else:
             save_page(path, *self.packed, overwrite)
         return path
 
     def widget(self) -> Any:
-        """For notebooks; needs anywidget."""
+        """The notebook widget; needs the anywidget package."""
         from attnlab.interpret._notebook_widget import make_widget
 
         return make_widget(*self.packed)
@@ -87,63 +87,65 @@ class Looked:
         return widget._repr_mimebundle_(**options)
 
     def _frame(self) -> str:
-        """The page in a frame that may run its own script and nothing else."""
+        """The page in a sandboxed frame that may run its own script and offer downloads."""
         from attnlab.report._text import escape
 
-        page, style = escape(render(*self.packed)), f"width:100%;height:{FRAME}px;border:0"
-        rights = "allow-scripts allow-downloads"
-        return f'<iframe sandbox="{rights}" srcdoc="{page}" style="{style}"></iframe>'
+        page, style = escape(render(*self.packed)), f"width:100%;height:{FRAME_HEIGHT}px;border:0"
+        permissions = "allow-scripts allow-downloads"
+        return f'<iframe sandbox="{permissions}" srcdoc="{page}" style="{style}"></iframe>'
 
     def __repr__(self) -> str:
-        sides = "; ".join(f"{side.label}: {len(side.layers)} layers" for side in self.sides)
-        return f"Looked({self.capture.title!r}, {sides})"
+        panels = "; ".join(f"{panel.label}: {len(panel.layers)} layers" for panel in self.panels)
+        return f"LookResult({self.capture.title!r}, {panels})"
 
 
-def look(model: Any, text: str | None = None, **options: Any) -> Looked:
+def look(model: Any, text: str | None = None, **options: Any) -> LookResult:
     """See what a model attends to when it reads a text or an image.
 
-    `model`: a folder (attnlab's or Hugging Face's), a capture file, or a model in memory, which
+    `model` is a folder (attnlab's or Hugging Face's), a capture file, or a model in memory, which
     needs its `tokenizer` (or image processor). `options` are the fields of `LookOptions`. Give one
-    of `compare` (another model), `untrained` or `compare_text` to see two sides. `neurons` keeps
-    q, k and v too. `control`: the patterns of an untrained model stand beside those of each head.
-    `memory`: GiB that weights, gradients and flow may take.
+    of `compare` (another model), `untrained` or `compare_text` to compare two panels. `neurons`
+    captures q, k and v too. `control` scores the heads of an untrained model for comparison.
+    `memory` limits the GiB of weights, gradients and flow.
 
         look("runs/gpt2", "The dog ran", generate=3, neurons=True).save("look.html")
     """
-    chosen = LookOptions(text=text, **options)
+    settings = LookOptions(text=text, **options)
     if isinstance(model, str | Path) and is_capture(Path(model)):
-        if replace(chosen, title=None) != LookOptions():
-            raise ValueError(f"{model}: a capture, which is shown as it is; give only a title")
-        return _reopened(Path(model), chosen.title)
-    subject = open_subject(model, chosen.tokenizer)
-    sides = _CapturedSides(chosen)
-    with evaluating(subject.model):
-        prepared = subject.prepare(chosen)
-        if chosen.untrained:
-            sides.add_both(subject, prepared)
+        if replace(settings, title=None) != LookOptions():
+            raise ValueError(f"{model}: is a capture file, which takes no options besides title")
+        return _open_capture(Path(model), settings.title)
+    inspected = open_model(model, settings.tokenizer)
+    panels = _CapturedPanels(settings)
+    with evaluating(inspected.model):
+        prepared = inspected.prepare(settings)
+        if settings.untrained:
+            panels.add_with_untrained(inspected, prepared)
         else:
-            sides.add(subject, prepared)
-        if chosen.compare_text is not None:
-            again = subject.prepare(replace(chosen, text=chosen.compare_text, compare_text=None))
-            sides.add(subject, again, control=False)
-    made = {"attnlab": attnlab.__version__, "torch": torch.__version__, **subject.libraries()}
-    if chosen.compare is not None:
-        second = open_subject(chosen.compare, chosen.compare_tokenizer or chosen.tokenizer)
-        made |= second.libraries()
-        with evaluating(second.model):
-            sides.add(second, second.prepare(chosen))
-    _tell_apart(sides.captured, "model" if chosen.compare_text is None else "text")
-    title = chosen.title or _title(subject, chosen)
-    return Looked(Capture(title, sides.captured, list(sides.notes), made))
+            panels.add(inspected, prepared)
+        if settings.compare_text is not None:
+            second = inspected.prepare(
+                replace(settings, text=settings.compare_text, compare_text=None)
+            )
+            panels.add(inspected, second, control=False)
+    versions = {"attnlab": attnlab.__version__, "torch": torch.__version__, **inspected.libraries()}
+    if settings.compare is not None:
+        other = open_model(settings.compare, settings.compare_tokenizer or settings.tokenizer)
+        versions |= other.libraries()
+        with evaluating(other.model):
+            panels.add(other, other.prepare(settings))
+    _number_equal_labels(panels.captured, "model" if settings.compare_text is None else "text")
+    title = settings.title or _title(inspected, settings)
+    return LookResult(Capture(title, panels.captured, list(panels.notes), versions))
 
 
 def _signature() -> Signature:
-    """With all fields of LookOptions, for help and completion."""
-    kinds = get_type_hints(LookOptions)
+    """The signature of `look` with all fields of LookOptions, for help and completion."""
+    types = get_type_hints(LookOptions)
     options = [
-        each.replace(kind=Parameter.KEYWORD_ONLY, annotation=kinds[each.name])
-        for each in signature(LookOptions).parameters.values()
-        if each.name != "text"
+        option.replace(kind=Parameter.KEYWORD_ONLY, annotation=types[option.name])
+        for option in signature(LookOptions).parameters.values()
+        if option.name != "text"
     ]
     own = signature(look, eval_str=True)
     return own.replace(parameters=[*list(own.parameters.values())[:-1], *options])
@@ -152,64 +154,69 @@ def _signature() -> Signature:
 look.__signature__ = _signature()  # type: ignore[attr-defined]
 
 
-class _CapturedSides:
-    """Sides as they are captured, each within the memory that those before it leave."""
+class _CapturedPanels:
+    """Captures panels one by one, each within the memory that is left."""
 
     def __init__(self, options: LookOptions) -> None:
         self.options = options
-        self.captured: list[Side] = []
+        self.captured: list[Panel] = []
         self.notes: dict[str, None] = {}
 
-    def add(self, subject: Subject, prepared: Prepared, *, control: bool = True) -> None:
-        side = self._add(subject, prepared)
+    def add(
+        self, inspected: InspectedModel, prepared: PreparedInput, *, control: bool = True
+    ) -> None:
+        panel = self._add(inspected, prepared)
         if self.options.control and control:
-            untrained = subject.untrained(self.options.seed)
-            side.control = control_patterns(untrained, prepared, self.options)
+            untrained = inspected.untrained(self.options.seed)
+            panel.control = control_patterns(untrained, prepared, self.options)
 
-    def add_both(self, subject: Subject, prepared: Prepared) -> None:
-        """The model and the same untrained, which is also the control: it runs once."""
-        trained = self._add(subject, prepared)
-        untrained = self._add(subject.untrained(self.options.seed), prepared)
+    def add_with_untrained(self, inspected: InspectedModel, prepared: PreparedInput) -> None:
+        """Add the model and its untrained copy, which runs once and also serves as the control."""
+        trained = self._add(inspected, prepared)
+        untrained = self._add(inspected.untrained(self.options.seed), prepared)
         if self.options.control:
             trained.control = untrained.patterns
 
-    def _add(self, subject: Subject, prepared: Prepared) -> Side:
-        taken = sum(map(bytes_of, self.captured))
-        side, notes = run_captured(subject, prepared, self.options, taken=taken)
-        self.captured.append(side)
+    def _add(self, inspected: InspectedModel, prepared: PreparedInput) -> Panel:
+        used = sum(map(memory_used, self.captured))
+        panel, notes = run_captured(inspected, prepared, self.options, used_bytes=used)
+        self.captured.append(panel)
         self.notes.update(dict.fromkeys(notes))
-        return side
+        return panel
 
 
-def _reopened(path: Path, title: str | None) -> Looked:
-    kept = read(path)
-    kept.title = title or kept.title
-    return Looked(kept, path)
+def _open_capture(path: Path, title: str | None) -> LookResult:
+    capture = read(path)
+    capture.title = title or capture.title
+    return LookResult(capture, path)
 
 
-def _tell_apart(sides: Sequence[Side], what: str) -> None:
-    """Two sides of one name are numbered."""
-    if len({side.label for side in sides}) < len(sides):
-        for side, number in zip(sides, ("first", "second"), strict=True):
-            side.label = f"{side.label}, {number} {what}"
+def _number_equal_labels(panels: Sequence[Panel], what: str) -> None:
+    """Make the labels of two panels different."""
+    if len({panel.label for panel in panels}) < len(panels):
+        for panel, number in zip(panels, ("first", "second"), strict=True):
+            panel.label = f"{panel.label}, {number} {what}"
 
 
 def check_out(out: Path, overwrite: bool) -> None:
-    """Before anything is computed."""
+    """Raise if the output cannot be written; call it before anything is computed."""
     if not out.is_dir() and out.suffix not in (".html", ".htm", SUFFIX):
-        raise ValueError(f"{out}: name a page, NAME.html, or a capture file, NAME{SUFFIX}")
+        raise ValueError(
+            f"{out}: give the name of a page, NAME.html, or of a capture file, NAME{SUFFIX}"
+        )
     check_new(out, overwrite)
 
 
 def is_capture(path: Path) -> bool:
-    """Of any version: the reader refuses those that it does not know."""
+    """Whether it is a capture file of any version (`read` rejects unknown versions)."""
     if not path.is_file():
         return False
     with path.open("rb") as file:
         return file.read(len(FORMAT)) == FORMAT.encode("ascii")
 
 
-def _title(subject: Subject, given: LookInput) -> str:
-    shown = given.image.name if given.image is not None else given.text or ""
-    shown = shown if len(shown) <= 80 else f"{shown[:79]}…"
-    return f"{subject.label}: {shown}"
+def _title(inspected: InspectedModel, look_input: LookInput) -> str:
+    image = look_input.image
+    name = image.name if image is not None else look_input.text or ""
+    name = name if len(name) <= 80 else f"{name[:79]}…"
+    return f"{inspected.label}: {name}"

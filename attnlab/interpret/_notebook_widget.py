@@ -1,4 +1,4 @@
-"""The same renderer inside a notebook."""
+"""The page of a capture as a notebook widget."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import anywidget
 import traitlets
 
 from attnlab.interpret._capture_file import header_text
-from attnlab.interpret._page import static
+from attnlab.interpret._page import read_static
 
 
 class LookWidget(anywidget.AnyWidget):
-    """Header and blocks go to the front end as they are; nothing comes back."""
+    """Sends header and blocks to the front end; nothing comes back."""
 
     _esm = traitlets.Unicode().tag(sync=True)
     _css = traitlets.Unicode().tag(sync=True)
@@ -22,5 +22,8 @@ class LookWidget(anywidget.AnyWidget):
 
 def make_widget(header: dict[str, Any], blocks: list[bytes]) -> LookWidget:
     return LookWidget(
-        _esm=static("widget.js"), _css=static("look.css"), header=header_text(header), blocks=blocks
+        _esm=read_static("widget.js"),
+        _css=read_static("look.css"),
+        header=header_text(header),
+        blocks=blocks,
     )

@@ -1,4 +1,4 @@
-"""One self-contained HTML file of a capture: opens without a network, runs no code but our own."""
+"""A capture as one self-contained HTML page: it needs no network and runs only its own script."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from attnlab.report._page import script_page, write_page
 HEADER_ID = "attnlab-header"
 
 
-def static(name: str) -> str:
-    """A file of the built front end; `make web` builds it anew."""
+def read_static(name: str) -> str:
+    """The text of a built front-end file; `make web` rebuilds it."""
     return files("attnlab.interpret").joinpath("static", name).read_text(encoding="utf-8")
 
 
 def render(header: dict[str, Any], blocks: Sequence[bytes]) -> str:
-    header_text(header)  # refuses what no page would open
+    header_text(header)  # raises if the header is too large for a page
     title = str(header["title"]) or "attention"
-    script, style = static("look.js"), static("look.css")
+    script, style = read_static("look.js"), read_static("look.css")
     return script_page(title, script, style, header, data_id=HEADER_ID, blocks=blocks)
 
 

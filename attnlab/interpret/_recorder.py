@@ -1,6 +1,6 @@
-"""Hears attention calls and makes layers of them.
+"""Turns a model's attention calls into layer records.
 
-Letters: H heads that were kept, T queries, S keys, M value size.
+Letters: H captured heads, T queries, S keys, M value size.
 """
 
 from __future__ import annotations
@@ -13,42 +13,42 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from attnlab.interpret._attention_call import Call, accurate
-from attnlab.interpret._join_calls import Joined, Piece
-from attnlab.interpret._memory_limit import GIBIBYTES, Budget
-from attnlab.interpret._records import LIMIT, Layer, plain
+from attnlab.interpret._attention_call import AttentionCall, at_least_float32
+from attnlab.interpret._join_calls import CallPart, JoinedCalls
+from attnlab.interpret._memory_limit import GIBIBYTES, MemoryBudget
+from attnlab.interpret._records import LIMIT, Layer, to_cpu_float32
 
-NOTHING = "capture: no attention was seen; run the model inside the `with`."
+NOTHING = "capture: no attention layer ran; run the model inside the `with`."
 HELP = (
-    'Loading it with from_pretrained(..., attn_implementation="eager") helps where a model has '
-    "eager attention that gives its weights."
+    'Try from_pretrained(..., attn_implementation="eager"): it works if the model\'s eager '
+    "attention returns its weights."
 )
 
 
-class Seen:
-    """What was captured so far; complete when the `with` ends."""
+class CapturedAttention:
+    """The layers captured so far; complete when the `with` ends."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self._layers: list[Layer] | None = None
         self.notes: list[str] = []
-        """Sentences about the whole capture."""
+        """Messages about the whole capture."""
 
     @property
     def layers(self) -> list[Layer]:
-        """In the order in which they ran."""
+        """The captured layers in the order in which they ran."""
         return self._recorder.layers() if self._layers is None else self._layers
 
     @property
     def difference(self) -> float | None:
-        """The largest of all layers between weights times values and what the layer gave."""
-        found = [layer.difference for layer in self.layers if layer.difference is not None]
-        return max(found, default=None)
+        """Largest difference of any layer between weights times values and the layer's output."""
+        checked = [layer.difference for layer in self.layers if layer.difference is not None]
+        return max(checked, default=None)
 
 
 @dataclass(frozen=True)
 class CaptureOptions:
-    """What a capture keeps; see `attnlab.capture`."""
+    """The options of `attnlab.capture`, and three for internal use."""
 
     weights: bool = True
     qkv: bool = False
@@ -58,49 +58,58 @@ class CaptureOptions:
     max_tokens: int = 2048
     row: int = 0
     memory: float = GIBIBYTES
-    taken: int = 0
-    """Bytes of that memory that are gone."""
+    used_bytes: int = 0
+    """Bytes of that memory that are already in use."""
     maps: int = 0
-    """Of (T, S) that will be made of each layer: they take memory too."""
-    then: Callable[[Layer], None] | None = None
-    """Gets each call as a layer, as soon as it was heard; nothing is then kept."""
+    """Number of (T, S) arrays that the caller will compute for each layer: they need memory too."""
+    on_layer: Callable[[Layer], None] | None = None
+    """Gets each call as a layer as soon as it has run; the recorder then keeps nothing."""
 
 
 class Recorder:
-    """Hears calls and makes layers of them."""
+    """A `CallListener` that keeps the calls of each layer."""
 
     def __init__(self, model: nn.Module, options: CaptureOptions) -> None:
         _check(model, options)
         self.wants_weights, self.wants_gradients = options.weights, options.gradients
-        self.qkv, self.then = options.qkv, options.then
-        self.chosen = None if options.layers is None else list(dict.fromkeys(options.layers))
+        self.qkv, self.on_layer = options.qkv, options.on_layer
+        self.selected_layers = (
+            None if options.layers is None else list(dict.fromkeys(options.layers))
+        )
         self.heads = None if options.heads is None else list(dict.fromkeys(options.heads))
         self.max_tokens, self.row = options.max_tokens, options.row
-        self.budget = Budget(
-            options.memory, gradients=options.gradients, maps=options.maps, taken=options.taken
+        self.budget = MemoryBudget(
+            options.memory,
+            gradients=options.gradients,
+            maps=options.maps,
+            used_bytes=options.used_bytes,
         )
         self.names: dict[str, int] = {}
-        self.joined: dict[str, Joined] = {}
+        self.joined: dict[str, JoinedCalls] = {}
         self.handles: list[torch.utils.hooks.RemovableHandle] = []
         self.backward = False
-        self.seen = Seen(self)
+        self.captured = CapturedAttention(self)
 
     def expect(self, names: Sequence[str]) -> None:
-        """The layers that the model has."""
-        if self.chosen is None:
+        """Announce the names of the model's layers."""
+        if self.selected_layers is None:
             self.budget.expect(names)
 
-    # What the models' ears ask and tell
+    # The methods of `CallListener`
 
-    def admit(
+    def select_heads(
         self, name: str, *, batch: int, heads: int, queries: int, keys: int
     ) -> list[int] | None:
         number = self.names.setdefault(name, len(self.names))
-        if self.chosen is not None and number not in self.chosen and name not in self.chosen:
+        if (
+            self.selected_layers is not None
+            and number not in self.selected_layers
+            and name not in self.selected_layers
+        ):
             return None
         if self.row >= batch:
             raise ValueError(
-                f"capture: row={self.row}, but {name} got a batch of {batch}; "
+                f"capture: row={self.row}, but {name} has a batch of {batch}; "
                 f"give a row from 0 to {batch - 1}"
             )
         if max(queries, keys) > self.max_tokens:
@@ -114,143 +123,147 @@ class Recorder:
                 f"capture: heads={self.heads}, but {name} has {heads}; "
                 f"give numbers from 0 to {heads - 1}"
             )
-        kept = list(range(heads)) if self.heads is None else self.heads
-        if self.wants_weights and self.then is None:
-            self.budget.ask(name, heads=len(kept), queries=queries, keys=keys)
-        return kept
+        selected = list(range(heads)) if self.heads is None else self.heads
+        if self.wants_weights and self.on_layer is None:
+            self.budget.reserve(name, heads=len(selected), queries=queries, keys=keys)
+        return selected
 
-    def afford(self, name: str, *, heads: int, queries: int, keys: int) -> None:
-        self.budget.ask(name, heads=heads, queries=queries, keys=keys, kept_twice=True)
+    def reserve_memory(self, name: str, *, heads: int, queries: int, keys: int) -> None:
+        self.budget.reserve(name, heads=heads, queries=queries, keys=keys, model_keeps_weights=True)
 
     def note(self, sentence: str) -> None:
-        if sentence not in self.seen.notes:
-            self.seen.notes.append(sentence)
+        if sentence not in self.captured.notes:
+            self.captured.notes.append(sentence)
 
-    def hear(self, call: Call) -> None:
+    def on_call(self, call: AttentionCall) -> None:
         difference, excess = _difference(call)
-        output, pick, direct = call.output, call.pick, call.direct
+        output, select, is_weights = call.output, call.select, call.output_is_weights
         values = None
         if self.wants_gradients and call.v is not None:
-            values = accurate(call.v)[call.groups]  # (H, S, M)
-        joined = Joined() if self.then else self.joined.setdefault(call.name, Joined())
-        piece = joined.add(call, difference, excess, self.qkv)
-        if self.then is not None:
-            self.then(joined.layer(self.qkv))
+            values = at_least_float32(call.v)[call.groups]  # (H, S, M)
+        joined = (
+            JoinedCalls() if self.on_layer else self.joined.setdefault(call.name, JoinedCalls())
+        )
+        part = joined.add(call, difference, excess, self.qkv)
+        if self.on_layer is not None:
+            self.on_layer(joined.layer(self.qkv))
             return
-        if piece is None or not self.wants_gradients or output is None or pick is None:
+        if part is None or not self.wants_gradients or output is None or select is None:
             return
         if not output.requires_grad:
             if not torch.is_grad_enabled():
                 return
-            output.requires_grad_()  # no parameter is learned: the graph begins here
+            output.requires_grad_()  # all parameters are frozen: the graph starts here
 
-        def told(gradient: Tensor) -> None:
-            """out = A v is linear in A: the gradient by A is that by out, times v."""
+        def on_gradient(gradient: Tensor) -> None:
+            """The output is A v: multiply its gradient by v to get the gradient of A."""
             self.backward = True
-            mine = accurate(pick(gradient))
-            by_weights = mine if direct or values is None else mine @ values.mT  # (H, T, S)
-            _add_gradient(piece, plain(by_weights))
+            selected = at_least_float32(select(gradient))
+            if not is_weights and values is not None:
+                selected = selected @ values.mT  # (H, T, S)
+            _add_gradient(part, to_cpu_float32(selected))
 
-        self.handles.append(output.register_hook(told))
+        self.handles.append(output.register_hook(on_gradient))
 
     def unhook(self) -> None:
         for handle in self.handles:
             handle.remove()
 
-    # The end
-
     def layers(self) -> list[Layer]:
-        found = [joined.layer(self.qkv) for joined in self.joined.values()]
-        for before, layer in pairwise(found):
+        """One record per layer; equal masks of neighbors become one tensor to save memory."""
+        layers = [joined.layer(self.qkv) for joined in self.joined.values()]
+        for before, layer in pairwise(layers):
             one, other = before.allowed, layer.allowed
             if one is not None and other is not None and torch.equal(one, other):
-                layer.allowed = one  # most layers share one mask
-        return found
+                layer.allowed = one
+        return layers
 
     def finish(self) -> None:
-        """Say what a person must know; an error where there is nothing to show."""
+        """Add notes about problems; raise if nothing ran or a selected layer is missing."""
         if not self.names:
-            raise ValueError(" ".join([NOTHING, *self.seen.notes, *[HELP] * bool(self.seen.notes)]))
+            raise ValueError(
+                " ".join([NOTHING, *self.captured.notes, *[HELP] * bool(self.captured.notes)])
+            )
         missing = [
-            each
-            for each in self.chosen or []
-            if each not in self.names and each not in self.names.values()
+            layer
+            for layer in self.selected_layers or []
+            if layer not in self.names and layer not in self.names.values()
         ]
         if missing:
             raise ValueError(
-                f"capture: layers={self.chosen}, but the model ran no {missing[0]!r}; it has "
-                f"0 to {len(self.names) - 1}: {', '.join(self.names)}"
+                f"capture: layers={self.selected_layers}, but the model ran no layer "
+                f"{missing[0]!r}; it has 0 to {len(self.names) - 1}: {', '.join(self.names)}"
             )
         joined = self.joined.values()
-        replaced = max((each.replaced for each in joined), default=0)
+        replaced = max((calls.replaced for calls in joined), default=0)
         if replaced:
-            self.note(f"The model read {replaced + 1} inputs; the last one is kept.")
-        dropped = max((each.dropped for each in joined), default=0)
+            self.note(f"The model read {replaced + 1} inputs; only the last one was captured.")
+        dropped = max((calls.dropped for calls in joined), default=0)
         if dropped:
             self.note(
-                f"{dropped} calls went on from another text than the one kept (a beam, another "
-                "row) and are left out; run the model once over the finished text to see all of it."
+                f"{dropped} calls continued another text than the captured one (a beam, another "
+                "row) and were skipped; run the model once over the whole text to capture it."
             )
-        found = self.seen._layers = self.layers()
-        explained = bool(found) and all(layer.no_gradient for layer in found)
+        layers = self.captured._layers = self.layers()
+        explained = bool(layers) and all(layer.no_gradient for layer in layers)
         if self.wants_gradients and not self.backward and not explained:
-            self.note("No gradients: call backward inside the `with`, on what the model gave.")
+            self.note("No gradients: call backward on the model's output, inside the `with`.")
         self._warn()
-        self.joined.clear()  # the layers have it all
+        self.joined.clear()  # the layers hold everything now
 
     def _warn(self) -> None:
-        doubtful = [layer for layer in self.seen.layers if layer.doubtful]
+        doubtful = [layer for layer in self.captured.layers if layer.doubtful]
         if doubtful:
             worst = max(doubtful, key=lambda layer: layer.excess or 0.0)
             sentence = (
                 f"capture: in {worst.name} the weights times the values differ by "
-                f"{worst.difference:.2g} from what the layer gave; do not trust them"
+                f"{worst.difference:.2g} from the layer's output; do not trust these weights"
             )
             self.note(f"{sentence[0].upper()}{sentence[1:]}.")
             warnings.warn(sentence, stacklevel=5)
 
 
-def _difference(call: Call) -> tuple[float | None, float]:
-    """The largest between weights times values and what was given, and as a multiple of what
-    rounding can explain (at least LIMIT)."""
-    if not call.checked or call.weights is None or call.v is None or call.given is None:
+def _difference(call: AttentionCall) -> tuple[float | None, float]:
+    """The largest difference between weights times values and the layer's output, and the same as
+    a multiple of the rounding tolerance (at least LIMIT)."""
+    if not call.checkable or call.weights is None or call.v is None or call.head_outputs is None:
         return None, 0.0
     if not call.weights.numel():
         return 0.0, 0.0
-    values, given = accurate(call.v)[call.groups], call.given
-    product = accurate(call.weights) @ values  # (H, T, M)
-    apart = (product - accurate(given)).abs()
-    steps = 64 if torch.finfo(given.dtype).eps < 1e-4 else 2  # sums are in float32 anyway
-    rounding = steps * torch.finfo(given.dtype).eps * values.abs().amax() * call.condition
+    values, outputs = at_least_float32(call.v)[call.groups], call.head_outputs
+    product = at_least_float32(call.weights) @ values  # (H, T, M)
+    error = (product - at_least_float32(outputs)).abs()
+    steps = 64 if torch.finfo(outputs.dtype).eps < 1e-4 else 2  # half precision sums in float32
+    rounding = steps * torch.finfo(outputs.dtype).eps * values.abs().amax() * call.condition
     tolerated = torch.as_tensor(rounding).clamp(min=LIMIT)
-    excess = (apart.double() / tolerated).amax()  # a huge one is still a number
-    found = float(apart.amax())
-    return found, float("inf") if found != found else float(excess)
+    excess = (error.double() / tolerated).amax()  # float64: a huge error must not overflow
+    largest = float(error.amax())
+    return largest, float("inf") if largest != largest else float(excess)
 
 
-def _add_gradient(piece: Piece, gradient: Tensor) -> None:
-    piece.gradient = gradient if piece.gradient is None else piece.gradient + gradient
+def _add_gradient(part: CallPart, gradient: Tensor) -> None:
+    part.gradient = gradient if part.gradient is None else part.gradient + gradient
 
 
 def _check(model: nn.Module, options: CaptureOptions) -> None:
     if not isinstance(model, nn.Module):
         inner = getattr(model, "model", None)
         hint = "; give its .model" if isinstance(inner, nn.Module) else ""
-        raise ValueError(f"capture: a {type(model).__name__} is no torch.nn.Module{hint}")
+        raise ValueError(f"capture: a {type(model).__name__} is not a torch.nn.Module{hint}")
     if hasattr(model, "_orig_mod"):
         raise ValueError(
-            "capture: a compiled model runs code that nobody can look into; capture and run its "
-            "original, model._orig_mod, which has the same weights"
+            "capture: the calls inside a compiled model cannot be recorded; capture and run the "
+            "original model, model._orig_mod, which has the same weights"
         )
     if options.max_tokens < 1 or options.row < 0:
         raise ValueError(
             f"capture: max_tokens={options.max_tokens}, row={options.row}; "
-            "give max_tokens above 0 and a row from 0"
+            "give max_tokens above 0 and row 0 or more"
         )
-    for name, chosen in (("layers", options.layers), ("heads", options.heads)):
-        if chosen is None:
+    for name, numbers in (("layers", options.layers), ("heads", options.heads)):
+        if numbers is None:
             continue
-        if isinstance(chosen, str | int) or not list(chosen):
-            raise ValueError(f"capture: {name}={chosen!r}; give a list, or None for all")
-        if any(isinstance(each, int) and each < 0 for each in chosen):
-            raise ValueError(f"capture: {name}={chosen!r}; give numbers from 0")
+        if isinstance(numbers, str | int) or not list(numbers):
+            raise ValueError(f"capture: {name}={numbers!r}; give a list, or None for all")
+        if any(isinstance(number, int) and number < 0 for number in numbers):
+            raise ValueError(f"capture: {name}={numbers!r}; give numbers from 0")

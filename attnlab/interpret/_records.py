@@ -1,6 +1,7 @@
-"""What is known of a model's attention to one input; docs/capture-format.md says how it is saved.
+"""The records of a capture: a model's attention to one input. docs/capture-format.md describes the
+file that they are saved in.
 
-Letters: H heads that were kept, G key heads, T queries, S keys, D head size, M value size.
+Letters: H captured heads, G key heads, T queries, S keys, D head size, M value size.
 """
 
 from __future__ import annotations
@@ -12,21 +13,21 @@ import torch
 from pydantic import Field, InstanceOf, Strict
 from torch import Tensor
 
-from attnlab.interpret._attention_call import Kind, StackName
+from attnlab.interpret._attention_call import AttentionKind, StackName
 
-LIMIT = 1e-3  # a smaller difference between weights times values and a layer's output is none
+LIMIT = 1e-3  # tolerated difference between weights times values and a layer's output
 
-# What a file may hold. A record is not checked when it is made, but when it is saved or read.
+# Types of the values in a file. Records are checked when they are saved or read, not when created.
 Item = TypeVar("Item")
-Text = InstanceOf[str]  # pydantic's own str refuses half surrogates, which a token may hold
-Flag = Annotated[bool, Strict()]
-Whole = Annotated[int, Strict(), Field(ge=0, le=2**53 - 1)]  # what JSON's readers agree on
-Axis = Annotated[int, Strict(), Field(ge=1, le=2**24)]
+AnyText = InstanceOf[str]  # pydantic's own str rejects lone surrogates, which a token may contain
+StrictBool = Annotated[bool, Strict()]
+NonNegativeInt = Annotated[int, Strict(), Field(ge=0, le=2**53 - 1)]  # exact in every JSON reader
+AxisLength = Annotated[int, Strict(), Field(ge=1, le=2**24)]
 Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
 Magnitude = Annotated[Number, Field(ge=0)]
-Share = Annotated[float, Strict(), Field(ge=0, le=1)]
-Items = Annotated[list[Item], Field(fail_fast=True)]  # else each entry may give an error
-Several = Annotated[Items[Item], Field(min_length=1)]
+Fraction = Annotated[float, Strict(), Field(ge=0, le=1)]
+ItemList = Annotated[list[Item], Field(fail_fast=True)]  # otherwise each item may add an error
+NonEmptyList = Annotated[ItemList[Item], Field(min_length=1)]
 ModelKind = Literal["encoder", "decoder", "encoder-decoder", "vision"]
 ModelSource = Literal["attnlab", "huggingface"]
 FlowKind = Literal["rollout", "gradient"]
@@ -37,74 +38,74 @@ View = Literal[
 
 
 @dataclass(kw_only=True)
-class LayerFacts:
-    """One attention layer, its arrays aside."""
+class LayerInfo:
+    """One attention layer without its arrays."""
 
-    name: Text
-    """Of the module in its model."""
+    name: AnyText
+    """Name of the module in its model."""
     stack: StackName
-    kind: Kind
-    heads: Several[Whole]
-    """Numbers of the heads that were kept."""
-    all_heads: Axis
-    mechanism: Text
-    signed: Flag
-    normalised: Flag  # spelled as in version 1 of the file format
-    """Rows sum to 1 (or to 0, with nothing to look at)."""
+    kind: AttentionKind
+    heads: NonEmptyList[NonNegativeInt]
+    """Numbers of the captured heads."""
+    all_heads: AxisLength
+    mechanism: AnyText
+    signed: StrictBool
+    normalised: StrictBool  # spelled as in version 1 of the file format
+    """Rows sum to 1 (or to 0 where every key is masked)."""
     scale: Number | None
-    groups: Items[Whole]
-    """For each kept head the index of its key head in k and v."""
+    groups: ItemList[NonNegativeInt]
+    """For each captured head, the index of its key head in k and v."""
     difference: Magnitude | None
-    """The largest between weights times values and what the layer gave; None: not checked."""
+    """Largest difference between weights times values and the layer's output; None: not checked."""
     excess: Magnitude | None = None
-    """The same as a multiple of what rounding explains (at least LIMIT); None: not known."""
-    note: Text
+    """The difference as a multiple of the rounding tolerance (at least LIMIT); None if unknown."""
+    note: AnyText
 
 
 @dataclass(kw_only=True)
-class Layer(LayerFacts):
-    """One attention layer, one input. Tensors are on the CPU, float32, without gradients."""
+class Layer(LayerInfo):
+    """One attention layer on one input. Tensors are on the CPU, float32, without gradients."""
 
     start: int = 0
-    """Position of the first query: above 0 where the queries before were not captured."""
+    """Position of the first query. It is above 0 if the queries before it were not captured."""
     weights: Tensor | None = None
     """(H, T, S)."""
     q: Tensor | None = None
     """(H, T, D)."""
     k: Tensor | None = None
-    """(G, S, D) of the key heads that the kept heads read, in order."""
+    """(G, S, D): the key heads that the captured heads use, in order."""
     v: Tensor | None = None
     """(G, S, M)."""
     bias: Tensor | None = None
-    """(1 or H, T, S): what is added to the scores, the mask aside."""
+    """(1 or H, T, S): added to the scores, without the mask."""
     allowed: Tensor | None = None
-    """(T, S) True where a query may look; None: everywhere."""
+    """(T, S): True where a query may attend; None means everywhere."""
     causal: bool = False
     norms: Tensor | None = None
-    """(H, S): length of each value."""
+    """(H, S): norm of each value vector."""
     gradient: Tensor | None = None
-    """(H, T, S): of a target with respect to the weights."""
+    """(H, T, S): gradient of a target with respect to the weights."""
     no_gradient: str = ""
-    """Why there is none, where the model is the reason; not kept in a file."""
+    """Why the model allows no gradient, if so; not saved in files."""
 
     @property
     def doubtful(self) -> bool:
-        """More than rounding explains; of a file without `excess`, more than LIMIT."""
+        """Whether the difference is more than rounding (above LIMIT in files without `excess`)."""
         if self.difference is None:
             return False
         return self.difference > LIMIT if self.excess is None else self.excess > 1
 
 
 @dataclass
-class Picture:
-    """An image that was cut into patches."""
+class PatchedImage:
+    """An image that a vision model reads as patches."""
 
     pixels: Tensor
     """(height, width, 3) uint8."""
     rows: int
     columns: int
     first: int
-    """Tokens before the patches."""
+    """Number of tokens before the patches."""
 
 
 @dataclass
@@ -114,95 +115,97 @@ class Sequence:
     name: str
     texts: list[str]
     words: list[int]
-    """Which word each token belongs to."""
+    """The number of the word that each token belongs to."""
     special: list[bool]
     segments: list[int] | None = None
     prompt: int | None = None
-    """Tokens before the generated ones."""
-    picture: Picture | None = None
+    """Number of tokens before the generated ones."""
+    image: PatchedImage | None = None
     ids: list[int] | None = None
-    """Token ids, where known; not kept in a file."""
+    """Token ids, if known; not saved in files."""
 
 
 @dataclass
-class Pattern:
-    """How much a head looks like each known pattern, and which one it is called after."""
+class HeadPattern:
+    """A head's score for each known pattern, and its label."""
 
-    label: Text
-    scores: dict[Text, Share]
+    label: AnyText
+    scores: dict[AnyText, Fraction]
 
 
 @dataclass
 class NextTokens:
-    """For each position what may come next, and how likely what really comes was."""
+    """For each position the likeliest next tokens, and the probability of the actual one."""
 
-    sequence: Whole
-    top: Items[Items[tuple[Text, Share]]]
-    actual: Items[Share | None]
+    sequence: NonNegativeInt
+    top: ItemList[ItemList[tuple[AnyText, Fraction]]]
+    actual: ItemList[Fraction | None]
 
 
 @dataclass
 class Flow:
-    """Attention through all layers up to each one: each (T, S)."""
+    """Attention accumulated from the first layer up to each layer: (T, S) each."""
 
     rollout: list[Tensor] | None = None
     gradient: list[Tensor] | None = None
     target: str = ""
-    """What the gradient is of."""
-    reasons: dict[FlowKind, Text] = field(default_factory=dict)
+    """The output whose gradient was taken."""
+    reasons: dict[FlowKind, AnyText] = field(default_factory=dict)
     """Why "rollout" or "gradient" is missing."""
     layers: list[int] = field(default_factory=list)
 
 
 @dataclass
-class ModelFacts:
-    name: Text
+class ModelInfo:
+    name: AnyText
     kind: ModelKind
     source: ModelSource
-    parameters: Whole
+    parameters: NonNegativeInt
 
 
 @dataclass
-class Side:
-    """One model on one input."""
+class Panel:
+    """One model on one input: one of the page's one or two panels."""
 
     label: str
-    model: ModelFacts
+    model: ModelInfo
     sequences: list[Sequence]
     layers: list[Layer]
-    places: list[tuple[int, int]]
-    """For each layer the sequences of its queries and of its keys."""
-    patterns: list[list[Pattern]] = field(default_factory=list)
-    """For each layer, for each kept head."""
-    control: list[list[Pattern]] | None = None
-    """The same of an untrained model."""
-    next: NextTokens | None = None
+    sequence_indices: list[tuple[int, int]]
+    """For each layer, the indices of its queries' and of its keys' sequence."""
+    patterns: list[list[HeadPattern]] = field(default_factory=list)
+    """For each layer, for each captured head."""
+    control: list[list[HeadPattern]] | None = None
+    """The patterns of an untrained model."""
+    next_tokens: NextTokens | None = None
     flow: Flow = field(default_factory=Flow)
 
 
 @dataclass(frozen=True)
-class Opening:
-    """What a page shows where its address says nothing: of the first side this layer."""
+class InitialView:
+    """The view and the layer of the first panel that a page opens with."""
 
     view: View
-    layer: Whole
+    layer: NonNegativeInt
 
 
 @dataclass
 class Capture:
-    """One side, or two to compare."""
+    """One panel, or two to compare."""
 
     title: str
-    sides: list[Side]
+    panels: list[Panel]
     notes: list[str] = field(default_factory=list)
-    made: dict[str, str] = field(default_factory=dict)
-    opening: Opening | None = None
+    versions: dict[str, str] = field(default_factory=dict)
+    """Versions of the libraries that ran the model."""
+    initial_view: InitialView | None = None
 
 
-def facts_of(layer: LayerFacts) -> dict[str, Any]:
-    return {each.name: getattr(layer, each.name) for each in fields(LayerFacts)}
+def layer_fields(layer: LayerInfo) -> dict[str, Any]:
+    """The fields of `LayerInfo`, by name."""
+    return {field.name: getattr(layer, field.name) for field in fields(LayerInfo)}
 
 
-def plain(x: Tensor) -> Tensor:
-    """On the CPU, float32, without a graph."""
+def to_cpu_float32(x: Tensor) -> Tensor:
+    """A copy on the CPU in float32, detached from the graph."""
     return x.detach().to("cpu", torch.float32)

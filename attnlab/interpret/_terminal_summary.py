@@ -1,4 +1,4 @@
-"""What was captured, in a few lines of a terminal."""
+"""Prints a short summary of a capture in the terminal."""
 
 from __future__ import annotations
 
@@ -8,75 +8,77 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from attnlab.interpret._look import Looked
-from attnlab.interpret._records import Side
+from attnlab.interpret._look import LookResult
+from attnlab.interpret._records import Panel
 
-SHOWN = 8  # heads of a pattern
+MAX_HEADS = 8  # listed per pattern
 
 
-def print_summary(looked: Looked, out: Path, console: Console | None = None) -> None:
+def print_summary(result: LookResult, out: Path, console: Console | None = None) -> None:
     console = console or Console()
-    for side in looked.sides:
-        tokens = ", ".join(f"{len(each.texts)} tokens of {each.name}" for each in side.sequences)
-        heads = sum(len(layer.heads) for layer in side.layers)
+    for panel in result.panels:
+        tokens = ", ".join(
+            f"{len(sequence.texts)} tokens of {sequence.name}" for sequence in panel.sequences
+        )
+        heads = sum(len(layer.heads) for layer in panel.layers)
         console.print(
-            printable(f"{side.label}: {tokens}; {len(side.layers)} layers, {heads} heads"),
+            printable(f"{panel.label}: {tokens}; {len(panel.layers)} layers, {heads} heads"),
             markup=False,
         )
-    if looked.difference is not None:
-        console.print(_checked(looked), markup=False)
-    table = _patterns(looked.sides[0])
+    if result.difference is not None:
+        console.print(_describe_check(result), markup=False)
+    table = _pattern_table(result.panels[0])
     if table is not None:
         console.print(table)
-    for note in looked.capture.notes:
+    for note in result.capture.notes:
         console.print(printable(f"note: {note}"), markup=False)
     size = out.stat().st_size
     console.print(f"{out} ({size / 1e6:.2f} MB)", markup=False)
 
 
-def _checked(looked: Looked) -> str:
-    """How far weights times values are from what the layers gave, and whether that is a doubt."""
-    doubtful = [layer for side in looked.sides for layer in side.layers if layer.doubtful]
+def _describe_check(result: LookResult) -> str:
+    """How far weights times values are from the layers' outputs, and if rounding explains it."""
+    doubtful = [layer for panel in result.panels for layer in panel.layers if layer.doubtful]
     if not doubtful:
         return (
-            f"weights times values differ from what the layers gave by {looked.difference:.1e} "
-            "at most, which rounding explains"
+            f"weights times values differ from the layers' outputs by at most "
+            f"{result.difference:.1e}, which rounding explains"
         )
     worst = max(doubtful, key=lambda layer: layer.difference or 0.0)
     return printable(
-        f"weights times values differ from what {worst.name} gave by {worst.difference:.1e}, more "
-        "than rounding explains; do not trust them"
+        f"weights times values differ from the output of {worst.name} by {worst.difference:.1e}, "
+        "more than rounding explains; do not trust these weights"
     )
 
 
 def printable(text: str) -> str:
-    """A capture is not trusted: no control character or half surrogate reaches the terminal."""
-    return "".join(each if each.isprintable() else "\ufffd" for each in text)
+    """Replaces control characters and lone surrogates: a capture file may come from anyone."""
+    return "".join(letter if letter.isprintable() else "\ufffd" for letter in text)
 
 
-def _patterns(side: Side) -> Table | None:
-    """Heads by pattern, the clearest first, and what untrained ones score on average."""
-    found: dict[str, list[tuple[float, int, int]]] = {}
-    for number, (layer, patterns) in enumerate(zip(side.layers, side.patterns, strict=True)):
+def _pattern_table(panel: Panel) -> Table | None:
+    """Heads by pattern, highest scores first, and the mean score of untrained heads."""
+    heads: dict[str, list[tuple[float, int, int]]] = {}
+    for number, (layer, patterns) in enumerate(zip(panel.layers, panel.patterns, strict=True)):
         for head, pattern in zip(layer.heads, patterns, strict=True):
             if pattern.label:
                 score = pattern.scores[pattern.label]
-                found.setdefault(pattern.label, []).append((score, number, head))
-    if not found:
+                heads.setdefault(pattern.label, []).append((score, number, head))
+    if not heads:
         return None
     table = Table("pattern", "heads (layer.head, score)", "untrained", box=None, pad_edge=False)
-    for label in sorted(found, key=lambda name: -len(found[name])):
-        best = sorted(found[label], reverse=True)
-        shown = ", ".join(f"{layer}.{head} {score:.2f}" for score, layer, head in best[:SHOWN])
-        more = f" and {len(best) - SHOWN} more" if len(best) > SHOWN else ""
-        table.add_row(Text(printable(label)), shown + more, _control(side, label))
+    for label in sorted(heads, key=lambda name: -len(heads[name])):
+        best = sorted(heads[label], reverse=True)
+        listed = ", ".join(f"{layer}.{head} {score:.2f}" for score, layer, head in best[:MAX_HEADS])
+        more = f" and {len(best) - MAX_HEADS} more" if len(best) > MAX_HEADS else ""
+        table.add_row(Text(printable(label)), listed + more, _mean_control_score(panel, label))
     return table
 
 
-def _control(side: Side, label: str) -> str:
+def _mean_control_score(panel: Panel, label: str) -> str:
     scores = [
         pattern.scores[label]
-        for patterns in side.control or []
+        for patterns in panel.control or []
         for pattern in patterns
         if label in pattern.scores
     ]

@@ -1,4 +1,4 @@
-"""Which word each token belongs to, and how a token that is no whole character is shown."""
+"""Which word each token belongs to, and how to show tokens that are parts of a character."""
 
 from __future__ import annotations
 
@@ -14,42 +14,44 @@ UNSPACED = re.compile(
 )
 
 
-def encoded(text: str) -> bytes:
-    """UTF-8; half surrogates too, which a text may hold."""
+def encode_text(text: str) -> bytes:
+    """UTF-8, also of lone surrogates, which a text may contain."""
     return text.encode("utf-8", "surrogatepass")
 
 
-def readable(content: bytes) -> str:
-    """As text; bytes that are no whole character as <0xE6>."""
+def decode_readable(content: bytes) -> str:
+    """Decode UTF-8; bytes that are not a whole character become text like <0xE6>."""
     return content.decode("utf-8", "attnlab.named_bytes")
 
 
-def words_of(
+def word_numbers(
     contents: Sequence[bytes], alone: Sequence[bool], *, marked: bool = False
 ) -> list[int]:
-    """The number of each token's word. Words are parted by white space, and around each token
-    that is `alone`. In a script without spaces each token is a word, unless a tokenizer has
-    `marked` words by itself: then white space says all. A character is never parted.
+    """The number of each token's word.
+
+    White space separates words, and so does each token that is `alone`. In a script without
+    spaces each token is a word, unless the tokenizer has `marked` the words itself: then only
+    white space counts. A character is never split.
     """
     whole = b"".join(contents)
     words: list[int] = []
-    word, place, parted = -1, 0, True
+    word, offset, separated = -1, 0, True
     for content, single in zip(contents, alone, strict=True):
-        begins = parted or single or not content
-        if not begins and whole[place] & 0xC0 != 0x80:  # else it goes on with a character
-            before = whole[max(0, place - 4) : place].decode("utf-8", "ignore")[-1:]
-            after = whole[place : place + 4].decode("utf-8", "ignore")[:1]
+        begins = separated or single or not content
+        if not begins and whole[offset] & 0xC0 != 0x80:  # otherwise it continues a character
+            before = whole[max(0, offset - 4) : offset].decode("utf-8", "ignore")[-1:]
+            after = whole[offset : offset + 4].decode("utf-8", "ignore")[:1]
             spaced = before.isspace() or after.isspace()
-            begins = spaced or (not marked and _unspaced(before, after))
+            begins = spaced or (not marked and _may_begin_word(before, after))
         word += begins
         words.append(word)
-        place += len(content)
-        parted = single or not content
+        offset += len(content)
+        separated = single or not content
     return words
 
 
-def _unspaced(before: str, after: str) -> bool:
-    """Whether a word may begin between these: not with an accent or a vowel sign."""
+def _may_begin_word(before: str, after: str) -> bool:
+    """Whether a word may begin between these characters: never with an accent or vowel sign."""
     if after and unicodedata.category(after).startswith("M"):
         return False
     return bool(UNSPACED.match(before) or UNSPACED.match(after))

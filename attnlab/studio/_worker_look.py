@@ -9,10 +9,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from attnlab.interpret._adapters import open_subject
-from attnlab.interpret._capture_file import parts_of
-from attnlab.interpret._inspected_model import Subject
-from attnlab.interpret._look import Looked
+from attnlab.interpret._adapters import open_model
+from attnlab.interpret._capture_file import file_parts
+from attnlab.interpret._inspected_model import InspectedModel
+from attnlab.interpret._look import LookResult
 from attnlab.interpret._look import look as look_into_model
 from attnlab.studio import _request_limits as limits
 from attnlab.studio._loaded_models import LOADED_MODELS
@@ -77,13 +77,13 @@ def use_page_labels(message: str) -> str:
     return message
 
 
-def inspected_model(folder: str) -> Subject:
-    return LOADED_MODELS.get("look", folder, open_subject)
+def inspected_model(folder: str) -> InspectedModel:
+    return LOADED_MODELS.get("look", folder, open_model)
 
 
-def capture_bytes(result: Looked) -> bytes:
+def capture_bytes(result: LookResult) -> bytes:
     """The content of a capture file."""
-    content = b"".join(parts_of(*result.packed))
+    content = b"".join(file_parts(*result.packed))
     if len(content) > MAX_CAPTURE_BYTES:
         raise ValueError(
             f"the capture has {len(content) // 2**20} MB, more than {MAX_CAPTURE_BYTES // 2**20}; "

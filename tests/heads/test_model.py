@@ -33,8 +33,8 @@ from attnlab.heads._mechanism_errors import (
 )
 from attnlab.heads._run_heads import measure_model
 from attnlab.heads._text_models import HuggingFaceTextReader
-from attnlab.huggingface._inspected_models import HuggingFaceSubject
-from attnlab.interpret._attention_call import Call
+from attnlab.huggingface._inspected_models import InspectedHuggingFaceModel
+from attnlab.interpret._attention_call import AttentionCall
 from attnlab.report import Figure, Heatmap, Table
 from tests.support.command_line import run
 from tests.support.head_models import (
@@ -89,12 +89,12 @@ def select_head(x: Tensor | None, groups: list[int], head: int) -> Tensor:
     return x[index : index + 1].double()[None]
 
 
-def create_call(q: Tensor, k: Tensor, v: Tensor, causal: bool = True) -> Call:
+def create_call(q: Tensor, k: Tensor, v: Tensor, causal: bool = True) -> AttentionCall:
     """The call of a layer with softmax attention on these (H, T, D)."""
     softmax = create_mechanism("softmax", head_dim=q.shape[2], heads=len(q), beta=1.0)
-    call = Call("layer", "decoder", "self", list(range(len(q))), len(q), 0, causal=causal)
+    call = AttentionCall("layer", "decoder", "self", list(range(len(q))), len(q), 0, causal=causal)
     call.q, call.k, call.v, call.scale, call.groups = q, k, v, 1.0, list(range(len(q)))
-    call.given = softmax(q[None], k[None], v[None], Mask(causal=causal))[0]
+    call.head_outputs = softmax(q[None], k[None], v[None], Mask(causal=causal))[0]
     return call
 
 
@@ -110,7 +110,7 @@ def planted_heads() -> MeasuredHeads:
     k = torch.stack([near, content, content])
     listener = HeadListener(["window:window=16", "elu"], (4,), NO_PROGRESS)
     listener.begin()
-    listener.hear(create_call(q, k, torch.randn(3, T, D, generator=generator)))
+    listener.on_call(create_call(q, k, torch.randn(3, T, D, generator=generator)))
     return MeasuredHeads(list(listener.heads.values()), listener.notes)
 
 
@@ -172,7 +172,7 @@ def test_error_names_layers_that_cannot_be_compared() -> None:
         num_attention_heads=6, num_key_value_heads=2, sliding_window=8,
     )  # fmt: skip
     model = transformers.MistralForCausalLM(sliding).eval()
-    reader = HuggingFaceTextReader(HuggingFaceSubject(model, byte_pairs(), "mistral"))
+    reader = HuggingFaceTextReader(InspectedHuggingFaceModel(model, byte_pairs(), "mistral"))
     with pytest.raises(ValueError, match=r"no head could be measured.*more than causal"):
         measure_heads(reader, reader.windows(INPUTS, SMALL).choosing, SPECS, SMALL)
 
@@ -185,7 +185,7 @@ def test_layers_have_their_numbers_in_the_model() -> None:
         layer_types=["sliding_attention", "full_attention"] * 2,
     )  # fmt: skip
     model = transformers.Gemma3ForCausalLM(config).eval()
-    reader = HuggingFaceTextReader(HuggingFaceSubject(model, byte_pairs(), "gemma"))
+    reader = HuggingFaceTextReader(InspectedHuggingFaceModel(model, byte_pairs(), "gemma"))
     section = measure_model(reader, TEXT, SMALL)
     rows = {(row["layer"], row["name"]) for row in section.measurements if "layer" in row}
     assert rows == {(n, f"model.layers.{n}.self_attn") for n in (1, 3)}

@@ -26,8 +26,8 @@ from attnlab.heads._results import control_verdict
 from attnlab.heads._run_heads import create_reader, measure_model
 from attnlab.heads._settings import HeadSettings
 from attnlab.heads._text_models import AttnlabTextReader, HuggingFaceTextReader, find_special_tokens
-from attnlab.huggingface._inspected_models import HuggingFaceSubject
-from attnlab.interpret._attnlab_models import OwnSubject
+from attnlab.huggingface._inspected_models import InspectedHuggingFaceModel
+from attnlab.interpret._attnlab_models import InspectedAttnlabModel
 from attnlab.models import create
 from attnlab.tokenizer import Characters
 from tests.support.command_line import run
@@ -51,7 +51,7 @@ def decoder_with_beta(beta: float) -> AttnlabTextReader:
         torch.manual_seed(0)
         model = create({"model": "decoder", **config, "attention": f"softmax:beta={beta}"})
         sharpen_attention(model.eval())
-    return AttnlabTextReader(OwnSubject(model, tokens, "own"))
+    return AttnlabTextReader(InspectedAttnlabModel(model, tokens, "own"))
 
 
 @pytest.mark.parametrize("beta", [2.0, 0.05])
@@ -182,7 +182,7 @@ def test_a_tokenizer_need_not_know_letters() -> None:
     assert find_special_tokens(word_pieces()) == ([2], [3])
     config = transformers.GPT2Config(vocab_size=5, n_embd=8, n_layer=1, n_head=2, n_positions=32)
     model = transformers.GPT2LMHeadModel(config).eval()
-    reader = HuggingFaceTextReader(HuggingFaceSubject(model, tokenizer, "dna"))
+    reader = HuggingFaceTextReader(InspectedHuggingFaceModel(model, tokenizer, "dna"))
     assert reader.windows(HeadInputs("CGT" * 30), SMALL).tokens == 32
 
 
@@ -198,7 +198,7 @@ def test_encoder_and_decoder_have_their_own_limits(tmp_path: Path) -> None:
     )
     config.decoder_start_token_id, config.pad_token_id = 2, 0
     model = transformers.EncoderDecoderModel(config).eval()
-    inspected = HuggingFaceSubject(model, word_pieces(), "bert2bert")
+    inspected = InspectedHuggingFaceModel(model, word_pieces(), "bert2bert")
     assert (inspected.limit("encoder"), inspected.limit("decoder")) == (40, 24)
     section = measure_model(
         create_reader(inspected), write_pairs(tmp_path, TEXT, TEXT), SMALL, mechanisms=["elu"]
@@ -218,7 +218,7 @@ def test_an_error_of_transformers_becomes_one_line() -> None:
     model = transformers.GPT2LMHeadModel(config).eval()
     with pytest.raises(ValueError, match="gpt2: a GPT2LMHeadModel cannot be run on this alone"):
         HuggingFaceTextReader(
-            HuggingFaceSubject(model, byte_pairs(), "gpt2")
+            InspectedHuggingFaceModel(model, byte_pairs(), "gpt2")
         )  # with a vocabulary of 320
 
 
@@ -228,7 +228,7 @@ def test_models_that_do_more_than_softmax_are_errors() -> None:
         decoder_start_token_id=0,
     )  # fmt: skip
     model = transformers.T5ForConditionalGeneration(config).eval()
-    reader = create_reader(HuggingFaceSubject(model, byte_pairs(), "t5"))
+    reader = create_reader(InspectedHuggingFaceModel(model, byte_pairs(), "t5"))
     with pytest.raises(ValueError, match=r"^t5: .*; mechanisms cannot be compared in it$") as error:
         measure_model(reader, TEXT, SMALL)
     assert "attn_implementation" not in str(error.value)
@@ -241,7 +241,7 @@ def test_a_summary_starts_with_the_start_token_of_the_model() -> None:
         decoder_ffn_dim=16, encoder_attention_heads=2, decoder_attention_heads=2,
     )  # fmt: skip
     model = transformers.MBartForConditionalGeneration(config).eval()
-    reader = create_reader(HuggingFaceSubject(model, byte_pairs(), "mbart"))
+    reader = create_reader(InspectedHuggingFaceModel(model, byte_pairs(), "mbart"))
     target, labels = reader.encode_target("I am happy")  # type: ignore[attr-defined]
     shifted = model.prepare_decoder_input_ids_from_labels(torch.tensor([labels]))
     assert target == shifted[0].tolist()
@@ -300,7 +300,7 @@ def test_a_gray_model_gets_gray_images() -> None:
     processor = transformers.ViTImageProcessor(
         size={"height": 8, "width": 8}, image_mean=[0.5], image_std=[0.5]
     )
-    reader = create_reader(HuggingFaceSubject(model, processor, "gray"))
+    reader = create_reader(InspectedHuggingFaceModel(model, processor, "gray"))
     windows = reader.windows(HeadInputs(images="digits"), HeadSettings(windows=1))
     assert windows.choosing[0].inputs["pixel_values"].shape == (1, 1, 8, 8)
     assert vit().windows(HeadInputs(images="digits"), HeadSettings(windows=1)).choosing

@@ -24,8 +24,8 @@ from tests.support.small_transformers import (
 )
 
 INTERFACE = ("bert", "albert", "gpt2", "llama", "mistral", "gemma3", "t5", "bart", "vit")
-EAGER = ("gemma2", "gpt_oss")  # soft caps and sinks: PyTorch's fused function has neither
-PLACES = {
+EAGER = ("gemma2", "gpt_oss")  # soft caps and sinks, which PyTorch's fused function lacks
+STACKS_AND_KINDS = {
     "bert": {("encoder", "self")},
     "gpt2": {("decoder", "self")},
     "llama": {("decoder", "self")},
@@ -41,36 +41,38 @@ def tensors(out: Any) -> list[Tensor]:
 
 @pytest.mark.parametrize("name", [*INTERFACE, *EAGER])
 def test_weights_equal_eager_ones(name: str) -> None:
-    given, row = inputs(name), 0
+    batch, row = inputs(name), 0
     model = small(name)
     assert model.config._attn_implementation == ("eager" if name in EAGER else "sdpa")
-    expected = eager_attentions(name, given)
+    expected = eager_attentions(name, batch)
     with torch.no_grad():
-        plain = model(**given)
+        plain = model(**batch)
         for row in range(3):
-            with attnlab.capture(model, qkv=True, row=row) as seen:
-                captured = model(**given)
-            assert all(map(torch.equal, tensors(plain), tensors(captured)))
-            layers = like_attentions(seen.layers)
+            with attnlab.capture(model, qkv=True, row=row) as captured:
+                output = model(**batch)
+            assert all(map(torch.equal, tensors(plain), tensors(output)))
+            layers = like_attentions(captured.layers)
             assert len(layers) == len(expected)
             for layer, weights in zip(layers, expected, strict=True):
-                there = visible(layer)
-                assert torch.allclose(layer.weights[:, there], weights[row][:, there], atol=1e-5)
-                assert name in EAGER or not layer.weights[:, ~there].any()
+                queries = visible(layer)
+                assert torch.allclose(
+                    layer.weights[:, queries], weights[row][:, queries], atol=1e-5
+                )
+                assert name in EAGER or not layer.weights[:, ~queries].any()
                 assert layer.difference is not None
                 assert layer.difference < 1e-4
-            assert seen.notes == []
-    if name in PLACES:
-        assert {(layer.stack, layer.kind) for layer in seen.layers} == PLACES[name]
+            assert captured.notes == []
+    if name in STACKS_AND_KINDS:
+        assert {(layer.stack, layer.kind) for layer in captured.layers} == STACKS_AND_KINDS[name]
 
 
 @pytest.mark.parametrize("name", [*INTERFACE, *EAGER, "swin"])
-def test_scores_make_the_weights(name: str) -> None:
-    """softmax(scale q.k + bias) where allowed, by hand in float64, equals the weights."""
+def test_weights_follow_from_queries_and_keys(name: str) -> None:
+    """softmax(scale q.k + bias) with the mask, computed in float64, equals the weights."""
     model = small(name)
-    with torch.no_grad(), attnlab.capture(model, qkv=True, row=1) as seen:
+    with torch.no_grad(), attnlab.capture(model, qkv=True, row=1) as captured:
         model(**inputs(name))
-    for layer in seen.layers:
+    for layer in captured.layers:
         assert layer.q is not None
         assert layer.k is not None
         assert layer.scale is not None
@@ -94,40 +96,40 @@ def test_scores_make_the_weights(name: str) -> None:
 
 
 def test_masks() -> None:
-    """Causal, sliding, padded: as the model means it, by hand."""
-    at = torch.arange(7)
-    causal = at[:, None] >= at
-    near = causal & (at[:, None] - at < 3)
+    """Causal, sliding and padded, by hand."""
+    position = torch.arange(7)
+    causal = position[:, None] >= position
+    near = causal & (position[:, None] - position < 3)
     for name, row, expected in (
         ("bert", 0, None),
-        ("bert", 1, (at < 5).expand(7, 7)),
+        ("bert", 1, (position < 5).expand(7, 7)),
         ("llama", 0, causal),
-        ("llama", 1, causal & (at < 5)),
-        ("llama", 2, causal & (at >= 2)),
+        ("llama", 1, causal & (position < 5)),
+        ("llama", 2, causal & (position >= 2)),
         ("mistral", 0, near),
-        ("mistral", 2, near & (at >= 2)),
+        ("mistral", 2, near & (position >= 2)),
     ):
-        model, given = small(name), inputs(name)
-        for attended in (given, {"input_ids": given["input_ids"]}):
+        model, batch = small(name), inputs(name)
+        for attended in (batch, {"input_ids": batch["input_ids"]}):
             if row and "attention_mask" not in attended:
                 continue
-            with torch.no_grad(), attnlab.capture(model, row=row) as seen:
+            with torch.no_grad(), attnlab.capture(model, row=row) as captured:
                 model(**attended)
-            allowed, is_causal = seen.layers[0].allowed, seen.layers[0].causal
+            allowed, is_causal = captured.layers[0].allowed, captured.layers[0].causal
             assert is_causal == (name != "bert")
             assert (allowed is None) == (expected is None)
             if allowed is not None and expected is not None:
                 assert torch.equal(allowed, expected)
 
 
-def test_grouped_keys_and_parts() -> None:
-    model, given = small("llama"), inputs("llama")
+def test_grouped_keys_and_selected_heads() -> None:
+    model, batch = small("llama"), inputs("llama")
     with torch.no_grad():
         with attnlab.capture(model, qkv=True) as whole:
-            model(**given)
-        with attnlab.capture(model, qkv=True, layers=[1], heads=[5, 0, 2]) as seen:
-            model(**given)
-    (layer,), other = seen.layers, whole.layers[1]
+            model(**batch)
+        with attnlab.capture(model, qkv=True, layers=[1], heads=[5, 0, 2]) as captured:
+            model(**batch)
+    (layer,), other = captured.layers, whole.layers[1]
     assert (layer.name, layer.heads, layer.groups) == (other.name, [5, 0, 2], [1, 0, 0])
     assert other.groups == [0, 0, 0, 1, 1, 1]
     assert layer.k is not None
@@ -138,58 +140,58 @@ def test_grouped_keys_and_parts() -> None:
     assert [x.name for x in whole.layers] == [f"model.layers.{i}.self_attn" for i in (0, 1)]
 
 
-def test_long_inputs_are_computed_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows of queries at a time, with masks and biases cut alike."""
+def test_weights_are_computed_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some queries at a time, with their part of masks and biases."""
     for name in ("t5", "mistral"):
-        model, given = small(name), inputs(name)
+        model, batch = small(name), inputs(name)
         with torch.no_grad(), attnlab.capture(model, row=1) as whole:
-            model(**given)
-        monkeypatch.setattr("attnlab.huggingface._record_call.PART", 2 * 6 * 7)
-        with torch.no_grad(), attnlab.capture(model, row=1) as seen:
-            model(**given)
+            model(**batch)
+        monkeypatch.setattr("attnlab.huggingface._record_call.CHUNK_SIZE", 2 * 6 * 7)
+        with torch.no_grad(), attnlab.capture(model, row=1) as captured:
+            model(**batch)
         monkeypatch.undo()
-        for one, other in zip(seen.layers, whole.layers, strict=True):
+        for one, other in zip(captured.layers, whole.layers, strict=True):
             assert one.weights is not None
             assert other.weights is not None
             assert torch.allclose(one.weights, other.weights, atol=1e-6)
 
 
 def test_shared_layers_and_windows() -> None:
-    """A layer that runs twice counts as two; windows of an image are parts of its row."""
+    """A module that runs twice counts as two layers; windows of an image are parts of its row."""
     model = small("albert")
-    with torch.no_grad(), attnlab.capture(model) as seen:
+    with torch.no_grad(), attnlab.capture(model) as captured:
         model(**inputs("albert"))
     first = "encoder.albert_layer_groups.0.albert_layers.0.attention"
-    assert [layer.name for layer in seen.layers] == [first, f"{first} (2)"]
+    assert [layer.name for layer in captured.layers] == [first, f"{first} (2)"]
     model = small("swin")
     with torch.no_grad(), attnlab.capture(model, row=2) as windows:
         model(**inputs("swin"))
-    assert "holds 12 parts" in windows.layers[0].note
+    assert "has 12 parts" in windows.layers[0].note
     assert "this is part 8" in windows.layers[0].note
 
 
 def test_two_models_in_one() -> None:
-    """A vision encoder and a text decoder: each layer in its place."""
+    """A vision encoder and a text decoder."""
     vision, text = small("vit").vit, transformers.GPT2LMHeadModel
     config = transformers.GPT2Config(
         vocab_size=60, n_embd=24, n_layer=1, n_head=3, add_cross_attention=True,
         bos_token_id=0, eos_token_id=None,
     )  # fmt: skip
     model = transformers.VisionEncoderDecoderModel(encoder=vision, decoder=text(config)).eval()
-    with torch.no_grad(), attnlab.capture(model) as seen:
+    with torch.no_grad(), attnlab.capture(model) as captured:
         model(**inputs("vit"), decoder_input_ids=torch.randint(60, (3, 5)))
-    assert [(x.name, x.stack, x.kind, x.causal) for x in seen.layers] == [
+    assert [(x.name, x.stack, x.kind, x.causal) for x in captured.layers] == [
         ("encoder.layers.0.attention", "encoder", "self", False),
         ("encoder.layers.1.attention", "encoder", "self", False),
         ("decoder.transformer.h.0.attn", "decoder", "self", True),
         ("decoder.transformer.h.0.crossattention", "decoder", "cross", False),
     ]
-    assert seen.layers[3].weights is not None
-    assert seen.layers[3].weights.shape == (3, 5, 10)
+    assert captured.layers[3].weights is not None
+    assert captured.layers[3].weights.shape == (3, 5, 10)
 
 
-class Attends(nn.Module):
-    """A module of one's own that uses the interface, with T5's eager function as its own."""
+class CustomAttention(nn.Module):
+    """A custom module that uses the interface, with T5's eager function."""
 
     def __init__(self, groups: int, causal: bool) -> None:
         super().__init__()
@@ -210,7 +212,7 @@ def grouped_eager(
 
 
 @given(
-    sizes=st.tuples(*(st.integers(1, most) for most in (3, 2, 3, 6, 6))),
+    sizes=st.tuples(*(st.integers(1, largest) for largest in (3, 2, 3, 6, 6))),
     kind=st.sampled_from(["none", "bool", "heads", "added", "broadcast"]),
     causal=st.booleans(),
     biased=st.booleans(),
@@ -218,31 +220,29 @@ def grouped_eager(
 )
 @settings(max_examples=150)
 def test_any_mask(sizes: tuple[int, ...], kind: str, causal: bool, biased: bool, seed: int) -> None:
-    """Whatever the arguments mean to PyTorch's fused function, the weights are its own."""
-    (B, G, groups, T, more), draws = sizes, torch.Generator().manual_seed(seed)
+    """The weights are those of PyTorch's fused function for any arguments."""
+    (B, G, groups, T, more), generator = sizes, torch.Generator().manual_seed(seed)
     H, S, row = G * groups, T + more - 1, seed % B
     q, k, v = (
-        torch.randn(B, heads, length, width, generator=draws)
+        torch.randn(B, heads, length, width, generator=generator)
         for heads, length, width in ((H, T, 5), (G, S, 5), (G, S, 7))
     )
     shape = {"heads": (B, H, T, S), "broadcast": (1, 1, T, S)}.get(kind, (B, 1, T, S))
-    open_places = torch.rand(shape, generator=draws) < 0.6
-    mask: Tensor | None = open_places
+    visible_keys = torch.rand(shape, generator=generator) < 0.6
+    mask: Tensor | None = visible_keys
     if kind == "none":
         mask = None
     elif kind == "added":
-        extra = torch.randn(shape, generator=draws)
-        mask = extra.masked_fill(~open_places, torch.finfo(torch.float32).min)
-    options = {"position_bias": torch.randn(1, H, T, S, generator=draws)} if biased else {}
-    module = Attends(groups, causal).eval()
-    with attnlab.capture(module, qkv=True, row=row) as seen:
+        extra = torch.randn(shape, generator=generator)
+        mask = extra.masked_fill(~visible_keys, torch.finfo(torch.float32).min)
+    options = {"position_bias": torch.randn(1, H, T, S, generator=generator)} if biased else {}
+    module = CustomAttention(groups, causal).eval()
+    with attnlab.capture(module, qkv=True, row=row) as captured:
         out = module(q, k, v, mask, **options)
-    (layer,) = seen.layers
+    (layer,) = captured.layers
     assert layer.weights is not None
     assert layer.v is not None
-    length = layer.weights.shape[
-        2
-    ]  # keys that nobody may see, at the end, are a cache's free slots
+    length = layer.weights.shape[2]  # without free cache slots, which no query sees
     assert torch.allclose(
         layer.weights @ v[row].repeat_interleave(groups, dim=0)[:, :length],
         out[row].transpose(0, 1),
@@ -251,15 +251,15 @@ def test_any_mask(sizes: tuple[int, ...], kind: str, causal: bool, biased: bool,
     assert layer.difference is not None
     assert layer.difference < 1e-5
     if layer.allowed is not None:
-        blank = layer.allowed.any(-1, keepdim=True) & ~layer.allowed
-        assert not layer.weights[:, blank].any()
+        masked = layer.allowed.any(-1, keepdim=True) & ~layer.allowed
+        assert not layer.weights[:, masked].any()
     if kind == "none" and causal and T > 1:
         assert layer.allowed is not None
         assert torch.equal(layer.allowed, torch.ones(T, T).tril().bool())
 
 
-def test_an_eager_function_that_fails_is_told() -> None:
-    module, q, k = Attends(1, False), torch.randn(1, 4, 5, 6), torch.randn(1, 4, 5, 6)
+def test_failing_eager_function() -> None:
+    module, q, k = CustomAttention(1, False), torch.randn(1, 4, 5, 6), torch.randn(1, 4, 5, 6)
 
     def fails(*_: Any, **__: Any) -> Any:
         raise RuntimeError("of the wrong shape")
@@ -268,7 +268,7 @@ def test_an_eager_function_that_fails_is_told() -> None:
         patch.setattr("tests.huggingface.test_capture_huggingface.grouped_eager", fails)
         with (
             pytest.raises(
-                ValueError, match=r"Attends cannot compute .*of the wrong shape.*layers="
+                ValueError, match=r"no weights of CustomAttention.*of the wrong shape.*layers="
             ),
             attnlab.capture(module),
         ):

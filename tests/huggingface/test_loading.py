@@ -1,4 +1,4 @@
-"""Opening Hugging Face models from folders: the right class, and clear words otherwise."""
+"""Loading Hugging Face models from folders: the right class, or a clear error."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ def save(name: str, folder: Path) -> Any:
 
 
 @pytest.mark.parametrize("name", ["bert", "llama", "t5", "vit"])
-def test_the_class_that_was_saved(name: str, tmp_path: Path) -> None:
-    """With its head and all of its weights; no tokenizer here."""
+def test_loads_the_saved_class(name: str, tmp_path: Path) -> None:
+    """With its head and all weights; without a tokenizer."""
     saved = save(name, tmp_path)
-    model, reader = load_model(tmp_path)
+    model, processor = load_model(tmp_path)
     assert type(model) is type(saved)
     assert not model.training
-    assert reader is None
+    assert processor is None
     with torch.no_grad():
         assert torch.equal(model(**inputs(name)).logits, saved(**inputs(name)).logits)
 
 
-def test_a_tokenizer_or_an_image_processor(tmp_path: Path) -> None:
+def test_loads_tokenizer_or_image_processor(tmp_path: Path) -> None:
     save("bert", tmp_path / "text")
     write_tokenizer(tmp_path / "text")
     _, tokenizer = load_model(str(tmp_path / "text"))
@@ -43,17 +43,17 @@ def test_a_tokenizer_or_an_image_processor(tmp_path: Path) -> None:
     settings = {"image_processor_type": "ViTImageProcessor", "size": {"height": 12, "width": 12}}
     (tmp_path / "image" / "preprocessor_config.json").write_text(json.dumps(settings))
     _, processor = load_model(tmp_path / "image")
-    read = processor(torch.zeros(20, 30, 3, dtype=torch.uint8).numpy(), return_tensors="pt")
-    assert read["pixel_values"].shape == (1, 3, 12, 12)
+    inputs = processor(torch.zeros(20, 30, 3, dtype=torch.uint8).numpy(), return_tensors="pt")
+    assert inputs["pixel_values"].shape == (1, 3, 12, 12)
 
 
-def test_half_precision_is_opened_in_float32(tmp_path: Path) -> None:
+def test_half_precision_is_loaded_in_float32(tmp_path: Path) -> None:
     small("llama").to(torch.bfloat16).save_pretrained(tmp_path)
     assert load_model(tmp_path)[0].dtype == torch.float32
     assert load_model(tmp_path, dtype=torch.bfloat16)[0].dtype == torch.bfloat16
 
 
-def test_missing_weights_are_told(tmp_path: Path) -> None:
+def test_warns_of_missing_weights(tmp_path: Path) -> None:
     small("bert").bert.save_pretrained(tmp_path)
     description = json.loads((tmp_path / "config.json").read_text())
     description["architectures"] = ["BertForMaskedLM"]
@@ -115,13 +115,13 @@ def two_files(folder: Path) -> None:
         (another_config, ["model_type is missing"]),
         (pickled, ["pickled", "pytorch_model.bin", "safetensors"]),
         (no_weights, ["model.safetensors is missing"]),
-        (own_code, ["MyOwnModel", "not run"]),
-        (no_model, ["BertConfig is no model"]),
-        (broken_weights, ["cannot open it"]),
+        (own_code, ["MyOwnModel", "runs no code"]),
+        (no_model, ["BertConfig is not a model"]),
+        (broken_weights, ["cannot load it"]),
         (two_files, ["2 .gguf files"]),
     ],
 )
-def test_folders_that_are_no_model(damage: Any, words: list[str], tmp_path: Path) -> None:
+def test_invalid_folders(damage: Any, words: list[str], tmp_path: Path) -> None:
     save("bert", tmp_path)
     damage(tmp_path)
     with pytest.raises(ValueError, match=str(tmp_path)) as error:
@@ -131,17 +131,17 @@ def test_folders_that_are_no_model(damage: Any, words: list[str], tmp_path: Path
     assert str(error.value).count("\n") == 0
 
 
-def test_no_hub_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A name that is no folder is refused, though a hub may have a model of that name."""
+def test_nothing_is_downloaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name without a folder raises, though the hub may have a model of that name."""
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ValueError, match="bert-base-uncased: is not there"):
+    with pytest.raises(ValueError, match="bert-base-uncased: does not exist"):
         load_model("bert-base-uncased")
     (tmp_path / "notes.txt").touch()
-    with pytest.raises(ValueError, match=r"a file; give a folder with a model, or a \.gguf"):
+    with pytest.raises(ValueError, match=r"is a file; give a folder with a model, or a \.gguf"):
         load_model("notes.txt")
     (tmp_path / "broken.gguf").write_bytes(b"GGUF nothing")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    with pytest.raises(ValueError, match=r"broken\.gguf: transformers cannot open it"):
+    with pytest.raises(ValueError, match=r"broken\.gguf: transformers cannot load it"):
         load_model("broken.gguf")
     assert list(cache_folder().iterdir()) == []
     assert cache_folder() == tmp_path / "cache" / "attnlab" / "models"
@@ -165,7 +165,7 @@ else:
     assert done.returncode == 0, done.stderr
 
 
-def test_progress_bars_are_as_before(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_progress_bars_are_restored(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     save("bert", tmp_path)
     logging = transformers.utils.logging
     before = (logging.is_progress_bar_enabled(), logging.get_verbosity())

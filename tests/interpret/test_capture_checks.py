@@ -1,4 +1,4 @@
-"""What a capture says of itself, and that it leaves nothing behind.
+"""Gradients of a capture, its check of the weights, and that it leaves nothing behind.
 
 Letters: B batch, H heads, G key heads, T queries, S keys, D head size, M value size.
 """
@@ -33,65 +33,65 @@ def test_gradients(name: str) -> None:
     mechanism = create_mechanism(name, head_dim=5, heads=6, max_length=7).double()
     q, k, v = (torch.randn(3, n, 7, 5, dtype=torch.float64).requires_grad_() for n in (6, 2, 2))
     down = torch.randn(3, 6, 7, 5, dtype=torch.float64)
-    with attnlab.capture(mechanism, gradients=True, row=2, heads=[5, 1]) as seen:
+    with attnlab.capture(mechanism, gradients=True, row=2, heads=[5, 1]) as captured:
         out = mechanism(q, k, v, Mask())
         (out.tanh() * down).sum().backward()
     weights = mechanism.weights(q, k, Mask()).detach().requires_grad_()
     ((weights @ repeat_heads(v, 6)).tanh() * down).sum().backward()
     assert weights.grad is not None
-    found = seen.layers[0].gradient
-    assert found is not None
-    assert torch.allclose(found.double(), weights.grad[2, [5, 1]], atol=1e-6)
-    assert seen.notes == []
+    gradient = captured.layers[0].gradient
+    assert gradient is not None
+    assert torch.allclose(gradient.double(), weights.grad[2, [5, 1]], atol=1e-6)
+    assert captured.notes == []
 
 
 def test_gradients_of_a_model() -> None:
     """Every layer has its own; several backward passes add up; without one a note says so."""
     model, inputs = model_of("seq2seq").double(), inputs_of("seq2seq")
-    with attnlab.capture(model, gradients=True) as seen:
+    with attnlab.capture(model, gradients=True) as captured:
         logits = model(*inputs)
         logits[0, 2, 3].backward(retain_graph=True)
-        once = [x.gradient.clone() for x in seen.layers if x.gradient is not None]
+        once = [x.gradient.clone() for x in captured.layers if x.gradient is not None]
         logits[0, 2, 3].backward()
-    assert len(once) == len(seen.layers) == 3
-    for layer, first in zip(seen.layers, once, strict=True):
+    assert len(once) == len(captured.layers) == 3
+    for layer, first in zip(captured.layers, once, strict=True):
         assert layer.gradient is not None
         assert float(first.abs().max()) > 0
         assert torch.allclose(layer.gradient, 2 * first)
     with torch.no_grad(), attnlab.capture(model, gradients=True) as nothing:
         model(*inputs)
     assert nothing.layers[0].gradient is None
-    assert "call backward inside" in nothing.notes[0]
+    assert "call backward on the model's output" in nothing.notes[0]
 
 
 def test_gradients_of_a_frozen_model() -> None:
-    """Where no parameter is learned, the graph begins at the first layer that is looked at."""
+    """If all parameters are frozen, the graph starts at the first captured layer."""
     model, inputs = model_of("decoder"), inputs_of("decoder")
-    found = []
+    gradients = []
     for frozen in (False, True):
         model.requires_grad_(not frozen)
-        with attnlab.capture(model, gradients=True) as seen:
+        with attnlab.capture(model, gradients=True) as captured:
             model(*inputs)[0, 2, 3].backward()
-        found.append([layer.gradient for layer in seen.layers])
+        gradients.append([layer.gradient for layer in captured.layers])
         model.zero_grad(set_to_none=True)
-    for learned, frozen_too in zip(*found, strict=True):
-        assert learned is not None
-        assert frozen_too is not None
-        assert torch.allclose(learned, frozen_too, atol=1e-6)
+    for trainable, frozen_gradient in zip(*gradients, strict=True):
+        assert trainable is not None
+        assert frozen_gradient is not None
+        assert torch.allclose(trainable, frozen_gradient, atol=1e-6)
 
 
-def test_no_gradient_hook_outlives_the_capture() -> None:
+def test_gradient_hooks_end_with_the_capture() -> None:
     model, inputs = model_of("decoder"), inputs_of("decoder")
-    with attnlab.capture(model, gradients=True) as seen:
+    with attnlab.capture(model, gradients=True) as captured:
         loss = model(*inputs).square().sum()
     loss.backward()
-    assert all(layer.gradient is None for layer in seen.layers)
+    assert all(layer.gradient is None for layer in captured.layers)
 
 
-# The check of itself
+# The check of weights times values
 
 
-class Wrong(Softmax):
+class WrongSoftmax(Softmax):
     """Its fast path is a little sharper than its definition."""
 
     sharper = 1.1
@@ -100,77 +100,77 @@ class Wrong(Softmax):
         return super().compute(self.sharper * q, k, v, mask)
 
 
-def test_a_wrong_fast_path_is_told() -> None:
+def test_warns_of_a_wrong_fast_path() -> None:
     torch.manual_seed(0)
     q, k, v = (torch.randn(2, 3, 5, 7) for _ in range(3))
-    wrong = Wrong(head_dim=7, heads=3)
+    wrong = WrongSoftmax(head_dim=7, heads=3)
     with (
         pytest.warns(UserWarning, match=r"^capture: in softmax the weights times the values") as w,
-        attnlab.capture(wrong) as seen,
+        attnlab.capture(wrong) as captured,
     ):
         out = wrong(q, k, v, Mask())
     exact = (wrong.weights(q, k, Mask()) @ v - out)[0].abs().max()
     assert len(w) == 1
     assert w[0].filename == __file__
-    assert seen.difference == pytest.approx(float(exact), rel=1e-4)
+    assert captured.difference == pytest.approx(float(exact), rel=1e-4)
     assert float(exact) > 1e-3
-    assert seen.layers[0].excess == pytest.approx(float(exact) / 1e-3, rel=1e-4)
-    assert seen.layers[0].doubtful
-    assert f"differ by {seen.difference:.2g}" in seen.notes[0]
+    assert captured.layers[0].excess == pytest.approx(float(exact) / 1e-3, rel=1e-4)
+    assert captured.layers[0].doubtful
+    assert f"differ by {captured.difference:.2g}" in captured.notes[0]
 
 
-def test_a_reading_that_is_wrong_is_told() -> None:
-    wrong = Wrong(head_dim=7, heads=3)
+def test_warns_of_a_wrong_read() -> None:
+    wrong = WrongSoftmax(head_dim=7, heads=3)
     q, k, v = (3 * torch.randn(2, 3, 5, 7) for _ in range(3))
-    with pytest.warns(UserWarning, match="differ by"), attnlab.capture(wrong) as seen:
+    with pytest.warns(UserWarning, match="differ by"), attnlab.capture(wrong) as captured:
         wrong.read(q, wrong.absorb(k, v), 0)
-    assert seen.difference is not None
-    assert seen.difference > 1e-3
+    assert captured.difference is not None
+    assert captured.difference > 1e-3
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_rounding_is_no_mistake(dtype: torch.dtype) -> None:
-    """Half the digits: the difference is there, but explained; a wrong path still is not."""
+def test_no_warning_of_rounding(dtype: torch.dtype) -> None:
+    """In half precision a difference is rounding, but a wrong path still is not."""
     torch.manual_seed(0)
     q, k, v = (3 * torch.randn(2, 3, 5, 7, dtype=dtype) for _ in range(3))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         exact = Softmax(head_dim=7, heads=3)
-        with attnlab.capture(exact) as seen:
+        with attnlab.capture(exact) as captured:
             exact(q, k, v, Mask())
-    assert seen.difference is not None
-    assert 1e-3 < seen.difference < 0.1  # a figure that would be a mistake in float32
-    assert seen.layers[0].excess is not None
-    assert 0 < seen.layers[0].excess <= 1
-    assert not seen.layers[0].doubtful
-    wrong = Wrong(head_dim=7, heads=3)
+    assert captured.difference is not None
+    assert 1e-3 < captured.difference < 0.1  # too large for float32
+    assert captured.layers[0].excess is not None
+    assert 0 < captured.layers[0].excess <= 1
+    assert not captured.layers[0].doubtful
+    wrong = WrongSoftmax(head_dim=7, heads=3)
     wrong.sharper = 1.5
-    with pytest.warns(UserWarning, match="differ by"), attnlab.capture(wrong) as seen:
+    with pytest.warns(UserWarning, match="differ by"), attnlab.capture(wrong) as captured:
         wrong(q, k, v, Mask())
-    assert seen.layers[0].doubtful
+    assert captured.layers[0].doubtful
 
 
-def test_dropout_is_told_and_nothing_is_drawn() -> None:
+def test_dropout_gets_a_note_and_keeps_the_random_state() -> None:
     model, inputs = model_of("decoder", dropout=0.5).train(), inputs_of("decoder")
     torch.manual_seed(5)
     plain = model(*inputs)
     torch.manual_seed(5)
-    with attnlab.capture(model) as seen:
-        captured = model(*inputs)
-    assert torch.equal(plain, captured)
-    for layer in seen.layers:
+    with attnlab.capture(model) as captured:
+        output = model(*inputs)
+    assert torch.equal(plain, output)
+    for layer in captured.layers:
         assert (layer.difference, layer.excess, layer.doubtful) == (None, None, False)
         assert "Dropout is on" in layer.note
         assert layer.weights is not None
         assert torch.allclose(layer.weights.sum(-1), torch.ones(()))
-    assert seen.difference is None
+    assert captured.difference is None
 
 
-# Nothing is left behind
+# Nothing stays behind
 
 
-def traces(model: nn.Module) -> list[Any]:
-    """Everything that a capture could leave on a model or its classes."""
+def patched_state(model: nn.Module) -> list[Any]:
+    """Everything that a capture could change on a model or its classes."""
     return [
         State.select,
         State.trim,
@@ -184,23 +184,23 @@ def fail_after(model: nn.Module, inputs: tuple[Tensor, ...]) -> None:
     raise RuntimeError("stop")
 
 
-def test_hooks_are_gone() -> None:
+def test_hooks_are_removed() -> None:
     model, inputs = model_of("decoder"), inputs_of("decoder")
-    before = str(traces(model))
+    before = str(patched_state(model))
     with attnlab.capture(model):
-        assert str(traces(model)) != before
+        assert str(patched_state(model)) != before
         model(*inputs)
-    assert str(traces(model)) == before
-    with pytest.raises(RuntimeError, match="stop"), attnlab.capture(model) as seen:
+    assert str(patched_state(model)) == before
+    with pytest.raises(RuntimeError, match="stop"), attnlab.capture(model) as captured:
         fail_after(model, inputs)
-    assert str(traces(model)) == before
-    assert len(seen.layers) == 2
+    assert str(patched_state(model)) == before
+    assert len(captured.layers) == 2
     with pytest.raises(ValueError, match="reads at most"), attnlab.capture(model):
         model(torch.zeros(1, 99, dtype=torch.long))
-    assert str(traces(model)) == before
+    assert str(patched_state(model)) == before
 
 
-def test_nested_and_repeated() -> None:
+def test_nested_and_repeated_captures() -> None:
     model, inputs = model_of("decoder"), inputs_of("decoder")
     with torch.no_grad(), attnlab.capture(model) as outer:
         with attnlab.capture(model, layers=[1]) as inner:
@@ -213,16 +213,16 @@ def test_nested_and_repeated() -> None:
     assert [layer.name for layer in inner.layers] == ["stack.blocks.1.attention"]
 
 
-def test_captures_that_end_in_another_order() -> None:
+def test_captures_that_end_in_any_order() -> None:
     model, inputs = model_of("decoder"), inputs_of("decoder")
-    before = str(traces(model))
+    before = str(patched_state(model))
     first, second = attnlab.capture(model), attnlab.capture(model)
     one, two = first.__enter__(), second.__enter__()
     model(*inputs)
     first.__exit__(None, None, None)
     generate(model, [[2, 3, 4]], new_tokens=3)
     second.__exit__(None, None, None)
-    assert str(traces(model)) == before
+    assert str(patched_state(model)) == before
     assert one.layers[0].weights is not None
     assert two.layers[0].weights is not None
     assert one.layers[0].weights.shape == (2, 9, 9)
@@ -231,14 +231,14 @@ def test_captures_that_end_in_another_order() -> None:
 
 def test_other_threads_are_not_recorded() -> None:
     model, (ids, _) = model_of("decoder"), inputs_of("decoder")
-    with torch.no_grad(), attnlab.capture(model) as seen:
+    with torch.no_grad(), attnlab.capture(model) as captured:
         model(ids[:, :4])
         other = threading.Thread(target=lambda: model(ids))
         other.start()
         other.join()
-    assert seen.layers[0].weights is not None
-    assert seen.layers[0].weights.shape == (2, 4, 4)
-    assert seen.notes == []
+    assert captured.layers[0].weights is not None
+    assert captured.layers[0].weights.shape == (2, 4, 4)
+    assert captured.notes == []
 
 
 def test_transformers_is_not_needed() -> None:
@@ -248,9 +248,9 @@ sys.modules["transformers"] = None
 import torch, attnlab
 from attnlab.models import Decoder, StackConfig
 model = Decoder(StackConfig(9, 8, width=8, layers=1, heads=2))
-with attnlab.capture(model) as seen:
+with attnlab.capture(model) as captured:
     model(torch.zeros(1, 3, dtype=torch.long))
-assert seen.layers[0].weights.shape == (2, 3, 3)
+assert captured.layers[0].weights.shape == (2, 3, 3)
 """
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False

@@ -1,4 +1,4 @@
-"""The codes of a capture's arrays: what comes back, and how exact it is."""
+"""The number codes of captures: round trips and error bounds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
 
-from attnlab.interpret._number_codes import ERRORS, byte_count, decode, encode, error_of
+from attnlab.interpret._number_codes import ERRORS, byte_count, decode, encode, error_bound
 
 ROOTS = {"sqrt8": 255, "sqrt16": 65535, "signed8": 127, "signed16": 32767}
 SCALED = [*ROOTS, "linear16"]
@@ -22,104 +22,106 @@ TINY = float(np.finfo(np.float32).tiny)
 shapes = hnp.array_shapes(min_dims=1, max_dims=3, min_side=1, max_side=7)
 LARGE = float(np.float32(1e38))
 plain_floats = st.floats(-LARGE, LARGE, width=32)
-unlike_floats = st.one_of(
+mixed_floats = st.one_of(
     plain_floats,
     st.floats(0, 1, width=32),
     st.sampled_from([0.0, -0.0, 1.0, -1.0, 1e-45, 1e-38, 1.2e-38, -1e-30, 3e38, 1e-7]).map(
         lambda x: float(np.float32(x))
     ),
 )
-arrays = hnp.arrays(np.float32, shapes, elements=unlike_floats)
+arrays = hnp.arrays(np.float32, shapes, elements=mixed_floats)
 
 
 def floats(values: list[Any]) -> NDArray[np.float32]:
     return np.array(values, np.float32)
 
 
-def row_floats(x: NDArray[Any], flat: float = 0.0) -> NDArray[np.float64]:
-    """By the definition, (..., 1)."""
+def row_scales(x: NDArray[Any], min_scale: float = 0.0) -> NDArray[np.float64]:
+    """(..., 1), by the definition."""
     wide = x.astype(np.float64)
-    most = np.abs(wide).max(-1, keepdims=True)
-    least = np.minimum(flat * wide.sum(-1, keepdims=True), np.finfo(np.float32).max)
-    return np.maximum(most, least) if flat else most
+    largest = np.abs(wide).max(-1, keepdims=True)
+    least = np.minimum(min_scale * wide.sum(-1, keepdims=True), np.finfo(np.float32).max)
+    return np.maximum(largest, least) if min_scale else largest
 
 
-def slow_value(code: str, scale: float, c: int) -> float:
-    """A line of the table in docs/capture-format.md."""
+def value_by_definition(code: str, scale: float, c: int) -> float:
+    """As the table in docs/capture-format.md defines it."""
     if code == "linear16":
         return scale * c / 32767
-    share = c / ROOTS[code]
-    return scale * math.copysign(share**2, c)
+    fraction = c / ROOTS[code]
+    return scale * math.copysign(fraction**2, c)
 
 
 @pytest.mark.parametrize("code", SCALED)
 @given(x=arrays)
-def test_the_error_stays_below_its_bound(code: str, x: NDArray[Any]) -> None:
+def test_error_stays_below_its_bound(code: str, x: NDArray[Any]) -> None:
     if code.startswith("sqrt"):
         x = np.abs(x)
-    back = decode(encode(x, code), x.shape, code)
-    assert back.shape == x.shape
-    assert back.dtype == np.float32
-    scale = row_floats(x)
-    off = np.abs(back.astype(np.float64) - x)
+    decoded = decode(encode(x, code), x.shape, code)
+    assert decoded.shape == x.shape
+    assert decoded.dtype == np.float32
+    scale = row_scales(x)
+    error = np.abs(decoded.astype(np.float64) - x)
     real = scale >= TINY
-    assert (off <= ERRORS[code] * scale)[np.broadcast_to(real, x.shape)].all()
-    assert (back == 0)[np.broadcast_to(~real, x.shape)].all()
+    assert (error <= ERRORS[code] * scale)[np.broadcast_to(real, x.shape)].all()
+    assert (decoded == 0)[np.broadcast_to(~real, x.shape)].all()
     if code in ROOTS:  # small values are closer
         d = 0.5 / ROOTS[code]
         bound = d * (2 * np.sqrt(np.abs(x) * scale) + d * scale) + 1e-6 * np.abs(x) + 1e-44
-        assert (off <= 1.02 * bound)[np.broadcast_to(real, x.shape)].all()
+        assert (error <= 1.02 * bound)[np.broadcast_to(real, x.shape)].all()
 
 
-@given(x=arrays, flat=st.floats(0.01, 4), code=st.sampled_from(["sqrt8", "sqrt16"]))
-def test_a_flat_row_has_a_larger_float(x: NDArray[Any], flat: float, code: str) -> None:
+@given(x=arrays, min_scale=st.floats(0.01, 4), code=st.sampled_from(["sqrt8", "sqrt16"]))
+def test_min_scale_raises_the_scale_of_uniform_rows(
+    x: NDArray[Any], min_scale: float, code: str
+) -> None:
     x = np.abs(x)
-    data = encode(x, code, flat=flat)
+    data = encode(x, code, min_scale=min_scale)
     rows = math.prod(x.shape[:-1])
     scale = np.frombuffer(data[: 4 * rows], "<f4").reshape(*x.shape[:-1], 1)
-    wanted = row_floats(x, flat)
-    assert np.allclose(scale, np.where(wanted < TINY, 0, wanted), rtol=1e-6, atol=0)
-    off = np.abs(decode(data, x.shape, code).astype(np.float64) - x)
-    assert (off <= ERRORS[code] * wanted + TINY).all()
+    expected = row_scales(x, min_scale)
+    assert np.allclose(scale, np.where(expected < TINY, 0, expected), rtol=1e-6, atol=0)
+    error = np.abs(decode(data, x.shape, code).astype(np.float64) - x)
+    assert (error <= ERRORS[code] * expected + TINY).all()
 
 
 @given(x=hnp.arrays(np.float32, shapes, elements=plain_floats), step=st.sampled_from([2, 8, 64]))
-def test_steps_of_a_code(x: NDArray[Any], step: int) -> None:
+def test_step_uses_fewer_codes(x: NDArray[Any], step: int) -> None:
     data = encode(x, "linear16", step=step)
-    off = np.abs(decode(data, x.shape, "linear16").astype(np.float64) - x)
-    scale = row_floats(x)
-    assert (off <= error_of("linear16", step) * scale + TINY).all()
+    error = np.abs(decode(data, x.shape, "linear16").astype(np.float64) - x)
+    scale = row_scales(x)
+    assert (error <= error_bound("linear16", step) * scale + TINY).all()
     low = np.frombuffer(data[4 * math.prod(x.shape[:-1]) :], np.uint8)[: x.size]
     assert (low % min(step, 256) == 0).all()
 
 
-def test_the_stated_errors() -> None:
-    assert error_of("linear16", 8) == pytest.approx(1.3e-4, rel=0.03)
-    assert error_of("sqrt8") == ERRORS["sqrt8"] == 0.004
-    even = np.full((1, 2048), 1 / 2048, np.float32)
-    back = decode(encode(even, "sqrt8", flat=384 / 2048), even.shape, "sqrt8")
-    assert np.abs(back / even - 1).max() <= 0.08
+def test_documented_errors() -> None:
+    assert error_bound("linear16", 8) == pytest.approx(1.3e-4, rel=0.03)
+    assert error_bound("sqrt8") == ERRORS["sqrt8"] == 0.004
+    uniform = np.full((1, 2048), 1 / 2048, np.float32)
+    decoded = decode(encode(uniform, "sqrt8", min_scale=384 / 2048), uniform.shape, "sqrt8")
+    assert np.abs(decoded / uniform - 1).max() <= 0.08
 
 
 @pytest.mark.parametrize("code", SCALED)
 @given(data=st.data())
-def test_decoding_is_the_table(code: str, data: st.DataObject) -> None:
-    """Bytes that no encoder made, one value after the other, against the fast way."""
+def test_decoding_matches_the_definition(code: str, data: st.DataObject) -> None:
+    """Random bytes, value by value."""
     rows, columns = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 5))
-    most = 32767 if code == "linear16" else ROOTS[code]
-    least = 0 if code.startswith("sqrt") else -most
-    codes = [data.draw(st.integers(least, most)) for _ in range(rows * columns)]
+    largest = 32767 if code == "linear16" else ROOTS[code]
+    least = 0 if code.startswith("sqrt") else -largest
+    codes = [data.draw(st.integers(least, largest)) for _ in range(rows * columns)]
     scales = [data.draw(st.sampled_from([0.0, 1.0, 0.3, 2.5e-7, 3e38])) for _ in range(rows)]
     raw = struct.pack(f"<{rows}f", *scales)
     if code.endswith("8"):
         raw += bytes(c & 255 for c in codes)
     else:
         raw += bytes(c & 255 for c in codes) + bytes(c >> 8 & 255 for c in codes)
-    found = decode(raw, (rows, columns), code)
-    for place, c in enumerate(codes):
-        row, column = divmod(place, columns)
-        wanted = slow_value(code, float(np.float32(scales[row])), c)
-        assert float(found[row, column]) == pytest.approx(wanted, rel=1e-6, abs=1e-44)
+    decoded = decode(raw, (rows, columns), code)
+    for index, c in enumerate(codes):
+        row, column = divmod(index, columns)
+        expected = value_by_definition(code, float(np.float32(scales[row])), c)
+        assert float(decoded[row, column]) == pytest.approx(expected, rel=1e-6, abs=1e-44)
 
 
 def test_bytes_by_hand() -> None:
@@ -136,21 +138,21 @@ def test_bytes_by_hand() -> None:
 
 
 @given(x=hnp.arrays(bool, shapes))
-def test_bits_come_back(x: NDArray[Any]) -> None:
+def test_round_trip_of_bits(x: NDArray[Any]) -> None:
     data = encode(x, "bits")
     assert len(data) == byte_count(x.shape, "bits")
     assert (decode(data, x.shape, "bits") == x).all()
 
 
 @given(x=hnp.arrays(np.uint8, shapes))
-def test_bytes_come_back(x: NDArray[Any]) -> None:
-    back = decode(encode(x, "u8"), x.shape, "u8")
-    assert back.dtype == np.uint8
-    assert (back == x).all()
+def test_round_trip_of_bytes(x: NDArray[Any]) -> None:
+    decoded = decode(encode(x, "u8"), x.shape, "u8")
+    assert decoded.dtype == np.uint8
+    assert (decoded == x).all()
 
 
 @given(x=hnp.arrays(np.float32, shapes, elements=st.floats(width=32, allow_nan=False)))
-def test_floats_come_back(x: NDArray[Any]) -> None:
+def test_round_trip_of_floats(x: NDArray[Any]) -> None:
     if not np.isfinite(x).all():
         with pytest.raises(ValueError, match="infinite"):
             encode(x, "f32")
@@ -160,18 +162,18 @@ def test_floats_come_back(x: NDArray[Any]) -> None:
 
 @pytest.mark.parametrize("code", [*SCALED, "f32"])
 @pytest.mark.parametrize(
-    ("bad", "said"),
+    ("bad", "message"),
     [(math.nan, "NaN"), (math.inf, "infinite"), (-math.inf, "infinite"), (1e39, "infinite")],
 )
-def test_what_is_not_finite_is_refused(code: str, bad: float, said: str) -> None:
-    with pytest.raises(ValueError, match=f"{said}.*finite numbers"):
+def test_values_must_be_finite(code: str, bad: float, message: str) -> None:
+    with pytest.raises(ValueError, match=f"{message}.*finite numbers"):
         encode(np.array([[0.5, bad], [0.25, 1.0]]), code)
 
 
 @pytest.mark.parametrize(
-    ("x", "code", "said"),
+    ("x", "code", "message"),
     [
-        (floats([0.5, -1e-9]), "sqrt8", "no negative values"),
+        (floats([0.5, -1e-9]), "sqrt8", "cannot hold negative values"),
         (np.array([3, 256]), "u8", "from 0 to 255"),
         (np.array([3, -1]), "u8", "from 0 to 255"),
         (np.array([0.5]), "u8", "whole numbers"),
@@ -180,13 +182,13 @@ def test_what_is_not_finite_is_refused(code: str, bad: float, said: str) -> None
         (np.float32(3), "f32", "no values"),
     ],
 )
-def test_what_a_code_cannot_hold(x: NDArray[Any], code: str, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_values_that_a_code_cannot_hold(x: NDArray[Any], code: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         encode(np.asarray(x), code)
 
 
 @pytest.mark.parametrize(
-    ("data", "shape", "code", "said"),
+    ("data", "shape", "code", "message"),
     [
         (struct.pack("<f", math.nan) + b"\0", (1, 1), "sqrt8", "NaN"),
         (struct.pack("<f", math.inf) + b"\0\0", (1, 1), "linear16", "infinite"),
@@ -194,12 +196,10 @@ def test_what_a_code_cannot_hold(x: NDArray[Any], code: str, said: str) -> None:
         (struct.pack("<f", 1.0) + b"\x80", (1, 1), "signed8", "beyond"),
         (struct.pack("<f", 1.0) + b"\x00\x80", (1, 1), "linear16", "beyond"),
         (struct.pack("<f", math.nan), (1,), "f32", "NaN"),
-        (b"\xff", (3,), "bits", "behind the last"),
-        (b"\0" * 5, (2, 1), "sqrt8", "5 bytes where 10"),
+        (b"\xff", (3,), "bits", "after the last"),
+        (b"\0" * 5, (2, 1), "sqrt8", "5 bytes instead of 10"),
     ],
 )
-def test_bytes_that_no_encoder_made(
-    data: bytes, shape: tuple[int, ...], code: str, said: str
-) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_invalid_bytes(data: bytes, shape: tuple[int, ...], code: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         decode(data, shape, code)

@@ -1,4 +1,4 @@
-"""Capturing while text is written: many calls become one matrix.
+"""Capturing during generation: many calls become one matrix.
 
 Letters: B batch, H heads, G key heads, T queries, S keys, D head size, M value size.
 """
@@ -23,12 +23,14 @@ from tests.support.law_trials import HEADS, all_trials, build, make_inputs, size
 from tests.support.small_models import check_equal, inputs_of, model_of, models
 
 
-def written(model: Any, kind: str, prompts: list[list[int]], row: int, **options: Any) -> Any:
-    """What was captured while writing, and in one forward over the finished text."""
+def capture_generation(
+    model: Any, kind: str, prompts: list[list[int]], row: int, **options: Any
+) -> Any:
+    """The decoder layers captured during generation, and in one forward over the whole text."""
     ids, _, keys = inputs_of("seq2seq")
-    many = len(prompts)
-    context = {"source": ids[:many], "source_keys": keys[:many]} if kind == "seq2seq" else {}
-    with attnlab.capture(model, qkv=True, row=row) as seen:
+    count = len(prompts)
+    context = {"source": ids[:count], "source_keys": keys[:count]} if kind == "seq2seq" else {}
+    with attnlab.capture(model, qkv=True, row=row) as captured:
         texts = generate(model, prompts, new_tokens=4, context=context, **options)
     text = torch.tensor([prompts[row] + texts[row][0].ids[:-1]])
     with torch.no_grad(), attnlab.capture(model, qkv=True) as whole:
@@ -36,22 +38,22 @@ def written(model: Any, kind: str, prompts: list[list[int]], row: int, **options
             model(ids[row : row + 1], text, keys[row : row + 1])
         else:
             model(text)
-    decoding = [layer for layer in seen.layers if layer.stack == "decoder"]
-    return decoding, [layer for layer in whole.layers if layer.stack == "decoder"], seen
+    decoding = [layer for layer in captured.layers if layer.stack == "decoder"]
+    return decoding, [layer for layer in whole.layers if layer.stack == "decoder"], captured
 
 
 def check_same(layer: Layer, whole: Layer) -> None:
-    """Queries that were captured look as in one forward; those before were never computed."""
+    """The captured queries have the same weights as in one forward."""
     assert layer.weights is not None
     assert whole.weights is not None
     T = layer.weights.shape[1]
     assert layer.start == whole.weights.shape[1] - T
     assert layer.weights.shape[2] == whole.weights.shape[2]
     assert torch.allclose(layer.weights, whole.weights[:, layer.start :], atol=1e-5)
-    for mine, other in ((layer.k, whole.k), (layer.v, whole.v), (layer.norms, whole.norms)):
-        assert (mine is None) == (other is None)
-        if mine is not None and other is not None:
-            assert torch.allclose(mine, other, atol=1e-5)
+    for one, other in ((layer.k, whole.k), (layer.v, whole.v), (layer.norms, whole.norms)):
+        assert (one is None) == (other is None)
+        if one is not None and other is not None:
+            assert torch.allclose(one, other, atol=1e-5)
     if layer.q is not None and whole.q is not None:
         assert torch.allclose(layer.q, whole.q[:, layer.start :], atol=1e-5)
     assert (layer.allowed is None) == (whole.allowed is None)
@@ -61,40 +63,40 @@ def check_same(layer: Layer, whole: Layer) -> None:
 
 
 @pytest.mark.parametrize(("kind", "name"), [m for m in models() if m[0] in ("decoder", "seq2seq")])
-def test_decoding_is_joined(kind: str, name: str) -> None:
-    """Prompts of unequal length: rows are trimmed, and go on from their own ends."""
+def test_decoding_calls_are_joined(kind: str, name: str) -> None:
+    """Prompts of different lengths: rows are trimmed, and each continues after its own end."""
     model = model_of(kind, name)
     prompts = [[2, 3, 4], [5, 6, 7, 8, 4], [3, 3, 4]]
     for row in (0, 1):
-        decoding, whole, seen = written(model, kind, prompts, row)
+        decoding, whole, captured = capture_generation(model, kind, prompts, row)
         assert len(decoding) == len(whole)
         for layer, other in zip(decoding, whole, strict=True):
             check_same(layer, other)
-        # the last block reads for a prompt's last token alone
+        # the last block computes only the prompt's last token
         starts = [layer.start for layer in decoding if layer.kind == "self"]
         assert starts == [*[0] * (len(starts) - 1), len(prompts[row]) - 1]
-        assert seen.notes == []
+        assert captured.notes == []
 
 
-def test_samples_share_a_past() -> None:
-    """Two samples of one prompt: the state is selected, and its past follows."""
+def test_two_samples_of_one_prompt() -> None:
+    """The state is selected, and the remembered keys follow it."""
     model, sampling = model_of("decoder", "favor"), Sampling(temperature=3.0)
-    with attnlab.capture(model) as seen:
+    with attnlab.capture(model) as captured:
         (texts,) = generate(model, [[2, 3, 4]], new_tokens=5, samples=2, sampling=sampling)
     assert texts[0].ids != texts[1].ids
     with torch.no_grad(), attnlab.capture(model) as whole:
         model(torch.tensor([[2, 3, 4, *texts[0].ids[:-1]]]))
-    check_same(seen.layers[0], whole.layers[0])
+    check_same(captured.layers[0], whole.layers[0])
 
 
-def test_beams_that_change_places_are_left_out() -> None:
+def test_reordered_beams_are_skipped() -> None:
     model = model_of("decoder")
-    with attnlab.capture(model) as seen:
+    with attnlab.capture(model) as captured:
         beam_search(model, [[2, 3, 4]], new_tokens=8, width=4)
-    (note,) = seen.notes
+    (note,) = captured.notes
     assert "beam" in note
-    assert "run the model once over the finished text" in note
-    for layer in seen.layers:
+    assert "run the model once over the whole text" in note
+    for layer in captured.layers:
         assert layer.weights is not None
         assert torch.allclose(layer.weights.sum(-1), torch.ones(()), atol=1e-5)
 
@@ -102,19 +104,19 @@ def test_beams_that_change_places_are_left_out() -> None:
 @given(trial=st.sampled_from(list(all_trials())), size=sizes(), seed=st.integers(0, 99))
 @settings(max_examples=80)
 def test_any_state(trial: tuple[str, dict[str, Any]], size: dict[str, Any], seed: int) -> None:
-    """Absorbed in two parts, rows changed places in between, several queries read at once."""
+    """Keys absorbed in two parts with rows reordered in between; several queries at once."""
     mechanism = build(*trial)
-    inputs, draws = make_inputs(mechanism, **size), torch.Generator().manual_seed(seed)
+    inputs, generator = make_inputs(mechanism, **size), torch.Generator().manual_seed(seed)
     B, S = size["B"], size["S"]
-    cut = int(torch.randint(0, S, (), generator=draws))
-    T = int(torch.randint(1, S - cut + 1, (), generator=draws))
-    rows = torch.randint(0, B, (B + 1,), generator=draws)
+    cut = int(torch.randint(0, S, (), generator=generator))
+    T = int(torch.randint(1, S - cut + 1, (), generator=generator))
+    rows = torch.randint(0, B, (B + 1,), generator=generator)
     keys = inputs.keys
 
     def part(x: Tensor, where: slice) -> Tensor:
         return x[:, :, where].detach()
 
-    with torch.no_grad(), attnlab.capture(mechanism, row=B, heads=[1, 4]) as seen:
+    with torch.no_grad(), attnlab.capture(mechanism, row=B, heads=[1, 4]) as captured:
         k, v = inputs.k, inputs.v
         old, new = slice(0, cut), slice(cut, S)
         state = mechanism.absorb(part(k, old), part(v, old), None if keys is None else keys[:, old])
@@ -124,43 +126,43 @@ def test_any_state(trial: tuple[str, dict[str, Any]], size: dict[str, Any], seed
             state,
         )  # fmt: skip
         out = mechanism.read(part(inputs.q[rows], slice(S - T, S)), state, S - T)
-    (layer,) = seen.layers
+    (layer,) = captured.layers
     assert layer.weights is not None
     assert layer.weights.shape == (2, T, S)
     value = repeat_heads(v, HEADS)[rows[-1], [1, 4]].float()
     if keys is not None:
         value = value.masked_fill(~keys[rows[-1]][None, :, None], 0)
     terms = layer.weights.abs() @ value.abs()
-    apart = (layer.weights @ value - out[-1, [1, 4]].float()).abs()
-    assert bool((apart <= 1e-5 * (1 + terms)).all())
+    difference = (layer.weights @ value - out[-1, [1, 4]].float()).abs()
+    assert bool((difference <= 1e-5 * (1 + terms)).all())
 
 
-def test_a_state_from_before_is_opened_or_told() -> None:
+def test_state_from_before_the_capture() -> None:
     x = torch.randn(2, 7, 24)
-    for name, opens in (("softmax", True), ("window:window=3", True), ("elu", False)):
+    for name, keeps_keys in (("softmax", True), ("window:window=3", True), ("elu", False)):
         layer = MultiHead(24, 4, name, causal=True).eval()
         with torch.no_grad():
             _, state = layer.prefill(x[:, :6], Mask(causal=True))
             _, state = layer.step(x[:, 5:6], state, 6)
-            with attnlab.capture(layer) as seen:
+            with attnlab.capture(layer) as captured:
                 layer.step(x[:, 6:], state, 7)
-            if not opens:
-                assert seen.layers == []
-                assert "made before the capture began" in seen.notes[0]
+            if not keeps_keys:
+                assert captured.layers == []
+                assert "a decoding state from before the capture" in captured.notes[0]
                 continue
-            (found,) = seen.layers
-            assert (found.start, found.difference is not None) == (7, True)
-            assert found.difference is not None
-            assert found.difference < 1e-6
+            (only,) = captured.layers
+            assert only.start == 7
+            assert only.difference is not None
+            assert only.difference < 1e-6
 
 
-def test_unrelated_calls_keep_the_last() -> None:
+def test_last_of_unrelated_inputs_is_kept() -> None:
     model, (ids, _) = model_of("encoder"), inputs_of("encoder")
     with torch.no_grad():
-        with attnlab.capture(model) as seen:
+        with attnlab.capture(model) as captured:
             model(ids[:, :4])
             model(ids[:, :7])
         with attnlab.capture(model) as last:
             model(ids[:, :7])
-    assert seen.notes == ["The model read 2 inputs; the last one is kept."]
-    check_equal(seen, last)
+    assert captured.notes == ["The model read 2 inputs; only the last one was captured."]
+    check_equal(captured, last)

@@ -1,4 +1,4 @@
-"""What would take too much memory is refused at its first layer, and it is said what fits."""
+"""A capture that needs too much memory raises at its first layer, and says what would fit."""
 
 from __future__ import annotations
 
@@ -11,62 +11,62 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import attnlab
-from attnlab.interpret._attnlab_models import OwnSubject
+from attnlab.interpret._attnlab_models import InspectedAttnlabModel
 from attnlab.interpret._look import look
-from attnlab.interpret._memory_limit import Budget
+from attnlab.interpret._memory_limit import MemoryBudget
 from attnlab.interpret._options import CaptureLimits, LookInput
-from attnlab.interpret._run_model import bytes_of, control_patterns, run_captured
+from attnlab.interpret._run_model import control_patterns, memory_used, run_captured
 from tests.support.small_models import inputs_of, model_of
 from tests.support.text_models import TEXT, TOKENS, decoder
 
 
 def gib(count: int) -> float:
-    """Of as many numbers."""
+    """GiB of `count` numbers."""
     return 4 * count / 2**30
 
 
-# What is asked for
+# The budget
 
 
-def test_layers_that_are_alike_are_expected() -> None:
-    budget = Budget(gib(10 * 5 * 7 * 3 * 2), gradients=True)
+def test_similar_layers_are_counted_in_advance() -> None:
+    budget = MemoryBudget(gib(10 * 5 * 7 * 3 * 2), gradients=True)
     budget.expect([f"h.{n}.attn" for n in range(10)] + [f"h.{n}.cross" for n in range(10)])
     for number in range(10):
-        budget.ask(f"h.{number}.attn", heads=3, queries=5, keys=7)
+        budget.reserve(f"h.{number}.attn", heads=3, queries=5, keys=7)
     with pytest.raises(ValueError, match=r"20 layers \(1 heads, 1 queries, 1 keys\)"):
-        budget.ask("h.0.cross", heads=1, queries=1, keys=1)
-    other = Budget(gib(9 * 5 * 7 * 3 * 2), gradients=True)
+        budget.reserve("h.0.cross", heads=1, queries=1, keys=1)
+    other = MemoryBudget(gib(9 * 5 * 7 * 3 * 2), gradients=True)
     other.expect([f"h.{n}.attn" for n in range(10)])
     with pytest.raises(ValueError, match="10 layers"):
-        other.ask("h.0.attn", heads=3, queries=5, keys=7)
+        other.reserve("h.0.attn", heads=3, queries=5, keys=7)
 
 
 def test_more_layers_than_expected() -> None:
-    """As of a module that runs twice."""
-    budget = Budget(gib(2 * 30), gradients=False)
+    """As with a module that runs twice."""
+    budget = MemoryBudget(gib(2 * 30), gradients=False)
     budget.expect(["layer"])
-    budget.ask("layer", heads=1, queries=5, keys=6)
-    budget.ask("layer", heads=1, queries=5, keys=6)  # again, not another
-    budget.ask("layer (2)", heads=1, queries=5, keys=6)
-    with pytest.raises(ValueError, match="would take"):
-        budget.ask("layer (3)", heads=1, queries=5, keys=6)
+    budget.reserve("layer", heads=1, queries=5, keys=6)
+    budget.reserve("layer", heads=1, queries=5, keys=6)  # the same layer again
+    budget.reserve("layer (2)", heads=1, queries=5, keys=6)
+    with pytest.raises(ValueError, match="would need"):
+        budget.reserve("layer (3)", heads=1, queries=5, keys=6)
 
 
-def test_the_message_by_hand() -> None:
+def test_message_by_hand() -> None:
     """30 layers of 9 heads, 600 tokens: 9 * 2 + 2 maps of 1.44 MB each."""
-    budget = Budget(0.5, gradients=True, maps=2, taken=2**27)
+    budget = MemoryBudget(0.5, gradients=True, maps=2, used_bytes=2**27)
     budget.expect([f"h.{n}" for n in range(30)])
     with pytest.raises(ValueError, match="capture") as error:
-        budget.ask("h.0", heads=9, queries=600, keys=600)
+        budget.reserve("h.0", heads=9, queries=600, keys=600)
     assert str(error.value) == (
-        "capture: 30 layers (9 heads, 600 queries, 600 keys), weights and gradients, would take "
-        "0.805 GiB beside the 0.125 GiB that are taken; memory=0.5 GiB is the most: "
-        "13 layers, 3 heads, 409 tokens or more memory would do"
+        "capture: 30 layers (9 heads, 600 queries, 600 keys), weights and gradients, would need "
+        "0.805 GiB besides the 0.125 GiB already in use; the limit is memory=0.5 GiB: "
+        "give 13 layers, 3 heads, 409 tokens or more memory"
     )
-    with pytest.raises(ValueError, match=r"memory=0; give GiB above 0"):
-        Budget(0, gradients=True)
-    with pytest.raises(ValueError, match=r": more memory would do"):
-        Budget(1, gradients=True, taken=2**30).ask("h", heads=1, queries=1, keys=1)
+    with pytest.raises(ValueError, match=r"memory=0; give a number of GiB above 0"):
+        MemoryBudget(0, gradients=True)
+    with pytest.raises(ValueError, match=r": give more memory$"):
+        MemoryBudget(1, gradients=True, used_bytes=2**30).reserve("h", heads=1, queries=1, keys=1)
 
 
 @given(
@@ -76,52 +76,54 @@ def test_the_message_by_hand() -> None:
     gradients=st.booleans(),
     maps=st.integers(0, 2),
     twice=st.booleans(),
-    share=st.floats(0.01, 0.999),
+    fraction=st.floats(0.01, 0.999),
 )
-def test_what_is_said_to_fit_fits(
-    layers: int, heads: int, tokens: int, gradients: bool, maps: int, twice: bool, share: float
+def test_suggested_sizes_fit(
+    layers: int, heads: int, tokens: int, gradients: bool, maps: int, twice: bool, fraction: float
 ) -> None:
-    each = heads * (1 + gradients + twice) + maps
-    limit = gib(layers * tokens**2 * each) * share
+    matrices = heads * (1 + gradients + twice) + maps
+    limit = gib(layers * tokens**2 * matrices) * fraction
 
-    def refusal(layers: int, heads: int, tokens: int, gradients: bool) -> str:
-        budget = Budget(limit, gradients=gradients, maps=maps)
+    def error_message(layers: int, heads: int, tokens: int, gradients: bool) -> str:
+        budget = MemoryBudget(limit, gradients=gradients, maps=maps)
         budget.expect([f"h.{n}" for n in range(layers)])
         try:
-            budget.ask("h.0", heads=heads, queries=tokens, keys=tokens, kept_twice=twice)
+            budget.reserve(
+                "h.0", heads=heads, queries=tokens, keys=tokens, model_keeps_weights=twice
+            )
         except ValueError as error:
             return str(error)
         return ""
 
-    said = refusal(layers, heads, tokens, gradients).split(" is the most: ")[1]
-    if twice:  # the model gives all of its own
-        assert "layers" not in said
-        assert "heads" not in said
-    for count, what in re.findall(r"(\d+) (layers|heads|tokens)", said):
-        given = {"layers": layers, "heads": heads, "tokens": tokens}
-        assert int(count) < given[what]
-        assert not refusal(**(given | {what: int(count)}), gradients=gradients), what
-        more = int(count) + 2  # one more may do by a rounding error
-        assert refusal(**(given | {what: more}), gradients=gradients), what
-    fits = gradients and not refusal(layers, heads, tokens, False)
-    assert ("no gradients" in said) == fits
-    assert said.endswith("more memory would do")
+    message = error_message(layers, heads, tokens, gradients).split(" GiB: ")[1]
+    if twice:  # the model returns all of its own weights
+        assert "layers" not in message
+        assert "heads" not in message
+    for count, what in re.findall(r"(\d+) (layers|heads|tokens)", message):
+        sizes = {"layers": layers, "heads": heads, "tokens": tokens}
+        assert int(count) < sizes[what]
+        assert not error_message(**(sizes | {what: int(count)}), gradients=gradients), what
+        more = int(count) + 2  # one more may fit by a rounding error
+        assert error_message(**(sizes | {what: more}), gradients=gradients), what
+    fits = gradients and not error_message(layers, heads, tokens, False)
+    assert ("no gradients" in message) == fits
+    assert message.endswith("more memory")
 
 
 # Captures
 
 
-def ran(model: torch.nn.Module) -> list[str]:
-    """Names of modules, as they run from now on."""
-    found: list[str] = []
+def record_names(model: torch.nn.Module) -> list[str]:
+    """A list that grows by the name of each module that runs from now on."""
+    names: list[str] = []
     for name, module in model.named_modules():
-        module.register_forward_hook(lambda *_, name=name: found.append(name))
-    return found
+        module.register_forward_hook(lambda *_, name=name: names.append(name))
+    return names
 
 
-def test_a_capture_is_refused_at_its_first_layer() -> None:
+def test_capture_raises_at_its_first_layer() -> None:
     model, inputs = model_of("decoder"), inputs_of("decoder")
-    names = ran(model)
+    names = record_names(model)
     two = gib(2 * 2 * 9 * 9)  # layers, heads
     with attnlab.capture(model, memory=two):
         model(*inputs)
@@ -141,109 +143,113 @@ def test_a_capture_is_refused_at_its_first_layer() -> None:
         model(*inputs)
 
 
-def test_stacks_are_not_taken_for_each_other() -> None:
+def test_stacks_are_counted_separately() -> None:
     """A source of 9 tokens and a target of 5: one encoder layer, one decoder layer with cross."""
     model, inputs = model_of("seq2seq"), inputs_of("seq2seq")
-    with attnlab.capture(model) as seen:
+    with attnlab.capture(model) as captured:
         model(*inputs)
-    count = sum(layer.weights.numel() for layer in seen.layers if layer.weights is not None)
+    count = sum(layer.weights.numel() for layer in captured.layers if layer.weights is not None)
     with attnlab.capture(model, memory=gib(count)):
         model(*inputs)
     with (
-        pytest.raises(ValueError, match="would take"),
+        pytest.raises(ValueError, match="would need"),
         attnlab.capture(model, memory=gib(count - 1)),
     ):
         model(*inputs)
 
 
-def test_a_model_that_keeps_its_own_weights() -> None:
-    """Refused at its first layer too: it has them twice."""
+def test_model_that_keeps_its_own_weights() -> None:
+    """It raises at its first layer too: the weights exist twice."""
     from tests.support.small_transformers import inputs, small
 
-    model, given = small("mpnet"), inputs("mpnet")
-    names = ran(model)
-    both = gib(2 * 2 * 9 * 49)  # layers; the model's and ours; heads of three rows
+    model, model_inputs = small("mpnet"), inputs("mpnet")
+    names = record_names(model)
+    both = gib(2 * 2 * 9 * 49)  # layers; the model's and the captured weights; heads of three rows
     with torch.no_grad(), attnlab.capture(model, memory=both):
-        model(**given)
+        model(**model_inputs)
     names.clear()
     with (
-        pytest.raises(ValueError, match=r"2 layers \(9 heads.*: 6 tokens or more memory"),
+        pytest.raises(ValueError, match=r"2 layers \(9 heads.*: give 6 tokens or more memory"),
         torch.no_grad(),
         attnlab.capture(model, memory=both * 0.99),
     ):
-        model(**given)
+        model(**model_inputs)
     assert "encoder.layer.0.attention.attn" in names
     assert "encoder.layer.1.attention.attn" not in names
 
 
-def test_what_is_dropped_from_a_layer_is_gone() -> None:
+def test_deleted_gradients_are_freed() -> None:
     model, inputs = model_of("decoder"), inputs_of("decoder")
-    with attnlab.capture(model, gradients=True) as seen:
+    with attnlab.capture(model, gradients=True) as captured:
         model(*inputs)[0, 2, 3].backward()
-    kept = [weakref.ref(layer.gradient) for layer in seen.layers if layer.gradient is not None]
-    assert len(kept) == 2
-    for layer in seen.layers:
+    references = [
+        weakref.ref(layer.gradient) for layer in captured.layers if layer.gradient is not None
+    ]
+    assert len(references) == 2
+    for layer in captured.layers:
         layer.gradient = None
-    assert [each() for each in kept] == [None, None]
+    assert [reference() for reference in references] == [None, None]
 
 
-def test_a_bias_is_kept_with_the_queries_and_keys_it_belongs_to() -> None:
-    """T5's is as large as the weights."""
+def test_bias_is_captured_with_queries_and_keys() -> None:
+    """The bias of T5 is as large as the weights."""
     from tests.support.small_transformers import inputs, small
 
-    model, given = small("t5"), inputs("t5")
+    model, model_inputs = small("t5"), inputs("t5")
     for qkv in (False, True):
-        with torch.no_grad(), attnlab.capture(model, qkv=qkv) as seen:
-            model(**given)
-        assert {layer.bias is not None for layer in seen.layers if layer.kind == "self"} == {qkv}
+        with torch.no_grad(), attnlab.capture(model, qkv=qkv) as captured:
+            model(**model_inputs)
+        assert {layer.bias is not None for layer in captured.layers if layer.kind == "self"} == {
+            qkv
+        }
 
 
-# Looking
+# look
 
 
-def test_two_sides_share_the_memory() -> None:
+def test_two_panels_share_the_memory() -> None:
     model, T = decoder(), len(TEXT)
     one = 2 * (3 * 2 + 2) * T * T  # layers, heads with gradients, maps
     look(model, TEXT, tokenizer=TOKENS, memory=gib(one))
-    with pytest.raises(ValueError, match="beside"):
+    with pytest.raises(ValueError, match="already in use"):
         look(model, TEXT, tokenizer=TOKENS, compare_text=TEXT, memory=gib(one))
-    kept = 2 * (3 + 2) * T * T  # no gradients any more
-    look(model, TEXT, tokenizer=TOKENS, compare_text=TEXT, memory=gib(one + kept))
-    with pytest.raises(ValueError, match="beside"):
-        look(model, TEXT, tokenizer=TOKENS, compare_text=TEXT, memory=gib(one + kept - 1))
+    first = 2 * (3 + 2) * T * T  # no gradients any more
+    look(model, TEXT, tokenizer=TOKENS, compare_text=TEXT, memory=gib(one + first))
+    with pytest.raises(ValueError, match="already in use"):
+        look(model, TEXT, tokenizer=TOKENS, compare_text=TEXT, memory=gib(one + first - 1))
 
 
-def test_gradients_are_let_go() -> None:
-    (side,) = look(decoder(), TEXT, tokenizer=TOKENS).sides
-    assert side.flow.gradient is not None
-    assert all(layer.gradient is None for layer in side.layers)
-    assert bytes_of(side) == 4 * 2 * (3 + 2) * len(TEXT) ** 2
+def test_gradients_are_dropped_after_the_flow() -> None:
+    (panel,) = look(decoder(), TEXT, tokenizer=TOKENS).panels
+    assert panel.flow.gradient is not None
+    assert all(layer.gradient is None for layer in panel.layers)
+    assert memory_used(panel) == 4 * 2 * (3 + 2) * len(TEXT) ** 2
 
 
-def test_a_control_is_what_an_untrained_side_shows() -> None:
-    subject = OwnSubject(decoder(), TOKENS, "model")
-    prepared, limits = subject.prepare(LookInput(TEXT)), CaptureLimits(heads=[2, 0])
-    fresh = subject.untrained(3)
-    found = control_patterns(fresh, prepared, limits)
-    assert found == run_captured(fresh, prepared, limits)[0].patterns
-    assert [len(each) for each in found] == [2, 2]
-    (side,) = look(decoder(), TEXT, tokenizer=TOKENS, seed=3, heads=[2, 0]).sides
-    assert side.control == found
+def test_control_has_the_patterns_of_an_untrained_panel() -> None:
+    model = InspectedAttnlabModel(decoder(), TOKENS, "model")
+    prepared, limits = model.prepare(LookInput(TEXT)), CaptureLimits(heads=[2, 0])
+    untrained = model.untrained(3)
+    control = control_patterns(untrained, prepared, limits)
+    assert control == run_captured(untrained, prepared, limits)[0].patterns
+    assert [len(patterns) for patterns in control] == [2, 2]
+    (panel,) = look(decoder(), TEXT, tokenizer=TOKENS, seed=3, heads=[2, 0]).panels
+    assert panel.control == control
 
 
 def test_untrained_runs_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[int] = []
-    untrained = OwnSubject.untrained
+    seeds: list[int] = []
+    untrained = InspectedAttnlabModel.untrained
 
-    def told(subject: OwnSubject, seed: int) -> OwnSubject:
-        made.append(seed)
-        return untrained(subject, seed)
+    def counted(model: InspectedAttnlabModel, seed: int) -> InspectedAttnlabModel:
+        seeds.append(seed)
+        return untrained(model, seed)
 
-    monkeypatch.setattr(OwnSubject, "untrained", told)
-    first, second = look(decoder(), TEXT, tokenizer=TOKENS, untrained=True, seed=5).sides
-    assert made == [5]
+    monkeypatch.setattr(InspectedAttnlabModel, "untrained", counted)
+    first, second = look(decoder(), TEXT, tokenizer=TOKENS, untrained=True, seed=5).panels
+    assert seeds == [5]
     assert first.control == second.patterns
     assert second.control is None
     bare = look(decoder(), TEXT, tokenizer=TOKENS, untrained=True, control=False)
-    assert bare.sides[0].control is None
-    assert made == [5, 0]
+    assert bare.panels[0].control is None
+    assert seeds == [5, 0]

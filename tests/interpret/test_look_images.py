@@ -1,4 +1,4 @@
-"""Look at models of images: what is shown is what the model read, and tokens have their names."""
+"""look with vision models: the page shows the image that the model reads, and token names."""
 
 from __future__ import annotations
 
@@ -37,36 +37,36 @@ def processor(height: int = 12, width: int = 12) -> Any:
 
 
 @pytest.fixture
-def wide(tmp_path: Path) -> Path:
+def wide_image(tmp_path: Path) -> Path:
     """30 x 20 pixels, red to the left, blue to the right."""
-    picture = images.new("RGB", (30, 20), (250, 0, 10))
-    picture.paste((10, 0, 250), (15, 0, 30, 20))
-    picture.save(tmp_path / "wide.png")
-    return tmp_path / "wide.png"
+    image = images.new("RGB", (30, 20), (250, 0, 10))
+    image.paste((10, 0, 250), (15, 0, 30, 20))
+    image.save(tmp_path / "wide_image.png")
+    return tmp_path / "wide_image.png"
 
 
-def shown(found: Any) -> Any:
-    (sequence,) = found.sides[0].sequences
-    assert sequence.picture is not None
-    return sequence.picture
+def patched_image(result: Any) -> Any:
+    (sequence,) = result.panels[0].sequences
+    assert sequence.image is not None
+    return sequence.image
 
 
-def read_by(model: Any, path: Path, reader: Any) -> tuple[Any, torch.Tensor]:
-    """What is shown of a look, and what the model got."""
-    got: list[torch.Tensor] = []
+def look_and_record(model: Any, path: Path, image_processor: Any) -> tuple[Any, torch.Tensor]:
+    """The result of `look`, and the model's last input."""
+    inputs: list[torch.Tensor] = []
 
-    def listen(*given: Any) -> None:
-        got.append(given[2]["pixel_values"])
+    def listen(*arguments: Any) -> None:
+        inputs.append(arguments[2]["pixel_values"])
 
     handle = model.register_forward_pre_hook(listen, with_kwargs=True)
-    found = look(model, image=path, tokenizer=reader, control=False)
+    result = look(model, image=path, tokenizer=image_processor, control=False)
     handle.remove()
-    return found, got[-1]
+    return result, inputs[-1]
 
 
 @pytest.mark.parametrize("kind", ["ViT", "CLIP", "DeiT"])
-def test_what_is_shown_is_what_was_read(kind: str, wide: Path) -> None:
-    """A whole image pressed into a square, or its middle: as the processor says."""
+def test_page_shows_the_image_that_the_model_reads(kind: str, wide_image: Path) -> None:
+    """Resized or cropped, as the processor does it."""
     sizes = {
         "ViT": {"size": {"height": 12, "width": 12}},
         "CLIP": {"size": {"shortest_edge": 12}, "crop_size": {"height": 12, "width": 12}},
@@ -75,41 +75,44 @@ def test_what_is_shown_is_what_was_read(kind: str, wide: Path) -> None:
             "crop_size": {"height": 12, "width": 12},
         },
     }
-    reader = getattr(transformers, f"{kind}ImageProcessor")(**sizes[kind])
-    found, values = read_by(vit(), wide, reader)
+    image_processor = getattr(transformers, f"{kind}ImageProcessor")(**sizes[kind])
+    result, values = look_and_record(vit(), wide_image, image_processor)
     mean, std = (
-        torch.tensor(each)[:, None, None] for each in (reader.image_mean, reader.image_std)
+        torch.tensor(x)[:, None, None]
+        for x in (image_processor.image_mean, image_processor.image_std)
     )
-    again = (shown(found).pixels.permute(2, 0, 1) / 255 - mean) / std
-    assert torch.allclose(again, values[0], atol=1e-5)
-    image = open_picture(wide)
-    assert torch.equal(values, reader(images=image, return_tensors="pt")["pixel_values"])
+    normalized = (patched_image(result).pixels.permute(2, 0, 1) / 255 - mean) / std
+    assert torch.allclose(normalized, values[0], atol=1e-5)
+    image = open_picture(wide_image)
+    assert torch.equal(values, image_processor(images=image, return_tensors="pt")["pixel_values"])
 
 
-def test_cameras_turn_pictures_by_a_note(tmp_path: Path) -> None:
-    """A quarter turn: what is to the left in the file is on top."""
-    picture = images.new("RGB", (24, 12), (255, 0, 0))
-    picture.paste((0, 0, 255), (12, 0, 24, 12))
-    exif = picture.getexif()
-    exif[0x0112] = 6  # turned to the right
-    picture.save(tmp_path / "a.png", exif=exif)
+def test_exif_orientation(tmp_path: Path) -> None:
+    """A quarter turn: the left of the file is the top of the image."""
+    image = images.new("RGB", (24, 12), (255, 0, 0))
+    image.paste((0, 0, 255), (12, 0, 24, 12))
+    exif = image.getexif()
+    exif[0x0112] = 6  # rotated to the right
+    image.save(tmp_path / "a.png", exif=exif)
     assert open_picture(tmp_path / "a.png").size == (12, 24)
     own = ViT(ViTConfig(classes=5, image_size=12, patch=4, width=24, layers=1, heads=3))
-    for model, reader in ((vit(), processor()), (own, None)):
-        pixels = shown(look(model, image=tmp_path / "a.png", tokenizer=reader)).pixels
+    for model, image_processor in ((vit(), processor()), (own, None)):
+        pixels = patched_image(
+            look(model, image=tmp_path / "a.png", tokenizer=image_processor)
+        ).pixels
         assert pixels[0].float().mean(0).argmax() == 0  # red
         assert pixels[-1].float().mean(0).argmax() == 2
 
 
-def test_images_that_are_no_squares(wide: Path) -> None:
-    found = look(vit(image_size=(8, 12)), image=wide, tokenizer=processor(8, 12))
-    picture = shown(found)
-    assert (picture.rows, picture.columns, picture.first) == (2, 3, 1)
-    assert picture.pixels.shape == (8, 12, 3)
-    assert found.sides[0].sequences[0].texts[-1] == "2,3"
+def test_images_that_are_not_square(wide_image: Path) -> None:
+    result = look(vit(image_size=(8, 12)), image=wide_image, tokenizer=processor(8, 12))
+    image = patched_image(result)
+    assert (image.rows, image.columns, image.first) == (2, 3, 1)
+    assert image.pixels.shape == (8, 12, 3)
+    assert result.panels[0].sequences[0].texts[-1] == "2,3"
 
 
-def test_names_of_tokens_before_the_patches(wide: Path) -> None:
+def test_names_of_tokens_before_the_patches(wide_image: Path) -> None:
     sizes = {**SIZES, "image_size": 12, "patch_size": 4}
     deit = transformers.DeiTForImageClassificationWithTeacher(transformers.DeiTConfig(**sizes))
     registers = transformers.Dinov2WithRegistersModel(
@@ -117,28 +120,28 @@ def test_names_of_tokens_before_the_patches(wide: Path) -> None:
     )
     clip = transformers.CLIPVisionModel(transformers.CLIPVisionConfig(**sizes))
     siglip = transformers.SiglipVisionModel(transformers.SiglipVisionConfig(**sizes))
-    wanted = [
+    cases = [
         (deit, ["[class]", "[distillation]"]),
         (registers, ["[class]", "[register 1]", "[register 2]"]),
         (clip, ["[class]"]),
         (siglip, []),
     ]
-    for model, names in wanted:
-        found = look(model.eval(), image=wide, tokenizer=processor(), control=False)
-        (sequence,) = found.sides[0].sequences
+    for model, names in cases:
+        result = look(model.eval(), image=wide_image, tokenizer=processor(), control=False)
+        (sequence,) = result.panels[0].sequences
         assert sequence.texts == [*names, *(f"{r},{c}" for r in (1, 2, 3) for c in (1, 2, 3))]
         assert sequence.special == [True] * len(names) + [False] * 9
-        assert shown(found).first == len(names)
+        assert patched_image(result).first == len(names)
 
 
-def test_half_precision(wide: Path) -> None:
-    """Pixels come in the model's precision, and so does the model that it is compared with."""
+def test_half_precision(wide_image: Path) -> None:
+    """Pixels and the untrained model have the model's precision."""
     model = vit().to(torch.bfloat16)
-    found, values = read_by(model, wide, processor())
+    result, values = look_and_record(model, wide_image, processor())
     assert values.dtype == torch.bfloat16
-    two = look(model, image=wide, tokenizer=processor(), untrained=True)
-    assert len(two.sides) == 2
-    assert found.difference is not None
+    two = look(model, image=wide_image, tokenizer=processor(), untrained=True)
+    assert len(two.panels) == 2
+    assert result.difference is not None
 
 
 def swin(kind: str, window: int) -> Any:
@@ -150,20 +153,20 @@ def swin(kind: str, window: int) -> Any:
     return getattr(transformers, f"{kind}ForImageClassification")(config).eval()
 
 
-def test_layers_of_merged_patches_are_left_out(wide: Path) -> None:
+def test_layers_of_merged_patches_are_skipped(wide_image: Path) -> None:
     """Swin attends to windows: here the first is the whole image, then patches are merged."""
-    found = look(swin("Swinv2", 4), image=wide, tokenizer=processor(16, 16))
-    side = found.sides[0]
-    assert [layer.weights.shape for layer in side.layers if layer.weights is not None] == [
+    result = look(swin("Swinv2", 4), image=wide_image, tokenizer=processor(16, 16))
+    panel = result.panels[0]
+    assert [layer.weights.shape for layer in panel.layers if layer.weights is not None] == [
         (2, 16, 16)
     ]
-    assert side.control is not None
-    assert len(side.control) == 1
-    assert any("1 of 2 layers are left out" in note for note in found.capture.notes)
-    assert found.packed[0]["sides"][0]["layers"]
+    assert panel.control is not None
+    assert len(panel.control) == 1
+    assert any("1 of 2 layers are not shown" in note for note in result.capture.notes)
+    assert result.packed[0]["sides"][0]["layers"]
     for kind in ("Swin", "Swinv2"):
         with pytest.raises(ValueError, match="no layer attends from all tokens"):
-            look(swin(kind, 2), image=wide, tokenizer=processor(16, 16))
+            look(swin(kind, 2), image=wide_image, tokenizer=processor(16, 16))
 
 
 def segformer() -> Any:
@@ -190,21 +193,24 @@ def both() -> Any:
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
-        (segformer, "no patches of one size"),
-        (yolos, "cannot be told"),
-        (both, "goes on with a decoder"),
+        (segformer, "has no patch_size"),
+        (yolos, "cannot match them to the image"),
+        (both, "continues with a decoder"),
     ],
 )
-def test_what_cannot_be_shown_is_told(make: Any, said: str, wide: Path) -> None:
-    with pytest.raises(ValueError, match=said) as error:
-        look(make().eval(), image=wide, tokenizer=processor())
+def test_unsupported_vision_models(make: Any, message: str, wide_image: Path) -> None:
+    with pytest.raises(ValueError, match=message) as error:
+        look(make().eval(), image=wide_image, tokenizer=processor())
     assert "\n" not in str(error.value)
 
 
-def test_texts_are_not_for_models_of_images(
-    tmp_path: Path, wide: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_vision_models_take_no_text(
+    tmp_path: Path,
+    wide_image: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     vit().save_pretrained("vit")
@@ -212,8 +218,8 @@ def test_texts_are_not_for_models_of_images(
     Path("vit/preprocessor_config.json").write_text(json.dumps(settings))
     capsys.readouterr()
     for extra in ("--text a", "--compare-text a", "--pair a"):
-        code, _, error = run(f"look vit --image {wide.name} {extra} --out a.html", capsys)
+        code, _, error = run(f"look vit --image {wide_image.name} {extra} --out a.html", capsys)
         assert code == 2
         assert error.count("\n") == 1
-        assert "leave --" in error
-    assert run(f"look vit --image {wide.name} --out a.html", capsys)[0] == 0
+        assert "omit --" in error
+    assert run(f"look vit --image {wide_image.name} --out a.html", capsys)[0] == 0

@@ -1,4 +1,4 @@
-"""Look at what a model reads: devices, lengths, unknown characters, and models it cannot show."""
+"""The inputs of look: devices, lengths, unknown characters, and models it cannot show."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from attnlab.interpret._inspected_model import WRITTEN, at_home
+from attnlab.interpret._inspected_model import DEFAULT_NEW_TOKENS, move_to_model
 from attnlab.interpret._look import look
 from attnlab.models import Seq2Seq, Seq2SeqConfig, StackConfig
 from attnlab.tokenizer import Characters
@@ -37,56 +37,58 @@ def masked_bert(vocabulary: int | None = None) -> Any:
     return transformers.BertForMaskedLM(config).eval()
 
 
-# Where and how exactly a model computes
+# Devices and precision
 
 
-def test_inputs_go_where_the_model_is() -> None:
+def test_inputs_move_to_the_device_of_the_model() -> None:
     model = nn.Linear(2, 3, device="meta", dtype=torch.bfloat16)
-    found = at_home(model, {"ids": torch.tensor([1]), "values": torch.ones(2)})
-    assert {name: (x.device.type, x.dtype) for name, x in found.items()} == {
+    moved = move_to_model(model, {"ids": torch.tensor([1]), "values": torch.ones(2)})
+    assert {name: (x.device.type, x.dtype) for name, x in moved.items()} == {
         "ids": ("meta", torch.int64),
         "values": ("meta", torch.bfloat16),
     }
 
 
 @pytest.mark.parametrize("own", [True, False])
-def test_the_untrained_model_is_where_the_trained_is(own: bool) -> None:
-    from attnlab.interpret._adapters import open_subject
+def test_untrained_model_has_device_and_precision(own: bool) -> None:
+    from attnlab.interpret._adapters import open_model
 
     model, tokens = (decoder(), TOKENS) if own else (gpt2(), byte_pairs())
-    subject = open_subject(model.to("meta", torch.bfloat16), tokens)
-    fresh = next(subject.untrained(0).model.parameters())
-    assert (fresh.device.type, fresh.dtype) == ("meta", torch.bfloat16)
+    inspected = open_model(model.to("meta", torch.bfloat16), tokens)
+    parameter = next(inspected.untrained(0).model.parameters())
+    assert (parameter.device.type, parameter.dtype) == ("meta", torch.bfloat16)
 
 
 @pytest.mark.parametrize("own", [True, False])
 def test_half_precision(own: bool) -> None:
     model, tokens = (decoder(), TOKENS) if own else (gpt2(), byte_pairs())
     text = OWN_TEXT if own else TEXT
-    found = look(model.to(torch.bfloat16), text, tokenizer=tokens, generate=2, untrained=True)
-    assert len(found.sides) == 2
-    for side in found.sides:
-        assert side.layers[0].weights is not None
-        assert side.layers[0].weights.dtype == torch.float32
-        assert side.next is not None
+    result = look(model.to(torch.bfloat16), text, tokenizer=tokens, generate=2, untrained=True)
+    assert len(result.panels) == 2
+    for panel in result.panels:
+        assert panel.layers[0].weights is not None
+        assert panel.layers[0].weights.dtype == torch.float32
+        assert panel.next_tokens is not None
 
 
-# What is unknown, and what is random
+# Unknown characters and random weights
 
 
 def test_unknown_characters_are_noted() -> None:
-    found = look(decoder(), "thé dög ☃ ☃", tokenizer=TOKENS)
-    (note,) = found.capture.notes
-    assert "4 characters were never seen" in note
+    result = look(decoder(), "thé dög ☃ ☃", tokenizer=TOKENS)
+    (note,) = result.capture.notes
+    assert "4 characters are unknown to the tokenizer" in note
     assert "'é' as 'e'" in note
     assert "'ö' as 'o'" in note
     assert "'☃' as ' '" in note
-    assert "".join(found.sides[0].sequences[0].texts) == "the dog    "
+    assert "".join(result.panels[0].sequences[0].texts) == "the dog    "
     assert look(encoder(), "the", pair="dög", tokenizer=TOKENS).capture.notes != []
     assert look(decoder(), "the dog", tokenizer=TOKENS).capture.notes == []
 
 
-def test_a_run_that_answers_refuses_them(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_question_with_unknown_characters_raises(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """As `attnlab knowledge ask` does."""
     assert here.is_dir()
     code, _, error = run('look finetuned --text "Where was Zoë ☃ born?" --out a.html', capsys)
@@ -95,16 +97,16 @@ def test_a_run_that_answers_refuses_them(here: Path, capsys: pytest.CaptureFixtu
 
 
 def test_unknown_tokens_are_noted() -> None:
-    found = look(bert(), "I wanted a zebra zoo", tokenizer=word_pieces())
-    (note,) = found.capture.notes
+    result = look(bert(), "I wanted a zebra zoo", tokenizer=word_pieces())
+    (note,) = result.capture.notes
     assert "2 tokens are unknown" in note
     assert "[UNK]" in note
     assert look(bert(), "I wanted a party", tokenizer=word_pieces()).capture.notes == []
 
 
 @pytest.mark.parametrize(("text", "pair"), [("I \ud800", None), ("I", "a \udfff")])
-def test_half_characters_are_refused(text: str, pair: str | None) -> None:
-    """Which a command line may hold, and no tokenizer of Hugging Face takes."""
+def test_lone_surrogates_raise(text: str, pair: str | None) -> None:
+    """A command line may contain them, but no Hugging Face tokenizer accepts them."""
     for model, tokenizer in ((bert(), word_pieces()), (bart(), byte_pairs())):
         with pytest.raises(ValueError, match="half a character"):
             look(model, text, pair=pair, tokenizer=tokenizer)
@@ -121,22 +123,22 @@ def test_random_weights_are_noted(tmp_path: Path) -> None:
     assert "random" in note
 
 
-# What gradients are of
+# The target of gradients
 
 
-def test_the_target_of_a_masked_model() -> None:
-    """The likeliest token at the first mask, as the model itself says."""
+def test_target_of_a_masked_model() -> None:
+    """The model's likeliest token at the first mask."""
     model, tokenizer = masked_bert(), word_pieces()
     text = "I [MASK] to have a [MASK]"
-    found = look(model, text, tokenizer=tokenizer, control=False)
-    read = tokenizer(text, return_tensors="pt")
-    place = read["input_ids"][0].tolist().index(tokenizer.mask_token_id)
-    best = int(model(**read).logits[0, place].argmax())
-    said = found.sides[0].flow.target
-    assert said == f"the logit of {WORDS.split()[best]!r} at the first masked token"
-    assert found.sides[0].flow.gradient is not None
+    result = look(model, text, tokenizer=tokenizer, control=False)
+    inputs = tokenizer(text, return_tensors="pt")
+    position = inputs["input_ids"][0].tolist().index(tokenizer.mask_token_id)
+    best = int(model(**inputs).logits[0, position].argmax())
+    target = result.panels[0].flow.target
+    assert target == f"the logit of {WORDS.split()[best]!r} at the first masked token"
+    assert result.panels[0].flow.gradient is not None
     without = look(model, TEXT, tokenizer=tokenizer, control=False)
-    assert "vectors" in without.sides[0].flow.target
+    assert "vectors" in without.panels[0].flow.target
 
 
 # Lengths
@@ -157,37 +159,37 @@ def short_own() -> Seq2Seq:
 
 
 @pytest.mark.parametrize("make", [short_bart, short_own])
-def test_what_is_written_by_default_fits(make: Any) -> None:
-    """Without a second text it writes, but no more than it reads; more is refused if asked for."""
+def test_default_generation_fits(make: Any) -> None:
+    """Without a second text it generates as much as fits; requesting more raises."""
     tokens = TOKENS if make is short_own else byte_pairs()
-    found = look(make(), "the", tokenizer=tokens, control=False)
-    assert 1 < len(found.sides[0].sequences[1].texts) <= 12 < WRITTEN
+    result = look(make(), "the", tokenizer=tokens, control=False)
+    assert 1 < len(result.panels[0].sequences[1].texts) <= 12 < DEFAULT_NEW_TOKENS
     with pytest.raises(ValueError, match="up to 11"):
         look(make(), "the", tokenizer=tokens, generate=12)
 
 
-# Models that cannot be shown, or not all of them
+# Models that cannot be shown, or only in part
 
 
-def test_layers_of_merged_tokens_are_left_out() -> None:
+def test_layers_of_merged_tokens_are_skipped() -> None:
     """Funnel's second block has half of the tokens."""
     torch.manual_seed(0)
     config = transformers.FunnelConfig(
         vocab_size=len(WORDS.split()), block_sizes=[2, 1], num_decoder_layers=1, d_model=24,
         n_head=3, d_head=8, d_inner=40,
     )  # fmt: skip
-    found = look(transformers.FunnelModel(config).eval(), TEXT, tokenizer=word_pieces())
-    side = found.sides[0]
-    (sequence,) = side.sequences
+    result = look(transformers.FunnelModel(config).eval(), TEXT, tokenizer=word_pieces())
+    panel = result.panels[0]
+    (sequence,) = panel.sequences
     count = len(sequence.texts)
-    assert [layer.name for layer in side.layers] == [
+    assert [layer.name for layer in panel.layers] == [
         "encoder.blocks.0.0.attention", "encoder.blocks.0.1.attention",
         "decoder.layers.0.attention",
     ]  # fmt: skip
-    for layer in side.layers:
+    for layer in panel.layers:
         assert layer.weights is not None
         assert layer.weights.shape == (3, count, count)
-    assert any("1 of 4 layers are left out" in note for note in found.capture.notes)
+    assert any("1 of 4 layers are not shown" in note for note in result.capture.notes)
 
 
 def whisper() -> Any:
@@ -218,21 +220,21 @@ def wav2vec() -> Any:
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (whisper, "WhisperForConditionalGeneration reads sound"),
         (wav2vec, "Wav2Vec2Model reads sound"),
         (clip, "CLIPTextModel or CLIPVisionModel"),
-        (lambda: masked_bert(5), "cannot be run on this alone"),  # a vocabulary of another
+        (lambda: masked_bert(5), "cannot run on this input alone"),  # too small a vocabulary
     ],
 )
-def test_what_cannot_be_shown_is_told(make: Any, said: str) -> None:
-    with pytest.raises(ValueError, match=said) as error:
+def test_unsupported_models(make: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message) as error:
         look(make().eval(), TEXT, tokenizer=word_pieces())
     assert "\n" not in str(error.value)
 
 
-def test_a_folder_of_sound(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_folder_of_an_audio_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     whisper().save_pretrained(tmp_path / "whisper")
     settings = {"feature_extractor_type": "WhisperFeatureExtractor", "feature_size": 80}
     (tmp_path / "whisper" / "preprocessor_config.json").write_text(json.dumps(settings))
@@ -243,11 +245,11 @@ def test_a_folder_of_sound(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert "reads sound" in error
 
 
-def test_a_tower_of_clip() -> None:
-    """Its text model alone, which looks back only, though it writes nothing."""
-    found = look(clip().text_model, TEXT, tokenizer=byte_pairs_of(60))
-    assert found.sides[0].model.kind == "encoder"
-    weights = found.sides[0].layers[0].weights
+def test_text_model_of_clip() -> None:
+    """It is causal, though it generates nothing."""
+    result = look(clip().text_model, TEXT, tokenizer=byte_pairs_of(60))
+    assert result.panels[0].model.kind == "encoder"
+    weights = result.panels[0].layers[0].weights
     assert weights is not None
     assert weights.triu(1).abs().max() == 0
 

@@ -1,4 +1,4 @@
-"""The widget in JupyterLab, in a real browser; and what a notebook shows without anywidget."""
+"""The widget in JupyterLab, in a real browser; and the fallback without anywidget."""
 
 from __future__ import annotations
 
@@ -18,48 +18,48 @@ from typing import Any
 
 import pytest
 
-from attnlab.interpret._look import Looked, look
+from attnlab.interpret._look import LookResult, look
 from tests.support.browser import chromium
 from tests.support.hostile_capture import HOSTILE, VIEWS, hostile
 from tests.support.text_models import TOKENS, decoder
 
-PATIENCE = 120_000  # milliseconds; the machines are shared
+TIMEOUT = 120_000  # milliseconds; the machines are shared
 
 
-def captured(**options: Any) -> Looked:
+def look_at_text(**options: Any) -> LookResult:
     return look(decoder(), "the dog ran in the park", tokenizer=TOKENS, **options)
 
 
-def test_the_widget_has_all_that_a_page_has() -> None:
+def test_widget_has_the_data_of_a_page() -> None:
     pytest.importorskip("anywidget", reason="anywidget is not installed")
-    found = captured()
-    widget = found.widget()
-    header, blocks = found.packed
+    result = look_at_text()
+    widget = result.widget()
+    header, blocks = result.packed
     assert json.loads(widget.header) == header
     assert list(widget.blocks) == blocks
     assert "export" in widget._esm
-    bundle = found._repr_mimebundle_()
+    bundle = result._repr_mimebundle_()
     data = bundle[0] if isinstance(bundle, tuple) else bundle
     assert "application/vnd.jupyter.widget-view+json" in data
 
 
-def test_without_anywidget_the_page_is_framed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_frame_without_anywidget(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "anywidget", None)
     monkeypatch.delitem(sys.modules, "attnlab.interpret._notebook_widget", raising=False)
-    found = captured()
-    found.sides[0].sequences[0].texts[0] = HOSTILE[0]
-    shown = found._repr_mimebundle_()["text/html"]
-    assert shown.startswith('<iframe sandbox="allow-scripts allow-downloads" srcdoc="')
-    assert shown.count("<") == 2  # the frame's own two tags: all else is escaped
-    assert "allow-same-origin" not in shown
+    result = look_at_text()
+    result.panels[0].sequences[0].texts[0] = HOSTILE[0]
+    html = result._repr_mimebundle_()["text/html"]
+    assert html.startswith('<iframe sandbox="allow-scripts allow-downloads" srcdoc="')
+    assert html.count("<") == 2  # the two tags of the frame; everything else is escaped
+    assert "allow-same-origin" not in html
 
 
 @contextmanager
 def jupyter_lab(folder: Path) -> Iterator[str]:
     """A server on a free port of loopback; it and its kernels end with the test."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port = found.getsockname()[1]
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
     home = {name: str(folder / name.lower()) for name in ("JUPYTER_CONFIG_DIR", "IPYTHONDIR")}
     command = [
         sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1",
@@ -94,7 +94,7 @@ def jupyter_lab(folder: Path) -> Iterator[str]:
 
 
 def execute(page: Any) -> None:
-    """JupyterLab drops a cell that is sent while the kernel's connection is still made."""
+    """Run the cell, again if needed: JupyterLab drops cells until the kernel is connected."""
     for _ in range(8):
         page.locator(".jp-Notebook .cm-content").first.click()
         page.keyboard.press("Control+Enter")
@@ -102,14 +102,14 @@ def execute(page: Any) -> None:
         prompt = page.locator(".jp-InputPrompt").first.inner_text()
         if re.search(r"[*\d]", prompt):
             break
-    page.wait_for_selector(".jp-OutputArea canvas", timeout=PATIENCE)
+    page.wait_for_selector(".jp-OutputArea canvas", timeout=TIMEOUT)
 
 
 def test_in_jupyter_lab(tmp_path: Path) -> None:
     pytest.importorskip("jupyterlab", reason="JupyterLab is not installed")
     pytest.importorskip("ipykernel", reason="ipykernel is not installed")
-    hostile().save(tmp_path / "seen.attnlab")
-    cell = "import attnlab\nattnlab.look('seen.attnlab')"
+    hostile().save(tmp_path / "capture.attnlab")
+    cell = "import attnlab\nattnlab.look('capture.attnlab')"
     notebook = {
         "cells": [
             {"cell_type": "code", "execution_count": None, "id": "one", "metadata": {},
@@ -135,18 +135,18 @@ def test_in_jupyter_lab(tmp_path: Path) -> None:
                 else foreign.append(request.url)
             ),
         )
-        page.goto(f"{address}/lab/tree/a.ipynb", timeout=PATIENCE)
-        page.wait_for_selector(".jp-Notebook .cm-content", timeout=PATIENCE)
-        page.wait_for_selector("[data-status=idle]", timeout=PATIENCE)
+        page.goto(f"{address}/lab/tree/a.ipynb", timeout=TIMEOUT)
+        page.wait_for_selector(".jp-Notebook .cm-content", timeout=TIMEOUT)
+        page.wait_for_selector("[data-status=idle]", timeout=TIMEOUT)
         execute(page)
         tabs = page.locator(".jp-OutputArea [role=tab]")
-        loud: list[str] = []  # from here on: JupyterLab has warnings of its own when it starts
-        page.on("console", lambda said: loud.append(said.text) if said.type == "error" else None)
+        console: list[str] = []  # from here on: JupyterLab itself logs warnings when it starts
+        page.on("console", lambda line: console.append(line.text) if line.type == "error" else None)
         assert tabs.count() == len(VIEWS)
         for number in range(len(VIEWS)):
             tabs.nth(number).click()
             page.wait_for_selector(
-                ".jp-OutputArea canvas, .jp-OutputArea p.message", timeout=PATIENCE
+                ".jp-OutputArea canvas, .jp-OutputArea p.message", timeout=TIMEOUT
             )
             if page.locator(".jp-OutputArea canvas").count():
                 page.locator(".jp-OutputArea .area").focus()
@@ -154,5 +154,5 @@ def test_in_jupyter_lab(tmp_path: Path) -> None:
                 page.wait_for_timeout(300)
         assert page.evaluate("() => window.harmed") is None
         assert page.locator(".jp-OutputArea img").count() == 0
-        assert (foreign, errors, loud) == ([], [], [])
+        assert (foreign, errors, console) == ([], [], [])
         page.screenshot(path=str(tmp_path / "lab.png"))

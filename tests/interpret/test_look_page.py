@@ -28,7 +28,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("pages")
     torch.manual_seed(0)
     vision = ViT(ViTConfig(classes=5, image_size=12, patch=4, width=24, layers=2, heads=3))
-    made = {
+    results = {
         "decoder": look(
             decoder(), "the dog ran", tokenizer=TOKENS, generate=5, neurons=True, untrained=True
         ),
@@ -38,10 +38,10 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "signed": look(decoder("fourier"), "the dog", tokenizer=TOKENS, neurons=True),
         "hostile": hostile(),
     }
-    return {name: each.save(folder / f"{name}.html") for name, each in made.items()}
+    return {name: result.save(folder / f"{name}.html") for name, result in results.items()}
 
 
-def shown_view(page: Any) -> str:
+def selected_view(page: Any) -> str:
     return page.locator("[role=tab][aria-selected=true]").get_attribute("id").split("-tab-")[1]
 
 
@@ -52,13 +52,13 @@ def test_every_view_of_every_kind_of_model(
     page = watched.open(pages[kind])
     for key, view in VIEWS.items():
         watched.press(key)
-        assert shown_view(page) == view
+        assert selected_view(page) == view
         drawn = page.locator("canvas").count() > 0
-        told = page.locator("p.message").count() > 0
-        assert drawn != told, view  # a drawing, or the reason why there is none
+        explained = page.locator("p.message").count() > 0
+        assert drawn != explained, view  # a drawing, or the reason why there is none
         if drawn:
             assert len(page.locator(".area").get_attribute("aria-label")) > 20
-            assert ink(page) > 1, view
+            assert color_count(page) > 1, view
             watched.press("t")
             assert page.locator("table caption").count() == 1
             assert page.locator("tbody tr").count() > 0, view
@@ -68,8 +68,8 @@ def test_every_view_of_every_kind_of_model(
     watched.check()
 
 
-def ink(page: Any) -> int:
-    """How many colors are on the canvas."""
+def color_count(page: Any) -> int:
+    """The number of colors on the canvas."""
     return page.evaluate(
         """() => {
           const canvas = document.querySelector('canvas');
@@ -81,7 +81,7 @@ def ink(page: Any) -> int:
     )
 
 
-EXPECTED = {  # which views each kind can draw
+EXPECTED = {  # the views that each kind of model can draw
     "decoder": {"heads", "matrix", "model", "neurons", "compare", "generation", "flow", "mask"},
     "encoder": {"heads", "matrix", "model", "flow", "mask"},
     "both": {"heads", "matrix", "model", "generation", "cross", "flow", "mask"},
@@ -90,14 +90,14 @@ EXPECTED = {  # which views each kind can draw
 
 
 @pytest.mark.parametrize("kind", list(EXPECTED))
-def test_which_views_there_are(kind: str, pages: dict[str, Path], watched: Watched) -> None:
+def test_available_views(kind: str, pages: dict[str, Path], watched: Watched) -> None:
     page = watched.open(pages[kind])
-    found = set()
+    views = set()
     for key, view in VIEWS.items():
         watched.press(key)
         if page.locator("canvas").count():
-            found.add(view)
-    assert found == EXPECTED[kind]
+            views.add(view)
+    assert views == EXPECTED[kind]
 
 
 def test_hostile_tokens_are_text(pages: dict[str, Path], watched: Watched) -> None:
@@ -116,14 +116,14 @@ def test_hostile_tokens_are_text(pages: dict[str, Path], watched: Watched) -> No
     watched.press("x", "t")
     text = page.locator("table").inner_text()
     for token in HOSTILE:
-        shown = {"\x00\x01\x1b[31m\x7f": "␀␁␛[31m␡", "\n\t ": "⏎⇥·"}.get(token, token)
-        if shown.isprintable() and len(shown) < 100:  # others have names, which vitest checks
-            assert shown in text, shown
+        visible = {"\x00\x01\x1b[31m\x7f": "␀␁␛[31m␡", "\n\t ": "⏎⇥·"}.get(token, token)
+        if visible.isprintable() and len(visible) < 100:  # vitest checks the names of others
+            assert visible in text, visible
     assert "x" * 100 in text
     watched.check()
 
 
-def test_by_keyboard_alone(pages: dict[str, Path], watched: Watched) -> None:
+def test_keyboard_only(pages: dict[str, Path], watched: Watched) -> None:
     page = watched.open(pages["decoder"])
     page.keyboard.press("Tab")
     for _ in range(60):  # the drawing can be reached
@@ -137,8 +137,8 @@ def test_by_keyboard_alone(pages: dict[str, Path], watched: Watched) -> None:
     active = page.locator(".area").get_attribute("aria-activedescendant")
     assert active
     assert page.locator(f"#{active}").count() == 1
-    said = page.locator("[aria-live]").all_inner_texts()
-    assert any(text.strip() for text in said)
+    announced = page.locator("[aria-live]").all_inner_texts()
+    assert any(text.strip() for text in announced)
     page.keyboard.press("Enter")
     page.wait_for_function("() => location.hash.includes('queries')")
     page.keyboard.press("Escape")
@@ -158,9 +158,9 @@ def test_by_keyboard_alone(pages: dict[str, Path], watched: Watched) -> None:
     watched.check()
 
 
-def test_the_address_keeps_what_was_chosen(pages: dict[str, Path], watched: Watched) -> None:
+def test_address_keeps_the_selection(pages: dict[str, Path], watched: Watched) -> None:
     page = watched.open(pages["decoder"], "#view=matrix&layer=1&heads=2&scale=sqrt")
-    assert shown_view(page) == "matrix"
+    assert selected_view(page) == "matrix"
     assert "Layer 1" in page.locator(".area").get_attribute("aria-label")
     watched.press("m")
     page.wait_for_function("() => location.hash.includes('view=model')")
@@ -171,9 +171,7 @@ def test_the_address_keeps_what_was_chosen(pages: dict[str, Path], watched: Watc
     watched.check()
 
 
-def test_what_is_taken_away_is_what_is_shown(
-    pages: dict[str, Path], watched: Watched, tmp_path: Path
-) -> None:
+def test_downloads_match_the_view(pages: dict[str, Path], watched: Watched, tmp_path: Path) -> None:
     page = watched.open(pages["decoder"], "#view=matrix&layer=1&heads=2")
     files = {}
     for kind in ("SVG", "PNG", "CSV"):
@@ -188,16 +186,16 @@ def test_what_is_taken_away_is_what_is_shown(
     assert not re.search(rb"<script|https?://(?!www\.w3\.org)", files["SVG"])
     assert files["PNG"].startswith(b"\x89PNG")
     rows = list(csv.reader(io.StringIO(files["CSV"].decode("utf-8-sig"))))
-    shown = look(decoder(), "the dog ran", tokenizer=TOKENS, generate=5, control=False)
-    weights = shown.sides[0].layers[1].weights
+    result = look(decoder(), "the dog ran", tokenizer=TOKENS, generate=5, control=False)
+    weights = result.panels[0].layers[1].weights
     assert weights is not None
-    wanted = weights[2]
+    expected = weights[2]
     header, *cells = rows
     queries, keys, values = (header.index(name) for name in ("query", "key", "weight"))
-    found = {(int(row[queries]), int(row[keys])): float(row[values]) for row in cells}
-    assert len(found) == len(cells) == wanted.numel()
-    for (query, key), value in found.items():  # 8 bits: within 0.4% of the row, as stated
-        assert value == pytest.approx(float(wanted[query, key]), abs=0.004), (query, key)
+    downloaded = {(int(row[queries]), int(row[keys])): float(row[values]) for row in cells}
+    assert len(downloaded) == len(cells) == expected.numel()
+    for (query, key), value in downloaded.items():  # 8 bits: within 0.4% of the row, as stated
+        assert value == pytest.approx(float(expected[query, key]), abs=0.004), (query, key)
     watched.check()
 
 
@@ -228,7 +226,7 @@ def test_every_width_in_light_and_dark(
 
 
 def test_long_inputs(browser: Any, tmp_path: Path) -> None:
-    """512 tokens: every view opens; the lines that are left out are told."""
+    """512 tokens: every view opens; the footer says how many lines are left out."""
     model = decoder(context=512)
     path = look(model, "the dog ran in the park " * 21, tokenizer=TOKENS).save(tmp_path / "a.html")
     watched = Watched(browser)
@@ -252,7 +250,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize(
-    ("difference", "excess", "kind", "said"),
+    ("difference", "excess", "kind", "text"),
     [
         (0.0312, 0.4, "good", "✓ checked, differs by 0.031: rounding"),
         (0.0052, 1.5, "warn", "⚠ differs by 0.005, more than rounding"),
@@ -260,22 +258,22 @@ BROKEN = {
         (None, None, "", "not checked"),
     ],
 )
-def test_the_badge_warns_of_what_rounding_does_not_explain(
-    difference: float | None, excess: float | None, kind: str, said: str, watched: Watched,
+def test_badge_warns_of_differences_beyond_rounding(
+    difference: float | None, excess: float | None, kind: str, text: str, watched: Watched,
     tmp_path: Path,
 ) -> None:  # fmt: skip
-    found = look(decoder(), "the dog", tokenizer=TOKENS)
-    for layer in found.sides[0].layers:
+    result = look(decoder(), "the dog", tokenizer=TOKENS)
+    for layer in result.panels[0].layers:
         layer.difference, layer.excess = difference, excess
-    page = watched.open(found.save(tmp_path / "a.html"))
+    page = watched.open(result.save(tmp_path / "a.html"))
     badge = page.locator(".badge").filter(has_text=re.compile("check|differs"))
-    assert badge.inner_text() == said
+    assert badge.inner_text() == text
     assert badge.get_attribute("class").split()[1:] == ([kind] if kind else [])
     watched.check()
 
 
 @pytest.mark.parametrize("name", list(BROKEN))
-def test_a_broken_page_says_so(
+def test_broken_page_shows_an_error(
     name: str, pages: dict[str, Path], watched: Watched, tmp_path: Path
 ) -> None:
     text = BROKEN[name](pages["encoder"].read_text())

@@ -1,4 +1,4 @@
-"""Look at real models, where they are installed, and the examples of classic sentences."""
+"""look with real models, if they are installed, and the example with classic sentences."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def test_classic_sentences_of_small_models(
     classic_sentences(
         monkeypatch, "--causal", "gpt2", "--encoder", "bert", "--contrast", "bert", "--out", "out"
     )
-    wanted = sorted(f"out/{name}.html" for name in [*CAUSAL, *ENCODER, *CONTRAST])
-    assert capsys.readouterr().out.splitlines() == wanted
-    assert all(Path(page).stat().st_size > 100_000 for page in wanted)
+    expected = sorted(f"out/{name}.html" for name in [*CAUSAL, *ENCODER, *CONTRAST])
+    assert capsys.readouterr().out.splitlines() == expected
+    assert all(Path(page).stat().st_size > 100_000 for page in expected)
     assert "Jaime Salazar" in Path("out/salazar.html").read_text()
 
 
@@ -57,19 +57,19 @@ def test_classic_sentences_of_an_encoder(
     assert sorted(Path(line).stem for line in capsys.readouterr().out.splitlines()) == ENCODER
 
 
-def test_a_real_decoder() -> None:
+def test_real_decoder() -> None:
     """SmolLM2: 30 layers, 9 heads that share 3 key heads, byte pairs, and it can count."""
     model, tokenizer = load_smollm2()
     text = "Monday Tuesday Wednesday Thursday Friday. Monday Tuesday Wednesday Thursday"
-    found = look(model, text, tokenizer=tokenizer, generate=2, control=False, neurons=True)
-    side = found.sides[0]
-    (sequence,) = side.sequences
-    assert (side.model.kind, len(side.layers)) == ("decoder", 30)
-    assert all(layer.all_heads == 9 for layer in side.layers)
-    assert side.layers[0].k is not None
-    assert len(side.layers[0].k) == 3
-    assert found.difference is not None
-    assert found.difference < 1e-3
+    result = look(model, text, tokenizer=tokenizer, generate=2, control=False, neurons=True)
+    panel = result.panels[0]
+    (sequence,) = panel.sequences
+    assert (panel.model.kind, len(panel.layers)) == ("decoder", 30)
+    assert all(layer.all_heads == 9 for layer in panel.layers)
+    assert panel.layers[0].k is not None
+    assert len(panel.layers[0].k) == 3
+    assert result.difference is not None
+    assert result.difference < 1e-3
 
     assert sequence.prompt is not None
     assert sequence.ids is not None
@@ -78,22 +78,22 @@ def test_a_real_decoder() -> None:
     assert sequence.texts[sequence.prompt] == " Friday"
     assert sequence.words[sequence.prompt - 1] == len(text.split()) - 1
 
-    assert side.next is not None
-    word, likely = side.next.top[sequence.prompt - 1][0]
+    assert panel.next_tokens is not None
+    word, probability = panel.next_tokens.top[sequence.prompt - 1][0]
     with torch.no_grad():
         logits = model(torch.tensor([sequence.ids[: sequence.prompt]])).logits[0, -1]
     assert word == " Friday" == tokenizer.decode(logits.argmax())
-    assert likely == pytest.approx(float(logits.softmax(-1).max()), abs=1e-4)
-    assert side.next.actual[sequence.prompt - 1] == pytest.approx(likely)
-    labels = {pattern.label for patterns in side.patterns for pattern in patterns}
+    assert probability == pytest.approx(float(logits.softmax(-1).max()), abs=1e-4)
+    assert panel.next_tokens.actual[sequence.prompt - 1] == pytest.approx(probability)
+    labels = {pattern.label for patterns in panel.patterns for pattern in patterns}
     assert {"first-token sink", "previous token"} <= labels
-    assert side.flow.target.endswith("after the last token")
+    assert panel.flow.target.endswith("after the last token")
 
 
-def test_a_real_decoder_reads_bytes() -> None:
+def test_real_decoder_with_bytes() -> None:
     model, tokenizer = load_smollm2()
-    found = look(model, "日本語 👍🏽", tokenizer=tokenizer, control=False, layers=[0])
-    (sequence,) = found.sides[0].sequences
+    result = look(model, "日本語 👍🏽", tokenizer=tokenizer, control=False, layers=[0])
+    (sequence,) = result.panels[0].sequences
     assert not any("\ufffd" in text for text in sequence.texts)
     assert any("<0x" in text for text in sequence.texts)
     assert len(set(sequence.words)) > 2

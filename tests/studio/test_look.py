@@ -79,8 +79,8 @@ def test_a_capture_equals_that_of_the_command(
     )
     expected = read_capture(tmp_path / "expected.attnlab")
     assert capture.title == result["title"] == expected.title
-    assert capture.sides[0].sequences[0].texts == expected.sides[0].sequences[0].texts
-    for one, other in zip(capture.sides[0].layers, expected.sides[0].layers, strict=True):
+    assert capture.panels[0].sequences[0].texts == expected.panels[0].sequences[0].texts
+    for one, other in zip(capture.panels[0].layers, expected.panels[0].layers, strict=True):
         assert one.weights is not None
         assert other.weights is not None
         assert torch.equal(one.weights, other.weights)
@@ -94,15 +94,15 @@ def test_models_named_at_start_and_comparisons(client: TestClient, tmp_path: Pat
     assert response.status_code == 409  # it was saved without a tokenizer
     assert "token" in response.json()["error"]
     result = post(client, "look", target="language", text="to be", compare="pretrained")
-    assert len(download_capture(client, tmp_path, result["capture"]).sides) == 2
+    assert len(download_capture(client, tmp_path, result["capture"]).panels) == 2
     result = post(client, "look", target="summary", text=summaries.TEXT, second="a tool")
     capture = download_capture(client, tmp_path, result["capture"])
-    assert {layer.kind for layer in capture.sides[0].layers} == {"self", "cross"}
+    assert {layer.kind for layer in capture.panels[0].layers} == {"self", "cross"}
     result = post(client, "look", target="language", text="to be", compare_text="or not")
     capture = download_capture(client, tmp_path, result["capture"])
-    assert ["".join(each.sequences[0].texts) for each in capture.sides] == ["to be", "or not"]
+    assert ["".join(each.sequences[0].texts) for each in capture.panels] == ["to be", "or not"]
     result = post(client, "look", target="language", text="to", untrained=True, neurons=False)
-    assert download_capture(client, tmp_path, result["capture"]).sides[0].layers[0].q is None
+    assert download_capture(client, tmp_path, result["capture"]).panels[0].layers[0].q is None
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_models_named_at_start_and_comparisons(client: TestClient, tmp_path: Pat
         (
             {"target": "vit", "text": "a"},
             422,
-            "give an image, and leave the texts",
+            "give an image, and omit the texts",
         ),
         (
             {"target": "language", "text": "to", "generate": 99},
@@ -121,7 +121,7 @@ def test_models_named_at_start_and_comparisons(client: TestClient, tmp_path: Pat
         ({"target": "learned", "text": "a", "compare_text": "b" * 9000}, 422, ""),
         ({"target": "convnet", "text": "a"}, 409, "no attention"),
         ({"target": "language", "text": "to be " * 40}, 422, "reads at most"),
-        ({"target": "language", "text": "a", "second": "b"}, 422, "leave “Second text”"),
+        ({"target": "language", "text": "a", "second": "b"}, 422, "omit “Second text”"),
         ({"target": {"model": "none"}, "text": "a"}, 404, "There is no model none"),
         ({"target": {"run": "a"}, "text": "a"}, 400, "unknown field 'run'"),
         ({"target": 1, "text": "a"}, 400, "give a text"),
@@ -154,23 +154,23 @@ def test_an_image_is_looked_at(client: TestClient, all_runs: Path, tmp_path: Pat
     response = client.post("/api/look/image?run=vit&neurons=false", content=image)
     assert response.status_code == 200, response.text
     assert response.json()["title"] == "vit: an image"
-    (capture,) = download_capture(client, tmp_path, response.json()["capture"]).sides
+    (capture,) = download_capture(client, tmp_path, response.json()["capture"]).panels
     look(str(all_runs / "vit"), image=tmp_path / "image.png").save(tmp_path / "expected.attnlab")
-    (expected,) = read_capture(tmp_path / "expected.attnlab").sides
+    (expected,) = read_capture(tmp_path / "expected.attnlab").panels
     weights = expected.layers[0].weights
     assert weights is not None
     assert torch.equal(capture.layers[0].weights, weights)
     assert capture.layers[0].q is None
     response = client.post("/api/look/image?run=vit&untrained=true", content=image)
-    sides = download_capture(client, tmp_path, response.json()["capture"]).sides
-    assert [side.label for side in sides] == ["vit", "vit, untrained"]
-    assert sides[0].layers[0].q is not None
+    panels = download_capture(client, tmp_path, response.json()["capture"]).panels
+    assert [panel.label for panel in panels] == ["vit", "vit, untrained"]
+    assert panels[0].layers[0].q is not None
 
 
 @pytest.mark.parametrize(
     ("query", "status", "words"),
     [
-        ("run=language", 422, "reads a text: give a text, and leave the image"),
+        ("run=language", 422, "reads a text: give a text, and omit the image"),
         ("run=convnet", 409, "no attention"),
         ("run=vit&compare_run=language", 422, "reads a text"),
         ("run=vit&compare_run=vit&untrained=true", 400, "give only one of them"),
@@ -193,9 +193,9 @@ def test_an_invalid_look_at_an_image_is_reported(
     ("message", "expected"),
     [
         (
-            "x: a B has no head to write with; leave --generate, and give --pair to an "
+            "x: a B has no head to generate text; omit --generate, and give --pair to an "
             "encoder-decoder",
-            "x: a B has no head to write with; leave “Tokens to write on”, and give “Second text” "
+            "x: a B has no head to generate text; omit “Tokens to write on”, and give “Second text” "
             "to an encoder-decoder",
         ),
         (

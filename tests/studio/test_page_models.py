@@ -236,7 +236,7 @@ def compared_labels(page: Any, other: str, text: str) -> list[str]:
     capture = page.request.get(f"{origin}api/captures/{page.evaluate(CAPTURE)}").body()
     with TemporaryDirectory() as folder:
         (Path(folder) / "capture.attnlab").write_bytes(capture)
-        return [side.label for side in read_capture(Path(folder) / "capture.attnlab").sides]
+        return [side.label for side in read_capture(Path(folder) / "capture.attnlab").panels]
 
 
 def test_neurons_are_optional_and_errors_name_no_flag(window: Window) -> None:
@@ -250,7 +250,7 @@ def test_neurons_are_optional_and_errors_name_no_flag(window: Window) -> None:
     page.get_by_label("Second text").fill("or not")
     page.get_by_role("button", name="Look", exact=True).click()
     page.wait_for_selector("[role=alert]")
-    assert "leave “Second text”" in page.locator("[role=alert]").inner_text()
+    assert "omit “Second text”" in page.locator("[role=alert]").inner_text()
     window.check_console("422")
 
 

@@ -14,8 +14,8 @@ from attnlab.heads._mechanism_errors import (
 )
 from attnlab.heads._settings import HeadSettings
 from attnlab.heads._text_models import AttnlabTextReader, HuggingFaceTextReader, TextReader
-from attnlab.huggingface._inspected_models import HuggingFaceSubject
-from attnlab.interpret._attnlab_models import OwnSubject
+from attnlab.huggingface._inspected_models import InspectedHuggingFaceModel
+from attnlab.interpret._attnlab_models import InspectedAttnlabModel
 from attnlab.models import create
 from attnlab.tokenizer import Characters
 from tests.support.transformers_with_tokenizers import byte_pairs, word_pieces
@@ -37,7 +37,7 @@ def language_model(**changes: Any) -> TextReader:
         heads = {"num_attention_heads": 6, "num_key_value_heads": 2, "vocab_size": 320}
         config = transformers.LlamaConfig(**sizes, **heads, **changes)
         model = sharpen_attention(transformers.LlamaForCausalLM(config).eval())
-    return HuggingFaceTextReader(HuggingFaceSubject(model, byte_pairs(), "llama"))
+    return HuggingFaceTextReader(InspectedHuggingFaceModel(model, byte_pairs(), "llama"))
 
 
 def encoder(head: bool) -> TextReader:
@@ -49,7 +49,9 @@ def encoder(head: bool) -> TextReader:
             intermediate_size=30, max_position_embeddings=64,
         )  # fmt: skip
         return HuggingFaceTextReader(
-            HuggingFaceSubject(sharpen_attention(model_class(config).eval()), word_pieces(), "bert")
+            InspectedHuggingFaceModel(
+                sharpen_attention(model_class(config).eval()), word_pieces(), "bert"
+            )
         )
 
 
@@ -69,7 +71,7 @@ def attnlab_decoder() -> AttnlabTextReader:
         config = {"width": 24, "heads": 3, "layers": 2, "vocabulary": tokens.vocabulary}
         model = create({"model": "decoder", **config, "context": 64}).eval()
         sharpen_attention(model)
-    return AttnlabTextReader(OwnSubject(model, tokens, "own"))
+    return AttnlabTextReader(InspectedAttnlabModel(model, tokens, "own"))
 
 
 READERS: dict[str, Callable[[], TextReader]] = {

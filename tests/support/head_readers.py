@@ -10,8 +10,8 @@ from attnlab.heads._encoder_decoder_models import (
     PairReader,
 )
 from attnlab.heads._image_models import AttnlabImageReader, HuggingFaceImageReader
-from attnlab.huggingface._inspected_models import HuggingFaceSubject
-from attnlab.interpret._attnlab_models import OwnSubject
+from attnlab.huggingface._inspected_models import InspectedHuggingFaceModel
+from attnlab.interpret._attnlab_models import InspectedAttnlabModel
 from attnlab.models import create
 from attnlab.tokenizer import Characters
 from tests.support.head_models import TEXT, sharpen_attention, transformers
@@ -30,7 +30,7 @@ def bart(head: bool = True) -> PairReader:
             forced_eos_token_id=None,
         )  # fmt: skip
         model = sharpen_attention(model_class(config).eval())
-    return HuggingFacePairReader(HuggingFaceSubject(model, byte_pairs(), "bart"))
+    return HuggingFacePairReader(InspectedHuggingFaceModel(model, byte_pairs(), "bart"))
 
 
 def attnlab_seq2seq() -> PairReader:
@@ -40,7 +40,7 @@ def attnlab_seq2seq() -> PairReader:
     with torch.random.fork_rng():
         torch.manual_seed(0)
         model = sharpen_attention(create({**config, "copy": True}).eval())
-    return AttnlabPairReader(OwnSubject(model, tokens, "own"))
+    return AttnlabPairReader(InspectedAttnlabModel(model, tokens, "own"))
 
 
 def attnlab_vit() -> AttnlabImageReader:
@@ -48,7 +48,7 @@ def attnlab_vit() -> AttnlabImageReader:
     with torch.random.fork_rng():
         torch.manual_seed(0)
         model = sharpen_attention(create({"model": "vit", "classes": 10, **sizes}).eval())
-    return AttnlabImageReader(OwnSubject(model, None, "own vit", classes=CLASS_NAMES))
+    return AttnlabImageReader(InspectedAttnlabModel(model, None, "own vit", classes=CLASS_NAMES))
 
 
 def vit(head: bool = True) -> HuggingFaceImageReader:
@@ -62,5 +62,5 @@ def vit(head: bool = True) -> HuggingFaceImageReader:
         model = sharpen_attention(model_class(config).eval())
     size = {"height": 16, "width": 16}
     return HuggingFaceImageReader(
-        HuggingFaceSubject(model, transformers.ViTImageProcessor(size=size), "vit")
+        InspectedHuggingFaceModel(model, transformers.ViTImageProcessor(size=size), "vit")
     )

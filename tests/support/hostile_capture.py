@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from attnlab.interpret._look import Looked, look
+from attnlab.interpret._look import LookResult, look
 from tests.support.text_models import TOKENS, decoder
 
 VIEWS = {
@@ -37,19 +37,21 @@ HOSTILE = [
 ]
 
 
-def hostile() -> Looked:
-    found = look(
+def hostile() -> LookResult:
+    result = look(
         decoder(), "the dog ran in the park"[: len(HOSTILE)], tokenizer=TOKENS, neurons=True,
         untrained=True, generate=2,
     )  # fmt: skip
-    for side in found.sides:
-        side.label = HOSTILE[0]
-        for place, text in enumerate(HOSTILE):
-            side.sequences[0].texts[place] = text
-        assert side.next is not None
-        side.next.top = [[(HOSTILE[0], 0.5), (HOSTILE[1], 0.25)] for _ in side.next.top]
-        for layer in side.layers:
+    for panel in result.panels:
+        panel.label = HOSTILE[0]
+        for index, text in enumerate(HOSTILE):
+            panel.sequences[0].texts[index] = text
+        assert panel.next_tokens is not None
+        panel.next_tokens.top = [
+            [(HOSTILE[0], 0.5), (HOSTILE[1], 0.25)] for _ in panel.next_tokens.top
+        ]
+        for layer in panel.layers:
             layer.name, layer.note = HOSTILE[0], HOSTILE[1]
-    found.capture.title = HOSTILE[0]
-    found.capture.notes = [HOSTILE[1]]
-    return found
+    result.capture.title = HOSTILE[0]
+    result.capture.notes = [HOSTILE[1]]
+    return result

@@ -1,4 +1,4 @@
-"""What the tests of mechanisms in Hugging Face models share."""
+"""Shared by the tests of mechanisms in Hugging Face models."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from attnlab.huggingface import register
-from attnlab.huggingface._layer_mechanisms import without_parameters
+from attnlab.huggingface._layer_mechanisms import parameter_free_mechanisms
 from tests.support.small_transformers import transformers
 
 register()
@@ -19,7 +19,7 @@ SMALL = {
     "bigbird": "bigbird:block=2,random_blocks=1",
     "groups": "1*window:window=3+3*elu+2*softmax",
 }
-SPECS = [SMALL.get(name, name) for name in (*without_parameters(), "groups")]
+SPECS = [SMALL.get(name, name) for name in (*parameter_free_mechanisms(), "groups")]
 register(*SPECS)
 
 
@@ -27,16 +27,16 @@ def text(B: int, T: int, seed: int = 0) -> Tensor:
     return torch.randint(5, 60, (B, T), generator=torch.Generator().manual_seed(seed))
 
 
-def run(model: Any, given: dict[str, Tensor]) -> Tensor:
-    found = model(**given)
-    out: Tensor = found.logits if "logits" in found else found[0]
+def run(model: Any, batch: dict[str, Tensor]) -> Tensor:
+    result = model(**batch)
+    out: Tensor = result.logits if "logits" in result else result[0]
     return out
 
 
-def real_part(out: Tensor, given: dict[str, Tensor]) -> Tensor:
-    """Without what padding gives: eager functions spread its weight, attnlab's give zeros."""
-    mask = given.get("attention_mask")
-    if mask is None or "decoder_input_ids" in given:
+def real_part(out: Tensor, batch: dict[str, Tensor]) -> Tensor:
+    """The output without padding: there eager functions give uniform weights, attnlab zeros."""
+    mask = batch.get("attention_mask")
+    if mask is None or "decoder_input_ids" in batch:
         return out
     return out[mask.bool()]
 

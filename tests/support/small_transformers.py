@@ -35,7 +35,7 @@ BOTH = {
     "decoder_start_token_id": 0,
     "forced_eos_token_id": None,
 }
-PICTURE = {**BERT, "image_size": 12, "patch_size": 4}
+IMAGE = {**BERT, "image_size": 12, "patch_size": 4}
 GEMMA = {**WORDS, **GROUPED, "num_hidden_layers": 3, "sliding_window": 3, "head_dim": 16}
 OSS = {**GEMMA, "hidden_size": 32, "intermediate_size": 32, "num_attention_heads": 4}
 
@@ -63,7 +63,7 @@ MODELS: dict[str, tuple[str, str, dict[str, Any]]] = {
         | {"decoder_start_token_id": 0},
     ),
     "bart": ("BartForConditionalGeneration", "BartConfig", {**WORDS, **BOTH}),
-    "vit": ("ViTForImageClassification", "ViTConfig", PICTURE),
+    "vit": ("ViTForImageClassification", "ViTConfig", IMAGE),
     "bloom": (
         "BloomForCausalLM",
         "BloomConfig",
@@ -83,7 +83,7 @@ MODELS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "deberta": ("DebertaModel", "DebertaConfig", {**WORDS, **BERT}),
     "mpnet": ("MPNetModel", "MPNetConfig", {**WORDS, **BERT}),
     "mvp": ("MvpForConditionalGeneration", "MvpConfig", {**WORDS, **BOTH}),
-    "data2vec_vision": ("Data2VecVisionModel", "Data2VecVisionConfig", PICTURE),
+    "data2vec_vision": ("Data2VecVisionModel", "Data2VecVisionConfig", IMAGE),
     "longformer": ("LongformerModel", "LongformerConfig", {**WORDS, **BERT, "attention_window": 4}),
     "swin": (
         "SwinModel",
@@ -95,13 +95,13 @@ MODELS: dict[str, tuple[str, str, dict[str, Any]]] = {
 
 
 def small(name: str, attention: str | None = None) -> Any:
-    """The same weights at every call, so large that attention is far from even."""
+    """A model with the same weights at every call, so large that attention is far from uniform."""
     model_class, config_class, settings = MODELS[name]
     config = getattr(transformers, config_class)(**settings)
-    chosen = {} if attention is None else {"attn_implementation": attention}
+    options = {} if attention is None else {"attn_implementation": attention}
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        model = getattr(transformers, model_class)._from_config(deepcopy(config), **chosen)
+        model = getattr(transformers, model_class)._from_config(deepcopy(config), **options)
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.dim() > 1:
@@ -110,50 +110,50 @@ def small(name: str, attention: str | None = None) -> Any:
 
 
 def write_tokenizer(folder: Path) -> None:
-    """Eight words, as BERT's tokenizer reads them."""
+    """Write the files of a BERT tokenizer with eight words."""
     words = ["[UNK]", "[PAD]", "[CLS]", "[SEP]", "[MASK]", "the", "dog", "ran"]
     (folder / "vocab.txt").write_text("\n".join(words))
     (folder / "tokenizer_config.json").write_text('{"tokenizer_class": "BertTokenizer"}')
 
 
 def inputs(name: str) -> dict[str, torch.Tensor]:
-    """Three rows: whole, padded on the right, padded on the left."""
-    draws = torch.Generator().manual_seed(7)
+    """Three rows: without padding, padded on the right, padded on the left."""
+    generator = torch.Generator().manual_seed(7)
     model_class, _, settings = MODELS[name]
     if "image_size" in settings:
-        side = settings["image_size"]
-        return {"pixel_values": torch.randn(3, 3, side, side, generator=draws)}
+        size = settings["image_size"]
+        return {"pixel_values": torch.randn(3, 3, size, size, generator=generator)}
     mask = torch.ones(3, 7, dtype=torch.long)
     mask[1, 5:] = 0
     mask[2, :2] = 0
-    found = {
-        "input_ids": torch.randint(5, 60, (3, 7), generator=draws),
+    batch = {
+        "input_ids": torch.randint(5, 60, (3, 7), generator=generator),
         "attention_mask": mask,
     }
     if "ConditionalGeneration" in model_class:
-        found["decoder_input_ids"] = torch.randint(5, 60, (3, 5), generator=draws)
-    return found
+        batch["decoder_input_ids"] = torch.randint(5, 60, (3, 5), generator=generator)
+    return batch
 
 
 FIELDS = ("encoder_attentions", "attentions", "decoder_attentions", "cross_attentions")
 
 
-def eager_attentions(name: str, given: dict[str, torch.Tensor]) -> list[torch.Tensor]:
-    """What the model itself says: encoder's, then all self, then all cross, each (B, H, T, S)."""
+def eager_attentions(name: str, batch: dict[str, torch.Tensor]) -> list[torch.Tensor]:
+    """The model's own attentions (B, H, T, S): the encoder's, then all self, then all cross."""
     model = small(name, "eager")
     with torch.no_grad():
-        out = model(**given, output_attentions=True)
+        out = model(**batch, output_attentions=True)
     return [weights for field in FIELDS for weights in out.get(field) or ()]
 
 
 def like_attentions(layers: list[Any]) -> list[Any]:
-    """Layers in the order in which `eager_attentions` gives their weights."""
+    """Layers in the order of `eager_attentions`."""
     order = [("encoder", "self"), ("decoder", "self"), ("decoder", "cross")]
     return sorted(layers, key=lambda layer: order.index((layer.stack, layer.kind)))
 
 
 def visible(layer: Layer) -> Tensor:
-    """(T,) queries that may look at something: eager functions spread the others' weight."""
+    """(T,): queries with at least one key. Eager functions give the others uniform weights."""
     assert layer.weights is not None
     if layer.allowed is None:
         return torch.ones(layer.weights.shape[1], dtype=torch.bool)

@@ -10,14 +10,14 @@ from torch import Tensor
 from attnlab.interpret._records import (
     Capture,
     Flow,
+    HeadPattern,
+    InitialView,
     Layer,
-    ModelFacts,
+    ModelInfo,
     NextTokens,
-    Opening,
-    Pattern,
-    Picture,
+    Panel,
+    PatchedImage,
     Sequence,
-    Side,
 )
 
 
@@ -47,7 +47,7 @@ def make_layer(weights: Tensor | None, **changes: Any) -> Layer:
 
 
 def make_sequence(texts: str | list[str], name: str = "text", **changes: Any) -> Sequence:
-    """Tokens of a text, parted by white space; those in brackets are special."""
+    """Tokens of a text, split at white space; those in brackets are special."""
     tokens = texts.split() if isinstance(texts, str) else texts
     settings: dict[str, Any] = {
         "name": name,
@@ -58,17 +58,17 @@ def make_sequence(texts: str | list[str], name: str = "text", **changes: Any) ->
     return Sequence(**settings | changes)
 
 
-def full_side(seed: int = 0) -> Side:
-    """An encoder of 5 tokens and a decoder of 3 that looks at it, with all that a side can have."""
-    draw = torch.Generator().manual_seed(seed)
+def full_panel(seed: int = 0) -> Panel:
+    """An encoder of 5 tokens and a decoder of 3 that looks at it, with all fields."""
+    generator = torch.Generator().manual_seed(seed)
 
     def random(*shape: int) -> Tensor:
-        return torch.randn(*shape, generator=draw)
+        return torch.randn(*shape, generator=generator)
 
     source = make_sequence(["[CLS]", "a", "</script>", "\ud800", "[SEP]"], segments=[0, 0, 0, 1, 1])
     target = make_sequence(["x", "y\u202e", ""], name="target", prompt=2)
-    pixels = torch.randint(0, 256, (7, 11, 3), generator=draw, dtype=torch.uint8)
-    source.picture = Picture(pixels, rows=2, columns=2, first=1)
+    pixels = torch.randint(0, 256, (7, 11, 3), generator=generator, dtype=torch.uint8)
+    source.image = PatchedImage(pixels, rows=2, columns=2, first=1)
     causal = torch.ones(3, 3, dtype=torch.bool).tril()
     read = make_layer(
         softmax_weights(4, 5, 5, seed), scale=0.25, q=random(4, 5, 6), k=random(2, 5, 6),
@@ -88,16 +88,18 @@ def full_side(seed: int = 0) -> Side:
         allowed=torch.tensor([[True, True, True, True, False]]).expand(3, 5),
     )  # fmt: skip
     layers = [read, write, cross, again]
-    patterns = [[Pattern("local", {"local": 0.75})] * len(layer.heads) for layer in layers]
-    return Side(
+    patterns = [[HeadPattern("local", {"local": 0.75})] * len(layer.heads) for layer in layers]
+    return Panel(
         label="model",
-        model=ModelFacts("m", "encoder-decoder", "attnlab", 12),
+        model=ModelInfo("m", "encoder-decoder", "attnlab", 12),
         sequences=[source, target],
         layers=layers,
-        places=[(0, 0), (1, 1), (1, 0), (1, 1)],
+        sequence_indices=[(0, 0), (1, 1), (1, 0), (1, 1)],
         patterns=patterns,
-        control=[[Pattern("", {})] * len(layer.heads) for layer in layers],
-        next=NextTokens(1, [[("<b>", 0.5), ("\udfff", 0.25)], [], [("y", 1.0)]], [None, 0.5, 0.0]),
+        control=[[HeadPattern("", {})] * len(layer.heads) for layer in layers],
+        next_tokens=NextTokens(
+            1, [[("<b>", 0.5), ("\udfff", 0.25)], [], [("y", 1.0)]], [None, 0.5, 0.0]
+        ),
         flow=Flow(
             [softmax_weights(1, 5, 5)[0]], None, "the logit", {"gradient": "not captured"}, [0]
         ),
@@ -105,6 +107,6 @@ def full_side(seed: int = 0) -> Side:
 
 
 def full_capture() -> Capture:
-    made = {"attnlab": "0.1.0"}
-    sides = [full_side(1), full_side(2)]
-    return Capture("title <b>", sides, ["one", "two"], made, Opening("cross", 3))
+    versions = {"attnlab": "0.1.0"}
+    panels = [full_panel(1), full_panel(2)]
+    return Capture("title <b>", panels, ["one", "two"], versions, InitialView("cross", 3))

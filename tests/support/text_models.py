@@ -50,8 +50,8 @@ def saved(model: Any, folder: Path, tokens: Any = TOKENS) -> Path:
 
 
 def write_image(path: Path, size: int = 12) -> Path:
-    image = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
-    picture = image.new("RGB", (size + 6, size))
-    picture.putdata([(x * 9 % 256, y * 17 % 256, 40) for y in range(size) for x in range(size + 6)])
-    picture.save(path)
+    images = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
+    image = images.new("RGB", (size + 6, size))
+    image.putdata([(x * 9 % 256, y * 17 % 256, 40) for y in range(size) for x in range(size + 6)])
+    image.save(path)
     return path

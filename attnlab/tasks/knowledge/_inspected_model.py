@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from attnlab.interpret._attnlab_models import OwnSubject, tokenizer_in
-from attnlab.interpret._inspected_model import Prepared, shown_name
+from attnlab.interpret._attnlab_models import InspectedAttnlabModel, tokenizer_in
+from attnlab.interpret._inspected_model import PreparedInput, display_name
 from attnlab.interpret._options import LookInput
 from attnlab.models import Decoder
 from attnlab.tasks.knowledge._answers import reach
@@ -16,16 +16,16 @@ from attnlab.tasks.knowledge._rows import Wording
 from attnlab.training import Run
 
 
-def open_subject(folder: Path) -> OwnSubject:
+def open_subject(folder: Path) -> InspectedAttnlabModel:
     """By the stage of its training: one that has only read a corpus reads a text as it is."""
     run = Run(folder)
     stage = run.config()["task"].get("stage")
-    kinds = {"pretrain": OwnSubject, "reader": ReaderSubject}
+    kinds = {"pretrain": InspectedAttnlabModel, "reader": ReaderSubject}
     kind = kinds.get(str(stage), AskedSubject)
-    return kind(run.model(), tokenizer_in(folder), shown_name(folder))
+    return kind(run.model(), tokenizer_in(folder), display_name(folder))
 
 
-class AskedSubject(OwnSubject):
+class AskedSubject(InspectedAttnlabModel):
     """A run that answers: it reads a question and a mask, and writes up to the next mask."""
 
     @property
@@ -43,7 +43,7 @@ class ReaderSubject(AskedSubject):
 
     question: str | None = None
 
-    def prepare(self, given: LookInput) -> Prepared:
+    def prepare(self, given: LookInput) -> PreparedInput:
         self.question = given.pair
         return super().prepare(replace(given, pair=None))
 

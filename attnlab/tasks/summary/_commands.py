@@ -198,8 +198,8 @@ def _explain(run: Path, text: str, best: Written, page: Path, overwrite: bool) -
 
     title = f"Where each word came from: {best.text}"
     looked = look(explained(run, best.ids), text, pair=best.text, title=title)
-    cross = [layer.name for layer in looked.sides[0].layers if layer.kind == "cross"]
-    looked.opening("cross", cross[-1]).save(page, overwrite=overwrite)
+    cross = [layer.name for layer in looked.panels[0].layers if layer.kind == "cross"]
+    looked.open_at("cross", cross[-1]).save(page, overwrite=overwrite)
     print(f"{page}: open it in a browser", file=sys.stderr)
 
 

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from attnlab.interpret._attnlab_models import OwnSubject, tokenizer_in
-from attnlab.interpret._inspected_model import Prepared, shown_name
+from attnlab.interpret._attnlab_models import InspectedAttnlabModel, tokenizer_in
+from attnlab.interpret._inspected_model import PreparedInput, display_name
 from attnlab.interpret._options import LookInput
 from attnlab.models import Model
 from attnlab.tasks.summary._token_ids import Wording
 from attnlab.training import Run
 
 
-def open_subject(folder: Path) -> OwnSubject:
+def open_subject(folder: Path) -> InspectedAttnlabModel:
     run, tokens = Run(folder), tokenizer_in(folder)
     model, task = run.model(), run.config()["task"]
     if tokens is None:
-        return OwnSubject(model, tokens, shown_name(folder))  # says that it has none
+        return InspectedAttnlabModel(model, tokens, display_name(folder))  # says that it has none
     wording = Wording(tokens, task["text_tokens"], task["summary_tokens"])
-    return SummarySubject(model, wording, shown_name(folder))
+    return SummarySubject(model, wording, display_name(folder))
 
 
 def explained(folder: str | Path, summary: list[int]) -> SummarySubject:
@@ -30,7 +30,7 @@ def explained(folder: str | Path, summary: list[int]) -> SummarySubject:
     return subject
 
 
-class SummarySubject(OwnSubject):
+class SummarySubject(InspectedAttnlabModel):
     """A text that is too long is cut, and a note says so."""
 
     written: list[int] | None = None
@@ -40,15 +40,15 @@ class SummarySubject(OwnSubject):
         super().__init__(model, wording.tokenizer, label)
         self.wording = wording
 
-    def prepare(self, given: LookInput) -> Prepared:
+    def prepare(self, given: LookInput) -> PreparedInput:
         prepared = super().prepare(given)
         cut = self.wording.source(given.text or "")[1]
         if cut:
             prepared.notes.append(f"{self.label}: the last {cut} tokens of the text were cut off.")
         return prepared
 
-    def writes(self, given: LookInput) -> bool:
-        return self.written is not None or super().writes(given)
+    def generates_target(self, given: LookInput) -> bool:
+        return self.written is not None or super().generates_target(given)
 
     def encode(self, text: str) -> list[int]:
         ids = self.wording.source(text)[0]

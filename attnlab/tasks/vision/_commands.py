@@ -231,4 +231,4 @@ def _explain(run: Path, image: Path, page: Path, title: str, overwrite: bool) ->
     from attnlab.interpret._look import look
 
     looked = look(str(run), image=image, title=title)
-    looked.opening("image").save(page, overwrite=overwrite)
+    looked.open_at("image").save(page, overwrite=overwrite)

@@ -274,8 +274,8 @@ def test_the_copy_layer_is_what_the_model_copies_by() -> None:
 
     ((best,),) = written([TEXT])
     seen = look(explained(trained(), best.ids), TEXT, pair=best.text)
-    layer = next(each for each in seen.sides[0].layers if each.name == "copy")
-    source, target = seen.sides[0].sequences
+    layer = next(each for each in seen.panels[0].layers if each.name == "copy")
+    source, target = seen.panels[0].sequences
     assert layer.kind == "cross"
     assert "".join(target.texts[1:]).strip() == best.text
     model, words, _ = recipe.load_summary(trained())
