@@ -15,12 +15,12 @@ from attnlab.interpret._capture_packing import pack
 from attnlab.interpret._page import render
 from attnlab.interpret._records import (
     Capture,
+    CapturePanel,
     Flow,
     HeadPattern,
     Layer,
     ModelInfo,
     NextTokens,
-    Panel,
     PatchedImage,
     Sequence,
 )
@@ -76,7 +76,7 @@ def layer(
     ]
     return Layer(
         name=name, stack=stack, kind=kind, heads=list(range(heads)), all_heads=heads,
-        mechanism="polynomial" if signed else "softmax", signed=signed, normalized=not signed,
+        mechanism="polynomial" if signed else "softmax", signed=signed, normalised=not signed,
         scale=size**-0.5 if size else None, weights=made,
         q=numbers[0] if size else None, k=numbers[1] if size else None,
         v=numbers[1] * 0.5 if size else None,
@@ -107,9 +107,9 @@ def patterns(layers: list[Layer], seed: int) -> list[list[HeadPattern]]:
 
 def side(
     label: str, kind: str, sequences: list[Sequence], layers: list[Layer], places=None, **more
-) -> Panel:  # type: ignore[no-untyped-def]
+) -> CapturePanel:  # type: ignore[no-untyped-def]
     model = ModelInfo(label, kind, "huggingface", 22_713_216)
-    return Panel(label, model, sequences, layers, places or [(0, 0)] * len(layers),
+    return CapturePanel(label, model, sequences, layers, places or [(0, 0)] * len(layers),
                 patterns=patterns(layers, 1), control=patterns(layers, 2), **more)  # fmt: skip
 
 

@@ -33,9 +33,9 @@ from attnlab.interpret._capture_packing import pack
 from attnlab.interpret._number_codes import decode
 from attnlab.interpret._records import (
     Capture,
+    CapturePanel,
     Flow,
     Layer,
-    Panel,
     PatchedImage,
     Sequence,
     layer_fields,
@@ -218,9 +218,9 @@ class _TensorReader:
     def tensors_of(self, arrays: list[ArrayHeader] | None) -> list[Tensor] | None:
         return None if arrays is None else list(map(self.tensor, arrays))
 
-    def panel(self, panel: PanelHeader) -> Panel:
+    def panel(self, panel: PanelHeader) -> CapturePanel:
         flow = panel.flow
-        return Panel(
+        return CapturePanel(
             label=panel.label,
             model=panel.model,
             sequences=list(map(self.sequence, panel.sequences)),

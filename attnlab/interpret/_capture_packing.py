@@ -35,11 +35,11 @@ from attnlab.interpret._capture_header import (
 from attnlab.interpret._number_codes import Code, encode, error_bound
 from attnlab.interpret._records import (
     Capture,
+    CapturePanel,
     Flow,
     HeadPattern,
     Layer,
     NextTokens,
-    Panel,
     PatchedImage,
     Sequence,
     layer_fields,
@@ -130,7 +130,7 @@ class _CapturePacker(BlockWriter):
         CheckedHeader(header)  # so that whatever is saved can be read
         return as_json(header), self.blocks
 
-    def panel(self, panel: Panel) -> PanelHeader:
+    def panel(self, panel: CapturePanel) -> PanelHeader:
         _check_panel(panel)
         masks, mask_indices = _unique_masks(panel.layers)
         layers = [self.layer(panel, number, mask) for number, mask in enumerate(mask_indices)]
@@ -152,7 +152,7 @@ class _CapturePacker(BlockWriter):
             small=self.thumbnails(panel.layers),
         )
 
-    def layer(self, panel: Panel, number: int, mask: int | None) -> LayerHeader:
+    def layer(self, panel: CapturePanel, number: int, mask: int | None) -> LayerHeader:
         layer, (queries, keys) = panel.layers[number], panel.sequence_indices[number]
         weights = layer.weights
         assert weights is not None  # _check_panel raises otherwise
@@ -256,7 +256,7 @@ def _count_weights(capture: Capture) -> int:
 
 def _unique_masks(layers: Sequenced[Layer]) -> tuple[list[tuple[bool, Tensor]], list[int | None]]:
     """Each mask once, and for each layer the index of its mask."""
-    known: dict[tuple[bool, tuple[int, ...], bytes], int] = {}
+    mask_indices: dict[tuple[bool, tuple[int, ...], bytes], int] = {}
     masks: list[tuple[bool, Tensor]] = []
     indices: list[int | None] = []
     for layer in layers:
@@ -268,10 +268,10 @@ def _unique_masks(layers: Sequenced[Layer]) -> tuple[list[tuple[bool, Tensor]], 
             continue
         allowed = layer.allowed.bool()
         key = layer.causal, tuple(allowed.shape), encode(to_numpy(allowed), "bits")
-        if key not in known:
-            known[key] = len(masks)
+        if key not in mask_indices:
+            mask_indices[key] = len(masks)
             masks.append((layer.causal, allowed))
-        indices.append(known[key])
+        indices.append(mask_indices[key])
     return masks, indices
 
 
@@ -307,7 +307,7 @@ def _round_probability(value: float) -> float:
     return min(1.0, float(f"{value:.4g}")) if math.isfinite(value) else value
 
 
-def _check_panel(panel: Panel) -> None:
+def _check_panel(panel: CapturePanel) -> None:
     """Checks that the header cannot make, because it is built from the arrays that exist."""
     if len(panel.layers) != len(panel.sequence_indices):
         count = len(panel.sequence_indices)

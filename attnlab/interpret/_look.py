@@ -19,7 +19,7 @@ from attnlab.interpret._capture_header import FORMAT
 from attnlab.interpret._inspected_model import InspectedModel, PreparedInput
 from attnlab.interpret._options import LookInput, LookOptions
 from attnlab.interpret._page import render, save_page
-from attnlab.interpret._records import Capture, InitialView, Panel, View
+from attnlab.interpret._records import Capture, CapturePanel, InitialView, View
 from attnlab.interpret._run_model import control_patterns, evaluating, memory_used, run_captured
 
 SUFFIX = ".attnlab"
@@ -33,7 +33,7 @@ class LookResult:
         self.capture, self.source = capture, source
 
     @property
-    def panels(self) -> list[Panel]:
+    def panels(self) -> list[CapturePanel]:
         return self.capture.panels
 
     @property
@@ -159,7 +159,7 @@ class _CapturedPanels:
 
     def __init__(self, options: LookOptions) -> None:
         self.options = options
-        self.captured: list[Panel] = []
+        self.captured: list[CapturePanel] = []
         self.notes: dict[str, None] = {}
 
     def add(
@@ -177,7 +177,7 @@ class _CapturedPanels:
         if self.options.control:
             trained.control = untrained.patterns
 
-    def _add(self, inspected: InspectedModel, prepared: PreparedInput) -> Panel:
+    def _add(self, inspected: InspectedModel, prepared: PreparedInput) -> CapturePanel:
         used = sum(map(memory_used, self.captured))
         panel, notes = run_captured(inspected, prepared, self.options, used_bytes=used)
         self.captured.append(panel)
@@ -191,7 +191,7 @@ def _open_capture(path: Path, title: str | None) -> LookResult:
     return LookResult(capture, path)
 
 
-def _number_equal_labels(panels: Sequence[Panel], what: str) -> None:
+def _number_equal_labels(panels: Sequence[CapturePanel], what: str) -> None:
     """Make the labels of two panels different."""
     if len({panel.label for panel in panels}) < len(panels):
         for panel, number in zip(panels, ("first", "second"), strict=True):

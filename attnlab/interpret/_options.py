@@ -1,4 +1,4 @@
-"""What `attnlab look` can be told. Each field's help is also that of the command's option."""
+"""The options of `attnlab.look`. Each field's help text is also that of the command's option."""
 
 from __future__ import annotations
 

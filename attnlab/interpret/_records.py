@@ -164,7 +164,7 @@ class ModelInfo:
 
 
 @dataclass
-class Panel:
+class CapturePanel:
     """One model on one input: one of the page's one or two panels."""
 
     label: str
@@ -194,7 +194,7 @@ class Capture:
     """One panel, or two to compare."""
 
     title: str
-    panels: list[Panel]
+    panels: list[CapturePanel]
     notes: list[str] = field(default_factory=list)
     versions: dict[str, str] = field(default_factory=dict)
     """Versions of the libraries that ran the model."""

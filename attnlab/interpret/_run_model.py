@@ -27,10 +27,10 @@ from attnlab.interpret._inspected_model import (
 from attnlab.interpret._options import CaptureLimits
 from attnlab.interpret._recorder import CapturedAttention, CaptureOptions
 from attnlab.interpret._records import (
+    CapturePanel,
     HeadPattern,
     Layer,
     NextTokens,
-    Panel,
     Sequence,
     to_cpu_float32,
 )
@@ -44,7 +44,7 @@ def run_captured(
     limits: CaptureLimits,
     *,
     used_bytes: int = 0,
-) -> tuple[Panel, list[str]]:
+) -> tuple[CapturePanel, list[str]]:
     """The captured panel, and notes. `used_bytes` of the allowed memory are already in use."""
     _check_size(prepared, limits)
     captured, output, target = _run_once(inspected, prepared, limits, used_bytes)
@@ -61,7 +61,7 @@ def run_captured(
     flow.target = target
     for layer in layers:
         layer.gradient = None  # frees memory: a page shows only the flow
-    panel = Panel(
+    panel = CapturePanel(
         label=inspected.label,
         model=inspected.info(),
         sequences=prepared.sequences,
@@ -93,7 +93,7 @@ def control_patterns(
     return list(patterns.values())
 
 
-def memory_used(panel: Panel) -> int:
+def memory_used(panel: CapturePanel) -> int:
     """Bytes of the arrays that grow with the square of the tokens."""
     maps = [*(panel.flow.rollout or []), *(panel.flow.gradient or [])]
     weights = [layer.weights for layer in panel.layers if layer.weights is not None]
@@ -173,18 +173,18 @@ def fits(layer: Layer, sequences: Sequenced[Sequence]) -> bool:
     return layer.start == 0 and (layer.weights is None or layer.weights.shape[1:] == (T, S))
 
 
-def _skipped_note(label: str, kept: int, count: int) -> list[str]:
+def _skipped_note(label: str, fitting: int, count: int) -> list[str]:
     """A note on layers that do not fit; raises if none does."""
-    if not kept:
+    if not fitting:
         raise ValueError(
             f"{label}: no layer attends from all tokens of this input to all of them, so there is "
             "nothing to show; use attnlab.capture to get its layers as they are"
         )
-    if kept == count:
+    if fitting == count:
         return []
     return [
-        f"{label}: {count - kept} of {count} layers are not shown, because they attend to parts of "
-        "the input or to merged tokens, not to these tokens."
+        f"{label}: {count - fitting} of {count} layers are not shown, because they attend to parts "
+        "of the input or to merged tokens, not to these tokens."
     ]
 
 

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from attnlab.interpret._look import LookResult
-from attnlab.interpret._records import Panel
+from attnlab.interpret._records import CapturePanel
 
 MAX_HEADS = 8  # listed per pattern
 
@@ -56,7 +56,7 @@ def printable(text: str) -> str:
     return "".join(letter if letter.isprintable() else "\ufffd" for letter in text)
 
 
-def _pattern_table(panel: Panel) -> Table | None:
+def _pattern_table(panel: CapturePanel) -> Table | None:
     """Heads by pattern, highest scores first, and the mean score of untrained heads."""
     heads: dict[str, list[tuple[float, int, int]]] = {}
     for number, (layer, patterns) in enumerate(zip(panel.layers, panel.patterns, strict=True)):
@@ -75,7 +75,7 @@ def _pattern_table(panel: Panel) -> Table | None:
     return table
 
 
-def _mean_control_score(panel: Panel, label: str) -> str:
+def _mean_control_score(panel: CapturePanel, label: str) -> str:
     scores = [
         pattern.scores[label]
         for patterns in panel.control or []

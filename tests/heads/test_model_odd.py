@@ -216,7 +216,7 @@ def write_pairs(folder: Path, *texts: str) -> Path:
 def test_an_error_of_transformers_becomes_one_line() -> None:
     config = transformers.GPT2Config(vocab_size=8, n_embd=8, n_layer=1, n_head=2)
     model = transformers.GPT2LMHeadModel(config).eval()
-    with pytest.raises(ValueError, match="gpt2: a GPT2LMHeadModel cannot be run on this alone"):
+    with pytest.raises(ValueError, match="gpt2: a GPT2LMHeadModel cannot run on this input alone"):
         HuggingFaceTextReader(
             InspectedHuggingFaceModel(model, byte_pairs(), "gpt2")
         )  # with a vocabulary of 320

@@ -19,7 +19,15 @@ from attnlab.interpret._capture_file import MAGIC, header_and_blocks, pack, read
 from attnlab.interpret._capture_packing import thumbnail
 from attnlab.interpret._number_codes import ERRORS
 from attnlab.interpret._page import save_page
-from attnlab.interpret._records import Capture, Flow, HeadPattern, Layer, ModelInfo, Panel, Sequence
+from attnlab.interpret._records import (
+    Capture,
+    CapturePanel,
+    Flow,
+    HeadPattern,
+    Layer,
+    ModelInfo,
+    Sequence,
+)
 from tests.support.synthetic_captures import (
     full_capture,
     full_panel,
@@ -35,7 +43,7 @@ def capture_of(layer: Layer, *tokens: int) -> Capture:
     """A capture of one layer; `tokens` are the lengths of its sequences."""
     sequences = [make_sequence([f"t{i}" for i in range(count)]) for count in tokens]
     model = ModelInfo("m", "decoder", "huggingface", 1)
-    return Capture("t", [Panel("s", model, sequences, [layer], [(0, len(tokens) - 1)])])
+    return Capture("t", [CapturePanel("s", model, sequences, [layer], [(0, len(tokens) - 1)])])
 
 
 def save_and_read(capture: Capture, tmp_path: Path, **options: Any) -> Capture:

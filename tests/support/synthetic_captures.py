@@ -9,13 +9,13 @@ from torch import Tensor
 
 from attnlab.interpret._records import (
     Capture,
+    CapturePanel,
     Flow,
     HeadPattern,
     InitialView,
     Layer,
     ModelInfo,
     NextTokens,
-    Panel,
     PatchedImage,
     Sequence,
 )
@@ -58,7 +58,7 @@ def make_sequence(texts: str | list[str], name: str = "text", **changes: Any) ->
     return Sequence(**settings | changes)
 
 
-def full_panel(seed: int = 0) -> Panel:
+def full_panel(seed: int = 0) -> CapturePanel:
     """An encoder of 5 tokens and a decoder of 3 that looks at it, with all fields."""
     generator = torch.Generator().manual_seed(seed)
 
@@ -89,7 +89,7 @@ def full_panel(seed: int = 0) -> Panel:
     )  # fmt: skip
     layers = [read, write, cross, again]
     patterns = [[HeadPattern("local", {"local": 0.75})] * len(layer.heads) for layer in layers]
-    return Panel(
+    return CapturePanel(
         label="model",
         model=ModelInfo("m", "encoder-decoder", "attnlab", 12),
         sequences=[source, target],

@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from attnlab._image_files import open_picture, pixels_of, png
 from attnlab.interpret._look import look
 from attnlab.interpret._page import render
-from attnlab.interpret._records import Panel
+from attnlab.interpret._records import CapturePanel
 from attnlab.layers import Block
 from attnlab.models import ViT
 from attnlab.report import Figure, Gallery, Heatmap, render_page
@@ -192,7 +192,7 @@ def test_explaining(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
         seen = seen.open_at("image")
         assert (tmp_path / f"page-{number - 2}.html").read_text() == render(*seen.packed)
         assert f"<title>{title}" in render(*seen.packed)
-        assert any(f"says: {name} {chance:.1%}" in note for note in seen.capture.notes)
+        assert any(f"predicts: {name} {chance:.1%}" in note for note in seen.capture.notes)
         assert seen.panels[0].flow.target == f"the logit of class {name!r}"
         _check_attention(seen.panels[0], runs / "vit", pictures[number - 3])
     code, _, error = run(f"vision classify {runs / 'convnet'} --test 3 --explain {page}", capsys)
@@ -200,7 +200,7 @@ def test_explaining(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "no attention to look at" in error
 
 
-def _check_attention(side: Panel, folder: Path, pixels: torch.Tensor) -> None:
+def _check_attention(side: CapturePanel, folder: Path, pixels: torch.Tensor) -> None:
     """Weights of the one layer and rollout, by hand from the run's own weights."""
     model = Run(folder).model()
     assert isinstance(model, ViT)
