@@ -195,12 +195,12 @@ def test_an_invalid_look_at_an_image_is_reported(
         (
             "x: a B has no head to generate text; omit --generate, and give --pair to an "
             "encoder-decoder",
-            "x: a B has no head to generate text; omit “Tokens to write on”, and give “Second text” "
-            "to an encoder-decoder",
+            "x: a B has no head to generate text; omit “Tokens to write on”, and give “Second "
+            "text” to an encoder-decoder",
         ),
         (
-            "the input has 9 tokens; --max-tokens is 8: give a shorter text, or more of them with "
-            "fewer --layers",
+            "the input has 9 tokens; --max-tokens is 8: give a shorter text, or a larger "
+            "--max-tokens with fewer --layers",
             "the input has 9 tokens; 8 are the most: give a shorter text",
         ),
     ],
