@@ -197,7 +197,7 @@ def test_explaining(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
         _check_attention(seen.panels[0], runs / "vit", pictures[number - 3])
     code, _, error = run(f"vision classify {runs / 'convnet'} --test 3 --explain {page}", capsys)
     assert code == 2
-    assert "no attention to look at" in error
+    assert "no attention to show" in error
 
 
 def _check_attention(side: CapturePanel, folder: Path, pixels: torch.Tensor) -> None:
