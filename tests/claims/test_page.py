@@ -233,12 +233,12 @@ def test_a_claim_is_tried_in_the_plane(pages: dict[str, Path], watched: Watched)
     attempt.click()
     tried = page.locator(".tried")
     assert float(tried.locator(".weights .cell .text").first.inner_text()) > 0.99
-    tried.locator("[data-thing=query-0]").focus()
+    tried.locator("[data-point=query-0]").focus()
     for _ in range(8):
         page.keyboard.press("Shift+ArrowLeft")
     assert float(tried.locator(".weights .cell .text").first.inner_text()) < 0.1
     page.wait_for_function("() => location.hash.includes('try=copy')")
-    tried.get_by_role("button", name="Begin again").click()
+    tried.get_by_role("button", name="Reset").click()
     assert float(tried.locator(".weights .cell .text").first.inner_text()) > 0.99
     page.get_by_role("button", name="Close the plane").click()
     assert tried.count() == 0

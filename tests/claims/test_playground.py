@@ -82,19 +82,19 @@ def weights(page: Any) -> list[float]:
 def test_points_move_by_keys_and_by_mouse(playground: Path, watched: Watched) -> None:
     page = watched.open(playground)
     assert weights(page)[0] > 0.99
-    page.locator("[data-thing=query-0]").focus()
+    page.locator("[data-point=query-0]").focus()
     for _ in range(8):
         page.keyboard.press("Shift+ArrowLeft")
-    assert "−0.20, 0.00" in page.locator("[data-thing=query-0]").get_attribute("aria-label")
+    assert "−0.20, 0.00" in page.locator("[data-point=query-0]").get_attribute("aria-label")
     assert weights(page)[0] < 0.1
-    page.get_by_role("button", name="Begin again").click()
+    page.get_by_role("button", name="Reset").click()
     area = page.locator(".board svg").first.bounding_box()
-    at = page.locator("[data-thing=query-0] .ring").bounding_box()
+    at = page.locator("[data-point=query-0] .ring").bounding_box()
     page.mouse.move(at["x"] + at["width"] / 2, at["y"] + at["height"] / 2)
     page.mouse.down()
     page.mouse.move(area["x"] + area["width"] * 0.3, area["y"] + area["height"] * 0.35, steps=4)
     page.mouse.up()
-    assert "−1.00, 0.75" in page.locator("[data-thing=query-0]").get_attribute("aria-label")
+    assert "−1.00, 0.75" in page.locator("[data-point=query-0]").get_attribute("aria-label")
     assert weights(page)[2] > 0.9
     watched.check()
 
@@ -105,7 +105,7 @@ def test_points_move_by_finger(playground: Path, browser: Any) -> None:
     page.evaluate("""() => {
         const svg = document.querySelector('.board svg');
         const box = svg.getBoundingClientRect();
-        const tip = document.querySelector('[data-thing=query-0] .ring');
+        const tip = document.querySelector('[data-point=query-0] .ring');
         const at = tip.getBoundingClientRect();
         const fire = (target, type, x, y) => target.dispatchEvent(new PointerEvent(type, {
             pointerId: 1, pointerType: 'touch', bubbles: true, clientX: x, clientY: y }));
@@ -114,7 +114,7 @@ def test_points_move_by_finger(playground: Path, browser: Any) -> None:
         fire(svg, 'pointermove', box.x + box.width * 0.3, box.y + box.height * 0.35);
         fire(svg, 'pointerup', 0, 0);
     }""")
-    assert "−1.00, 0.75" in page.locator("[data-thing=query-0]").get_attribute("aria-label")
+    assert "−1.00, 0.75" in page.locator("[data-point=query-0]").get_attribute("aria-label")
     watched.check()
     watched.close()
 
@@ -130,14 +130,14 @@ def test_every_preset_opens_and_the_address_shows_the_same(
         assert f"attnlab claims show {name}" in page.locator(".try").inner_text()
         claim = CLAIMS[name]
         assert list(TOPICS).index(claim.topic) < 3
-        said = page.locator(".said").inner_text()
+        said = page.locator(".claim-statement").inner_text()
         assert said.startswith(f"Claim {name}: ")
         words = [each for each in re.findall(r"[a-z]{5,}", claim.statement) if each != "alpha"]
         assert all(each in said for each in words), said
         assert "NaN" not in page.locator(".attnlab").inner_html()
     page.locator("#preset").select_option("noise-radial")
     page.get_by_role("slider", name="inverse temperature beta").press("ArrowLeft")
-    page.get_by_role("button", name="Other draws").click()
+    page.get_by_role("button", name="New random sample").click()
     page.get_by_label("k2", exact=True).check()
     page.get_by_role("button", name="more heads").click()
     # the address follows the last change after a pause: only then has the page come to rest
@@ -160,20 +160,20 @@ def test_what_can_be_set(playground: Path, watched: Watched) -> None:
     assert sums.inner_text() == "1.00"
     page.get_by_role("button", name="after it").click()
     assert float(sums.inner_text()) < 0.7
-    page.get_by_label("key 1 is seen").check()
+    page.get_by_label("key 1 is allowed").check()
     assert sums.inner_text() == "1.00"
     page.get_by_role("button", name="more keys").click()
     assert len(weights(page)) == 6
     page.get_by_role("button", name="self-attention").click()
     assert len(weights(page)) == 36
-    page.get_by_label("looks back only").check()
+    page.get_by_label("causal mask").check()
     assert weights(page)[1::6][:1] == weights(page)[1:2]
     box = page.get_by_label("Q, row 1, column 1")
     box.fill("-2.5")
     page.wait_for_function("() => location.hash.includes('query=-2.5;0;0;1')")
     page.locator("summary").click()
     page.get_by_label("token 1, x").fill("0.5")
-    assert "0.50" in page.locator("[data-thing=key-0]").get_attribute("aria-label")
+    assert "0.50" in page.locator("[data-point=key-0]").get_attribute("aria-label")
     watched.check()
 
 

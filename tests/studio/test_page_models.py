@@ -306,7 +306,7 @@ def test_the_playground_works(window: Window) -> None:
     page = window.go("/playground", ".board svg")
     weight = page.locator(".weights .cell .text").first
     assert float(weight.inner_text()) > 0.99
-    page.locator("[data-thing=query-0]").focus()
+    page.locator("[data-point=query-0]").focus()
     for _ in range(8):
         page.keyboard.press("Shift+ArrowLeft")
     assert float(weight.inner_text()) < 0.1

@@ -2,23 +2,23 @@ import { deflateSync } from 'node:zlib';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { inflate } from './capture';
-import { CaptureError } from './failure';
-import type { Header } from './format';
-import { Blocks, file, header, layer, opened, raw, sequence } from '../../test-support/made';
-import { openFile, openPage, openParts } from './sources';
+import { CaptureError } from './capture-error';
+import type { Header } from './capture-format';
+import { ArrayBlocks, makeFile, makeHeader, makeLayer, openCapture, packFile, makeSequence } from '../../test-support/file-captures';
+import { openFile, openPage, openParts } from './open-capture';
 
 const WEIGHTS = [0.5, 0.25, 0.25, 0, 1, 0, 1, 0, 0, 0.2, 0.3, 0.5]; // (2, 2, 3)
 
-function made(): [Header, Blocks] {
-  const blocks = new Blocks();
-  const one = layer(blocks, WEIGHTS, [2, 2, 3], { keys: 1, kind: 'cross', stack: 'decoder' });
-  return [header(blocks, [sequence(['a', 'b']), sequence(['x', 'y', 'z'])], [one]), blocks];
+function smallCapture(): [Header, ArrayBlocks] {
+  const blocks = new ArrayBlocks();
+  const weights = makeLayer(blocks, WEIGHTS, [2, 2, 3], { keys: 1, kind: 'cross', stack: 'decoder' });
+  return [makeHeader(blocks, [makeSequence(['a', 'b']), makeSequence(['x', 'y', 'z'])], [weights]), blocks];
 }
 
-describe('a capture that was opened', () => {
+describe('an open capture', () => {
   it('gives weights by row, by cell, by head and as a mean', async () => {
-    const one = await opened(...made());
-    const weights = one.weights(0, 0);
+    const capture = await openCapture(...smallCapture());
+    const weights = capture.weights(0, 0);
     expect([weights.heads, weights.queries, weights.keys]).toEqual([2, 2, 3]);
     expect([...weights.row(0, 0)]).toEqual([0.5, 0.25, 0.25]);
     expect(weights.at(1, 1, 2)).toBe(0.5);
@@ -30,24 +30,24 @@ describe('a capture that was opened', () => {
     expect(weights.head(1)).toBe(weights.head(1));
   });
 
-  it('is not ready before it is loaded', async () => {
-    const [head, blocks] = made();
-    const one = openFile(file(head, blocks));
+  it('is not ready before its blocks are loaded', async () => {
+    const [head, blocks] = smallCapture();
+    const capture = openFile(makeFile(head, blocks));
     const needs = [{ side: 0, layer: 0, parts: ['weights' as const] }];
-    expect(one.ready(needs)).toBe(false);
-    expect(() => one.weights(0, 0)).toThrow(CaptureError);
-    await Promise.all([one.load(needs), one.load(needs)]);
-    expect(one.ready(needs)).toBe(true);
-    expect(one.ready([{ side: 0, small: true }])).toBe(false);
+    expect(capture.isLoaded(needs)).toBe(false);
+    expect(() => capture.weights(0, 0)).toThrow(CaptureError);
+    await Promise.all([capture.load(needs), capture.load(needs)]);
+    expect(capture.isLoaded(needs)).toBe(true);
+    expect(capture.isLoaded([{ side: 0, small: true }])).toBe(false);
   });
 
-  it('opens from header and blocks, as a widget has them', async () => {
-    const [head, blocks] = made();
-    const bytes = file(head, blocks);
+  it('opens from a header and blocks, as the widget sends them', async () => {
+    const [head, blocks] = smallCapture();
+    const bytes = makeFile(head, blocks);
     const packed = blocks.raw.map((each) => new DataView(new Uint8Array(deflateSync(each)).buffer));
-    const one = openParts(JSON.stringify(head), packed);
-    await one.load([{ side: 0, layer: 0, parts: ['weights'] }]);
-    expect(one.weights(0, 0).at(0, 1, 1)).toBe(1);
+    const capture = openParts(JSON.stringify(head), packed);
+    await capture.load([{ side: 0, layer: 0, parts: ['weights'] }]);
+    expect(capture.weights(0, 0).at(0, 1, 1)).toBe(1);
     expect(() =>
       openFile(new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)),
     ).not.toThrow();
@@ -57,8 +57,8 @@ describe('a capture that was opened', () => {
   });
 
   it('opens from a page', async () => {
-    const [head, blocks] = made();
-    file(head, blocks);
+    const [head, blocks] = smallCapture();
+    makeFile(head, blocks);
     const scripts = blocks.raw.map((each, i) => ({
       textContent: deflateSync(each).toString('base64'),
       getAttribute: () => String(i),
@@ -68,42 +68,42 @@ describe('a capture that was opened', () => {
         getElementById: () => ({ textContent: json }),
         querySelectorAll: () => scripts,
       }) as unknown as Document;
-    const one = openPage(page(JSON.stringify(head)));
-    await one.load([{ side: 0, layer: 0, parts: ['weights'] }]);
-    expect(one.weights(0, 0).at(1, 0, 0)).toBe(1);
-    scripts[0].textContent = '*** not base 64';
+    const capture = openPage(page(JSON.stringify(head)));
+    await capture.load([{ side: 0, layer: 0, parts: ['weights'] }]);
+    expect(capture.weights(0, 0).at(1, 0, 0)).toBe(1);
+    scripts[0].textContent = '*** not base64';
     await expect(
       openPage(page(JSON.stringify(head))).load([{ side: 0, layer: 0, parts: ['weights'] }]),
-    ).rejects.toThrow('base 64');
+    ).rejects.toThrow('base64');
     expect(() => openPage(page('{"format":'))).toThrow('not JSON');
   });
 });
 
-describe('files that are wrong', () => {
-  const bytes = () => file(...made());
+describe('damaged files', () => {
+  const fileBytes = () => makeFile(...smallCapture());
 
-  it('says what is wrong', () => {
+  it('fail with a message that names the problem', () => {
     expect(() => openFile(new Uint8Array(0))).toThrow('not an attnlab capture');
     expect(() => openFile(new TextEncoder().encode('attnlab-capture 2\n'.padEnd(40)))).toThrow(
       'version',
     );
-    expect(() => openFile(bytes().subarray(0, 60))).toThrow('cut');
-    expect(() => openFile(bytes().subarray(0, -1))).toThrow('bytes');
-    expect(() => openFile(raw('{"format": 1}', []))).toThrow('not an attnlab capture');
-    expect(() => openFile(raw('{', []))).toThrow('not JSON');
-    expect(() => openFile(raw('\ud800', []))).toThrow(CaptureError);
+    expect(() => openFile(fileBytes().subarray(0, 60))).toThrow('incomplete');
+    expect(() => openFile(fileBytes().subarray(0, -1))).toThrow('bytes');
+    expect(() => openFile(packFile('{"format": 1}', []))).toThrow('not an attnlab capture');
+    expect(() => openFile(packFile('{', []))).toThrow('not JSON');
+    expect(() => openFile(packFile('\ud800', []))).toThrow(CaptureError);
   });
 
-  it('never fails in another way, wherever a byte is changed', async () => {
-    const good = bytes();
+  it('fail only with a CaptureError, whichever byte is changed', async () => {
+    const good = fileBytes();
     await fc.assert(
-      fc.asyncProperty(fc.nat(good.length - 1), fc.nat(255), async (place, byte) => {
+      fc.asyncProperty(fc.nat(good.length - 1), fc.nat(255), async (position, byte) => {
         const bad = good.slice();
-        bad[place] = byte;
+        bad[position] = byte;
         try {
-          const one = openFile(bad);
-          await one.load([{ side: 0, layer: 0, parts: ['weights'] }]);
-          one.weights(0, 0).head(0);
+          const capture = openFile(bad);
+          await capture.load([{ side: 0, layer: 0, parts: ['weights'] }]);
+          capture.weights(0, 0).head(0);
         } catch (error) {
           expect(error).toBeInstanceOf(CaptureError);
         }
@@ -112,7 +112,7 @@ describe('files that are wrong', () => {
     );
   });
 
-  it('opens no more than a block says', async () => {
+  it('never inflate to more bytes than the header declares', async () => {
     const bomb = new Uint8Array(deflateSync(new Uint8Array(5_000_000)));
     await expect(inflate(bomb, 1000, 'Block 0')).rejects.toThrow('more than the 1000 bytes');
     await expect(inflate(bomb, 6_000_000, 'Block 0')).rejects.toThrow('not the 6000000');
@@ -120,18 +120,18 @@ describe('files that are wrong', () => {
   });
 });
 
-describe('headers that are wrong', () => {
-  const change = (act: (head: any) => void) => {
-    const [head, blocks] = made();
+describe('invalid headers', () => {
+  const withHeader = (modify: (head: any) => void) => {
+    const [head, blocks] = smallCapture();
     const packed = blocks.raw.map((each) => new Uint8Array(deflateSync(each)));
     head.blocks = packed.map((each, i) => ({ length: each.length, size: blocks.raw[i].length }));
-    act(head);
-    return () => openFile(raw(JSON.stringify(head), packed));
+    modify(head);
+    return () => openFile(packFile(JSON.stringify(head), packed));
   };
 
-  it('opens on a view and a layer that there can be', () => {
+  it('must open on an existing view and layer', () => {
     const opening = (raw: unknown): (() => unknown) =>
-      change((h) => {
+      withHeader((h) => {
         h.opening = raw as Header['opening'];
       });
     expect(opening({ view: 'cross', layer: 0 })).not.toThrow();
@@ -143,103 +143,103 @@ describe('headers that are wrong', () => {
     for (const raw of [3, 'cross', []]) expect(opening(raw)).toThrow('opening');
   });
 
-  it('names the place', () => {
+  it('fail with a message that names the field', () => {
     expect(
-      change((h) => {
+      withHeader((h) => {
         h.sides[0].layers[0].weights.shape = [2, 2, 4];
       }),
     ).toThrow('shape (2, 2, 4) where (2, 2, 3)');
     expect(
-      change((h) => {
+      withHeader((h) => {
         h.sides[0].layers[0].weights.block = 99;
       }),
     ).toThrow('99');
     expect(
-      change((h) => {
+      withHeader((h) => {
         h.sides[0].layers[0].weights.offset = 4;
       }),
     ).toThrow('do not fit');
     expect(
-      change((h) => {
+      withHeader((h) => {
         h.sides[0].layers[0].queries = 5;
       }),
     ).toThrow('0 to 1');
     expect(
-      change((h) => {
+      withHeader((h) => {
         h.sides[0].layers[0].heads = [];
       }),
     ).toThrow('no heads');
     expect(
-      change((h) => {
+      withHeader((h) => {
         h.sides[0].layers[0].mask = 0;
       }),
     ).toThrow('mask');
     expect(
-      change((h) => {
+      withHeader((h) => {
         h.sides[0].sequences[0].tokens = [];
       }),
     ).toThrow('no tokens');
     expect(
-      change((h) => {
+      withHeader((h) => {
         h.blocks[0].size = 2 ** 31;
       }),
     ).toThrow('blocks 0, size');
     expect(
-      change((h) => {
+      withHeader((h) => {
         h.blocks[0].size = 10 ** 6;
       }),
     ).toThrow('zlib cannot');
     expect(
-      change((h) => {
+      withHeader((h) => {
         h.sides = [];
       }),
     ).toThrow('1 or 2 sides');
     expect(
-      change((h) => {
+      withHeader((h) => {
         h.version = 2;
       }),
     ).toThrow('version 2');
     expect(
-      change((h) => {
+      withHeader((h) => {
         h.title = 5;
       }),
     ).toThrow('text was expected');
     expect(
-      change((h) => {
+      withHeader((h) => {
         h.sides[0].layers[0].excess = -1;
       }),
     ).toThrow('excess: -1 where 0 or more');
     expect(
-      change((h) => {
+      withHeader((h) => {
         h.sides[0].layers[0].excess = '1';
       }),
     ).toThrow('excess: a number was expected');
     expect(
-      change((h) => {
+      withHeader((h) => {
         h.sides[0].layers[0].difference = -0.5;
       }),
     ).toThrow('difference: -0.5 where 0 or more');
   });
 
-  it('may lack what older files do not have', () => {
-    const one = change((h) => {
+  it('may lack fields that older files do not have', () => {
+    const one = withHeader((h) => {
       delete h.sides[0].layers[0].excess;
     })();
     expect(one.header.sides[0].layers[0].excess).toBeNull();
   });
 
-  it('fails only with a message, whatever stands where', () => {
+  it('fail only with a CaptureError, whatever value a field has', () => {
     const paths = (value: unknown, path: (string | number)[] = []): (string | number)[][] =>
       typeof value === 'object' && value !== null
         ? [path, ...Object.entries(value).flatMap(([key, each]) => paths(each, [...path, key]))]
         : [path];
-    const [head, blocks] = made();
-    file(head, blocks);
+    const [head, blocks] = smallCapture();
+    makeFile(head, blocks);
     const all = paths(head).filter((path) => path.length > 0);
     fc.assert(
       fc.property(fc.constantFrom(...all), fc.jsonValue(), (path, value) => {
         try {
-          change((h) => {
+          withHeader((h) => {
             let at = h;
             for (const key of path.slice(0, -1)) at = at[key];
             at[path[path.length - 1]] = value;

@@ -1,88 +1,88 @@
-// A capture that was opened: blocks are inflated and arrays decoded when they are first needed.
+// An open capture. Blocks are inflated and arrays decoded when they are first needed.
 
-import { add, bound, decode, elements, fill, value, type Coded } from './decode';
-import { CaptureError, fail } from './failure';
-import type { ArrayRef, Header, LayerInfo } from './format';
-import { Recent } from './recent';
+import { addRows, errorBound, decode, countElements, readRows, valueAt, type EncodedArray } from './decode-arrays';
+import { CaptureError, fail } from './capture-error';
+import type { ArrayRef, Header, LayerInfo } from './capture-format';
+import { LruCache } from './lru-cache';
 import type { Need } from './view';
 
-const BLOCKS = 384 * 2 ** 20; // bytes of opened blocks that are kept
-const DECODED = 128 * 2 ** 20; // bytes of decoded heads and arrays
+const BLOCK_CACHE_BYTES = 384 * 2 ** 20; // bytes of inflated blocks
+const ARRAY_CACHE_BYTES = 128 * 2 ** 20; // bytes of decoded heads and arrays
 
-export interface Opened {
+export interface Capture {
   header: Header;
-  // Values that a view's `needs` asked for; it throws if they are not decoded yet.
+  // Each of these throws if `load` has not inflated the block yet.
   weights(side: number, layer: number): Weights;
   values(ref: ArrayRef): Float32Array;
-  part(ref: ArrayRef, index: number): Float32Array; // of the first axis
+  slice(ref: ArrayRef, index: number): Float32Array; // one index of the first axis
   bytes(ref: ArrayRef): Uint8Array;
-  ready(needs: Need[]): boolean;
-  size(needs: Need[]): number; // bytes that are still to be opened
+  isLoaded(needs: Need[]): boolean;
+  bytesToLoad(needs: Need[]): number; // bytes that are still to be inflated
   load(needs: Need[]): Promise<void>;
 }
 
-// Weights stay quantized (a byte or two each) and are read by a table: 512 tokens of 12 heads are
-// 3 million.
+// Weights stay quantized (one or two bytes each) and are decoded by a lookup table, because 12 heads
+// of 512 tokens have 3 million of them.
 export interface Weights {
   layer: LayerInfo;
   heads: number;
   queries: number;
   keys: number;
-  row(head: number, query: number): Float32Array; // a fresh row
-  adder(): Adder;
+  row(head: number, query: number): Float32Array; // a new array
+  rowAdder(): AddRow;
   at(head: number, query: number, key: number): number;
-  head(head: number): Float32Array; // (T, S), cached for the last few
+  head(head: number): Float32Array; // (T, S), cached
   mean(heads: number[]): Float32Array; // (T, S)
-  sum(head: number, query: number): number; // of the row before rounding
-  bound(head: number, query: number, key: number): number; // of the error that rounding made
-  bytes(head: number): Bytes | null; // as they are stored, where that is a byte each
+  sum(head: number, query: number): number; // of the row, before rounding
+  errorBound(head: number, query: number, key: number): number; // upper bound of the rounding error
+  quantized(head: number): QuantizedHead | null; // the stored bytes; null for other codes
 }
 
-// Adds a row, times a factor, to what is there.
-export type Adder = (head: number, query: number, factor: number, out: Float32Array) => void;
+// Adds a row, times a factor, to `out`.
+export type AddRow = (head: number, query: number, factor: number, out: Float32Array) => void;
 
-// A head's weights: of row t and code c, scales[t] * table[c].
-export interface Bytes {
+// The weights of one head: the weight with code c in row t is scales[t] * table[c].
+export interface QuantizedHead {
   codes: Uint8Array; // (T, S)
   scales: Float32Array; // (T)
   table: Float32Array; // (256)
 }
 
-// Where the compressed bytes of a block come from.
-export type Source = (block: number) => Uint8Array;
+// Returns the compressed bytes of a block.
+export type ReadBlock = (block: number) => Uint8Array;
 
-export function open(header: Header, source: Source): Opened {
-  const blocks = new Recent<Uint8Array>(BLOCKS);
-  const decoded = new Recent<Float32Array | Uint8Array>(DECODED);
-  const coded = new WeakMap<Uint8Array, Map<string, Coded>>();
-  const seen = new WeakMap<LayerInfo, Weights>();
-  const running = new Map<number, Promise<void>>();
+export function open(header: Header, source: ReadBlock): Capture {
+  const blocks = new LruCache<Uint8Array>(BLOCK_CACHE_BYTES);
+  const decoded = new LruCache<Float32Array | Uint8Array>(ARRAY_CACHE_BYTES);
+  const decodedByBlock = new WeakMap<Uint8Array, Map<string, EncodedArray>>();
+  const weightsByLayer = new WeakMap<LayerInfo, Weights>();
+  const pendingLoads = new Map<number, Promise<void>>();
 
   const block = (ref: ArrayRef): Uint8Array =>
-    blocks.get(String(ref.block)) ?? fail(`Block ${ref.block} was not opened yet.`);
+    blocks.get(String(ref.block)) ?? fail(`Block ${ref.block} is not loaded yet.`);
 
-  const read = (ref: ArrayRef): Coded => {
+  const decodeArray = (ref: ArrayRef): EncodedArray => {
     const bytes = block(ref);
-    let known = coded.get(bytes);
-    if (!known) coded.set(bytes, (known = new Map()));
+    let arrays = decodedByBlock.get(bytes);
+    if (!arrays) decodedByBlock.set(bytes, (arrays = new Map()));
     const key = `${ref.offset} ${ref.code} ${ref.shape.join(' ')}`;
-    let found = known.get(key);
-    if (!found) known.set(key, (found = decode(ref, bytes)));
-    return found;
+    let array = arrays.get(key);
+    if (!array) arrays.set(key, (array = decode(ref, bytes)));
+    return array;
   };
 
-  const keep = <T extends Float32Array | Uint8Array>(key: string, make: () => T): T => {
-    const known = decoded.get(key);
-    if (known) return known as T;
-    const fresh = make();
-    decoded.set(key, fresh, fresh.byteLength);
-    return fresh;
+  const cached = <T extends Float32Array | Uint8Array>(key: string, make: () => T): T => {
+    const value = decoded.get(key);
+    if (value) return value as T;
+    const created = make();
+    decoded.set(key, created, created.byteLength);
+    return created;
   };
 
-  const load = async (index: number, needed: (key: string) => boolean): Promise<void> => {
+  const loadBlock = async (index: number, needed: (key: string) => boolean): Promise<void> => {
     const { length, size } = header.blocks[index];
     const packed = source(index);
-    if (packed.length !== length) fail(`Block ${index} has ${packed.length} bytes, not ${length}.`);
+    if (packed.length !== length) fail(`Block ${index} has ${packed.length} bytes, but the header says ${length}.`);
     const bytes = await inflate(packed, size, `Block ${index}`);
     blocks.set(String(index), bytes, bytes.length, needed);
   };
@@ -91,59 +91,59 @@ export function open(header: Header, source: Source): Opened {
     header,
     weights(side, layer) {
       const info = header.sides[side].layers[layer];
-      block(info.weights); // so that it counts as used
-      let known = seen.get(info);
-      if (!known) seen.set(info, (known = weightsOf(info, read, keep, `${side} ${layer}`)));
-      return known;
+      block(info.weights); // marks the block as recently used
+      let layerWeights = weightsByLayer.get(info);
+      if (!layerWeights) weightsByLayer.set(info, (layerWeights = readWeights(info, decodeArray, cached, `${side} ${layer}`)));
+      return layerWeights;
     },
     values: (ref) =>
-      keep(`values ${name(ref)}`, () => {
-        const array = read(ref);
-        return fill(array, 0, array.rows, new Float32Array(elements(ref)));
+      cached(`values ${arrayKey(ref)}`, () => {
+        const array = decodeArray(ref);
+        return readRows(array, 0, array.rows, new Float32Array(countElements(ref)));
       }),
-    part: (ref, index) =>
-      keep(`part ${index} ${name(ref)}`, () => {
-        const array = read(ref);
+    slice: (ref, index) =>
+      cached(`part ${index} ${arrayKey(ref)}`, () => {
+        const array = decodeArray(ref);
         const rows = array.rows / ref.shape[0];
         const out = new Float32Array(rows * array.columns);
-        return fill(array, index * rows, (index + 1) * rows, out);
+        return readRows(array, index * rows, (index + 1) * rows, out);
       }),
     bytes(ref) {
-      const { codes } = read(ref);
-      if (!(codes instanceof Uint8Array)) fail(`${ref.code} is not an array of bytes.`);
+      const { codes } = decodeArray(ref);
+      if (!(codes instanceof Uint8Array)) fail(`An array of code ${ref.code} has no bytes to return; the code must be u8, bits, sqrt8 or signed8.`);
       return codes as Uint8Array;
     },
-    ready: (needs) => wanted(header, needs).every((each) => blocks.has(String(each))),
-    size: (needs) =>
-      wanted(header, needs).reduce(
+    isLoaded: (needs) => neededBlocks(header, needs).every((each) => blocks.has(String(each))),
+    bytesToLoad: (needs) =>
+      neededBlocks(header, needs).reduce(
         (sum, each) => sum + (blocks.has(String(each)) ? 0 : header.blocks[each].size),
         0,
       ),
     async load(needs) {
-      const all = wanted(header, needs);
-      const keys = new Set(all.map(String));
-      for (const each of all) {
+      const indices = neededBlocks(header, needs);
+      const keys = new Set(indices.map(String));
+      for (const each of indices) {
         if (blocks.get(String(each))) continue;
-        let one = running.get(each);
-        if (!one) {
-          one = load(each, (key) => keys.has(key)).finally(() => running.delete(each));
-          running.set(each, one);
+        let loading = pendingLoads.get(each);
+        if (!loading) {
+          loading = loadBlock(each, (key) => keys.has(key)).finally(() => pendingLoads.delete(each));
+          pendingLoads.set(each, loading);
         }
-        await one;
+        await loading;
       }
     },
   };
 }
 
-function name(ref: ArrayRef): string {
+function arrayKey(ref: ArrayRef): string {
   return `${ref.block} ${ref.offset} ${ref.code} ${ref.shape.join(' ')}`;
 }
 
-function weightsOf(
+function readWeights(
   layer: LayerInfo,
-  read: (ref: ArrayRef) => Coded,
-  keep: (key: string, make: () => Float32Array) => Float32Array,
-  where: string,
+  decodeArray: (ref: ArrayRef) => EncodedArray,
+  cached: (key: string, make: () => Float32Array) => Float32Array,
+  cacheKey: string,
 ): Weights {
   const [heads, queries, keys] = layer.weights.shape;
   return {
@@ -153,61 +153,61 @@ function weightsOf(
     keys,
     row(head, query) {
       const row = head * queries + query;
-      return fill(read(layer.weights), row, row + 1, new Float32Array(keys));
+      return readRows(decodeArray(layer.weights), row, row + 1, new Float32Array(keys));
     },
-    adder() {
-      const array = read(layer.weights);
+    rowAdder() {
+      const array = decodeArray(layer.weights);
       return (head, query, factor, out) => {
         const row = head * queries + query;
-        add(array, row, row + 1, out, factor);
+        addRows(array, row, row + 1, out, factor);
       };
     },
-    at: (head, query, key) => value(read(layer.weights), head * queries + query, key),
+    at: (head, query, key) => valueAt(decodeArray(layer.weights), head * queries + query, key),
     head: (head) =>
-      keep(`head ${where} ${head}`, () =>
-        fill(
-          read(layer.weights),
+      cached(`head ${cacheKey} ${head}`, () =>
+        readRows(
+          decodeArray(layer.weights),
           head * queries,
           (head + 1) * queries,
           new Float32Array(queries * keys),
         ),
       ),
-    mean: (chosen) =>
-      keep(`mean ${where} ${chosen.join(' ')}`, () => {
+    mean: (headIndices) =>
+      cached(`mean ${cacheKey} ${headIndices.join(' ')}`, () => {
         const out = new Float32Array(queries * keys);
-        for (const head of chosen) {
-          add(read(layer.weights), head * queries, (head + 1) * queries, out, 1 / chosen.length);
+        for (const head of headIndices) {
+          addRows(decodeArray(layer.weights), head * queries, (head + 1) * queries, out, 1 / headIndices.length);
         }
         return out;
       }),
-    sum: (head, query) => value(read(layer.sums), head, query),
-    bound(head, query, key) {
-      const array = read(layer.weights);
-      return bound(array, head * queries + query, key);
+    sum: (head, query) => valueAt(decodeArray(layer.sums), head, query),
+    errorBound(head, query, key) {
+      const array = decodeArray(layer.weights);
+      return errorBound(array, head * queries + query, key);
     },
-    bytes: (head) => stored(read(layer.weights), head, queries),
+    quantized: (head) => quantizedHead(decodeArray(layer.weights), head, queries),
   };
 }
 
-// The same for the same, so that others can keep what they know.
-const parts = new WeakMap<Coded, (Bytes | undefined)[]>();
+// The same object for the same head, so that callers can use it as a key of a WeakMap.
+const quantizedHeads = new WeakMap<EncodedArray, (QuantizedHead | undefined)[]>();
 
-function stored(array: Coded, head: number, queries: number): Bytes | null {
+function quantizedHead(array: EncodedArray, head: number, queries: number): QuantizedHead | null {
   const { codes, scales, table, columns } = array;
   if (!(codes instanceof Uint8Array) || !scales || !table) return null;
-  let all = parts.get(array);
-  if (!all) parts.set(array, (all = []));
-  return (all[head] ??= {
+  let heads = quantizedHeads.get(array);
+  if (!heads) quantizedHeads.set(array, (heads = []));
+  return (heads[head] ??= {
     codes: codes.subarray(head * queries * columns, (head + 1) * queries * columns),
     scales: scales.subarray(head * queries, (head + 1) * queries),
     table,
   });
 }
 
-// Blocks that hold what is needed; what a capture does not have needs nothing.
-function wanted(header: Header, needs: Need[]): number[] {
+// Indices of the blocks that hold these arrays. Arrays that the capture lacks are skipped.
+function neededBlocks(header: Header, needs: Need[]): number[] {
   const blocks = new Set<number>();
-  const want = (ref: ArrayRef | null | undefined): void => {
+  const addBlock = (ref: ArrayRef | null | undefined): void => {
     if (ref) blocks.add(ref.block);
   };
   for (const need of needs) {
@@ -215,51 +215,51 @@ function wanted(header: Header, needs: Need[]): number[] {
     if (!side) continue;
     if ('layer' in need) {
       const layer = side.layers[need.layer];
-      for (const part of layer ? need.parts : []) want(layer[part]);
-      if (layer && need.parts.includes('weights')) want(layer.sums);
-    } else if ('flow' in need) want(side.flow[need.flow]?.[need.index]);
-    else if ('mask' in need) want(side.masks[need.mask]?.allowed);
-    else if ('small' in need) want(side.small);
-    else want(side.sequences[need.image]?.image?.pixels);
+      for (const part of layer ? need.parts : []) addBlock(layer[part]);
+      if (layer && need.parts.includes('weights')) addBlock(layer.sums);
+    } else if ('flow' in need) addBlock(side.flow[need.flow]?.[need.index]);
+    else if ('mask' in need) addBlock(side.masks[need.mask]?.allowed);
+    else if ('small' in need) addBlock(side.small);
+    else addBlock(side.sequences[need.image]?.image?.pixels);
   }
   return [...blocks];
 }
 
-const PIECE = 65536; // compressed bytes at a time: a thousand times as many when opened, at most
+const CHUNK_BYTES = 65536; // compressed bytes at a time; zlib inflates them to at most a thousand times as many
 
-// Never more than the size that was declared, whatever the bytes would become.
-export async function inflate(packed: Uint8Array, size: number, what: string): Promise<Uint8Array> {
+// Stops as soon as the output exceeds the declared size, so that a zip bomb does no harm.
+export async function inflate(packed: Uint8Array, size: number, name: string): Promise<Uint8Array> {
   const out = new Uint8Array(size);
   const { readable, writable } = new DecompressionStream('deflate');
   const [reader, writer] = [readable.getReader(), writable.getWriter()];
-  const writing = feed(writer, packed).catch(() => undefined); // the reader hears of it too
+  const writing = writeChunks(writer, packed).catch(() => undefined); // reader.read() fails too
   let length = 0;
   try {
     for (;;) {
       const { done, value: chunk } = await reader.read();
       if (done) break;
       if (length + chunk.length > size)
-        fail(`${what} becomes more than the ${size} bytes it says.`);
+        fail(`${name} inflates to more than the ${size} bytes that the header says.`);
       out.set(chunk, length);
       length += chunk.length;
     }
   } catch (error) {
     void reader.cancel().catch(() => undefined);
     if (error instanceof CaptureError) throw error;
-    fail(`${what} is damaged: it cannot be decompressed.`);
+    fail(`${name} is damaged: it cannot be decompressed.`);
   }
   await writing;
-  if (length !== size) fail(`${what} becomes ${length} bytes, not the ${size} it says.`);
+  if (length !== size) fail(`${name} inflates to ${length} bytes, not the ${size} that the header says.`);
   return out;
 }
 
-async function feed(
+async function writeChunks(
   writer: WritableStreamDefaultWriter<BufferSource>,
   packed: Uint8Array,
 ): Promise<void> {
-  for (let i = 0; i < packed.length; i += PIECE) {
+  for (let i = 0; i < packed.length; i += CHUNK_BYTES) {
     await writer.ready;
-    void writer.write(packed.subarray(i, i + PIECE) as BufferSource).catch(() => undefined);
+    void writer.write(packed.subarray(i, i + CHUNK_BYTES) as BufferSource).catch(() => undefined);
   }
   await writer.close();
 }

@@ -1,32 +1,32 @@
-// Everything a person has chosen. It lives in the URL fragment, so that a link restores it.
+// Everything the user has selected. The URL fragment stores it, so that a link restores it.
 
 import { encoded, fields } from '../shared/address';
-import type { Header, Sequence, Side } from './format';
+import type { Header, Sequence, Side } from './capture-format';
 
 export interface Choices {
   view: string;
   side: number;
   layer: number; // index in side.layers
-  heads: number[]; // indices among the layer's kept heads; empty: all
-  mean: boolean; // the mean of the heads, as one
+  heads: number[]; // indices among the layer's captured heads; empty means all
+  mean: boolean; // show the mean of the heads instead of each head
   queries: number[]; // selected query tokens; several are summed
   key: number | null; // focused key token
   scale: 'linear' | 'sqrt' | 'log';
-  threshold: number; // weights below are hidden
-  top: number; // keys per query at most; 0: all
-  first: 'show' | 'hide' | 'renormalize'; // first-token sink
+  threshold: number; // smaller weights are hidden
+  top: number; // largest weights shown per query; 0 shows all
+  first: 'show' | 'hide' | 'renormalize'; // what to do with the first token, a common attention sink
   separators: 'show' | 'hide' | 'renormalize';
   words: boolean; // merge sub-words into words
   search: string;
-  weighting: 'weights' | 'norms'; // times the length of the value
-  order: 'layer' | 'pattern' | 'change'; // of small maps
-  step: number | null; // generated token that is looked at
+  weighting: 'weights' | 'norms'; // weights, or weights times the norm of the value
+  order: 'layer' | 'pattern' | 'change'; // of the small maps in the model view
+  step: number | null; // position of the generated token that is shown
   flow: 'rollout' | 'gradient';
-  // compare: layer and head of the other side; null: those that correspond
+  // compare view: layer and head of the other side; null selects the corresponding ones
   against: [number, number] | null;
-  // of the matrix: first and last query, first and last key
+  // matrix view: first and last query, first and last key
   zoom: [number, number, number, number] | null;
-  table: boolean; // the table instead of the drawing
+  table: boolean; // show the table instead of the drawing
 }
 
 export const DEFAULTS: Choices = {
@@ -53,11 +53,11 @@ export const DEFAULTS: Choices = {
   table: false,
 };
 
-const SEARCH = 200; // characters of a search
-const MANY = 4096; // members of a set
-const BIGGEST = 2 ** 24; // of an index
+const MAX_SEARCH_LENGTH = 200; // characters
+const MAX_INDICES = 4096; // indices in a set
+const MAX_INDEX = 2 ** 24;
 
-const WORDS = {
+const OPTIONS = {
   scale: ['linear', 'sqrt', 'log'],
   first: ['show', 'hide', 'renormalize'],
   separators: ['show', 'hide', 'renormalize'],
@@ -66,35 +66,35 @@ const WORDS = {
   flow: ['rollout', 'gradient'],
 } as const;
 
-type Name = keyof Choices;
+type ChoiceName = keyof Choices;
 
-// What is shown before anything is chosen: what the capture opens with.
-export function opening(header: Header): Choices {
+// The choices before the user changes anything: the header can name a view and a layer.
+export function initialChoices(header: Header): Choices {
   const { view, layer } = header.opening ?? DEFAULTS;
   return { ...DEFAULTS, view, layer };
 }
 
-// "view=matrix&layer=3&heads=0-2.5": only what differs from what is shown without a choice, always
+// Formats choices like "view=matrix&layer=3&heads=0-2.5": only those that differ from `first`, always
 // in the same order.
-export function print(choices: Choices, first: Choices = DEFAULTS): string {
+export function formatFragment(choices: Choices, defaults: Choices = DEFAULTS): string {
   const parts: string[] = [];
-  for (const name of Object.keys(DEFAULTS) as Name[]) {
-    const text = written(name, choices[name]);
-    if (text !== written(name, first[name])) parts.push(`${name}=${text}`);
+  for (const name of Object.keys(DEFAULTS) as ChoiceName[]) {
+    const text = formatValue(name, choices[name]);
+    if (text !== formatValue(name, defaults[name])) parts.push(`${name}=${text}`);
   }
   return parts.join('&');
 }
 
-function written(name: Name, value: Choices[Name]): string {
+function formatValue(name: ChoiceName, value: Choices[ChoiceName]): string {
   if (value === null) return '';
   if (Array.isArray(value))
-    return name === 'heads' || name === 'queries' ? ranges(value) : value.join('.');
+    return name === 'heads' || name === 'queries' ? formatRanges(value) : value.join('.');
   if (typeof value === 'boolean') return value ? '1' : '0';
   return encoded(String(value));
 }
 
-// Neighbors that follow one another become "3-7".
-function ranges(numbers: number[]): string {
+// Writes consecutive numbers as "3-7".
+function formatRanges(numbers: number[]): string {
   const parts: string[] = [];
   for (let i = 0; i < numbers.length; i += 1) {
     const first = i;
@@ -104,94 +104,94 @@ function ranges(numbers: number[]): string {
   return parts.join('.');
 }
 
-// What is unknown or bad is ignored.
-export function parse(fragment: string, first: Choices = DEFAULTS): Choices {
-  const choices: Choices = { ...first };
+// Ignores unknown names and invalid values.
+export function parseFragment(fragment: string, defaults: Choices = DEFAULTS): Choices {
+  const choices: Choices = { ...defaults };
   for (const [name, text] of fields(fragment)) {
     if (!Object.hasOwn(DEFAULTS, name)) continue;
-    const value = read(name as Name, text);
+    const value = parseValue(name as ChoiceName, text);
     if (value !== undefined) Object.assign(choices, { [name]: value });
   }
   return choices;
 }
 
-function read(name: Name, text: string): Choices[Name] | undefined {
+function parseValue(name: ChoiceName, text: string): Choices[ChoiceName] | undefined {
   if (name === 'view') return /^[a-z]{1,20}$/.test(text) ? text : undefined;
-  if (name === 'search') return text.slice(0, SEARCH);
-  if (name in WORDS) {
-    const known: readonly string[] = WORDS[name as keyof typeof WORDS];
-    return known.includes(text) ? (text as Choices['scale']) : undefined;
+  if (name === 'search') return text.slice(0, MAX_SEARCH_LENGTH);
+  if (name in OPTIONS) {
+    const options: readonly string[] = OPTIONS[name as keyof typeof OPTIONS];
+    return options.includes(text) ? (text as Choices['scale']) : undefined;
   }
-  if (name === 'heads' || name === 'queries') return set(text);
-  if (name === 'zoom') return tuple(text, 4) as Choices['zoom'] | undefined;
-  if (name === 'against') return tuple(text, 2) as Choices['against'] | undefined;
+  if (name === 'heads' || name === 'queries') return parseIndices(text);
+  if (name === 'zoom') return parseTuple(text, 4) as Choices['zoom'] | undefined;
+  if (name === 'against') return parseTuple(text, 2) as Choices['against'] | undefined;
   if (typeof DEFAULTS[name] === 'boolean')
     return text === '1' ? true : text === '0' ? false : undefined;
   if (name === 'threshold') {
     const value = /^\d*\.?\d+(e-?\d{1,3})?$/.test(text) ? Number(text) : NaN;
     return value >= 0 && value <= 1 ? value : undefined;
   }
-  return index(text);
+  return parseIndex(text);
 }
 
-function index(text: string): number | undefined {
-  return /^\d{1,8}$/.test(text) && Number(text) <= BIGGEST ? Number(text) : undefined;
+function parseIndex(text: string): number | undefined {
+  return /^\d{1,8}$/.test(text) && Number(text) <= MAX_INDEX ? Number(text) : undefined;
 }
 
-function tuple(text: string, length: number): number[] | undefined {
-  const numbers = text.split('.').map(index);
-  const whole = numbers.length === length && numbers.every((each) => each !== undefined);
-  return whole ? (numbers as number[]) : undefined;
+function parseTuple(text: string, length: number): number[] | undefined {
+  const numbers = text.split('.').map(parseIndex);
+  const isValid = numbers.length === length && numbers.every((each) => each !== undefined);
+  return isValid ? (numbers as number[]) : undefined;
 }
 
-function set(text: string): number[] {
-  const members = new Set<number>();
+function parseIndices(text: string): number[] {
+  const indices = new Set<number>();
   for (const part of text.split('.')) {
-    const [first, last = first] = part.split('-').map(index);
+    const [first, last = first] = part.split('-').map(parseIndex);
     if (first === undefined || last === undefined) continue;
-    for (let i = first; i <= last && members.size < MANY; i += 1) members.add(i);
+    for (let i = first; i <= last && indices.size < MAX_INDICES; i += 1) indices.add(i);
   }
-  return [...members].sort((one, other) => one - other);
+  return [...indices].sort((one, other) => one - other);
 }
 
-// Choices that this capture can show: indices within it, and nothing that another layer had.
-export function bounded(choices: Choices, header: Header): Choices {
-  const side = within(choices.side, header.sides.length);
+// Clamps indices to the capture and drops selections that the chosen layer does not have.
+export function clampChoices(choices: Choices, header: Header): Choices {
+  const side = clampIndex(choices.side, header.sides.length);
   const { layers, sequences } = header.sides[side];
-  const layer = within(choices.layer, layers.length);
+  const layer = clampIndex(choices.layer, layers.length);
   const info = layers[layer];
   const queries = info ? sequences[info.queries].tokens.length : 0;
   const keys = info ? sequences[info.keys].tokens.length : 0;
   const heads = info ? choices.heads.filter((each) => each < info.heads.length) : [];
-  const all = info && heads.length === info.heads.length;
+  const allHeads = info && heads.length === info.heads.length;
   return {
     ...choices,
     side,
     layer,
-    heads: all ? [] : heads,
+    heads: allHeads ? [] : heads,
     queries: choices.queries.filter((each) => each < queries),
     key: choices.key !== null && choices.key < keys ? choices.key : null,
-    // the last step is what would come next
-    step: choices.step === null ? null : within(choices.step, longest(sequences) + 1),
-    against: paired(choices.against, header.sides[1 - side]),
-    zoom: zoomed(choices.zoom, queries, keys),
+    // the last step is the prediction after the text
+    step: choices.step === null ? null : clampIndex(choices.step, maxLength(sequences) + 1),
+    against: validAgainst(choices.against, header.sides[1 - side]),
+    zoom: validZoom(choices.zoom, queries, keys),
   };
 }
 
-function paired(against: Choices['against'], other: Side | undefined): Choices['against'] {
+function validAgainst(against: Choices['against'], other: Side | undefined): Choices['against'] {
   const layer = against ? other?.layers[against[0]] : undefined;
   return layer && against && against[1] < layer.heads.length ? against : null;
 }
 
-function longest(sequences: Sequence[]): number {
-  return sequences.reduce((most, each) => Math.max(most, each.tokens.length), 1);
+function maxLength(sequences: Sequence[]): number {
+  return sequences.reduce((longest, each) => Math.max(longest, each.tokens.length), 1);
 }
 
-function within(index: number, length: number): number {
+function clampIndex(index: number, length: number): number {
   return Math.max(0, Math.min(index, length - 1));
 }
 
-function zoomed(zoom: Choices['zoom'], queries: number, keys: number): Choices['zoom'] {
+function validZoom(zoom: Choices['zoom'], queries: number, keys: number): Choices['zoom'] {
   if (!zoom) return null;
   const [top, bottom, left, right] = zoom;
   if (top > bottom || left > right || bottom >= queries || right >= keys) return null;

@@ -1,8 +1,8 @@
-// The page: it carries its capture, or asks for a file.
+// The standalone page. It shows the capture that is embedded in it, or asks for a file.
 
 import './look.css';
-import { openPage } from './sources';
-import { ask, show } from './ui/show';
+import { openPage } from './open-capture';
+import { mountFilePicker, mountCapture } from './ui/mount';
 
 function start(): void {
   let root = document.getElementById('attnlab');
@@ -11,10 +11,10 @@ function start(): void {
   root.textContent = '';
   root.classList.add('attnlab');
   document.body.classList.add('attnlab-page');
-  const place = { root, notebook: false, id: 'look' };
+  const host = { root, notebook: false, id: 'look' };
   if (document.getElementById('attnlab-header') || document.querySelector('script[data-block]')) {
-    show(place, () => openPage(document));
-  } else ask(place);
+    mountCapture(host, () => openPage(document));
+  } else mountFilePicker(host);
 }
 
 if (document.readyState === 'loading') document.addEventListener('DOMContentLoaded', start);

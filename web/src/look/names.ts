@@ -1,23 +1,23 @@
-// What layers and heads are called. Numbers begin at 0, as in the models' own names.
+// Names of sides, layers and heads. Numbers begin at 0, as in the models' own module names.
 
-import type { LayerInfo, Side } from './format';
-import { number } from '../shared/text';
+import type { LayerInfo, Side } from './capture-format';
+import { inCell, isolate, number } from '../shared/text';
 
-const PLAIN = /^[A-Za-z_]{1,20}$/; // a module's own name: no path, no number
+const PLAIN_NAME = /^[A-Za-z_]{1,20}$/; // a module's own name: no path, no number
 
-// "3", or "decoder 3" and "decoder 3 cross" where there is more than one kind. One that stands
-// alone beside layers with numbers has its own name: "copy".
+// "3", or "decoder 3" and "decoder 3 cross" where there is more than one kind. A single layer without
+// a number, beside numbered layers, keeps its module name: "copy".
 export function layerName(side: Side, index: number): string {
   const { name, stack, kind } = side.layers[index];
-  const counted = side.layers.some((each) => /\d/.test(each.name));
-  const alone = (each: LayerInfo): boolean => counted && PLAIN.test(each.name);
-  if (alone(side.layers[index])) return name;
-  const same = side.layers
+  const hasNumbers = side.layers.some((each) => /\d/.test(each.name));
+  const isUnnumbered = (each: LayerInfo): boolean => hasNumbers && PLAIN_NAME.test(each.name);
+  if (isUnnumbered(side.layers[index])) return name;
+  const position = side.layers
     .slice(0, index)
-    .filter((each) => each.stack === stack && each.kind === kind && !alone(each)).length;
+    .filter((each) => each.stack === stack && each.kind === kind && !isUnnumbered(each)).length;
   const stacks = new Set(side.layers.map((each) => each.stack)).size;
-  const words = [stacks > 1 ? stack : '', String(same), kind === 'cross' ? 'cross' : ''];
-  return words.filter(Boolean).join(' ');
+  const parts = [stacks > 1 ? stack : '', String(position), kind === 'cross' ? 'cross' : ''];
+  return parts.filter(Boolean).join(' ');
 }
 
 // For a title: "Layer 3", or "Decoder 3 cross".
@@ -39,3 +39,6 @@ export function headTitle(layer: LayerInfo, head: number): string {
     : '';
   return `head ${headName(layer, head)}${label}`;
 }
+
+// Labels come from a file, so invisible characters and text direction are made safe.
+export const sideName = (side: Side): string => isolate(inCell(side.label));

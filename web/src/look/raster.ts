@@ -1,4 +1,4 @@
-// Values as colors. Below nothing a cell also has a minus sign, where there is room for one.
+// Converts values to colors. A negative cell also gets a minus sign, if it is large enough.
 
 import { LEVELS } from '../shared/color';
 import { EMPTY, type Theme } from '../shared/theme';
@@ -7,42 +7,42 @@ import type { Mark } from './view';
 export type Raster = Extract<Mark, { kind: 'raster' }>;
 export type Lines = Extract<Mark, { kind: 'lines' }>;
 
-const ROOM = 6; // pixels of a cell that has room for a sign
-const FAINT = 0.02; // too little for a sign
-const MANY = 20000;
+const MIN_SIGN_PIXELS = 6; // smallest cell with a sign, in pixels
+const MIN_SIGN_VALUE = 0.02; // smaller values get no sign
+const MAX_SIGNS = 20000;
 
-// Of each value its place on the ramp: `level` of all, in a loop without calls.
-export function levels({ values, signed, rows, columns }: Raster): Uint8Array {
+// The index on the color ramp of each value. One loop without function calls, for speed.
+export function rampLevels({ values, signed, rows, columns }: Raster): Uint8Array {
   const out = new Uint8Array(rows * columns);
   const top = LEVELS - 1;
   const [scale, shift] = signed ? [top / 2, top / 2 + 0.5] : [top, 0.5];
   for (let i = 0; i < out.length; i += 1) {
-    const place = values[i] * scale + shift;
-    if (place >= top) out[i] = top;
-    else if (place >= 0) out[i] = place;
-    else if (!(place < 0)) out[i] = EMPTY;
+    const level = values[i] * scale + shift;
+    if (level >= top) out[i] = top;
+    else if (level >= 0) out[i] = level;
+    else if (!(level < 0)) out[i] = EMPTY;
   }
   return out;
 }
 
-function ramp(raster: Raster, theme: Theme): Uint8Array {
+function colorRamp(raster: Raster, theme: Theme): Uint8Array {
   return raster.signed ? theme.diverging : theme.sequential;
 }
 
-export function pixels(raster: Raster, theme: Theme): Uint8ClampedArray<ArrayBuffer> {
-  const palette = paletteOf(ramp(raster, theme));
-  const places = levels(raster);
-  const out = new Uint32Array(places.length);
-  for (let i = 0; i < places.length; i += 1) out[i] = palette[places[i]];
+export function rasterPixels(raster: Raster, theme: Theme): Uint8ClampedArray<ArrayBuffer> {
+  const palette = colorPalette(colorRamp(raster, theme));
+  const levels = rampLevels(raster);
+  const out = new Uint32Array(levels.length);
+  for (let i = 0; i < levels.length; i += 1) out[i] = palette[levels[i]];
   return new Uint8ClampedArray(out.buffer);
 }
 
-// Red, green, blue and opacity of each level as one number; what is empty is not seen at all.
+// The RGBA color of each level as one number. Empty cells are transparent.
 const palettes = new WeakMap<Uint8Array, Uint32Array>();
 
-function paletteOf(colors: Uint8Array): Uint32Array {
-  const known = palettes.get(colors);
-  if (known) return known;
+function colorPalette(colors: Uint8Array): Uint32Array {
+  const cached = palettes.get(colors);
+  if (cached) return cached;
   const palette = new Uint32Array(256);
   const bytes = new Uint8Array(palette.buffer);
   for (let i = 0; i < LEVELS; i += 1) {
@@ -53,31 +53,31 @@ function paletteOf(colors: Uint8Array): Uint32Array {
   return palette;
 }
 
-// Pixels of a picture that is nowhere seen through.
-export function opaque(rgb: Uint8Array): Uint8ClampedArray<ArrayBuffer> {
+// RGBA pixels of an opaque picture.
+export function opaquePixels(rgb: Uint8Array): Uint8ClampedArray<ArrayBuffer> {
   const out = new Uint8ClampedArray((rgb.length / 3) * 4).fill(255);
   for (let i = 0; i < rgb.length; i += 1) out[i + Math.floor(i / 3)] = rgb[i];
   return out;
 }
 
-const STRONG = 0.55; // a color on which a sign must be that of the page
+const DARK_VALUE = 0.55; // darker cells need a light sign
 
-// Minus signs, as lines.
-export function signs(raster: Raster): Lines[] {
+// Minus signs for negative cells, as lines.
+export function minusSigns(raster: Raster): Lines[] {
   const [w, h] = [raster.w / raster.columns, raster.h / raster.rows];
-  if (!raster.signed || w < ROOM || h < ROOM || raster.values.length > MANY) return [];
+  if (!raster.signed || w < MIN_SIGN_PIXELS || h < MIN_SIGN_PIXELS || raster.values.length > MAX_SIGNS) return [];
   const [weak, strong]: number[][] = [[], []];
   for (let i = 0; i < raster.rows * raster.columns; i += 1) {
-    if (!(raster.values[i] < -FAINT)) continue;
+    if (!(raster.values[i] < -MIN_SIGN_VALUE)) continue;
     const x = raster.x + ((i % raster.columns) + 0.5) * w;
     const y = raster.y + (Math.floor(i / raster.columns) + 0.5) * h;
     const half = Math.min(w, h, 20) * 0.25;
-    (raster.values[i] < -STRONG ? strong : weak).push(x - half, y, x + half, y);
+    (raster.values[i] < -DARK_VALUE ? strong : weak).push(x - half, y, x + half, y);
   }
-  return [drawn(weak, 'ink'), drawn(strong, 'page')].filter((each) => each.points.length > 0);
+  return [signLines(weak, 'ink'), signLines(strong, 'page')].filter((each) => each.points.length > 0);
 }
 
-function drawn(points: number[], stroke: string): Lines {
+function signLines(points: number[], stroke: string): Lines {
   const size = points.length / 4;
   return {
     kind: 'lines',
@@ -88,33 +88,33 @@ function drawn(points: number[], stroke: string): Lines {
   };
 }
 
-export interface Batch {
+export interface LineBatch {
   opacity: number;
   width: number;
-  lines: number[]; // places
+  lines: number[]; // indices
 }
 
-const STEPS = 32; // of opacity
+const OPACITY_LEVELS = 32; // levels of opacity
 
-// Lines of nearly the same look are stroked together: 20,000 take a few milliseconds.
-const batched = new WeakMap<Lines, Batch[]>();
+// Strokes lines of nearly the same style together: 20,000 take a few milliseconds.
+const batchCache = new WeakMap<Lines, LineBatch[]>();
 
-export function batches(lines: Lines): Batch[] {
-  let known = batched.get(lines);
-  if (!known) batched.set(lines, (known = gather(lines)));
-  return known;
+export function lineBatches(lines: Lines): LineBatch[] {
+  let cached = batchCache.get(lines);
+  if (!cached) batchCache.set(lines, (cached = groupByStyle(lines)));
+  return cached;
 }
 
-function gather(lines: Lines): Batch[] {
-  const found = new Map<number, Batch>();
+function groupByStyle(lines: Lines): LineBatch[] {
+  const batchByStyle = new Map<number, LineBatch>();
   for (let i = 0; i < lines.opacities.length; i += 1) {
-    const faint = Math.min(STEPS, Math.max(1, Math.round(lines.opacities[i] * STEPS)));
-    const wide = Math.max(1, Math.round(lines.widths[i] * 4));
-    const key = faint * 4096 + wide;
-    const batch = found.get(key);
+    const opacityLevel = Math.min(OPACITY_LEVELS, Math.max(1, Math.round(lines.opacities[i] * OPACITY_LEVELS)));
+    const widthLevel = Math.max(1, Math.round(lines.widths[i] * 4));
+    const key = opacityLevel * 4096 + widthLevel;
+    const batch = batchByStyle.get(key);
     if (batch) batch.lines.push(i);
-    else found.set(key, { opacity: faint / STEPS, width: wide / 4, lines: [i] });
+    else batchByStyle.set(key, { opacity: opacityLevel / OPACITY_LEVELS, width: widthLevel / 4, lines: [i] });
   }
-  // strong ones on top
-  return [...found.values()].sort((one, other) => one.opacity - other.opacity);
+  // opaque lines on top
+  return [...batchByStyle.values()].sort((one, other) => one.opacity - other.opacity);
 }

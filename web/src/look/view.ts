@@ -1,9 +1,9 @@
-// What a view is: a pure function from the capture and the person's choices to a drawing and a
-// table. The drawing is painted on a canvas, written as SVG or turned into PNG; the table is the
-// same for people who cannot see it, and for CSV. So what is taken away is exactly what is shown.
+// The interface of a view: pure functions from the capture and the user's choices to a drawing and a
+// table. The drawing goes to the canvas, to SVG and to PNG; the table holds the same numbers for
+// screen readers and CSV. So downloads hold exactly what the page shows.
 
 import type { Table } from '../shared/table';
-import type { Opened } from './capture';
+import type { Capture } from './capture';
 import type { Choices } from './choices';
 
 // Drawing: plain data in CSS pixels. Colors are names of the theme (theme.ts: "ink", "dim",
@@ -31,7 +31,7 @@ export type Mark =
       opacity: number;
       dash?: number[];
     }
-  // y is the base line; text longer than `limit` pixels is cut with an ellipsis
+  // y is the baseline; text wider than `limit` pixels is shortened with an ellipsis
   | {
       kind: 'text';
       x: number;
@@ -45,7 +45,7 @@ export type Mark =
       rotate?: number;
       limit?: number;
     }
-  // one value per cell, colored by the theme's ramp: 0..1, or -1..1 where `signed`; NaN: empty
+  // one value per cell, colored by the theme's ramp: 0..1, or -1..1 if `signed`; NaN is empty
   | {
       kind: 'raster';
       x: number;
@@ -68,7 +68,7 @@ export type Mark =
       columns: number;
       rgb: Uint8Array;
     }
-  // one line through all points; filled where `fill` is given
+  // one line through all points; filled if `fill` is given
   | {
       kind: 'poly';
       points: [number, number][];
@@ -79,7 +79,7 @@ export type Mark =
       opacity?: number;
       dash?: number[];
     }
-  // many straight lines: of each its points x1 y1 x2 y2, its opacity 0..1 and its width
+  // many straight lines: for each the points x1 y1 x2 y2, an opacity 0..1 and a width
   | {
       kind: 'lines';
       points: Float32Array;
@@ -89,30 +89,30 @@ export type Mark =
       dash?: number[];
     };
 
-// A place that can be pointed at, reached by keyboard and clicked.
+// An area of the drawing that reacts to the pointer and to the keyboard.
 export interface Target {
   x: number;
   y: number;
   w: number;
   h: number;
-  label: string; // for screen readers and the tip
-  pick?: Partial<Choices>; // what a click or Enter changes
-  tip?: () => string[]; // lines shown under the pointer
+  label: string; // for screen readers, and for the tooltip if `tooltip` is missing
+  pick?: Partial<Choices>; // changes made by a click or Enter
+  tooltip?: () => string[]; // lines of the tooltip
   key?: string; // focus returns to the target of the same key after a redraw
-  // adds to or takes from a set, with Shift or Space; a head of another layer begins a new set
-  toggles?: { what: 'heads' | 'queries'; index: number; layer?: number };
-  preview?: Partial<Choices>; // drawn with these while it is pointed at; places must not move
-  over?: () => Mark[]; // painted on top while it is pointed at or focused (a crosshair)
+  // Shift-click or Space adds to or removes from a set; a head of another layer starts a new set
+  toggles?: { set: 'heads' | 'queries'; index: number; layer?: number };
+  preview?: Partial<Choices>; // choices to draw with while hovered; they must not move any target
+  overlay?: () => Mark[]; // painted on top while hovered or focused (a crosshair)
 }
 
-// The part of a drawing that can be zoomed: wheel, dragged frame and + - 0 change `choices.zoom`.
-export interface Zoomed {
+// The part of a drawing that zooms: the wheel, a dragged rectangle and + - 0 change `choices.zoom`.
+export interface ZoomArea {
   x: number;
   y: number;
   w: number;
   h: number;
-  window: [number, number, number, number]; // shown now: first and last query, first and last key
-  rows: number; // of everything
+  window: [number, number, number, number]; // visible now: first and last query, first and last key
+  rows: number; // of the whole matrix
   columns: number;
 }
 
@@ -121,36 +121,36 @@ export interface Drawing {
   height: number;
   marks: Mark[];
   targets: Target[];
-  // places too many for targets (cells of a matrix): found by position
-  at?: (x: number, y: number) => Target | null;
-  find?: (key: string) => Target | null; // one of those places by its key, wherever it is now
-  zoom?: Zoomed;
-  summary: string; // one sentence: what is seen
-  note?: string; // one sentence: what was left out, and how to see it
+  // finds a target by position, where there are too many for a list (cells of a matrix)
+  targetAt?: (x: number, y: number) => Target | null;
+  findByKey?: (key: string) => Target | null; // finds such a target by its key after a redraw
+  zoom?: ZoomArea;
+  summary: string; // one sentence: what the drawing shows
+  note?: string; // one sentence: what is left out, and how to see it
 }
 
 export interface Frame {
-  opened: Opened; // the capture, with layers that `needs` named decoded
+  capture: Capture; // the capture, with everything loaded that `needs` returns
   choices: Choices;
-  width: number; // of the place to draw in
+  width: number; // of the drawing area
   height: number;
   measure: (text: string, size: number, mono?: boolean) => number; // text width
 }
 
 export interface View {
   id: string; // in the URL fragment
-  key: string; // the keystroke
+  key: string; // the keyboard shortcut
   title: string;
-  about: string; // one sentence
-  missing: (opened: Opened, choices: Choices) => string | null; // why it cannot be shown, or null
-  needs: (opened: Opened, choices: Choices) => Need[]; // what must be decoded first
+  description: string; // one sentence for tooltips and the help
+  missingReason: (capture: Capture, choices: Choices) => string | null; // why the view cannot be shown, or null
+  needs: (capture: Capture, choices: Choices) => Need[]; // arrays that must be loaded first
   draw: (frame: Frame) => Drawing;
   table: (frame: Frame) => Table;
-  controls: Control[]; // which controls of the tool bar matter here
-  // layers that can be chosen; all where it is missing
-  layers?: (opened: Opened, choices: Choices) => number[];
-  // first and last of choices.step, and which one is shown
-  steps?: (opened: Opened, choices: Choices) => [number, number, number?];
+  controls: Control[]; // controls that the toolbar shows
+  // layers that can be selected; all if it is missing
+  layers?: (capture: Capture, choices: Choices) => number[];
+  // first and last value of choices.step, and the one that is shown
+  steps?: (capture: Capture, choices: Choices) => [number, number, number?];
 }
 
 export type Need =

@@ -1,4 +1,4 @@
-// Three panels; what is set in them is in the address.
+// The playground page: three panels, whose settings are stored in the address.
 
 import { useContext, useEffect, useState } from 'preact/hooks';
 import { Home, useAddress } from '../shared/home';
@@ -7,10 +7,10 @@ import { Heading } from '../report/page';
 import { FeaturesPanel } from './features-panel';
 import { PlanePanel } from './plane-panel';
 import { PositionsPanel } from './positions-panel';
-import { PANELS, parse, print, type Panel, type State } from './state';
-import type { Statements } from './statements';
+import { PANELS, parseFragment, formatFragment, type Panel, type State } from './page-state';
+import type { Statements } from './claim-statements';
 
-const NAMES: Record<Panel, string> = {
+const PANEL_NAMES: Record<Panel, string> = {
   plane: 'In the plane',
   features: 'Random features',
   positions: 'Positions',
@@ -18,12 +18,12 @@ const NAMES: Record<Panel, string> = {
 
 export function App({ root, statements }: { root: HTMLElement; statements: Statements }) {
   const { address } = useContext(Home);
-  const [state, setState] = useState(() => parse(address.read() ?? ''));
-  useAddress(print(state), (text) => setState(parse(text)));
+  const [state, setState] = useState(() => parseFragment(address.read() ?? ''));
+  useAddress(formatFragment(state), (text) => setState(parseFragment(text)));
   useEffect(() => {
     root.dataset.painted = state.panel;
   });
-  const change = (some: Partial<State>): void => setState((old) => ({ ...old, ...some }));
+  const change = (changes: Partial<State>): void => setState((old) => ({ ...old, ...changes }));
   return (
     <div class="sheet">
       <header>
@@ -32,22 +32,22 @@ export function App({ root, statements }: { root: HTMLElement; statements: State
       <Tabs
         label="Panels"
         panel="panel"
-        tabs={PANELS.map((name) => ({ name, title: NAMES[name] }))}
+        tabs={PANELS.map((name) => ({ name, title: PANEL_NAMES[name] }))}
         chosen={state.panel}
         choose={(panel) => change({ panel: panel as Panel })}
       />
-      <div role="tabpanel" id="panel" aria-labeledby={`tab-${state.panel}`}>
+      <div role="tabpanel" id="panel" aria-labelledby={`tab-${state.panel}`}>
         {state.panel === 'plane' && <PlanePanel {...{ state, change, statements }} />}
         {state.panel === 'features' && (
           <FeaturesPanel
             choices={state.features}
-            change={(some) => change({ features: { ...state.features, ...some } })}
+            change={(changes) => change({ features: { ...state.features, ...changes } })}
           />
         )}
         {state.panel === 'positions' && (
           <PositionsPanel
             choices={state.positions}
-            change={(some) => change({ positions: { ...state.positions, ...some } })}
+            change={(changes) => change({ positions: { ...state.positions, ...changes } })}
           />
         )}
       </div>

@@ -1,56 +1,56 @@
-// Sliders, switches and number boxes with their names.
+// Labeled inputs: sliders, checkboxes, choices, steppers and number boxes.
 
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
 import { short } from '../report/numbers';
-import { RANGES, type Range, type Ranged } from './state';
+import { RANGES, type SliderRange, type SliderName } from './page-state';
 
-const PLACES = 200; // of a logarithmic slider
+const LOG_STEPS = 200; // steps of a logarithmic slider
 
-interface SettingProps<K extends Ranged> {
-  of: Record<K, number>;
+interface SliderProps<K extends SliderName> {
+  values: Record<K, number>;
   field: K;
   name: string;
-  label?: string; // for those who hear it, where the name is not enough
-  shown?: string; // else the number
-  change: (some: Record<K, number>) => void;
+  label?: string; // for screen readers, if the name is not enough
+  text?: string; // text instead of the number
+  change: (changes: Record<K, number>) => void;
 }
 
-// A slider for one of several numbers.
-export function Setting<K extends Ranged>(props: SettingProps<K>) {
-  const { of, field, name, label = name, change } = props;
-  const { low, high, step = 1, log = false, zero = false }: Range = RANGES[field];
-  const value = of[field];
-  const { shown = short(value) } = props;
+// A slider for one number of the settings.
+export function SettingSlider<K extends SliderName>(props: SliderProps<K>) {
+  const { values, field, name, label = name, change } = props;
+  const { low, high, step = 1, log = false, zero = false }: SliderRange = RANGES[field];
+  const value = values[field];
+  const { text = short(value) } = props;
   const ratio = Math.log(high / low);
-  const place = value <= 0 ? 0 : Math.round((PLACES * Math.log(value / low)) / ratio);
-  const valueAt = (at: number): number =>
-    zero && at === 0 ? 0 : Number((low * Math.exp((ratio * at) / PLACES)).toPrecision(3));
+  const position = value <= 0 ? 0 : Math.round((LOG_STEPS * Math.log(value / low)) / ratio);
+  const valueAtPosition = (position: number): number =>
+    zero && position === 0 ? 0 : Number((low * Math.exp((ratio * position) / LOG_STEPS)).toPrecision(3));
   return (
     <label class="slider">
       <span>{name}</span>
-      <output class="number">{shown}</output>
+      <output class="number">{text}</output>
       <input
         type="range"
         aria-label={label}
-        aria-valuetext={shown}
+        aria-valuetext={text}
         min={log ? 0 : low}
-        max={log ? PLACES : high}
+        max={log ? LOG_STEPS : high}
         step={log ? 1 : step}
-        value={log ? Math.max(0, Math.min(PLACES, place)) : value}
+        value={log ? Math.max(0, Math.min(LOG_STEPS, position)) : value}
         onInput={(event) => {
-          const at = Number(event.currentTarget.value);
-          change({ [field]: log ? valueAt(at) : at } as Record<K, number>);
+          const position = Number(event.currentTarget.value);
+          change({ [field]: log ? valueAtPosition(position) : position } as Record<K, number>);
         }}
       />
     </label>
   );
 }
 
-export function Check(props: {
+export function Checkbox(props: {
   name: ComponentChildren;
-  on: boolean;
-  set: (on: boolean) => void;
+  checked: boolean;
+  onChange: (on: boolean) => void;
   label?: string;
 }) {
   return (
@@ -58,26 +58,26 @@ export function Check(props: {
       <input
         type="checkbox"
         aria-label={props.label}
-        checked={props.on}
-        onChange={(event) => props.set(event.currentTarget.checked)}
+        checked={props.checked}
+        onChange={(event) => props.onChange(event.currentTarget.checked)}
       />
       <span>{props.name}</span>
     </label>
   );
 }
 
-interface ChoiceProps<T extends string> {
+interface ChoiceButtonsProps<T extends string> {
   label: string;
   value: T;
-  all: [T, string][];
-  set: (value: T) => void;
+  options: [T, string][];
+  onChange: (value: T) => void;
 }
 
-export function Choice<T extends string>({ label, value, all, set }: ChoiceProps<T>) {
+export function ChoiceButtons<T extends string>({ label, value, options, onChange }: ChoiceButtonsProps<T>) {
   return (
     <span class="choice" role="group" aria-label={label}>
-      {all.map(([each, name]) => (
-        <button key={each} type="button" aria-pressed={each === value} onClick={() => set(each)}>
+      {options.map(([each, name]) => (
+        <button key={each} type="button" aria-pressed={each === value} onClick={() => onChange(each)}>
           {name}
         </button>
       ))}
@@ -90,9 +90,9 @@ export function Stepper(props: {
   value: number;
   low: number;
   high: number;
-  set: (value: number) => void;
+  onChange: (value: number) => void;
 }) {
-  const { name, value, low, high, set } = props;
+  const { name, value, low, high, onChange } = props;
   return (
     <span class="stepper" role="group" aria-label={name}>
       <span>{name}</span>
@@ -100,7 +100,7 @@ export function Stepper(props: {
         type="button"
         aria-label={`fewer ${name}`}
         disabled={value <= low}
-        onClick={() => set(value - 1)}
+        onClick={() => onChange(value - 1)}
       >
         −
       </button>
@@ -109,7 +109,7 @@ export function Stepper(props: {
         type="button"
         aria-label={`more ${name}`}
         disabled={value >= high}
-        onClick={() => set(value + 1)}
+        onClick={() => onChange(value + 1)}
       >
         +
       </button>
@@ -117,8 +117,8 @@ export function Stepper(props: {
   );
 }
 
-// A number that is typed; half of one ("-", "1.") stays until it is whole.
-export function NumberBox(props: { label: string; value: number; set: (value: number) => void }) {
+// A number field. Incomplete input ("-", "1.") stays until it is a number.
+export function NumberBox(props: { label: string; value: number; onChange: (value: number) => void }) {
   const [typed, setTyped] = useState<string | null>(null);
   return (
     <input
@@ -132,7 +132,7 @@ export function NumberBox(props: { label: string; value: number; set: (value: nu
         setTyped(text);
         const value = Number(text);
         if (text.trim() !== '' && Number.isFinite(value) && Math.abs(value) <= 1000)
-          props.set(value);
+          props.onChange(value);
       }}
       onBlur={() => setTyped(null)}
     />

@@ -1,86 +1,86 @@
-// Random features: sliders, the kernel by angle, and how the error falls.
+// The panel on random features: settings, the kernel by angle, and the error by number of features.
 
 import { useMemo, useState } from 'preact/hooks';
 import { Figure } from '../report/figure';
 import { fixed, short } from '../report/numbers';
 import type { Lines, Series } from '../report/plot';
 import { AS_GIVEN } from '../report/shown';
-import { curve, decay, errors, KINDS, type Curve, type Decay } from './compare';
-import { Choice, Setting } from './controls';
-import type { FeatureChoices } from './state';
+import { kernelCurve, errorDecay, attentionErrors, FEATURE_KINDS, type KernelCurve, type ErrorDecay } from './feature-errors';
+import { ChoiceButtons, SettingSlider } from './controls';
+import type { FeatureChoices } from './page-state';
 
 interface Props {
   choices: FeatureChoices;
-  change: (some: Partial<FeatureChoices>) => void;
+  change: (changes: Partial<FeatureChoices>) => void;
 }
 
-const NAMES = { positive: 'positive features', trigonometric: 'sin/cos features' };
+const FEATURE_NAMES = { positive: 'positive features', trigonometric: 'sin/cos features' };
 
 export function FeaturesPanel({ choices, change }: Props) {
   const { d, power, size, orthogonal, seed } = choices;
-  const of = { of: choices, change };
-  const drawn = useMemo(() => curve(choices), [choices]);
-  const found = useMemo(() => errors(choices), [choices]);
-  const falls = useMemo(() => decay(choices), [d, size, orthogonal, seed]);
-  const [one, setOne] = useState(AS_GIVEN);
-  const [other, setOther] = useState(AS_GIVEN);
+  const sliderProps = { values: choices, change };
+  const curve = useMemo(() => kernelCurve(choices), [choices]);
+  const errors = useMemo(() => attentionErrors(choices), [choices]);
+  const decay = useMemo(() => errorDecay(choices), [d, size, orthogonal, seed]);
+  const [curveView, setCurveView] = useState(AS_GIVEN);
+  const [decayView, setDecayView] = useState(AS_GIVEN);
   const rows: [string, number, number | null][] = [
-    ['positive', found.weights.positive, found.bad.positive],
-    ['sin/cos', found.weights.trigonometric, found.bad.trigonometric],
-    ['equal weights', found.uniform, null],
+    ['positive', errors.weights.positive, errors.notPositive.positive],
+    ['sin/cos', errors.weights.trigonometric, errors.notPositive.trigonometric],
+    ['equal weights', errors.uniform, null],
   ];
   return (
     <>
       <p class="try">
-        Softmax weighs keys by exp(q·k/√d). Random features stand for that kernel by a product of
-        two short vectors, which makes attention linear in length. Raise the size of the inputs and
-        see how many features it takes; sin/cos features are exact at angle 0, and fail where the
-        true kernel is small.
+        Softmax attention weighs keys by the kernel exp(q·k/√d). Random features approximate this
+        kernel by a dot product of two short vectors, which makes attention linear in the length of
+        the sequence. Increase the size of the inputs and see how many features are necessary.
+        Sin/cos features are exact at angle 0 and fail where the true kernel is small.
       </p>
       <div class="settings">
         <section>
-          <Setting
-            {...of}
+          <SettingSlider
+            {...sliderProps}
             field="power"
             name="features"
             label="number of features"
-            shown={String(2 ** power)}
+            text={String(2 ** power)}
           />
-          <Setting
-            {...of}
+          <SettingSlider
+            {...sliderProps}
             field="size"
             name="size of inputs, |q|²/√d"
             label="size of the inputs"
-            shown={fixed(size, 1)}
+            text={fixed(size, 1)}
           />
         </section>
         <section>
-          <Setting {...of} field="d" name="dimensions d" label="dimensions" />
+          <SettingSlider {...sliderProps} field="d" name="dimensions d" label="dimensions" />
           <span class="row">
-            <Choice
-              label="Draws"
+            <ChoiceButtons
+              label="Directions"
               value={orthogonal ? 'orthogonal' : 'independent'}
-              all={[
-                ['orthogonal', 'orthogonal draws'],
+              options={[
+                ['orthogonal', 'orthogonal directions'],
                 ['independent', 'independent'],
               ]}
-              set={(which) => change({ orthogonal: which === 'orthogonal' })}
+              onChange={(which) => change({ orthogonal: which === 'orthogonal' })}
             />
             <button type="button" class="plainly" onClick={() => change({ seed: seed + 1 })}>
-              Other draws
+              New random sample
             </button>
           </span>
         </section>
         <section>
           <table class="errors">
-            <caption>Weight on the wrong keys, of 48</caption>
+            <caption>Weight on wrong keys (48 keys)</caption>
             <tbody>
               {rows.map(([name, error, bad]) => (
                 <tr key={name}>
                   <th scope="row">{name}</th>
                   <td class="number">{(100 * error).toFixed(1)}%</td>
                   <td class="dim">
-                    {bad ? `${bad} of ${found.queries} denominators are not positive` : ''}
+                    {bad ? `${bad} of ${errors.queries} denominators are not positive` : ''}
                   </td>
                 </tr>
               ))}
@@ -91,16 +91,16 @@ export function FeaturesPanel({ choices, change }: Props) {
       <div class="two">
         <Figure
           title="The kernel and its estimates"
-          plot={curvePlot(drawn)}
-          shown={one}
-          change={setOne}
+          plot={makeCurvePlot(curve)}
+          shown={curveView}
+          change={setCurveView}
           height={300}
         />
         <Figure
           title="How the error falls with more features"
-          plot={decayPlot(falls, 2 ** power)}
-          shown={other}
-          change={setOther}
+          plot={makeDecayPlot(decay, 2 ** power)}
+          shown={decayView}
+          change={setDecayView}
           height={300}
         />
       </div>
@@ -108,11 +108,11 @@ export function FeaturesPanel({ choices, change }: Props) {
   );
 }
 
-function series(name: string, xs: number[], ys: number[]): Series {
+function makeSeries(name: string, xs: number[], ys: number[]): Series {
   return { name, points: xs.map((x, i) => ({ x, y: ys[i], low: null, high: null })) };
 }
 
-function curvePlot({ angles, exact, estimates }: Curve): Lines {
+function makeCurvePlot({ angles, exact, estimates }: KernelCurve): Lines {
   return {
     kind: 'lines',
     x: 'angle between q and k, degrees',
@@ -120,16 +120,16 @@ function curvePlot({ angles, exact, estimates }: Curve): Lines {
     xLog: false,
     yLog: false,
     series: [
-      series('exp(q·k/√d)', angles, exact),
-      ...KINDS.map((kind) => series(NAMES[kind], angles, estimates[kind])),
+      makeSeries('exp(q·k/√d)', angles, exact),
+      ...FEATURE_KINDS.map((kind) => makeSeries(FEATURE_NAMES[kind], angles, estimates[kind])),
     ],
     marks: [],
   };
 }
 
-function decayPlot({ counts, errors: found }: Decay, now: number): Lines {
-  const [first] = found.positive;
-  const slope = counts.map((count) => first * Math.sqrt(counts[0] / count));
+function makeDecayPlot({ counts, errors: errors }: ErrorDecay, currentCount: number): Lines {
+  const [firstError] = errors.positive;
+  const referenceCurve = counts.map((count) => firstError * Math.sqrt(counts[0] / count));
   return {
     kind: 'lines',
     x: 'features',
@@ -137,9 +137,9 @@ function decayPlot({ counts, errors: found }: Decay, now: number): Lines {
     xLog: true,
     yLog: true,
     series: [
-      series('falling as 1/√features', counts, slope),
-      ...KINDS.map((kind) => series(NAMES[kind], counts, found[kind])),
+      makeSeries('proportional to 1/√features', counts, referenceCurve),
+      ...FEATURE_KINDS.map((kind) => makeSeries(FEATURE_NAMES[kind], counts, errors[kind])),
     ],
-    marks: [{ label: short(now), x: now, y: null }],
+    marks: [{ label: short(currentCount), x: currentCount, y: null }],
   };
 }

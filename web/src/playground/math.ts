@@ -1,5 +1,5 @@
-// The mathematics of the playground: pure functions, tested against attnlab itself on random
-// instances (instances.json, which web/instances.py makes).
+// The mathematics of the playground: pure functions, tested against attnlab on random instances
+// (instances.json, written by web/instances.py).
 //
 // Letters as in the claims: keys k_i, values v_i, query q, weights a = softmax(b K q), output
 // c = sum a_i v_i.
@@ -13,61 +13,61 @@ export function dot(one: Vector, other: Vector): number {
   return sum;
 }
 
-export function apply(matrix: Matrix, x: Vector): Vector {
+export function multiply(matrix: Matrix, x: Vector): Vector {
   return matrix.map((row) => dot(row, x));
 }
 
-export function length(x: Vector): number {
+export function norm(x: Vector): number {
   return Math.sqrt(dot(x, x));
 }
 
 // Weighted sum of rows.
-export function mix(weights: Vector, rows: Matrix): Vector {
-  const out = new Array<number>(rows[0]?.length ?? 0).fill(0);
-  rows.forEach((row, i) => row.forEach((x, j) => (out[j] += weights[i] * x)));
-  return out;
+export function weightedSum(weights: Vector, rows: Matrix): Vector {
+  const sum = new Array<number>(rows[0]?.length ?? 0).fill(0);
+  rows.forEach((row, i) => row.forEach((x, j) => (sum[j] += weights[i] * x)));
+  return sum;
 }
 
-// Where nothing is allowed all weights are 0.
+// All weights are 0 if no key is allowed.
 export function softmax(scores: Vector, allowed?: boolean[]): Vector {
   const masked = scores.map((score, i) => (allowed && !allowed[i] ? -Infinity : score));
-  const top = Math.max(...masked);
-  if (top === -Infinity) return masked.map(() => 0);
-  const powers = masked.map((score) => Math.exp(score - top));
-  const sum = powers.reduce((total, each) => total + each, 0);
-  return powers.map((each) => each / sum);
+  const largest = Math.max(...masked);
+  if (largest === -Infinity) return masked.map(() => 0);
+  const exponentials = masked.map((score) => Math.exp(score - largest));
+  const sum = exponentials.reduce((total, each) => total + each, 0);
+  return exponentials.map((each) => each / sum);
 }
 
-export interface Attended {
+export interface AttentionResult {
   weights: Vector;
   output: Vector;
 }
 
-export type MaskHow = 'before' | 'after'; // the softmax
+export type MaskMode = 'before' | 'after'; // mask before or after the softmax
 
-// A mask after the softmax only takes weight away: what is left does not sum to 1.
-export function attend(
+// With a mask after the softmax the remaining weights do not sum to 1.
+export function attention(
   q: Vector,
   keys: Matrix,
   values: Matrix,
   beta: number,
   allowed?: boolean[],
-  how: MaskHow = 'before',
-): Attended {
+  mask: MaskMode = 'before',
+): AttentionResult {
   const scores = keys.map((key) => beta * dot(key, q));
   const weights =
-    how === 'before'
+    mask === 'before'
       ? softmax(scores, allowed)
       : softmax(scores).map((each, i) => (allowed && !allowed[i] ? 0 : each));
-  return { weights, output: mix(weights, values) };
+  return { weights, output: weightedSum(weights, values) };
 }
 
-// In nats; what has no weight adds nothing.
+// In nats. Keys of weight 0 add nothing.
 export function entropy(weights: Vector): number {
   return weights.reduce((sum, a) => (a > 0 ? sum - a * Math.log(a) : sum), 0);
 }
 
-// k_i ~ N(mu_i, isotropic I + radial_i mu_i mu_i^T), from d + 1 normal draws for each key.
+// k_i ~ N(mu_i, isotropic I + radial_i mu_i mu_i^T), from d + 1 normal numbers per key.
 export function noisyKeys(
   keys: Matrix,
   isotropic: number,
@@ -75,52 +75,52 @@ export function noisyKeys(
   normals: Matrix,
 ): Matrix {
   return keys.map((key, i) => {
-    const longer = 1 + Math.sqrt(radial[i]) * normals[i][key.length];
-    return key.map((x, j) => x * longer + Math.sqrt(isotropic) * normals[i][j]);
+    const lengthFactor = 1 + Math.sqrt(radial[i]) * normals[i][key.length];
+    return key.map((x, j) => x * lengthFactor + Math.sqrt(isotropic) * normals[i][j]);
   });
 }
 
-export interface Spread {
+export interface MeanAndVariance {
   mean: Vector;
-  variance: number; // summed over the numbers of a vector
+  variance: number; // summed over the coordinates
 }
 
-export function spread(samples: Matrix): Spread {
-  const mean = mix(new Array<number>(samples.length).fill(1 / samples.length), samples);
+export function meanAndVariance(samples: Matrix): MeanAndVariance {
+  const mean = weightedSum(new Array<number>(samples.length).fill(1 / samples.length), samples);
   let sum = 0;
   for (const sample of samples) sample.forEach((x, j) => (sum += (x - mean[j]) ** 2));
   return { mean, variance: samples.length > 1 ? sum / (samples.length - 1) : 0 };
 }
 
-// Random features: phi(x).phi(y) is exp(x.y) on average.
+// Random features phi: the expectation of phi(x).phi(y) is exp(x.y).
 
-export type Kind = 'positive' | 'trigonometric';
+export type FeatureKind = 'positive' | 'trigonometric';
 
-export function features(kind: Kind, x: Vector, draws: Matrix): Vector {
+export function randomFeatures(kind: FeatureKind, x: Vector, directions: Matrix): Vector {
   const half = dot(x, x) / 2;
-  const size = Math.sqrt(draws.length);
-  const along = draws.map((w) => dot(w, x));
-  if (kind === 'positive') return along.map((each) => Math.exp(each - half) / size);
-  const factor = Math.exp(half) / size;
-  return [...along.map((x_) => factor * Math.cos(x_)), ...along.map((x_) => factor * Math.sin(x_))];
+  const scale = Math.sqrt(directions.length);
+  const projections = directions.map((w) => dot(w, x));
+  if (kind === 'positive') return projections.map((each) => Math.exp(each - half) / scale);
+  const factor = Math.exp(half) / scale;
+  return [...projections.map((angle) => factor * Math.cos(angle)), ...projections.map((angle) => factor * Math.sin(angle))];
 }
 
-export interface Approximated {
+export interface ApproximateWeights {
   weights: Vector;
   denominator: number;
 }
 
-// Attention by features of the inputs, scaled so that exp(b q.k) is the kernel.
-export function featureWeights(
-  kind: Kind,
+// Attention weights from random features. Inputs are scaled so that exp(b q.k) is the kernel.
+export function approximateWeights(
+  kind: FeatureKind,
   q: Vector,
   keys: Matrix,
-  draws: Matrix,
+  directions: Matrix,
   beta: number,
-): Approximated {
+): ApproximateWeights {
   const scaled = (x: Vector): Vector => x.map((each) => each * Math.sqrt(beta));
-  const asked = features(kind, scaled(q), draws);
-  const kernel = keys.map((key) => dot(asked, features(kind, scaled(key), draws)));
+  const queryFeatures = randomFeatures(kind, scaled(q), directions);
+  const kernel = keys.map((key) => dot(queryFeatures, randomFeatures(kind, scaled(key), directions)));
   const denominator = kernel.reduce((sum, each) => sum + each, 0);
   return {
     weights: kernel.map((each) => (denominator === 0 ? 0 : each / denominator)),
@@ -128,33 +128,34 @@ export function featureWeights(
   };
 }
 
-// Rows of one block are orthogonal to each other, and as long as independent ones are. Gram and
-// Schmidt's basis is uniformly distributed, since its R has a positive diagonal.
-export function orthogonalDraws(count: number, size: number, normal: () => number): Matrix {
-  const fresh = (rows: number): Matrix =>
+// Directions in blocks of `size`: orthogonal within a block, with lengths distributed as those of
+// independent ones. The Gram-Schmidt basis is uniformly distributed, since its R has a positive
+// diagonal.
+export function orthogonalDirections(count: number, size: number, normal: () => number): Matrix {
+  const normalMatrix = (rows: number): Matrix =>
     Array.from({ length: rows }, () => Array.from({ length: size }, normal));
-  const draws: Matrix = [];
-  while (draws.length < count) {
-    const basis = orthonormal(fresh(size));
-    const rows = Math.min(size, count - draws.length);
-    const lengths = fresh(rows).map(length);
-    for (let i = 0; i < rows; i += 1) draws.push(basis[i].map((x) => x * lengths[i]));
+  const directions: Matrix = [];
+  while (directions.length < count) {
+    const basis = orthonormal(normalMatrix(size));
+    const rows = Math.min(size, count - directions.length);
+    const lengths = normalMatrix(rows).map(norm);
+    for (let i = 0; i < rows; i += 1) directions.push(basis[i].map((x) => x * lengths[i]));
   }
-  return draws;
+  return directions;
 }
 
-// The columns of a matrix made orthonormal, in turn.
+// Orthonormalizes the columns of a matrix (Gram-Schmidt, twice for precision).
 function orthonormal(matrix: Matrix): Matrix {
   const basis: Matrix = [];
   for (let j = 0; j < matrix.length; j += 1) {
     let column = matrix.map((row) => row[j]);
-    for (let again = 0; again < 2; again += 1)
+    for (let pass = 0; pass < 2; pass += 1)
       for (const each of basis) {
         const along = dot(each, column);
         column = column.map((x, i) => x - along * each[i]);
       }
-    const size = length(column);
-    basis.push(column.map((x) => x / size));
+    const columnNorm = norm(column);
+    basis.push(column.map((x) => x / columnNorm));
   }
   return basis;
 }
@@ -165,9 +166,9 @@ function frequencies(width: number, base: number): Vector {
   return Array.from({ length: width / 2 }, (_, i) => base ** -((2 * i) / width));
 }
 
-// Sines and cosines in turn.
+// The sinusoidal position code: sines and cosines alternate.
 export function positionCode(t: number, width: number, base: number): Vector {
-  return frequencies(width, base).flatMap((each) => [Math.sin(t * each), Math.cos(t * each)]);
+  return frequencies(width, base).flatMap((angle) => [Math.sin(t * angle), Math.cos(t * angle)]);
 }
 
 // The one rotation M with p_(t + steps) = M p_t for every t.
@@ -183,7 +184,7 @@ export function shiftMatrix(steps: number, width: number, base: number): Matrix 
   return matrix;
 }
 
-// Each pair (i, i + d/2) turned by an angle that grows with the position.
+// Rotates each pair (i, i + d/2) by an angle proportional to the position.
 export function rotary(x: Vector, t: number, base: number): Vector {
   const half = x.length / 2;
   const out = new Array<number>(x.length);

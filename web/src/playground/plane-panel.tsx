@@ -1,12 +1,12 @@
-// Attention in the plane: presets, each with its claim, and the plane.
+// The panel on attention in the plane: a list of presets, the claim of each, and the plane.
 
 import { Prose } from '../report/page';
 import { PlaneView } from './plane-view';
 import { PRESETS } from './presets';
-import { presetOf, type State } from './state';
-import type { Statements } from './statements';
+import { findPreset, type State } from './page-state';
+import type { Statements } from './claim-statements';
 
-const TOPICS = {
+const TOPIC_NAMES = {
   1: 'What one query can retrieve',
   2: 'A hand-made self-attention layer',
   3: 'Temperature, masks, perturbations',
@@ -14,15 +14,15 @@ const TOPICS = {
 
 interface Props {
   state: State;
-  change: (some: Partial<State>) => void;
+  change: (changes: Partial<State>) => void;
   statements: Statements;
 }
 
 export function PlanePanel({ state, change, statements }: Props) {
   const { plane } = state;
-  const preset = presetOf(state.preset);
-  const choose = (id: string): void => change({ preset: id, plane: presetOf(id).plane });
-  const at = PRESETS.indexOf(preset);
+  const preset = findPreset(state.preset);
+  const selectPreset = (id: string): void => change({ preset: id, plane: findPreset(id).plane });
+  const presetIndex = PRESETS.indexOf(preset);
   return (
     <>
       <div class="presets">
@@ -32,10 +32,10 @@ export function PlanePanel({ state, change, statements }: Props) {
         <select
           id="preset"
           value={preset.id}
-          onChange={(event) => choose(event.currentTarget.value)}
+          onChange={(event) => selectPreset(event.currentTarget.value)}
         >
           {([1, 2, 3] as const).map((topic) => (
-            <optgroup key={topic} label={TOPICS[topic]}>
+            <optgroup key={topic} label={TOPIC_NAMES[topic]}>
               {PRESETS.filter((each) => each.topic === topic).map((each) => (
                 <option key={each.id} value={each.id}>
                   {each.title}
@@ -47,16 +47,16 @@ export function PlanePanel({ state, change, statements }: Props) {
         <button
           type="button"
           aria-label="Previous"
-          disabled={at === 0}
-          onClick={() => choose(PRESETS[at - 1].id)}
+          disabled={presetIndex === 0}
+          onClick={() => selectPreset(PRESETS[presetIndex - 1].id)}
         >
           ←
         </button>
         <button
           type="button"
           aria-label="Next"
-          disabled={at === PRESETS.length - 1}
-          onClick={() => choose(PRESETS[at + 1].id)}
+          disabled={presetIndex === PRESETS.length - 1}
+          onClick={() => selectPreset(PRESETS[presetIndex + 1].id)}
         >
           →
         </button>
@@ -64,12 +64,12 @@ export function PlanePanel({ state, change, statements }: Props) {
           type="button"
           class="plainly"
           disabled={plane === preset.plane}
-          onClick={() => choose(preset.id)}
+          onClick={() => selectPreset(preset.id)}
         >
-          Begin again
+          Reset
         </button>
       </div>
-      <p class="said">
+      <p class="claim-statement">
         <span class="dim">Claim {preset.id}: </span>
         <Prose text={statements.get(preset.id) ?? ''} />
       </p>
@@ -80,7 +80,7 @@ export function PlanePanel({ state, change, statements }: Props) {
         </span>
       </p>
       <PlaneView
-        begun={preset.plane}
+        presetPlane={preset.plane}
         plane={plane}
         replace={(next) => change({ plane: next })}
       />

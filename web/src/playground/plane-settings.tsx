@@ -1,54 +1,54 @@
-// What can be set beside the points themselves.
+// The settings of the plane: temperature, mask, noise, and queries.
 
-import { Check, Choice, NumberBox, Setting, Stepper } from './controls';
-import { MOST_HEADS, MOST_KEYS, resized, withHeads, type Plane } from './plane';
+import { Checkbox, ChoiceButtons, NumberBox, SettingSlider, Stepper } from './controls';
+import { MAX_HEADS, MAX_KEYS, withKeyCount, withHeadCount, type Plane } from './plane-attention';
 
 interface Props {
   plane: Plane;
-  set: (some: Partial<Plane>) => void;
+  update: (changes: Partial<Plane>) => void;
   replace: (plane: Plane) => void;
 }
 
-export function Settings({ plane, set, replace }: Props) {
-  const of = { of: plane, change: set };
-  const noise = plane.isotropic > 0 || (plane.radial > 0 && plane.noisy.includes(true));
+export function PlaneSettings({ plane, update, replace }: Props) {
+  const sliderProps = { values: plane, change: update };
+  const hasNoise = plane.isotropic > 0 || (plane.radial > 0 && plane.noisy.includes(true));
   return (
     <div class="settings">
       <section>
         <h3>Scores</h3>
-        <Setting
-          {...of}
+        <SettingSlider
+          {...sliderProps}
           field="beta"
           name="inverse temperature β"
           label="inverse temperature beta"
         />
-        <Choice
+        <ChoiceButtons
           label="Mask"
           value={plane.how}
-          all={[
+          options={[
             ['before', 'mask before the softmax'],
             ['after', 'after it'],
           ]}
-          set={(how) => set({ how })}
+          onChange={(how) => update({ how })}
         />
         <Stepper
           name={plane.self ? 'tokens' : 'keys'}
           value={plane.keys.length}
           low={1}
-          high={MOST_KEYS}
-          set={(count) => replace(resized(plane, count))}
+          high={MAX_KEYS}
+          onChange={(count) => replace(withKeyCount(plane, count))}
         />
       </section>
       <section>
         <h3>Noise</h3>
-        <Setting
-          {...of}
+        <SettingSlider
+          {...sliderProps}
           field="isotropic"
           name="variance of every key"
           label="variance of the noise of every key"
         />
-        <Setting
-          {...of}
+        <SettingSlider
+          {...sliderProps}
           field="radial"
           name="variance of the length"
           label="variance of the length of noisy keys"
@@ -56,40 +56,40 @@ export function Settings({ plane, set, replace }: Props) {
         <span class="keys" role="group" aria-label="Keys of varying length">
           <span class="dim">of</span>
           {plane.noisy.map((on, i) => (
-            <Check
+            <Checkbox
               key={i}
               name={`${plane.self ? 'x' : 'k'}${i + 1}`}
-              on={on}
-              set={(next) => set({ noisy: plane.noisy.map((each, j) => (j === i ? next : each)) })}
+              checked={on}
+              onChange={(next) => update({ noisy: plane.noisy.map((each, j) => (j === i ? next : each)) })}
             />
           ))}
         </span>
-        {noise && (
+        {hasNoise && (
           <>
-            <Setting {...of} field="samples" name="samples" label="number of samples" />
-            <button type="button" class="plainly" onClick={() => set({ seed: plane.seed + 1 })}>
-              Other draws
+            <SettingSlider {...sliderProps} field="samples" name="samples" label="number of samples" />
+            <button type="button" class="plainly" onClick={() => update({ seed: plane.seed + 1 })}>
+              New random sample
             </button>
           </>
         )}
       </section>
       <section>
         <h3>Queries</h3>
-        <Choice
+        <ChoiceButtons
           label="Where queries come from"
           value={plane.self ? 'self' : 'free'}
-          all={[
+          options={[
             ['free', 'heads'],
             ['self', 'self-attention'],
           ]}
-          set={(from) => set({ self: from === 'self' })}
+          onChange={(from) => update({ self: from === 'self' })}
         />
         {plane.self ? (
           <>
-            <Check name="looks back only" on={plane.causal} set={(causal) => set({ causal })} />
+            <Checkbox name="causal mask" checked={plane.causal} onChange={(causal) => update({ causal })} />
             <div class="matrices">
-              <MatrixBox name="Q" value={plane.query} set={(query) => set({ query })} />
-              <MatrixBox name="V" value={plane.value} set={(value) => set({ value })} />
+              <MatrixInput name="Q" value={plane.query} onChange={(query) => update({ query })} />
+              <MatrixInput name="V" value={plane.value} onChange={(value) => update({ value })} />
             </div>
           </>
         ) : (
@@ -98,18 +98,18 @@ export function Settings({ plane, set, replace }: Props) {
               name="heads"
               value={plane.queries.length}
               low={1}
-              high={MOST_HEADS}
-              set={(count) => replace(withHeads(plane, count))}
+              high={MAX_HEADS}
+              onChange={(count) => replace(withHeadCount(plane, count))}
             />
             {plane.queries.length > 1 && (
-              <Choice
+              <ChoiceButtons
                 label="Heads"
                 value={plane.identical ? 'same' : 'own'}
-                all={[
-                  ['own', 'each its own query'],
-                  ['same', 'identical'],
+                options={[
+                  ['own', 'different queries'],
+                  ['same', 'identical queries'],
                 ]}
-                set={(which) => set({ identical: which === 'same' })}
+                onChange={(which) => update({ identical: which === 'same' })}
               />
             )}
           </>
@@ -119,8 +119,8 @@ export function Settings({ plane, set, replace }: Props) {
   );
 }
 
-function MatrixBox(props: { name: string; value: number[]; set: (value: number[]) => void }) {
-  const { name, value, set } = props;
+function MatrixInput(props: { name: string; value: number[]; onChange: (value: number[]) => void }) {
+  const { name, value, onChange } = props;
   return (
     <span class="matrix" role="group" aria-label={`Matrix ${name}`}>
       <span class="of">{name} =</span>
@@ -130,7 +130,7 @@ function MatrixBox(props: { name: string; value: number[]; set: (value: number[]
             key={i}
             label={`${name}, row ${Math.floor(i / 2) + 1}, column ${(i % 2) + 1}`}
             value={each}
-            set={(next) => set(value.map((old, j) => (j === i ? next : old)))}
+            onChange={(next) => onChange(value.map((old, j) => (j === i ? next : old)))}
           />
         ))}
       </span>

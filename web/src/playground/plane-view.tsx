@@ -1,149 +1,149 @@
-// The plane itself: keys and queries on one board, values and outputs on the other, weights, and
-// what can be set.
+// Attention in the plane: a board with keys and queries, a board with values and outputs, the
+// weights, and the settings.
 
 import { useMemo } from 'preact/hooks';
 import { fixed, short } from '../report/numbers';
-import { Board, type Cloud, type Thing } from './board';
+import { Board, type PointCloud, type BoardPoint } from './point-board';
 import type { Matrix, Vector } from './math';
-import { Numbers } from './numbers-table';
-import { evaluate, seen, type Found, type Plane } from './plane';
-import { Settings } from './plane-settings';
-import { colorOf, Weights } from './weights';
+import { PointsTable } from './points-table';
+import { evaluatePlane, allowedKeys, type PlaneResult, type Plane } from './plane-attention';
+import { PlaneSettings } from './plane-settings';
+import { keyColor, WeightsTable } from './weights-table';
 
-const RANGE = 2.5;
+const BOARD_RANGE = 2.5;
 
 interface Props {
-  begun: Plane; // as the preset has it
+  presetPlane: Plane; // as in the preset
   plane: Plane;
   replace: (plane: Plane) => void;
 }
 
-export function PlaneView({ begun, plane, replace }: Props) {
-  const found = useMemo(() => evaluate(plane), [plane]);
-  const before = useMemo(() => evaluate(begun), [begun]);
-  const set = (some: Partial<Plane>): void => replace({ ...plane, ...some });
+export function PlaneView({ presetPlane, plane, replace }: Props) {
+  const result = useMemo(() => evaluatePlane(plane), [plane]);
+  const presetResult = useMemo(() => evaluatePlane(presetPlane), [presetPlane]);
+  const update = (changes: Partial<Plane>): void => replace({ ...plane, ...changes });
   return (
     <>
       <div class="plane">
         <Board
-          title={plane.self ? 'Tokens, and what each asks for' : 'Keys and queries'}
-          range={RANGE}
-          things={left(plane, found, set)}
-          clouds={found.clouds.map(
-            (points, i): Cloud => ({ id: `k${i}`, points, color: colorOf(i) }),
+          title={plane.self ? 'Tokens and their queries' : 'Keys and queries'}
+          range={BOARD_RANGE}
+          points={keysAndQueries(plane, result, update)}
+          clouds={result.noisyKeySamples.map(
+            (points, i): PointCloud => ({ id: `k${i}`, points, color: keyColor(i) }),
           )}
         />
         <Board
-          title={plane.self ? 'Values, and the outputs' : 'Values and output'}
-          range={RANGE}
-          things={right(plane, found, set)}
-          clouds={[{ id: 'c', points: found.outputs, color: 'var(--ink)' }]}
+          title={plane.self ? 'Values and outputs' : 'Values and output'}
+          range={BOARD_RANGE}
+          points={valuesAndOutputs(plane, result, update)}
+          clouds={[{ id: 'c', points: result.noisyOutputs, color: 'var(--ink)' }]}
         />
         <div class="results">
-          <Weights {...{ plane, found, before, set }} />
-          <Outcome {...{ plane, found }} />
+          <WeightsTable {...{ plane, result, presetResult, update }} />
+          <OutputSummary {...{ plane, result }} />
         </div>
       </div>
-      <Settings {...{ plane, set, replace }} />
-      <Numbers {...{ plane, set }} />
+      <PlaneSettings {...{ plane, update, replace }} />
+      <PointsTable {...{ plane, update }} />
     </>
   );
 }
 
-function replaced(list: Matrix, i: number, at: Vector): Matrix {
+function withPoint(list: Matrix, i: number, at: Vector): Matrix {
   return list.map((each, j) => (j === i ? at : each));
 }
 
-function left(plane: Plane, found: Found, set: (some: Partial<Plane>) => void): Thing[] {
-  const mean = (i: number): number =>
+function keysAndQueries(plane: Plane, result: PlaneResult, update: (changes: Partial<Plane>) => void): BoardPoint[] {
+  const meanWeight = (i: number): number =>
     plane.self
-      ? found.rows[plane.asking].weights[i]
-      : found.rows.reduce((sum, row) => sum + row.weights[i], 0) / found.rows.length;
-  const noun = plane.self ? 'token' : 'key';
+      ? result.rows[plane.asking].weights[i]
+      : result.rows.reduce((sum, row) => sum + row.weights[i], 0) / result.rows.length;
+  const pointName = plane.self ? 'token' : 'key';
   const keys = plane.keys.map(
-    (at, i): Thing => ({
+    (at, i): BoardPoint => ({
       id: `key-${i}`,
-      name: `${noun} ${i + 1}`,
-      label: `${plane.self ? 'x' : 'k'}${LOW[i]}`,
+      name: `${pointName} ${i + 1}`,
+      label: `${plane.self ? 'x' : 'k'}${SUBSCRIPTS[i]}`,
       at,
       shape: 'circle',
-      color: colorOf(i),
-      share: mean(i),
-      faint: !seen(plane, plane.self ? plane.asking : 0)[i],
-      told: `weight ${fixed(mean(i), 2)}`,
-      move: (next) => set({ keys: replaced(plane.keys, i, next) }),
+      color: keyColor(i),
+      weight: meanWeight(i),
+      faint: !allowedKeys(plane, plane.self ? plane.asking : 0)[i],
+      detail: `weight ${fixed(meanWeight(i), 2)}`,
+      move: (next) => update({ keys: withPoint(plane.keys, i, next) }),
     }),
   );
-  const queries = found.queries.map(
-    (at, i): Thing => ({
+  const queries = result.queries.map(
+    (at, i): BoardPoint => ({
       id: `query-${i}`,
       name: plane.self ? `query of token ${i + 1}` : `query ${i + 1}`,
-      label: `q${found.queries.length > 1 ? LOW[i] : ''}`,
+      label: `q${result.queries.length > 1 ? SUBSCRIPTS[i] : ''}`,
       at,
       shape: 'arrow',
-      color: plane.self ? colorOf(i) : 'var(--ink)',
+      color: plane.self ? keyColor(i) : 'var(--ink)',
       faint: plane.self && i !== plane.asking,
-      move: plane.self ? undefined : (next) => set({ queries: replaced(plane.queries, i, next) }),
+      move: plane.self ? undefined : (next) => update({ queries: withPoint(plane.queries, i, next) }),
     }),
   );
   if (plane.self) return [...queries, ...keys];
-  return [...keys, ...(plane.identical ? queries.slice(0, 1) : queries)]; // which are grabbed first
+  return [...keys, ...(plane.identical ? queries.slice(0, 1) : queries)]; // later ones are on top
 }
 
-const LOW = ['₁', '₂', '₃', '₄', '₅', '₆'];
+const SUBSCRIPTS = ['₁', '₂', '₃', '₄', '₅', '₆'];
 
-function right(plane: Plane, found: Found, set: (some: Partial<Plane>) => void): Thing[] {
-  const row = found.rows[plane.self ? plane.asking : 0];
-  const values = found.values.map(
-    (at, i): Thing => ({
+function valuesAndOutputs(plane: Plane, result: PlaneResult, update: (changes: Partial<Plane>) => void): BoardPoint[] {
+  const row = result.rows[plane.self ? plane.asking : 0];
+  const values = result.values.map(
+    (at, i): BoardPoint => ({
       id: `value-${i}`,
       name: `value ${i + 1}`,
-      label: `v${LOW[i]}`,
+      label: `v${SUBSCRIPTS[i]}`,
       at,
       shape: 'square',
-      color: colorOf(i),
-      share: plane.self || found.rows.length === 1 ? Math.min(1, row.weights[i]) : 0.5,
-      move: plane.self ? undefined : (next) => set({ values: replaced(plane.values, i, next) }),
+      color: keyColor(i),
+      weight: plane.self || result.rows.length === 1 ? Math.min(1, row.weights[i]) : 0.5,
+      move: plane.self ? undefined : (next) => update({ values: withPoint(plane.values, i, next) }),
     }),
   );
-  const several = found.rows.length > 1 && !(plane.identical && !plane.self);
-  const rows = found.rows.map(
-    ({ output }, i): Thing => ({
+  const showRows = result.rows.length > 1 && !(plane.identical && !plane.self);
+  const rows = result.rows.map(
+    ({ output }, i): BoardPoint => ({
       id: `row-${i}`,
       name: plane.self ? `output of token ${i + 1}` : `output of head ${i + 1}`,
-      label: `c${LOW[i]}`,
+      label: `c${SUBSCRIPTS[i]}`,
       at: output,
       shape: 'diamond',
-      color: plane.self ? colorOf(i) : 'var(--dim)',
+      color: plane.self ? keyColor(i) : 'var(--dim)',
       faint: !plane.self,
     }),
   );
-  const output: Thing = {
+  const output: BoardPoint = {
     id: 'output',
     name: 'output',
     label: 'c',
-    at: found.output,
+    at: result.output,
     shape: 'diamond',
     color: 'var(--ink)',
   };
-  const mean: Thing[] = found.spread
+  const meanPoint: BoardPoint[] = result.spread
     ? [
         {
           id: 'mean',
           name: 'mean output',
           label: '',
-          at: found.spread.mean,
+          at: result.spread.mean,
           shape: 'cross',
           color: 'var(--warn)',
         },
       ]
     : [];
-  return [...values, ...(several ? rows : []), ...(plane.self ? [] : [output]), ...mean];
+  return [...values, ...(showRows ? rows : []), ...(plane.self ? [] : [output]), ...meanPoint];
 }
 
-function Outcome({ plane, found }: { plane: Plane; found: Found }) {
-  const { spread } = found;
-  const gap = spread && Math.hypot(...found.output.map((x, i) => x - spread.mean[i]));
+function OutputSummary({ plane, result }: { plane: Plane; result: PlaneResult }) {
+  const { spread } = result;
+  const meanOffset = spread && Math.hypot(...result.output.map((x, i) => x - spread.mean[i]));
   const name = plane.self ? `Output of token ${plane.asking + 1}` : 'Output';
   return (
     <dl class="result number">
@@ -152,7 +152,7 @@ function Outcome({ plane, found }: { plane: Plane; found: Found }) {
           <span aria-hidden="true">◆ </span>
           {name}
         </dt>
-        <dd>{point(found.output)}</dd>
+        <dd>{formatPoint(result.output)}</dd>
       </div>
       {spread && (
         <>
@@ -161,13 +161,13 @@ function Outcome({ plane, found }: { plane: Plane; found: Found }) {
               <span class="cross" aria-hidden="true">
                 +{' '}
               </span>
-              Mean over {found.outputs.length} samples
+              Mean over {result.noisyOutputs.length} samples
             </dt>
-            <dd>{point(spread.mean)}</dd>
+            <dd>{formatPoint(spread.mean)}</dd>
           </div>
           <div>
-            <dt>Its distance from the output without noise</dt>
-            <dd>{short(Number(gap?.toPrecision(3)))}</dd>
+            <dt>Distance of the mean from the output without noise</dt>
+            <dd>{short(Number(meanOffset?.toPrecision(3)))}</dd>
           </div>
           <div>
             <dt>Variance of the output</dt>
@@ -179,6 +179,6 @@ function Outcome({ plane, found }: { plane: Plane; found: Found }) {
   );
 }
 
-function point(at: Vector): string {
+function formatPoint(at: Vector): string {
   return at.map((x) => fixed(x, 3)).join(', ');
 }

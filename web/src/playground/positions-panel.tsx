@@ -1,76 +1,77 @@
-// Position codes as clocks that a matrix turns, and scores that depend on the distance alone.
+// The panel on positions: position codes as clocks that a matrix turns, and scores by distance.
 
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { Figure } from '../report/figure';
 import { fixed, long, short } from '../report/numbers';
 import type { Lines } from '../report/plot';
 import { AS_GIVEN } from '../report/shown';
-import { Setting } from './controls';
-import { apply, dot, positionCode, rotary, shiftMatrix } from './math';
+import { SettingSlider } from './controls';
+import { multiply, dot, positionCode, rotary, shiftMatrix } from './math';
 import type { Matrix, Vector } from './math';
-import { normals } from './random';
-import { RANGES, type PositionChoices } from './state';
+import { normalGenerator } from './random';
+import { RANGES, type PositionChoices } from './page-state';
 
 interface Props {
   choices: PositionChoices;
-  change: (some: Partial<PositionChoices>) => void;
+  change: (changes: Partial<PositionChoices>) => void;
 }
 
-const FAR = 40; // distances that are drawn
-const MOVED = 1000; // both positions, to see that the score stays
+const MAX_DISTANCE = 40; // largest distance in the plots
+const SHIFT = 1000; // shift of both positions, to show that the score stays the same
 
 export function PositionsPanel({ choices, change }: Props) {
   const { width, t, steps, s } = choices;
-  const of = { of: choices, change };
+  const sliderProps = { values: choices, change };
   const base = 10 ** choices.base;
   const code = positionCode(t, width, base);
   const matrix = shiftMatrix(steps, width, base);
-  const turned = apply(matrix, code);
-  const wanted = positionCode(t + steps, width, base);
-  const wrong = Math.max(...turned.map((x, i) => Math.abs(x - wanted[i])));
-  const [q, k] = useMemo(() => pair(width), [width]);
+  const rotated = multiply(matrix, code);
+  const expected = positionCode(t + steps, width, base);
+  const largestError = Math.max(...rotated.map((x, i) => Math.abs(x - expected[i])));
+  const [q, k] = useMemo(() => randomQueryAndKey(width), [width]);
   const score = (at: number, to: number): number => dot(rotary(q, at, base), rotary(k, to, base));
-  const alike = (far: number): number => dot(code, positionCode(t + far, width, base));
-  const [one, setOne] = useState(AS_GIVEN);
-  const [other, setOther] = useState(AS_GIVEN);
-  const [runs, setRuns] = useState(false);
+  const codeProduct = (distance: number): number => dot(code, positionCode(t + distance, width, base));
+  const [codeView, setCodeView] = useState(AS_GIVEN);
+  const [rotaryView, setRotaryView] = useState(AS_GIVEN);
+  const [isRunning, setIsRunning] = useState(false);
   useEffect(() => {
-    if (!runs) return undefined;
+    if (!isRunning) return undefined;
     const timer = setInterval(() => change({ t: t >= RANGES.t.high ? 0 : t + 1 }), 400);
     return () => clearInterval(timer);
-  }, [runs, t]);
+  }, [isRunning, t]);
   return (
     <>
       <p class="try">
-        A position is a row of clocks, each slower than the one before: a sine and a cosine are
-        where its hand points. One matrix M turns every hand by its own angle, so it leads from any
-        position to the next, p<sub>t+1</sub> = M p<sub>t</sub>, and M<sup>k</sup> leads k steps on.
+        A position code is a row of clocks, each slower than the one before: a sine and a cosine give
+        the direction of its hand. One matrix M turns every hand by its own angle. So it leads from
+        any position to the next, p<sub>t+1</sub> = M p<sub>t</sub>, and M<sup>k</sup> leads k steps
+        forward.
       </p>
       <div class="settings">
         <section>
-          <Setting {...of} field="t" name="position t" />
+          <SettingSlider {...sliderProps} field="t" name="position t" />
           <span class="row">
             <button type="button" onClick={() => change({ t: Math.min(RANGES.t.high, t + steps) })}>
               Turn by M<sup>k</sup>
             </button>
-            <button type="button" aria-pressed={runs} onClick={() => setRuns(!runs)}>
-              {runs ? 'Stop' : 'Run'}
+            <button type="button" aria-pressed={isRunning} onClick={() => setIsRunning(!isRunning)}>
+              {isRunning ? 'Stop' : 'Run'}
             </button>
           </span>
         </section>
         <section>
-          <Setting {...of} field="steps" name="steps k" />
-          <Setting {...of} field="width" name="width d" label="width" />
+          <SettingSlider {...sliderProps} field="steps" name="steps k" />
+          <SettingSlider {...sliderProps} field="width" name="width d" label="width" />
         </section>
         <section>
-          <Setting
-            {...of}
+          <SettingSlider
+            {...sliderProps}
             field="base"
             name="base of the wavelengths"
-            shown={short(Math.round(base))}
+            text={short(Math.round(base))}
           />
-          <Setting
-            {...of}
+          <SettingSlider
+            {...sliderProps}
             field="s"
             name="position s of the query (rotary)"
             label="position of the query"
@@ -83,18 +84,18 @@ export function PositionsPanel({ choices, change }: Props) {
             <h2>
               p<sub>{t}</sub>, and turned by M<sup>{steps}</sup>
             </h2>
-            <Clocks before={code} after={turned} steps={steps} />
+            <Clocks before={code} after={rotated} steps={steps} />
             <p class="small">
               Largest difference between M<sup>{steps}</sup> p<sub>{t}</sub> and{' '}
               p<sub>{t + steps}</sub>:{' '}
-              <span class="number">{long(Number(wrong.toPrecision(2)))}</span>
+              <span class="number">{long(Number(largestError.toPrecision(2)))}</span>
             </p>
           </div>
           <Figure
-            title="Position codes: product by distance"
-            plot={distancePlot('p_s · p_t', alike, steps)}
-            shown={one}
-            change={setOne}
+            title="Position codes: dot product by distance"
+            plot={makeDistancePlot('p_s · p_t', codeProduct, steps)}
+            shown={codeView}
+            change={setCodeView}
           />
         </div>
         <div class="stack">
@@ -107,14 +108,14 @@ export function PositionsPanel({ choices, change }: Props) {
           <div>
             <Figure
               title="Rotary codes: score by distance"
-              plot={distancePlot('q_s · k_t', (far) => score(s, s + far), t - s)}
-              shown={other}
-              change={setOther}
+              plot={makeDistancePlot('q_s · k_t', (distance) => score(s, s + distance), t - s)}
+              shown={rotaryView}
+              change={setRotaryView}
             />
             <p class="small">
               q at s = {s}, k at t = {t}: <span class="number">{fixed(score(s, t), 6)}</span>. Both
-              moved by {short(MOVED)}:{' '}
-              <span class="number">{fixed(score(s + MOVED, t + MOVED), 6)}</span>.
+              moved by {short(SHIFT)}:{' '}
+              <span class="number">{fixed(score(s + SHIFT, t + SHIFT), 6)}</span>.
             </p>
           </div>
         </div>
@@ -123,18 +124,18 @@ export function PositionsPanel({ choices, change }: Props) {
   );
 }
 
-function pair(width: number): [Vector, Vector] {
-  const normal = normals(5);
-  const draw = (): Vector => Array.from({ length: width }, normal);
-  return [draw(), draw()];
+function randomQueryAndKey(width: number): [Vector, Vector] {
+  const normal = normalGenerator(5);
+  const normalVector = (): Vector => Array.from({ length: width }, normal);
+  return [normalVector(), normalVector()];
 }
 
-function distancePlot(y: string, at: (far: number) => number, now: number): Lines {
-  const points = Array.from({ length: 2 * FAR + 1 }, (_, i) => {
-    const far = i - FAR;
-    return { x: far, y: at(far), low: null, high: null };
+function makeDistancePlot(y: string, valueAt: (distance: number) => number, currentDistance: number): Lines {
+  const points = Array.from({ length: 2 * MAX_DISTANCE + 1 }, (_, i) => {
+    const distance = i - MAX_DISTANCE;
+    return { x: distance, y: valueAt(distance), low: null, high: null };
   });
-  const inside = Math.abs(now) <= FAR;
+  const isVisible = Math.abs(currentDistance) <= MAX_DISTANCE;
   return {
     kind: 'lines',
     x: 'distance t - s',
@@ -142,15 +143,15 @@ function distancePlot(y: string, at: (far: number) => number, now: number): Line
     xLog: false,
     yLog: false,
     series: [{ name: y, points }],
-    marks: inside ? [{ label: `${now}`.replace('-', '−'), x: now, y: null }] : [],
+    marks: isVisible ? [{ label: `${currentDistance}`.replace('-', '−'), x: currentDistance, y: null }] : [],
   };
 }
 
 function Clocks({ before, after, steps }: { before: Vector; after: Vector; steps: number }) {
   const clocks = Array.from({ length: before.length / 2 }, (_, i) => i);
-  const said = (code: Vector, i: number): string =>
+  const describeHand = (code: Vector, i: number): string =>
     `sine ${fixed(code[2 * i], 2)}, cosine ${fixed(code[2 * i + 1], 2)}`;
-  const hand = (code: Vector, i: number): string =>
+  const handPath = (code: Vector, i: number): string =>
     `M0 0L${(40 * code[2 * i]).toFixed(2)} ${(-40 * code[2 * i + 1]).toFixed(2)}`;
   return (
     <div class="clocks">
@@ -159,11 +160,11 @@ function Clocks({ before, after, steps }: { before: Vector; after: Vector; steps
           key={i}
           viewBox="-50 -50 100 100"
           role="img"
-          aria-label={`clock ${i + 1}: ${said(before, i)}; ${steps} steps on ${said(after, i)}`}
+          aria-label={`clock ${i + 1}: ${describeHand(before, i)}; ${steps} steps later: ${describeHand(after, i)}`}
         >
           <circle class="face" r="46" />
-          <path class="hand before" d={hand(before, i)} />
-          <path class="hand after" d={hand(after, i)} />
+          <path class="hand before" d={handPath(before, i)} />
+          <path class="hand after" d={handPath(after, i)} />
           <circle r="3" class="pin" />
         </svg>
       ))}
@@ -171,15 +172,15 @@ function Clocks({ before, after, steps }: { before: Vector; after: Vector; steps
   );
 }
 
-// Blue above nothing, orange below, with the numbers while there is room.
+// Blue for positive entries, orange for negative ones, with numbers if the matrix is small.
 function MatrixPicture({ matrix }: { matrix: Matrix }) {
-  const n = matrix.length;
+  const size = matrix.length;
   return (
     <svg
       class="matrix-picture"
-      viewBox={`0 0 ${10 * n} ${10 * n}`}
+      viewBox={`0 0 ${10 * size} ${10 * size}`}
       role="img"
-      aria-label="The shift matrix: a two by two rotation for each clock, nothing elsewhere"
+      aria-label="The shift matrix: a two by two rotation for each clock, zero elsewhere"
     >
       {matrix.map((row, i) =>
         row.map((value, j) => {
@@ -198,7 +199,7 @@ function MatrixPicture({ matrix }: { matrix: Matrix }) {
               >
                 <title>{`row ${i + 1}, column ${j + 1}: ${fixed(value, 4)}`}</title>
               </rect>
-              {inBlock && n <= 10 && (
+              {inBlock && size <= 10 && (
                 <text x={10 * j + 5} y={10 * i + 6.2} class={Math.abs(value) > 0.6 ? 'strong' : ''}>
                   {fixed(value, 2)}
                 </text>

@@ -1,7 +1,7 @@
-// Random numbers of our own (mulberry32), so that an address shows the same to everybody.
+// A seeded random number generator (mulberry32), so that an address shows the same on every machine.
 
-export function uniforms(seed: number): () => number {
-  let state = Math.imul(seed + 1, 0x9e3779b1) | 0; // so that neighboring seeds are far apart
+export function uniformGenerator(seed: number): () => number {
+  let state = Math.imul(seed + 1, 0x9e3779b1) | 0; // spreads neighboring seeds
   return () => {
     state = (state + 0x6d2b79f5) | 0;
     let t = Math.imul(state ^ (state >>> 15), 1 | state);
@@ -10,19 +10,19 @@ export function uniforms(seed: number): () => number {
   };
 }
 
-// By Box and Muller, in pairs.
-export function normals(seed: number): () => number {
-  const uniform = uniforms(seed);
-  let kept: number | null = null;
+// Normal numbers by the Box-Muller method, which makes pairs.
+export function normalGenerator(seed: number): () => number {
+  const uniform = uniformGenerator(seed);
+  let spare: number | null = null;
   return () => {
-    if (kept !== null) {
-      const value = kept;
-      kept = null;
+    if (spare !== null) {
+      const value = spare;
+      spare = null;
       return value;
     }
-    const size = Math.sqrt(-2 * Math.log(1 - uniform())); // 1 - u is never 0
+    const radius = Math.sqrt(-2 * Math.log(1 - uniform())); // 1 - u is never 0
     const angle = 2 * Math.PI * uniform();
-    kept = size * Math.sin(angle);
-    return size * Math.cos(angle);
+    spare = radius * Math.sin(angle);
+    return radius * Math.cos(angle);
   };
 }

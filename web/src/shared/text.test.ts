@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { found, inCell, isolate, number, quoted, rounded, short, visible, whole } from './text';
+import { matchesSearch, inCell, isolate, number, quoted, rounded, short, visible, whole } from './text';
 
 describe('what is invisible', () => {
   it('gets a sign or a name', () => {
@@ -69,7 +69,7 @@ describe('sentences', () => {
   });
 
   it('find tokens whatever their case', () => {
-    expect([found('Play', 'pLA'), found('Play', ''), found('Play', 'x')]).toEqual([
+    expect([matchesSearch('Play', 'pLA'), matchesSearch('Play', ''), matchesSearch('Play', 'x')]).toEqual([
       true,
       false,
       false,

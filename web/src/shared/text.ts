@@ -137,7 +137,7 @@ export function quoted(text: string, limit = SHORT): string {
   return `“${isolate(short(text, limit))}”`;
 }
 
-export function found(text: string, search: string): boolean {
+export function matchesSearch(text: string, search: string): boolean {
   return search !== '' && text.toLowerCase().includes(search.toLowerCase());
 }
 

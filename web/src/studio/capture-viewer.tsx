@@ -1,9 +1,9 @@
 // Shows a capture of the server in the viewer of look.
 
 import { useEffect, useState } from 'preact/hooks';
-import type { Opened } from '../look/capture';
+import type { Capture } from '../look/capture';
 import lookCss from '../look/look.css?inline';
-import { openFile } from '../look/sources';
+import { openFile } from '../look/open-capture';
 import { App as Look } from '../look/ui/app';
 import { Guard } from '../shared/guard';
 import { send, errorMessage } from './api';
@@ -12,7 +12,7 @@ import { BusyMessage, Failure } from './components';
 import { innerAddress, type Router } from './router';
 
 export function CaptureViewer({ capture, router }: { capture: string; router: Router }) {
-  const [opened, setOpened] = useState<Opened | null>(null);
+  const [opened, setOpened] = useState<Capture | null>(null);
   const [failure, setFailure] = useState('');
   useEffect(() => {
     const controller = new AbortController();
@@ -34,7 +34,7 @@ export function CaptureViewer({ capture, router }: { capture: string; router: Ro
         key={capture}
         css={lookCss}
         address={innerAddress(router.route.page)}
-        show={(root) => <Look opened={opened} place={{ root, notebook: false, id: 'look' }} />}
+        show={(root) => <Look capture={opened} host={{ root, notebook: false, id: 'look' }} />}
       />
     </Guard>
   );

@@ -4,7 +4,7 @@ import { useEffect, useState } from 'preact/hooks';
 import { App } from '../playground/app';
 import planeCss from '../playground/plane.css?inline';
 import playgroundCss from '../playground/playground.css?inline';
-import type { Statements } from '../playground/statements';
+import type { Statements } from '../playground/claim-statements';
 import baseCss from '../report/base.css?inline';
 import { request } from './api';
 import { ShadowRootHost } from './shadow-root';

@@ -1,122 +1,122 @@
-// The shell: title, badges, tabs, tool bar, drawing or table, and what can be taken away.
+// The whole page: title, badges, tabs, toolbar, drawing or table, and downloads.
 
 import { useCallback, useContext, useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import type { Opened } from '../capture';
-import { bounded, opening, parse, print, type Choices } from '../choices';
+import type { Capture } from '../capture';
+import { clampChoices, initialChoices, parseFragment, formatFragment, type Choices } from '../choices';
 import { measurer } from '../../shared/fonts';
 import { Home, useAddress } from '../../shared/home';
-import { zoomAt } from '../moving';
+import { zoomAt } from '../navigation';
 import { theme as themeOf } from '../../shared/theme';
 import type { Drawing, Frame, Target, View } from '../view';
 import { VIEWS } from '../views/index';
-import { useAhead } from './ahead';
+import { usePrefetch } from './prefetch';
 import { Badges } from './badges';
 import { Controls } from './controls';
 import { Guard } from '../../shared/guard';
 import { Help } from './help';
 import { useLoaded, useSize } from './hooks';
-import { globalKeys } from './keys';
-import { usePaper } from './paper';
+import { listenForKeys } from './global-keys';
+import { usePrintCanvas } from './print-canvas';
 import { useMode } from '../../shared/mode';
-import { Stage } from './stage';
-import { TableView } from './table';
-import { ViewTabs } from './tabs';
-import { Takeaway } from './takeaway';
+import { DrawingArea } from './drawing-area';
+import { TableView } from './table-view';
+import { ViewTabs } from './view-tabs';
+import { Downloads } from './downloads';
 
-export interface Place {
+export interface Host {
   root: HTMLElement;
-  notebook: boolean; // no fragment, no keys of the document, a fixed height
-  id: string; // begins the ids of elements: a notebook can hold several
+  notebook: boolean; // no URL fragment, no keys outside the element, a fixed height
+  id: string; // prefix of element ids: a notebook can hold several widgets
 }
 
-const NARROW = 900;
+const NARROW_PIXELS = 900;
 
-export function viewOf(id: string): View {
+export function findView(id: string): View {
   return VIEWS.find((view) => view.id === id) ?? VIEWS[0];
 }
 
-// Within the capture, and on a layer that the view can show.
-function settled(choices: Choices, opened: Opened): Choices {
-  const first = bounded(choices, opened.header);
-  const view = viewOf(first.view);
-  const layers = view.missing(opened, first) ? undefined : view.layers?.(opened, first);
-  if (!layers?.length || layers.includes(first.layer)) return { ...first, view: view.id };
-  const layer = layers.find((each) => each >= first.layer) ?? layers[layers.length - 1];
-  return bounded({ ...choices, view: view.id, layer }, opened.header);
+// Clamps choices to the capture and selects a layer that the view can show.
+function settleChoices(choices: Choices, capture: Capture): Choices {
+  const clamped = clampChoices(choices, capture.header);
+  const view = findView(clamped.view);
+  const layers = view.missingReason(capture, clamped) ? undefined : view.layers?.(capture, clamped);
+  if (!layers?.length || layers.includes(clamped.layer)) return { ...clamped, view: view.id };
+  const layer = layers.find((each) => each >= clamped.layer) ?? layers[layers.length - 1];
+  return clampChoices({ ...choices, view: view.id, layer }, capture.header);
 }
 
-export function App({ opened, place }: { opened: Opened; place: Place }) {
+export function App({ capture, host }: { capture: Capture; host: Host }) {
   const { alone, address } = useContext(Home);
   const [choices, setChoices] = useState<Choices>(() =>
-    settled(parse((place.notebook ? '' : address.read()) ?? '', opening(opened.header)), opened),
+    settleChoices(parseFragment((host.notebook ? '' : address.read()) ?? '', initialChoices(capture.header)), capture),
   );
-  const [mode, nextMode] = useMode(place);
+  const [mode, nextMode] = useMode(host);
   const [help, setHelp] = useState(false);
   const measure = useMemo(() => measurer(document.createElement('canvas').getContext('2d')), []);
   const theme = themeOf(mode.now);
-  const view = viewOf(choices.view);
+  const view = findView(choices.view);
 
   const change = useCallback(
-    (some: Partial<Choices>) =>
-      setChoices((old) => {
-        const moved = some.layer !== undefined && some.layer !== old.layer;
-        const again = {
-          ...(some.words !== undefined || some.side !== undefined ? { zoom: null } : {}),
-          ...(some.side !== undefined ? { against: null } : {}), // it was of the other side
+    (changes: Partial<Choices>) =>
+      setChoices((previous) => {
+        const layerChanged = changes.layer !== undefined && changes.layer !== previous.layer;
+        const resets = {
+          ...(changes.words !== undefined || changes.side !== undefined ? { zoom: null } : {}),
+          ...(changes.side !== undefined ? { against: null } : {}), // it referred to the previous side
         };
-        const next = settled({ ...old, ...again, ...some }, opened);
-        return moved && !some.heads && next.heads.length !== old.heads.length
-          ? settled({ ...next, heads: [] }, opened)
+        const next = settleChoices({ ...previous, ...resets, ...changes }, capture);
+        return layerChanged && !changes.heads && next.heads.length !== previous.heads.length
+          ? settleChoices({ ...next, heads: [] }, capture)
           : next;
       }),
-    [opened],
+    [capture],
   );
   useAddress(
-    print(choices, opening(opened.header)),
-    (text) => setChoices(settled(parse(text, opening(opened.header)), opened)),
-    !place.notebook,
+    formatFragment(choices, initialChoices(capture.header)),
+    (text) => setChoices(settleChoices(parseFragment(text, initialChoices(capture.header)), capture)),
+    !host.notebook,
   );
 
-  const acts = useMemo(() => actions(opened, change), [opened, change]);
+  const actions = useMemo(() => makeActions(capture, change), [capture, change]);
   const drawing = useRef<Drawing | null>(null);
-  const now = useRef(choices);
-  now.current = choices;
+  const latestChoices = useRef(choices);
+  latestChoices.current = choices;
   useEffect(
     () =>
-      globalKeys(place, {
-        choices: () => now.current,
+      listenForKeys(host, {
+        choices: () => latestChoices.current,
         views: VIEWS,
         change,
         help: () => setHelp(true),
         mode: nextMode,
-        stepLayer: (by) => acts.stepLayer(now.current, by),
-        stepHead: (by) => acts.stepHead(now.current, by),
-        stepToken: (by) => acts.stepToken(now.current, by),
+        stepLayer: (by) => actions.stepLayer(latestChoices.current, by),
+        stepHead: (by) => actions.stepHead(latestChoices.current, by),
+        stepToken: (by) => actions.stepToken(latestChoices.current, by),
       }),
-    [place, acts],
+    [host, actions],
   );
 
-  const [size, box, top] = useSize(place);
-  const missing = view.missing(opened, choices);
-  const loaded = useLoaded(opened, missing ? null : view, choices);
-  // what is on the screen, for whoever must wait for it
+  const [size, box, top] = useSize(host);
+  const missing = view.missingReason(capture, choices);
+  const loaded = useLoaded(capture, missing ? null : view, choices);
+  // tests and benchmarks wait for this attribute
   useEffect(() => {
     const done = missing || loaded.failure || (loaded.view === view && loaded.choices === choices);
-    if (done) place.root.dataset.painted = view.id;
-    else delete place.root.dataset.painted;
+    if (done) host.root.dataset.painted = view.id;
+    else delete host.root.dataset.painted;
   });
   const frame: Frame = {
-    opened,
+    capture,
     choices: loaded.choices,
     width: size.width,
     height: size.height,
     measure,
   };
-  useAhead(missing || choices.table || !loaded.view ? null : frame, (one) => settled(one, opened));
-  const drawn = useCallback((one: Drawing | null) => setShown(one), []);
-  const [shown, setShown] = useState<Drawing | null>(null);
-  drawing.current = missing || choices.table ? null : shown;
-  usePaper(box, () => drawing.current, measure);
+  usePrefetch(missing || choices.table || !loaded.view ? null : frame, (next) => settleChoices(next, capture));
+  const onDrawn = useCallback((drawing: Drawing | null) => setShownDrawing(drawing), []);
+  const [shownDrawing, setShownDrawing] = useState<Drawing | null>(null);
+  drawing.current = missing || choices.table ? null : shownDrawing;
+  usePrintCanvas(box, () => drawing.current, measure);
 
   const zoom = (factor: number): void => {
     const zoomed = drawing.current?.zoom;
@@ -127,12 +127,12 @@ export function App({ opened, place }: { opened: Opened; place: Place }) {
     <div class="shell" data-theme={mode.now}>
       <header>
         <div class="heading">
-          <h1 title={opened.header.title.slice(0, 2000)}>{opened.header.title || 'Attention'}</h1>
+          <h1 title={capture.header.title.slice(0, 2000)}>{capture.header.title || 'Attention'}</h1>
           <span class="group">
             {alone && (
               <button
                 type="button"
-                title="Light or dark: d"
+                title="Light or dark colors. Key: d"
                 aria-label={`Colors: ${mode.chosen}`}
                 onClick={nextMode}
               >
@@ -142,7 +142,7 @@ export function App({ opened, place }: { opened: Opened; place: Place }) {
             )}
             <button
               type="button"
-              title="Keys and views: ?"
+              title="Views and keys. Key: ?"
               aria-label="Help"
               onClick={() => setHelp(true)}
             >
@@ -150,15 +150,15 @@ export function App({ opened, place }: { opened: Opened; place: Place }) {
             </button>
           </span>
         </div>
-        <Badges opened={opened} choices={choices} />
+        <Badges capture={capture} choices={choices} />
       </header>
-      <ViewTabs id={place.id} opened={opened} choices={choices} change={change} />
-      <div role="tabpanel" id={`${place.id}-panel`} aria-labeledby={`${place.id}-tab-${view.id}`}>
+      <ViewTabs id={host.id} capture={capture} choices={choices} change={change} />
+      <div role="tabpanel" id={`${host.id}-panel`} aria-labelledby={`${host.id}-tab-${view.id}`}>
         <Controls
-          {...{ opened, view, choices, theme, change, zoom }}
-          narrow={size.width < NARROW}
-          stepLayer={(by) => acts.stepLayer(choices, by)}
-          stepHead={(by) => acts.stepHead(choices, by)}
+          {...{ capture, view, choices, theme, change, zoom }}
+          narrow={size.width < NARROW_PIXELS}
+          stepLayer={(by) => actions.stepLayer(choices, by)}
+          stepHead={(by) => actions.stepHead(choices, by)}
         />
         <div class="drawing" ref={box} aria-busy={!loaded.view && !missing && !loaded.failure}>
           <div ref={top} />
@@ -168,7 +168,7 @@ export function App({ opened, place }: { opened: Opened; place: Place }) {
               {loaded.failure}
             </p>
           )}
-          {!missing && !loaded.failure && !loaded.view && <p class="message">Opening…</p>}
+          {!missing && !loaded.failure && !loaded.view && <p class="message">Loading…</p>}
           {!missing &&
             !loaded.failure &&
             loaded.view &&
@@ -177,14 +177,14 @@ export function App({ opened, place }: { opened: Opened; place: Place }) {
               <TableView view={loaded.view} frame={frame} height={size.height} />
             ) : (
               <Guard what={loaded.choices}>
-                <Stage
-                  {...{ opened, theme, measure, change, drawn }}
+                <DrawingArea
+                  {...{ capture, theme, measure, change, onDrawn }}
                   view={loaded.view}
                   choices={loaded.choices}
                   width={size.width}
                   height={size.height}
-                  place={place}
-                  toggle={(target) => change(toggled(choices, target))}
+                  host={host}
+                  toggle={(target) => change(toggleTarget(choices, target))}
                 />
               </Guard>
             ))}
@@ -192,58 +192,58 @@ export function App({ opened, place }: { opened: Opened; place: Place }) {
         {!missing && loaded.view && (
           <footer>
             <p class="caption">
-              {choices.table ? view.about : shown?.summary}{' '}
-              {!choices.table && shown?.note && <span class="dim">{shown.note}</span>}
+              {choices.table ? view.description : shownDrawing?.summary}{' '}
+              {!choices.table && shownDrawing?.note && <span class="dim">{shownDrawing.note}</span>}
             </p>
-            <Takeaway
+            <Downloads
               {...{ view: loaded.view, frame, theme, measure, choices, change }}
               drawing={() => drawing.current}
             />
           </footer>
         )}
       </div>
-      <p id={`${place.id}-keys`} class="quiet">
-        Arrow keys move, Enter chooses, Space adds or takes away, Escape leaves, t shows a table,
+      <p id={`${host.id}-keys`} class="quiet">
+        Arrow keys move, Enter selects, Space adds or removes, Escape leaves, t shows a table,
         question mark lists all keys.
       </p>
-      {help && <Help id={place.id} views={VIEWS} close={() => setHelp(false)} />}
+      {help && <Help id={host.id} views={VIEWS} close={() => setHelp(false)} />}
     </div>
   );
 }
 
-function toggled(choices: Choices, target: Target): Partial<Choices> {
-  const { what, index, layer } = target.toggles ?? { what: 'queries' as const, index: -1 };
-  const elsewhere = layer !== undefined && layer !== choices.layer;
-  const old = elsewhere ? [] : choices[what];
-  const members = old.includes(index)
+function toggleTarget(choices: Choices, target: Target): Partial<Choices> {
+  const { set, index, layer } = target.toggles ?? { set: 'queries' as const, index: -1 };
+  const otherLayer = layer !== undefined && layer !== choices.layer;
+  const old = otherLayer ? [] : choices[set];
+  const indices = old.includes(index)
     ? old.filter((each) => each !== index)
     : [...old, index].sort((a, b) => a - b);
-  return { [what]: members, ...(elsewhere ? { layer } : {}) };
+  return { [set]: indices, ...(otherLayer ? { layer } : {}) };
 }
 
-function actions(opened: Opened, change: (some: Partial<Choices>) => void) {
-  const round = (at: number, by: number, all: number): number => (at + by + all) % all;
+function makeActions(capture: Capture, change: (changes: Partial<Choices>) => void) {
+  const wrapIndex = (at: number, by: number, all: number): number => (at + by + all) % all;
   return {
-    stepLayer(choices: Choices, by: number): void {
-      const view = viewOf(choices.view);
-      const all =
-        view.layers?.(opened, choices) ?? opened.header.sides[choices.side].layers.map((_, i) => i);
-      if (all.length)
-        change({ layer: all[round(Math.max(0, all.indexOf(choices.layer)), by, all.length)] });
+    stepLayer(choices: Choices, step: number): void {
+      const view = findView(choices.view);
+      const layers =
+        view.layers?.(capture, choices) ?? capture.header.sides[choices.side].layers.map((_, i) => i);
+      if (layers.length)
+        change({ layer: layers[wrapIndex(Math.max(0, layers.indexOf(choices.layer)), step, layers.length)] });
     },
-    stepHead(choices: Choices, by: number): void {
-      const heads = opened.header.sides[choices.side].layers[choices.layer]?.heads.length ?? 0;
+    stepHead(choices: Choices, step: number): void {
+      const heads = capture.header.sides[choices.side].layers[choices.layer]?.heads.length ?? 0;
       if (!heads) return;
-      const [at] = choices.heads;
+      const [first] = choices.heads;
       change({
-        heads: [at === undefined ? (by > 0 ? 0 : heads - 1) : round(at, by, heads)],
+        heads: [first === undefined ? (step > 0 ? 0 : heads - 1) : wrapIndex(first, step, heads)],
         mean: false,
       });
     },
-    stepToken(choices: Choices, by: number): void {
-      const [first, last, shown] = viewOf(choices.view).steps?.(opened, choices) ?? [0, 0];
+    stepToken(choices: Choices, step: number): void {
+      const [first, last, current] = findView(choices.view).steps?.(capture, choices) ?? [0, 0];
       if (last > first)
-        change({ step: Math.max(first, Math.min(last, (shown ?? choices.step ?? first) + by)) });
+        change({ step: Math.max(first, Math.min(last, (current ?? choices.step ?? first) + step)) });
     },
   };
 }

@@ -1,25 +1,25 @@
-// What a person should know before believing a picture.
+// Badges: facts to know before trusting a drawing.
 
-import type { Opened } from '../capture';
-import { checkOf } from '../check';
+import type { Capture } from '../capture';
+import { summarizeCheck } from '../self-check';
 import type { Choices } from '../choices';
-import type { LayerInfo } from '../format';
+import type { LayerInfo } from '../capture-format';
 
-export function Badges({ opened, choices }: { opened: Opened; choices: Choices }) {
-  const side = opened.header.sides[choices.side];
+export function Badges({ capture, choices }: { capture: Capture; choices: Choices }) {
+  const side = capture.header.sides[choices.side];
   const layer = side.layers[choices.layer];
-  const notes = [...opened.header.notes, ...(layer?.note ? [`This layer: ${layer.note}`] : [])];
+  const notes = [...capture.header.notes, ...(layer?.note ? [`This layer: ${layer.note}`] : [])];
   const { kind, parameters } = side.model;
   return (
     <div class="badges">
-      {opened.header.sides.length > 1 && <span class="badge">{side.label}</span>}
-      <Difference layers={side.layers} />
+      {capture.header.sides.length > 1 && <span class="badge">{side.label}</span>}
+      <CheckBadge layers={side.layers} />
       {layer && layer.weights.error > 0 && (
         <span
           class="badge"
-          title="As a share of the largest weight of its row; small weights are closer."
+          title="Rounding error as a fraction of the largest weight in the row; smaller weights have smaller errors."
         >
-          rounded to ±{percent(layer.weights.error)}
+          rounded to ±{formatPercent(layer.weights.error)}
         </span>
       )}
       {layer && (
@@ -32,12 +32,12 @@ export function Badges({ opened, choices }: { opened: Opened; choices: Choices }
       {kind && (
         <span class="badge">
           {kind}
-          {parameters > 0 ? `, ${size(parameters)} parameters` : ''}
+          {parameters > 0 ? `, ${formatCount(parameters)} parameters` : ''}
         </span>
       )}
       {layer && layer.heads.length < layer.all_heads && (
         <span class="badge">
-          {layer.heads.length} of {layer.all_heads} heads kept
+          {layer.heads.length} of {layer.all_heads} heads captured
         </span>
       )}
       {notes.length > 0 && (
@@ -54,20 +54,20 @@ export function Badges({ opened, choices }: { opened: Opened; choices: Choices }
   );
 }
 
-function Difference({ layers }: { layers: LayerInfo[] }) {
-  const { state, said, title } = checkOf(layers);
+function CheckBadge({ layers }: { layers: LayerInfo[] }) {
+  const { state, text, title } = summarizeCheck(layers);
   return (
     <span class={`badge ${state}`} title={title}>
-      {said}
+      {text}
     </span>
   );
 }
 
-function percent(share: number): string {
-  return `${Number((share * 100).toPrecision(2))} %`;
+function formatPercent(fraction: number): string {
+  return `${Number((fraction * 100).toPrecision(2))} %`;
 }
 
-function size(parameters: number): string {
+function formatCount(parameters: number): string {
   const units: [number, string][] = [
     [1e9, ' billion'],
     [1e6, ' million'],

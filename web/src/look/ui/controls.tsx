@@ -1,36 +1,36 @@
-// The tool bar: only the controls that the view knows.
+// The toolbar: only the controls that the view uses.
 
 import { useState } from 'preact/hooks';
-import type { Opened } from '../capture';
+import type { Capture } from '../capture';
 import type { Choices } from '../choices';
 import type { Theme } from '../../shared/theme';
 import type { Control, View } from '../view';
-import { Scale, Search, Sinks, Threshold, Top, Weighting, Words, Zoom } from './how';
-import { Chosen, FlowKind, Heads, Layers, Order, Sides, Steps } from './which';
+import { Scale, Search, Sinks, Threshold, Top, Weighting, Words, Zoom } from './display-controls';
+import { SelectedTokens, FlowKind, Heads, Layers, Order, SideSelect, Steps } from './selection-controls';
 
 export interface ControlsProps {
-  opened: Opened;
+  capture: Capture;
   view: View;
   choices: Choices;
   theme: Theme;
   narrow: boolean;
-  change: (some: Partial<Choices>) => void;
+  change: (changes: Partial<Choices>) => void;
   stepLayer: (by: number) => void;
   stepHead: (by: number) => void;
   zoom: (factor: number) => void;
 }
 
-const FIRST: Control[] = ['side', 'layer', 'step', 'flow', 'order'];
-const SETS: Control[] = ['heads', 'queries'];
-const MORE: Control[] = ['scale', 'threshold', 'top', 'sinks', 'words', 'weighting', 'zoom'];
-const PARTS: Record<Control, (props: ControlsProps) => preact.ComponentChild> = {
-  side: Sides,
+const SELECTION: Control[] = ['side', 'layer', 'step', 'flow', 'order'];
+const TOKEN_SETS: Control[] = ['heads', 'queries'];
+const DISPLAY: Control[] = ['scale', 'threshold', 'top', 'sinks', 'words', 'weighting', 'zoom'];
+const COMPONENTS: Record<Control, (props: ControlsProps) => preact.ComponentChild> = {
+  side: SideSelect,
   layer: Layers,
   step: Steps,
   flow: FlowKind,
   order: Order,
   heads: Heads,
-  queries: Chosen,
+  queries: SelectedTokens,
   scale: Scale,
   threshold: Threshold,
   top: Top,
@@ -43,36 +43,36 @@ const PARTS: Record<Control, (props: ControlsProps) => preact.ComponentChild> = 
 
 export function Controls(props: ControlsProps) {
   const { view, narrow } = props;
-  const [open, setOpen] = useState(false);
-  const part = (control: Control) => {
-    const Part = PARTS[control];
-    return view.controls.includes(control) && <Part key={control} {...props} />;
+  const [expanded, setExpanded] = useState(false);
+  const renderControl = (control: Control) => {
+    const Component = COMPONENTS[control];
+    return view.controls.includes(control) && <Component key={control} {...props} />;
   };
-  const more = [...MORE, 'search' as const].some((each) => view.controls.includes(each));
+  const hasDisplay = [...DISPLAY, 'search' as const].some((each) => view.controls.includes(each));
   const toolbar = (children: preact.ComponentChildren) => (
-    <div class="controls" role="toolbar" aria-label="What is shown">
+    <div class="controls" role="toolbar" aria-label="Display options">
       {children}
     </div>
   );
   if (!narrow)
     return toolbar(
-      <div class="row">{[...FIRST, ...SETS, 'search' as const, ...MORE].map(part)}</div>,
+      <div class="row">{[...SELECTION, ...TOKEN_SETS, 'search' as const, ...DISPLAY].map(renderControl)}</div>,
     );
   return toolbar(
     <>
       <div class="row">
-        {FIRST.map(part)}
-        {more && (
-          <button type="button" aria-expanded={open} onClick={() => setOpen(!open)}>
-            {open ? 'Fewer options' : 'Options'}
+        {SELECTION.map(renderControl)}
+        {hasDisplay && (
+          <button type="button" aria-expanded={expanded} onClick={() => setExpanded(!expanded)}>
+            {expanded ? 'Fewer options' : 'Options'}
           </button>
         )}
-        {SETS.map(part)}
+        {TOKEN_SETS.map(renderControl)}
       </div>
-      {more && open && (
+      {hasDisplay && expanded && (
         <div class="row">
-          {MORE.map(part)}
-          {part('search')}
+          {DISPLAY.map(renderControl)}
+          {renderControl('search')}
         </div>
       )}
     </>,

@@ -1,24 +1,24 @@
-// All keys, and what the views are.
+// The help dialog: all views and keys.
 
 import { useEffect, useRef } from 'preact/hooks';
 import type { View } from '../view';
 
 const KEYS: [string, string][] = [
-  ['[ ]', 'layer before, next layer'],
-  ['h H', 'next head, head before'],
+  ['[ ]', 'previous layer, next layer'],
+  ['h H', 'next head, previous head'],
   ['a A', 'all heads, their mean'],
-  [', .', 'token before, next token of a generated text'],
+  [', .', 'previous token, next token of a generated text'],
   ['s', 'scale: linear, square root, logarithmic'],
-  ['w', 'words or sub-words'],
-  ['/', 'search tokens; Enter chooses what was found'],
+  ['w', 'words or subwords'],
+  ['/', 'search tokens; Enter selects the matches'],
   ['t', 'table or drawing'],
-  ['d', 'light or dark'],
-  ['Tab', 'into the drawing; then:'],
-  ['← ↑ → ↓', 'from place to place; Page up and down: ten at once'],
-  ['Enter', 'choose'],
-  ['Space', 'add or take away (with the pointer: Shift and click)'],
-  ['+ − 0', 'zoom in, out, everything; Shift and arrows move'],
-  ['Escape', 'leave, then clear what was chosen'],
+  ['d', 'light or dark colors'],
+  ['Tab', 'focus the drawing; then:'],
+  ['← ↑ → ↓', 'move; Page Up and Page Down move ten steps'],
+  ['Enter', 'select'],
+  ['Space', 'add to the selection or remove from it (with the mouse: Shift-click)'],
+  ['+ − 0', 'zoom in, zoom out, show everything; Shift and arrow keys pan'],
+  ['Escape', 'leave the drawing, then clear the selection'],
 ];
 
 export function Help({ id, views, close }: { id: string; views: View[]; close: () => void }) {
@@ -30,7 +30,7 @@ export function Help({ id, views, close }: { id: string; views: View[]; close: (
     <dialog
       class="help"
       ref={dialog}
-      aria-labeledby={`${id}-help`}
+      aria-labelledby={`${id}-help`}
       onClose={close}
       onClick={(event) => {
         if (event.target === dialog.current) dialog.current?.close();
@@ -50,7 +50,7 @@ export function Help({ id, views, close }: { id: string; views: View[]; close: (
                 <kbd>{view.key}</kbd>
               </dt>
               <dd>
-                <b>{view.title}</b> {view.about}
+                <b>{view.title}</b> {view.description}
               </dd>
             </div>
           ))}
@@ -71,7 +71,8 @@ export function Help({ id, views, close }: { id: string; views: View[]; close: (
           ))}
         </dl>
         <p class="dim">
-          The address holds what is chosen: a link shows the same again. Nothing leaves this page.
+          The address of the page holds your selection: copy the link to show the same again. No data
+          leaves this page.
         </p>
       </div>
     </dialog>

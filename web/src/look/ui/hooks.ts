@@ -1,64 +1,64 @@
-// What is loaded, and how much room there is.
+// Hooks: load what a view needs, and measure the space for the drawing.
 
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
-import type { Opened } from '../capture';
+import type { Capture } from '../capture';
 import type { Choices } from '../choices';
 import type { View } from '../view';
-import type { Place } from './app';
+import type { Host } from './app';
 
-const NOTEBOOK = 520; // pixels of the drawing
-const LEAST = 300;
+const NOTEBOOK_HEIGHT = 520; // height of the drawing in a notebook, in pixels
+const MIN_HEIGHT = 300;
 
-// What is decoded; until then what was shown before stays.
-export function useLoaded(opened: Opened, view: View | null, choices: Choices) {
-  const [, again] = useState(0);
+// Loads what the view needs. Until it is there, returns the view and choices shown before.
+export function useLoaded(capture: Capture, view: View | null, choices: Choices) {
+  const [, rerender] = useState(0);
   const [failure, setFailure] = useState('');
-  const last = useRef<{ view: View | null; choices: Choices }>({ view: null, choices });
-  const needs = view ? view.needs(opened, choices) : [];
-  const ready = view !== null && opened.ready(needs);
-  if (ready) last.current = { view, choices };
+  const lastLoaded = useRef<{ view: View | null; choices: Choices }>({ view: null, choices });
+  const needs = view ? view.needs(capture, choices) : [];
+  const ready = view !== null && capture.isLoaded(needs);
+  if (ready) lastLoaded.current = { view, choices };
   useEffect(() => {
     if (!view || ready) return undefined;
-    let wanted = true;
+    let active = true;
     setFailure('');
-    opened
+    capture
       .load(needs)
-      .then(() => wanted && again((n) => n + 1))
+      .then(() => active && rerender((n) => n + 1))
       .catch(
         (error: unknown) =>
-          wanted && setFailure(error instanceof Error ? error.message : String(error)),
+          active && setFailure(error instanceof Error ? error.message : String(error)),
       );
     return () => {
-      wanted = false;
+      active = false;
     };
-  }, [opened, view, choices, ready]);
-  return { ...last.current, failure: ready ? '' : failure };
+  }, [capture, view, choices, ready]);
+  return { ...lastLoaded.current, failure: ready ? '' : failure };
 }
 
-// Room for the drawing: the width there is, and what is left of the window's height.
-export function useSize(place: Place) {
+// The size of the drawing: the width of its element, and the rest of the window's height.
+export function useSize(host: Host) {
   const box = useRef<HTMLDivElement>(null);
   const top = useRef<HTMLDivElement>(null);
-  const [size, setSize] = useState({ width: 0, height: LEAST });
+  const [size, setSize] = useState({ width: 0, height: MIN_HEIGHT });
   useLayoutEffect(() => {
-    const read = (): void => {
+    const measure = (): void => {
       const width = Math.floor(box.current?.clientWidth ?? 0);
       const above = (top.current?.getBoundingClientRect().top ?? 0) + window.scrollY;
-      const left = window.innerHeight - above - 60;
-      const height = place.notebook
-        ? NOTEBOOK
-        : Math.floor(Math.max(LEAST, window.innerHeight * 0.6, left));
+      const remaining = window.innerHeight - above - 60;
+      const height = host.notebook
+        ? NOTEBOOK_HEIGHT
+        : Math.floor(Math.max(MIN_HEIGHT, window.innerHeight * 0.6, remaining));
       setSize((old) =>
         old.width === width && Math.abs(old.height - height) < 2 ? old : { width, height },
       );
     };
-    read();
-    const observer = new ResizeObserver(read);
+    measure();
+    const observer = new ResizeObserver(measure);
     if (box.current) observer.observe(box.current);
-    window.addEventListener('resize', read);
+    window.addEventListener('resize', measure);
     return () => {
       observer.disconnect();
-      window.removeEventListener('resize', read);
+      window.removeEventListener('resize', measure);
     };
   }, []);
   return [size, box, top] as const;

@@ -1,11 +1,11 @@
-// A list to choose from, a box to tick, and two buttons that step.
+// Form inputs: a drop-down list, a checkbox, and a pair of step buttons.
 
 import type { Choices } from '../choices';
 import type { ControlsProps } from './controls';
 
 interface SelectProps<T extends string> {
   name: string;
-  label?: string; // where no name is seen
+  label?: string; // for screen readers, if there is no visible name
   value: T;
   values: [T, string][];
   change: (value: T) => void;
@@ -41,8 +41,8 @@ export function Select<T extends string>({
   );
 }
 
-// A control that is one list.
-export function choice<F extends 'scale' | 'flow' | 'first' | 'separators'>(
+// A control that is a single drop-down list.
+export function makeSelect<F extends 'scale' | 'flow' | 'first' | 'separators'>(
   field: F,
   name: string,
   title: string | undefined,
@@ -57,19 +57,19 @@ export function choice<F extends 'scale' | 'flow' | 'first' | 'separators'>(
   );
 }
 
-interface CheckProps {
+interface CheckboxProps {
   name: string;
-  on: boolean;
+  checked: boolean;
   title?: string;
   change: (on: boolean) => void;
 }
 
-export function Check({ name, on, title, change }: CheckProps) {
+export function Checkbox({ name, checked, title, change }: CheckboxProps) {
   return (
     <label class="check" title={title}>
       <input
         type="checkbox"
-        checked={on}
+        checked={checked}
         onChange={(event) => change(event.currentTarget.checked)}
       />
       <span>{name}</span>
@@ -77,21 +77,21 @@ export function Check({ name, on, title, change }: CheckProps) {
   );
 }
 
-// `keys`: those that step back and on.
-export function Stepper({ name, keys, step }: { name: string; keys: string; step: (by: number) => void }) {
-  const [back, on] = [`${name} before`, `Next ${name.toLowerCase()}`];
+// `keys`: the keyboard shortcuts for back and forward.
+export function StepButtons({ name, keys, onStep }: { name: string; keys: string; onStep: (by: number) => void }) {
+  const [back, forward] = [`Previous ${name.toLowerCase()}`, `Next ${name.toLowerCase()}`];
   return (
     <>
-      <button type="button" aria-label={back} title={`${back}: ${keys[0]}`} onClick={() => step(-1)}>
+      <button type="button" aria-label={back} title={`${back}. Key: ${keys[0]}`} onClick={() => onStep(-1)}>
         ‹
       </button>
-      <button type="button" aria-label={on} title={`${on}: ${keys[1]}`} onClick={() => step(1)}>
+      <button type="button" aria-label={forward} title={`${forward}. Key: ${keys[1]}`} onClick={() => onStep(1)}>
         ›
       </button>
     </>
   );
 }
 
-export function cut(text: string, limit: number): string {
+export function shorten(text: string, limit: number): string {
   return text.length > limit ? `${text.slice(0, limit - 1)}…` : text;
 }

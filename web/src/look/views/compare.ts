@@ -1,143 +1,142 @@
-// Two models, two inputs, or trained against untrained: the same head of both, their difference,
-// and all heads ranked by how much they changed.
+// The compare view: the same head of two models, of two inputs, or trained and untrained; their
+// difference; and all heads ranked by how much they changed.
 
-import type { Opened } from '../capture';
+import type { Capture } from '../capture';
 import type { Choices } from '../choices';
-import { headName } from '../names';
-import type { Item } from '../prepare';
+import { headName, sideName } from '../names';
+import type { Item } from '../prepare-weights';
 import { number } from '../../shared/text';
 import type { Table } from '../../shared/table';
 import type { Drawing, Frame, Mark, Need, Target, View } from '../view';
-import { ranking, rankingNeeds, type Ranking } from './change';
-import { pairTarget } from './cells';
-import { headGrid, type HeadGrid } from './headgrid';
+import { rankHeads, rankingNeeds, type Ranking } from './head-change';
+import { cellTargetAt } from './compare-cells';
+import { headGrid, type HeadGrid } from './compare-head-grid';
 import { weightsNeeded } from './heads';
-import { sideName } from './naming';
-import { halfName, labelOf, mapsOf, pairOf, type Maps, type Pair } from './pairing';
-import { largestOf, panelHeight, panelMarks, poolingSaid, type Panel } from './panel';
-import { box, layerTitle, paragraph, words } from './parts';
-import { rankedList } from './ranked';
+import { describeHeads, patternLabel, makeMaps, makePair, type ComparedMaps, type ComparedPair } from './compare-data';
+import { largestValue, panelHeight, panelMarks, describePooling, type HeatmapPanel } from './heatmap-panel';
+import { rectMark, layerTitle, paragraph, textMark } from './marks';
+import { rankedList } from './compare-ranking';
 import {
-  alignmentSaid, changeSaid, correspondenceSaid, pairChange, usualSaid,
-} from './said';
+  describeAlignment, describeChange, describeCorrespondence, changeOfPair, explainDefaultHead,
+} from './compare-sentences';
 
-const PAD = 12;
+const PADDING = 12;
 const GAP = 20;
-const NARROW = 760; // below, the maps stand under one another
-const TALLEST = 720; // pixels of a map
-const LEAST = 420;
-const ROWS = 250000; // of a table
+const NARROW_PIXELS = 760; // narrower pages stack the maps
+const MAX_MAP_PIXELS = 720; // largest map, in pixels
+const MIN_MAP_HEIGHT = 420;
+const MAX_TABLE_ROWS = 250000; // limit of the table
 
-function missing(opened: Opened): string | null {
-  const [first, second] = opened.header.sides;
+function missingReason(capture: Capture): string | null {
+  const [first, second] = capture.header.sides;
   if (second === undefined) {
-    return 'Nothing to compare: this capture has one side. Look again with another model, the '
-      + 'untrained one or another text (attnlab look --compare, --untrained, --compare-text).';
+    return 'Nothing to compare: this capture has one side. Run attnlab look again with another model '
+      + '(--compare), the untrained model (--untrained) or another text (--compare-text).';
   }
   const empty = [first, second].find((side) => side.layers.length === 0);
   return empty ? `No layer of ${sideName(empty)} was captured.` : null;
 }
 
-function needs(opened: Opened, choices: Choices): Need[] {
-  const { left, right } = pairOf(opened, choices);
+function needs(capture: Capture, choices: Choices): Need[] {
+  const { left, right } = makePair(capture, choices);
   return [
     ...weightsNeeded(choices, left.layer),
     ...weightsNeeded({ ...choices, side: right.index }, right.layer),
-    ...rankingNeeds(opened, choices.side, choices.order === 'change'),
+    ...rankingNeeds(capture, choices.side, choices.order === 'change'),
   ];
 }
 
 function draw(frame: Frame): Drawing {
-  const { opened, choices, width, measure } = frame;
-  const ranked = ranking(opened, choices.side);
-  const shown = withHead(ranked, choices);
-  const pair = pairOf(opened, shown);
-  const maps = mapsOf(opened, shown, pair);
-  const change = pairChange(opened, pair);
-  const inner = width - 2 * PAD;
-  const sentences = [alignmentSaid(maps), correspondenceSaid(pair), changeSaid(change),
-    shown === choices ? '' : usualSaid(ranked.exact)].filter(Boolean);
-  const said = paragraph(sentences.join(' '), PAD, PAD, inner, 13, measure, { fill: 'ink' });
-  const panels = panelsOf(frame, pair, maps, PAD + said.height + 10);
-  const below = Math.max(...panels.map((panel) => panel.y + panelHeight(panel))) + GAP;
-  const heads = headsOf(frame, pair, ranked, below);
-  const notes = [changed(maps), poolingSaid(panels[0]), heads.note].filter(Boolean);
+  const { capture, choices, width, measure } = frame;
+  const ranking = rankHeads(capture, choices.side);
+  const effectiveChoices = withDefaultHead(ranking, choices);
+  const pair = makePair(capture, effectiveChoices);
+  const maps = makeMaps(capture, effectiveChoices, pair);
+  const change = changeOfPair(capture, pair);
+  const inner = width - 2 * PADDING;
+  const sentences = [describeAlignment(maps), describeCorrespondence(pair), describeChange(change),
+    effectiveChoices === choices ? '' : explainDefaultHead(ranking.exact)].filter(Boolean);
+  const paragraphBlock = paragraph(sentences.join(' '), PADDING, PADDING, inner, 13, measure, { fill: 'ink' });
+  const panels = makePanels(frame, pair, maps, PADDING + paragraphBlock.height + 10);
+  const gridTop = Math.max(...panels.map((panel) => panel.y + panelHeight(panel))) + GAP;
+  const heads = makeHeadsBlock(frame, pair, ranking, gridTop);
+  const notes = [describeAdjustments(maps), describePooling(panels[0]), heads.note].filter(Boolean);
   return {
-    width, height: heads.bottom + PAD,
-    marks: [...said.marks, ...panels.flatMap(panelMarks), ...heads.marks],
+    width, height: heads.bottom + PADDING,
+    marks: [...paragraphBlock.marks, ...panels.flatMap(panelMarks), ...heads.marks],
     targets: heads.targets,
-    at: (x, y) => pairTarget(panels, pair, maps, x, y),
-    summary: summaryOf(pair, panels[2], ranked, change),
+    targetAt: (x, y) => cellTargetAt(panels, pair, maps, x, y),
+    summary: summarize(pair, panels[2], ranking, change),
     note: notes.join(' ') || undefined,
   };
 }
 
-// Without a choice of heads, and without their mean: the one of the layer that changed most.
-function withHead(ranked: Ranking, choices: Choices): Choices {
+// If the user selected no heads and no mean: the head of the layer that changed most.
+function withDefaultHead(ranking: Ranking, choices: Choices): Choices {
   if (choices.heads.length > 0 || choices.mean) return choices;
-  const first = ranked.changes.find((each) => each.layer === choices.layer);
+  const first = ranking.changes.find((each) => each.layer === choices.layer);
   return first ? { ...choices, heads: [first.head] } : choices;
 }
 
-const changed = ({ left }: Maps): string => (
-  left.changed.length === 0 ? '' : `Shown: ${left.changed.join('; ')}.`);
+const describeAdjustments = ({ left }: ComparedMaps): string => (
+  left.adjustments.length === 0 ? '' : `Displayed: ${left.adjustments.join('; ')}.`);
 
-// Both sides have one scale, so that equal colors are equal weights; the difference has its own.
-function panelsOf(frame: Frame, pair: Pair, maps: Maps, y: number): Panel[] {
-  const inner = frame.width - 2 * PAD;
-  const beside = frame.width >= NARROW;
-  const three = maps.difference.length > 0;
-  const across = three ? 3 : 2;
-  const free = beside ? Math.floor((inner - (across - 1) * GAP) / across) : inner;
-  const w = Math.min(free, TALLEST);
+// Both sides share one scale, so that equal colors mean equal weights. The difference has its own.
+function makePanels(frame: Frame, pair: ComparedPair, maps: ComparedMaps, y: number): HeatmapPanel[] {
+  const inner = frame.width - 2 * PADDING;
+  const sideBySide = frame.width >= NARROW_PIXELS;
+  const hasDifference = maps.difference.length > 0;
+  const panelCount = hasDifference ? 3 : 2;
+  const panelWidth = sideBySide ? Math.floor((inner - (panelCount - 1) * GAP) / panelCount) : inner;
+  const w = Math.min(panelWidth, MAX_MAP_PIXELS);
   const signed = maps.left.signed || maps.right.signed;
-  const panel = (title: string, rows: Item[], columns: Item[], values: Float32Array): Panel => (
-    { title, x: PAD, y, w, h: Math.max(frame.height - y, LEAST), measure: frame.measure,
-      rows, columns, values, most: 0, signed, scale: frame.choices.scale });
+  const panel = (title: string, rows: Item[], columns: Item[], values: Float32Array): HeatmapPanel => (
+    { title, x: PADDING, y, w, h: Math.max(frame.height - y, MIN_MAP_HEIGHT), measure: frame.measure,
+      rows, columns, values, fullColorValue: 0, signed, scale: frame.choices.scale });
   const panels = ([[pair.left, maps.left, maps.leftValues],
-    [pair.right, maps.right, maps.rightValues]] as const).map(([half, seen, values]) => (
-    panel(`${sideName(half.side)}: ${halfName(half)}`, seen.queries, seen.keys, values)));
-  if (three) {
+    [pair.right, maps.right, maps.rightValues]] as const).map(([half, prepared, values]) => (
+    panel(`${sideName(half.side)}: ${describeHeads(half)}`, prepared.queries, prepared.keys, values)));
+  if (hasDifference) {
     const rows = Array.from(maps.queries.left, (i) => maps.left.queries[i]);
     const columns = Array.from(maps.keys.left, (i) => maps.left.keys[i]);
-    const title = 'Difference: the second map less the first';
+    const title = 'Difference: the second map minus the first';
     panels.push({ ...panel(title, rows, columns, maps.difference), signed: true });
   }
-  const both = largestOf(panels[0], panels[1]);
-  let [left, top] = [PAD, y];
+  const largest = largestValue(panels[0], panels[1]);
+  let [left, top] = [PADDING, y];
   return panels.map((each, i) => {
-    const here = { ...each, x: left, y: top, most: i < 2 ? both : largestOf(each) };
-    if (beside) left += w + GAP;
-    else top += panelHeight(here) + GAP;
-    return here;
+    const placed = { ...each, x: left, y: top, fullColorValue: i < 2 ? largest : largestValue(each) };
+    if (sideBySide) left += w + GAP;
+    else top += panelHeight(placed) + GAP;
+    return placed;
   });
 }
 
-interface Heads {
+interface HeadsBlock {
   marks: Mark[];
   targets: Drawing['targets'];
   bottom: number;
   note: string;
 }
 
-// Grids to choose from, and the heads that changed most as a list.
-function headsOf(frame: Frame, pair: Pair, ranked: Ranking, y: number): Heads {
+// Grids to select heads from, and a list of the heads that changed most.
+function makeHeadsBlock(frame: Frame, pair: ComparedPair, ranking: Ranking, y: number): HeadsBlock {
   const { width, measure } = frame;
-  const inner = width - 2 * PAD;
-  const how = paragraph(ranked.how, PAD, y + 22, inner, 12, measure);
-  const button = ranked.exact ? null : exactButton(PAD, y + 22 + how.height + 8, measure);
-  const top = y + 22 + how.height + 12 + (button ? button.h + 10 : 0);
-  const beside = width >= NARROW;
-  const gridWidth = beside ? Math.floor(inner * 0.42) : inner;
-  const grids = gridsOf(frame.opened, pair, ranked, top, gridWidth);
+  const inner = width - 2 * PADDING;
+  const explanation = paragraph(ranking.explanation, PADDING, y + 22, inner, 12, measure);
+  const button = ranking.exact ? null : rankExactlyButton(PADDING, y + 22 + explanation.height + 8, measure);
+  const top = y + 22 + explanation.height + 12 + (button ? button.h + 10 : 0);
+  const sideBySide = width >= NARROW_PIXELS;
+  const gridWidth = sideBySide ? Math.floor(inner * 0.42) : inner;
+  const grids = makeGrids(frame.capture, pair, ranking, top, gridWidth);
   const last = grids[grids.length - 1];
   const list = rankedList({
-    ranked, pair, measure, heads: pair.left.heads, layer: pair.left.layer,
-    x: beside ? PAD + gridWidth + GAP : PAD, y: beside ? top : last.y + last.height + GAP,
-    w: beside ? inner - gridWidth - GAP : inner,
+    ranking, pair, measure, heads: pair.left.heads, layer: pair.left.layer,
+    x: sideBySide ? PADDING + gridWidth + GAP : PADDING, y: sideBySide ? top : last.y + last.height + GAP,
+    w: sideBySide ? inner - gridWidth - GAP : inner,
   });
   return {
-    marks: [words(PAD, y + 14, 'Heads ranked by change', 14, { bold: true }), ...how.marks,
+    marks: [textMark(PADDING, y + 14, 'Heads ranked by change', 14, { bold: true }), ...explanation.marks,
       ...(button ? button.marks : []),
       ...grids.flatMap((grid) => grid.marks), ...list.marks],
     targets: [...list.targets, ...(button ? [button.target] : []),
@@ -147,67 +146,67 @@ function headsOf(frame: Frame, pair: Pair, ranked: Ranking, y: number): Heads {
   };
 }
 
-const RANK = 'Open all weights and rank exactly';
+const RANK_EXACTLY = 'Load all weights and rank exactly';
 
-function exactButton(x: number, y: number, measure: Frame['measure']): {
+function rankExactlyButton(x: number, y: number, measure: Frame['measure']): {
   marks: Mark[]; target: Target; h: number;
 } {
-  const [w, h] = [measure(RANK, 12) + 20, 24];
+  const [w, h] = [measure(RANK_EXACTLY, 12) + 20, 24];
   return {
-    h, marks: [box(x, y, w, h, { fill: 'card', stroke: 'dim', radius: 4 }),
-      words(x + 10, y + 16, RANK, 12, { limit: w - 12 })],
-    target: { x, y, w, h, label: RANK, key: 'compare/exact', pick: { order: 'change' } },
+    h, marks: [rectMark(x, y, w, h, { fill: 'card', stroke: 'dim', radius: 4 }),
+      textMark(x + 10, y + 16, RANK_EXACTLY, 12, { limit: w - 12 })],
+    target: { x, y, w, h, label: RANK_EXACTLY, key: 'compare/exact', pick: { order: 'change' } },
   };
 }
 
-function gridsOf(opened: Opened, pair: Pair, ranked: Ranking, y: number, w: number): HeadGrid[] {
-  const asked = { opened, pair, ranked, x: PAD, w };
-  const mine = headGrid({ ...asked, kind: 'change', y });
-  if (pair.left.heads.length > 1) return [mine];
-  return [mine, headGrid({ ...asked, kind: 'like', y: y + mine.height + GAP })];
+function makeGrids(capture: Capture, pair: ComparedPair, ranking: Ranking, y: number, w: number): HeadGrid[] {
+  const options = { capture, pair, ranking, x: PADDING, w };
+  const changeGrid = headGrid({ ...options, kind: 'change', y });
+  if (pair.left.heads.length > 1) return [changeGrid];
+  return [changeGrid, headGrid({ ...options, kind: 'like', y: y + changeGrid.height + GAP })];
 }
 
-function summaryOf(
-  pair: Pair, difference: Panel | undefined, ranked: Ranking, change: number | null,
+function summarize(
+  pair: ComparedPair, difference: HeatmapPanel | undefined, ranking: Ranking, change: number | null,
 ): string {
   const { left } = pair;
-  const first = ranked.changes[0];
-  const most = first ? `Of ${ranked.changes.length} heads ${
+  const first = ranking.changes[0];
+  const mostChanged = first ? `Of ${ranking.changes.length} heads ${
     layerTitle(left.side, first.layer).toLowerCase()}, head ${
     headName(left.side.layers[first.layer], first.head)} changed most (${
-    ranked.exact ? '' : 'about '}${number(first.change, 3)}).` : '';
-  const largest = difference ? `, largest difference ${number(difference.most, 3)}` : '';
+    ranking.exact ? '' : 'about '}${number(first.change, 3)}).` : '';
+  const largest = difference ? `, largest difference ${number(difference.fullColorValue, 3)}` : '';
   const head = change === null ? '' : `, change ${number(change, 3)}`;
-  return [`${bothName(pair)}${head}${largest}.`, most].filter(Boolean).join(' ');
+  return [`${describePair(pair)}${head}${largest}.`, mostChanged].filter(Boolean).join(' ');
 }
 
-const bothName = ({ left, right }: Pair): string => (
-  `${sideName(left.side)}, ${halfName(left)}, beside ${sideName(right.side)}, ${halfName(right)}`);
+const describePair = ({ left, right }: ComparedPair): string => (
+  `${sideName(left.side)}, ${describeHeads(left)}, beside ${sideName(right.side)}, ${describeHeads(right)}`);
 
-// Heads by change first, then every weight that both sides have.
-function table({ opened, choices }: Frame): Table {
-  const ranked = ranking(opened, choices.side);
-  const shown = withHead(ranked, choices);
-  const pair = pairOf(opened, shown);
+// First the heads by change, then every weight that both sides have.
+function table({ capture, choices }: Frame): Table {
+  const ranked = rankHeads(capture, choices.side);
+  const effectiveChoices = withDefaultHead(ranked, choices);
+  const pair = makePair(capture, effectiveChoices);
   const { left, right } = pair;
   const heads = ranked.changes.map((each) => [
     'head', layerTitle(left.side, each.layer).toLowerCase(),
     `head ${headName(left.side.layers[each.layer], each.head)}`,
-    labelOf(left.side, each.layer, each.head),
-    labelOf(right.side, each.otherLayer, each.otherHead), each.change,
+    patternLabel(left.side, each.layer, each.head),
+    patternLabel(right.side, each.otherLayer, each.otherHead), each.change,
   ]);
   return {
-    title: bothName(pair),
+    title: describePair(pair),
     header: ['what', 'layer or query', 'head or key', left.side.label, right.side.label,
       'change or difference'],
-    rows: [...heads, ...weightRows(mapsOf(opened, shown, pair))],
+    rows: [...heads, ...weightRows(makeMaps(capture, effectiveChoices, pair))],
   };
 }
 
-function weightRows(maps: Maps): (string | number)[][] {
+function weightRows(maps: ComparedMaps): (string | number)[][] {
   const rows: (string | number)[][] = [];
   const { left, right, queries, keys } = maps;
-  for (let i = 0; i < queries.left.length && rows.length < ROWS; i++) {
+  for (let i = 0; i < queries.left.length && rows.length < MAX_TABLE_ROWS; i++) {
     const [q, p] = [queries.left[i], queries.right[i]];
     for (let j = 0; j < keys.left.length; j++) {
       const [k, l] = [keys.left[j], keys.right[j]];
@@ -223,9 +222,9 @@ export const compare: View = {
   id: 'compare',
   key: 'c',
   title: 'Compare',
-  about: 'One head of two models or two inputs side by side, their difference, and heads ranked by '
+  description: 'One head of two models or two inputs side by side, their difference, and heads ranked by '
     + 'change.',
-  missing,
+  missingReason,
   needs,
   draw,
   table,

@@ -1,20 +1,20 @@
-// What the decoder looks at in the encoder's text: the heads' drawing, of the layers between.
+// The cross view: the heads view for cross-attention layers, from decoder tokens to source tokens.
 
-import type { Opened } from '../capture';
+import type { Capture } from '../capture';
 import type { Choices } from '../choices';
 import type { View } from '../view';
-import { drawHeads, heads, tableOf, weightsNeeded } from './heads';
+import { drawHeads, heads, linesTable, weightsNeeded } from './heads';
 
-export function crossLayers(opened: Opened, choices: Choices): number[] {
-  return opened.header.sides[choices.side].layers.flatMap((layer, i) =>
+export function crossLayers(capture: Capture, choices: Choices): number[] {
+  return capture.header.sides[choices.side].layers.flatMap((layer, i) =>
     layer.kind === 'cross' ? [i] : [],
   );
 }
 
-// The chosen layer, or the next one that is of this kind.
-function layerOf(opened: Opened, choices: Choices): number {
-  const all = crossLayers(opened, choices);
-  return all.find((each) => each >= choices.layer) ?? all[all.length - 1];
+// The selected layer, or the next cross-attention layer.
+function crossLayer(capture: Capture, choices: Choices): number {
+  const layers = crossLayers(capture, choices);
+  return layers.find((each) => each >= choices.layer) ?? layers[layers.length - 1];
 }
 
 export const cross: View = {
@@ -22,13 +22,13 @@ export const cross: View = {
   id: 'cross',
   key: 'r',
   title: 'Cross',
-  about: 'Lines from each token that is written to the tokens that were read.',
-  missing: (opened, choices) =>
-    crossLayers(opened, choices).length
+  description: 'Lines from each written token to the source tokens it attends to.',
+  missingReason: (capture, choices) =>
+    crossLayers(capture, choices).length
       ? null
-      : 'Cross-attention joins an encoder and a decoder; this model has only one of them.',
+      : 'This model has no cross-attention: that needs an encoder and a decoder, and it has only one.',
   layers: crossLayers,
-  needs: (opened, choices) => weightsNeeded(choices, layerOf(opened, choices)),
-  draw: (frame) => drawHeads(frame, layerOf(frame.opened, frame.choices)),
-  table: (frame) => tableOf(frame, layerOf(frame.opened, frame.choices)),
+  needs: (capture, choices) => weightsNeeded(choices, crossLayer(capture, choices)),
+  draw: (frame) => drawHeads(frame, crossLayer(frame.capture, frame.choices)),
+  table: (frame) => linesTable(frame, crossLayer(frame.capture, frame.choices)),
 };

@@ -1,78 +1,78 @@
-// Where the two columns of tokens stand, and what is shown in them.
+// Layout of the heads view: two columns of tokens, with strips and labels.
 
-import { prepare, type Item, type Seen } from '../prepare';
+import { prepareWeights, type Item, type PreparedWeights } from '../prepare-weights';
 import { short } from '../../shared/text';
 import type { Frame } from '../view';
-import { shownHeads, type Shown } from './lines';
+import { displayedHeads, type DisplayedHead } from './strongest-lines';
 
-export const PAD = 12;
-export const TOP = 24; // the title
-export const SWATCH = 18;
-export const SPACE = 44; // for one head in the legend
-const WIDEST = 1040;
-const ROW = { least: 13, most: 26 };
-const STRIP = 96; // pixels for what each head gives to a token
-const BOLD = 1.1; // how much wider a chosen token is
-const HEAD = 22; // names of the columns
+export const PADDING = 12;
+export const TITLE_HEIGHT = 24; // height of the title
+export const SWATCH_HEIGHT = 18;
+export const SWATCH_WIDTH = 44; // width of one head in the legend
+const MAX_WIDTH = 1040;
+const ROW_HEIGHT = { min: 13, max: 26 };
+const STRIP_WIDTH = 96; // width of the strip with the weights of each head, in pixels
+const BOLD_FACTOR = 1.1; // how much wider bold text is
+const COLUMN_NAMES_HEIGHT = 22; // height of the column names
 
 export interface Column {
   items: Item[];
-  x: number; // where lines end
-  strip: number; // where the strip begins
-  label: number; // where labels begin, or end
+  x: number; // end of the lines
+  strip: number; // left edge of the strip
+  label: number; // inner edge of the labels
   width: number; // of labels
   side: 'left' | 'right';
 }
 
-export interface Plan {
-  seen: Seen;
-  shown: Shown[];
+export interface HeadsLayout {
+  prepared: PreparedWeights;
+  displayed: DisplayedHead[];
   columns: Column[];
   top: number;
-  row: number;
-  size: number;
-  cell: number; // width of a strip's cell
+  rowHeight: number;
+  fontSize: number;
+  cellWidth: number; // width of a strip's cell
   left: number;
   width: number;
 }
 
-export function plan(frame: Frame, layer: number): Plan {
-  const seen = prepare(frame.opened, frame.choices, frame.choices.side, layer);
-  const shown = shownHeads(seen, frame.choices);
-  const width = Math.min(frame.width, WIDEST) - 2 * PAD;
-  const left = Math.max(PAD, Math.floor((frame.width - width) / 2));
-  const top = TOP + legendHeight(shown, width) + HEAD;
-  const rows = Math.max(seen.queries.length, seen.keys.length);
-  const free = (frame.height - top - PAD) / rows;
-  const row = Math.max(ROW.least, Math.min(ROW.most, Math.floor(free)));
-  const size = Math.min(14, row - 2);
-  const strip = Math.min(STRIP, width * 0.12);
-  const cell = Math.max(2, Math.min(8, Math.floor(strip / shown.length)));
-  const taken = shown.length > strip / 2 ? 0 : cell * shown.length + 6;
-  const most = Math.max(48, Math.min(220, (width - 2 * taken) * 0.32));
+export function layOutHeads(frame: Frame, layer: number): HeadsLayout {
+  const prepared = prepareWeights(frame.capture, frame.choices, frame.choices.side, layer);
+  const displayed = displayedHeads(prepared, frame.choices);
+  const width = Math.min(frame.width, MAX_WIDTH) - 2 * PADDING;
+  const left = Math.max(PADDING, Math.floor((frame.width - width) / 2));
+  const top = TITLE_HEIGHT + legendHeight(displayed, width) + COLUMN_NAMES_HEIGHT;
+  const rows = Math.max(prepared.queries.length, prepared.keys.length);
+  const freeHeight = (frame.height - top - PADDING) / rows;
+  const rowHeight = Math.max(ROW_HEIGHT.min, Math.min(ROW_HEIGHT.max, Math.floor(freeHeight)));
+  const fontSize = Math.min(14, rowHeight - 2);
+  const strip = Math.min(STRIP_WIDTH, width * 0.12);
+  const cell = Math.max(2, Math.min(8, Math.floor(strip / displayed.length)));
+  const stripSpace = displayed.length > strip / 2 ? 0 : cell * displayed.length + 6;
+  const maxLabelWidth = Math.max(48, Math.min(220, (width - 2 * stripSpace) * 0.32));
   const columns = (['left', 'right'] as const).map((side): Column => {
-    const items = side === 'left' ? seen.queries : seen.keys;
-    const wide = Math.ceil(Math.min(most, widest(items, size, frame.measure)));
-    const edge = side === 'left' ? left + taken + wide : left + width - taken - wide;
+    const items = side === 'left' ? prepared.queries : prepared.keys;
+    const labelWidth = Math.ceil(Math.min(maxLabelWidth, widestLabel(items, fontSize, frame.measure)));
+    const edge = side === 'left' ? left + stripSpace + labelWidth : left + width - stripSpace - labelWidth;
     return {
       items,
       side,
-      width: wide,
+      width: labelWidth,
       label: edge,
-      strip: side === 'left' ? left : edge + wide + 6,
+      strip: side === 'left' ? left : edge + labelWidth + 6,
       x: edge + (side === 'left' ? 4 : -4),
     };
   });
-  return { seen, shown, columns, top, row, size, cell: taken ? cell : 0, left, width };
+  return { prepared, displayed, columns, top, rowHeight, fontSize, cellWidth: stripSpace ? cell : 0, left, width };
 }
 
-function widest(items: Item[], size: number, measure: Frame['measure']): number {
-  let most = 40;
-  for (const item of items) most = Math.max(most, measure(short(item.text), size) * BOLD + 10);
-  return most;
+function widestLabel(items: Item[], fontSize: number, measure: Frame['measure']): number {
+  let widest = 40;
+  for (const item of items) widest = Math.max(widest, measure(short(item.text), fontSize) * BOLD_FACTOR + 10);
+  return widest;
 }
 
-export function legendHeight(shown: Shown[], width: number): number {
-  const each = Math.max(1, Math.floor(width / SPACE));
-  return shown.length === 1 && shown[0].head < 0 ? 0 : Math.ceil(shown.length / each) * SWATCH + 4;
+export function legendHeight(displayed: DisplayedHead[], width: number): number {
+  const perRow = Math.max(1, Math.floor(width / SWATCH_WIDTH));
+  return displayed.length === 1 && displayed[0].head < 0 ? 0 : Math.ceil(displayed.length / perRow) * SWATCH_HEIGHT + 4;
 }

@@ -1,21 +1,21 @@
-// Marks of the two columns: legend, lines, strips and tokens.
+// Marks of the heads view: title, legend, lines, strips and tokens.
 
-import { asking } from '../asking';
+import { querySequence } from '../query-labels';
 import type { Choices } from '../choices';
 import { layerTitle } from '../names';
-import { shade, type Seen } from '../prepare';
-import { count, found, isolate, short } from '../../shared/text';
+import { colorStrength, type PreparedWeights } from '../prepare-weights';
+import { count, matchesSearch, isolate, short } from '../../shared/text';
 import { headColor, headDash } from '../../shared/theme';
 import type { Frame, Mark } from '../view';
-import { legendHeight, SPACE, SWATCH, TOP, type Column, type Plan } from './heads-layout';
-import { received, type Strong } from './lines';
+import { legendHeight, SWATCH_WIDTH, SWATCH_HEIGHT, TITLE_HEIGHT, type Column, type HeadsLayout } from './heads-layout';
+import { receivedWeights, type LineSet } from './strongest-lines';
 
-const DOTS = [1.5, 3]; // a negative weight
+const DOTS = [1.5, 3]; // dash pattern of negative weights
 
-export function heading(it: Plan, frame: Frame, layer: number): Mark[] {
-  const side = frame.opened.header.sides[frame.choices.side];
-  const { seen, shown, left, width, columns } = it;
-  const heads = shown.length > 1 ? count(shown.length, 'head') : shown[0].name;
+export function headingMarks(layout: HeadsLayout, frame: Frame, layer: number): Mark[] {
+  const side = frame.capture.header.sides[frame.choices.side];
+  const { prepared, displayed, left, width, columns } = layout;
+  const heads = displayed.length > 1 ? count(displayed.length, 'head') : displayed[0].name;
   const marks: Mark[] = [
     {
       kind: 'text',
@@ -24,22 +24,22 @@ export function heading(it: Plan, frame: Frame, layer: number): Mark[] {
       size: 13,
       bold: true,
       limit: width,
-      text: [`${layerTitle(side, layer)}, ${heads}`, ...seen.changed].join(' · '),
+      text: [`${layerTitle(side, layer)}, ${heads}`, ...prepared.adjustments].join(' · '),
     },
   ];
-  if (legendHeight(shown, width)) marks.push(...legend(it));
-  const names = [
-    `queries: ${isolate(short(asking(side, seen.layer).name))}`,
-    `keys: ${isolate(short(side.sequences[seen.layer.keys].name))}`,
+  if (legendHeight(displayed, width)) marks.push(...legendMarks(layout));
+  const columnNames = [
+    `queries: ${isolate(short(querySequence(side, prepared.layer).name))}`,
+    `keys: ${isolate(short(side.sequences[prepared.layer.keys].name))}`,
   ];
   columns.forEach((column, i) =>
     marks.push({
       kind: 'text',
       x: column.label,
-      y: it.top - 8,
+      y: layout.top - 8,
       size: 11,
       fill: 'dim',
-      text: names[i],
+      text: columnNames[i],
       anchor: column.side === 'left' ? 'end' : 'start',
       limit: Math.max(column.width, 90),
     }),
@@ -47,9 +47,9 @@ export function heading(it: Plan, frame: Frame, layer: number): Mark[] {
   return marks;
 }
 
-function legend({ shown, seen, left, width }: Plan): Mark[] {
-  const each = Math.max(1, Math.floor(width / SPACE));
-  const dotted: Mark[] = seen.signed
+function legendMarks({ displayed, prepared, left, width }: HeadsLayout): Mark[] {
+  const perRow = Math.max(1, Math.floor(width / SWATCH_WIDTH));
+  const dottedNote: Mark[] = prepared.signed
     ? [
         {
           kind: 'text',
@@ -62,9 +62,9 @@ function legend({ shown, seen, left, width }: Plan): Mark[] {
         },
       ]
     : [];
-  return dotted.concat(
-    shown.flatMap(({ head }, i): Mark[] => {
-      const [x, y] = [left + (i % each) * SPACE, TOP + Math.floor(i / each) * SWATCH + 10];
+  return dottedNote.concat(
+    displayed.flatMap(({ head }, i): Mark[] => {
+      const [x, y] = [left + (i % perRow) * SWATCH_WIDTH, TITLE_HEIGHT + Math.floor(i / perRow) * SWATCH_HEIGHT + 10];
       return [
         {
           kind: 'line',
@@ -72,10 +72,10 @@ function legend({ shown, seen, left, width }: Plan): Mark[] {
           y1: y,
           x2: x + 20,
           y2: y,
-          stroke: colorOf(head),
+          stroke: lineColor(head),
           width: 3,
           opacity: 1,
-          dash: dashOf(head, seen),
+          dash: lineDash(head, prepared),
         },
         {
           kind: 'text',
@@ -83,32 +83,32 @@ function legend({ shown, seen, left, width }: Plan): Mark[] {
           y: y + 4,
           size: 11,
           fill: 'dim',
-          text: String(seen.layer.heads[head]),
+          text: String(prepared.layer.heads[head]),
         },
       ];
     }),
   );
 }
 
-export function colorOf(head: number): string {
+export function lineColor(head: number): string {
   return head < 0 ? 'accent' : headColor(head);
 }
 
-// Where weights can be negative, dots are for the sign.
-function dashOf(head: number, seen: Seen): number[] {
-  return head < 0 || seen.signed ? [] : headDash(head);
+// If weights can be negative, only the sign is dotted.
+function lineDash(head: number, prepared: PreparedWeights): number[] {
+  return head < 0 || prepared.signed ? [] : headDash(head);
 }
 
-// Thin rules where one segment ends and the next begins, and before what was generated.
-export function rules({ seen, columns, top, row }: Plan, frame: Frame, layer: number): Mark[] {
-  const side = frame.opened.header.sides[frame.choices.side];
+// Thin rules between segments, and before the generated part.
+export function ruleMarks({ prepared, columns, top, rowHeight }: HeadsLayout, frame: Frame, layer: number): Mark[] {
+  const side = frame.capture.header.sides[frame.choices.side];
   const info = side.layers[layer];
   return columns.flatMap((column, i) => {
-    const sequence = i === 0 ? asking(side, info) : side.sequences[info.keys];
-    const items = i === 0 ? seen.queries : seen.keys;
-    return items.flatMap((item, place): Mark[] => {
+    const sequence = i === 0 ? querySequence(side, info) : side.sequences[info.keys];
+    const items = i === 0 ? prepared.queries : prepared.keys;
+    return items.flatMap((item, index): Mark[] => {
       const token = item.tokens[0];
-      const begins =
+      const isStart =
         token > 0 &&
         (sequence.prompt === token ||
           (sequence.segments !== null &&
@@ -117,8 +117,8 @@ export function rules({ seen, columns, top, row }: Plan, frame: Frame, layer: nu
         column.side === 'left'
           ? [column.label - column.width, column.label]
           : [column.label, column.label + column.width];
-      const y = top + place * row;
-      return begins
+      const y = top + index * rowHeight;
+      return isStart
         ? [
             {
               kind: 'line',
@@ -137,15 +137,15 @@ export function rules({ seen, columns, top, row }: Plan, frame: Frame, layer: nu
   });
 }
 
-export function strokes(
-  { seen, shown, columns, top, row }: Plan,
-  lines: Strong,
+export function lineMarks(
+  { prepared, displayed, columns, top, rowHeight }: HeadsLayout,
+  lines: LineSet,
   choices: Choices,
 ): Mark[] {
-  const sparse = lines.size < 3000;
-  const groups = new Map<number, number[]>(); // lines of one head and one sign
+  const fewLines = lines.size < 3000;
+  const groups = new Map<number, number[]>(); // by head and sign
   for (let i = 0; i < lines.size; i += 1) {
-    const key = lines.shown[i] * 2 + (lines.weights[i] < 0 ? 1 : 0);
+    const key = lines.headIndices[i] * 2 + (lines.weights[i] < 0 ? 1 : 0);
     const group = groups.get(key);
     if (group) group.push(i);
     else groups.set(key, [i]);
@@ -154,52 +154,52 @@ export function strokes(
     const [points, size] = [new Float32Array(group.length * 4), group.length];
     const [opacities, widths] = [new Float32Array(size), new Float32Array(size)];
     group.forEach((line, i) => {
-      const strength = shade(Math.abs(lines.weights[line]) / lines.most, choices.scale);
+      const strength = colorStrength(Math.abs(lines.weights[line]) / lines.largest, choices.scale);
       points[4 * i] = columns[0].x;
-      points[4 * i + 1] = top + (lines.queries[line] + 0.5) * row;
+      points[4 * i + 1] = top + (lines.queries[line] + 0.5) * rowHeight;
       points[4 * i + 2] = columns[1].x;
-      points[4 * i + 3] = top + (lines.keys[line] + 0.5) * row;
-      opacities[i] = Math.max(0.04, strength * (sparse ? 0.95 : 0.8));
-      widths[i] = sparse ? 0.75 + 2 * strength : 0.75 + 0.5 * strength;
+      points[4 * i + 3] = top + (lines.keys[line] + 0.5) * rowHeight;
+      opacities[i] = Math.max(0.04, strength * (fewLines ? 0.95 : 0.8));
+      widths[i] = fewLines ? 0.75 + 2 * strength : 0.75 + 0.5 * strength;
     });
-    const { head } = shown[lines.shown[group[0]]];
-    const dash = lines.weights[group[0]] < 0 ? DOTS : sparse ? dashOf(head, seen) : [];
-    return { kind: 'lines', points, opacities, widths, stroke: colorOf(head), dash };
+    const { head } = displayed[lines.headIndices[group[0]]];
+    const dash = lines.weights[group[0]] < 0 ? DOTS : fewLines ? lineDash(head, prepared) : [];
+    return { kind: 'lines', points, opacities, widths, stroke: lineColor(head), dash };
   });
 }
 
-// Beside each key what it gets from the queries together; beside each query what it gives to the
-// chosen key.
-export function strips(
-  it: Plan,
-  asked: number[] | null,
-  answered: number[] | null,
+// Strips beside the tokens: the total weight that each key receives, or, with a selected key, the
+// weight of each query on it.
+export function stripMarks(
+  layout: HeadsLayout,
+  queryIndices: number[] | null,
+  keyIndices: number[] | null,
   choices: Choices,
 ): Mark[] {
-  const { seen, shown, columns, top, row, cell } = it;
-  if (!cell) return [];
+  const { prepared, displayed, columns, top, rowHeight, cellWidth } = layout;
+  if (!cellWidth) return [];
   const marks: Mark[] = [];
-  const cells = (column: Column, values: Float32Array[], most: number): void => {
-    values.forEach((row_, i) =>
-      row_.forEach((value, place) => {
-        const strength = shade(Math.abs(value) / most, choices.scale);
+  const addCells = (column: Column, values: Float32Array[], largest: number): void => {
+    values.forEach((headValues, i) =>
+      headValues.forEach((value, index) => {
+        const strength = colorStrength(Math.abs(value) / largest, choices.scale);
         if (!(strength > 0.02)) return;
         marks.push({
           kind: 'rect',
-          x: column.strip + i * cell,
-          y: top + place * row + 1,
-          w: cell - 1,
-          h: row - 2,
-          fill: colorOf(shown[i].head),
+          x: column.strip + i * cellWidth,
+          y: top + index * rowHeight + 1,
+          w: cellWidth - 1,
+          h: rowHeight - 2,
+          fill: lineColor(displayed[i].head),
           opacity: strength,
         });
         if (value < 0) {
-          const y = top + (place + 0.5) * row;
+          const y = top + (index + 0.5) * rowHeight;
           marks.push({
             kind: 'line',
-            x1: column.strip + i * cell,
+            x1: column.strip + i * cellWidth,
             y1: y,
-            x2: column.strip + (i + 1) * cell - 1,
+            x2: column.strip + (i + 1) * cellWidth - 1,
             y2: y,
             stroke: 'ink',
             width: 1,
@@ -209,62 +209,62 @@ export function strips(
       }),
     );
   };
-  if (answered) {
-    const [key] = answered;
-    const given = shown.map(({ cell: weight }) =>
-      Float32Array.from(seen.queries, (_, q) => (asked && !asked.includes(q) ? 0 : weight(q, key))),
+  if (keyIndices) {
+    const [key] = keyIndices;
+    const weightsOnKey = displayed.map(({ cell: weight }) =>
+      Float32Array.from(prepared.queries, (_, q) => (queryIndices && !queryIndices.includes(q) ? 0 : weight(q, key))),
     );
-    cells(
+    addCells(
       columns[0],
-      given,
-      Math.max(1e-30, ...given.map((each) => each.reduce((m, x) => Math.max(m, Math.abs(x)), 0))),
+      weightsOnKey,
+      Math.max(1e-30, ...weightsOnKey.map((each) => each.reduce((m, x) => Math.max(m, Math.abs(x)), 0))),
     );
   } else {
-    const { sums, most } = received(shown, seen.keys.length, asked, seen.queries.length);
-    if (most > 0) cells(columns[1], sums, most);
+    const { sums, largest } = receivedWeights(displayed, prepared.keys.length, queryIndices, prepared.queries.length);
+    if (largest > 0) addCells(columns[1], sums, largest);
   }
   return marks;
 }
 
-export function labels(
-  it: Plan,
+export function labelMarks(
+  layout: HeadsLayout,
   column: Column,
-  chosen: number[] | null,
+  selected: number[] | null,
   choices: Choices,
 ): Mark[] {
-  const { seen, top, row, size } = it;
-  const picked = new Set(chosen ?? []);
-  const hidden = column.side === 'right' ? seen.hidden : [];
+  const { prepared, top, rowHeight, fontSize } = layout;
+  const selectedSet = new Set(selected ?? []);
+  const hidden = column.side === 'right' ? prepared.hidden : [];
   return column.items.flatMap((item, i): Mark[] => {
     const left = column.side === 'left';
     const x = left ? column.label - column.width : column.label;
-    const back = found(item.text, choices.search) ? 'found' : picked.has(i) ? 'card' : null;
-    const box: Mark[] = back
-      ? [{ kind: 'rect', x, y: top + i * row, w: column.width, h: row, fill: back, radius: 3 }]
+    const background = matchesSearch(item.text, choices.search) ? 'found' : selectedSet.has(i) ? 'card' : null;
+    const backgroundMark: Mark[] = background
+      ? [{ kind: 'rect', x, y: top + i * rowHeight, w: column.width, h: rowHeight, fill: background, radius: 3 }]
       : [];
-    const bar: Mark[] = picked.has(i)
+    const selectionBar: Mark[] = selectedSet.has(i)
       ? [
           {
             kind: 'rect',
             x: left ? x : x + column.width - 3,
-            y: top + i * row,
+            y: top + i * rowHeight,
             w: 3,
-            h: row,
+            h: rowHeight,
             fill: 'accent',
           },
         ]
       : [];
     return [
-      ...box,
-      ...bar,
+      ...backgroundMark,
+      ...selectionBar,
       {
         kind: 'text',
         x: left ? column.label - 4 : column.label + 4,
-        y: top + (i + 0.5) * row + size * 0.35,
-        size,
+        y: top + (i + 0.5) * rowHeight + fontSize * 0.35,
+        size: fontSize,
         text: short(item.text),
         anchor: left ? 'end' : 'start',
-        bold: picked.has(i),
+        bold: selectedSet.has(i),
         limit: column.width - 8,
         fill: item.special || hidden[i] ? 'dim' : 'ink',
       },

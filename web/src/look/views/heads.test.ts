@@ -2,32 +2,32 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { DEFAULTS, type Choices } from '../choices';
 import { measurer } from '../../shared/fonts';
-import { Blocks, header, layer, opened, sequence } from '../../../test-support/made';
+import { ArrayBlocks, makeHeader, makeLayer, openCapture, makeSequence } from '../../../test-support/file-captures';
 import type { Frame, Mark } from '../view';
 import { cross } from './cross';
 import { heads } from './heads';
-import { received, strongest, type Shown } from './lines';
+import { receivedWeights, strongestLines, type DisplayedHead } from './strongest-lines';
 import { matrix } from './matrix';
 
 const [H, T, S] = [2, 3, 5];
 const WEIGHTS = Array.from({ length: H * T * S }, (_, i) => ((i * 7) % 11) / 10);
 
 async function frame(
-  some: Partial<Choices> = {},
+  choices: Partial<Choices> = {},
   size = { width: 800, height: 500 },
   signed = false,
 ): Promise<Frame> {
-  const blocks = new Blocks();
-  const read = sequence(['[CLS]', '<b>', 'x'.repeat(10000), '\ud800', 'end']);
-  const written = sequence(['one', 'two', 'three'], { name: 'written' });
+  const blocks = new ArrayBlocks();
+  const read = makeSequence(['[CLS]', '<b>', 'x'.repeat(10000), '\ud800', 'end']);
+  const written = makeSequence(['one', 'two', 'three'], { name: 'written' });
   const values = signed ? WEIGHTS.map((x, i) => (i % 3 ? x : -x)) : WEIGHTS;
   const layers = [
-    layer(
+    makeLayer(
       blocks,
       Array.from({ length: H * S * S }, () => 1 / S),
       [H, S, S],
     ),
-    layer(blocks, values, [H, T, S], {
+    makeLayer(blocks, values, [H, T, S], {
       queries: 1,
       kind: 'cross',
       stack: 'decoder',
@@ -35,31 +35,31 @@ async function frame(
       normalised: false,
     }),
   ];
-  const one = await opened(header(blocks, [read, written], layers), blocks);
+  const one = await openCapture(makeHeader(blocks, [read, written], layers), blocks);
   return {
-    opened: one,
-    choices: { ...DEFAULTS, layer: 1, ...some },
+    capture: one,
+    choices: { ...DEFAULTS, layer: 1, ...choices },
     measure: measurer(null),
     ...size,
   };
 }
 
-const linesOf = (marks: Mark[]): number =>
+const countLines = (marks: Mark[]): number =>
   marks.reduce((sum, mark) => sum + (mark.kind === 'lines' ? mark.opacities.length : 0), 0);
-const textsOf = (marks: Mark[]): string[] =>
+const markTexts = (marks: Mark[]): string[] =>
   marks.flatMap((mark) => (mark.kind === 'text' ? [mark.text] : []));
 
 describe('the strongest lines', () => {
-  const shownOf = (heads_: number[][], columns = 5): Shown[] =>
-    heads_.map((all, head) => {
-      const values_ = Float32Array.from(all);
+  const makeHeads = (matrices: number[][], columns = 5): DisplayedHead[] =>
+    matrices.map((all, head) => {
+      const floats = Float32Array.from(all);
       const row = (query: number): Float32Array =>
-        values_.slice(query * columns, (query + 1) * columns);
+        floats.slice(query * columns, (query + 1) * columns);
       return {
         head,
         name: '',
         heads: [head],
-        values: values_,
+        values: floats,
         row,
         cell: (query, key) => row(query)[key],
         bytes: null,
@@ -71,7 +71,7 @@ describe('the strongest lines', () => {
     maxLength: 2,
   });
 
-  it('are those that sorting gives', () => {
+  it('agree with a sort', () => {
     fc.assert(
       fc.property(
         values,
@@ -79,7 +79,7 @@ describe('the strongest lines', () => {
         fc.option(fc.subarray([0, 1, 2], { minLength: 1 })),
         fc.option(fc.subarray([0, 3], { minLength: 1 })),
         (all, limit, queries, keys) => {
-          const found = strongest(shownOf(all), 5, queries, keys, 3, 'log', limit);
+          const lines = strongestLines(makeHeads(all), 5, queries, keys, 3, 'log', limit);
           const sizes = all.flatMap((head) =>
             head.flatMap((x, i) =>
               (!queries || queries.includes(Math.floor(i / 5))) &&
@@ -89,16 +89,16 @@ describe('the strongest lines', () => {
                 : [],
             ),
           );
-          expect(found.size).toBeLessThanOrEqual(limit * 1.1 + 64);
-          expect(found.size + found.left).toBe(sizes.length);
-          const sure = sizes.filter(
-            (x) => x >= (found.every > 1 ? found.alike * 1.0001 : found.cut),
+          expect(lines.size).toBeLessThanOrEqual(limit * 1.1 + 64);
+          expect(lines.size + lines.leftOut).toBe(sizes.length);
+          const expectedCount = sizes.filter(
+            (x) => x >= (lines.keepEvery > 1 ? lines.thinBelow * 1.0001 : lines.cut),
           ).length;
-          expect(found.size).toBeGreaterThanOrEqual(Math.min(sure, 1));
-          if (found.every === 1) expect(found.size).toBe(sure);
-          for (let i = 0; i < found.size; i += 1) {
-            expect(found.weights[i]).toBe(
-              Math.fround(all[found.shown[i]][found.queries[i] * 5 + found.keys[i]]),
+          expect(lines.size).toBeGreaterThanOrEqual(Math.min(expectedCount, 1));
+          if (lines.keepEvery === 1) expect(lines.size).toBe(expectedCount);
+          for (let i = 0; i < lines.size; i += 1) {
+            expect(lines.weights[i]).toBe(
+              Math.fround(all[lines.headIndices[i]][lines.queries[i] * 5 + lines.keys[i]]),
             );
           }
         },
@@ -107,10 +107,10 @@ describe('the strongest lines', () => {
   });
 
   for (const signed of [false, true]) {
-    it(`are found by their ${signed ? 'signed ' : ''}bytes as by their values`, () => {
+    it(`are the same from ${signed ? 'signed ' : ''}bytes as from floats`, () => {
       const table = Float32Array.from({ length: 256 }, (_, c) => {
-        const share = c < 128 ? c / 127 : (c - 256) / 127;
-        return signed ? Math.sign(share) * share * share : (c / 255) ** 2;
+        const fraction = c < 128 ? c / 127 : (c - 256) / 127;
+        return signed ? Math.sign(fraction) * fraction * fraction : (c / 255) ** 2;
       });
       const codes = fc.array(
         fc.integer({ min: 0, max: 255 }).map((c) => (signed && c === 128 ? 0 : c)),
@@ -123,26 +123,26 @@ describe('the strongest lines', () => {
       fc.assert(
         fc.property(codes, scales, fc.integer({ min: 1, max: 40 }), (all, rows, limit) => {
           const bytes = { codes: Uint8Array.from(all), scales: Float32Array.from(rows), table };
-          const values_ = all.map((c, i) => bytes.scales[Math.floor(i / 7)] * table[c]);
-          const [one] = shownOf([values_], 7);
-          const found = strongest([{ ...one, bytes }], 7, null, null, 5, 'sqrt', limit);
-          const sizes = values_.filter((x) => x !== 0).map(Math.abs);
-          expect(found.size + found.left).toBe(sizes.length);
-          if (found.every === 1)
-            expect(found.size).toBe(sizes.filter((x) => x >= found.cut).length);
-          expect(found.size).toBeLessThanOrEqual(limit + 20); // bins of a few percent
-          if (sizes.length) expect(found.size).toBeGreaterThan(0);
-          if (found.every === 1) expect(found.most).toBeCloseTo(Math.max(0, ...sizes), 5);
-          for (let i = 0; i < found.size; i += 1)
-            expect(found.weights[i]).toBeCloseTo(values_[found.queries[i] * 7 + found.keys[i]], 6);
+          const floats = all.map((c, i) => bytes.scales[Math.floor(i / 7)] * table[c]);
+          const [head] = makeHeads([floats], 7);
+          const lines = strongestLines([{ ...head, bytes }], 7, null, null, 5, 'sqrt', limit);
+          const sizes = floats.filter((x) => x !== 0).map(Math.abs);
+          expect(lines.size + lines.leftOut).toBe(sizes.length);
+          if (lines.keepEvery === 1)
+            expect(lines.size).toBe(sizes.filter((x) => x >= lines.cut).length);
+          expect(lines.size).toBeLessThanOrEqual(limit + 20); // bins of a few percent
+          if (sizes.length) expect(lines.size).toBeGreaterThan(0);
+          if (lines.keepEvery === 1) expect(lines.largest).toBeCloseTo(Math.max(0, ...sizes), 5);
+          for (let i = 0; i < lines.size; i += 1)
+            expect(lines.weights[i]).toBeCloseTo(floats[lines.queries[i] * 7 + lines.keys[i]], 6);
         }),
       );
     });
   }
 
-  it('are thinned out evenly where very many are alike', () => {
-    const found = strongest(
-      shownOf(Array.from({ length: 3 }, () => new Array<number>(500).fill(0.2))),
+  it('are thinned out evenly if very many are about equal', () => {
+    const lines = strongestLines(
+      makeHeads(Array.from({ length: 3 }, () => new Array<number>(500).fill(0.2))),
       5,
       null,
       null,
@@ -150,68 +150,68 @@ describe('the strongest lines', () => {
       'linear',
       150,
     );
-    expect(found.every).toBe(10);
+    expect(lines.keepEvery).toBe(10);
     expect(
       [0, 1, 2].map(
-        (head) => found.shown.subarray(0, found.size).filter((each) => each === head).length,
+        (head) => lines.headIndices.subarray(0, lines.size).filter((each) => each === head).length,
       ),
     ).toEqual([50, 50, 50]);
-    expect(found.left).toBe(1350);
+    expect(lines.leftOut).toBe(1350);
   });
 
-  it('sum what keys receive', () => {
-    const { sums, most } = received(shownOf([[1, 2, 3, 4, 5, 6]], 3), 3, null, 2);
-    expect([[...sums[0]], most]).toEqual([[5, 7, 9], 9]);
-    expect([...received(shownOf([[1, 2, 3, 4, 5, 6]], 3), 3, [1], 2).sums[0]]).toEqual([4, 5, 6]);
+  it('sum the weights that each key receives', () => {
+    const { sums, largest } = receivedWeights(makeHeads([[1, 2, 3, 4, 5, 6]], 3), 3, null, 2);
+    expect([[...sums[0]], largest]).toEqual([[5, 7, 9], 9]);
+    expect([...receivedWeights(makeHeads([[1, 2, 3, 4, 5, 6]], 3), 3, [1], 2).sums[0]]).toEqual([4, 5, 6]);
   });
 });
 
 describe('heads', () => {
-  it('draws a line for each weight that is seen, and says what it leaves out', async () => {
+  it('draws a line for each visible weight, and counts the others', async () => {
     const drawing = heads.draw(await frame());
-    const seen = WEIGHTS.filter((x) => x > 0).length;
-    expect(linesOf(drawing.marks)).toBe(seen);
+    const visibleCount = WEIGHTS.filter((x) => x > 0).length;
+    expect(countLines(drawing.marks)).toBe(visibleCount);
     expect(drawing.note).toBeUndefined();
     expect(drawing.targets.length).toBe(T + S);
     expect(drawing.summary).toContain('Decoder 0 cross, 2 heads');
     const hidden = heads.draw(await frame({ threshold: 0.55 }));
-    expect(linesOf(hidden.marks)).toBe(WEIGHTS.filter((x) => x >= 0.55).length);
+    expect(countLines(hidden.marks)).toBe(WEIGHTS.filter((x) => x >= 0.55).length);
   });
 
-  it('draws the lines of the chosen queries and key only', async () => {
-    expect(linesOf(heads.draw(await frame({ queries: [1] })).marks)).toBe(
+  it('draws only the lines of the selected queries and key', async () => {
+    expect(countLines(heads.draw(await frame({ queries: [1] })).marks)).toBe(
       [0, 1].flatMap((h) => WEIGHTS.slice((h * T + 1) * S, (h * T + 2) * S)).filter((x) => x > 0)
         .length,
     );
-    expect(linesOf(heads.draw(await frame({ key: 2, queries: [0], heads: [1] })).marks)).toBe(
+    expect(countLines(heads.draw(await frame({ key: 2, queries: [0], heads: [1] })).marks)).toBe(
       WEIGHTS[T * S + 2] > 0 ? 1 : 0,
     );
   });
 
-  it('keeps the places of targets while it previews', async () => {
+  it('moves no target in previews', async () => {
     const one = await frame();
-    const places = (choices: Partial<Choices>) =>
+    const targetRects = (choices: Partial<Choices>) =>
       heads
         .draw({ ...one, choices: { ...one.choices, ...choices } })
         .targets.map(({ x, y, w, h }) => [x, y, w, h]);
     const [query, , , key] = heads.draw(one).targets;
-    expect(places(query.preview ?? {})).toEqual(places({}));
-    expect(places(key.preview ?? {})).toEqual(places({}));
+    expect(targetRects(query.preview ?? {})).toEqual(targetRects({}));
+    expect(targetRects(key.preview ?? {})).toEqual(targetRects({}));
   });
 
-  it('shows hostile tokens as text, and whole in the tip', async () => {
+  it('shows hostile tokens as plain text, and in full in the tooltip', async () => {
     const drawing = heads.draw(await frame());
-    const texts = textsOf(drawing.marks);
+    const texts = markTexts(drawing.marks);
     expect(texts).toContain('<b>');
     expect(texts).toContain('‹U+D800›');
     expect(Math.max(...texts.map((text) => text.length))).toBeLessThan(100);
-    expect(drawing.targets[T + 2].tip?.()[0]).toContain('10,000 characters');
+    expect(drawing.targets[T + 2].tooltip?.()[0]).toContain('10,000 characters');
   });
 
-  it('has a table of exactly those lines', async () => {
+  it('has a table of exactly the drawn lines', async () => {
     const one = await frame({ heads: [1], queries: [2] });
     const { rows } = heads.table(one);
-    expect(rows.length).toBe(linesOf(heads.draw(one).marks));
+    expect(rows.length).toBe(countLines(heads.draw(one).marks));
     for (const [head, query, , key, , weight] of rows as [
       number,
       number,
@@ -227,14 +227,14 @@ describe('heads', () => {
     );
   });
 
-  it('draws negative weights with dots', async () => {
+  it('draws negative weights with dotted lines', async () => {
     const { marks } = heads.draw(await frame({ heads: [0] }, undefined, true));
     const dotted = marks.filter((mark) => mark.kind === 'lines' && mark.dash?.length);
     expect(dotted.length).toBe(1);
-    expect(textsOf(marks)).toContain('dotted: negative');
+    expect(markTexts(marks)).toContain('dotted: negative');
   });
 
-  it('fits in a narrow place', async () => {
+  it('fits on a narrow page', async () => {
     const drawing = heads.draw(await frame({}, { width: 300, height: 300 }));
     for (const mark of drawing.marks)
       if (mark.kind === 'rect') expect(mark.x >= 0 && mark.x + mark.w <= 300).toBe(true);
@@ -243,13 +243,13 @@ describe('heads', () => {
 });
 
 describe('cross', () => {
-  it('goes to the layers between encoder and decoder', async () => {
+  it('shows cross-attention layers only', async () => {
     const one = await frame({ layer: 0 });
-    expect(cross.layers?.(one.opened, one.choices)).toEqual([1]);
-    expect(cross.missing(one.opened, one.choices)).toBeNull();
+    expect(cross.layers?.(one.capture, one.choices)).toEqual([1]);
+    expect(cross.missingReason(one.capture, one.choices)).toBeNull();
     expect(cross.draw(one).summary).toContain('cross');
-    one.opened.header.sides[0].layers.pop();
-    expect(cross.missing(one.opened, one.choices)).toContain('only one');
+    one.capture.header.sides[0].layers.pop();
+    expect(cross.missingReason(one.capture, one.choices)).toContain('no cross-attention');
   });
 });
 
@@ -262,26 +262,26 @@ describe('matrix', () => {
     columns = S,
   ) => {
     const { x, y, w, h } = drawing.zoom ?? { x: 0, y: 0, w: 0, h: 0 };
-    return drawing.at?.(x + ((k + 0.5) * w) / columns, y + ((q + 0.5) * h) / rows);
+    return drawing.targetAt?.(x + ((k + 0.5) * w) / columns, y + ((q + 0.5) * h) / rows);
   };
 
-  it('has every number under the pointer', async () => {
+  it('shows every weight in a tooltip', async () => {
     const one = await frame({ heads: [1] });
     const drawing = matrix.draw(one);
     for (let q = 0; q < T; q += 1) {
       for (let k = 0; k < S; k += 1) {
-        expect(cell(drawing, q, k)?.tip?.()[1]).toContain(
+        expect(cell(drawing, q, k)?.tooltip?.()[1]).toContain(
           WEIGHTS[(T + q) * S + k].toFixed(6).replace(/^0\.000000$/, '0'),
         );
       }
     }
-    expect(drawing.at?.(0, 0)).toBeNull();
-    expect(drawing.find?.('cell 2 4')?.label).toContain('query 2');
-    expect(drawing.find?.('cell 3 4')).toBeNull();
+    expect(drawing.targetAt?.(0, 0)).toBeNull();
+    expect(drawing.findByKey?.('cell 2 4')?.label).toContain('query 2');
+    expect(drawing.findByKey?.('cell 3 4')).toBeNull();
   });
 
-  it('shows the mean of several, and which head is largest', async () => {
-    const tip = cell(matrix.draw(await frame()), 1, 2)?.tip?.() ?? [];
+  it('shows the mean of several heads, and the largest head', async () => {
+    const tip = cell(matrix.draw(await frame()), 1, 2)?.tooltip?.() ?? [];
     const [a, b] = [WEIGHTS[S + 2], WEIGHTS[(T + 1) * S + 2]];
     expect(tip[1]).toContain(((a + b) / 2).toFixed(6));
     expect(tip[2]).toContain(`head ${b > a ? 1 : 0}`);
@@ -298,13 +298,13 @@ describe('matrix', () => {
     expect(matrix.table(one).rows[0].slice(0, 3)).toEqual([1, 'two', 2]);
   });
 
-  it('says what the weight was before it was changed', async () => {
-    const tip = cell(matrix.draw(await frame({ heads: [0], first: 'hide' })), 1, 0)?.tip?.() ?? [];
+  it('shows the captured weight beside a changed one', async () => {
+    const tip = cell(matrix.draw(await frame({ heads: [0], first: 'hide' })), 1, 0)?.tooltip?.() ?? [];
     expect(tip.join('\n')).toContain('hidden as a sink');
-    expect(tip.join('\n')).toContain('weight before');
+    expect(tip.join('\n')).toContain('captured weight');
   });
 
-  it('colors signed weights on both sides of nothing', async () => {
+  it('colors positive and negative weights differently', async () => {
     const drawing = matrix.draw(await frame({ heads: [0] }, undefined, true));
     const raster = drawing.marks.find((mark) => mark.kind === 'raster');
     expect(raster?.kind === 'raster' && raster.signed && Math.min(...raster.values)).toBeLessThan(

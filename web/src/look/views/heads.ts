@@ -1,16 +1,16 @@
-// Tokens in two columns; a line for each weight, in its head's color.
+// The heads view: tokens in two columns, and a line for each weight in the color of its head.
 
-import type { Opened } from '../capture';
+import type { Capture } from '../capture';
 import type { Choices } from '../choices';
 import { layerTitle } from '../names';
-import { places, prepare, type Seen } from '../prepare';
+import { itemIndices, prepareWeights, type PreparedWeights } from '../prepare-weights';
 import { count, number, quoted } from '../../shared/text';
 import type { Table } from '../../shared/table';
 import type { Drawing, Frame, Mark, Need, View } from '../view';
-import { PAD, plan, type Plan } from './heads-layout';
-import { heading, labels, rules, strips, strokes } from './heads-marks';
-import { targets } from './heads-targets';
-import { shownHeads, strongest, type Strong } from './lines';
+import { PADDING, layOutHeads, type HeadsLayout } from './heads-layout';
+import { headingMarks, labelMarks, ruleMarks, stripMarks, lineMarks } from './heads-marks';
+import { tokenTargets } from './heads-targets';
+import { displayedHeads, strongestLines, type LineSet } from './strongest-lines';
 
 export function weightsNeeded(choices: Choices, layer: number): Need[] {
   return [
@@ -22,101 +22,101 @@ export function weightsNeeded(choices: Choices, layer: number): Need[] {
   ];
 }
 
-// Where the chosen tokens stand; null: all of them.
-function focus(seen: Seen, choices: Choices) {
+// Indices of the selected items; null means all.
+function selectedIndices(prepared: PreparedWeights, choices: Choices) {
   return {
-    asked: choices.queries.length ? places(seen.queries, choices.queries) : null,
-    answered: choices.key === null ? null : places(seen.keys, [choices.key]),
+    queryIndices: choices.queries.length ? itemIndices(prepared.queries, choices.queries) : null,
+    keyIndices: choices.key === null ? null : itemIndices(prepared.keys, [choices.key]),
   };
 }
 
-function linesOf(seen: Seen, shown: ReturnType<typeof shownHeads>, choices: Choices): Strong {
-  const { asked, answered } = focus(seen, choices);
-  const [keys, queries] = [seen.keys.length, seen.queries.length];
-  return strongest(shown, keys, asked, answered, queries, choices.scale);
+function linesToDraw(prepared: PreparedWeights, displayed: ReturnType<typeof displayedHeads>, choices: Choices): LineSet {
+  const { queryIndices, keyIndices } = selectedIndices(prepared, choices);
+  const [keys, queries] = [prepared.keys.length, prepared.queries.length];
+  return strongestLines(displayed, keys, queryIndices, keyIndices, queries, choices.scale);
 }
 
 export function drawHeads(frame: Frame, layer: number): Drawing {
   const { choices } = frame;
-  const it = plan(frame, layer);
-  const { seen, shown, columns, top, row } = it;
-  const { asked, answered } = focus(seen, choices);
-  const lines = linesOf(seen, shown, choices);
+  const layout = layOutHeads(frame, layer);
+  const { prepared, displayed, columns, top, rowHeight } = layout;
+  const { queryIndices, keyIndices } = selectedIndices(prepared, choices);
+  const lines = linesToDraw(prepared, displayed, choices);
   const marks: Mark[] = [
-    ...heading(it, frame, layer),
-    ...rules(it, frame, layer),
-    ...strokes(it, lines, choices),
-    ...strips(it, asked, answered, choices),
-    ...labels(it, columns[0], asked, choices),
-    ...labels(it, columns[1], answered, choices),
+    ...headingMarks(layout, frame, layer),
+    ...ruleMarks(layout, frame, layer),
+    ...lineMarks(layout, lines, choices),
+    ...stripMarks(layout, queryIndices, keyIndices, choices),
+    ...labelMarks(layout, columns[0], queryIndices, choices),
+    ...labelMarks(layout, columns[1], keyIndices, choices),
   ];
   return {
     width: frame.width,
-    height: top + row * Math.max(seen.queries.length, seen.keys.length) + PAD,
+    height: top + rowHeight * Math.max(prepared.queries.length, prepared.keys.length) + PADDING,
     marks,
-    targets: [...targets(it, columns[0], choices), ...targets(it, columns[1], choices)],
-    summary: summary(it, frame, layer, asked, answered),
-    note: leftOut(lines),
+    targets: [...tokenTargets(layout, columns[0], choices), ...tokenTargets(layout, columns[1], choices)],
+    summary: summarize(layout, frame, layer, queryIndices, keyIndices),
+    note: describeLeftOut(lines),
   };
 }
 
-function summary(
-  it: Plan,
+function summarize(
+  layout: HeadsLayout,
   frame: Frame,
   layer: number,
-  asked: number[] | null,
-  answered: number[] | null,
+  queryIndices: number[] | null,
+  keyIndices: number[] | null,
 ): string {
-  const { seen, shown } = it;
-  const side = frame.opened.header.sides[frame.choices.side];
-  const from = asked
-    ? asked
-        .map((i) => quoted(seen.queries[i].text))
+  const { prepared, displayed } = layout;
+  const side = frame.capture.header.sides[frame.choices.side];
+  const from = queryIndices
+    ? queryIndices
+        .map((i) => quoted(prepared.queries[i].text))
         .slice(0, 5)
         .join(', ')
-    : count(seen.queries.length, 'query').replace('querys', 'queries');
-  const to = answered?.length
-    ? quoted(seen.keys[answered[0]].text)
-    : count(seen.keys.length, 'key');
+    : count(prepared.queries.length, 'query').replace('querys', 'queries');
+  const to = keyIndices?.length
+    ? quoted(prepared.keys[keyIndices[0]].text)
+    : count(prepared.keys.length, 'key');
   return (
     `${layerTitle(side, layer)}, ` +
-    `${shown.length > 1 ? count(shown.length, 'head') : shown[0].name}: ` +
-    `attention from ${from}${asked && asked.length > 5 ? ', …' : ''} to ${to}.`
+    `${displayed.length > 1 ? count(displayed.length, 'head') : displayed[0].name}: ` +
+    `attention from ${from}${queryIndices && queryIndices.length > 5 ? ', …' : ''} to ${to}.`
   );
 }
 
-function leftOut(lines: Strong): string | undefined {
-  if (!lines.left) return undefined;
+function describeLeftOut(lines: LineSet): string | undefined {
+  if (!lines.leftOut) return undefined;
   const which =
-    lines.every > 1
-      ? `weights below ${number(lines.cut)} and most of those about as large`
+    lines.keepEvery > 1
+      ? `weights below ${number(lines.cut)}, and most of those just above it`
       : `weights below ${number(lines.cut)}`;
-  const left = lines.about
-    ? `about ${Number(lines.left.toPrecision(2)).toLocaleString('en')}`
-    : lines.left.toLocaleString('en');
+  const leftOutCount = lines.leftOutEstimated
+    ? `about ${Number(lines.leftOut.toPrecision(2)).toLocaleString('en')}`
+    : lines.leftOut.toLocaleString('en');
   return (
-    `${count(lines.size, 'line')} drawn; ${left} left out: ${which}. ` +
-    'Point at a token or choose fewer heads to see them.'
+    `${count(lines.size, 'line')} drawn; ${leftOutCount} left out: ${which}. ` +
+    'Point at a token or select fewer heads to see them.'
   );
 }
 
-export function tableOf(frame: Frame, layer: number): Table {
+export function linesTable(frame: Frame, layer: number): Table {
   const { choices } = frame;
-  const seen = prepare(frame.opened, choices, choices.side, layer);
-  const shown = shownHeads(seen, choices);
-  const lines = linesOf(seen, shown, choices);
+  const prepared = prepareWeights(frame.capture, choices, choices.side, layer);
+  const displayed = displayedHeads(prepared, choices);
+  const lines = linesToDraw(prepared, displayed, choices);
   const order = Array.from({ length: lines.size }, (_, i) => i).sort(
     (one, other) => Math.abs(lines.weights[other]) - Math.abs(lines.weights[one]),
   );
-  const side = frame.opened.header.sides[choices.side];
+  const side = frame.capture.header.sides[choices.side];
   return {
-    title: `${layerTitle(side, layer)}: the lines that are drawn, strongest first`,
+    title: `${layerTitle(side, layer)}: the drawn lines, strongest first`,
     header: ['head', 'query', 'query token', 'key', 'key token', 'weight'],
     rows: order.map((i) => {
-      const [query, key] = [seen.queries[lines.queries[i]], seen.keys[lines.keys[i]]];
-      const { head } = shown[lines.shown[i]];
+      const [query, key] = [prepared.queries[lines.queries[i]], prepared.keys[lines.keys[i]]];
+      const { head } = displayed[lines.headIndices[i]];
       return [
-        head < 0 ? 'mean' : seen.layer.heads[head],
+        head < 0 ? 'mean' : prepared.layer.heads[head],
         query.tokens[0],
         query.text,
         key.tokens[0],
@@ -127,18 +127,18 @@ export function tableOf(frame: Frame, layer: number): Table {
   };
 }
 
-export const missingLayers = (opened: Opened, choices: Choices): string | null =>
-  opened.header.sides[choices.side].layers.length ? null : 'This capture has no attention layers.';
+export const missingLayers = (capture: Capture, choices: Choices): string | null =>
+  capture.header.sides[choices.side].layers.length ? null : 'This capture has no attention layers.';
 
 export const heads: View = {
   id: 'heads',
   key: 'e',
   title: 'Heads',
-  about: 'Lines from each token to the tokens it looks at, in the colors of the heads.',
-  missing: missingLayers,
+  description: 'Lines from each token to the tokens it attends to, in the colors of the heads.',
+  missingReason: missingLayers,
   needs: (_, choices) => weightsNeeded(choices, choices.layer),
   draw: (frame) => drawHeads(frame, frame.choices.layer),
-  table: (frame) => tableOf(frame, frame.choices.layer),
+  table: (frame) => linesTable(frame, frame.choices.layer),
   controls: [
     'side',
     'layer',

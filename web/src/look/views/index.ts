@@ -1,4 +1,4 @@
-// All views, in the order of their tabs. A view is one file and one line here.
+// All views, in the order of their tabs. To add a view, write its file and add a line here.
 
 import type { View } from '../view';
 import { compare } from './compare';

@@ -1,34 +1,34 @@
-// Cells of a mask: filled where a query may look, a dash where it may not, a cross for padding.
+// The cells of a mask: filled if a query may attend, a dash if it may not, a cross for padding.
 
-import type { Token } from '../format';
+import type { Token } from '../capture-format';
 import { short } from '../../shared/text';
 import type { Frame, Mark } from '../view';
-import { permission, type MaskFacts } from './masks';
-import { box, line, lines, words, type Piece } from './parts';
+import { permission, type MaskFacts } from './mask-facts';
+import { rectMark, lineMark, linesMark, textMark, type MarkBlock } from './marks';
 
-const PAD = 12;
-const READABLE = 11; // pixels of a row that has room for a token
-const LARGEST = 36; // pixels of a cell
-const SIGNED = 9; // pixels of a cell that has room for a sign
-const MANY = 6000; // cells that have signs of their own, at most
-const FEW = 75; // rows that are worth scrolling for, so that each has its token
-const LOWEST = 480; // pixels of a mask with more rows
-const FONT = 11;
-const ALLOWED = 0.78; // of the ramp: dark, but not as dark as can be
-const HATCH = 8; // pixels between the stripes of padding
+const PADDING = 12;
+const READABLE_PIXELS = 11; // smallest row with a token, in pixels
+const MAX_CELL_PIXELS = 36; // largest cell, in pixels
+const MIN_SIGN_PIXELS = 9; // smallest cell with a sign, in pixels
+const MAX_SIGNS = 6000; // largest number of cells with signs
+const MAX_SCROLLED_ROWS = 75; // up to this many rows, each row has its token, even if the page must scroll
+const TALL_MASK_HEIGHT = 480; // height of a mask with more rows, in pixels
+const FONT_SIZE = 11;
+const ALLOWED_COLOR = 0.78; // color of allowed cells on the ramp
+const STRIPE_DISTANCE = 8; // pixels between the stripes of padding
 
 type Span = [number, number]; // first and last
 
-export interface Grid {
+export interface MaskGrid {
   x: number;
   y: number;
-  above: number; // room for the names of keys
-  cell: number;
-  queries: Span; // that are shown
+  labelHeight: number; // height of the key labels
+  cellSize: number;
+  queries: Span; // visible ones
   keys: Span;
 }
 
-export interface GridRequest {
+export interface MaskGridOptions {
   queries: Token[];
   keys: Token[];
   zoom: [number, number, number, number] | null;
@@ -38,175 +38,175 @@ export interface GridRequest {
   measure: Frame['measure'];
 }
 
-// Square cells, all of them in sight where that leaves them large enough.
-export function gridOf(request: GridRequest): Grid {
-  const { queries, keys, zoom, top, width, height, measure } = request;
-  const rows = spanOf(zoom?.[0], zoom?.[1], queries.length);
-  const columns = spanOf(zoom?.[2], zoom?.[3], keys.length);
-  const least = lengthOf(rows) <= FEW ? READABLE : LOWEST / lengthOf(rows);
-  const fitted = (extra: number): Grid => {
-    const left = Math.ceil(Math.min(width * 0.25, labelRoom(queries, measure) + extra));
-    const above = Math.ceil(Math.min(120, height * 0.25, labelRoom(keys, measure) + extra));
-    const down = (height - top - above - PAD) / lengthOf(rows);
-    const across = (width - 2 * PAD - left) / lengthOf(columns);
-    const free = Math.min(LARGEST, across, Math.max(down, least));
-    const cell = free > READABLE ? Math.floor(free) : free; // large ones are sharp
-    return { x: PAD + left, y: top + above, above, cell, queries: rows, keys: columns };
+// Square cells; all of them are visible if that leaves them large enough.
+export function layOutMask(options: MaskGridOptions): MaskGrid {
+  const { queries, keys, zoom, top, width, height, measure } = options;
+  const rows = visibleSpan(zoom?.[0], zoom?.[1], queries.length);
+  const columns = visibleSpan(zoom?.[2], zoom?.[3], keys.length);
+  const minCell = lengthOf(rows) <= MAX_SCROLLED_ROWS ? READABLE_PIXELS : TALL_MASK_HEIGHT / lengthOf(rows);
+  const fit = (labelExtra: number): MaskGrid => {
+    const labelWidth = Math.ceil(Math.min(width * 0.25, labelSpace(queries, measure) + labelExtra));
+    const labelHeight = Math.ceil(Math.min(120, height * 0.25, labelSpace(keys, measure) + labelExtra));
+    const down = (height - top - labelHeight - PADDING) / lengthOf(rows);
+    const across = (width - 2 * PADDING - labelWidth) / lengthOf(columns);
+    const size = Math.min(MAX_CELL_PIXELS, across, Math.max(down, minCell));
+    const cellSize = size > READABLE_PIXELS ? Math.floor(size) : size; // whole pixels are sharp
+    return { x: PADDING + labelWidth, y: top + labelHeight, labelHeight, cellSize, queries: rows, keys: columns };
   };
-  const grid = fitted(0);
-  const numbers = measure('000 ', FONT, true); // stand beside tokens where not each has its name
-  return grid.cell >= READABLE ? grid : fitted(numbers);
+  const grid = fit(0);
+  const numbersWidth = measure('000 ', FONT_SIZE, true); // positions, shown if not every token has a label
+  return grid.cellSize >= READABLE_PIXELS ? grid : fit(numbersWidth);
 }
 
-function spanOf(first: number | undefined, last: number | undefined, length: number): Span {
-  const to = Math.min(last ?? length - 1, length - 1);
-  return [Math.max(0, Math.min(first ?? 0, to)), to];
+function visibleSpan(first: number | undefined, last: number | undefined, length: number): Span {
+  const lastIndex = Math.min(last ?? length - 1, length - 1);
+  return [Math.max(0, Math.min(first ?? 0, lastIndex)), lastIndex];
 }
 
 const lengthOf = ([first, last]: Span): number => last - first + 1;
 
-function labelRoom(tokens: Token[], measure: Frame['measure']): number {
+function labelSpace(tokens: Token[], measure: Frame['measure']): number {
   const widest = tokens.slice(0, 500).reduce((most, { text }) => (
-    Math.max(most, measure(short(text, 14), FONT, true))), 16);
+    Math.max(most, measure(short(text, 14), FONT_SIZE, true))), 16);
   return widest + 12;
 }
 
-export function inside({ queries, keys }: Grid, query: number, key: number): boolean {
+export function isVisible({ queries, keys }: MaskGrid, query: number, key: number): boolean {
   return query >= queries[0] && query <= queries[1] && key >= keys[0] && key <= keys[1];
 }
 
-// Kept while mask and part stay the same, so that it is painted once.
-const colored = new WeakMap<MaskFacts, { part: string; values: Float32Array }>();
+// Caches the colors, so that the same part of a mask is painted only once.
+const colorCache = new WeakMap<MaskFacts, { partKey: string; values: Float32Array }>();
 
-function colors(values: Float32Array | null, facts: MaskFacts, grid: Grid): Float32Array {
+function maskColors(values: Float32Array | null, facts: MaskFacts, grid: MaskGrid): Float32Array {
   const { queries, keys } = grid;
-  const part = `${queries} ${keys}`;
-  const known = colored.get(facts);
-  if (known?.part === part) return known.values;
+  const partKey = `${queries} ${keys}`;
+  const cached = colorCache.get(facts);
+  if (cached?.partKey === partKey) return cached.values;
   const columns = lengthOf(keys);
-  const fresh = new Float32Array(lengthOf(queries) * columns);
+  const created = new Float32Array(lengthOf(queries) * columns);
   for (let query = queries[0]; query <= queries[1]; query++) {
     const [from, to] = [query * facts.keys, (query - queries[0]) * columns - keys[0]];
     for (let key = keys[0]; key <= keys[1]; key++) {
-      if (values === null || values[from + key] > 0) fresh[to + key] = ALLOWED;
+      if (values === null || values[from + key] > 0) created[to + key] = ALLOWED_COLOR;
     }
   }
-  colored.set(facts, { part, values: fresh });
-  return fresh;
+  colorCache.set(facts, { partKey, values: created });
+  return created;
 }
 
-export function cellMarks(values: Float32Array | null, facts: MaskFacts, grid: Grid): Mark[] {
-  const { x, y, cell } = grid;
+export function cellMarks(values: Float32Array | null, facts: MaskFacts, grid: MaskGrid): Mark[] {
+  const { x, y, cellSize } = grid;
   const [rows, columns] = [lengthOf(grid.queries), lengthOf(grid.keys)];
-  const [w, h] = [columns * cell, rows * cell];
-  const signed = cell >= SIGNED && rows * columns <= MANY;
-  const shown = colors(values, facts, grid);
+  const [w, h] = [columns * cellSize, rows * cellSize];
+  const hasSigns = cellSize >= MIN_SIGN_PIXELS && rows * columns <= MAX_SIGNS;
+  const colors = maskColors(values, facts, grid);
   return [
-    { kind: 'raster', x, y, w, h, rows, columns, values: shown, signed: false },
-    ...(signed ? [net(grid, w, h), ...signs(values, facts, grid)] : stripes(facts, grid, h)),
-    box(x, y, w, h, { stroke: 'dim' }),
+    { kind: 'raster', x, y, w, h, rows, columns, values: colors, signed: false },
+    ...(hasSigns ? [gridLines(grid, w, h), ...signMarks(values, facts, grid)] : paddingStripes(facts, grid, h)),
+    rectMark(x, y, w, h, { stroke: 'dim' }),
   ];
 }
 
-function net({ x, y, cell }: Grid, w: number, h: number): Mark {
+function gridLines({ x, y, cellSize }: MaskGrid, w: number, h: number): Mark {
   const points: number[] = [];
-  const sharp = (place: number): number => Math.floor(place) + 0.5;
-  for (let at = cell; at < h - 0.5; at += cell) points.push(x, sharp(y + at), x + w, sharp(y + at));
-  for (let at = cell; at < w - 0.5; at += cell) points.push(sharp(x + at), y, sharp(x + at), y + h);
-  return lines(points, 'rule');
+  const toPixelCenter = (coordinate: number): number => Math.floor(coordinate) + 0.5;
+  for (let at = cellSize; at < h - 0.5; at += cellSize) points.push(x, toPixelCenter(y + at), x + w, toPixelCenter(y + at));
+  for (let at = cellSize; at < w - 0.5; at += cellSize) points.push(toPixelCenter(x + at), y, toPixelCenter(x + at), y + h);
+  return linesMark(points, 'rule');
 }
 
-function signs(values: Float32Array | null, facts: MaskFacts, grid: Grid): Mark[] {
-  const { x, y, cell, queries, keys } = grid;
+function signMarks(values: Float32Array | null, facts: MaskFacts, grid: MaskGrid): Mark[] {
+  const { x, y, cellSize, queries, keys } = grid;
   const [dashes, crosses]: [number[], number[]] = [[], []];
   for (let query = queries[0]; query <= queries[1]; query++) {
     for (let key = keys[0]; key <= keys[1]; key++) {
-      const may = permission(values, facts, query, key);
-      if (may === 'allowed') continue;
-      const center = x + (key - keys[0] + 0.5) * cell;
-      const middle = y + (query - queries[0] + 0.5) * cell;
-      if (may === 'padding') crosses.push(...cross(center, middle, cell * 0.25));
-      else dashes.push(center - cell * 0.12, middle, center + cell * 0.12, middle);
+      const permissionOfCell = permission(values, facts, query, key);
+      if (permissionOfCell === 'allowed') continue;
+      const center = x + (key - keys[0] + 0.5) * cellSize;
+      const middle = y + (query - queries[0] + 0.5) * cellSize;
+      if (permissionOfCell === 'padding') crosses.push(...crossPoints(center, middle, cellSize * 0.25));
+      else dashes.push(center - cellSize * 0.12, middle, center + cellSize * 0.12, middle);
     }
   }
-  return [lines(dashes, 'dim'), lines(crosses, 'warn')];
+  return [linesMark(dashes, 'dim'), linesMark(crosses, 'warn')];
 }
 
-const cross = (x: number, y: number, half: number): number[] => [
+const crossPoints = (x: number, y: number, half: number): number[] => [
   x - half, y - half, x + half, y + half, x - half, y + half, x + half, y - half];
 
-// Where cells are too small for signs: padding that stands together is striped.
-function stripes({ padding }: MaskFacts, { x, y, cell, keys }: Grid, h: number): Mark[] {
+// Stripes over padding keys, for cells that are too small for signs.
+function paddingStripes({ padding }: MaskFacts, { x, y, cellSize, keys }: MaskGrid, h: number): Mark[] {
   const points: number[] = [];
   for (let key = keys[0]; key <= keys[1]; key++) {
     if (!padding[key]) continue;
-    const left = x + (key - keys[0]) * cell;
+    const left = x + (key - keys[0]) * cellSize;
     while (key < keys[1] && padding[key + 1]) key++;
-    const w = x + (key + 1 - keys[0]) * cell - left;
+    const w = x + (key + 1 - keys[0]) * cellSize - left;
     points.push(left, y, left, y + h, left + w, y, left + w, y + h);
-    for (let at = HATCH; at < h + w; at += HATCH) { // rising to the right, cut at the ends
+    for (let at = STRIPE_DISTANCE; at < h + w; at += STRIPE_DISTANCE) { // rising to the right, clipped to the area
       const [from, to] = [Math.max(0, at - h), Math.min(w, at)];
       points.push(left + from, y + at - from, left + to, y + at - to);
     }
   }
-  return points.length > 0 ? [lines(points, 'warn', 0.8)] : [];
+  return points.length > 0 ? [linesMark(points, 'warn', 0.8)] : [];
 }
 
-// Rows from one that has its token's name to the next.
-export const rowsApart = ({ cell }: Grid): number => Math.max(1, Math.ceil(READABLE / cell));
+// Number of rows from one labeled row to the next.
+export const labelStep = ({ cellSize }: MaskGrid): number => Math.max(1, Math.ceil(READABLE_PIXELS / cellSize));
 
-// Every token along the edges, or every n-th with its number where they are too close.
-export function edges(
-  queries: Token[], keys: Token[], grid: Grid, query: number | undefined, key: number | null,
+// Labels along the edges: every token, or every n-th with its position if they are too close.
+export function edgeLabels(
+  queries: Token[], keys: Token[], grid: MaskGrid, query: number | undefined, key: number | null,
 ): Mark[] {
-  const { x, y, cell } = grid;
-  const every = rowsApart(grid);
-  const shown = (tokens: Token[], [first, last]: Span): number[] => (
-    [...tokens.keys()].slice(first, last + 1).filter((i) => (i - first) % every === 0));
-  const named = (tokens: Token[], i: number): string => (
-    every > 1 ? `${i} ${short(tokens[i].text, 10)}` : short(tokens[i].text, 14));
-  const look = (chosen: boolean) => ({ mono: true, fill: chosen ? 'accent' : 'dim', bold: chosen });
+  const { x, y, cellSize } = grid;
+  const step = labelStep(grid);
+  const labeled = (tokens: Token[], [first, last]: Span): number[] => (
+    [...tokens.keys()].slice(first, last + 1).filter((i) => (i - first) % step === 0));
+  const labelText = (tokens: Token[], i: number): string => (
+    step > 1 ? `${i} ${short(tokens[i].text, 10)}` : short(tokens[i].text, 14));
+  const labelStyle = (selected: boolean) => ({ mono: true, fill: selected ? 'accent' : 'dim', bold: selected });
   return [
-    ...shown(queries, grid.queries).map((i) => (
-      words(x - 5, y + (i - grid.queries[0] + 0.5) * cell + 4, named(queries, i), FONT, {
-        anchor: 'end', limit: x - PAD - 6, ...look(i === query) }))),
-    ...shown(keys, grid.keys).map((i) => (
-      words(x + (i - grid.keys[0] + 0.5) * cell + 4, y - 5, named(keys, i), FONT, {
-        rotate: -90, limit: grid.above - 8, ...look(i === key) }))),
+    ...labeled(queries, grid.queries).map((i) => (
+      textMark(x - 5, y + (i - grid.queries[0] + 0.5) * cellSize + 4, labelText(queries, i), FONT_SIZE, {
+        anchor: 'end', limit: x - PADDING - 6, ...labelStyle(i === query) }))),
+    ...labeled(keys, grid.keys).map((i) => (
+      textMark(x + (i - grid.keys[0] + 0.5) * cellSize + 4, y - 5, labelText(keys, i), FONT_SIZE, {
+        rotate: -90, limit: grid.labelHeight - 8, ...labelStyle(i === key) }))),
   ];
 }
 
-// Two lines around the cell, so that one of them is seen on any ground.
-export function crosshair(grid: Grid, query: number, key: number): Mark[] {
-  const { x, y, cell, queries, keys } = grid;
-  const [left, top] = [x + (key - keys[0]) * cell, y + (query - queries[0]) * cell];
-  const [center, middle] = [left + cell / 2, top + cell / 2];
-  const around = (out: number, stroke: string): Mark => (
-    box(left - out, top - out, cell + 2 * out, cell + 2 * out, { stroke }));
+// Frames in two colors around the cell, so that one is visible on any background.
+export function crosshair(grid: MaskGrid, query: number, key: number): Mark[] {
+  const { x, y, cellSize, queries, keys } = grid;
+  const [left, top] = [x + (key - keys[0]) * cellSize, y + (query - queries[0]) * cellSize];
+  const [center, middle] = [left + cellSize / 2, top + cellSize / 2];
+  const frame = (out: number, stroke: string): Mark => (
+    rectMark(left - out, top - out, cellSize + 2 * out, cellSize + 2 * out, { stroke }));
   return [
-    line(x - 4, middle, x, middle, 'accent', { width: 2 }),
-    line(center, y - 4, center, y, 'accent', { width: 2 }),
-    around(1, 'page'), around(2, 'accent'), around(3, 'accent'), around(4, 'page'),
+    lineMark(x - 4, middle, x, middle, 'accent', { width: 2 }),
+    lineMark(center, y - 4, center, y, 'accent', { width: 2 }),
+    frame(1, 'page'), frame(2, 'accent'), frame(3, 'accent'), frame(4, 'page'),
   ];
 }
 
-export function legend(
+export function legendMarks(
   facts: MaskFacts, left: number, top: number, width: number, measure: Frame['measure'],
-): Piece {
+): MarkBlock {
   const marks: Mark[] = [];
   let [x, y] = [left, top];
-  const entry = (text: string, share: number, stroke: string, points: number[]): void => {
+  const addEntry = (text: string, value: number, stroke: string, points: number[]): void => {
     const w = 20 + measure(text, 12) + 18;
     if (x > left && x + w > left + width) [x, y] = [left, y + 20];
-    const values = Float32Array.of(share);
+    const values = Float32Array.of(value);
     marks.push(
       { kind: 'raster', x, y, w: 14, h: 14, rows: 1, columns: 1, values, signed: false },
-      box(x, y, 14, 14, { stroke: 'dim' }), words(x + 20, y + 11, text, 12),
-      lines(points.map((at, i) => at + (i % 2 === 0 ? x : y)), stroke));
+      rectMark(x, y, 14, 14, { stroke: 'dim' }), textMark(x + 20, y + 11, text, 12),
+      linesMark(points.map((coordinate, i) => coordinate + (i % 2 === 0 ? x : y)), stroke));
     x += w;
   };
-  entry('may look', ALLOWED, 'dim', []);
-  if (facts.allowed < facts.queries * facts.keys) entry('may not look', 0, 'dim', [5, 7, 9, 7]);
-  if (facts.hidden > 0) entry('padding: no query may look', 0, 'warn', cross(7, 7, 3.5));
+  addEntry('allowed', ALLOWED_COLOR, 'dim', []);
+  if (facts.allowed < facts.queries * facts.keys) addEntry('masked', 0, 'dim', [5, 7, 9, 7]);
+  if (facts.paddingCount > 0) addEntry('padding: masked for every query', 0, 'warn', crossPoints(7, 7, 3.5));
   return { marks, height: y + 20 - top };
 }

@@ -1,168 +1,168 @@
-// The mask as its own layer: which query may look at which key.
+// The mask view: which query may attend to which key.
 
-import { asking } from '../asking';
-import type { Opened } from '../capture';
+import { querySequence } from '../query-labels';
+import type { Capture } from '../capture';
 import type { Choices } from '../choices';
-import type { LayerInfo, Side, Token } from '../format';
+import type { LayerInfo, Side, Token } from '../capture-format';
 import { layerName } from '../names';
 import { count, percent, quoted } from '../../shared/text';
 import type { Table } from '../../shared/table';
 import type { Drawing, Frame, Target, View } from '../view';
-import { factsOf, permission, ranges, type MaskFacts, type Permission } from './masks';
+import { maskFacts, permission, ranges, type MaskFacts, type Permission } from './mask-facts';
 import {
-  cellMarks, crosshair, edges, gridOf, inside, legend, rowsApart, type Grid,
+  cellMarks, crosshair, edgeLabels, layOutMask, isVisible, legendMarks, labelStep, type MaskGrid,
 } from './mask-grid';
-import { box, layerTitle, paragraph, words, type Piece } from './parts';
+import { rectMark, layerTitle, paragraph, textMark, type MarkBlock } from './marks';
 
-const PAD = 12;
-const WORDS: Record<Permission, string> = {
-  allowed: 'may look', forbidden: 'may not look', padding: 'may not look, as no query may: padding',
+const PADDING = 12;
+const PERMISSION_TEXTS: Record<Permission, string> = {
+  allowed: 'allowed', forbidden: 'masked', padding: 'padding: masked for every query',
 };
 
-interface Shown {
+interface MaskData {
   layer: LayerInfo;
   title: string; // of the layer
   queries: Token[];
   keys: Token[];
-  values: Float32Array | null; // null: all may look at all
+  values: Float32Array | null; // null if everything is allowed
   facts: MaskFacts;
 }
 
-function shownOf(opened: Opened, choices: Choices): Shown {
-  const side = opened.header.sides[choices.side];
+function readMask(capture: Capture, choices: Choices): MaskData {
+  const side = capture.header.sides[choices.side];
   const layer = side.layers[choices.layer];
-  const queries = asking(side, layer).tokens;
+  const queries = querySequence(side, layer).tokens;
   const keys = side.sequences[layer.keys].tokens;
-  const values = layer.mask === null ? null : opened.values(side.masks[layer.mask].allowed);
-  const facts = factsOf(values, queries.length, keys.length, layer.kind === 'self');
+  const values = layer.mask === null ? null : capture.values(side.masks[layer.mask].allowed);
+  const facts = maskFacts(values, queries.length, keys.length, layer.kind === 'self');
   return { layer, title: layerTitle(side, choices.layer), queries, keys, values, facts };
 }
 
-function inNumbers({ allowed, queries, keys }: MaskFacts): string {
+function describeCounts({ allowed, queries, keys }: MaskFacts): string {
   const pairs = queries * keys;
-  const share = percent(allowed / pairs);
-  return `${allowed.toLocaleString('en')} of ${count(pairs, 'pair')} allowed, ${share}.`;
+  const percentage = percent(allowed / pairs);
+  return `${allowed.toLocaleString('en')} of ${count(pairs, 'pair')} allowed, ${percentage}.`;
 }
 
 function draw(frame: Frame): Drawing {
-  const { opened, choices, width, measure } = frame;
-  const shown = shownOf(opened, choices);
-  const { facts, queries, keys, values } = shown;
-  const inner = width - 2 * PAD;
-  const sentence = `${shown.title}: ${facts.sentence} ${inNumbers(facts)}`;
-  const about = paragraph(sentence, PAD, PAD, inner, 13, measure, {});
-  let top = PAD + about.height + 4;
-  const others = otherMasks(opened.header.sides[choices.side], choices, top, inner, measure);
-  top += others.height + 4;
-  const signs = legend(facts, PAD, top, inner, measure);
-  top += signs.height + 8;
+  const { capture, choices, width, measure } = frame;
+  const maskData = readMask(capture, choices);
+  const { facts, queries, keys, values } = maskData;
+  const inner = width - 2 * PADDING;
+  const sentence = `${maskData.title}: ${facts.sentence} ${describeCounts(facts)}`;
+  const descriptionBlock = paragraph(sentence, PADDING, PADDING, inner, 13, measure, {});
+  let top = PADDING + descriptionBlock.height + 4;
+  const buttons = maskButtons(capture.header.sides[choices.side], choices, top, inner, measure);
+  top += buttons.height + 4;
+  const legendBlock = legendMarks(facts, PADDING, top, inner, measure);
+  top += legendBlock.height + 8;
   const { zoom } = choices;
-  const grid = gridOf({ queries, keys, zoom, top, width, height: frame.height, measure });
-  const { queries: [first, last], keys: [firstKey, lastKey], cell } = grid;
-  const [w, h] = [(lastKey - firstKey + 1) * cell, (last - first + 1) * cell];
+  const grid = layOutMask({ queries, keys, zoom, top, width, height: frame.height, measure });
+  const { queries: [first, last], keys: [firstKey, lastKey], cellSize } = grid;
+  const [w, h] = [(lastKey - firstKey + 1) * cellSize, (last - first + 1) * cellSize];
   const query = choices.queries[0];
   const { key } = choices;
-  const chosen = query !== undefined && key !== null && inside(grid, query, key);
+  const isSelected = query !== undefined && key !== null && isVisible(grid, query, key);
   return {
-    width, height: grid.y + h + PAD,
+    width, height: grid.y + h + PADDING,
     marks: [
-      ...about.marks, ...others.marks, ...signs.marks, ...cellMarks(values, facts, grid),
-      ...edges(queries, keys, grid, query, key), ...(chosen ? crosshair(grid, query, key) : []),
+      ...descriptionBlock.marks, ...buttons.marks, ...legendBlock.marks, ...cellMarks(values, facts, grid),
+      ...edgeLabels(queries, keys, grid, query, key), ...(isSelected ? crosshair(grid, query, key) : []),
     ],
-    targets: [...others.targets, ...rowTargets(shown, grid)],
-    at: (x, y) => {
+    targets: [...buttons.targets, ...rowTargets(maskData, grid)],
+    targetAt: (x, y) => {
       const at: [number, number] = [
-        first + Math.floor((y - grid.y) / cell), firstKey + Math.floor((x - grid.x) / cell)];
-      return inside(grid, ...at) ? cellTarget(shown, grid, ...at) : null;
+        first + Math.floor((y - grid.y) / cellSize), firstKey + Math.floor((x - grid.x) / cellSize)];
+      return isVisible(grid, ...at) ? cellTarget(maskData, grid, ...at) : null;
     },
     zoom: {
       x: grid.x, y: grid.y, w, h, window: [first, last, firstKey, lastKey],
       rows: queries.length, columns: keys.length,
     },
-    summary: `${shown.title}, mask: ${facts.sentence} ${inNumbers(facts)}`,
+    summary: `${maskData.title}, mask: ${facts.sentence} ${describeCounts(facts)}`,
   };
 }
 
-function cellTarget(shown: Shown, grid: Grid, query: number, key: number): Target {
-  const { queries, keys, values, facts, layer } = shown;
-  const may = permission(values, facts, query, key);
+function cellTarget(maskData: MaskData, grid: MaskGrid, query: number, key: number): Target {
+  const { queries, keys, values, facts, layer } = maskData;
+  const permissionOfCell = permission(values, facts, query, key);
   const distance = key - query - (keys.length - queries.length);
   const lines = [
     `query ${query} ${quoted(queries[query].text)}`,
-    `key ${key} ${quoted(keys[key].text)}`, WORDS[may],
+    `key ${key} ${quoted(keys[key].text)}`, PERMISSION_TEXTS[permissionOfCell],
   ];
   if (layer.kind === 'self') {
-    const far = `${count(Math.abs(distance), 'token')} ${distance < 0 ? 'back' : 'ahead'}`;
-    lines.push(distance === 0 ? 'itself' : far);
+    const distanceText = `${count(Math.abs(distance), 'token')} ${distance < 0 ? 'back' : 'ahead'}`;
+    lines.push(distance === 0 ? 'itself' : distanceText);
   }
   return {
-    x: grid.x + (key - grid.keys[0]) * grid.cell, y: grid.y + (query - grid.queries[0]) * grid.cell,
-    w: grid.cell, h: grid.cell, label: lines.join(', '), key: `mask/${query}/${key}`,
-    tip: () => lines, pick: { queries: [query], key }, over: () => crosshair(grid, query, key),
+    x: grid.x + (key - grid.keys[0]) * grid.cellSize, y: grid.y + (query - grid.queries[0]) * grid.cellSize,
+    w: grid.cellSize, h: grid.cellSize, label: lines.join(', '), key: `mask/${query}/${key}`,
+    tooltip: () => lines, pick: { queries: [query], key }, overlay: () => crosshair(grid, query, key),
   };
 }
 
-// A query as a whole, for the keyboard.
-function rowTargets(shown: Shown, grid: Grid): Target[] {
-  const { queries, keys, values, facts } = shown;
+// Whole query rows, for keyboard navigation.
+function rowTargets(maskData: MaskData, grid: MaskGrid): Target[] {
+  const { queries, keys, values, facts } = maskData;
   const [first, last] = grid.queries;
   const rows = [...queries.keys()].slice(first, last + 1);
-  return rows.filter((_, i) => i % rowsApart(grid) === 0).map((query): Target => {
-    const seen = `may look at ${facts.perQuery[query]} of ${count(keys.length, 'key')}`;
-    const lines = [`query ${query} ${quoted(queries[query].text)}`, seen];
-    const y = grid.y + (query - first) * grid.cell;
-    const wide = (grid.keys[1] - grid.keys[0] + 1) * grid.cell;
+  return rows.filter((_, i) => i % labelStep(grid) === 0).map((query): Target => {
+    const allowedText = `may attend to ${facts.perQuery[query]} of ${count(keys.length, 'key')}`;
+    const lines = [`query ${query} ${quoted(queries[query].text)}`, allowedText];
+    const y = grid.y + (query - first) * grid.cellSize;
+    const rowWidth = (grid.keys[1] - grid.keys[0] + 1) * grid.cellSize;
     return {
-      x: PAD, y, w: grid.x - PAD, h: grid.cell * rowsApart(grid), label: lines.join(': '),
+      x: PADDING, y, w: grid.x - PADDING, h: grid.cellSize * labelStep(grid), label: lines.join(': '),
       key: `mask/${query}`, pick: { queries: [query] },
-      tip: () => [...lines, `keys ${ranges(values, facts, query) || 'none'}`],
-      over: () => [box(grid.x, y, wide, Math.max(2, grid.cell), { stroke: 'accent' })],
+      tooltip: () => [...lines, `keys ${ranges(values, facts, query) || 'none'}`],
+      overlay: () => [rectMark(grid.x, y, rowWidth, Math.max(2, grid.cellSize), { stroke: 'accent' })],
     };
   });
 }
 
-interface Buttons extends Piece {
+interface MaskButtons extends MarkBlock {
   targets: Target[];
 }
 
-// Where layers have different masks: one button for each, which goes to its first layer.
-function otherMasks(
+// If layers have different masks: one button for each mask, which selects its first layer.
+function maskButtons(
   side: Side, choices: Choices, top: number, width: number, measure: Frame['measure'],
-): Buttons {
+): MaskButtons {
   const groups = new Map<string, number[]>();
   side.layers.forEach(({ mask, queries, keys }, i) => {
     const name = `${mask} ${queries} ${keys}`;
     groups.set(name, [...(groups.get(name) ?? []), i]);
   });
-  const all: Buttons = { marks: [], targets: [], height: 0 };
-  if (groups.size < 2) return all;
-  let [x, y] = [PAD, top];
+  const buttons: MaskButtons = { marks: [], targets: [], height: 0 };
+  if (groups.size < 2) return buttons;
+  let [x, y] = [PADDING, top];
   [...groups.values()].forEach((layers, i) => {
-    const more = layers.length > 1 ? ` and ${layers.length - 1} more` : '';
-    const text = `mask ${i + 1}: layer ${layerName(side, layers[0])}${more}`;
+    const moreText = layers.length > 1 ? ` and ${layers.length - 1} more` : '';
+    const text = `mask ${i + 1}: layer ${layerName(side, layers[0])}${moreText}`;
     const w = Math.min(width, measure(text, 12) * 1.1 + 18);
-    if (x > PAD && x + w > PAD + width) [x, y] = [PAD, y + 28];
-    const here = layers.includes(choices.layer);
-    const [fill, stroke] = here ? ['card', 'accent'] : ['page', 'rule'];
-    all.marks.push(
-      box(x, y, w, 22, { fill, stroke, radius: 4 }),
-      words(x + 8, y + 15, text, 12, { bold: here, limit: w - 12 }));
+    if (x > PADDING && x + w > PADDING + width) [x, y] = [PADDING, y + 28];
+    const isDisplayed = layers.includes(choices.layer);
+    const [fill, stroke] = isDisplayed ? ['card', 'accent'] : ['page', 'rule'];
+    buttons.marks.push(
+      rectMark(x, y, w, 22, { fill, stroke, radius: 4 }),
+      textMark(x + 8, y + 15, text, 12, { bold: isDisplayed, limit: w - 12 }));
     const names = layers.map((layer) => layerName(side, layer)).join(', ');
-    all.targets.push({
+    buttons.targets.push({
       x, y, w, h: 22, key: `mask/of/${i}`,
-      label: `Mask ${i + 1} of ${groups.size}${here ? ', shown' : ''}: layers ${names}`,
-      pick: { layer: layers[0] }, tip: () => [`layers ${names}`],
+      label: `Mask ${i + 1} of ${groups.size}${isDisplayed ? ', displayed' : ''}: layers ${names}`,
+      pick: { layer: layers[0] }, tooltip: () => [`layers ${names}`],
     });
     x += w + 8;
   });
-  return { ...all, height: y + 28 - top };
+  return { ...buttons, height: y + 28 - top };
 }
 
-function table({ opened, choices }: Frame): Table {
-  const { title, queries, keys, values, facts } = shownOf(opened, choices);
+function table({ capture, choices }: Frame): Table {
+  const { title, queries, keys, values, facts } = readMask(capture, choices);
   return {
-    title: `${title}, mask: which of ${count(keys.length, 'key')} each query may look at`,
-    header: ['query', 'token', 'keys allowed', 'share', 'which'],
+    title: `${title}, mask: which of ${count(keys.length, 'key')} each query may attend to`,
+    header: ['query', 'token', 'keys allowed', 'fraction', 'which'],
     rows: queries.map((token, query) => [
       query, token.text, facts.perQuery[query],
       Number((facts.perQuery[query] / keys.length).toPrecision(7)), ranges(values, facts, query),
@@ -174,11 +174,11 @@ export const mask: View = {
   id: 'mask',
   key: 'k',
   title: 'Mask',
-  about: 'Which query may look at which key: the causal triangle, windows and padding.',
-  missing: (opened, choices) => (
-    opened.header.sides[choices.side].layers[choices.layer] ? null : 'No layer was captured.'),
-  needs: (opened, choices) => {
-    const index = opened.header.sides[choices.side].layers[choices.layer].mask;
+  description: 'Which query may attend to which key: the causal triangle, windows and padding.',
+  missingReason: (capture, choices) => (
+    capture.header.sides[choices.side].layers[choices.layer] ? null : 'The capture has no attention layers.'),
+  needs: (capture, choices) => {
+    const index = capture.header.sides[choices.side].layers[choices.layer].mask;
     return index === null ? [] : [{ side: choices.side, mask: index }];
   },
   draw,

@@ -1,26 +1,26 @@
-// Where the matrix stands, which part of it is seen, and which weight has the full color.
+// Layout of the matrix view: position, visible part, and the weight with the full color.
 
 import type { Choices } from '../choices';
-import { largest, prepare, type Item, type Seen } from '../prepare';
+import { maxAbs, prepareWeights, type Item, type PreparedWeights } from '../prepare-weights';
 import { short } from '../../shared/text';
 import type { Frame } from '../view';
-import { meanHead, type Shown } from './lines';
+import { meanHead, type DisplayedHead } from './strongest-lines';
 
-export const PAD = 12;
-export const TITLE = 26;
-export const LEGEND = 34;
-export const LABEL = 12; // pixels that a label needs
-const LARGEST = 44; // pixels of a cell
+export const PADDING = 12;
+export const TITLE_HEIGHT = 26;
+export const LEGEND_HEIGHT = 34;
+export const LABEL_HEIGHT = 12; // height of a label, in pixels
+const MAX_CELL_PIXELS = 44; // largest cell, in pixels
 const BINS = 1000;
-const FEW = 0.005; // of the cells that are not 0
+const MAX_EXCEEDING = 0.005; // fraction of nonzero cells that may exceed the full color
 
 type Window = [number, number, number, number]; // first and last query, first and last key
 
-export interface Plan {
-  seen: Seen;
-  shown: Shown;
-  most: number; // the largest size
-  full: number; // what has the full color
+export interface MatrixLayout {
+  prepared: PreparedWeights;
+  displayed: DisplayedHead;
+  largest: number; // largest absolute weight
+  fullColorWeight: number; // weight with the full color
   window: Window;
   x: number;
   y: number;
@@ -29,33 +29,33 @@ export interface Plan {
   columns: number;
 }
 
-// The zoom, as far as it lies within what is there (words are fewer than tokens).
-function windowOf(seen: Seen, zoom: Choices['zoom']): Window {
-  const [bottom, right] = [seen.queries.length - 1, seen.keys.length - 1];
+// The zoomed part, or everything if the zoom does not fit (there are fewer words than tokens).
+function visibleWindow(prepared: PreparedWeights, zoom: Choices['zoom']): Window {
+  const [bottom, right] = [prepared.queries.length - 1, prepared.keys.length - 1];
   return zoom && zoom[1] <= bottom && zoom[3] <= right ? zoom : [0, bottom, 0, right];
 }
 
-export function plan(frame: Frame): Plan {
+export function layOutMatrix(frame: Frame): MatrixLayout {
   const { choices, width, height, measure } = frame;
-  const seen = prepare(frame.opened, choices);
-  const shown = meanHead(seen);
-  const window = windowOf(seen, choices.zoom);
+  const prepared = prepareWeights(frame.capture, choices);
+  const displayed = meanHead(prepared);
+  const window = visibleWindow(prepared, choices.zoom);
   const [rows, columns] = [window[1] - window[0] + 1, window[3] - window[2] + 1];
-  const gutter = (items: Item[], most: number): number => {
-    let wide = 24;
-    for (const item of items) wide = Math.max(wide, measure(short(item.text), 12) + 14);
-    return Math.ceil(Math.min(most, wide));
+  const labelSpace = (items: Item[], maxWidth: number): number => {
+    let widest = 24;
+    for (const item of items) widest = Math.max(widest, measure(short(item.text), 12) + 14);
+    return Math.ceil(Math.min(maxWidth, widest));
   };
-  const x = PAD + gutter(seen.queries.slice(window[0], window[1] + 1), Math.min(150, width * 0.25));
-  const y = TITLE + gutter(seen.keys.slice(window[2], window[3] + 1), Math.min(110, height * 0.22));
-  const free = [(width - x - PAD) / columns, (Math.max(height, 260) - y - LEGEND - PAD) / rows];
-  const cell = Math.min(LARGEST, Math.max(Math.min(...free), 120 / Math.max(rows, columns)));
-  const most = largest(shown.values);
+  const x = PADDING + labelSpace(prepared.queries.slice(window[0], window[1] + 1), Math.min(150, width * 0.25));
+  const y = TITLE_HEIGHT + labelSpace(prepared.keys.slice(window[2], window[3] + 1), Math.min(110, height * 0.22));
+  const cellSizes = [(width - x - PADDING) / columns, (Math.max(height, 260) - y - LEGEND_HEIGHT - PADDING) / rows];
+  const cell = Math.min(MAX_CELL_PIXELS, Math.max(Math.min(...cellSizes), 120 / Math.max(rows, columns)));
+  const largest = maxAbs(displayed.values);
   return {
-    seen,
-    shown,
-    most,
-    full: fullColor(shown.values, most),
+    prepared,
+    displayed,
+    largest,
+    fullColorWeight: findFullColorWeight(displayed.values, largest),
     window,
     x,
     y,
@@ -65,18 +65,18 @@ export function plan(frame: Frame): Plan {
   };
 }
 
-// A first token looks at itself alone, with weight 1: a few such cells would leave all others pale.
-function fullColor(values: Float32Array, most: number): number {
-  if (!(most > 0)) return 0;
+// The first token attends only to itself, with weight 1. A few such cells would make all others pale.
+function findFullColorWeight(values: Float32Array, largest: number): number {
+  if (!(largest > 0)) return 0;
   const counts = new Uint32Array(BINS + 1);
-  let all = 0;
+  let count = 0;
   for (let i = 0; i < values.length; i += 1) {
-    const size = Math.abs(values[i]);
-    if (!(size > 0)) continue;
-    counts[Math.floor((size / most) * BINS)] += 1;
-    all += 1;
+    const magnitude = Math.abs(values[i]);
+    if (!(magnitude > 0)) continue;
+    counts[Math.floor((magnitude / largest) * BINS)] += 1;
+    count += 1;
   }
-  let [bin, above] = [BINS, 0];
-  while (bin > 0 && above + counts[bin] <= all * FEW) above += counts[bin--];
-  return (most * Math.min(BINS, bin + 1)) / BINS;
+  let [bin, countAbove] = [BINS, 0];
+  while (bin > 0 && countAbove + counts[bin] <= count * MAX_EXCEEDING) countAbove += counts[bin--];
+  return (largest * Math.min(BINS, bin + 1)) / BINS;
 }

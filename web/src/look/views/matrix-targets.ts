@@ -1,36 +1,36 @@
-// Cells and rows that can be pointed at, and the numbers in their tips.
+// Targets of the matrix view: rows and cells, with their tooltips.
 
 import type { Choices } from '../choices';
-import type { Item, Seen } from '../prepare';
+import type { Item, PreparedWeights } from '../prepare-weights';
 import { number, quoted, rounded, whole } from '../../shared/text';
 import type { Frame, Target } from '../view';
-import { LABEL, PAD, type Plan } from './matrix-layout';
+import { LABEL_HEIGHT, PADDING, type MatrixLayout } from './matrix-layout';
 
-export function rowTargets({ seen, x, y, cell, window }: Plan, choices: Choices): Target[] {
-  const step = Math.max(1, Math.ceil(LABEL / cell));
-  const all: Target[] = [];
+export function rowTargets({ prepared, x, y, cell, window }: MatrixLayout, choices: Choices): Target[] {
+  const step = Math.max(1, Math.ceil(LABEL_HEIGHT / cell));
+  const targets: Target[] = [];
   for (let q = window[0]; q <= window[1]; q += step) {
-    const item = seen.queries[q];
-    const on = item.tokens.every((each) => choices.queries.includes(each));
-    all.push({
-      x: PAD,
+    const item = prepared.queries[q];
+    const isSelected = item.tokens.every((each) => choices.queries.includes(each));
+    targets.push({
+      x: PADDING,
       y: y + (q - window[0]) * cell,
-      w: x - PAD - 2,
-      h: Math.max(cell, LABEL - 1),
-      label: `query ${item.tokens[0]} ${quoted(item.text)}${on ? ', chosen' : ''}`,
+      w: x - PADDING - 2,
+      h: Math.max(cell, LABEL_HEIGHT - 1),
+      label: `query ${item.tokens[0]} ${quoted(item.text)}${isSelected ? ', selected' : ''}`,
       key: `row${q}`,
-      pick: { queries: on ? [] : item.tokens },
-      toggles: { what: 'queries', index: item.tokens[0] },
-      tip: () => [`query ${item.tokens[0]}`, whole(item.text)],
+      pick: { queries: isSelected ? [] : item.tokens },
+      toggles: { set: 'queries', index: item.tokens[0] },
+      tooltip: () => [`query ${item.tokens[0]}`, whole(item.text)],
     });
   }
-  return all;
+  return targets;
 }
 
-export function cellTarget(it: Plan, frame: Frame, q: number, k: number): Target {
-  const { seen, shown, x, y, cell, window, rows, columns } = it;
-  const [query, key] = [seen.queries[q], seen.keys[k]];
-  const value = shown.values[q * seen.keys.length + k];
+export function cellTarget(layout: MatrixLayout, frame: Frame, q: number, k: number): Target {
+  const { prepared, displayed, x, y, cell, window, rows, columns } = layout;
+  const [query, key] = [prepared.queries[q], prepared.keys[k]];
+  const value = displayed.values[q * prepared.keys.length + k];
   const [left, top] = [x + (k - window[2]) * cell, y + (q - window[0]) * cell];
   return {
     x: left,
@@ -42,8 +42,8 @@ export function cellTarget(it: Plan, frame: Frame, q: number, k: number): Target
       `query ${query.tokens[0]} ${quoted(query.text)} to key ${key.tokens[0]} ` +
       `${quoted(key.text)}: ${number(value)}`,
     pick: { queries: query.tokens, key: key.tokens[0] },
-    tip: () => cellTip(it, frame, q, k),
-    over: () => [
+    tooltip: () => cellTooltip(layout, frame, q, k),
+    overlay: () => [
       { kind: 'rect', x, y: top, w: cell * columns, h: cell, stroke: 'accent', opacity: 0.7 },
       { kind: 'rect', x: left, y, w: cell, h: cell * rows, stroke: 'accent', opacity: 0.7 },
       { kind: 'rect', x: left - 1, y: top - 1, w: cell + 2, h: cell + 2, stroke: 'ink' },
@@ -51,36 +51,36 @@ export function cellTarget(it: Plan, frame: Frame, q: number, k: number): Target
   };
 }
 
-function cellTip({ seen, shown }: Plan, frame: Frame, q: number, k: number): string[] {
-  const [query, key] = [seen.queries[q], seen.keys[k]];
-  const value = shown.values[q * seen.keys.length + k];
+function cellTooltip({ prepared, displayed }: MatrixLayout, frame: Frame, q: number, k: number): string[] {
+  const [query, key] = [prepared.queries[q], prepared.keys[k]];
+  const value = displayed.values[q * prepared.keys.length + k];
   const lines = [
-    `${quoted(query.text, 60)} looks at ${quoted(key.text, 60)}`,
-    `${rounded(value, seen.bound(shown.heads, q, k))}  ${shown.name}`,
+    `${quoted(query.text, 60)} attends to ${quoted(key.text, 60)}`,
+    `${rounded(value, prepared.errorBound(displayed.heads, q, k))}  ${displayed.name}`,
   ];
-  if (seen.hidden[k]) lines.push('this key is hidden as a sink');
-  else if (masked(frame, seen, query, key)) lines.push('masked: it may not look there');
-  if (shown.heads.length > 1) {
-    const each = shown.heads.map((head) => seen.matrix(head)[q * seen.keys.length + k]);
-    const best = each.reduce((top, one, i) => (Math.abs(one) > Math.abs(each[top]) ? i : top), 0);
-    lines.push(`${number(each[best])}  largest, head ${seen.layer.heads[shown.heads[best]]}`);
+  if (prepared.hidden[k]) lines.push('this key is hidden as a sink');
+  else if (isMasked(frame, prepared, query, key)) lines.push('masked: the query may not attend to this key');
+  if (displayed.heads.length > 1) {
+    const weights = displayed.heads.map((head) => prepared.matrix(head)[q * prepared.keys.length + k]);
+    const largest = weights.reduce((top, one, i) => (Math.abs(one) > Math.abs(weights[top]) ? i : top), 0);
+    lines.push(`${number(weights[largest])}  largest: head ${prepared.layer.heads[displayed.heads[largest]]}`);
   }
-  if (seen.changed.length && query.tokens.length === 1 && key.tokens.length === 1) {
+  if (prepared.adjustments.length && query.tokens.length === 1 && key.tokens.length === 1) {
     const [t, s] = [query.tokens[0], key.tokens[0]];
-    const raw =
-      shown.heads.reduce((sum, head) => sum + seen.weights.at(head, t, s), 0) / shown.heads.length;
-    if (raw !== value) lines.push(`${number(raw)}  weight before: ${seen.changed.join(', ')}`);
+    const captured =
+      displayed.heads.reduce((sum, head) => sum + prepared.weights.at(head, t, s), 0) / displayed.heads.length;
+    if (captured !== value) lines.push(`${number(captured)}  captured weight, before: ${prepared.adjustments.join(', ')}`);
   }
-  if (!seen.layer.normalised && query.tokens.length === 1) {
-    const sums = shown.heads.map((head) => seen.weights.sum(head, query.tokens[0]));
+  if (!prepared.layer.normalised && query.tokens.length === 1) {
+    const sums = displayed.heads.map((head) => prepared.weights.sum(head, query.tokens[0]));
     lines.push(`${number(sums.reduce((a, b) => a + b, 0) / sums.length)}  sum of the row`);
   }
   return lines;
 }
 
-function masked(frame: Frame, seen: Seen, query: Item, key: Item): boolean {
-  const side = frame.opened.header.sides[frame.choices.side];
-  if (seen.layer.mask === null) return false;
-  const allowed = frame.opened.bytes(side.masks[seen.layer.mask].allowed);
-  return !query.tokens.some((t) => key.tokens.some((s) => allowed[t * seen.weights.keys + s]));
+function isMasked(frame: Frame, prepared: PreparedWeights, query: Item, key: Item): boolean {
+  const side = frame.capture.header.sides[frame.choices.side];
+  if (prepared.layer.mask === null) return false;
+  const allowed = frame.capture.bytes(side.masks[prepared.layer.mask].allowed);
+  return !query.tokens.some((t) => key.tokens.some((s) => allowed[t * prepared.weights.keys + s]));
 }

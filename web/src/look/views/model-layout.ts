@@ -1,71 +1,71 @@
-// Where the small maps of the overview stand.
+// Layout of the small maps in the model view.
 
-import type { HeadGroup } from './overview';
+import type { HeadGroup } from './head-groups';
 
-const PAD = 12;
+const PADDING = 12;
 const GAP = 8; // between maps
-const BETWEEN = 28; // between groups in one line
-const TITLE = 20;
-const SECTION = 26;
-const SMALLEST = 60;
-const LARGEST = 240;
-const COMFORTABLE = 100; // where the page scrolls anyway
-const NARROWEST = 150; // of a group, for its title
+const GROUP_GAP = 28; // between groups in one row
+const TITLE_HEIGHT = 20;
+const SECTION_HEIGHT = 26;
+const MIN_MAP_PIXELS = 60;
+const MAX_MAP_PIXELS = 240;
+const SCROLLING_MAP_PIXELS = 100; // size of a map if the page must scroll anyway
+const MIN_GROUP_WIDTH = 150; // smallest width of a group, for its title
 
-export interface GroupPlace {
+export interface GroupLayout {
   x: number;
-  y: number; // of its title
-  above: number; // from there to its first row of maps
+  y: number; // top of the title
+  above: number; // from there to the first row of maps
   columns: number;
   limit: number; // width of the title
 }
 
-export interface Layout {
+export interface ModelLayout {
   cell: number; // size of a map
   step: number; // from one map to the next
   captions: number; // height below each map
-  groups: GroupPlace[];
+  groups: GroupLayout[];
   height: number;
 }
 
-// The largest maps with which all are seen at once; where those are too small, the page scrolls.
-export function layOut(
+// The largest maps that fit on the page together; if those are too small, the page scrolls.
+export function layOutModel(
   groups: HeadGroup[], captions: number, width: number, height: number,
-): Layout {
-  const inner = Math.max(SMALLEST, width - 2 * PAD);
-  for (let cell = Math.min(LARGEST, inner); cell >= SMALLEST; cell -= 4) {
+): ModelLayout {
+  const inner = Math.max(MIN_MAP_PIXELS, width - 2 * PADDING);
+  for (let cell = Math.min(MAX_MAP_PIXELS, inner); cell >= MIN_MAP_PIXELS; cell -= 4) {
     const layout = arrange(groups, cell, captions, inner);
     if (layout.height <= height) return layout;
   }
-  const most = Math.max(1, ...groups.map((group) => group.places.length));
-  const filling = Math.floor((inner + GAP) / balanced(most, SMALLEST, inner)) - GAP;
-  return arrange(groups, Math.min(COMFORTABLE, filling), captions, inner);
+  const largestGroup = Math.max(1, ...groups.map((group) => group.entries.length));
+  const cellToFill = Math.floor((inner + GAP) / mapsPerRow(largestGroup, MIN_MAP_PIXELS, inner)) - GAP;
+  return arrange(groups, Math.min(SCROLLING_MAP_PIXELS, cellToFill), captions, inner);
 }
 
-// Maps in a row, so that rows are as equally long as can be.
-function balanced(maps: number, cell: number, inner: number): number {
-  const fitting = Math.max(1, Math.floor((inner + GAP) / (cell + GAP)));
-  return Math.ceil(maps / Math.ceil(maps / fitting));
+// Maps per row, so that all rows have nearly the same length.
+function mapsPerRow(maps: number, cell: number, inner: number): number {
+  const maxPerRow = Math.max(1, Math.floor((inner + GAP) / (cell + GAP)));
+  return Math.ceil(maps / Math.ceil(maps / maxPerRow));
 }
 
-// Groups follow each other like words: side by side where they fit.
-function arrange(groups: HeadGroup[], cell: number, captions: number, inner: number): Layout {
-  const places: GroupPlace[] = [];
+// Arranges groups like words in a text: side by side where they fit.
+function arrange(groups: HeadGroup[], cell: number, captions: number, inner: number): ModelLayout {
+  const groupLayouts: GroupLayout[] = [];
   let [x, y, tallest] = [0, 0, 0];
   groups.forEach((group, i) => {
-    const columns = balanced(group.places.length, cell, inner);
-    const rows = Math.ceil(group.places.length / columns);
-    const wide = Math.max(NARROWEST, columns * (cell + GAP) - GAP);
-    if (x > 0 && (group.section !== '' || x + wide > inner)) {
-      places[i - 1].limit = inner - places[i - 1].x + PAD; // nothing stands beside it
+    const columns = mapsPerRow(group.entries.length, cell, inner);
+    const rows = Math.ceil(group.entries.length / columns);
+    const groupWidth = Math.max(MIN_GROUP_WIDTH, columns * (cell + GAP) - GAP);
+    if (x > 0 && (group.section !== '' || x + groupWidth > inner)) {
+      groupLayouts[i - 1].limit = inner - groupLayouts[i - 1].x + PADDING; // the last group in its row
       [x, y, tallest] = [0, y + tallest, 0];
     }
-    if (group.section !== '') y += SECTION;
-    places.push({ x: PAD + x, y, above: TITLE, columns, limit: wide });
-    x += wide + BETWEEN;
-    tallest = Math.max(tallest, TITLE + rows * (cell + captions) + GAP);
+    if (group.section !== '') y += SECTION_HEIGHT;
+    groupLayouts.push({ x: PADDING + x, y, above: TITLE_HEIGHT, columns, limit: groupWidth });
+    x += groupWidth + GROUP_GAP;
+    tallest = Math.max(tallest, TITLE_HEIGHT + rows * (cell + captions) + GAP);
   });
-  const last = places[places.length - 1];
-  if (last) last.limit = inner - last.x + PAD;
-  return { cell, step: cell + GAP, captions, groups: places, height: y + tallest };
+  const last = groupLayouts[groupLayouts.length - 1];
+  if (last) last.limit = inner - last.x + PADDING;
+  return { cell, step: cell + GAP, captions, groups: groupLayouts, height: y + tallest };
 }

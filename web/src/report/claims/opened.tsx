@@ -2,7 +2,7 @@
 
 import { useMemo } from 'preact/hooks';
 import { PRESETS } from '../../playground/presets';
-import { Tried } from '../../playground/tried';
+import { PresetSection } from '../../playground/preset-section';
 import { Figure } from '../figure';
 import { short } from '../numbers';
 import { Named, Prose } from '../page';
@@ -101,7 +101,7 @@ export function Opened({ claim, shown, change, tried, attempt }: Props) {
           />
         )}
       </div>
-      {preset && tried && <Tried preset={preset} />}
+      {preset && tried && <PresetSection preset={preset} />}
     </div>
   );
 }

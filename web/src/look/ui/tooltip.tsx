@@ -1,0 +1,38 @@
+// The tooltip of a target, placed within the drawing area.
+
+import { useLayoutEffect, useRef } from 'preact/hooks';
+import type { Target } from '../view';
+
+const MAX_LINES = 16; // lines
+
+interface TooltipProps {
+  target: Target;
+  x: number;
+  y: number;
+  byKeyboard: boolean;
+  area: { current: HTMLElement | null };
+}
+
+export function Tooltip({ target, x, y, byKeyboard, area }: TooltipProps) {
+  const element = useRef<HTMLDivElement>(null);
+  useLayoutEffect(() => {
+    const [box, container] = [element.current, area.current];
+    if (!box || !container) return;
+    const [left, top] = [x - container.scrollLeft, y - container.scrollTop];
+    const { offsetWidth: w, offsetHeight: h } = box;
+    const below = top + h + 24 < Math.max(container.clientHeight, h + 60) || top < h + 12;
+    const preferred = byKeyboard ? left - w / 2 : left + 16;
+    box.style.left = `${Math.max(0, Math.min(container.clientWidth - w, preferred))}px`;
+    box.style.top = `${below ? top + (byKeyboard ? 6 : 18) : top - h - (byKeyboard ? target.h + 6 : 12)}px`;
+  });
+  const lines = target.tooltip?.() ?? [target.label];
+  return (
+    <div class="tooltip" ref={element} aria-hidden="true">
+      {lines.slice(0, MAX_LINES).map((line, i) => (
+        <p key={i} class={i === 0 ? 'first' : ''}>
+          {line}
+        </p>
+      ))}
+    </div>
+  );
+}
