@@ -1,4 +1,4 @@
-"""What can be wrong with a call, each said in one sentence. Called before any arithmetic.
+"""Checks of the arguments of a mechanism, made before any arithmetic. Each error is one sentence.
 
 Letters: B batch, H query heads, G key heads, T queries, S keys, D head size.
 """
@@ -22,15 +22,15 @@ NOT_CAUSAL = (
     "use it without a causal mask, or choose another mechanism"
 )
 NO_CROSS = (
-    "refuses cross-attention, because it is defined by distances inside one sequence; "
+    "cannot do cross-attention, because it is defined by distances inside one sequence; "
     "use softmax or a kernel mechanism for it"
 )
 
 
-MASKS = "use causal=True, and key_mask=..., True for real tokens, for padding"
-OTHER_LIBRARIES = {
-    "attn_mask": MASKS,
-    "mask": MASKS,
+USE_MASKS = "use causal=True, and key_mask=..., True for real tokens, for padding"
+ARGUMENTS_ELSEWHERE = {
+    "attn_mask": USE_MASKS,
+    "mask": USE_MASKS,
     "attention_mask": "use key_mask=..., a boolean tensor that is True for real tokens",
     "key_padding_mask": "use key_mask=..., which is True for real tokens, not for padding",
     "is_causal": "use causal=True",
@@ -39,12 +39,12 @@ OTHER_LIBRARIES = {
     "scale": "use beta=..., the factor of the scores",
     "dropout_p": "use dropout=... in create_mechanism",
 }
-"""Arguments that PyTorch and Hugging Face have, and what `attnlab.attention` calls them."""
+"""Arguments of PyTorch and Hugging Face, and what to use instead in `attnlab.attention`."""
 
 
 def unknown_argument(name: str) -> str:
     """What to use in place of an argument of another library; empty for any other name."""
-    hint = OTHER_LIBRARIES.get(name)
+    hint = ARGUMENTS_ELSEWHERE.get(name)
     return f"no argument {name!r}; {hint}" if hint else ""
 
 
@@ -64,32 +64,32 @@ def check_call(
 
 def check_read(mechanism: Mechanism, q: Tensor, state: State, start: int | Tensor) -> None:
     for problem in _read_problems(mechanism, q, state, start):
-        given = f"q {tuple(q.shape)}, a state of length {state.length}, start {start}"
-        raise _error(mechanism, problem, given)
+        arguments = f"q {tuple(q.shape)}, a state of length {state.length}, start {start}"
+        raise _error(mechanism, problem, arguments)
 
 
 def check_absorb(mechanism: Mechanism, k: Tensor, v: Tensor, state: State | None) -> None:
     if state is None:
         return
     for problem in _absorb_problems(mechanism, k, v, state):
-        given = f"k {tuple(k.shape)}, v {tuple(v.shape)}, {k.dtype}"
-        raise _error(mechanism, problem, f"{given}; a state of length {state.length}")
+        arguments = f"k {tuple(k.shape)}, v {tuple(v.shape)}, {k.dtype}"
+        raise _error(mechanism, problem, f"{arguments}; a state of length {state.length}")
 
 
 def check_size(mechanism: Mechanism, **sizes: int | None) -> None:
-    """Sizes and options that must be whole numbers above 0, or not given at all."""
-    for what, size in sizes.items():
+    """Refuse a size or option that is neither None nor a whole number above 0."""
+    for name, size in sizes.items():
         if size is not None and (not isinstance(size, int) or isinstance(size, bool) or size < 1):
-            raise ValueError(f"{mechanism.name}: {what} is {size!r}; give a whole number above 0")
+            raise ValueError(f"{mechanism.name}: {name} is {size!r}; give a whole number above 0")
 
 
 def check_number(
-    mechanism: Mechanism, what: str, value: object, allowed: str, holds: Callable[[float], bool]
+    mechanism: Mechanism, name: str, value: object, allowed: str, accepts: Callable[[float], bool]
 ) -> None:
-    """An option that must be a number for which `holds` is true."""
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not holds(value):  # type: ignore[arg-type]
-        raise ValueError(f"{mechanism.name}: {what} is {value!r}; give {allowed}")
+    """Refuse an option that is not a number, or one that `accepts` rejects."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not accepts(value):  # type: ignore[arg-type]
+        raise ValueError(f"{mechanism.name}: {name} is {value!r}; give {allowed}")
 
 
 def check_seed(mechanism: Mechanism, seed: object) -> None:
@@ -97,8 +97,8 @@ def check_seed(mechanism: Mechanism, seed: object) -> None:
         raise ValueError(f"{mechanism.name}: seed is {seed!r}; give a whole number, 0 or more")
 
 
-def _error(mechanism: Mechanism, problem: str, given: str) -> ValueError:
-    return ValueError(f"{mechanism.name}: {problem} (given {given})")
+def _error(mechanism: Mechanism, problem: str, arguments: str) -> ValueError:
+    return ValueError(f"{mechanism.name}: {problem} (given {arguments})")
 
 
 def _call_problems(
@@ -113,17 +113,17 @@ def _call_problems(
     if G == 0 or mechanism.heads % G:
         yield (
             f"k has {G} heads, the mechanism was created with heads={mechanism.heads}; "
-            "give k and v as many, or a divisor of it"
+            "give k and v that many heads, or a divisor of it"
         )
     if not _fits(D, mechanism.head_dim, mechanism.card.uses_key):
         yield f"k has width {D}, the mechanism was created with head_dim={mechanism.head_dim}"
     if v is not None and v.shape[:3] != k.shape[:3]:
         yield "k and v must agree in batch, heads and length"
-    kinds = {x.dtype for x in (q, k, v) if x is not None}
-    if len(kinds) > 1 and not torch.is_autocast_enabled(k.device.type):
-        yield f"q, k and v must be of one type, not {' and '.join(sorted(map(str, kinds)))}"
+    dtypes = {x.dtype for x in (q, k, v) if x is not None}
+    if len(dtypes) > 1 and not torch.is_autocast_enabled(k.device.type):
+        yield f"q, k and v must have one dtype, not {' and '.join(sorted(map(str, dtypes)))}"
     if mask.keys is not None and mask.keys.shape != (B, S):
-        yield f"the mask's keys must have shape {(B, S)}, one for each key"
+        yield f"the mask's keys must have shape {(B, S)}, one value for each key"
     if isinstance(mask.start, Tensor) and mask.start.shape != (B,):
         yield f"the mask's start must be one number, or {B} of them, one per row"
     yield from _length_problems(mechanism, S)
@@ -151,16 +151,16 @@ def _mask_problems(mechanism: Mechanism, T: int, S: int, mask: Mask) -> Iterator
         yield NOT_CAUSAL
     if mechanism.card.cross or T == 0:
         return
-    first, last = _ends(mask.start)
-    if mask.causal:  # a part of the sequence: each query has a key of its own
+    first, last = _least_and_greatest(mask.start)
+    if mask.causal:  # queries are a part of the sequence: each stands at the position of a key
         if first < 0 or last + T > S:
             yield f"{NO_CROSS}; {T} causal queries from start on must lie within the {S} keys"
     elif T != S or first != 0 or last != 0:
-        yield f"{NO_CROSS}; {T} queries and {S} keys, from start 0, would have to be as many"
+        yield f"{NO_CROSS}; give as many queries ({T}) as keys ({S}), from start 0"
 
 
-def _ends(start: int | Tensor) -> tuple[int, int]:
-    """The least and the greatest; of a tensor that is only traced nothing can be known."""
+def _least_and_greatest(start: int | Tensor) -> tuple[int, int]:
+    """The least and the greatest start; (0, 0) while torch.compile traces: values are unknown."""
     if isinstance(start, int):
         return start, start
     if torch.compiler.is_compiling() or not len(start):
@@ -171,11 +171,11 @@ def _ends(start: int | Tensor) -> tuple[int, int]:
 def _absorb_problems(mechanism: Mechanism, k: Tensor, v: Tensor, state: State) -> Iterator[str]:
     if state.batch != len(k):
         yield f"k has a batch of {len(k)}, the state has {state.batch}"
-    before = state.origin
-    if mechanism.origin(k, v)[1:] != before[1:]:
+    origin = state.origin
+    if mechanism.origin(k, v)[1:] != origin[1:]:
         yield (
-            f"the state was made of {before.heads} heads, keys of width {before.key_width}, values "
-            f"of width {before.value_width}, {before.dtype}; absorb the same kind"
+            f"the state holds {origin.heads} heads, keys of width {origin.key_width} and values of "
+            f"width {origin.value_width} in {origin.dtype}; absorb the same"
         )
     yield from _length_problems(mechanism, k.shape[2] + state.longest)
 
@@ -185,23 +185,23 @@ def _read_problems(
 ) -> Iterator[str]:
     yield from _query_problems(mechanism, q, state.batch)
     if q.dtype != state.origin.dtype and not torch.is_autocast_enabled(q.device.type):
-        yield f"q is {q.dtype}, the state was made of {state.origin.dtype}; read with the same type"
+        yield f"q is {q.dtype}, the state holds {state.origin.dtype}; read with the same dtype"
     if isinstance(start, Tensor) and start.shape != (state.batch,):
         yield f"start must be one number, or {state.batch} of them, one per row"
     if mechanism.card.cross:
         return
-    ends_with = torch.as_tensor(start + q.shape[2] == state.length)
-    if not bool(ends_with.all()):
+    at_end = torch.as_tensor(start + q.shape[2] == state.length)
+    if not bool(at_end.all()):
         yield (
-            f"{NO_CROSS}; it reads for the newest tokens alone: "
-            "start must be the state's length less the number of queries"
+            f"{NO_CROSS}; it reads only for the newest tokens: "
+            "start must be the state's length minus the number of queries"
         )
 
 
 def _length_problems(mechanism: Mechanism, length: int) -> Iterator[str]:
     if mechanism.max_length is not None and length > mechanism.max_length:
         yield (
-            f"{length} tokens are longer than max_length={mechanism.max_length}; "
+            f"{length} tokens exceed max_length={mechanism.max_length}; "
             "shorten the input or create the mechanism with a larger max_length"
         )
 

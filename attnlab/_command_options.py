@@ -168,9 +168,9 @@ def flatten_options(**classes: Any) -> Callable[[Command], Command]:
 
 def print_training_result(out: Path, metrics: dict[str, float], prefix: str = "") -> None:
     """The last line of a training. Only the main process prints it."""
-    from attnlab.training import speaks
+    from attnlab.training import is_main_process
 
-    if speaks():
+    if is_main_process():
         values = ", ".join(f"{name} {value:.4g}" for name, value in metrics.items())
         print(f"{out}: trained; {prefix}{values}")
 

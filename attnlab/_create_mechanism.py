@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from attnlab._register_mechanism import Option, options_of
+from attnlab._register_mechanism import Option, constructor_options
 from attnlab.mechanism import Mechanism
 from attnlab.mechanisms import MECHANISMS
 from attnlab.mechanisms._head_groups import HeadGroups
@@ -26,31 +26,31 @@ def create_mechanism(
     `max_length`, where given, is enforced; mechanisms with a table over positions need it.
     """
     mechanism = find_mechanism(name)
-    known = [option.name for option in mechanism_options(name)]
+    names = [option.name for option in mechanism_options(name)]
     for option in options:
-        if option not in known:
-            near = get_close_matches(option, known, n=1, cutoff=0.5)
+        if option not in names:
+            near = get_close_matches(option, names, n=1, cutoff=0.5)
             hint = f"; did you mean {near[0]!r}?" if near else ""
-            offers = ", ".join(known) or "none"
-            raise ValueError(f"{name}: no option {option!r}{hint} (its options: {offers})")
+            listed = ", ".join(names) or "none"
+            raise ValueError(f"{name}: no option {option!r}{hint} (its options: {listed})")
     return mechanism(head_dim=head_dim, heads=heads, max_length=max_length, **options)
 
 
 def create_attention(
     spec: str, *, head_dim: int, heads: int, max_length: int | None = None, dropout: float = 0.0
 ) -> Mechanism:
-    """The attention that a line of text describes, for all heads of a layer.
+    """The attention that `spec` describes, for all heads of a layer.
 
-    "favor", with options "favor:features=64,orthogonal=false", or a mechanism for each group of
-    heads "6*window:window=32+2*softmax". `max_length` goes to those that need it, `dropout` to
-    those that have it; an option in the text wins over both.
+    Write a name ("favor"), a name with options ("favor:features=64,orthogonal=false"), or one
+    mechanism for each group of heads ("6*window:window=32+2*softmax"). `max_length` goes to the
+    mechanisms that need it, `dropout` to those that have it; an option in `spec` overrides both.
     """
     members = [
         create_mechanism(
             part.name,
             head_dim=head_dim,
             heads=part.heads,
-            **{**_given(part.name, max_length, dropout), **part.options},
+            **{**_layer_options(part.name, max_length, dropout), **part.options},
         )
         for part in parse_attention(spec, heads)
     ]
@@ -60,57 +60,57 @@ def create_attention(
 def create_heads(
     specs: Sequence[str], *, head_dim: int, max_length: int | None = None, dropout: float = 0.0
 ) -> Mechanism:
-    """One line of text for each head, as `create_attention` takes it; equal ones share a group."""
-    places = {spec: [h for h, each in enumerate(specs) if each == spec] for spec in specs}
-    if not places:
-        raise ValueError("attention: no heads; give a line of text for each")
+    """One spec for each head, as in `create_attention`; heads of equal specs form a group."""
+    groups = {spec: [h for h, other in enumerate(specs) if other == spec] for spec in specs}
+    if not groups:
+        raise ValueError("attention: no heads; give one spec for each head")
     members = [
         create_attention(
             spec, head_dim=head_dim, heads=len(heads), max_length=max_length, dropout=dropout
         )
-        for spec, heads in places.items()
+        for spec, heads in groups.items()
     ]
-    return members[0] if len(members) == 1 else HeadGroups(members, list(places.values()))
+    return members[0] if len(members) == 1 else HeadGroups(members, list(groups.values()))
 
 
-def _given(name: str, max_length: int | None, dropout: float) -> dict[str, Any]:
+def _layer_options(name: str, max_length: int | None, dropout: float) -> dict[str, Any]:
     length = max_length if find_mechanism(name).card.needs_length else None
     if dropout and "dropout" in [option.name for option in mechanism_options(name)]:
         return {"max_length": length, "dropout": dropout}
     return {"max_length": length}
 
 
-class Part(NamedTuple):
-    """A mechanism for some heads, as a line of text describes it."""
+class HeadGroupSpec(NamedTuple):
+    """One group of a spec: how many heads, which mechanism, which options."""
 
     heads: int
     name: str
     options: dict[str, Any]
 
 
-def parse_attention(spec: str, heads: int) -> list[Part]:
-    """The groups of a line of text (see `create_attention`) for a layer of so many heads."""
+def parse_attention(spec: str, heads: int) -> list[HeadGroupSpec]:
+    """The groups of a spec (see `create_attention`) for a layer of this many heads."""
     parts = parse_groups(spec)
     if len(parts) == 1 and parts[0][0] is None:
         parts = [(heads, *parts[0][1:])]
     if sum(count or 0 for count, _, _ in parts) != heads or not all(c for c, _, _ in parts):
         raise ValueError(
-            f"attention {spec!r}: its groups must say how many heads each takes, {heads} in all, "
+            f"attention {spec!r}: write how many heads each group has, {heads} in all, "
             'as in "6*window+2*softmax"'
         )
-    return [Part(count or heads, name, options) for count, name, options in parts]
+    return [HeadGroupSpec(count or heads, name, options) for count, name, options in parts]
 
 
 def parse_groups(spec: str) -> list[tuple[int | None, str, dict[str, Any]]]:
-    """(heads or None, name, options) of each group of a line of text."""
+    """(heads or None, name, options) of each group of a spec."""
     return [_parse_group(part, spec) for part in spec.split("+")]
 
 
 @lru_cache(maxsize=1024)
 def is_softmax(spec: str, tokens: int, causal: bool | None = None) -> bool:
-    """Whether a mechanism that leaves out far keys leaves out none on so short a text.
+    """Whether a mechanism that skips far keys skips none in a text of this many tokens.
 
-    `spec` has one group; without `causal` it must be so with and without a causal mask.
+    `spec` has one group. Without `causal`, it must hold with and without a causal mask.
     """
     ((_, name, options),) = parse_groups(spec)
     kind = MECHANISMS.get(name)
@@ -144,7 +144,7 @@ def _parse_value(text: str) -> Any:
 
 
 def resolve_alias(name: str) -> str:
-    """The mechanism that an alias stands for, with a note; any other name stays as it is."""
+    """The mechanism that an alias stands for, with a warning; other names stay unchanged."""
     if name in MECHANISMS or name not in ALIASES:
         return name
     warnings.warn(
@@ -161,11 +161,11 @@ def find_mechanism(name: str) -> type[Mechanism]:
         hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
         raise ValueError(
             f"no mechanism {name!r}{hint} (there are: {', '.join(MECHANISMS)}; "
-            "one of your own: attnlab --extension FILE.py)"
+            "load your own with attnlab --extension FILE.py)"
         )
     return MECHANISMS[name]
 
 
 def mechanism_options(name: str) -> list[Option]:
-    """The options that `create_mechanism` takes for this name, documented where declared."""
-    return options_of(find_mechanism(name))
+    """The options that `create_mechanism` accepts for this name."""
+    return constructor_options(find_mechanism(name))

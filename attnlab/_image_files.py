@@ -1,4 +1,4 @@
-"""Images as tensors. Pillow reads files; PNG is written by hand, so that pages need no Pillow."""
+"""Image files to tensors, and tensors to PNG. Only reading needs Pillow."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from torch import Tensor
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-MOST_PIXELS = 100_000_000  # a small file can open to more than memory holds
-# what people have; others of Pillow's many readers start programs or are seldom tested
+MAX_PIXELS = 100_000_000  # a small file can decode to more than fits into memory
+# common formats; some of Pillow's other readers start programs or are rarely tested
 FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 SUFFIXES = (
     *(".bmp", ".gif", ".jpeg", ".jpg", ".pbm", ".pgm"),
@@ -25,19 +25,19 @@ SUFFIXES = (
 
 
 class UnreadableImageError(ValueError):
-    """A file that holds no image, or a broken one: those beside it may be whole."""
+    """A file that holds no image, or a damaged one."""
 
 
-def open_picture(path: Path, most: int = MOST_PIXELS) -> Image:
-    """In red, green and blue; the rest as `open_plain` has it."""
-    return open_plain(path, most).convert("RGB")
+def open_rgb_image(path: Path, max_pixels: int = MAX_PIXELS) -> Image:
+    """The image in red, green and blue; otherwise like `open_image`."""
+    return open_image(path, max_pixels).convert("RGB")
 
 
-def open_plain(path: Path, most: int = MOST_PIXELS) -> Image:
-    """Gray where the file is gray, else red, green and blue, a byte for each; larger than `most`
-    pixels is refused unread.
+def open_image(path: Path, max_pixels: int = MAX_PIXELS) -> Image:
+    """The image with one byte per channel: gray if the file is gray, else red, green and blue.
 
-    Upright: cameras turn a picture by a note in its file. What is transparent is white, as paper.
+    Rotated upright by the camera's orientation tag. Transparent pixels become white. Refuses an
+    image of more than `max_pixels` pixels before it is decoded.
     """
     try:
         from PIL import Image, ImageOps, UnidentifiedImageError
@@ -47,55 +47,58 @@ def open_plain(path: Path, most: int = MOST_PIXELS) -> Image:
         raise UnreadableImageError(f"{path}: is not there")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what matters of it is told here
+            warnings.simplefilter("ignore")  # the errors below say what matters
             with Image.open(path, formats=FORMATS) as opened:
-                if opened.width * opened.height > most:
-                    raise ValueError(f"{opened.width} x {opened.height} pixels are too many")
+                if opened.width * opened.height > max_pixels:
+                    size = f"{opened.width} x {opened.height} pixels"
+                    raise ValueError(f"{size} are too many; at most {max_pixels:,} are read")
                 opened.load()
-                return _in_bytes(ImageOps.exif_transpose(opened), opened.format)
+                return _to_bytes(ImageOps.exif_transpose(opened), opened.format)
     except UnidentifiedImageError:
         reason = f"none of {', '.join(FORMATS)}, or damaged"
         raise UnreadableImageError(f"{path}: no image that can be read ({reason})") from None
     except Exception as error:  # Pillow's readers raise all kinds on broken files
-        said = " ".join(str(error).split()) or type(error).__name__
-        raise UnreadableImageError(f"{path}: no image that can be read ({said})") from None
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise UnreadableImageError(f"{path}: no image that can be read ({reason})") from None
 
 
-def _in_bytes(image: Image, form: str | None) -> Image:
-    """Pillow's own conversion cuts what is above 255 off, and leaves transparency out."""
+def _to_bytes(image: Image, file_format: str | None) -> Image:
+    """Pillow's own conversion clips values above 255 and ignores transparency."""
     from PIL import Image as Pillow
 
-    wide = image.mode == "I" and form == "PPM"  # 16 bits, though there is room for 32
+    wide = image.mode == "I" and file_format == "PPM"  # 16 bits in a container of 32
     if image.mode.startswith("I;16") or wide:
         values = np.asarray(image).astype(np.int64)
         values[values == image.info.get("transparency")] = 65535
         return Pillow.fromarray(((values + 128) // 257).astype(np.uint8))
     if image.mode == "I":
-        raise ValueError("numbers of 32 bits, of which no one knows what is white; give 8 or 16")
+        raise ValueError(
+            "32 bits per channel, where the value of white is unknown; give 8 or 16 bits"
+        )
     if image.mode == "F":
-        shares = np.asarray(image)
-        if not ((shares >= 0) & (shares <= 1)).all():
-            raise ValueError("numbers beyond 0 to 1; give those, or 8 or 16 bits")
-        return Pillow.fromarray((shares * 255).round().astype(np.uint8))
+        values = np.asarray(image)
+        if not ((values >= 0) & (values <= 1)).all():
+            raise ValueError("numbers beyond 0 to 1; give numbers from 0 to 1, or 8 or 16 bits")
+        return Pillow.fromarray((values * 255).round().astype(np.uint8))
     gray = image.mode in ("1", "L", "LA", "La")
     if image.has_transparency_data:
-        above = image.convert("RGBA")
-        image = Pillow.alpha_composite(Pillow.new("RGBA", image.size, "white"), above)
+        white = Pillow.new("RGBA", image.size, "white")
+        image = Pillow.alpha_composite(white, image.convert("RGBA"))
     return image.convert("L" if gray else "RGB")
 
 
-def middle_square(image: Image, size: int) -> Tensor:
-    """(size, size, 3) uint8: cut to the middle square, then resized."""
+def center_crop(image: Image, size: int) -> Tensor:
+    """(size, size, 3) uint8: the central square, resized."""
     from PIL.Image import Resampling
 
     edge = min(image.size)
     left, top = (image.width - edge) // 2, (image.height - edge) // 2
     square = image.crop((left, top, left + edge, top + edge))
     resized = square.resize((size, size), Resampling.BICUBIC)
-    return pixels_of(resized)
+    return image_to_tensor(resized)
 
 
-def pixels_of(image: Image) -> Tensor:
+def image_to_tensor(image: Image) -> Tensor:
     """(height, width, channels) uint8"""
     values = torch.frombuffer(bytearray(image.tobytes()), dtype=torch.uint8)
     return values.view(image.height, image.width, -1)
@@ -110,20 +113,22 @@ def to_channels(pixels: Tensor, channels: int) -> Tensor:
     return x
 
 
-def png(pixels: Tensor) -> bytes:
-    """The file of (1 or 3, height, width) uint8."""
+def encode_png(pixels: Tensor) -> bytes:
+    """The bytes of a PNG file of (1 or 3, height, width) uint8."""
     channels, height, width = pixels.shape
     if channels not in (1, 3) or pixels.dtype != torch.uint8:
-        raise ValueError(f"pixels {tuple(pixels.shape)} of {pixels.dtype}; give (1 or 3, h, w)")
+        raise ValueError(
+            f"pixels {tuple(pixels.shape)} of {pixels.dtype}; give (1 or 3, height, width) of uint8"
+        )
     rows = pixels.permute(1, 2, 0).reshape(height, -1)  # (height, width C)
     lines = torch.cat([torch.zeros(height, 1, dtype=torch.uint8), rows], 1)  # 0: no filter
-    kind = 0 if channels == 1 else 2
-    parts = (
-        (b"IHDR", struct.pack(">IIBBBBB", width, height, 8, kind, 0, 0, 0)),
+    color_type = 0 if channels == 1 else 2
+    chunks = (
+        (b"IHDR", struct.pack(">IIBBBBB", width, height, 8, color_type, 0, 0, 0)),
         (b"IDAT", zlib.compress(lines.contiguous().numpy().tobytes(), 9)),
         (b"IEND", b""),
     )
     return b"\x89PNG\r\n\x1a\n" + b"".join(
         struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
-        for name, data in parts
+        for name, data in chunks
     )

@@ -19,13 +19,13 @@ LEGEND = """
 causal: has a causal form; cross: can read another sequence; padding: padded
 keys change nothing; const. state: the decoding state stops growing; rows to 1:
 the weights of a query sum to 1. Cost of one head, beyond q, k, v and output:
-N tokens, D head size, C features, R rank, W keys in sight.
-attnlab mechanisms NAME shows one: what it is, its paper and its options."""
+N tokens, D head size, C features, R rank, W visible keys.
+attnlab mechanisms NAME shows one mechanism, its paper and its options."""
 
 
-def as_dict(name: str) -> dict[str, Any]:
+def mechanism_to_dict(name: str) -> dict[str, Any]:
     card = asdict(find_mechanism(name).card)
-    path = path_of(name)
+    path = computed_in(name)
     return {
         "name": name,
         "path": path,
@@ -34,21 +34,22 @@ def as_dict(name: str) -> dict[str, Any]:
     }
 
 
-def path_of(name: str) -> str:
-    """What computes it on this machine's processor."""
+def computed_in(name: str) -> str:
+    """Whether C or PyTorch computes it on this machine's processor."""
     return "C" if find_mechanism(name).compilable and status().active else "PyTorch"
 
 
-def paths() -> str:
+def describe_paths() -> str:
     names = [name for name, kind in MECHANISMS.items() if kind.compilable]
     active, reason = status().active, status().reason
-    how = "in C" if active else "in PyTorch alone, several times slower"
-    return f"{', '.join(names)}: computed {how}, because {reason}. The others: in PyTorch."
+    method = "in C" if active else "in PyTorch alone, several times slower"
+    return f"{', '.join(names)}: computed {method}, because {reason}. The others: in PyTorch."
 
 
-def as_json(name: str | None) -> str:
-    found = [as_dict(each) for each in MECHANISMS] if name is None else as_dict(name)
-    return json.dumps(found, indent=2)
+def mechanisms_to_json(name: str | None) -> str:
+    names = list(MECHANISMS) if name is None else [name]
+    facts = [mechanism_to_dict(name) for name in names]
+    return json.dumps(facts if name is None else facts[0], indent=2)
 
 
 def print_all(console: Console | None = None) -> None:
@@ -65,7 +66,7 @@ def print_all(console: Console | None = None) -> None:
         table.add_row(name, *map(yes_no, can), card.time, card.memory, card.arxiv)
     console.print(table)
     console.print(LEGEND, highlight=False)
-    console.print(paths(), highlight=False)
+    console.print(describe_paths(), highlight=False)
 
 
 def print_one(name: str, console: Console | None = None) -> None:
@@ -82,8 +83,8 @@ def print_one(name: str, console: Console | None = None) -> None:
     facts.add_row("rows sum to 1", yes_no(card.rows_sum_to_one))
     facts.add_row("negative weights", yes_no(card.signed))
     facts.add_row("learned parameters", yes_no(card.learned))
-    used = [what for what, uses in (("q", card.uses_query), ("k", card.uses_key)) if uses]
-    facts.add_row("computed in", path_of(name))
+    used = [letter for letter, uses in (("q", card.uses_query), ("k", card.uses_key)) if uses]
+    facts.add_row("computed in", computed_in(name))
     facts.add_row("computed from", " and ".join(used) or "positions alone")
     console.print(facts)
     required = ", max_length=..." if card.needs_length else ""
@@ -102,20 +103,21 @@ def print_one(name: str, console: Console | None = None) -> None:
     console.print(options if options.row_count else "no options")
 
 
-def print_findings(name: str, examples: int, seed: int, console: Console | None = None) -> bool:
-    """A line for each law, at all options that the mechanism wants tried; whether all hold."""
+def print_law_results(name: str, examples: int, seed: int, console: Console | None = None) -> bool:
+    """Print a line for each law, at all options of `trials`; return whether all laws hold."""
     console = console or Console()
-    found = check_laws(name, examples=examples, seed=seed)
+    results = check_laws(name, examples=examples, seed=seed)
     console.print(f"[bold]{name}[/bold]: {len(find_mechanism(name).trials)} sets of options")
-    for law in dict.fromkeys(each.law for each in found):
-        of = [each for each in found if each.law == law]
-        tried, broken = sum(each.tried for each in of), [each for each in of if not each.holds]
-        said = f"holds on {tried} inputs" if tried else "nothing to try: its card says it cannot"
+    for law in dict.fromkeys(result.law for result in results):
+        rows = [result for result in results if result.law == law]
+        tried, broken = sum(row.tried for row in rows), [row for row in rows if not row.holds]
+        outcome = f"holds on {tried} inputs" if tried else "not tried: its card says it cannot"
         mark = "[red]broken[/red]" if broken else "ok    "
         console.print(f"  {mark} {law}: ", end="", highlight=False)
-        told = f"{broken[0].problem} (options {dict(broken[0].options)})" if broken else said
-        console.print(told, highlight=False, markup=False, soft_wrap=True)
-    return all(each.holds for each in found)
+        if broken:
+            outcome = f"{broken[0].problem} (options {dict(broken[0].options)})"
+        console.print(outcome, highlight=False, markup=False, soft_wrap=True)
+    return all(result.holds for result in results)
 
 
 def yes_no(value: bool) -> str:

@@ -1,4 +1,4 @@
-"""Writing that leaves either the old file or the new one, and reading that trusts no file."""
+"""Write files atomically, and read files that may be broken or hostile."""
 
 from __future__ import annotations
 
@@ -13,32 +13,35 @@ from pathlib import Path
 from typing import IO, Any
 
 
-def write_whole(path: Path, write: Callable[[Path], None]) -> None:
-    """Let `write` fill a file or folder beside `path`, then move it there in one step."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
+    """Let `write` fill a temporary file or folder, then rename it to `path` in one step.
+
+    If anything fails, `path` is unchanged.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        write(beside)
-        _sync(beside)
-        if beside.is_dir() and path.exists():
+        write(temporary)
+        _sync(temporary)
+        if temporary.is_dir() and path.exists():
             shutil.rmtree(path)
-        beside.replace(path)
+        temporary.replace(path)
         _sync_folder(path.parent)
     except OSError as error:
         raise OSError(
             f"{path}: could not be written ({error.strerror or error}); "
-            "make room or choose another folder; what was there before is untouched"
+            "free some space or choose another folder; the old file is unchanged"
         ) from error
     finally:
-        if beside.is_dir():
-            shutil.rmtree(beside, ignore_errors=True)
+        if temporary.is_dir():
+            shutil.rmtree(temporary, ignore_errors=True)
         else:
-            beside.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
 
 
-def check_new(path: Path, overwrite: bool) -> None:
-    """That a file can be written there, before anything is computed for it."""
+def check_output_file(path: Path, overwrite: bool) -> None:
+    """Refuse an output path that cannot be written, before anything is computed for it."""
     if path.is_dir():
-        raise ValueError(f"{path}: is a folder; name a file")
+        raise ValueError(f"{path}: is a folder; give a file name")
     if not path.parent.is_dir():
         raise ValueError(f"{path}: there is no folder {path.parent}; make it first")
     if path.exists() and not overwrite:
@@ -47,12 +50,12 @@ def check_new(path: Path, overwrite: bool) -> None:
 
 
 def check_writable(path: Path) -> None:
-    """That its folder takes files: modes do not tell, not to root and not of /proc."""
+    """Refuse a path whose folder cannot be written; modes alone mislead for root and /proc."""
     try:
         tempfile.TemporaryFile(dir=path.parent).close()
     except OSError as error:
         raise ValueError(
-            f"{path}: nothing can be written to {path.parent} ({error.strerror or error}); "
+            f"{path}: cannot write to {path.parent} ({error.strerror or error}); "
             "choose another folder"
         ) from None
 
@@ -62,17 +65,17 @@ def write_json(path: Path, data: Any) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """As UTF-8; a mistake in it is told before anything is written."""
+    """Write UTF-8; text that cannot be encoded fails before anything is written."""
     content = text.encode("utf-8")
 
     def write(part: Path) -> None:
         part.write_bytes(content)
 
-    write_whole(path, write)
+    write_atomically(path, write)
 
 
 def open_regular(path: Path, *, follow_links: bool = False) -> IO[bytes]:
-    """Only a regular file: a pipe would block for ever, a device never end."""
+    """Open only a regular file: a pipe would block forever, and a device never end."""
     no_links = 0 if follow_links else os.O_NOFOLLOW
     handle = os.open(path, os.O_RDONLY | no_links | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
@@ -84,16 +87,16 @@ def open_regular(path: Path, *, follow_links: bool = False) -> IO[bytes]:
         raise
 
 
-def read_json(path: Path, most: int, *, follow_links: bool = False) -> Any:
-    """The JSON of a file of at most so many bytes; a ValueError of a few words says what it is."""
+def read_json(path: Path, max_bytes: int, *, follow_links: bool = False) -> Any:
+    """The JSON of a file of at most `max_bytes`; a ValueError says in a few words what is wrong."""
     try:
         with open_regular(path, follow_links=follow_links) as file:
-            content = file.read(most + 1)
+            content = file.read(max_bytes + 1)
     except (FileNotFoundError, NotADirectoryError):
         raise ValueError("is missing") from None
     except OSError as error:
         raise ValueError("is a link" if error.errno == errno.ELOOP else "cannot be read") from None
-    if len(content) > most:
+    if len(content) > max_bytes:
         raise ValueError("is too large")
     try:
         return json.loads(content)
@@ -102,7 +105,7 @@ def read_json(path: Path, most: int, *, follow_links: bool = False) -> Any:
 
 
 def _sync(path: Path) -> None:
-    """Everything on the disk before the name changes."""
+    """Flush to disk, so that the rename cannot come first."""
     files = [file for file in path.rglob("*") if file.is_file()] if path.is_dir() else [path]
     for file in files:
         with file.open("rb") as handle:

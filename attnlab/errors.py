@@ -1,16 +1,16 @@
-"""Exceptions that the command line knows by class. Imports nothing, so that help comes at once."""
+"""Exceptions that the command line handles. Imports nothing, so that `--help` is fast."""
 
 from __future__ import annotations
 
 
 class TrainingStoppedError(RuntimeError):
-    """A run that could not go on; the message says where it stands and what to try."""
+    """Training could not continue; the message says at which step and what to try."""
 
     exit_code = 1
 
 
 class InterruptedTraining(TrainingStoppedError):  # noqa: N818 (a request, not an error)
-    """SIGINT or SIGTERM: saved, and left."""
+    """Training was stopped by SIGINT or SIGTERM and saved a checkpoint."""
 
     def __init__(self, message: str, signal_number: int) -> None:
         super().__init__(message)

@@ -1,7 +1,7 @@
 """Mechanisms, tasks and claims from outside the package: files, modules and entry points.
 
-`POINTS` lists what can be added. Nothing heavy is imported here, so that help comes at once; the
-registries call `load_extensions` when they are first read.
+`EXTENSION_POINTS` lists what you can add. This module imports nothing heavy, so that `--help` is
+fast; the registries call `load_extensions` when they are first read.
 """
 
 from __future__ import annotations
@@ -19,51 +19,51 @@ from types import ModuleType
 from typing import Any, NamedTuple, TypeVar
 
 VARIABLE = "ATTNLAB_EXTENSIONS"
-"""Names files and modules, with os.pathsep between them; worker processes inherit it."""
+"""Lists files and modules, separated by os.pathsep. Worker processes inherit it."""
 Value = TypeVar("Value")
 
 
-class Point(NamedTuple):
-    """Something that can be added from outside."""
+class ExtensionPoint(NamedTuple):
+    """A kind of thing that extensions can add."""
 
     kind: str
-    """The class of what an extension defines: a subclass of it, or an instance."""
+    """The class that an extension subclasses or makes an instance of."""
     registry: str
     register: str
-    """A function that takes one of these, checks it and enters it into the registry."""
+    """The function that checks it and adds it to the registry."""
 
 
-POINTS = {
-    "attnlab.mechanisms": Point(
+EXTENSION_POINTS = {
+    "attnlab.mechanisms": ExtensionPoint(
         "attnlab.mechanism:Mechanism",
         "attnlab.mechanisms:MECHANISMS",
         "attnlab._register_mechanism:register_mechanism",
     ),
-    "attnlab.tasks": Point(
+    "attnlab.tasks": ExtensionPoint(
         "attnlab.tasks.kind:Declared",
         "attnlab.tasks.registry:TASKS",
         "attnlab.tasks.registry:register_task",
     ),
-    "attnlab.claims": Point(
+    "attnlab.claims": ExtensionPoint(
         "attnlab.claims._claim:Claim",
         "attnlab.claims._claim:CLAIMS",
         "attnlab.claims._claim:register_claim",
     ),
 }
-"""By group of entry points."""
+"""The key is the group of entry points."""
 
-_loaded: set[str] = set()  # groups, files and modules; VARIABLE once all that it names are
+_loaded: set[str] = set()  # groups, files and modules; VARIABLE once all that it lists are
 
 
 class Registry(MutableMapping[str, Value]):
-    """A dict by name. What extensions add to it is loaded when it is first read."""
+    """A dict by name. It loads the extensions of its group when it is first read."""
 
-    def __init__(self, group: str, own: Mapping[str, Value]) -> None:
-        self.group, self.entries = group, dict(own)
-        self.built_in = frozenset(own)
+    def __init__(self, group: str, built_in: Mapping[str, Value]) -> None:
+        self.group, self.entries = group, dict(built_in)
+        self.built_in = frozenset(built_in)
 
     def __getitem__(self, name: str) -> Value:
-        if name not in self.entries:  # attnlab's own need no extension
+        if name not in self.entries:  # built-in names need no extension
             load_extensions(self.group)
         return self.entries[name]
 
@@ -83,12 +83,12 @@ class Registry(MutableMapping[str, Value]):
 
 
 def load_extensions(group: str) -> None:
-    """Once: the files that ATTNLAB_EXTENSIONS names, and the entry points of this group.
+    """Load the files that ATTNLAB_EXTENSIONS lists and the entry points of this group, once.
 
-    A mistake in a named file is an error. An installed package that cannot be loaded is reported in
-    one line on standard error, and everything else goes on without it.
+    A mistake in a listed file is an error. An installed package that cannot be loaded prints one
+    line on standard error, and everything else works without it.
     """
-    load_named()
+    load_named_extensions()
     if group in _loaded:
         return
     _loaded.add(group)
@@ -99,74 +99,74 @@ def load_extensions(group: str) -> None:
             print(f"attnlab: {error}", file=sys.stderr)
 
 
-def load_named() -> None:
-    """Once: the files and modules that ATTNLAB_EXTENSIONS names."""
+def load_named_extensions() -> None:
+    """Load the files and modules that ATTNLAB_EXTENSIONS lists, once."""
     if VARIABLE not in _loaded:
         _loaded.add(VARIABLE)
         try:
-            for source in _named():
+            for source in _listed_sources():
                 if source not in _loaded:
                     load_extension(source)
         except ValueError:
-            _loaded.discard(VARIABLE)  # whoever asks next hears of it too
+            _loaded.discard(VARIABLE)  # the next call raises the same error
             raise
 
 
 def forget_extensions() -> None:
-    """Look for extensions again. For tests, which change the environment."""
+    """Load extensions again when next needed. For tests that change the environment."""
     _loaded.clear()
 
 
 def load_extension(source: str | Path) -> list[Any]:
-    """Import a file NAME.py or a module, and register the mechanisms, tasks and claims that it
-    defines. Returns them.
+    """Import a file NAME.py or a module, register the mechanisms, tasks and claims that it defines,
+    and return them.
 
-    ATTNLAB_EXTENSIONS names it from then on, so that processes that this one starts know it too.
+    Adds the source to ATTNLAB_EXTENSIONS, so that processes started from here load it too.
 
-    >>> [each.name for each in load_extension("examples/sigmoid_attention.py")]
+    >>> [mechanism.name for mechanism in load_extension("examples/sigmoid_attention.py")]
     ['sigmoid']
     """
-    named = str(Path(source).resolve()) if str(source).endswith(".py") else str(source)
-    module = _imported(str(source))
-    _loaded.add(named)
+    resolved = str(Path(source).resolve()) if str(source).endswith(".py") else str(source)
+    module = _import_source(str(source))
+    _loaded.add(resolved)
     try:
-        defined = [value for group in POINTS for value in _register(module, group)]
+        defined = [value for group in EXTENSION_POINTS for value in _register(module, group)]
     except ValueError as error:
         raise ValueError(f"{source}: {error}") from error
     if not defined:
         raise ValueError(
-            f"{source}: defines no extension; give a subclass of Mechanism with a name, a task "
-            "or a function under @claim"
+            f"{source}: defines no extension; define a subclass of Mechanism with a name, a task "
+            "or a function decorated with @claim"
         )
-    if named not in _named():
-        os.environ[VARIABLE] = os.pathsep.join([*_named(), named])
+    if resolved not in _listed_sources():
+        os.environ[VARIABLE] = os.pathsep.join([*_listed_sources(), resolved])
     return defined
 
 
-def _named() -> list[str]:
-    return [each for each in os.environ.get(VARIABLE, "").split(os.pathsep) if each]
+def _listed_sources() -> list[str]:
+    return [source for source in os.environ.get(VARIABLE, "").split(os.pathsep) if source]
 
 
 def _register(module: ModuleType, group: str) -> list[Any]:
-    """What a module defines for a group, registered unless its own code did so already."""
-    point = POINTS[group]
+    """Register what a module defines for a group, unless its own code did so, and return it."""
+    point = EXTENSION_POINTS[group]
     if point.kind.partition(":")[0] not in sys.modules:
-        return []  # nothing here can be of a class that nobody imported
+        return []  # the module cannot use a class that was never imported
     kind, registry = _resolve(point.kind), _resolve(point.registry)
-    known = getattr(registry, "entries", registry)
+    entries = getattr(registry, "entries", registry)
     defined = [value for value in vars(module).values() if _is_defined(value, kind, module)]
     for value in defined:
-        if known.get(value.name) is not value:
+        if entries.get(value.name) is not value:
             _resolve(point.register)(value)
-    # @claim enters a function, and leaves no claim in the module
-    measured = [each for each in known.values() if hasattr(each, "measure")]
-    return defined + [each for each in measured if _module_of(each.measure) == module.__name__]
+    # @claim registers a function and leaves no Claim object in the module
+    claims = [entry for entry in entries.values() if hasattr(entry, "measure")]
+    return defined + [claim for claim in claims if _module_of(claim.measure) == module.__name__]
 
 
 def _is_defined(value: object, kind: type[Any], module: ModuleType) -> bool:
-    if isinstance(value, type):  # a class without a name is what others are built upon
-        mine = value.__module__ == module.__name__ and "name" in vars(value)
-        return mine and issubclass(value, kind)
+    if isinstance(value, type):  # a class without a name is a base class
+        is_local = value.__module__ == module.__name__ and "name" in vars(value)
+        return is_local and issubclass(value, kind)
     return isinstance(value, kind)
 
 
@@ -175,7 +175,7 @@ def _module_of(function: object) -> str | None:
 
 
 def _load_entry(entry: EntryPoint, group: str) -> None:
-    """An entry point names a module, which registers what it defines, or one thing to register."""
+    """An entry point names a module whose definitions are registered, or one object to register."""
     package = f" of {entry.dist.name} {entry.dist.version}" if entry.dist else ""
     try:
         value = entry.load()
@@ -184,29 +184,29 @@ def _load_entry(entry: EntryPoint, group: str) -> None:
             if not defined:
                 raise ValueError(f"{entry.value} defines nothing for {group}")
         else:
-            _resolve(POINTS[group].register)(value)
-    except Exception as error:  # whatever stands in somebody's package
+            _resolve(EXTENSION_POINTS[group].register)(value)
+    except Exception as error:  # a package may raise anything
         raise ValueError(
             f"entry point {entry.name}{package}: cannot be loaded ({_one_line(error)})"
         ) from error
 
 
-def _imported(source: str) -> ModuleType:
+def _import_source(source: str) -> ModuleType:
     path = Path(source)
     try:
         if path.suffix != ".py":
             return import_module(source)
         if not path.is_file():
             raise ValueError(f"{source}: is not there; give a file NAME.py or a module's name")
-        where = sha256(str(path.resolve()).encode()).hexdigest()[:8]  # two may have one name
-        name = f"attnlab_extension_{re.sub('[^0-9a-zA-Z]', '_', path.stem)}_{where}"
+        digest = sha256(str(path.resolve()).encode()).hexdigest()[:8]  # two files may share a name
+        name = f"attnlab_extension_{re.sub('[^0-9a-zA-Z]', '_', path.stem)}_{digest}"
         spec = spec_from_file_location(name, path)
         assert spec is not None
         assert spec.loader is not None
         module = module_from_spec(spec)
         sys.modules[name] = module  # dataclasses look their module up
         spec.loader.exec_module(module)
-    except Exception as error:  # whatever stands in a person's file
+    except Exception as error:  # a file may raise anything
         if isinstance(error, ValueError) and str(error).startswith(f"{source}: "):
             raise
         raise ValueError(f"{source}: cannot be imported ({_one_line(error)})") from error
@@ -214,7 +214,7 @@ def _imported(source: str) -> ModuleType:
 
 
 def _resolve(reference: str) -> Any:
-    """What "module:attribute" names."""
+    """The object that "module:attribute" names."""
     module, _, name = reference.partition(":")
     return getattr(import_module(module), name)
 

@@ -15,13 +15,13 @@ from torch.nn import functional as F
 
 from attnlab._create_mechanism import create_attention
 from attnlab.mask import Mask
-from attnlab.mechanisms.softmax import drop
-from attnlab.position import Rotary
+from attnlab.mechanisms.softmax import fast_dropout
+from attnlab.position import RotaryPositions
 from attnlab.state import State
 
 
 class MultiHead(nn.Module):
-    """Projections around any mechanism; only those that the mechanism uses are built.
+    """Multi-head attention with any mechanism. Builds only the projections that it uses.
 
     With `memory_width` it is cross-attention: keys and values come from another sequence.
     """
@@ -38,7 +38,7 @@ class MultiHead(nn.Module):
         max_length: int | None = None,
         dropout: float = 0.0,
         bias: bool = True,
-        rotary: Rotary | None = None,
+        rotary: RotaryPositions | None = None,
         normalize: bool = False,
     ) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ class MultiHead(nn.Module):
         if min(width, heads, key_heads) < 1 or width % heads or heads % key_heads:
             raise ValueError(
                 f"MultiHead: width {width}, {heads} heads, {key_heads} key heads; "
-                "width must be a multiple of heads, and heads one of key heads"
+                "width must be a multiple of heads, and heads a multiple of key heads"
             )
         self.heads, self.key_heads, self.head_dim = heads, key_heads, width // heads
         self.mechanism = create_attention(
@@ -54,16 +54,20 @@ class MultiHead(nn.Module):
         )
         card, cross = self.mechanism.card, memory_width is not None
         if cross and not card.cross:
-            raise ValueError(f"{attention}: refuses cross-attention; use softmax or a kernel")
+            raise ValueError(
+                f"{attention}: cannot do cross-attention; use softmax or a kernel mechanism"
+            )
         if causal and not card.causal:
-            raise ValueError(f"{attention}: has no causal form; a decoder needs one")
-        self.rotary = None if cross else rotary  # two sequences have no common positions
+            raise ValueError(
+                f"{attention}: has no causal form, which a decoder needs; choose another mechanism"
+            )
+        self.rotary = None if cross else rotary  # positions of two sequences are unrelated
         q = heads * self.head_dim if card.uses_query else 0
         k = key_heads * self.head_dim if card.uses_key else 0
         v = key_heads * self.head_dim
         self.sizes = (q, k, v)
         self.query = nn.Linear(width, q, bias=bias) if cross and q else None
-        # one product for all that reads the same input
+        # one matrix product for everything that reads the same input
         self.project = nn.Linear(
             width if memory_width is None else memory_width, (0 if cross else q) + k + v, bias=bias
         )
@@ -76,18 +80,18 @@ class MultiHead(nn.Module):
         return self._join(self.mechanism(*self._split(x, mask, memory), mask))
 
     def prefill(self, x: Tensor, mask: Mask) -> tuple[Tensor, State]:
-        """Causal self-attention over right-padded prompts, and the state to go on from."""
+        """Causal self-attention over right-padded prompts, and the state to continue from."""
         q, k, v = self._split(x, mask, None)
-        # no real token looks at padding behind it, so the mask need not say where that is
+        # padding comes after every real token, so the causal mask already hides it
         out = self.mechanism(q, k, v, Mask(causal=True))
         return self._join(out), self.mechanism.absorb(k, v, mask.keys)
 
     def prefill_last(self, x: Tensor, mask: Mask, lengths: Tensor) -> tuple[Tensor, State]:
-        """The same for the last real token of each row alone (B, 1, W): decoding equals forward."""
+        """`prefill` that returns only the last real token of each row (B, 1, W)."""
         q, k, v = self._split(x, mask, None)
         state = self.mechanism.absorb(k, v, mask.keys)
         state = state if mask.keys is None else state.trim(lengths)
-        newest = last_real(q.transpose(1, 2), lengths)[:, :, None]  # (B, H, 1, D)
+        newest = select_last_token(q.transpose(1, 2), lengths)[:, :, None]  # (B, H, 1, D)
         start = lengths - 1 if mask.keys is not None else x.shape[1] - 1
         return self._join(self.mechanism.read(newest, state, start)), state
 
@@ -96,7 +100,7 @@ class MultiHead(nn.Module):
         return self.mechanism.absorb(self._normalized(k, self.key_norm), v, keys)
 
     def step(self, x: Tensor, state: State, start: int | Tensor) -> tuple[Tensor, State]:
-        """Self-attention of the next tokens (B, T, W), each to all before; T is usually 1."""
+        """Self-attention of the next tokens (B, T, W) to all tokens before; T is usually 1."""
         q, k, v = self._split(x, Mask(start=start), None)
         state = self.mechanism.absorb(k, v, None, state)
         return self._join(self.mechanism.read(q, state, start)), state
@@ -122,7 +126,7 @@ class MultiHead(nn.Module):
         return self._normalized(self._heads(projected, self.sizes[:1])[0], self.query_norm)
 
     def _heads(self, projected: Tensor, sizes: tuple[int, ...]) -> list[Tensor]:
-        """(B, T, sizes) -> each (B, heads, T, D); what is not used keeps its heads, at width 0."""
+        """(B, T, sizes) -> each (B, heads, T, D); what the mechanism does not use has width 0."""
         B, T, _ = projected.shape
         counts = (self.heads, self.key_heads, self.key_heads)[-len(sizes) :]
         counts = (self.heads,) if len(sizes) == 1 else counts
@@ -138,16 +142,16 @@ class MultiHead(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """Position by position: gelu, relu2 (ReLU squared) or swiglu."""
+    """The feed-forward layer: gelu, relu2 (ReLU squared) or swiglu."""
 
     def __init__(
         self, width: int, kind: str = "gelu", inner: int | None = None, bias: bool = True
     ) -> None:
         super().__init__()
         if kind not in FEED_FORWARDS:
-            raise ValueError(f"feed-forward {kind!r}; there are {', '.join(FEED_FORWARDS)}")
+            raise ValueError(f"feed_forward is {kind!r}; choose from {', '.join(FEED_FORWARDS)}")
         self.kind = kind
-        # a gated layer has three matrices: two thirds of the width make the same size
+        # swiglu has three matrices, so two thirds of the width give the same parameter count
         inner = inner or (4 * width if kind != "swiglu" else 8 * width // 3)
         self.rise = nn.Linear(width, 2 * inner if kind == "swiglu" else inner, bias=bias)
         self.fall = nn.Linear(inner, width, bias=bias)
@@ -171,24 +175,24 @@ NORMS: dict[str, type[nn.Module]] = {"layer": nn.LayerNorm, "rms": nn.RMSNorm}
 
 @dataclass(frozen=True, eq=False)
 class BlockState:
-    """What a block remembers while decoding."""
+    """The states of a block while decoding: self-attention, and cross-attention if it has any."""
 
-    own: State
+    attention: State
     memory: State | None
 
     def select(self, rows: Tensor) -> BlockState:
         memory = None if self.memory is None else self.memory.select(rows)
-        return BlockState(self.own.select(rows), memory)
+        return BlockState(self.attention.select(rows), memory)
 
     def overwritable(self) -> BlockState:
-        return BlockState(self.own.overwritable(), self.memory)
+        return BlockState(self.attention.overwritable(), self.memory)
 
     def trim(self, lengths: Tensor) -> BlockState:
-        return BlockState(self.own.trim(lengths), self.memory)
+        return BlockState(self.attention.trim(lengths), self.memory)
 
 
 class Block(nn.Module):
-    """Attention, optionally attention to a memory, and feed-forward, each with a residual path."""
+    """Self-attention, optional cross-attention and feed-forward, each with a residual path."""
 
     def __init__(
         self,
@@ -209,7 +213,7 @@ class Block(nn.Module):
     ) -> None:
         super().__init__()
         if norm not in NORMS:
-            raise ValueError(f"norm {norm!r}; there are {', '.join(NORMS)}")
+            raise ValueError(f"norm is {norm!r}; choose from {', '.join(NORMS)}")
         self.norm_first = norm_first
         self.attention = MultiHead(width, heads, attention, dropout=dropout, bias=bias, **options)
         self.attention_norm = NORMS[norm](width)
@@ -234,17 +238,17 @@ class Block(nn.Module):
     ) -> Tensor:
         x = self._residual(x, self.attention_norm, lambda h: self.attention(h, mask))
         if self.cross is not None:
-            cross, there = self.cross, memory_mask or Mask()
-            x = self._residual(x, self.cross_norm, lambda h: cross(h, there, memory))
+            cross, cross_mask = self.cross, memory_mask or Mask()
+            x = self._residual(x, self.cross_norm, lambda h: cross(h, cross_mask, memory))
         return self._residual(x, self.feed_norm, self.feed_forward)
 
     def prefill(
         self, x: Tensor, mask: Mask, memory: Tensor | None = None, memory_keys: Tensor | None = None
     ) -> tuple[Tensor, BlockState]:
-        """`forward` over a prompt, and the state to go on from."""
-        remembered = self._memory(memory, memory_keys)
+        """`forward` over a prompt, and the state to continue from."""
+        memory_state = self._absorb_memory(memory, memory_keys)
         return self._with_state(
-            x, lambda h: self.attention.prefill(h, mask), remembered, mask.start
+            x, lambda h: self.attention.prefill(h, mask), memory_state, mask.start
         )
 
     def prefill_last(
@@ -255,17 +259,17 @@ class Block(nn.Module):
         memory: Tensor | None = None,
         memory_keys: Tensor | None = None,
     ) -> tuple[Tensor, BlockState]:
-        """`prefill` for the last real token of each row alone: (B, 1, W).
+        """`prefill` that returns only the last real token of each row: (B, 1, W).
 
-        In a model's last block nobody looks at the others any more.
+        For a model's last block, where the other outputs are not needed.
         """
-        whole = self.attention_norm(x) if self.norm_first else x
-        out, state = self.attention.prefill_last(whole, mask, lengths)
-        last = last_real(x, lengths)[:, None]  # (B, 1, W)
-        remembered = self._memory(memory, memory_keys)
-        return self._with_state(last, lambda _: (out, state), remembered, lengths - 1)
+        normed = self.attention_norm(x) if self.norm_first else x
+        out, state = self.attention.prefill_last(normed, mask, lengths)
+        last = select_last_token(x, lengths)[:, None]  # (B, 1, W)
+        memory_state = self._absorb_memory(memory, memory_keys)
+        return self._with_state(last, lambda _: (out, state), memory_state, lengths - 1)
 
-    def _memory(self, memory: Tensor | None, keys: Tensor | None) -> State | None:
+    def _absorb_memory(self, memory: Tensor | None, keys: Tensor | None) -> State | None:
         if self.cross is None:
             return None
         assert memory is not None
@@ -273,7 +277,7 @@ class Block(nn.Module):
 
     def step(self, x: Tensor, state: BlockState, start: int | Tensor) -> tuple[Tensor, BlockState]:
         return self._with_state(
-            x, lambda h: self.attention.step(h, state.own, start), state.memory, start
+            x, lambda h: self.attention.step(h, state.attention, start), state.memory, start
         )
 
     def _with_state(
@@ -303,32 +307,32 @@ class Block(nn.Module):
 
 
 class Dropout(nn.Dropout):
-    """nn.Dropout with cheaper randomness: on a CPU the draws cost more than the arithmetic."""
+    """nn.Dropout with cheaper random numbers: on a CPU they cost more than the arithmetic."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return drop(x, self.p if self.training else 0.0)
+        return fast_dropout(x, self.p if self.training else 0.0)
 
 
 def initialize(module: nn.Module, std: float = 0.02) -> None:
-    """Matrices and embeddings ~ N(0, std), biases 0; mechanisms and norms keep their own start."""
+    """Matrices and embeddings ~ N(0, std), biases 0; mechanisms and norms initialize themselves."""
     if isinstance(module, nn.Linear | nn.Embedding | nn.Conv2d):
         nn.init.normal_(module.weight, std=std)
         if getattr(module, "bias", None) is not None:
             nn.init.zeros_(module.bias)  # type: ignore[arg-type]
 
 
-def every_layer(attention: str | list[str], layers: int) -> list[str]:
-    """One line of text for each layer, from one for all or a list."""
+def attention_per_layer(attention: str | list[str], layers: int) -> list[str]:
+    """One mechanism spec for each layer, from one for all layers or a list."""
     if isinstance(attention, str):
         return [attention] * layers
     if len(attention) != layers:
         raise ValueError(
-            f"attention names {len(attention)} layers ({', '.join(attention)}), the model has "
-            f"{layers}; give one for all, or one for each"
+            f"attention lists {len(attention)} layers ({', '.join(attention)}), the model has "
+            f"{layers}; give one mechanism for all layers, or one for each"
         )
     return list(attention)
 
 
-def last_real(x: Tensor, lengths: Tensor) -> Tensor:
-    """(B, T, ...) -> (B, ...): what stands at each row's last real token."""
+def select_last_token(x: Tensor, lengths: Tensor) -> Tensor:
+    """(B, T, ...) -> (B, ...): the entry of each row's last real token."""
     return x[torch.arange(len(x), device=x.device), lengths.to(x.device) - 1]

@@ -1,4 +1,4 @@
-"""Who may look at whom: a meaning, not a tensor.
+"""Which keys each query may attend to, described without a mask tensor.
 
 Letters: B batch, T queries, S keys.
 """
@@ -13,42 +13,42 @@ from torch import Tensor
 
 @dataclass(frozen=True, eq=False)
 class Mask:
-    """Key j stands at position j, query i at position `start + i`.
+    """Key j has position j, query i has position `start + i`.
 
-    A query may look at a key that is real and, if `causal`, not later than the query.
+    A query may attend to every real key; if `causal`, only to those that are not later.
     """
 
     causal: bool = False
     keys: Tensor | None = None
-    """(B, S) True for a real token, False for padding, which may hold anything, NaN too."""
+    """(B, S) True for a real token, False for padding. Padding may hold anything, even NaN."""
     start: int | Tensor = 0
-    """Absolute position of the first query: one for all, or (B,) one per row."""
+    """Absolute position of the first query: one number, or (B,) one per row."""
 
     def __post_init__(self) -> None:
         keys, start = self.keys, self.start
         if not isinstance(self.causal, bool):
-            raise ValueError(f"Mask: causal is {_kind(self.causal)}; give True or False")
+            raise ValueError(f"Mask: causal is {_describe_value(self.causal)}; give True or False")
         if keys is not None and not (
             isinstance(keys, Tensor) and keys.dtype == torch.bool and keys.dim() == 2
         ):
             raise ValueError(
-                f"Mask: keys is {_kind(keys)}; "
+                f"Mask: keys is {_describe_value(keys)}; "
                 "give a torch.bool tensor (B, S), True for a real token"
             )
         if isinstance(start, Tensor):
-            whole = not (start.is_floating_point() or start.is_complex())
-            fits = whole and start.dtype != torch.bool and start.dim() == 1
+            is_integer = not (start.is_floating_point() or start.is_complex())
+            fits = is_integer and start.dtype != torch.bool and start.dim() == 1
         else:
             fits = isinstance(start, int) and not isinstance(start, bool)
         if not fits:
             raise ValueError(
-                f"Mask: start is {_kind(start)}; "
+                f"Mask: start is {_describe_value(start)}; "
                 "give an int, or an integer tensor (B,) with one position per row"
             )
 
     @property
     def from_zero(self) -> bool:
-        """The first query of every row stands at position 0."""
+        """Whether the first query of every row has position 0."""
         return not isinstance(self.start, Tensor) and self.start == 0
 
     def positions(self, T: int, device: torch.device) -> Tensor:
@@ -59,7 +59,7 @@ class Mask:
         return (self.start + steps)[None]  # (1, T)
 
     def allowed(self, T: int, S: int, device: torch.device) -> Tensor | None:
-        """(B or 1, 1, T or 1, S), True where a query may look; None if all may look at all."""
+        """(B or 1, 1, T or 1, S), True where a query may attend; None if every query sees all."""
         allowed = None if self.keys is None else self.keys[:, None, None, :]  # (B, 1, 1, S)
         if self.causal:
             later = torch.arange(S, device=device) > self.positions(T, device)[..., None]
@@ -68,7 +68,7 @@ class Mask:
         return allowed
 
     def describe(self) -> str:
-        """What an error message says of this mask."""
+        """The mask as error messages show it."""
         keys = "None" if self.keys is None else str(tuple(self.keys.shape))
         start = (
             f"tensor {tuple(self.start.shape)}" if isinstance(self.start, Tensor) else self.start
@@ -77,10 +77,10 @@ class Mask:
 
 
 NO_MASK = Mask()
-"""Every query may look at every key."""
+"""Every query may attend to every key."""
 
 
-def _kind(x: object) -> str:
+def _describe_value(x: object) -> str:
     if isinstance(x, Tensor):
         return f"{x.dtype} of shape {tuple(x.shape)}"
     return f"{type(x).__name__} {x!r}"[:80]

@@ -1,4 +1,4 @@
-"""The one idea: a mechanism is a weight matrix A(q, k), and its output is A @ v.
+"""The base class: a mechanism is a weight matrix A(q, k), and its output is A @ v.
 
 Letters: B batch, H query heads, G key heads (a divisor of H), T queries, S keys, D head size,
 M value size.
@@ -19,21 +19,21 @@ from torch.autograd import forward_ad
 
 from attnlab._argument_checks import check_absorb, check_call, check_read, check_size
 from attnlab.mask import NO_MASK, Mask
-from attnlab.state import KeyValues, Origin, State
+from attnlab.state import KeyValues, State, StateOrigin
 
 Kind = TypeVar("Kind", bound=State)
-DERIVATIVES = (TransformType.Grad, TransformType.Jvp)  # vmap alone is no derivative
+DERIVATIVES = (TransformType.Grad, TransformType.Jvp)  # vmap is not a derivative
 
 
 @dataclass(frozen=True)
 class Card:
-    """What a mechanism can do. `attnlab mechanisms` prints it, the laws hold it to its word."""
+    """What a mechanism can do. `attnlab mechanisms` prints it, and the laws check it."""
 
     summary: str
     paper: str
     arxiv: str
     time: str
-    """Of one forward pass of a head: N tokens, D head size, C features, R rank, W keys in sight."""
+    """Of one forward pass of a head: N tokens, D head size, C features, R rank, W visible keys."""
     memory: str
     """Beyond q, k, v and the output."""
     causal: bool = True
@@ -42,46 +42,49 @@ class Card:
     constant_state: bool = False
     """The decoding state stops growing."""
     rows_sum_to_one: bool = True
-    """Or to 0, for a query with nothing to look at and for a zero denominator."""
+    """Or to 0, for a query without visible keys and for a zero denominator."""
     signed: bool = False
     """Weights can be negative."""
     continuous: bool = True
-    """A small change of q or k makes a small change of the weights."""
+    """A small change of q or k changes the weights only a little."""
     learned: bool = False
-    """Has parameters of its own, so it must be created once and trained."""
+    """Has parameters, so create it once and train it."""
     needs_length: bool = False
     """Has a table over positions, so `max_length` must be given."""
     uses_query: bool = True
     uses_key: bool = True
-    """A layer builds no projection for what is not used and passes it with width 0."""
+    """A layer builds no projection for an unused input and passes it with width 0."""
 
 
-def transformed() -> bool:
-    """Derivatives are wanted that neither the C kernels nor the loops by hand have: those of
-    torch.func, and of forward mode, where PyTorch would take a result for a constant."""
+def needs_definition_gradients() -> bool:
+    """Whether torch.func or forward-mode differentiation is active.
+
+    The C kernels and hand-written loops do not support these: PyTorch would treat their results as
+    constants.
+    """
     if torch.compiler.is_compiling():
         return False
     stack = torch._C._functorch.get_interpreter_stack() or ()
-    return forward_ad._current_level >= 0 or any(each.key() in DERIVATIVES for each in stack)
+    return forward_ad._current_level >= 0 or any(level.key() in DERIVATIVES for level in stack)
 
 
 class Mechanism(nn.Module):
-    """Subclasses define `weights`; all else has a default and, where overridden, must agree."""
+    """Subclasses define `weights`. All else has a default, and an override must agree with it."""
 
     name: ClassVar[str]
     card: Card
     trials: ClassVar[tuple[Mapping[str, Any], ...]] = ({},)
-    """Options at which every law is tested: small enough that short inputs cross all borders."""
+    """Options at which every law is tested, small enough that short inputs span several blocks."""
     compilable: ClassVar[bool] = False
-    """Has a path through the C kernels."""
+    """The C kernels can compute it."""
     use_compiled = True
-    """False: computed in PyTorch alone, to compare."""
+    """Set it to False to compute in PyTorch, for comparison."""
     size_option: ClassVar[str | None] = None
-    """The option that trades cost for accuracy (features, window, block); comparisons sweep it."""
+    """The option that trades cost for accuracy (features, window, block). Comparisons sweep it."""
     variants: ClassVar[tuple[Mapping[str, Any], ...]] = ({},)
-    """Options that a sweep adds to each value of `size_option`."""
+    """Options that a sweep combines with each value of `size_option`."""
     shift_invariant: ClassVar[bool] = False
-    """Needs only distances, so it can go on where a cache has dropped its first tokens. It matters
+    """Depends only on distances, so it works after a cache dropped its first tokens. It matters
     only where `card.cross` is False: other mechanisms need no positions."""
 
     def __init__(self, *, head_dim: int, heads: int, max_length: int | None = None) -> None:
@@ -90,7 +93,7 @@ class Mechanism(nn.Module):
         if self.card.needs_length and max_length is None:
             raise ValueError(
                 f"{self.name}: has a table over positions; "
-                "give max_length, the longest sequence it must take"
+                "give max_length, the length of the longest sequence"
             )
         self.head_dim = head_dim
         self.heads = heads
@@ -103,46 +106,46 @@ class Mechanism(nn.Module):
     def forward(
         self, q: Tensor, k: Tensor, v: Tensor, mask: Mask = NO_MASK, **unknown: Any
     ) -> Tensor:
-        """The output (B, H, T, M): checks, then `compute`. Without a mask all keys are visible."""
+        """The output (B, H, T, M). Without a mask, every query sees all keys."""
         for name in unknown:
             raise TypeError(
                 f"{self.name}: no argument {name!r}; give mask=attnlab.Mask(causal=..., keys=...)"
             )
         check_call(self, q, k, v, mask)
-        return self.attend(q, blank(k, mask.keys), blank(v, mask.keys), mask)
+        return self.attend(q, zero_padding(k, mask.keys), zero_padding(v, mask.keys), mask)
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
-        """`compute`, or the definition where derivatives are wanted that only it has."""
-        if not self.compilable or not transformed():
+        """`compute`, or the definition where only that can be differentiated."""
+        if not self.compilable or not needs_definition_gradients():
             return self.compute(q, k, v, mask)
         if self.training and getattr(self, "dropout", None):
             raise RuntimeError(
-                f"{self.name}: torch.func.grad and forward-mode derivatives are taken of its "
-                "definition, which has no dropout; call eval(), or set dropout to 0"
+                f"{self.name}: torch.func.grad and forward mode differentiate its definition, "
+                "which has no dropout; call eval(), or set dropout to 0"
             )
         return Mechanism.compute(self, q, k, v, mask)
 
     def compute(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
-        """The output of inputs that fit, padding blank. Override with a faster way to the same."""
+        """The output of checked inputs with zero padding. Override it with something faster."""
         return self.weights(q, k, mask) @ repeat_heads(v, self.heads)
 
     def absorb(
         self, k: Tensor, v: Tensor, keys: Tensor | None = None, state: State | None = None
     ) -> State:
-        """A new state that has seen these keys and values too; the old one stays valid."""
+        """A new state that also holds these keys and values; the old state stays valid."""
         k, v = self.prepare_memory(k, v, keys, state)
-        return self.grown(k, v, state).append(k, v, keys)
+        return self.state_to_extend(k, v, state).append(k, v, keys)
 
     def read(self, q: Tensor, state: State, start: int | Tensor) -> Tensor:
-        """Attend to all that was absorbed, from position `start` on; never causal by itself."""
+        """Attend to everything absorbed, without a causal mask. The first query is at `start`."""
         check_read(self, q, state, start)
-        k, v, keys = self.own(state, KeyValues).opened()
+        k, v, keys = self.as_own_state(state, KeyValues).tensors_to_read()
         return self.compute(q, k, v, Mask(keys=keys, start=start))
 
     def condition(self, q: Tensor, k: Tensor, mask: Mask) -> Tensor:
-        """How many times a rounding error may grow in each output row: (B, H, T, 1).
+        """The factor by which a rounding error may grow in each output row: (B, H, T, 1).
 
-        More than 1 only where the terms of a denominator have both signs and cancel.
+        It exceeds 1 only where terms of a denominator have both signs and cancel.
         """
         del k, mask
         return q.new_ones(*q.shape[:3], 1)
@@ -150,37 +153,37 @@ class Mechanism(nn.Module):
     def attend_dense(
         self, q: Tensor, k: Tensor, v: Tensor, allowed: Tensor, start: int | Tensor, dropout: float
     ) -> Tensor:
-        """The output under a mask that only a tensor describes.
+        """The output under an arbitrary mask tensor.
 
-        `allowed` (B or 1, H or 1, T, S) is True where a query may look at a key. Only a mechanism
-        whose weights are a softmax over the keys it may see can define it.
+        `allowed` (B or 1, H or 1, T, S) is True where a query may attend to a key. Only a mechanism
+        whose weights are a softmax over the visible keys can define it.
         """
         del q, k, v, allowed, start, dropout
-        raise NotImplementedError(f"{self.name}: is not defined under a mask that is a tensor")
+        raise NotImplementedError(f"{self.name}: does not support a mask tensor")
 
-    # Facts that benches, views and notes use, so that they need not know mechanisms by name.
+    # Facts for benchmarks and pages, so that they need not list mechanisms by name.
 
     def visible_keys(self, tokens: int, causal: bool) -> int | None:
-        """How many keys a query sees at most: W in the card's costs. None: all that the mask
-        allows. Queries that see everything (global ones) do not count."""
+        """The largest number of keys that a query sees: W in the card's costs. None means all that
+        the mask allows. Global queries, which see everything, do not count."""
         del tokens, causal
         return None
 
     def covers_all(self, tokens: int, causal: bool) -> bool:
-        """Whether a mechanism that leaves out far keys of a softmax leaves out none on a text of
-        so many tokens, and so is exact attention there."""
+        """Whether a mechanism that skips far keys skips none in a text of this many tokens, and so
+        equals exact attention there."""
         del tokens, causal
         return False
 
     def prefers_matrix(self, tokens: int) -> bool:
-        """Whether `weights @ v` is cheaper than `forward` on a text of so many tokens."""
+        """Whether `weights @ v` is cheaper than `forward` for this many tokens."""
         del tokens
         return False
 
     @classmethod
     def short_options(cls, tokens: int) -> dict[str, Any]:
-        """Options with which a text of so many tokens crosses the mechanism's borders (a window,
-        a block, a rank). Empty: the defaults already show what it does."""
+        """Options that make the structure (window, block, rank) visible in a text of this many
+        tokens. Empty if the defaults already do."""
         del tokens
         return {}
 
@@ -188,8 +191,8 @@ class Mechanism(nn.Module):
     def sweep(
         cls, options: Mapping[str, Any], values: Mapping[str, Sequence[Any]]
     ) -> list[dict[str, Any]]:
-        """The sets of options to compare: the given ones with each of the `values` of
-        `size_option`, in each of the `variants`. What is given is not swept."""
+        """The sets of options to compare: `options` with each of the `values` of `size_option`, in
+        each of the `variants`. An option that you fix is not swept."""
         option = cls.size_option
         if option is None or option in options or option not in values:
             return [dict(options)]
@@ -200,41 +203,42 @@ class Mechanism(nn.Module):
             for variant in variants
         ]
 
-    # Checks, and padding blanked, because 0 * NaN would still be NaN.
+    # Check, and set padding to zero, because 0 * NaN would still be NaN.
 
     def prepare_weights(self, q: Tensor, k: Tensor, mask: Mask) -> tuple[Tensor, Tensor]:
         check_call(self, q, k, None, mask)
-        return q, blank(k, mask.keys)
+        return q, zero_padding(k, mask.keys)
 
     def prepare_memory(
         self, k: Tensor, v: Tensor, keys: Tensor | None, state: State | None
     ) -> tuple[Tensor, Tensor]:
         check_call(self, None, k, v, Mask(keys=keys))
         check_absorb(self, k, v, state)
-        return blank(k, keys), blank(v, keys)
+        return zero_padding(k, keys), zero_padding(v, keys)
 
-    # States belong to the mechanism that made them.
+    # A state belongs to the mechanism that made it.
 
     def signature(self) -> tuple[Any, ...]:
-        """What a state depends on: one made with another signature is refused."""
+        """What a state depends on. A state made with another signature is refused."""
         return (self.name, self.heads, self.head_dim)
 
-    def origin(self, k: Tensor, v: Tensor) -> Origin:
-        return Origin(self.signature(), k.shape[1], k.shape[3], v.shape[3], k.dtype)
+    def origin(self, k: Tensor, v: Tensor) -> StateOrigin:
+        return StateOrigin(self.signature(), k.shape[1], k.shape[3], v.shape[3], k.dtype)
 
-    def grown(self, k: Tensor, v: Tensor, state: State | None) -> KeyValues:
-        """The state that these keys and values are to be appended to."""
+    def state_to_extend(self, k: Tensor, v: Tensor, state: State | None) -> KeyValues:
+        """The state to append these keys and values to: the given one, or an empty one."""
         if state is None:
             return KeyValues.empty(self.origin(k, v), k, v)
-        return self.own(state, KeyValues)
+        return self.as_own_state(state, KeyValues)
 
-    def own(self, state: State, kind: type[Kind]) -> Kind:
+    def as_own_state(self, state: State, kind: type[Kind]) -> Kind:
+        """The state itself, if this mechanism made it; else a ValueError."""
         if not isinstance(state, kind) or state.origin.mechanism != self.signature():
             made_by = ", ".join(map(str, state.origin.mechanism))
             own = ", ".join(map(str, self.signature()))
             raise ValueError(
-                f"{self.name}: given a state that another mechanism made ({made_by}, not {own}); "
-                f"give one that this mechanism's absorb returned"
+                f"{self.name}: this state belongs to another mechanism ({made_by}, not {own}); "
+                f"give a state that this mechanism's absorb returned"
             )
         return state
 
@@ -243,20 +247,20 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def full_precision(method: Method) -> Method:
-    """Sums over many keys stay in float32 or better, also where autocast lowers products."""
+    """Decorate a method so that autocast does not lower the precision of its sums."""
 
     @wraps(method)
-    def called(self: Any, x: Tensor, *rest: Any) -> Any:
-        if not torch.is_autocast_enabled(x.device.type):  # as mostly; a decoding step would notice
+    def wrapper(self: Any, x: Tensor, *rest: Any) -> Any:
+        if not torch.is_autocast_enabled(x.device.type):  # the common case must be fast
             return method(self, x, *rest)
         with torch.autocast(x.device.type, enabled=False):
             return method(self, x, *rest)
 
-    return cast(Method, called)
+    return cast(Method, wrapper)
 
 
-def blank(x: Tensor, keys: Tensor | None) -> Tensor:
-    """x (B, G, S, D) with zeros where `keys` (B, S) says padding."""
+def zero_padding(x: Tensor, keys: Tensor | None) -> Tensor:
+    """x (B, G, S, D) with zeros where `keys` (B, S) is False."""
     return x if keys is None else x.masked_fill(~keys[:, None, :, None], 0)
 
 

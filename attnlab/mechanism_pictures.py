@@ -1,4 +1,4 @@
-"""A mechanism's matrix as a picture: on one sentence, beside softmax's.
+"""Plots of a mechanism's weight matrix on one sentence, next to softmax.
 
 Letters: T tokens, D head size.
 """
@@ -17,7 +17,7 @@ from torch import Tensor
 
 from attnlab._create_mechanism import create_mechanism, find_mechanism
 from attnlab.mask import Mask
-from attnlab.position import Sinusoidal
+from attnlab.position import SinusoidalPositions
 from attnlab.report._matplotlib import STYLE, check_figure, plain, write_figure
 
 TEXT = (
@@ -25,7 +25,7 @@ TEXT = (
     "the dog and the cat saw the bird fly"
 )
 HEAD_DIM = 32
-# of negative weights, none, and large ones
+# negative, zero and large weights
 COLORS = LinearSegmentedColormap.from_list("weights", ["#be540c", "#f7f8fa", "#103c8c"])
 
 
@@ -35,19 +35,19 @@ class Panel:
     weights: Tensor  # (T, T)
 
 
-def sentence(seed: int = 0, norm: float = 5.0) -> tuple[Tensor, Tensor]:
-    """q and k (1, 1, T, D) of a hand-made head that looks for its own word, and near by.
+def example_queries_and_keys(seed: int = 0, norm: float = 5.0) -> tuple[Tensor, Tensor]:
+    """q and k (1, 1, T, D) of a hand-made head that attends to equal words and to near positions.
 
-    Equal words have equal codes, and every token its position: the matrix has a diagonal, and a
-    dot wherever a word comes again.
+    Equal words have equal vectors, and each token adds its position: the matrix has a diagonal, and
+    a dot wherever a word is repeated.
     """
     generator = torch.Generator().manual_seed(seed)
     tokens = TEXT.split()
     words = sorted(set(tokens))
     codes = torch.randn(len(words), HEAD_DIM, generator=generator)
-    said = torch.stack([codes[words.index(word)] for word in tokens])  # (T, D)
-    places = Sinusoidal(HEAD_DIM, base=100.0)(torch.arange(len(tokens)))  # (T, D)
-    x = norm * _unit(_unit(said) + _unit(places))  # (T, D)
+    word_codes = torch.stack([codes[words.index(word)] for word in tokens])  # (T, D)
+    positions = SinusoidalPositions(HEAD_DIM, base=100.0)(torch.arange(len(tokens)))  # (T, D)
+    x = norm * _unit(_unit(word_codes) + _unit(positions))  # (T, D)
     return x[None, None], x[None, None]
 
 
@@ -55,36 +55,37 @@ def _unit(x: Tensor) -> Tensor:
     return x / x.norm(dim=-1, keepdim=True)
 
 
-def drawn_options(name: str) -> dict[str, Any]:
-    """Those at which a short sentence shows what the mechanism does."""
+def plot_options(name: str) -> dict[str, Any]:
+    """Options at which a short sentence shows what the mechanism does."""
     return find_mechanism(name).short_options(len(TEXT.split()))
 
 
 def panels_of(name: str) -> list[Panel]:
-    """softmax, the mechanism, and its causal form if it has one."""
-    q, k = sentence()
+    """The matrices of softmax, of the mechanism, and of its causal form if it has one."""
+    q, k = example_queries_and_keys()
     card, T = find_mechanism(name).card, q.shape[2]
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         softmax = create_mechanism("softmax", head_dim=HEAD_DIM, heads=1)
         length = T if card.needs_length else None
-        made = create_mechanism(
-            name, head_dim=HEAD_DIM, heads=1, max_length=length, **drawn_options(name)
+        mechanism = create_mechanism(
+            name, head_dim=HEAD_DIM, heads=1, max_length=length, **plot_options(name)
         )
-        for parameter in made.parameters():
-            if float(parameter.std()) < 0.1:  # a table that begins as good as zero
+        for parameter in mechanism.parameters():
+            if float(parameter.std()) < 0.1:  # a table that starts near zero
                 torch.nn.init.normal_(parameter)
-        found = [] if name == "softmax" else [Panel("softmax", softmax.weights(q, k, Mask())[0, 0])]
-        found.append(Panel(name, made.weights(q, k, Mask())[0, 0]))
+        panels = [Panel(name, mechanism.weights(q, k, Mask())[0, 0])]
+        if name != "softmax":
+            panels.insert(0, Panel("softmax", softmax.weights(q, k, Mask())[0, 0]))
         if card.causal:
-            found.append(Panel("causal", made.weights(q, k, Mask(causal=True))[0, 0]))
-    return found
+            panels.append(Panel("causal", mechanism.weights(q, k, Mask(causal=True))[0, 0]))
+    return panels
 
 
-def matrices(name: str) -> Figure:
-    """The matrices side by side; color is the root of a weight, so that small ones show too."""
+def plot_matrices(name: str) -> Figure:
+    """The matrices side by side; color is the square root of a weight, to show small ones too."""
     panels = panels_of(name)
-    options = ", ".join(f"{key}={value}" for key, value in drawn_options(name).items())
+    options = ", ".join(f"{key}={value}" for key, value in plot_options(name).items())
     card = find_mechanism(name).card
     scale = float(panels[0].weights.max())  # softmax's: one scale for all
     notes = [
@@ -96,8 +97,8 @@ def matrices(name: str) -> Figure:
     notes += ["negative weights orange"] if card.signed else []
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(9, 3.5), layout="constrained")
-        for place, panel in enumerate(panels):
-            axes = figure.add_subplot(1, 3, place + 1)  # all alike, also without a causal form
+        for index, panel in enumerate(panels):
+            axes = figure.add_subplot(1, 3, index + 1)  # equal sizes, also without a causal form
             largest = float(panel.weights.max())
             axes.set_title(plain(f"{panel.title} (largest {largest:.2f})"), loc="left")
             roots = panel.weights.sign() * (panel.weights.abs() / scale).sqrt()
@@ -113,4 +114,4 @@ def matrices(name: str) -> Figure:
 def save_matrices(name: str, path: Path, overwrite: bool = False) -> None:
     find_mechanism(name)
     check_figure(path, overwrite)
-    write_figure(matrices(name), path, f"The weights of {name}")
+    write_figure(plot_matrices(name), path, f"The weights of {name}")

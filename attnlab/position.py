@@ -1,4 +1,4 @@
-"""Where a token stands: learned, sinusoidal and rotary positions.
+"""Position encodings: learned, sinusoidal and rotary.
 
 Letters: B batch, H heads, T tokens, W width, D head size.
 """
@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 
-class Learned(nn.Module):
-    """A vector for each position, learned."""
+class LearnedPositions(nn.Module):
+    """A learned vector for each position."""
 
     def __init__(self, length: int, width: int) -> None:
         super().__init__()
@@ -22,15 +22,15 @@ class Learned(nn.Module):
         return self.table[position]
 
 
-class Sinusoidal(nn.Module):
-    """Sines and cosines in turn, of wavelengths from 2 pi to 20,000 pi; position 0 comes first."""
+class SinusoidalPositions(nn.Module):
+    """Alternating sines and cosines of wavelengths from 2 pi to 20,000 pi, from position 0 on."""
 
     def __init__(self, width: int, base: float = 10_000.0) -> None:
         super().__init__()
         if width % 2:
             raise ValueError(f"sinusoidal positions: width is {width}; give an even number")
         steps = torch.arange(0, width, 2, dtype=torch.float64) / width
-        # float64, since a float32 angle is off by 1e-3 at position 10,000; so it stays on the CPU
+        # on the CPU in float64: a float32 angle is off by 1e-3 at position 10,000
         self.frequencies = base**-steps  # (W/2,)
 
     def forward(self, position: Tensor) -> Tensor:
@@ -49,9 +49,9 @@ class Sinusoidal(nn.Module):
         return matrix
 
 
-class Rotary(nn.Module):
-    """Each pair of a query's or key's numbers turned by an angle that grows with position, so that
-    their product depends on the distance alone. Pairs are (i, i + D/2)."""
+class RotaryPositions(nn.Module):
+    """Rotates each pair (i, i + D/2) of a query or key by an angle that grows with position. The
+    dot product then depends only on the distance."""
 
     cosines: Tensor  # (positions, D)
     sines: Tensor
@@ -68,14 +68,18 @@ class Rotary(nn.Module):
         angles = torch.arange(length)[:, None] * self.frequencies
         angles = torch.cat([angles, angles], dim=-1)  # (positions, D)
         sign = torch.ones_like(angles)
-        sign[:, : len(self.frequencies)] = -1  # turning is then one product with halves swapped
+        sign[
+            :, : len(self.frequencies)
+        ] = -1  # rotating is then one product with the halves swapped
         dtype = torch.get_default_dtype()
         for name, table in (("cosines", angles.cos()), ("sines", sign * angles.sin())):
             self.register_buffer(name, table.to(dtype).to(device), persistent=False)
 
     def forward(self, x: Tensor, position: Tensor) -> Tensor:
-        """Turn (B, H, T, D) by `position` (B or 1, T)."""
-        if not torch.compiler.is_compiling() and position.numel():  # compiled: fixed lengths
+        """Rotate (B, H, T, D) by `position` (B or 1, T)."""
+        if (
+            not torch.compiler.is_compiling() and position.numel()
+        ):  # a compiled model has fixed lengths
             longest = int(position.max()) + 1
             if longest > len(self.cosines):
                 self._grow(2 * longest, self.cosines.device)

@@ -1,4 +1,4 @@
-"""What a mechanism remembers of the keys and values it has absorbed. A state is a value.
+"""The decoding state of a mechanism: the keys and values it absorbed. A state never changes.
 
 Letters: B batch, H key heads, S slots, T new tokens, D key size, M value size.
 """
@@ -11,11 +11,11 @@ from typing import Any, NamedTuple, Self
 import torch
 from torch import Tensor
 
-SPARE = 64  # slots that a fresh buffer has beyond what it holds
+SPARE = 64  # free slots of a new buffer
 
 
-class Origin(NamedTuple):
-    """Which mechanism made a state, and of what keys and values."""
+class StateOrigin(NamedTuple):
+    """Which mechanism made a state, and the shapes of its keys and values."""
 
     mechanism: tuple[Any, ...]
     heads: int
@@ -26,13 +26,13 @@ class Origin(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """Every tensor field has the batch as its first axis."""
+    """The first axis of every tensor field is the batch."""
 
-    origin: Origin
+    origin: StateOrigin
     length: int | Tensor
     """Positions absorbed so far: one number for all rows, or (B,) after `trim`."""
-    reach: int | Tensor
-    """Position after each row's last real key: one number for all rows, or (B,)."""
+    real_length: int | Tensor
+    """The position after each row's last real key: one number for all rows, or (B,)."""
 
     @property
     def batch(self) -> int:
@@ -44,38 +44,39 @@ class State:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of what is remembered; spare capacity does not count."""
+        """Bytes of the content, without spare capacity."""
         return sum(t.numel() * t.element_size() for t in self._tensors().values())
 
     def select(self, rows: Tensor) -> Self:
-        """The state of these rows, in this order, repeats allowed: beams, finished rows."""
-        chosen: dict[str, Any] = {name: t[rows] for name, t in self._tensors().items()}
-        return replace(self, **chosen)
+        """The state of these rows, in this order, repeats allowed. For beams and finished rows."""
+        selected: dict[str, Any] = {name: t[rows] for name, t in self._tensors().items()}
+        return replace(self, **selected)
 
     def trim(self, lengths: Tensor) -> Self:
-        """Give back the padding at the end of each row, from `lengths` (B,) on.
+        """Remove the padding at the end of each row, after its first `lengths` (B,) positions.
 
-        The next token of a row then stands right after its last one, as if alone in its batch.
+        The next token of a row then follows its last real one, as if the row were alone.
         """
-        whole = not (lengths.is_floating_point() or lengths.dtype == torch.bool)
-        if lengths.shape != (self.batch,) or not whole:
+        is_integer = not (lengths.is_floating_point() or lengths.dtype == torch.bool)
+        if lengths.shape != (self.batch,) or not is_integer:
             raise ValueError(
                 f"trim: lengths are {lengths.dtype} of shape {tuple(lengths.shape)}; "
                 f"give whole numbers ({self.batch},), one per row"
             )
-        length, reach = (torch.as_tensor(x).to(lengths.device) for x in (self.length, self.reach))
-        if bool(((lengths > length) | (lengths < reach)).any()):
+        both = (self.length, self.real_length)
+        length, real_length = (torch.as_tensor(x).to(lengths.device) for x in both)
+        if bool(((lengths > length) | (lengths < real_length)).any()):
             raise ValueError(
                 f"trim: lengths {lengths.tolist()} for rows of length {length.tolist()} whose "
-                f"last real keys end at {reach.tolist()}; only padding can be given back"
+                f"last real keys end at {real_length.tolist()}; only padding can be removed"
             )
         return replace(self, length=lengths.clone())
 
     def overwritable(self) -> Self:
-        """The same content for a loop that keeps only the newest state, as the generator does.
+        """A copy for a loop that keeps only the newest state, as generation does.
 
-        `absorb` may write over it, and over every state that follows from it, instead of copying;
-        reading an overwritten state raises. This state itself stays as it is.
+        `absorb` may overwrite the copy and the states made from it, instead of copying them.
+        Reading an overwritten state raises an error. This state itself does not change.
         """
         return self
 
@@ -84,19 +85,19 @@ class State:
         return {name: value for name, value in values.items() if isinstance(value, Tensor)}
 
 
-COUNTS = ("length", "reach")
+COUNTS = ("length", "real_length")
 
 
 def advance(state: State | None, S: int, keys: Tensor | None) -> dict[str, Any]:
-    """`length` and `reach` after S more keys, of which `keys` (B, S) are real."""
+    """`length` and `real_length` after S more keys, of which `keys` (B, S) are real."""
     length = 0 if state is None else state.length
-    reach = 0 if state is None else state.reach
+    real_length = 0 if state is None else state.real_length
     if keys is None:
-        return {"length": length + S, "reach": length + S if S else reach}
+        return {"length": length + S, "real_length": length + S if S else real_length}
     steps = torch.arange(1, S + 1, device=keys.device)
     last = (keys * steps).amax(1) if S else keys.new_zeros(len(keys), dtype=torch.long)
-    before = torch.as_tensor(reach, device=keys.device)
-    return {"length": length + S, "reach": torch.where(last > 0, length + last, before)}
+    before = torch.as_tensor(real_length, device=keys.device)
+    return {"length": length + S, "real_length": torch.where(last > 0, length + last, before)}
 
 
 def _extreme(count: int | Tensor, which: str) -> int:
@@ -109,17 +110,17 @@ def _extreme(count: int | Tensor, which: str) -> int:
 class KeyValues(State):
     """All keys and values, in buffers with spare capacity.
 
-    The newest state of a buffer appends in place; an older one copies first. So a token costs no
-    concatenation, and a state still never changes under its owner.
+    The newest state of a buffer appends in place; an older one copies first. So a new token needs
+    no concatenation, and still no state ever changes.
     """
 
     k_buffer: Tensor  # (B, H, capacity, D)
     v_buffer: Tensor  # (B, H, capacity, M)
-    real_buffer: Tensor | None  # (B, capacity) False for padding and free slots; None: no padding
-    ticket: list[int]  # [version of the newest state], shared by all states of one buffer
+    real_buffer: Tensor | None  # (B, capacity) False for padding and free slots; None if no padding
+    newest_version: list[int]  # one number, shared by all states of a buffer
     version: int
     first: int = 0
-    """Position of slot 0: a window forgets what it will never see again."""
+    """Position of slot 0: a window drops keys that it will never need again."""
     recent: int = 0
     """Tokens of the last append."""
 
@@ -152,27 +153,27 @@ class KeyValues(State):
         return slots < length[..., None]
 
     @staticmethod
-    def empty(origin: Origin, k: Tensor, v: Tensor) -> KeyValues:
+    def empty(origin: StateOrigin, k: Tensor, v: Tensor) -> KeyValues:
         """A state that has absorbed nothing yet, for keys and values like these."""
         k, v = k[:, :, :0].detach(), v[:, :, :0].detach()
         return KeyValues(origin, 0, 0, k, v, None, [0], 0)
 
-    def opened(self) -> tuple[Tensor, Tensor, Tensor | None]:
-        """k, v and keys to read. Backward will need them as they are, so the next append copies."""
+    def tensors_to_read(self) -> tuple[Tensor, Tensor, Tensor | None]:
+        """k, v and keys. Backward needs them unchanged, so the next append copies."""
         if torch.is_grad_enabled():
-            self.ticket[0] += 1
+            self.newest_version[0] += 1
         return self.k, self.v, self.keys
 
     def append(self, k: Tensor, v: Tensor, keys: Tensor | None, keep: int | None = None) -> Self:
-        """A state with T more tokens; of the old ones at least the last `keep` stay (None: all)."""
+        """A state with T more tokens. At least the last `keep` old ones stay; None keeps all."""
         T = k.shape[2]
-        # In place would change what the backward pass of an earlier read still needs.
+        # Writing in place would change what the backward pass of an earlier read needs.
         in_place = not torch.is_grad_enabled()
-        foreign = self.k_buffer.is_inference() and not torch.is_inference_mode_enabled()
-        room = self.version == self.ticket[0] and self.slots + T <= self.k_buffer.shape[2]
-        hoards = keep is not None and self.slots > 2 * (keep + SPARE)  # a long prompt, now past
-        stays = in_place and room and not foreign and not hoards
-        old = self if stays else self._moved(T, keep, spare=in_place)
+        is_inference = self.k_buffer.is_inference() and not torch.is_inference_mode_enabled()
+        fits = self.version == self.newest_version[0] and self.slots + T <= self.k_buffer.shape[2]
+        wasteful = keep is not None and self.slots > 2 * (keep + SPARE)  # after a long prompt
+        reusable = in_place and fits and not is_inference and not wasteful
+        old = self if reusable else self._copy(T, keep, spare=in_place)
         at = old.length - old.first
         real = old.real_buffer
         if real is None and keys is not None:
@@ -182,7 +183,7 @@ class KeyValues(State):
         if real is not None:
             new = real.new_ones(len(k), T) if keys is None else keys
             real = _write(real[:, None, :, None], new[:, None, :, None], at, True)[:, 0, :, 0]
-        old.ticket[0] += 1
+        old.newest_version[0] += 1
         return replace(
             old,
             **advance(old, T, keys),
@@ -190,48 +191,48 @@ class KeyValues(State):
             k_buffer=_write(old.k_buffer, k, at, in_place),
             v_buffer=_write(old.v_buffer, v, at, in_place),
             real_buffer=real,
-            version=old.ticket[0],
+            version=old.newest_version[0],
         )
 
     def select(self, rows: Tensor) -> Self:
-        return replace(super().select(rows), ticket=[0], version=0)
+        return replace(super().select(rows), newest_version=[0], version=0)
 
     def trim(self, lengths: Tensor) -> Self:
         trimmed = super().trim(lengths)
         if trimmed.real_buffer is not None:
             real, within = trimmed.real_buffer[:, : trimmed.slots], trimmed._within()
-            if bool((real == within).all()):  # no padding is left: the lengths say it all
+            if bool((real == within).all()):  # no padding is left, so the lengths are enough
                 trimmed = replace(trimmed, real_buffer=None)
             else:
                 free = self.k_buffer.new_zeros(len(real), self.k_buffer.shape[2], dtype=torch.bool)
                 free[:, : trimmed.slots] = real & within
                 trimmed = replace(trimmed, real_buffer=free)
-        # Both may append in place: what is given back was padding, which this state never reads.
+        # Both states may append in place: this one never reads the padding that was removed.
         return trimmed
 
-    def _moved(self, T: int, keep: int | None, spare: bool) -> Self:
-        """The same content in new buffers with room for T more, the forgotten part left out."""
-        # Rows may be trimmed to their last real key later, and go on from there.
-        drop = 0 if keep is None else max(0, _extreme(self.reach, "min") - keep - self.first)
+    def _copy(self, T: int, keep: int | None, spare: bool) -> Self:
+        """The same content in new buffers with space for T more, without the tokens to drop."""
+        # Rows may be trimmed to their last real key later, and continue from there.
+        drop = 0 if keep is None else max(0, _extreme(self.real_length, "min") - keep - self.first)
         used = self.slots - drop
-        room = T + max(SPARE, used // 2) if spare else T
+        free = T + max(SPARE, used // 2) if spare else T
 
-        def move(buffer: Tensor) -> Tensor:
-            kept = buffer[:, :, drop : drop + used]
+        def copy(buffer: Tensor) -> Tensor:
+            content = buffer[:, :, drop : drop + used]
             if not spare:  # tracked by autograd
-                free = kept.new_zeros(*kept.shape[:2], room, kept.shape[3])
-                return torch.cat([kept, free], dim=2)
-            moved = kept.new_zeros(*kept.shape[:2], used + room, kept.shape[3])
-            moved[:, :, :used] = kept
+                empty = content.new_zeros(*content.shape[:2], free, content.shape[3])
+                return torch.cat([content, empty], dim=2)
+            moved = content.new_zeros(*content.shape[:2], used + free, content.shape[3])
+            moved[:, :, :used] = content
             return moved
 
         real = self.real_buffer
         return replace(
             self,
-            k_buffer=move(self.k_buffer),
-            v_buffer=move(self.v_buffer),
-            real_buffer=None if real is None else move(real[:, None, :, None])[:, 0, :, 0],
-            ticket=[0],
+            k_buffer=copy(self.k_buffer),
+            v_buffer=copy(self.v_buffer),
+            real_buffer=None if real is None else copy(real[:, None, :, None])[:, 0, :, 0],
+            newest_version=[0],
             version=0,
             first=self.first + drop,
         )

@@ -18,7 +18,7 @@ from torch.nn import functional as F
 
 from attnlab.layers import Block
 from attnlab.models import Decoder
-from attnlab.position import Learned
+from attnlab.position import LearnedPositions
 
 VOCABULARY, CONTEXT, WIDTH, LAYERS, HEADS, DROPOUT = 256, 128, 256, 4, 8, 0.1
 PARAMETERS = 3_323_392
@@ -136,7 +136,7 @@ def write(model: CourseModel, prompt: Sequence[int], new_tokens: int) -> list[in
 def load_weights(course: CourseModel, ours: Decoder) -> None:
     """Copy our weights; the one product for q, k and v becomes three."""
     stack = ours.stack
-    assert isinstance(stack.position, Learned)
+    assert isinstance(stack.position, LearnedPositions)
     course.embedding.load_state_dict(stack.embedding.state_dict())
     course.position.copy_(stack.position.table[None])
     for target, source in zip(course.blocks, stack.blocks, strict=True):

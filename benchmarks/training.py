@@ -35,10 +35,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from attnlab.models import Decoder
-from attnlab.training import Settings, bucket, mix, pad_rows
-from attnlab.training._loop import clip
+from attnlab.training import Settings, bucket_by_length, mix_seeds, pad_rows
+from attnlab.training._loop import clip_gradients
 from attnlab.training._machine import matmul_peak
-from attnlab.training._optimizers import make_optimizers, rate_at, set_rate
+from attnlab.training._optimizers import learning_rate_factor, make_optimizers, scale_learning_rates
 
 POOL = 64  # batches to choose from: one window of `bucket`
 SHORTEST, LONGEST, MASKS = 4, 112, 2
@@ -73,7 +73,7 @@ def make_batches(rows: Rows, steps: int, size: int) -> tuple[list[Rows], list[Ro
     generator = torch.Generator().manual_seed(0)
     lengths = [len(row) - 1 for row in rows]
     tokens = size * sum(lengths) // len(lengths)  # useful ones in a batch of the reference
-    cut = bucket(lengths, tokens=tokens, rows=None, generator=generator)
+    cut = bucket_by_length(lengths, tokens=tokens, rows=None, generator=generator)
     cut = sorted(cut, key=lambda batch: max(lengths[row] for row in batch))
     # evenly spread; of the ways to do so, the one whose rows are as long as all on average
     every = len(cut) // steps
@@ -102,8 +102,8 @@ class Trainer:
             self.model.compile(dynamic=True)
 
     def step(self, rows: Rows) -> float:
-        torch.manual_seed(mix(self.settings.seed, self.steps))  # dropout
-        set_rate(self.optimizers, rate_at(self.steps, self.settings))
+        torch.manual_seed(mix_seeds(self.settings.seed, self.steps))  # dropout
+        scale_learning_rates(self.optimizers, learning_rate_factor(self.steps, self.settings))
         ids, keys = pad_rows([row[:-1] for row in rows], PADDING)  # (B, T)
         targets, _ = pad_rows([row[1:] for row in rows], IGNORED)  # (B, T)
         # no text sees what comes after it, so padding on the right needs no mask
@@ -113,7 +113,7 @@ class Trainer:
         )
         loss = total / int(keys.sum())
         loss.backward()
-        clip(self.model, self.settings.max_gradient_norm)
+        clip_gradients(self.model, self.settings.max_gradient_norm)
         for optimizer in self.optimizers:
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from attnlab import MECHANISMS, load_extension
-from attnlab.extensions import VARIABLE, forget_extensions, load_extensions, load_named
+from attnlab.extensions import VARIABLE, forget_extensions, load_extensions, load_named_extensions
 from attnlab.tasks.registry import TASKS
 from tests.support.command_line import run
 from tests.support.registries import restored_registries
@@ -230,4 +230,4 @@ def test_a_broken_file_is_told_each_time(tmp_path: Path, monkeypatch: pytest.Mon
     forget_extensions()
     for _ in range(2):
         with pytest.raises(ValueError, match="ZeroDivisionError"):
-            load_named()
+            load_named_extensions()

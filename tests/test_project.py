@@ -21,7 +21,7 @@ PACKAGE = ROOT / "attnlab"
 # DESIGN.md's rooms from the ground up: a room imports from its own floor's file or from below.
 FLOORS = [
     {"_lazy", "_help_groups"},
-    {"errors", "extensions", "_confidence_intervals", "_number_words"},
+    {"errors", "extensions", "_confidence_intervals", "_join_words"},
     {"_calibration", "_safe_files"},
     {"report", "run_folder"},
     {"tasks.registry", "_show"},

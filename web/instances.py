@@ -14,11 +14,11 @@ import numpy as np
 import torch
 
 from attnlab.mask import Mask
-from attnlab.mechanisms._random_directions import gaussian_draws
+from attnlab.mechanisms._random_directions import sample_directions
 from attnlab.mechanisms.favor import Favor
 from attnlab.mechanisms.fourier import Fourier
 from attnlab.mechanisms.softmax import Softmax
-from attnlab.position import Rotary, Sinusoidal
+from attnlab.position import RotaryPositions, SinusoidalPositions
 
 PATH = Path(__file__).parent / "src" / "playground" / "instances.json"
 EACH = 6
@@ -80,7 +80,7 @@ def features(random: np.random.Generator, place: int) -> dict[str, Any]:
     made = kind(
         head_dim=d, heads=1, features=2 * count, orthogonal=place % 4 < 2, seed=place, beta=beta
     )
-    asked, kept = (made.phi(each).over(torch.zeros(()))[0, 0] for each in (q, keys))
+    asked, kept = (made.phi(each).divide_by_exp(torch.zeros(()))[0, 0] for each in (q, keys))
     return {
         "kind": ("positive", "trigonometric")[place % 2], "q": q[0, 0, 0], "keys": keys[0, 0],
         "draws": made.draws, "beta": beta, "weights": made.weights(q, keys, Mask())[0, 0, 0],
@@ -91,22 +91,22 @@ def features(random: np.random.Generator, place: int) -> dict[str, Any]:
 def orthogonal(place: int) -> dict[str, Any]:
     count, size = 2 * place + 3, place % 3 + 2
     random, drawn = torch.Generator().manual_seed(place), []
-    for first in range(0, count, size):  # in the order in which gaussian_draws takes them
+    for first in range(0, count, size):  # in the order in which sample_directions takes them
         for rows in (size, min(size, count - first)):
             drawn.append(torch.randn(rows, size, generator=random, dtype=torch.float64).flatten())
-    draws = gaussian_draws(count, size, place, orthogonal=True)
+    draws = sample_directions(count, size, place, orthogonal=True)
     return {"count": count, "size": size, "normals": torch.cat(drawn), "draws": draws}
 
 
 def positions(random: np.random.Generator) -> dict[str, Any]:
     width, base = 2 * int(random.integers(1, 7)), float(random.uniform(5, 10_000))
     t, steps = int(random.integers(0, 2000)), int(random.integers(0, 50))
-    code, x = Sinusoidal(width, base), random.normal(size=width)
+    code, x = SinusoidalPositions(width, base), random.normal(size=width)
     at = torch.tensor([[t]])
     return {
         "width": width, "base": base, "t": t, "steps": steps, "code": code(at)[0, 0],
         "shift": code.shift_matrix(steps), "x": x,
-        "turned": Rotary(width, base)(heads(x[None]), at)[0, 0, 0],
+        "turned": RotaryPositions(width, base)(heads(x[None]), at)[0, 0, 0],
     }  # fmt: skip
 
 

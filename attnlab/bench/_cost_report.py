@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any
 
-from attnlab._confidence_intervals import Estimate, exponent
-from attnlab._number_words import joined
+from attnlab._confidence_intervals import Estimate, log_log_slope
+from attnlab._join_words import join_words
 from attnlab.bench._attention_pass import PassKey
 from attnlab.bench._measure_costs import crossing
 from attnlab.bench._settings import CostSettings
@@ -64,7 +64,7 @@ class CostCrossover:
 def fit_exponent(points: dict[int, Estimate], smallest: float = 0.0) -> Estimate | None:
     """The exponent of the cost in the length; None if too few points were measured."""
     above = [(float(at), cost.value) for at, cost in points.items() if cost.value > smallest]
-    return exponent(above) if len(above) >= min(MIN_POINTS, max(2, len(points))) else None
+    return log_log_slope(above) if len(above) >= min(MIN_POINTS, max(2, len(points))) else None
 
 
 def cost_crossover(own: dict[int, Estimate], exact: dict[int, Estimate]) -> CostCrossover:
@@ -175,9 +175,9 @@ def _findings(costs: Costs, kind: CostKind, panels: list[tuple[bool, bool]]) -> 
     linear = [name for name, values in slopes.items() if max(values) <= LINEAR]
     steeper = [name for name in slopes if name not in linear]
     if linear:
-        sentences.append(f"Grows about linearly with the number of tokens: {joined(linear)}.")
+        sentences.append(f"Grows about linearly with the number of tokens: {join_words(linear)}.")
     if steeper:
-        sentences.append(f"Grows faster, in at least one form: {joined(steeper)}.")
+        sentences.append(f"Grows faster, in at least one form: {join_words(steeper)}.")
     return sentences
 
 
@@ -204,9 +204,9 @@ def _against_exact(costs: Costs, kind: CostKind, causal: bool, backward: bool) -
         if others_costs[name].ends[1] < exact[last].ends[0]
     ]
     if ahead:
-        return [f"{title}: {kind.faster} than softmax are {joined(ahead)}."]
+        return [f"{title}: {kind.faster} than softmax are {join_words(ahead)}."]
     nearest = [f"{name} ({1 / gain:.2g} times)" for gain, name in gains[:3] if gain > 0]
-    return [f"{title}: nothing is {kind.faster} than softmax; nearest are {joined(nearest)}."]
+    return [f"{title}: nothing is {kind.faster} than softmax; nearest are {join_words(nearest)}."]
 
 
 def _advice(costs: Costs, kind: CostKind, panels: list[tuple[bool, bool]]) -> list[str]:
@@ -223,7 +223,7 @@ def _advice(costs: Costs, kind: CostKind, panels: list[tuple[bool, bool]]) -> li
         )  # fmt: skip
         title = f"{panel_name(*panel).capitalize()}, this machine"
         sentences.append(
-            f"{title}: softmax is beaten by {joined(faster)}."
+            f"{title}: softmax is beaten by {join_words(faster)}."
             if faster
             else f"{title}: up to {max(exact):,} tokens exact softmax is fastest; use it."
         )
@@ -307,7 +307,7 @@ def describe_skipped(reasons: Mapping[str, str]) -> list[str]:
     names: dict[str, list[str]] = {}
     for name, reason in reasons.items():
         names.setdefault(reason, []).append(name)
-    return [f"Left out {reason}: {joined(group)}" for reason, group in names.items()]
+    return [f"Left out {reason}: {join_words(group)}" for reason, group in names.items()]
 
 
 def _fraction_of_peak(costs: Costs, key: PassKey, points: dict[int, Estimate]) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from attnlab._confidence_intervals import Estimate
-from attnlab._number_words import joined
+from attnlab._join_words import join_words
 from attnlab.bench._cost_report import (
     EXACT,
     cost_crossover,
@@ -79,11 +79,11 @@ def _findings(costs: DecodingCosts) -> list[str]:
     constant = [name for name, sizes in costs.state_bytes.items() if len(set(sizes.values())) == 1]
     sentences = []
     if flat:
-        sentences.append(f"A step costs about the same at every position: {joined(flat)}.")
+        sentences.append(f"A step costs about the same at every position: {join_words(flat)}.")
     if rising:
-        sentences.append(f"The cost of a step grows with the position: {joined(rising)}.")
+        sentences.append(f"The cost of a step grows with the position: {join_words(rising)}.")
     if constant:
-        sentences.append(f"The state has a constant size: {joined(constant)}.")
+        sentences.append(f"The state has a constant size: {join_words(constant)}.")
     return sentences
 
 
@@ -95,7 +95,7 @@ def _advice(costs: DecodingCosts) -> list[str]:
     faster = describe_faster(costs.seconds, exact, "from position {} on", always)
     if not faster:
         return [f"Up to position {max(exact):,} no step is faster than softmax's: use softmax."]
-    return [f"Steps are faster than softmax's on this machine: {joined(faster)}."]
+    return [f"Steps are faster than softmax's on this machine: {join_words(faster)}."]
 
 
 def _table(costs: DecodingCosts, settings: DecodeSettings) -> Table:

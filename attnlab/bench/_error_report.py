@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from attnlab._confidence_intervals import Estimate, number
-from attnlab._number_words import joined, ranges
+from attnlab._confidence_intervals import Estimate, format_number
+from attnlab._join_words import format_ranges, join_words
 from attnlab.bench._error_bench import UNIFORM, Case, ErrorMeasurement, is_swept, measurable_specs
 from attnlab.bench._error_results import EXACT, ErrorResults, is_below_one
 from attnlab.bench._settings import ErrorSettings
@@ -79,12 +79,12 @@ def _measurement(row: ErrorMeasurement) -> dict[str, Value]:
 def findings(results: ErrorResults) -> list[str]:
     """Where uniform weights are enough, and which mechanisms beat them at the usual norm."""
     s = results.settings
-    easy = ranges(s.norms, [_uniform_is_enough(results, norm) for norm in s.norms])
+    easy = format_ranges(s.norms, [_uniform_is_enough(results, norm) for norm in s.norms])
     where = f"at {_norms(easy)}" if easy else "at none of these norms"
     usual = _usual_norm(s)
     verdicts = {case.spec: _verdict(results, case, usual) for case in results.compared}
-    better = joined([name for name, verdict in verdicts.items() if verdict])
-    worse = joined([name for name, verdict in verdicts.items() if verdict is False])
+    better = join_words([name for name, verdict in verdicts.items() if verdict])
+    worse = join_words([name for name, verdict in verdicts.items() if verdict is False])
     return [
         f"Uniform weights, the control, are within {SMALL:.0%} of softmax {where} "
         f"(head size {s.head_dim}, {s.tokens} tokens).",
@@ -120,9 +120,9 @@ def advice(results: ErrorResults) -> list[str]:
     }
     sentences = []
     for answer in dict.fromkeys(answers.values()):
-        at = _norms(ranges(norms, [answers.get(norm) == answer for norm in norms]))
+        at = _norms(format_ranges(norms, [answers.get(norm) == answer for norm in norms]))
         if answer:
-            sentences.append(f"At {at}: {joined(answer)} within {SMALL:.0%} of softmax.")
+            sentences.append(f"At {at}: {join_words(answer)} within {SMALL:.0%} of softmax.")
         else:
             sentences.append(
                 f"At {at} nothing measured is reliably within {SMALL:.0%} of softmax: use "
@@ -184,8 +184,8 @@ def _ratio_map(
         [[0.0 if error.value < EXACT else ratio.value for ratio, error in row] for row in cells],
         log=True, center=1.0,
         texts=[
-            [f"error {number(error.value)}; interval of the ratio "
-             f"{' to '.join(map(number, ratio.ends))}" for ratio, error in row]
+            [f"error {format_number(error.value)}; interval of the ratio "
+             f"{' to '.join(map(format_number, ratio.ends))}" for ratio, error in row]
             for row in cells
         ],
     )  # fmt: skip
@@ -214,7 +214,7 @@ def _verdicts(results: ErrorResults) -> Table:
 
 
 def _where(s: ErrorSettings, verdicts: Sequence[bool | None], expected: bool) -> str:
-    return ranges(s.norms, [verdict is expected for verdict in verdicts]) or "none"
+    return format_ranges(s.norms, [verdict is expected for verdict in verdicts]) or "none"
 
 
 def _line(name: str, points: Sequence[tuple[float, Estimate]]) -> Series:

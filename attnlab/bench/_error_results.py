@@ -7,7 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from attnlab._confidence_intervals import LEAST, Estimate, exponent, geometric, over
+from attnlab._confidence_intervals import (
+    SMALLEST,
+    Estimate,
+    geometric_mean_interval,
+    log_log_slope,
+    mean_interval,
+)
 from attnlab.bench._error_bench import UNIFORM, Case, ErrorMeasurement, create_cases
 from attnlab.bench._settings import ErrorSettings
 
@@ -49,11 +55,11 @@ class ErrorResults:
         return [case for case in self.compared if case.features is not None]
 
     def error(self, case: Case, norm: float, head_dim: int | None = None) -> Estimate:
-        return geometric(self.outputs[case, head_dim or self.settings.head_dim, norm])
+        return geometric_mean_interval(self.outputs[case, head_dim or self.settings.head_dim, norm])
 
     def weights_error(self, case: Case, norm: float) -> float:
         """0 if there is nothing but rounding."""
-        value = geometric(self.weights[case, self.settings.head_dim, norm]).value
+        value = geometric_mean_interval(self.weights[case, self.settings.head_dim, norm]).value
         return 0.0 if value < EXACT else value
 
     def ratio(
@@ -66,7 +72,9 @@ class ErrorResults:
             self.outputs[other or Case(UNIFORM), size, norm],
             strict=True,
         )
-        return geometric([max(error, LEAST) / max(control, LEAST) for error, control in pairs])
+        return geometric_mean_interval(
+            [max(error, SMALLEST) / max(control, SMALLEST) for error, control in pairs]
+        )
 
     def slope(self, case: Case, norm: float) -> Estimate:
         """The exponent of the error in the number of features, fitted for each seed. NaN if no seed
@@ -76,11 +84,11 @@ class ErrorResults:
             for C in self.settings.features
         ]
         fits = [
-            exponent(list(zip(self.settings.features, errors, strict=True))).value
+            log_log_slope(list(zip(self.settings.features, errors, strict=True))).value
             for errors in zip(*rows, strict=True)
             if all(math.isfinite(error) and error > 0 for error in errors)
         ]
-        return over(fits) if fits else Estimate(math.nan)
+        return mean_interval(fits) if fits else Estimate(math.nan)
 
 
 def is_below_one(ratio: Estimate) -> bool | None:

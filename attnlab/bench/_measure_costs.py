@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from attnlab.mechanisms._compiled import most_scratch
+from attnlab.mechanisms._compiled import peak_scratch_bytes
 
 Call = Callable[[], object]
 
@@ -77,11 +77,11 @@ class _AliveTensors(TorchDispatchMode):
         super().__init__()
         self.now = self.most = 0
         self.users: dict[int, int] = {}
-        most_scratch()  # resets the count of earlier calls
+        peak_scratch_bytes()  # resets the count of earlier calls
 
     def count_scratch(self) -> None:
         """Adds the scratch memory of kernels called since the last count to the tensors alive."""
-        self.most = max(self.most, self.now + most_scratch())
+        self.most = max(self.most, self.now + peak_scratch_bytes())
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None

@@ -12,10 +12,10 @@ from attnlab.claims._claim import (
     Trial,
     Verdict,
     claim,
-    exponent,
-    over,
-    share,
-    student,
+    fraction_interval,
+    log_log_slope,
+    mean_interval,
+    student_quantile,
 )
 from attnlab.claims._ledger_page import save_playground
 from attnlab.claims._registry import CLAIMS, chosen
@@ -34,11 +34,11 @@ __all__ = [
     "Verdict",
     "chosen",
     "claim",
-    "exponent",
-    "over",
+    "fraction_interval",
+    "log_log_slope",
+    "mean_interval",
     "run",
     "run_one",
     "save_playground",
-    "share",
-    "student",
+    "student_quantile",
 ]

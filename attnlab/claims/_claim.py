@@ -30,7 +30,13 @@ from typing import Literal, Protocol, TypeVar
 
 import torch
 
-from attnlab._confidence_intervals import Estimate, exponent, over, share, student
+from attnlab._confidence_intervals import (
+    Estimate,
+    fraction_interval,
+    log_log_slope,
+    mean_interval,
+    student_quantile,
+)
 from attnlab.report import Bars, Lines
 
 # all that an experiment is written with
@@ -52,10 +58,10 @@ __all__ = [
     "Unjudged",
     "Verdict",
     "claim",
-    "exponent",
-    "over",
-    "share",
-    "student",
+    "fraction_interval",
+    "log_log_slope",
+    "mean_interval",
+    "student_quantile",
     "unrun",
 ]
 

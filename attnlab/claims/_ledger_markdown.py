@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from attnlab._confidence_intervals import number
+from attnlab._confidence_intervals import format_number
 
 OUTCOMES = ("holds", "holds only when", "refuted", "undecided", "not run", "failed")
 
@@ -56,7 +56,7 @@ def _told(row: dict[str, Any]) -> str:
     if control["figure"] is not None:
         measured += _plain(f" Control, {control['what']}: {_figure(control['figure'])}.")
     details = "; ".join(
-        f"{name}: {value if isinstance(value, str) else number(value)}"
+        f"{name}: {value if isinstance(value, str) else format_number(value)}"
         for name, value in row.get("details", {}).items()
     )
     return "\n\n".join([*parts, measured, *([_plain(f"{details}.")] if details else [])])
@@ -79,7 +79,7 @@ def _figure(figure: dict[str, Any]) -> str:
 
 
 def _number(value: float | str | None) -> str:
-    return number(float(value) if isinstance(value, str) else value)
+    return format_number(float(value) if isinstance(value, str) else value)
 
 
 def _plain(text: str) -> str:

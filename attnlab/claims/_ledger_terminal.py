@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from attnlab._confidence_intervals import number
+from attnlab._confidence_intervals import format_number
 from attnlab.claims._claim import CLAIMS, Claim, Verdict
 from attnlab.claims._run_claims import Result
 from attnlab.report import print_plot
@@ -87,6 +87,6 @@ def print_one(result: Result, console: Console) -> None:
         figure = str(result.control_evidence.figure)
         console.print(Text(f"Control, {claim.control}: {figure}, {control_told(result)}"))
     for name, value in evidence.told.items():
-        console.print(Text(f"{name}: {value if isinstance(value, str) else number(value)}"))
+        console.print(Text(f"{name}: {value if isinstance(value, str) else format_number(value)}"))
     console.print()
     print_plot(evidence.plot, console, width)

@@ -10,11 +10,11 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from attnlab.claims._claim import Bars, Evidence, Lines, Size, Trial, claim, over
+from attnlab.claims._claim import Bars, Evidence, Lines, Size, Trial, claim, mean_interval
 from attnlab.claims._trained_models import TEXTS, needs, trained
 from attnlab.claims.judges import Above, Below, OnlyWhen
 from attnlab.claims.trained_words import rank_correlation
-from attnlab.mechanisms._random_directions import gaussian_draws
+from attnlab.mechanisms._random_directions import sample_directions
 from attnlab.report import Series
 
 # What a token contributes
@@ -54,8 +54,8 @@ def value_length(trial: Trial) -> Evidence:
                     guess = guess.roll(1)
                 found.setdefault(name, []).append(rank_correlation(guess, moved))
         for name, values_of in found.items():
-            lines.setdefault(name, []).append((common, over(values_of).value))
-        sweep.append((common, over(found["a |v|"])))
+            lines.setdefault(name, []).append((common, mean_interval(values_of).value))
+        sweep.append((common, mean_interval(found["a |v|"])))
     return Evidence(
         sweep[-1][1],
         Lines(
@@ -117,9 +117,9 @@ def _in_minilm() -> dict[str, float | int | str]:
                     for name, guess in _guesses(weights, values).items():
                         found.setdefault(name, []).append(rank_correlation(guess, moved))
     details: dict[str, float | int | str] = {
-        f"in MiniLM, {name}": round(over(each).value, 3) for name, each in found.items()
+        f"in MiniLM, {name}": round(mean_interval(each).value, 3) for name, each in found.items()
     }
-    return details | {"in MiniLM, common part": round(over(common).value, 2)}
+    return details | {"in MiniLM, common part": round(mean_interval(common).value, 2)}
 
 
 # Sinks
@@ -151,13 +151,13 @@ def off_by_one(trial: Trial) -> Evidence:
     }
     decides = found["sigmoid" if trial.control else "off by one"]
     return Evidence(
-        over([first for first, _ in decides]),
+        mean_interval([first for first, _ in decides]),
         Bars(
             "weight on the first token",
-            {kind: over([first for first, _ in each]) for kind, each in found.items()},
+            {kind: mean_interval([first for first, _ in each]) for kind, each in found.items()},
         ),
         details={
-            f"squared error, {kind}": round(over([loss for _, loss in each]).value, 4)
+            f"squared error, {kind}": round(mean_interval([loss for _, loss in each]).value, 4)
             for kind, each in found.items()
         },
     )
@@ -249,9 +249,9 @@ def feature_capacity(trial: Trial) -> Evidence:
             for kind, error in _lookups(n, m, trial.random(place, repeat)).items():
                 lost[kind][place].append(error)
     decides = lost["sum over pairs" if trial.control else "best state"]
-    figures = [over(each) for each in decides]
+    figures = [mean_interval(each) for each in decides]
     lines = [
-        Series(kind, [(by, over(each).value) for by, each in zip(shares, of, strict=True)])
+        Series(kind, [(by, mean_interval(each).value) for by, each in zip(shares, of, strict=True)])
         for kind, of in lost.items()
     ]
     lines.append(Series("1 - m/n", [(by, max(0.0, 1 - 1 / by)) for by in shares]))
@@ -268,7 +268,9 @@ def _lookups(n: int, m: int, random: torch.Generator, d: int = 16) -> dict[str, 
     keys = torch.randn(n, d, generator=random, dtype=torch.float64)
     keys = keys / keys.norm(dim=-1, keepdim=True) * 2  # (n, d)
     values = torch.randn(n, d, generator=random, dtype=torch.float64)
-    draws = gaussian_draws(m, d, int(torch.randint(2**31, (), generator=random)), orthogonal=True)
+    draws = sample_directions(
+        m, d, int(torch.randint(2**31, (), generator=random)), orthogonal=True
+    )
     features = (keys @ draws.mT - keys.square().sum(-1, keepdim=True) / 2).exp()  # (n, m): FAVOR+
     best = features @ torch.linalg.lstsq(features, values, driver="gelsd").solution
     kernel = features @ features.mT  # (n, n)

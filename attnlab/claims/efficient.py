@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnlab.claims._claim import Evidence, Lines, Trial, claim, over
+from attnlab.claims._claim import Evidence, Lines, Trial, claim, mean_interval
 from attnlab.claims.judges import Below, OnlyWhen
 from attnlab.claims.kernels import normal
 from attnlab.mask import Mask
@@ -121,7 +121,7 @@ def low_rank(trial: Trial) -> Evidence:
         errors["trained"] = _by_rank(judged, n)
         errors["trained, each row shuffled"] = _by_rank([A.gather(-1, order) for A in judged], n)
     return Evidence(
-        over([float(best_error(A, n // 4).mean()) for A in judged]),
+        mean_interval([float(best_error(A, n // 4).mean()) for A in judged]),
         Lines("rank / n", "mean relative error", [Series(*line) for line in errors.items()]),
         details=details,
     )
@@ -178,8 +178,12 @@ def linformer_rank(trial: Trial) -> Evidence:
             for n in ([lengths[-3], lengths[-1]] if trial.control else lengths)
         }
         pairs = zip(found[lengths[-1]], found[lengths[-3]], strict=True)
-        sweep.append((float(d), over([math.log(last / first, 4) for last, first in pairs])))
-        lines.append(Series(f"d = {d}", [(float(n), over(r).value) for n, r in found.items()]))
+        sweep.append(
+            (float(d), mean_interval([math.log(last / first, 4) for last, first in pairs]))
+        )
+        lines.append(
+            Series(f"d = {d}", [(float(n), mean_interval(r).value) for n, r in found.items()])
+        )
     lines.append(Series("all of them", [(float(n), float(n)) for n in lengths]))
     return Evidence(
         sweep[-1][1],

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from attnlab.bench import _measure_costs as costs
-from attnlab.claims._claim import Estimate, Evidence, Lines, Trial, claim, exponent
+from attnlab.claims._claim import Estimate, Evidence, Lines, Trial, claim, log_log_slope
 from attnlab.claims.judges import Above, Below, OnlyWhen
 from attnlab.mask import Mask
 from attnlab.mechanisms._compiled import status
@@ -61,7 +61,7 @@ def bigbird_linear(trial: Trial) -> Evidence:
         for name, each in ways.items()
     }
     lines["all pairs"] = [(float(n), float(n * n)) for n in lengths]
-    slope = exponent(lines["bigbird"])
+    slope = log_log_slope(lines["bigbird"])
     beyond = _beyond(bird, 1024, causal=False)
     return Evidence(
         Estimate(max(abs(slope.value - 1), beyond)),
@@ -182,7 +182,9 @@ def bigbird_longer(trial: Trial) -> Evidence:
     details: dict[str, float | int | str] = {
         f"factor at n = {n:.0f}": round(figure.value, 2) for n, figure in sweep
     }
-    details |= {f"exponent of memory, {name}": exponent(row).value for name, row in memory.items()}
+    details |= {
+        f"exponent of memory, {name}": log_log_slope(row).value for name, row in memory.items()
+    }
     details["bigbird is computed"] = "by a kernel in C" if status().active else "with copies"
     return Evidence(
         sweep[-1][1],

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from attnlab.claims._claim import Estimate, Evidence, Lines, Trial, claim, over
+from attnlab.claims._claim import Estimate, Evidence, Lines, Trial, claim, mean_interval
 from attnlab.claims.efficient import LINFORMER, best_error
 from attnlab.claims.handmade_position_codes import seeded
 from attnlab.claims.judges import Above, Below
@@ -49,10 +49,10 @@ def linformer_svd(trial: Trial) -> Evidence:
         repeats = range(trial.pick(3, 5) if r == 8 else 1)
         found = [_linformer_errors(trial, r, repeat) for repeat in repeats]
         for name in ways:
-            lines[name].append((float(r), over([each[name] for each in found]).value))
+            lines[name].append((float(r), mean_interval([each[name] for each in found]).value))
         if r == 8:
             judged = "decomposition" if trial.control else "learned"
-            figure = over([each[judged] / each["bound"] for each in found])
+            figure = mean_interval([each[judged] / each["bound"] for each in found])
     return Evidence(
         figure,
         Lines("rank", "relative error of the weights, n = 32", [Series(*x) for x in lines.items()]),

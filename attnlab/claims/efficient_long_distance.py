@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from attnlab.claims._claim import Evidence, Lines, Trial, claim, over, unrun
+from attnlab.claims._claim import Evidence, Lines, Trial, claim, mean_interval, unrun
 from attnlab.claims.efficient_bigbird import ZAHEER
 from attnlab.claims.efficient_recurrent_cost import VASWANI, Points
 from attnlab.claims.handmade_position_codes import seeded
@@ -77,11 +77,11 @@ def long_range(trial: Trial) -> Evidence:
         found = [_copy_accuracies(trial, repeat, distance, steps) for repeat in times]
         if distance == judged:
             gaps = [one - other for one, other in found]
-        ours, theirs = (over(list(row)).value for row in zip(*found, strict=True))
+        ours, theirs = (mean_interval(list(row)).value for row in zip(*found, strict=True))
         for name, value in zip(lines, (ours, theirs, 1 / LETTERS), strict=True):
             lines[name].append((float(distance), value))
     return Evidence(
-        over(gaps),
+        mean_interval(gaps),
         Lines("distance", "accuracy", [Series(*each) for each in lines.items()], x_log=True),
         details={
             "steps of training": steps,

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from attnlab.bench import _measure_costs as costs
-from attnlab.claims._claim import Evidence, Lines, Trial, claim, exponent, over
+from attnlab.claims._claim import Evidence, Lines, Trial, claim, log_log_slope, mean_interval
 from attnlab.claims.handmade_position_codes import seeded
 from attnlab.claims.judges import Below, Between
 from attnlab.layers import MultiHead
@@ -75,7 +75,7 @@ def sequence_cost(trial: Trial) -> Evidence:
     details: dict[str, float | str] = {}
     if not trial.control:
         details = {
-            f"exponent of time in n, {name}": exponent(points).value
+            f"exponent of time in n, {name}": log_log_slope(points).value
             for name, points in times.items()
         }
         details["n / d from which attention takes as much time, d = 64"] = (
@@ -83,7 +83,7 @@ def sequence_cost(trial: Trial) -> Evidence:
         )
         details |= _exponents()
     return Evidence(
-        over(found),
+        mean_interval(found),
         Lines(
             "tokens, d = 64", "milliseconds of CPU time",
             [Series(*each) for each in times.items()], True, True,
@@ -132,9 +132,11 @@ def _exponents() -> dict[str, float]:
     sizes = (16, 32, 64)
     found = {}
     for name, layer in (("attention", attention), ("recurrent", recurrent)):
-        in_n = exponent([(n, operations(layer, n, 32)) for n in sizes])
-        in_d = exponent([(d, operations(layer, 32, d)) for d in sizes])
-        steps = exponent([(n, chain(layer(torch.zeros(n, 4, requires_grad=True)))) for n in sizes])
+        in_n = log_log_slope([(n, operations(layer, n, 32)) for n in sizes])
+        in_d = log_log_slope([(d, operations(layer, 32, d)) for d in sizes])
+        steps = log_log_slope(
+            [(n, chain(layer(torch.zeros(n, 4, requires_grad=True)))) for n in sizes]
+        )
         found[f"exponent of operations in n, {name}"] = round(in_n.value, 6)
         found[f"exponent of operations in d, {name}"] = round(in_d.value, 6)
         found[f"exponent of steps in sequence in n, {name}"] = round(steps.value, 2)
@@ -188,9 +190,9 @@ def longer_free(trial: Trial) -> Evidence:
     square = [(n, times[-1][1] * (n / at[-1]) ** 2) for n in at]
     lines = [Series("self-attention", times), Series("n^2", square)]
     return Evidence(
-        exponent(list(zip(at, map(float, weights), strict=True)))
+        log_log_slope(list(zip(at, map(float, weights), strict=True)))
         if trial.control
-        else exponent(times),
+        else log_log_slope(times),
         Lines("tokens", "milliseconds of CPU time", lines, x_log=True, y_log=True),
         details={
             f"weights for {lengths[0]:,} and {lengths[-1]:,} tokens": f"{weights[0]:,} and "

@@ -14,7 +14,16 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from attnlab.bench import _measure_costs as costs
-from attnlab.claims._claim import Bars, Estimate, Evidence, Lines, Trial, claim, exponent, over
+from attnlab.claims._claim import (
+    Bars,
+    Estimate,
+    Evidence,
+    Lines,
+    Trial,
+    claim,
+    log_log_slope,
+    mean_interval,
+)
 from attnlab.claims.handmade_position_codes import seeded
 from attnlab.claims.judges import Above, exact
 from attnlab.interpret._capture import capture
@@ -114,9 +123,9 @@ def synthesizer_compare(trial: Trial) -> Evidence:
         for name in ("softmax", "synthesizer")
     }
     gaps = [a - b for a, b in zip(found["softmax"], found["synthesizer"], strict=True)]
-    bars = {name: over(accuracies) for name, accuracies in found.items()}
+    bars = {name: mean_interval(accuracies) for name, accuracies in found.items()}
     return Evidence(
-        over(gaps),
+        mean_interval(gaps),
         Bars(f"accuracy, {task}", {**bars, "chance": Estimate(1 / MARKS)}),
         details={f"accuracy, {name}": figure.value for name, figure in bars.items()},
     )
@@ -211,9 +220,9 @@ def synthesizer_faster(trial: Trial) -> Evidence:
         for i, name in enumerate(names)
     }
     return Evidence(
-        over([row[at] / row[len(lengths) + at] for row in rows]),
+        mean_interval([row[at] / row[len(lengths) + at] for row in rows]),
         Lines(
             "tokens", "milliseconds of CPU time", [Series(*x) for x in lines.items()], True, True
         ),
-        details={f"exponent in n, {name}": exponent(x).value for name, x in lines.items()},
+        details={f"exponent in n, {name}": log_log_slope(x).value for name, x in lines.items()},
     )

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from attnlab.claims._claim import Bars, Estimate, Evidence, Lines, Trial, claim, over
+from attnlab.claims._claim import Bars, Estimate, Evidence, Lines, Trial, claim, mean_interval
 from attnlab.claims.handmade import SOFT, handmade
 from attnlab.claims.judges import exact
 from attnlab.mask import Mask
@@ -138,7 +138,11 @@ def convolution_one_head(trial: Trial) -> Evidence:
         Estimate(max(averaging if trial.control else random)),
         Bars(
             "error of the best head / what the filter gives",
-            {"random filters": over(random), "averaging filters": over(averaging), **shown},
+            {
+                "random filters": mean_interval(random),
+                "averaging filters": mean_interval(averaging),
+                **shown,
+            },
         ),
         details={"smallest error of a random filter": min(random)},
     )

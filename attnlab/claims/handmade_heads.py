@@ -9,13 +9,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from attnlab.claims._claim import Estimate, Evidence, Lines, Trial, claim, over
+from attnlab.claims._claim import Estimate, Evidence, Lines, Trial, claim, mean_interval
 from attnlab.claims.handmade import SOFT, handmade
 from attnlab.claims.handmade_position_codes import seeded
 from attnlab.claims.judges import Above, Below, exact
 from attnlab.layers import MultiHead
 from attnlab.mask import Mask
-from attnlab.position import Sinusoidal
+from attnlab.position import SinusoidalPositions
 from attnlab.report import Series
 
 
@@ -112,14 +112,14 @@ def heads_count(trial: Trial) -> Evidence:
         heads: [_fetch_accuracy(trial, repeat, heads, fetched, steps) for repeat in range(repeats)]
         for heads in counts
     }
-    figures = {heads: over(accuracies) for heads, accuracies in found.items()}
+    figures = {heads: mean_interval(accuracies) for heads, accuracies in found.items()}
     measured = [(float(heads), figure.value) for heads, figure in figures.items()]
     ends = [figure.ends for figure in figures.values()]
     name = f"{fetched} things to fetch" if fetched > 1 else "one thing to fetch"
     chance = Series("chance", [(float(heads), 1 / VALUES) for heads in counts])
     gains = [many - one for many, one in zip(found[FETCHED], found[1], strict=True)]
     return Evidence(
-        over(gains),
+        mean_interval(gains),
         Lines("heads at width 32", "accuracy", [Series(name, measured, ends), chance], x_log=True),
         details={f"accuracy at {heads} heads": figure.value for heads, figure in figures.items()},
     )
@@ -193,7 +193,7 @@ def _patterns(kind: Tensor, kinds: int, W: int, m: float, *, codes: bool) -> dic
     V = I and one-hot names of the tokens in the input make the output the weights themselves.
     """
     T = len(kind)
-    position = Sinusoidal(W)
+    position = SinusoidalPositions(W)
     code = position(torch.arange(T)[None])[0].double() * codes
     same = F.one_hot(kind, kinds).double()
     alike = same @ same.mT

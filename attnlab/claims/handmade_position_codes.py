@@ -17,7 +17,7 @@ from attnlab.claims.judges import exact
 from attnlab.claims.retrieve import orthonormal
 from attnlab.layers import Block
 from attnlab.mask import Mask
-from attnlab.position import Sinusoidal
+from attnlab.position import SinusoidalPositions
 from attnlab.report import Series
 
 
@@ -113,7 +113,7 @@ def permutation_equivariance(trial: Trial) -> Evidence:
             random = trial.random(T, repeat)
             x = torch.randn(2, T, W, generator=random, dtype=torch.float64)
             order = torch.randperm(T, generator=random)
-            codes = Sinusoidal(W)(torch.arange(T)[None]).double()
+            codes = SinusoidalPositions(W)(torch.arange(T)[None]).double()
             kinds = {name: (name, Mask(), 0 * codes) for name in MECHANISMS}
             kinds["softmax with positions"] = ("softmax", Mask(), codes)
             kinds["softmax, causal"] = ("softmax", Mask(causal=True), 0 * codes)

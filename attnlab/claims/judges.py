@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from attnlab._confidence_intervals import number
+from attnlab._confidence_intervals import format_number
 from attnlab.claims._claim import Estimate, Evidence, Outcome, Verdict
 
 
@@ -43,7 +43,7 @@ class Below(_Interval):
 
     @property
     def threshold(self) -> str:
-        return f"at most {number(self.limit)}"
+        return f"at most {format_number(self.limit)}"
 
     def within(self, value: float) -> bool:
         return value <= self.limit
@@ -62,7 +62,7 @@ class Above(_Interval):
 
     @property
     def threshold(self) -> str:
-        return f"at least {number(self.limit)}"
+        return f"at least {format_number(self.limit)}"
 
     def within(self, value: float) -> bool:
         return value >= self.limit
@@ -82,7 +82,7 @@ class Between(_Interval):
 
     @property
     def threshold(self) -> str:
-        return f"{number(self.low)} to {number(self.high)}"
+        return f"{format_number(self.low)} to {format_number(self.high)}"
 
     def within(self, value: float) -> bool:
         return self.low <= value <= self.high
@@ -167,11 +167,14 @@ class OnlyWhen:
         runs = [(holds, [at for at, _ in each]) for holds, each in groupby(found, lambda x: x[1])]
         good = [places for holds, places in runs if holds]
         if self.at_least and len(good) == 1 and runs[-1][0]:
-            return f"{self.condition} is at least {number(good[0][0])}"
+            return f"{self.condition} is at least {format_number(good[0][0])}"
         if not self.at_least and len(good) == 1 and runs[0][0]:
-            return f"{self.condition} is at most {number(good[0][-1])}"
+            return f"{self.condition} is at most {format_number(good[0][-1])}"
         places = ", ".join(
-            number(each[0]) if len(each) == 1 else f"{number(each[0])} to {number(each[-1])}"
+            format_number(each[0])
+            if len(each) == 1
+            else f"{format_number(each[0])} to {format_number(each[-1])}"
             for each in good
         )
-        return f"{self.condition} is {places} (of {number(found[0][0])} to {number(found[-1][0])})"
+        tried = f"{format_number(found[0][0])} to {format_number(found[-1][0])}"
+        return f"{self.condition} is {places} (of {tried})"

@@ -12,7 +12,15 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from attnlab.claims._claim import Estimate, Evidence, Lines, Trial, claim, exponent, over
+from attnlab.claims._claim import (
+    Estimate,
+    Evidence,
+    Lines,
+    Trial,
+    claim,
+    log_log_slope,
+    mean_interval,
+)
 from attnlab.claims.judges import Above, Below, exact
 from attnlab.mechanisms.polynomial import Polynomial
 from attnlab.report import Series
@@ -110,12 +118,15 @@ def fourier_variance(trial: Trial) -> Evidence:
     )
     chosen = right if trial.control else stated
     lines = [
-        Series(name, [(s, over(errors).value) for s, *errors in zip(widths, *rows, strict=True)])
+        Series(
+            name,
+            [(s, mean_interval(errors).value) for s, *errors in zip(widths, *rows, strict=True)],
+        )
         for name, rows in (("w ~ N(0, s^2 I)", stated), ("w ~ N(0, I/s^2)", right))
     ]
     at_one = widths.index(1.0)
     return Evidence(
-        over([max(errors) for errors in chosen]),
+        mean_interval([max(errors) for errors in chosen]),
         Lines("width s of the kernel", "largest error", lines, x_log=True),
         details={"largest error at s = 1 alone": max(errors[at_one] for errors in chosen)},
     )
@@ -138,7 +149,7 @@ def each_product_once(x: Tensor) -> Tensor:
     """attnlab's own map, (n, d) -> (n, d (d + 1) / 2): x_a x_b = x_b x_a, so one of the two with a
     factor sqrt(2)."""
     phi = Polynomial(head_dim=x.shape[-1], heads=1).phi(x)
-    return phi.over(torch.zeros((), dtype=x.dtype))
+    return phi.divide_by_exp(torch.zeros((), dtype=x.dtype))
 
 
 @claim(
@@ -218,10 +229,10 @@ def taylor_expensive(trial: Trial) -> Evidence:
         random = [each / taylor_error(order) ** 2 for each in spread]
         taylor = [_rank(trial.random(d), d, order) for d in sizes]
         needed = random if trial.control else taylor
-        fitted = exponent(list(zip(sizes, needed, strict=True)))
+        fitted = log_log_slope(list(zip(sizes, needed, strict=True)))
         low, high = fitted.ends
         slopes.append(Estimate(fitted.value - order, low - order, high - order))
-    variance = over(variances).value
+    variance = mean_interval(variances).value
     return Evidence(
         min(slopes, key=lambda each: each.ends[0]),
         _errors_by_features(variance),

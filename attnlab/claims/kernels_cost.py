@@ -14,7 +14,15 @@ import torch
 from torch import Tensor
 
 from attnlab.bench import _measure_costs as costs
-from attnlab.claims._claim import Estimate, Evidence, Lines, Trial, claim, exponent, over
+from attnlab.claims._claim import (
+    Estimate,
+    Evidence,
+    Lines,
+    Trial,
+    claim,
+    log_log_slope,
+    mean_interval,
+)
 from attnlab.claims.judges import Below, exact
 from attnlab.claims.kernels import normal, shown
 from attnlab.mask import Mask
@@ -118,10 +126,10 @@ def linear_cost(trial: Trial) -> Evidence:
         for name, row in calls.items()
     }
     chosen = "matrix" if trial.control else "kernel"
-    both = [exponent(times[chosen]), exponent(memory[chosen])]
+    both = [log_log_slope(times[chosen]), log_log_slope(memory[chosen])]
     details = {
-        f"{name}: exponent in N of time, of memory": f"{exponent(times[name]).value:.2f}, "
-        f"{exponent(memory[name]).value:.2f}"
+        f"{name}: exponent in N of time, of memory": f"{log_log_slope(times[name]).value:.2f}, "
+        f"{log_log_slope(memory[name]).value:.2f}"
         for name in ways
     }
     details |= {
@@ -177,7 +185,7 @@ def _other_exponents(trial: Trial) -> dict[str, str]:
     for place, (letter, rows) in enumerate(sizes.items()):
         calls = [_kernel(*_tokens(trial, N, d, M), features=C, causal=False) for C, d, M in rows]
         least = costs.least_seconds(calls, rounds=2)
-        slope = exponent(_points([row[place] for row in rows], least))
+        slope = log_log_slope(_points([row[place] for row in rows], least))
         found[f"kernel: exponent in {letter} of time"] = f"{slope.value:.2f}"
     return found
 
@@ -216,7 +224,7 @@ def constant_state(trial: Trial) -> Evidence:
         for name, rows in steps.items()
     ]
     return Evidence(
-        over([row[-1] / row[0] for row in steps[judged]]),
+        mean_interval([row[-1] / row[0] for row in steps[judged]]),
         Lines("position", "microseconds of CPU time per step", lines, x_log=True, y_log=True),
         details={f"{name}: numbers kept at 100, at 100,000": each for name, each in sizes.items()},
     )
@@ -257,5 +265,5 @@ def _numbers(state: State) -> int:
     if isinstance(state, KernelState):
         return state.sums.numel() + state.peak.numel()
     assert isinstance(state, KeyValues)
-    k, v, _ = state.opened()
+    k, v, _ = state.tensors_to_read()
     return k.numel() + v.numel()

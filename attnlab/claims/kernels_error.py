@@ -13,7 +13,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from attnlab.claims._claim import Evidence, Lines, Trial, claim, exponent, over
+from attnlab.claims._claim import Evidence, Lines, Trial, claim, log_log_slope, mean_interval
 from attnlab.claims.judges import Below, Between, OnlyWhen
 from attnlab.claims.kernels import normal, seed_of, sphere
 from attnlab.mask import Mask
@@ -85,9 +85,9 @@ def features_more(trial: Trial) -> Evidence:
             ]
             for i in range(repeats)
         ]
-        slopes = [exponent(list(zip(counts, errors, strict=True))).value for errors in rows]
-        sweep.append((r, over(slopes)))
-        means = [over(errors).value for errors in zip(*rows, strict=True)]
+        slopes = [log_log_slope(list(zip(counts, errors, strict=True))).value for errors in rows]
+        sweep.append((r, mean_interval(slopes)))
+        means = [mean_interval(errors).value for errors in zip(*rows, strict=True)]
         lines.append(Series(f"|q|^2/sqrt(d) = {r:g}", list(zip(counts, means, strict=True))))
     return Evidence(
         dict(sweep)[1.0],
@@ -126,11 +126,11 @@ def dimension_more(trial: Trial) -> Evidence:
         for name, r in cases.items()
     }
     lines = [
-        Series(name, [(d, over(row).value) for d, row in zip(sizes, rows, strict=True)])
+        Series(name, [(d, mean_interval(row).value) for d, row in zip(sizes, rows, strict=True)])
         for name, rows in errors.items()
     ]
     ratios = {
-        name: over([last / first for first, last in zip(rows[0], rows[-1], strict=True)])
+        name: mean_interval([last / first for first, last in zip(rows[0], rows[-1], strict=True)])
         for name, rows in errors.items()
     }
     chosen = "|q| = |k| = 2" if trial.control else "q, k ~ N(0, I)"

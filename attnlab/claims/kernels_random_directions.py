@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from attnlab.claims._claim import Evidence, Lines, Trial, claim, over
+from attnlab.claims._claim import Evidence, Lines, Trial, claim, mean_interval
 from attnlab.claims.judges import Below
 from attnlab.claims.kernels import normal, seed_of, sphere
 from attnlab.claims.kernels_error import TOKENS, distance, favor_error, of_length, true_weights
-from attnlab.mechanisms._random_directions import gaussian_draws
+from attnlab.mechanisms._random_directions import sample_directions
 from attnlab.report import Mark, Series
 
 D = 16
@@ -24,11 +24,11 @@ Draw = Callable[[torch.Generator, int], Tensor]
 
 def orthogonal(random: torch.Generator, blocks: int) -> Tensor:
     """(blocks, d, d), as attnlab draws them."""
-    return gaussian_draws(blocks * D, D, seed_of(random), True).view(blocks, D, D)
+    return sample_directions(blocks * D, D, seed_of(random), True).view(blocks, D, D)
 
 
 def independent(random: torch.Generator, blocks: int) -> Tensor:
-    return gaussian_draws(blocks * D, D, seed_of(random), False).view(blocks, D, D)
+    return sample_directions(blocks * D, D, seed_of(random), False).view(blocks, D, D)
 
 
 def plain_qr(random: torch.Generator, blocks: int) -> Tensor:
@@ -67,7 +67,7 @@ def orthogonal_better(trial: Trial) -> Evidence:
         for i in range(groups)
     ]
     ratios = {
-        square: over([one[place] / other[place] for one, other in found])
+        square: mean_interval([one[place] / other[place] for one, other in found])
         for place, square in enumerate(squares)
     }
     line = Series(
@@ -103,7 +103,7 @@ def _variances(
 def _mean(trial: Trial, draw: Draw, draws: int) -> str:
     """At z along the diagonal, where the signs of QR show, |z| = 1."""
     z = torch.full((D,), math.sqrt(1 / D), dtype=torch.float64)
-    figure = over((draw(trial.random(3), draws) @ z - 0.5).exp().mean(-1).tolist())
+    figure = mean_interval((draw(trial.random(3), draws) @ z - 0.5).exp().mean(-1).tolist())
     return f"{figure.value:.3f} ({figure.ends[0]:.3f} to {figure.ends[1]:.3f})"
 
 
@@ -129,7 +129,7 @@ def random_features_beat_uniform(trial: Trial) -> Evidence:
     cases = {"q, k ~ N(0, I)": None, "|q|^2 = |k|^2 = sqrt(d)": 1.0}
     ratios = {
         name: {
-            d: over([_against_uniform(trial.random(d, i), d, r) for i in range(repeats)])
+            d: mean_interval([_against_uniform(trial.random(d, i), d, r) for i in range(repeats)])
             for d in sizes
         }
         for name, r in cases.items()

@@ -13,7 +13,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from attnlab.claims._claim import Estimate, Evidence, Lines, Trial, claim, over, share
+from attnlab.claims._claim import (
+    Estimate,
+    Evidence,
+    Lines,
+    Trial,
+    claim,
+    fraction_interval,
+    mean_interval,
+)
 from attnlab.claims.judges import Above, Below
 from attnlab.claims.kernels import normal, sphere
 from attnlab.layers import MultiHead
@@ -109,7 +117,7 @@ def _denominators(random: torch.Generator, cosine: float, repeats: int) -> Measu
 
 
 def _share_below(values: Tensor, limit: float) -> Estimate:
-    return share(int((values < limit).sum()), len(values))
+    return fraction_interval(int((values < limit).sum()), len(values))
 
 
 SYMBOLS, PAIRS, WIDTH, BATCH = 16, 8, 16, 32
@@ -183,7 +191,7 @@ def trig_training(trial: Trial) -> Evidence:
     lines = [Series(f"{name}, one run", _each_step(rows[0])) for name, rows in found.items()]
     ends = sorted(each[-1] for each in found[chosen])
     return Evidence(
-        share(broken, runs),
+        fraction_interval(broken, runs),
         Lines("steps of training", "loss", lines, y_log=True, marks=[Mark("guessing", y=GUESSING)]),
         details={
             f"runs with {chosen} that rise above twice guessing": f"{broken} of {runs}",
@@ -218,7 +226,9 @@ def positive_always_better(trial: Trial) -> Evidence:
     errors = by_cosine(trial, _errors, trial.pick(1000, 10_000))
     judged = [at for at in COSINES if at <= -0.5] if trial.control else COSINES
     excess = {
-        at: over((errors[at]["positive features"] - errors[at]["sines and cosines"]).tolist())
+        at: mean_interval(
+            (errors[at]["positive features"] - errors[at]["sines and cosines"]).tolist()
+        )
         for at in judged
     }
     worst = max(judged, key=lambda at: excess[at].value)

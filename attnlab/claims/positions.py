@@ -13,12 +13,12 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
-from attnlab.claims._claim import Bars, Estimate, Evidence, Lines, Trial, claim, over
+from attnlab.claims._claim import Bars, Estimate, Evidence, Lines, Trial, claim, mean_interval
 from attnlab.claims._digit_models import BATCH, LESSONS, accuracy, everything
 from attnlab.claims.judges import Above, exact
 from attnlab.mask import Mask
 from attnlab.mechanisms.softmax import Softmax
-from attnlab.position import Rotary, Sinusoidal
+from attnlab.position import RotaryPositions, SinusoidalPositions
 from attnlab.report import Series
 
 LONGEST = 10_000
@@ -39,7 +39,7 @@ def double() -> Iterator[None]:
 def codes(width: int, position: Tensor) -> Tensor:
     """attnlab's sinusoidal codes (T, W) of positions (T,), float64."""
     with double():
-        return Sinusoidal(width)(position[None])[0]
+        return SinusoidalPositions(width)(position[None])[0]
 
 
 @claim(
@@ -61,7 +61,7 @@ def shift_matrix(trial: Trial) -> Evidence:
     steps, worst = [1, 2, 7, 31, 100, 1000], 0.0
     found: dict[str, dict[int, float]] = {name: {} for name in ("in turn", "all sines first")}
     for width in trial.pick([2, 6, 32], [2, 6, 32, 64, 128]):
-        M = Sinusoidal(width).shift_matrix()
+        M = SinusoidalPositions(width).shift_matrix()
         blocks = torch.block_diag(*(M[i : i + 2, i : i + 2] for i in range(0, width, 2)))
         worst = max(worst, float((M @ M.mT - torch.eye(width)).abs().max()))
         worst = max(worst, float((M - blocks).abs().max()))
@@ -103,7 +103,7 @@ def attend_relative(trial: Trial) -> Evidence:
     beta = math.log(1000 * T) / margin
     found: dict[int, tuple[Tensor, Tensor]] = {}
     for k in (0, 1, 3, 10, 50):
-        turned = plain @ Sinusoidal(width).shift_matrix(-k).mT  # p_(s-k)
+        turned = plain @ SinusoidalPositions(width).shift_matrix(-k).mT  # p_(s-k)
         fitted = random @ torch.linalg.lstsq(random[k:], random[: T - k]).solution
         found[k] = (
             _weights(turned, plain, beta),
@@ -215,7 +215,7 @@ def rope_relative(trial: Trial) -> Evidence:
 def _rotary(q: Tensor, k: Tensor, s: Tensor, t: Tensor) -> Tensor:
     """Scores of each pair (1, 3, 5), by attnlab's rotary codes."""
     with double():
-        turn = Rotary(q.shape[-1])
+        turn = RotaryPositions(q.shape[-1])
         return (turn(q, s) * turn(k, t)).sum(-1)
 
 
@@ -251,10 +251,10 @@ def positions_two_d(trial: Trial) -> Evidence:
     gains = [a - b for a, b in zip(found["sinusoidal-2d"], found[against], strict=True)]
     named = {"sinusoidal-2d": "two-dimensional", "sinusoidal": "one-dimensional sines"}
     return Evidence(
-        over(gains),
+        mean_interval(gains),
         Bars(
             "test digits named rightly",
-            {named.get(kind, kind): over(values) for kind, values in found.items()},
+            {named.get(kind, kind): mean_interval(values) for kind, values in found.items()},
         ),
         details={"seeds": len(seeds), f"steps of {BATCH} images": LESSONS[trial.size].steps},
     )

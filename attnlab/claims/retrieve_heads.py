@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from attnlab.claims._claim import Evidence, Lines, Trial, claim, over, share
+from attnlab.claims._claim import Evidence, Lines, Trial, claim, fraction_interval, mean_interval
 from attnlab.claims.judges import Above, Below
 from attnlab.claims.retrieve import attend
 from attnlab.claims.retrieve_noise import KEYS, SHARP, Noisy
@@ -70,16 +70,18 @@ def heads_identical(trial: Trial) -> Evidence:
         _by_heads("keys with noise of their own for each", own),
         Series("1 / heads", [(float(heads), 1 / heads) for heads in counts]),
     ]
-    decisive = over((own if trial.control else same)[2])
+    decisive = mean_interval((own if trial.control else same)[2])
     return Evidence(
         decisive,
         Lines("heads", "variance / one head's", lines, x_log=True, y_log=True),
-        details={f"ratio at {h} heads, the same keys": over(same[h]).value for h in counts[1:]},
+        details={
+            f"ratio at {h} heads, the same keys": mean_interval(same[h]).value for h in counts[1:]
+        },
     )
 
 
 def _by_heads(name: str, found: dict[int, list[float]]) -> Series:
-    figures = {heads: over(ratios) for heads, ratios in found.items()}
+    figures = {heads: mean_interval(ratios) for heads, ratios in found.items()}
     return Series(
         name,
         [(float(heads), figure.value) for heads, figure in figures.items()],
@@ -116,9 +118,9 @@ def heads_split(trial: Trial) -> Evidence:
                 a, b = drawn.values[:2]
                 errors = (outputs - (a + b) / 2).norm(dim=-1) / ((a - b).norm() / 2)
                 offset.append(float(errors.median()))
-    line = [(spread, over(found).value) for spread, found in by_spread.items()]
+    line = [(spread, mean_interval(found).value) for spread, found in by_spread.items()]
     return Evidence(
-        over(ratios),
+        mean_interval(ratios),
         Lines(
             "variance of eps",
             "times less variance",
@@ -126,7 +128,7 @@ def heads_split(trial: Trial) -> Evidence:
             x_log=True,
             y_log=True,
         ),
-        details={"median |c - (v_a + v_b)/2| / |v_a - v_b|/2": over(offset).value},
+        details={"median |c - (v_a + v_b)/2| / |v_a - v_b|/2": mean_interval(offset).value},
     )
 
 
@@ -158,7 +160,7 @@ def heads_split_always(trial: Trial) -> Evidence:
         Series("a in one head for both", drawn.curve(drawn.both(), 0)),
     ]
     return Evidence(
-        share(int((on_a < 0.9).sum()), len(on_a)),
+        fraction_interval(int((on_a < 0.9).sum()), len(on_a)),
         Lines("eps: k_a = eps mu_a", "weight", lines),
         details={
             "eps needed for 0.9 on a": math.log(9 * (KEYS - 1)) / SHARP,
@@ -197,7 +199,7 @@ def key_scaled(trial: Trial) -> Evidence:
     taken = (weights[-1] > 0.99)[~side if trial.control else side]
     nine = next(alpha for alpha, mean in lines[0].points if mean > 0.9)
     return Evidence(
-        share(int(taken.sum()), len(taken)),
+        fraction_interval(int(taken.sum()), len(taken)),
         Lines("alpha", "mean weight on the scaled key", lines, x_log=True),
         details={"alpha of a mean weight above 0.9 on its side": round(nine, 1)},
     )

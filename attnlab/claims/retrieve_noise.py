@@ -12,7 +12,16 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from attnlab.claims._claim import Bars, Estimate, Evidence, Lines, Trial, claim, over, share
+from attnlab.claims._claim import (
+    Bars,
+    Estimate,
+    Evidence,
+    Lines,
+    Trial,
+    claim,
+    fraction_interval,
+    mean_interval,
+)
 from attnlab.claims.judges import Above, Below, exact
 from attnlab.claims.retrieve import attend, orthonormal
 from attnlab.report import Series
@@ -87,7 +96,7 @@ def noise_isotropic(trial: Trial) -> Evidence:
         details[f"alpha of 10% error at m = {m:.0f}"] = broken = _breaking(drawn, m)
         details[f"the same times 4 m^2 at m = {m:.0f}"] = round(broken * 4 * m * m, 4)
     return Evidence(
-        over(_average_error(drawn, alpha, SHARP).tolist()),
+        mean_interval(_average_error(drawn, alpha, SHARP).tolist()),
         Lines("alpha", "mean distance from the average", lines, x_log=True, y_log=True),
         details=details,
     )
@@ -138,7 +147,7 @@ def noise_radial(trial: Trial) -> Evidence:
         Series("noise alike in all directions", _cumulated(quiet[:, 0])),
     ]
     return Evidence(
-        share(min(on_a, on_b), N),
+        fraction_interval(min(on_a, on_b), N),
         Lines("weight on a", "share of draws with less", lines),
         details={
             "share with nine tenths on a": on_a / N,
@@ -190,7 +199,8 @@ def identity_outer_product(trial: Trial) -> Evidence:
         Estimate(worst),
         Bars(
             "variance of k_a in one direction",
-            {"along mu_a": over(along.tolist()), "across mu_a": over(across.tolist()),
+            {"along mu_a": mean_interval(along.tolist()),
+             "across mu_a": mean_interval(across.tolist()),
              "along, if it were I/2": Estimate(0.5), "across, if it were I/2": Estimate(0.5)},
         ),
         details={"share of all variance along mu_a": float(along.mean() / spread.mean())},

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from attnlab.claims._claim import Estimate, Evidence, Lines, Trial, claim, over
+from attnlab.claims._claim import Estimate, Evidence, Lines, Trial, claim, mean_interval
 from attnlab.claims.judges import Below, Between, exact
 from attnlab.mask import Mask
 from attnlab.mechanisms.softmax import Softmax
@@ -141,7 +141,8 @@ def beta_sqrt_d(trial: Trial) -> Evidence:
                 for d, (q, k) in drawn.items()
             ])  # fmt: skip
     means = {
-        name: [over(column) for column in zip(*rows, strict=True)] for name, rows in curves.items()
+        name: [mean_interval(column) for column in zip(*rows, strict=True)]
+        for name, rows in curves.items()
     }
     lines = [
         Series(
@@ -154,7 +155,7 @@ def beta_sqrt_d(trial: Trial) -> Evidence:
     judged = curves["not divided" if trial.control else "divided by sqrt(d)"]
     slopes = [statistics.linear_regression(doublings, each).slope for each in judged]
     return Evidence(
-        over(slopes),
+        mean_interval(slopes),
         Lines("dimension d of queries and keys", f"entropy / ln n, {n} keys", lines, x_log=True),
         details={f"{name}, d = {sizes[-1]}": each[-1].value for name, each in means.items()},
     )

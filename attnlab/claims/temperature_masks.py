@@ -10,7 +10,7 @@ import math
 import torch
 from torch import Tensor
 
-from attnlab.claims._claim import Estimate, Evidence, Lines, Trial, claim, over
+from attnlab.claims._claim import Estimate, Evidence, Lines, Trial, claim, mean_interval
 from attnlab.claims.judges import Above, OnlyWhen, exact
 from attnlab.claims.temperature import SIZES, instances, normal, softmax
 from attnlab.mask import Mask
@@ -39,7 +39,7 @@ def equal_q_k_identity(trial: Trial) -> Evidence:
         for margin in margins:
             d = round((margin + math.log(n)) ** 2)
             alike = [_alike(trial, n, d, repeat)[0] for repeat in range(repeats)]
-            found[n].append((margin, over(alike)))
+            found[n].append((margin, mean_interval(alike)))
     sweep = [
         (float(margin), min((found[n][place][1] for n in counts), key=lambda figure: figure.value))
         for place, margin in enumerate(margins)
@@ -47,7 +47,7 @@ def equal_q_k_identity(trial: Trial) -> Evidence:
     usual = [_alike(trial, 50, 64, repeat) for repeat in range(repeats)]
     narrow = [_alike(trial, 50, 8, repeat) for repeat in range(repeats)]
     return Evidence(
-        over([diagonal for diagonal, _ in usual]),
+        mean_interval([diagonal for diagonal, _ in usual]),
         Lines(
             "sqrt(d) - ln n",
             "mean weight of a token on itself",
@@ -59,9 +59,11 @@ def equal_q_k_identity(trial: Trial) -> Evidence:
         sweep,
         {
             "the figure above": "n = 50, d = 64",
-            "mean weight on itself, n = 50, d = 8": over([each for each, _ in narrow]).value,
-            "|output - V| / |V|, n = 50, d = 64": over([each for _, each in usual]).value,
-            "|output - V| / |V|, n = 50, d = 8": over([each for _, each in narrow]).value,
+            "mean weight on itself, n = 50, d = 8": mean_interval(
+                [each for each, _ in narrow]
+            ).value,
+            "|output - V| / |V|, n = 50, d = 64": mean_interval([each for _, each in usual]).value,
+            "|output - V| / |V|, n = 50, d = 8": mean_interval([each for _, each in narrow]).value,
         },
     )
 

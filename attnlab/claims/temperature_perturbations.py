@@ -9,7 +9,15 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from attnlab.claims._claim import Estimate, Evidence, Lines, Trial, claim, exponent, over
+from attnlab.claims._claim import (
+    Estimate,
+    Evidence,
+    Lines,
+    Trial,
+    claim,
+    log_log_slope,
+    mean_interval,
+)
 from attnlab.claims.judges import Above, Below, OnlyWhen
 from attnlab.claims.temperature import instances, normal, softmax
 from attnlab.mask import Mask
@@ -145,10 +153,10 @@ def perturb_key_mean(trial: Trial) -> Evidence:
         [_mean_shift(trial, repeat, t, trial.pick(500, 20_000)) for repeat in range(repeats)]
         for t in sizes
     ]
-    shifts = [over([abs(shift) for shift, _ in row]) for row in found]
+    shifts = [mean_interval([abs(shift) for shift, _ in row]) for row in found]
     weights = [weight for _, weight in found[0]]
-    theory = over([a * (1 - a) * abs(1 - 2 * a) / 2 for a in weights]).value
-    slope = over([a * (1 - a) for a in weights]).value
+    theory = mean_interval([a * (1 - a) * abs(1 - 2 * a) / 2 for a in weights]).value
+    slope = mean_interval([a * (1 - a) for a in weights]).value
     lines = [
         Series(
             "shift of the mean, measured",
@@ -165,8 +173,8 @@ def perturb_key_mean(trial: Trial) -> Evidence:
         list(zip(sizes, shifts, strict=True)),
         {
             "the figure above": f"noise {sizes[-1]}",
-            "exponent of the shift in the noise": exponent(small).value,
-            "mean weight on the key without noise": over(weights).value,
+            "exponent of the shift in the noise": log_log_slope(small).value,
+            "mean weight on the key without noise": mean_interval(weights).value,
         },
     )
 
@@ -217,14 +225,17 @@ def perturb_compare(trial: Trial) -> Evidence:
     lines = [
         Series(
             name,
-            [(float(n), over([row[which] for row in rows]).value) for n, rows in found.items()],
+            [
+                (float(n), mean_interval([row[which] for row in rows]).value)
+                for n, rows in found.items()
+            ],
         )
         for which, name in ((0, "over all outputs"), (1, "over its own output"))
     ]
     lines.append(Series("n", [(float(n), float(n)) for n in counts]))
-    rough = over([_harms(trial, counts[-1], repeat, noise=1.0)[0] for repeat in repeats])
+    rough = mean_interval([_harms(trial, counts[-1], repeat, noise=1.0)[0] for repeat in repeats])
     return Evidence(
-        over([row[judged] for row in found[counts[-1]]]),
+        mean_interval([row[judged] for row in found[counts[-1]]]),
         Lines("number of keys and queries n", "harm of a query / of a key", lines, True, True),
         details={f"over all outputs, noise as large as a key, n = {counts[-1]}": rough.value},
     )

@@ -15,7 +15,7 @@ from torch.func import functional_call, stack_module_state, vmap
 from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from attnlab.claims._claim import Bars, Estimate, Evidence, Lines, Trial, claim, over
+from attnlab.claims._claim import Bars, Estimate, Evidence, Lines, Trial, claim, mean_interval
 from attnlab.claims.judges import Above, exact
 from attnlab.claims.temperature import normal
 from attnlab.layers import NORMS, FeedForward, MultiHead
@@ -94,7 +94,9 @@ def layernorm_residual(trial: Trial) -> Evidence:
             lengths, left = _gradients(trial, repeat, stack, name, gain, depths)
             logs[name, gain].append([math.log(each / lengths[0]) for each in lengths])
             differ[f"how much tokens differ at the end, {name}, weights {gain:g}"] = left
-    factors = {case: _factor(over([row[-1] for row in rows])) for case, rows in logs.items()}
+    factors = {
+        case: _factor(mean_interval([row[-1] for row in rows])) for case, rows in logs.items()
+    }
     lines = []
     for (name, gain), rows in logs.items():
         means = [math.exp(statistics.fmean(each)) for each in zip(*rows, strict=True)]
@@ -213,9 +215,9 @@ def feed_forward(trial: Trial) -> Evidence:
         for name, feed in (("with feed-forward layers", True), ("without them", False))
     }
     more = [b - a for a, b in zip(*left.values(), strict=True)]
-    shares = {name: over(each) for name, each in left.items()}
+    shares = {name: mean_interval(each) for name, each in left.items()}
     return Evidence(
-        over(more),
+        mean_interval(more),
         Bars("share of the target's variance that is left", shares),
         details={f"share left {name}": figure.value for name, figure in shares.items()},
     )

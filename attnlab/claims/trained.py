@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from attnlab.claims._claim import Bars, Estimate, Evidence, Lines, Trial, claim, over
+from attnlab.claims._claim import Bars, Estimate, Evidence, Lines, Trial, claim, mean_interval
 from attnlab.claims._trained_models import Reader, needs, one_of, texts, trained, untrained
 from attnlab.claims.judges import Above, exact
 from attnlab.report import Series
@@ -42,7 +42,7 @@ def untrained_uniform(trial: Trial) -> Evidence:
     ]
     decides = shares["trained" if trial.control else "untrained"]
     return Evidence(
-        over(decides.mean(1).tolist()),
+        mean_interval(decides.mean(1).tolist()),
         Lines("layer", "entropy as a share of ln n", lines),
         details={"sentences": len(decides)},
     )
@@ -78,7 +78,7 @@ def causal_backwards(trial: Trial) -> Evidence:
         later = [trained(name).read(text).weights.triu(1) for text in read]  # (L, H, T, T)
         largest[name] = max(float(each.abs().max()) for each in later)
         shares[name] = [float(each.sum(-1).mean()) for each in later]
-        values[label] = over(shares[name])
+        values[label] = mean_interval(shares[name])
     decides = "minilm" if trial.control else "smollm2"
     return Evidence(
         Estimate(largest[decides]),
@@ -119,7 +119,7 @@ def first_token_sink(trial: Trial) -> Evidence:
             sum(most) / len(most), 3
         )
         if fresh == trial.control:
-            decides = over(above)
+            decides = mean_interval(above)
     return Evidence(decides, Lines("layer", "weight on the first token", lines), details=details)
 
 

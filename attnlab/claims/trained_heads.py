@@ -14,7 +14,7 @@ from itertools import cycle
 import torch
 from torch import Tensor
 
-from attnlab.claims._claim import Bars, Estimate, Evidence, Lines, Size, Trial, claim, over
+from attnlab.claims._claim import Bars, Estimate, Evidence, Lines, Size, Trial, claim, mean_interval
 from attnlab.claims._trained_models import Read, Reader, needs, one_of, texts, trained
 from attnlab.claims.judges import Above
 from attnlab.interpret._head_patterns import head_patterns
@@ -75,7 +75,7 @@ def head_patterns_exist(trial: Trial) -> Evidence:
 def _held_out(scores: Tensor) -> Estimate:
     """(texts, L, H): the head that is best on every other text, measured on the others."""
     best = int(scores[::2].mean(0).argmax())
-    return over(scores[1::2].flatten(1)[:, best].tolist())
+    return mean_interval(scores[1::2].flatten(1)[:, best].tolist())
 
 
 @lru_cache(maxsize=4)
@@ -173,7 +173,7 @@ def layers_differ(trial: Trial) -> Evidence:
         between.append(by_gap)
     curve = torch.tensor(between).mean(0).tolist()
     return Evidence(
-        over(ratios),
+        mean_interval(ratios),
         Lines(
             "layers between two heads",
             "Jensen-Shannon divergence",

@@ -8,7 +8,16 @@ from typing import TypeVar
 import numpy as np
 
 from attnlab._calibration import risk_coverage, roc_area
-from attnlab.claims._claim import Bars, Estimate, Evidence, Lines, Trial, claim, over, share
+from attnlab.claims._claim import (
+    Bars,
+    Estimate,
+    Evidence,
+    Lines,
+    Trial,
+    claim,
+    fraction_interval,
+    mean_interval,
+)
 from attnlab.claims._world_models import LEARNERS, OFTEN, learned
 from attnlab.claims.judges import Above, Below, Between, Every
 from attnlab.report import Mark, Series
@@ -54,7 +63,7 @@ def pretraining_gives_knowledge(trial: Trial) -> Evidence:
     world = runs["pretrained"].world
     common = most_common_answer(world.train)
     base = sum(gold == common for _, gold in world.held_out) / len(world.held_out)
-    bars = {name: share(sum(run.right), len(run.right)) for name, run in runs.items()}
+    bars = {name: fraction_interval(sum(run.right), len(run.right)) for name, run in runs.items()}
     without, with_ = "no pretraining", "pretrained"
     if trial.control:
         without, with_ = with_, without
@@ -101,14 +110,14 @@ def invented_answers(trial: Trial) -> Evidence:
     sure, right = [each.confidence for each in run.said], run.right
     known = {gold for _, gold in [*run.world.train, *run.world.held_out]}
     wrong = [each.text for each, good in zip(run.said, right, strict=True) if not good]
-    places = share(sum(text in known for text in wrong), max(1, len(wrong)))
+    places = fraction_interval(sum(text in known for text in wrong), max(1, len(wrong)))
     dealt = _dealt(sure, trial.seed)
     lines = [
         Series("by confidence", _risk(sure, right)),
         Series("confidences dealt by chance", _risk(dealt[0], right)),
     ]
     return Evidence(
-        over([roc_area(each, right) or 0.0 for each in dealt])
+        mean_interval([roc_area(each, right) or 0.0 for each in dealt])
         if trial.control
         else _area(sure, right, trial.seed),
         Lines("share of questions answered", "share of wrong answers", lines),
@@ -179,10 +188,13 @@ def unseen_name(trial: Trial) -> Evidence:
             for each in _dealt(said, trial.seed)
         ]
     return Evidence(
-        over(gains),
+        mean_interval(gains),
         Bars(
             "share of answers among three places",
-            {"of the three most similar names": over(own), "of another name's three": over(usual)},
+            {
+                "of the three most similar names": mean_interval(own),
+                "of another name's three": mean_interval(usual),
+            },
         ),
         details={
             "made-up names": len(names),
@@ -219,7 +231,7 @@ def name_origin_bias(trial: Trial) -> Evidence:
         gaps[corpus] = _gap(wrong, often)
         if corpus == "uneven":
             bars = {each: _rate(wrong, origins, each) for each in _in_order(origins)}
-            dealt = over([_gap(wrong, each).value for each in _dealt(often, trial.seed)])
+            dealt = mean_interval([_gap(wrong, each).value for each in _dealt(often, trial.seed)])
     return Evidence(
         dealt if trial.control else gaps["uneven"],
         Bars("error rate by origin of the name", bars),
@@ -239,7 +251,7 @@ def _in_order(origins: list[str]) -> list[str]:
 
 def _rate(wrong: list[bool], origins: list[str], origin: str) -> Estimate:
     mine = [bad for bad, each in zip(wrong, origins, strict=True) if each == origin]
-    return share(sum(mine), len(mine))
+    return fraction_interval(sum(mine), len(mine))
 
 
 def _gap(wrong: list[bool], often: list[bool]) -> Estimate:
@@ -253,7 +265,7 @@ def _origin(world: World, pair: Pair) -> str:
 
 def _difference(one: list[bool], other: list[bool]) -> Estimate:
     """Of two shares, with Newcombe's interval from those of Wilson."""
-    a, b = share(sum(one), len(one)), share(sum(other), len(other))
+    a, b = fraction_interval(sum(one), len(one)), fraction_interval(sum(other), len(other))
     (a_low, a_high), (b_low, b_high) = a.ends, b.ends
     gap = a.value - b.value
     down = ((a.value - a_low) ** 2 + (b_high - b.value) ** 2) ** 0.5

@@ -21,7 +21,7 @@ from pathlib import Path
 import torch
 
 from attnlab._confidence_intervals import Estimate
-from attnlab.claims._claim import Evidence, Lines, Size, Trial, claim, over
+from attnlab.claims._claim import Evidence, Lines, Size, Trial, claim, mean_interval
 from attnlab.claims.judges import Below, OnlyWhen
 from attnlab.report import Mark, Series
 from attnlab.tasks.comparison import scaled
@@ -76,7 +76,7 @@ def performer_matches(trial: Trial) -> Evidence:
     for count in counts:
         spec = BLIND if trial.control else f"favor:features={count}"
         gaps = [
-            over([
+            mean_interval([
                 (_loss(spec, rate, *place) - softmax) / (guess - softmax)
                 for place, softmax, guess in zip(places, exact[rate], guessed, strict=True)
             ])

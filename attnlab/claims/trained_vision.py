@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from attnlab.claims._claim import Estimate, Evidence, Lines, Trial, claim, over
+from attnlab.claims._claim import Estimate, Evidence, Lines, Trial, claim, mean_interval
 from attnlab.claims._digit_models import LESSONS, accuracy, digits, everything, make
 from attnlab.claims.judges import Above, exact
 from attnlab.models import ViT, ViTConfig
@@ -117,16 +117,18 @@ def convnet_small_data(trial: Trial) -> Evidence:
     ]
     lines = []
     for name, values in found.items():
-        middles = [over(each) for each in values]
+        middles = [mean_interval(each) for each in values]
         points = [(float(n), m.value) for n, m in zip(sizes, middles, strict=True)]
         lines.append(Series(name, points, [m.ends for m in middles]))
     counts = [make(model, LESSONS[trial.size], digits()[1].train) for model in ("convnet", "vit")]
     return Evidence(
-        over([min(few, few - many) for few, many in zip(leads[0], leads[-1], strict=True)]),
+        mean_interval(
+            [min(few, few - many) for few, many in zip(leads[0], leads[-1], strict=True)]
+        ),
         Lines("training images", "test digits named rightly", lines, x_log=True),
         details={
-            f"lead on {sizes[0]} digits": round(over(leads[0]).value, 3),
-            f"lead on {sizes[-1]} digits": round(over(leads[-1]).value, 3),
+            f"lead on {sizes[0]} digits": round(mean_interval(leads[0]).value, 3),
+            f"lead on {sizes[-1]} digits": round(mean_interval(leads[-1]).value, 3),
             "parameters, ConvNet": counts[0].parameter_count(),
             "parameters, ViT": counts[1].parameter_count(),
             "seeds": len(seeds),

@@ -11,7 +11,15 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from attnlab.claims._claim import Bars, Estimate, Evidence, Trial, claim, over, share
+from attnlab.claims._claim import (
+    Bars,
+    Estimate,
+    Evidence,
+    Trial,
+    claim,
+    fraction_interval,
+    mean_interval,
+)
 from attnlab.claims._trained_models import Reader, needs, one_of, texts, trained
 from attnlab.claims.judges import Above, Below, Every
 from attnlab.claims.trained_sentences import MAKERS, sentences
@@ -46,10 +54,10 @@ def subject_and_pronoun(trial: Trial) -> Evidence:
             chosen, new = right.chunk(2)  # (N / 2, L H) each
             best = int(chosen.float().mean(0).argmax())
             found = int(new[:, best].sum())
-            bars[f"{kind}{label}"] = share(found, len(new))
+            bars[f"{kind}{label}"] = fraction_interval(found, len(new))
             hits, of = hits + found, of + len(new)
         if fresh == trial.control:
-            decides = share(hits, of)
+            decides = fraction_interval(hits, of)
     return Evidence(decides, Bars("share of sentences with the right word", bars))
 
 
@@ -119,8 +127,8 @@ def context_changes_keys(trial: Trial) -> Evidence:
         label = "untrained" if fresh else "trained"
         found = torch.stack([_changes(reader, *pair) for pair in PAIRS])  # (pairs, 2, L)
         keys, rows = found[:, 0, 1:].mean(1), found[:, 1, 1:].mean(1)
-        bars[f"keys, {label}"] = over(keys.tolist())
-        bars[f"attention of the word, {label}"] = over(rows.tolist())
+        bars[f"keys, {label}"] = mean_interval(keys.tolist())
+        bars[f"attention of the word, {label}"] = mean_interval(rows.tolist())
         naive = _changes(reader, *NAIVE)[0, 1:].mean()
         details[f"keys of play at two places, {label}"] = round(float(naive), 3)
         if fresh == trial.control:
@@ -174,8 +182,10 @@ def gradient_at_attended(trial: Trial) -> Evidence:
         dealt.append(_dealt(received.mean(0), gradient, trial.random(number, 1)))
     of["dealt to other words"] = dealt
     return Evidence(
-        over(dealt if trial.control else of["all layers"]),
-        Bars("rank correlation with the gradient", {name: over(v) for name, v in of.items()}),
+        mean_interval(dealt if trial.control else of["all layers"]),
+        Bars(
+            "rank correlation with the gradient", {name: mean_interval(v) for name, v in of.items()}
+        ),
     )
 
 

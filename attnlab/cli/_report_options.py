@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from attnlab._command_options import flag, list_option, option
 from attnlab._help_groups import OUTPUT
-from attnlab._safe_files import check_new, check_writable, write_text
+from attnlab._safe_files import check_output_file, check_writable, write_text
 from attnlab.bench._progress import BenchProgress
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class ReportOptions:
         """Check all paths before anything is measured."""
         self.check_names()
         for path in filter(None, (self.json, self.markdown)):
-            check_new(path, self.overwrite)
+            check_output_file(path, self.overwrite)
         if self.mark and self.into is None:
             raise ValueError(f"--mark {self.mark} needs a page; give --into FILE too")
         if self.html is not None:

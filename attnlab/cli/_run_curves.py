@@ -9,7 +9,7 @@ from typing import Any
 from attnlab.cli._run_table import printable
 from attnlab.report._terminal_lines import canvas
 from attnlab.run_folder._config import LAST_STEP
-from attnlab.run_folder._metrics import NAMES, Metrics, number
+from attnlab.run_folder._metrics import NAMES, Metrics, to_float
 
 Point = tuple[float, float]
 """A step and a value."""
@@ -25,7 +25,7 @@ def metric_curves(metrics: Metrics) -> Iterator[tuple[str, list[Point]]]:
 
 
 def series(rows: Sequence[dict[str, Any]], name: str) -> list[Point]:
-    pairs = ((number(row.get("step")), number(row.get(name))) for row in rows)
+    pairs = ((to_float(row.get("step")), to_float(row.get(name))) for row in rows)
     points = [(step, value) for step, value in pairs if step is not None and value is not None]
     return sorted((step, value) for step, value in points if 0 <= step < LAST_STEP)
 

@@ -17,14 +17,14 @@ from attnlab.cli._run_table import cell, format_age, format_count, format_progre
 from attnlab.run_folder import RunConfig, read_config
 from attnlab.run_folder._checkpoints import list_checkpoints, missing_files
 from attnlab.run_folder._file_names import CHECKPOINTS, METRICS, PURPOSES
-from attnlab.run_folder._metrics import SAMPLES, Metrics, number, read_metrics
+from attnlab.run_folder._metrics import SAMPLES, Metrics, read_metrics, to_float
 from attnlab.run_folder._run_list import (
     Summary,
-    mapping,
-    modified,
-    one_text,
+    dict_or_empty,
+    format_setting,
+    make_summary,
+    modified_time,
     purpose_of,
-    summary_of,
     visible_files,
 )
 from attnlab.tasks.registry import task_of
@@ -42,7 +42,7 @@ def print_run(folder: Path, console: Console | None = None) -> None:
         ) from None
     kind = task_of(config.content)
     metrics = read_metrics(folder / METRICS, config.task, SAMPLES)
-    run = summary_of(folder.resolve().name, folder, config, metrics)
+    run = make_summary(folder.resolve().name, folder, config, metrics)
     console.print(cell(run.run, console, 200, "bold"))
     facts = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
     facts.add_column(no_wrap=True)
@@ -82,7 +82,7 @@ def run_facts(run: Summary, config: RunConfig, metrics: Metrics) -> Iterator[tup
         yield "time trained", format_duration(run.seconds)
     if run.tokens is not None:
         yield "tokens", f"{run.tokens:,}"
-    padding = finite_values(number(row.get("padding")) for row in metrics.rows)
+    padding = finite_values(to_float(row.get("padding")) for row in metrics.rows)
     if padding:
         yield "padding", f"{sum(padding) / len(padding):.1%} of a batch on average"
 
@@ -90,8 +90,8 @@ def run_facts(run: Summary, config: RunConfig, metrics: Metrics) -> Iterator[tup
 def format_settings(settings: Any, without_name: Sequence[str] = ()) -> str:
     """`name value` of all that are set, and only the value for those `without_name`."""
     texts = []
-    for name, value in list(mapping(settings).items())[:MAX_ROWS]:
-        text = printable(one_text(value), 80)
+    for name, value in list(dict_or_empty(settings).items())[:MAX_ROWS]:
+        text = printable(format_setting(value), 80)
         if value is True:
             texts.append(printable(name, 40))
         elif text and value is not False:
@@ -126,7 +126,7 @@ def checkpoints_table(folder: Path, console: Console) -> Table:
     table = list_table("checkpoint", "size", "age")
     for path in list_checkpoints(folder)[-MAX_ROWS:]:
         missing = missing_files(path)
-        changed = modified(path)
+        changed = modified_time(path)
         state = "-" if changed is None else format_age(changed)
         state = f"{state}, lacks {', '.join(missing)}" if missing else state
         table.add_row(cell(path.name, console, 60), format_size(path), state)

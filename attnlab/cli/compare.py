@@ -88,7 +88,7 @@ def comparison_command(kind: TaskKind) -> Any:
         from rich.console import Console
 
         from attnlab.report import print_report
-        from attnlab.training import speaks
+        from attnlab.training import is_main_process
 
         values = values_of(options, own_options)
         for name, group in groups.items():
@@ -104,7 +104,7 @@ def comparison_command(kind: TaskKind) -> Any:
             learning_rate_factors=learning_rate_factors,
             start=start_mode(resume, overwrite),
         )
-        if speaks():
+        if is_main_process():
             print_report(comparison.report, Console())
             print(f"{out / RESULTS}\n{out / PAGE}")
 

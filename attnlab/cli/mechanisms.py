@@ -29,7 +29,7 @@ def mechanisms(
     overwrite: Annotated[bool, flag("Replace the file of --picture.")] = False,
 ) -> None:
     """List attention mechanisms and what they can do, or describe one and its options."""
-    from attnlab._mechanism_table import as_json, print_all, print_one
+    from attnlab._mechanism_table import mechanisms_to_json, print_all, print_one
 
     if picture is not None:
         from attnlab.mechanism_pictures import save_matrices
@@ -42,7 +42,7 @@ def mechanisms(
         save_matrices(name, picture, overwrite)
         print(picture)
     elif json:
-        print(as_json(name))
+        print(mechanisms_to_json(name))
     elif name is None:
         print_all()
     else:
@@ -63,7 +63,7 @@ def check(
 
     The exit code is 1 if it breaks one.
     """
-    from attnlab._mechanism_table import print_findings
+    from attnlab._mechanism_table import print_law_results
     from attnlab.extensions import load_extension
 
     names = [mechanism]
@@ -73,6 +73,6 @@ def check(
         raise ValueError(
             f"{mechanism}: defines no mechanism; write a subclass of Mechanism with a name"
         )
-    passed = [print_findings(name, examples, seed) for name in names]
+    passed = [print_law_results(name, examples, seed) for name in names]
     if not all(passed):
         sys.exit(1)

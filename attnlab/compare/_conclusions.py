@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from attnlab._confidence_intervals import Estimate, over, wilson
+from attnlab._confidence_intervals import Estimate, mean_interval, wilson_interval
 from attnlab.compare._crossover import find_crossover, rounded_mean
 from attnlab.compare._runs import Attempt, ComparisonRun
 from attnlab.tasks.comparison import Comparison, Metric, Trial
@@ -141,8 +141,8 @@ def estimate_metric(runs: Sequence[ComparisonRun], metric: Metric) -> Estimate:
     """The mean over seeds with its interval. With one seed, a fraction has that of its examples."""
     values = [run.outcome.metrics[metric.name] for run in runs]
     if len(values) == 1 and metric.name in runs[0].outcome.correct:
-        return Estimate(values[0], *wilson(*runs[0].outcome.correct[metric.name]))
-    return over(values)
+        return Estimate(values[0], *wilson_interval(*runs[0].outcome.correct[metric.name]))
+    return mean_interval(values)
 
 
 def _difference(
@@ -162,7 +162,7 @@ def _difference(
             (first[seed].outcome.metrics[metric.name], second[seed].outcome.metrics[metric.name])
             for seed in seeds
         ]
-        metrics[metric.name] = over([a - b for a, b in pairs])
+        metrics[metric.name] = mean_interval([a - b for a, b in pairs])
     ranking_metric = comparison.metrics[0]
     return Difference(
         contender=runs[0].trial.contender,

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from attnlab._confidence_intervals import number
+from attnlab._confidence_intervals import format_number
 from attnlab._safe_files import write_json
 from attnlab.compare._conclusions import Conclusions, conclude
 from attnlab.compare._report import comparison_report
@@ -41,7 +41,7 @@ from attnlab.run_folder._file_names import LOCK, TOKENIZER
 from attnlab.run_folder._run_list import find_runs
 from attnlab.tasks.comparison import TRIAL_FOLDER, Budget, Comparison, Trial
 from attnlab.tasks.registry import result_files
-from attnlab.training._distributed import speaks
+from attnlab.training._distributed import is_main_process
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def compare(
     attempts: list[Attempt] = []
     if start is StartMode.RESUME:
         attempts = read_attempts(folder / RESULTS, comparison, plan, trials)
-    with RunFolder(folder).locked() if speaks() else nullcontext():
+    with RunFolder(folder).locked() if is_main_process() else nullcontext():
         if start is StartMode.OVERWRITE:
             remove_comparison(folder)
         for note in comparison.notes(trials):
@@ -138,7 +138,7 @@ def _run_trials(
         )
         _print_progress(f"    {_describe_attempt(comparison, attempts[-1])}", quiet)
         result = write()
-    if speaks():
+    if is_main_process():
         _write_figures(folder, result.report)
     return result
 
@@ -236,7 +236,7 @@ def _trial_runs(folder: Path) -> list[Path]:
 
 
 def _write(folder: Path, plan: dict[str, Any], result: ComparisonResult) -> None:
-    if not speaks():
+    if not is_main_process():
         return
     content = {
         "format": FORMAT,
@@ -268,7 +268,7 @@ def _describe_attempt(comparison: Comparison, attempt: Attempt) -> str:
         return f"failed: {attempt.problem}"
     outcome = attempt.outcome
     facts = [
-        f"{metric.title} {number(outcome.metrics[metric.name], metric.percent)}"
+        f"{metric.title} {format_number(outcome.metrics[metric.name], metric.percent)}"
         for metric in comparison.metrics
     ]
     return f"{', '.join(facts)}; {_count(outcome.steps, 'step')}, {60 * outcome.minutes:.0f} s"
@@ -279,5 +279,5 @@ def _count(count: int, what: str) -> str:
 
 
 def _print_progress(text: str, quiet: bool) -> None:
-    if speaks() and not quiet:
+    if is_main_process() and not quiet:
         print(text, file=sys.stderr)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from attnlab._confidence_intervals import Estimate, number
-from attnlab._number_words import joined
+from attnlab._confidence_intervals import Estimate, format_number
+from attnlab._join_words import join_words
 from attnlab.compare._conclusions import (
     BETTER,
     MATCHES,
@@ -121,7 +121,7 @@ def _crossover_sentences(comparison: Comparison, conclusions: Conclusions) -> li
     for crossover in conclusions.crossovers:
         pair = f"The curves of {crossover['contender']} and {crossover['against']}"
         if crossover["places"]:
-            listed = joined([f"{value:,.0f}" for value in crossover["places"]])
+            listed = join_words([f"{value:,.0f}" for value in crossover["places"]])
             text = f"{pair} cross at about {listed} {comparison.sweep}"
         elif crossover["ahead"] is None:
             text = f"{pair} end level"
@@ -144,7 +144,7 @@ def _failure_sentences(attempts: Sequence[Attempt]) -> list[str]:
     failed = [attempt for attempt in attempts if isinstance(attempt, Failure)]
     if not failed:
         return []
-    names = joined(list(dict.fromkeys(failure.trial.variant for failure in failed)))
+    names = join_words(list(dict.fromkeys(failure.trial.variant for failure in failed)))
     count = "1 run" if len(failed) == 1 else f"{len(failed)} runs"
     return [
         f"{count} failed and could not be measured: {names}. The table of all runs has the reasons."
@@ -152,7 +152,7 @@ def _failure_sentences(attempts: Sequence[Attempt]) -> list[str]:
 
 
 def _format_metric(value: float, metric: Metric) -> str:
-    return number(value, metric.percent)
+    return format_number(value, metric.percent)
 
 
 def _format_whole(value: float | None) -> str | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from attnlab._confidence_intervals import Estimate, percent
+from attnlab._confidence_intervals import Estimate, format_percent
 from attnlab.demo._progress_line import Tick
 from attnlab.demo._settings import LEARNED, MEMORY_PAGE, READING_PAGE, Demo
 from attnlab.interpret._attnlab_models import InspectedAttnlabModel, open_attnlab_model
@@ -108,10 +108,11 @@ def look_inside(demo: Demo, tick: Tick) -> list[Section]:
     trained, untrained = _mean([each.on(cities)[:, layer, head] for each in readings]).tolist()
     which = f"layer {layer}, head {head}, mean over {len(asked)} people without a label"
     tiles = [
-        Tile("Weight on cities", percent(trained), which),
-        Tile("Weight on the birthplace", percent(sum(answers) / len(answers)), "one of them"),
-        Tile("The same head untrained", percent(untrained), "on cities"),
-        Tile("Cities", percent(float(_mean([each.share(cities) for each in readings]))),
+        Tile("Weight on cities", format_percent(trained), which),
+        Tile("Weight on the birthplace", format_percent(sum(answers) / len(answers)),
+             "one of them"),
+        Tile("The same head untrained", format_percent(untrained), "on cities"),
+        Tile("Cities", format_percent(float(_mean([each.share(cities) for each in readings]))),
              "of the tokens"),
     ]  # fmt: skip
     memories = [_glance(memory, question, None, seed) for question, _ in asked]
@@ -141,7 +142,7 @@ def _weight_on_names(memories: Sequence[Glance], names: Sequence[list[list[int]]
     plot = Bars(
         "trained",
         {f"layer {place}": Estimate(value) for place, value in enumerate(trained)},
-        [Mark(f"its share of the tokens: {percent(share)}", y=share)],
+        [Mark(f"its share of the tokens: {format_percent(share)}", y=share)],
         percent=True,
         beside={f"layer {place}": value for place, value in enumerate(untrained)},
         beside_name="untrained",

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from attnlab._confidence_intervals import share
+from attnlab._confidence_intervals import fraction_interval
 from attnlab._safe_files import write_json
 from attnlab.claims import chosen
 from attnlab.claims import run as run_claims
@@ -120,7 +120,7 @@ def _trained(demo: Demo, name: str, folder: str, begin: float) -> list[Section]:
     part = next(part for part in PARTS if part.name == name)
     score = scoring.evaluate(demo.out / folder)
     demo.scores.append(replace(_score(part.title, part.about, score), minutes=minutes))
-    values = {each.name: share(each.right, each.total) for each in demo.scores}
+    values = {each.name: fraction_interval(each.right, each.total) for each in demo.scores}
     title = "Right answers about people it was never asked about"
     rows = [
         [each.name, each.about, "–" if each.minutes is None else f"{each.minutes:.1f}",

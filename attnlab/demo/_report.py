@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 import attnlab
-from attnlab._confidence_intervals import percent
+from attnlab._confidence_intervals import format_percent
 from attnlab.demo._parts import PARTS
 from attnlab.demo._settings import LEARNED, Demo
 from attnlab.report import Command, Report, Section, Table, Tile
@@ -41,7 +41,11 @@ def _summary(demo: Demo) -> Section:
             f"would be right {demo.scores[0].right} times."
         )
     tiles = [
-        Tile(each.name, percent(each.right / max(1, each.total)), f"{each.right} of {each.total}")
+        Tile(
+            each.name,
+            format_percent(each.right / max(1, each.total)),
+            f"{each.right} of {each.total}",
+        )
         for each in demo.scores
     ]
     return Section("summary", "In short", [*_missing(demo), *prose], tiles=tiles)

@@ -30,7 +30,7 @@ from attnlab.report._terminal import print_section
 from attnlab.run_folder import StartMode, check_folder
 from attnlab.tasks.knowledge._learn import check_learn
 from attnlab.tasks.knowledge._world import WorldConfig, make_world
-from attnlab.training import InterruptedTraining, heard_by
+from attnlab.training import InterruptedTraining, use_progress_listener
 
 
 def run_demo(
@@ -97,7 +97,7 @@ def _attempt(demo: Demo, part: Part, line: ProgressLine) -> list[Section]:
         with (
             line.part(part.title, part.seconds, part.stages) as tick,
             # elsewhere than in a terminal training prints its own lines
-            heard_by(tick) if line.shown else nullcontext(),
+            use_progress_listener(tick) if line.shown else nullcontext(),
         ):
             sections = part.run(demo, tick)
     except InterruptedTraining:

@@ -1,18 +1,18 @@
-"""Writes on from prompts with any model: greedy, sampled or by beam search, many rows at once."""
+"""Generate continuations of prompts with any model: greedy, by sampling or by beam search."""
 
 from __future__ import annotations
 
 from attnlab.generate._beam_search import beam_search
 from attnlab.generate._decoding import Decodable, DecodingState, Generated
 from attnlab.generate._sampling import Sampling, generate
-from attnlab.generate._text_stream import Pieces
+from attnlab.generate._text_stream import TextStreamer
 
 __all__ = [
     "Decodable",
     "DecodingState",
     "Generated",
-    "Pieces",
     "Sampling",
+    "TextStreamer",
     "beam_search",
     "generate",
 ]

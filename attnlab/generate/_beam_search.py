@@ -1,7 +1,7 @@
 """Beam search, all prompts at once.
 
-Letters: B prompts, R rows of the batch, W beams of one prompt, N tokens written so far,
-V vocabulary, K kept candidates.
+Letters: B prompts, R rows of the batch, W beams of one prompt, N tokens generated so far,
+V vocabulary, K candidates.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from attnlab.generate._decoding import (
     Decodable,
     DecodingState,
     Generated,
-    Task,
+    GenerationTask,
     best_of,
-    blocked,
+    block_repeated,
     check_at_least_one,
     inference,
     log_total,
@@ -31,36 +31,36 @@ from attnlab.generate._decoding import (
 
 @dataclass(frozen=True)
 class _Beams:
-    """The live beams of B prompts, best first. One without hope has the score -inf."""
+    """The live beams of B prompts, best first. An impossible beam has the score -inf."""
 
     ids: Tensor  # (B, W, N)
     log_probabilities: Tensor  # (B, W, N)
     scores: Tensor  # (B, W) sums of the log-probabilities
 
-    def pick(self, at: Tensor) -> _Beams:
-        """Of each prompt the beams `at` (B, K)."""
-        every = at[..., None].expand(-1, -1, self.ids.shape[2])  # (B, K, N)
+    def pick(self, indices: Tensor) -> _Beams:
+        """The beams `indices` (B, K) of each prompt."""
+        expanded = indices[..., None].expand(-1, -1, self.ids.shape[2])  # (B, K, N)
         return _Beams(
-            self.ids.gather(1, every),
-            self.log_probabilities.gather(1, every),
-            self.scores.gather(1, at),
+            self.ids.gather(1, expanded),
+            self.log_probabilities.gather(1, expanded),
+            self.scores.gather(1, indices),
         )
 
-    def extend(self, parents: Tensor, tokens: Tensor, likely: Tensor, scores: Tensor) -> _Beams:
-        """One token more: `parents`, `tokens`, their log-probabilities and sums, each (B, K)."""
+    def extend(self, parents: Tensor, tokens: Tensor, log_p: Tensor, scores: Tensor) -> _Beams:
+        """One more token: `parents`, `tokens`, their log-probabilities and sums, each (B, K)."""
         old = self.pick(parents)
         ids = torch.cat([old.ids, tokens[..., None]], dim=2)  # (B, K, N)
-        known = torch.cat([old.log_probabilities, likely[..., None]], dim=2)  # (B, K, N)
-        return _Beams(ids, known, scores)
+        log_probabilities = torch.cat([old.log_probabilities, log_p[..., None]], dim=2)  # (B, K, N)
+        return _Beams(ids, log_probabilities, scores)
 
-    def written(self, prompt: int, beam: int, finished: bool) -> Generated:
+    def hypothesis(self, prompt: int, beam: int, finished: bool) -> Generated:
         ids = self.ids[prompt, beam].tolist()
-        known = self.log_probabilities[prompt, beam].tolist()
-        return Generated(ids[:-1] if finished else ids, known, finished)
+        log_probabilities = self.log_probabilities[prompt, beam].tolist()
+        return Generated(ids[:-1] if finished else ids, log_probabilities, finished)
 
 
-class _Pool:
-    """The `best` hypotheses of one prompt so far."""
+class _Hypotheses:
+    """The `best` finished hypotheses of one prompt so far."""
 
     def __init__(self, best: int, length_penalty: float, longest: int) -> None:
         self.best, self.length_penalty, self.longest = best, length_penalty, longest
@@ -69,28 +69,28 @@ class _Pool:
     def add(self, score: float, hypothesis: Generated) -> None:
         length = len(hypothesis.log_probabilities)
         self.entries.append((score / length**self.length_penalty, hypothesis))
-        self.entries.sort(key=lambda entry: -entry[0])  # stable: of equals the first stays
+        self.entries.sort(key=lambda entry: -entry[0])  # stable: ties keep their order
         del self.entries[self.best :]
 
     def leading(self, beams: _Beams, prompt: int | None) -> list[list[int]]:
-        """The ids of the best so far, the live beams of this prompt among them."""
-        found = [(score, hypothesis.ids) for score, hypothesis in self.entries]
+        """The ids of the best sequences so far, including the live beams of this prompt."""
+        ranked = [(score, hypothesis.ids) for score, hypothesis in self.entries]
         if prompt is not None:
             length = beams.ids.shape[2] ** self.length_penalty
             scores = beams.scores[prompt].tolist()
             live = zip(scores, beams.ids[prompt].tolist(), strict=True)
-            found += [(score / length, ids) for score, ids in live if score > -math.inf]
-        found.sort(key=lambda each: -each[0])  # stable: of equals those that ended come first
-        return [ids for _, ids in found[: self.best]]
+            ranked += [(score / length, ids) for score, ids in live if score > -math.inf]
+        ranked.sort(key=lambda entry: -entry[0])  # stable: of equals, finished ones come first
+        return [ids for _, ids in ranked[: self.best]]
 
     def closed_to(self, score: float, length: int) -> bool:
-        """No beam of this score and length can still come in.
+        """Whether no beam of this score and length can still be among the best.
 
         Scores only fall. Divided by length ** penalty they are highest at the longest length if
         the penalty is positive, and at the next one if it is negative.
         """
         lengths = (min(length + 1, self.longest), self.longest)
-        bound = max(score / each**self.length_penalty for each in lengths)
+        bound = max(score / length**self.length_penalty for length in lengths)
         return len(self.entries) == self.best and bound <= self.entries[-1][0]
 
 
@@ -108,24 +108,23 @@ def beam_search(
     context: Mapping[str, Any] = {},
     device: torch.device | str | None = None,
 ) -> list[list[Generated]]:
-    """For each prompt the `best` continuations that a search with `width` beams finds, best first.
+    """The `best` continuations of each prompt that a search with `width` beams finds, best first.
 
-    They are compared by score / length ** length_penalty, where the stop token counts for the
-    length too. One without a stop token counts if it has `new_tokens` tokens. There are fewer than
-    `best` only if the search met no more. Width 1 without penalty is greedy. `on_best` gets, after
-    each step, the index of each prompt that was still searched and its `best` sequences so far,
-    ended or not, which a later step may take back; at last those that are returned.
+    They are ranked by score / length ** length_penalty, where the length includes the stop token. A
+    continuation without a stop token counts once it has `new_tokens` tokens. Width 1 without
+    penalty is greedy decoding. After each step, `on_best` receives the index of each prompt still
+    searched and its `best` sequences so far, finished or not; later steps may replace them. At the
+    end it receives those that are returned.
     """
     check_at_least_one("beam_search", new_tokens=new_tokens, width=width, best=best)
     if best > width:
         raise ValueError(
-            f"beam_search: best is {best} and width {width}; "
-            "give at least as many beams as sequences that you want"
+            f"beam_search: best is {best} and width {width}; give a width of at least best"
         )
     if not math.isfinite(length_penalty):
         raise ValueError(f"beam_search: length_penalty is {length_penalty}; give a finite number")
-    task = Task("beam_search", model, prompts, new_tokens, stop, block_repeats)
-    pools = [_Pool(best, length_penalty, new_tokens) for _ in task.prompts]
+    task = GenerationTask("beam_search", model, prompts, new_tokens, stop, block_repeats)
+    pools = [_Hypotheses(best, length_penalty, new_tokens) for _ in task.prompts]
     if pools:
         with inference(model):
             logits, state = task.prefill(context, device)  # (B, V)
@@ -134,14 +133,14 @@ def beam_search(
 
 
 def _search(
-    task: Task,
-    pools: list[_Pool],
+    task: GenerationTask,
+    pools: list[_Hypotheses],
     width: int,
     logits: Tensor,
     state: DecodingState,
     on_best: Callable[[int, list[list[int]]], None] | None,
 ) -> None:
-    """Fill the pools."""
+    """Add the hypotheses of each prompt to its pool."""
     prompts = list(range(len(pools)))
     (B, V), device = logits.shape, logits.device
     ids = torch.zeros(B, 1, 0, dtype=torch.int64, device=device)  # (B, 1, 0)
@@ -154,54 +153,59 @@ def _search(
         candidates, parents = _expand(task, beams, width, logits)  # K each
         ended = torch.isin(candidates.ids[..., -1], stops)  # (B, K)
         _collect(pools, candidates, ended[:, :width], finished=True)
-        # Growing from 1 beam; a vocabulary of stops alone leaves one hopeless beam.
+        # It starts with 1 beam; if every token is a stop, one impossible beam remains.
         live = max(1, min(width, W * (V - len(stops))))
-        scores, at = best_of(candidates.scores.masked_fill(ended, -math.inf), live)  # (B, live)
-        beams, parents = candidates.pick(at), parents.gather(1, at)
+        scores, indices = best_of(
+            candidates.scores.masked_fill(ended, -math.inf), live
+        )  # (B, live)
+        beams, parents = candidates.pick(indices), parents.gather(1, indices)
         beams = _Beams(beams.ids, beams.log_probabilities, scores)
         if length == task.new_tokens:
-            _collect(pools, beams, torch.ones_like(at, dtype=torch.bool), finished=False)
+            _collect(pools, beams, torch.ones_like(indices, dtype=torch.bool), finished=False)
         highest = scores[:, 0].tolist()
         for pool, score in zip(pools, highest, strict=True):
             if score == -math.inf and not pool.entries:
-                task.refuse_to_repeat(length - 1)
-        going = [
+                task.raise_no_token_left(length - 1)
+        active = [
             b
             for b, (pool, score) in enumerate(zip(pools, highest, strict=True))
             if score > -math.inf and not pool.closed_to(score, length)
         ]
-        over = not going or length == task.new_tokens
+        done = not active or length == task.new_tokens
         if on_best is not None:
             for b, pool in enumerate(pools):
-                on_best(prompts[b], pool.leading(beams, b if b in going and not over else None))
-        if over:
+                on_best(prompts[b], pool.leading(beams, b if b in active and not done else None))
+        if done:
             return
-        prompts = [prompts[b] for b in going]
-        kept = torch.tensor(going, device=device)  # (B,)
-        rows = (kept[:, None] * W + parents[kept]).flatten()  # (R,)
-        pools = [pools[b] for b in going]
-        beams = _Beams(beams.ids[kept], beams.log_probabilities[kept], beams.scores[kept])
+        prompts = [prompts[b] for b in active]
+        keep = torch.tensor(active, device=device)  # (B,)
+        rows = (keep[:, None] * W + parents[keep]).flatten()  # (R,)
+        pools = [pools[b] for b in active]
+        beams = _Beams(beams.ids[keep], beams.log_probabilities[keep], beams.scores[keep])
         if rows.tolist() != list(range(len(logits))):  # selecting copies the state
             state = state.select(rows)
         logits, state = task.model.step(beams.ids[..., -1].flatten(), state)  # (R, V)
 
 
-def _expand(task: Task, beams: _Beams, width: int, logits: Tensor) -> tuple[_Beams, Tensor]:
-    """The best continuations by one token (K of each prompt), and the beams (B, K) they extend."""
+def _expand(
+    task: GenerationTask, beams: _Beams, width: int, logits: Tensor
+) -> tuple[_Beams, Tensor]:
+    """The best K continuations of each prompt by one token, and the beams (B, K) they extend."""
     (B, W), V = beams.scores.shape, logits.shape[1]
-    likely = precise(logits) - log_total(task.who, logits)  # (R, V)
-    allowed = blocked(likely, beams.ids.flatten(0, 1), task.block_repeats)  # (R, V)
+    log_p = precise(logits) - log_total(task.caller, logits)  # (R, V)
+    allowed = block_repeated(log_p, beams.ids.flatten(0, 1), task.block_repeats)  # (R, V)
     sums = (beams.scores[..., None] + allowed.view(B, W, V)).flatten(1)  # (B, W * V)
-    # Each beam can end in as many ways as there are stops, and as many again must go on.
+    # Each beam can end with each stop token, and `width` others must continue.
     count = min(width * (1 + len(task.stops)), W * V)
-    scores, at = best_of(sums, count)  # (B, K)
-    parents = at // V  # (B, K)
-    return beams.extend(parents, at % V, likely.view(B, -1).gather(1, at), scores), parents
+    scores, indices = best_of(sums, count)  # (B, K)
+    parents = indices // V  # (B, K)
+    log_p = log_p.view(B, -1).gather(1, indices)  # (B, K)
+    return beams.extend(parents, indices % V, log_p, scores), parents
 
 
-def _collect(pools: list[_Pool], beams: _Beams, chosen: Tensor, finished: bool) -> None:
-    """Put the beams that are `chosen` (B, K or fewer) and possible into their pools."""
-    possible = beams.scores[:, : chosen.shape[1]] > -math.inf  # (B, K)
+def _collect(pools: list[_Hypotheses], beams: _Beams, selected: Tensor, finished: bool) -> None:
+    """Add the `selected` (B, K or fewer) beams that are possible to their pools."""
+    possible = beams.scores[:, : selected.shape[1]] > -math.inf  # (B, K)
     scores = beams.scores.tolist()
-    for b, beam in (chosen & possible).nonzero().tolist():
-        pools[b].add(scores[b][beam], beams.written(b, beam, finished))
+    for b, beam in (selected & possible).nonzero().tolist():
+        pools[b].add(scores[b][beam], beams.hypothesis(b, beam, finished))

@@ -1,6 +1,6 @@
-"""Greedy and sampled writing, many rows at once.
+"""Greedy and sampled generation, many rows at once.
 
-Letters: B prompts, R rows of the batch, N tokens written so far, V vocabulary, K kept candidates.
+Letters: B prompts, R rows of the batch, N tokens generated so far, V vocabulary, K candidates.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from attnlab.generate._decoding import (
     Decodable,
     DecodingState,
     Generated,
-    Task,
+    GenerationTask,
     best_of,
-    blocked,
+    block_repeated,
     check_at_least_one,
     inference,
     log_total,
     overwritable,
     precise,
 )
-from attnlab.generate._threads import side_by_side
+from attnlab.generate._threads import map_in_threads
 
-BATCH = 128  # rows at once: enough to use the machine, few enough that their cache stays near
-PATIENCE = 16  # steps that a finished row may stay in the batch
+BATCH = 128  # rows at once: enough to use the machine, few enough to fit into its caches
+MAX_IDLE_STEPS = 16  # steps that a finished row may stay in the batch
 
 
 @dataclass(frozen=True)
@@ -38,14 +38,14 @@ class Sampling:
     """How the next token is chosen. Temperature first, then `top_k`, then `top_p` of the rest."""
 
     temperature: float = 0.0
-    """0: the likeliest token. 1: as likely as the model says. Higher: more even."""
+    """0 always chooses the likeliest token, 1 samples from the model's distribution, and a higher
+    temperature makes tokens more equally likely."""
     top_k: int | None = None
-    """Only the k likeliest tokens may be drawn; of equals, those of lower id."""
+    """Sample only from the k likeliest tokens; of equals, those of lower id."""
     top_p: float | None = None
-    """Only the fewest tokens that together have this probability may be drawn."""
+    """Sample only from the fewest tokens that together have this probability."""
     seed: int = 0
-    """Each draw depends on seed, prompt index (or key), sample index and step, and on nothing
-    else."""
+    """Each sampled token depends only on the seed, prompt index (or key), sample index and step."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.temperature < math.inf:
@@ -64,22 +64,22 @@ class Sampling:
             )
 
     def probabilities(self, logits: Tensor) -> Tensor:
-        """The distribution that the next token is drawn from, for logits (R, V): (R, V)."""
+        """The distribution that the next token is sampled from, for logits (R, V): (R, V)."""
         logits, V = precise(logits), logits.shape[1]
         if self.temperature == 0:
             return one_hot(logits.argmax(1), V).to(logits.dtype)  # (R, V)
-        # Without the maximum a low temperature would overflow.
+        # Subtract the maximum, because a low temperature would overflow.
         scaled = (logits - logits.amax(1, keepdim=True)) / self.temperature  # (R, V)
         if self.top_k is None and self.top_p is None:
             return scaled.softmax(1)
         values, tokens = best_of(scaled, min(self.top_k or V, V))  # (R, K)
-        kept = values.softmax(1)  # (R, K)
-        # The sum may round to 1 before its last term, so 1 is no limit to compare with.
+        p = values.softmax(1)  # (R, K)
+        # The cumulative sum may round to 1 too early, so do not compare with 1.
         if self.top_p is not None and self.top_p < 1:
-            before = pad(kept.cumsum(1)[:, :-1], (1, 0))  # (R, K) mass of all likelier tokens
-            kept = kept.masked_fill(before >= self.top_p, 0)
-        kept = kept / kept.sum(1, keepdim=True)
-        return torch.zeros_like(scaled).scatter(1, tokens, kept)  # (R, V)
+            before = pad(p.cumsum(1)[:, :-1], (1, 0))  # (R, K) probability of all likelier tokens
+            p = p.masked_fill(before >= self.top_p, 0)
+        p = p / p.sum(1, keepdim=True)
+        return torch.zeros_like(scaled).scatter(1, tokens, p)  # (R, V)
 
 
 GREEDY = Sampling()
@@ -87,7 +87,7 @@ GREEDY = Sampling()
 
 @dataclass
 class _Row:
-    """A sample while it is written."""
+    """A sample while it is generated."""
 
     prompt: int
     key: int
@@ -112,46 +112,46 @@ def generate(
     context: Mapping[str, Any] = {},
     device: torch.device | str | None = None,
 ) -> list[list[Generated]]:
-    """For each prompt `samples` continuations of `new_tokens` tokens, or up to a stop token.
+    """`samples` continuations of each prompt, of `new_tokens` tokens or up to a stop token.
 
-    `block_repeats=n`: no n tokens in a row are written twice in one sequence. `on_token` gets
-    prompt index, sample index, token and log-probability of each token as soon as it is chosen,
-    the stop token too. `context` goes to the model's prefill, one row per prompt. Draws depend on
-    the prompt's index, or on its number in `keys`: then they stay what they are among other
-    prompts. More samples of the same prompts begin with `first_sample`.
+    With `block_repeats=n`, no sequence of n tokens occurs twice in a continuation. `on_token`
+    receives the prompt index, sample index, token and log-probability of each token as soon as it
+    is chosen, including the stop token. `context` goes to the model's prefill, one row per prompt.
+    Random numbers depend on the prompt's index, or on its number in `keys`: then the samples do not
+    depend on the other prompts. To add samples for the same prompts, set `first_sample`.
     """
     check_at_least_one("generate", new_tokens=new_tokens, samples=samples)
-    task = Task("generate", model, prompts, new_tokens, stop, block_repeats)
+    task = GenerationTask("generate", model, prompts, new_tokens, stop, block_repeats)
     keys = range(len(task.prompts)) if keys is None else keys
     if len(keys) != len(task.prompts):
         raise ValueError(
-            f"generate: {len(keys)} keys and {len(task.prompts)} prompts; give one for each"
+            f"generate: {len(keys)} keys for {len(task.prompts)} prompts; give one key for each"
         )
     numbers = range(first_sample, first_sample + samples)
     rows = [_Row(b, key, s) for b, key in enumerate(keys) for s in numbers]
 
-    def write(chosen: list[int]) -> None:
+    def generate_group(indices: list[int]) -> None:
         with inference(model):
-            logits, state = task.prefill(context, device, chosen)  # (B, V)
+            logits, state = task.prefill(context, device, indices)  # (B, V)
             if samples > 1:
                 repeats = torch.arange(len(logits), device=logits.device)
                 repeats = repeats.repeat_interleave(samples)
                 logits, state = logits[repeats], state.select(repeats)  # (R, V)
-            mine = [rows[b * samples + s] for b in chosen for s in range(samples)]
-            _write(task, mine, logits, state, sampling, on_token)
+            group = [rows[b * samples + s] for b in indices for s in range(samples)]
+            _extend_rows(task, group, logits, state, sampling, on_token)
 
     groups = task.groups(max(1, BATCH // samples))
     if on_token is None:
-        side_by_side(model, write, groups)
-    else:  # who listens hears one group after the other
-        for chosen in groups:
-            write(chosen)
-    written = [Generated(row.ids, row.log_probabilities, row.finished) for row in rows]
-    return [written[b * samples : (b + 1) * samples] for b in range(len(task.prompts))]
+        map_in_threads(model, generate_group, groups)
+    else:  # one group after the other, so that tokens arrive in order
+        for indices in groups:
+            generate_group(indices)
+    results = [Generated(row.ids, row.log_probabilities, row.finished) for row in rows]
+    return [results[b * samples : (b + 1) * samples] for b in range(len(task.prompts))]
 
 
-def _write(
-    task: Task,
+def _extend_rows(
+    task: GenerationTask,
     rows: list[_Row],
     logits: Tensor,
     state: DecodingState,
@@ -160,35 +160,35 @@ def _write(
 ) -> None:
     """Extend all rows until they are finished or long enough."""
     keys = _keys(sampling.seed, rows)  # (R,)
-    written = torch.zeros(len(rows), 0, dtype=torch.int64, device=logits.device)  # (R, N)
+    ids = torch.zeros(len(rows), 0, dtype=torch.int64, device=logits.device)  # (R, N)
     idle = 0  # steps for which the batch has held a finished row
     state = overwritable(state)
     for step in range(task.new_tokens):
-        total = log_total(task.who, logits)  # (R, 1)
-        allowed = blocked(logits, written, task.block_repeats)  # (R, V)
+        total = log_total(task.caller, logits)  # (R, 1)
+        allowed = block_repeated(logits, ids, task.block_repeats)  # (R, V)
         possible = torch.ones_like(logits[:, :1], dtype=torch.bool)  # (R, 1)
         if allowed is not logits:
             possible = (allowed > -math.inf).any(1, keepdim=True)  # (R, 1)
-            # A finished row that waits to be dropped may have nothing left; it must not disturb.
+            # A finished row may have no token left; it must not fail before it is dropped.
             allowed = torch.where(possible, allowed, logits)  # (R, V)
         tokens = _choose(allowed, sampling, _uniforms(keys, step))[:, None]  # (R, 1)
-        likely = precise(logits.gather(1, tokens)) - total  # (R, 1)
-        columns = torch.cat([tokens, likely, possible], dim=1).tolist()
-        for row, (token, log_probability, choice) in zip(rows, columns, strict=True):
+        log_p = precise(logits.gather(1, tokens)) - total  # (R, 1)
+        columns = torch.cat([tokens, log_p, possible], dim=1).tolist()
+        for row, (token, log_probability, has_choice) in zip(rows, columns, strict=True):
             if not row.finished:
-                if not choice:
-                    task.refuse_to_repeat(step)
+                if not has_choice:
+                    task.raise_no_token_left(step)
                 _append(row, int(token), log_probability, task.stops, on_token)
-        going = [i for i, row in enumerate(rows) if not row.finished]
-        if not going or step + 1 == task.new_tokens:
+        active = [i for i, row in enumerate(rows) if not row.finished]
+        if not active or step + 1 == task.new_tokens:
             return
-        written = torch.cat([written, tokens], dim=1) if task.block_repeats else written
-        idle = idle + 1 if len(going) < len(rows) else 0
-        # Selecting copies the state: worth it for a quarter of the rows, or now and then.
-        if 4 * (len(rows) - len(going)) >= len(rows) or idle > PATIENCE:
-            kept = torch.tensor(going, device=logits.device)  # (R,)
-            rows, keys, idle = [rows[i] for i in going], keys[going], 0
-            tokens, written, state = tokens[kept], written[kept], state.select(kept)
+        ids = torch.cat([ids, tokens], dim=1) if task.block_repeats else ids
+        idle = idle + 1 if len(active) < len(rows) else 0
+        # Selecting copies the state, so wait until a quarter of the rows is finished.
+        if 4 * (len(rows) - len(active)) >= len(rows) or idle > MAX_IDLE_STEPS:
+            keep = torch.tensor(active, device=logits.device)  # (R,)
+            rows, keys, idle = [rows[i] for i in active], keys[active], 0
+            tokens, ids, state = tokens[keep], ids[keep], state.select(keep)
         logits, state = task.model.step(tokens[:, 0], state)  # (R, V)
 
 
@@ -215,16 +215,16 @@ def _choose(logits: Tensor, sampling: Sampling, uniforms: Tensor) -> Tensor:
     total = cumulative[:, -1:]  # (R, 1)
     target = uniforms.to(total.dtype).to(total.device)[:, None] * total  # (R, 1)
     tokens = torch.searchsorted(cumulative, target, right=True)[:, 0]  # (R,)
-    # If a uniform just below 1 rounds up, it means the last token that has any probability.
+    # A uniform just below 1 may round up; use the last token of positive probability.
     return torch.minimum(tokens, (cumulative < total).sum(1))
 
 
-# Random numbers by counting (splitmix64): one for each seed, prompt, sample and step, so that no
-# draw depends on the rest of the batch, and none needs a generator that must be kept.
+# Counter-based random numbers (splitmix64): one for each seed, prompt, sample and step. They do not
+# depend on the rest of the batch and need no generator state.
 
 
 def _mix(x: Tensor) -> Tensor:
-    """Scatters int64 numbers (R,) over all of int64; products wrap around."""
+    """Hash int64 numbers (R,) to all of int64; products wrap around."""
     x = x + (0x9E3779B97F4A7C15 - 2**64)
     x = (x ^ (x >> 30 & (1 << 34) - 1)) * (0xBF58476D1CE4E5B9 - 2**64)
     x = (x ^ (x >> 27 & (1 << 37) - 1)) * (0x94D049BB133111EB - 2**64)
@@ -232,14 +232,14 @@ def _mix(x: Tensor) -> Tensor:
 
 
 def _keys(seed: int, rows: Sequence[_Row]) -> Tensor:
-    """(R,)"""
+    """The hash of seed, prompt and sample of each row: (R,)."""
     start = _mix(torch.tensor([_signed(seed)]))  # (1,)
     prompts = _mix(start + torch.tensor([_signed(row.key) for row in rows]))  # (R,)
     return _mix(prompts + torch.tensor([row.sample for row in rows]))  # (R,)
 
 
 def _signed(number: int) -> int:
-    """Any whole number as one of int64."""
+    """Any whole number, wrapped to int64."""
     return (number + 2**63) % 2**64 - 2**63
 
 

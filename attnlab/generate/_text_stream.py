@@ -1,32 +1,32 @@
-"""Written text, piece by piece while its tokens come."""
+"""Generated text, piece by piece while tokens arrive."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
 
-class Pieces:
-    """Joined, the pieces are what `read` makes of all tokens.
+class TextStreamer:
+    """Turns tokens into pieces of text. Joined, the pieces equal `decode` of all tokens.
 
-    A character whose last bytes are still to come waits: until then it reads as a replacement sign.
+    A character is held back until all of its bytes have arrived.
     """
 
-    def __init__(self, read: Callable[[list[int]], str], ids: Sequence[int] = ()) -> None:
-        """`ids`: of a text that was told already."""
-        self.read = read
+    def __init__(self, decode: Callable[[list[int]], str], ids: Sequence[int] = ()) -> None:
+        """`ids` are the tokens of text that was already shown."""
+        self.decode = decode
         self.ids = list(ids)
-        self.told = len(read(self.ids))
+        self.emitted = len(decode(self.ids))
 
     def add(self, token: int) -> str:
-        """What this token adds, perhaps nothing yet."""
+        """The text that this token adds; empty while a character is incomplete."""
         self.ids.append(token)
-        return self._new(self.read(self.ids).rstrip("\ufffd"))
+        return self._new(self.decode(self.ids).rstrip("\ufffd"))
 
-    def rest(self) -> str:
-        """At the end: what still waits."""
-        return self._new(self.read(self.ids))
+    def finish(self) -> str:
+        """The text still held back, at the end."""
+        return self._new(self.decode(self.ids))
 
     def _new(self, text: str) -> str:
-        piece = text[self.told :]
-        self.told = max(self.told, len(text))
+        piece = text[self.emitted :]
+        self.emitted = max(self.emitted, len(text))
         return piece

@@ -1,4 +1,4 @@
-"""Parts of one job beside each other on a CPU's cores."""
+"""Run parts of one job in parallel threads on a CPU."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ import torch
 
 from attnlab.generate._decoding import Decodable, device_of, inference
 
-Part = TypeVar("Part")
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-def side_by_side(
-    model: Decodable, work: Callable[[Part], Result], parts: Sequence[Part]
+def map_in_threads(
+    model: Decodable, work: Callable[[Item], Result], items: Sequence[Item]
 ) -> list[Result]:
-    """work(part) for each part, in order; on a CPU as many at once as PyTorch has threads.
+    """work(item) for each item, in order; on a CPU as many at once as PyTorch has threads.
 
-    A decoding step is many small products, which several threads hardly make faster together. One
-    thread for each part keeps all of them busy: PyTorch lets go of Python's lock while it computes.
+    A decoding step has many small products, which several threads hardly speed up. One thread per
+    item keeps all cores busy, because PyTorch releases Python's lock while it computes.
     """
     threads = torch.get_num_threads()
-    alone = device_of(model).type != "cpu" or torch.is_autocast_enabled("cpu")
-    if alone or threads < 2 or len(parts) < 2:
-        return [work(part) for part in parts]
+    sequential = device_of(model).type != "cpu" or torch.is_autocast_enabled("cpu")
+    if sequential or threads < 2 or len(items) < 2:
+        return [work(item) for item in items]
 
-    def begin(part: Part) -> Result:
-        torch.set_num_threads(1)  # of this thread, and of those that are born after it
-        return work(part)
+    def work_on_one_thread(item: Item) -> Result:
+        torch.set_num_threads(1)  # for this thread and those that it starts
+        return work(item)
 
-    # The model's mode is set and given back once for all: they would take it from each other.
-    with inference(model), ThreadPoolExecutor(min(threads, len(parts))) as pool:
+    # Set and restore the model's mode once, because the threads would overwrite it for each other.
+    with inference(model), ThreadPoolExecutor(min(threads, len(items))) as pool:
         try:
-            jobs = [pool.submit(copy_context().run, begin, part) for part in parts]
+            jobs = [pool.submit(copy_context().run, work_on_one_thread, item) for item in items]
             return [job.result() for job in jobs]
         finally:
             pool.shutdown(cancel_futures=True)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from attnlab._confidence_intervals import Estimate, over
+from attnlab._confidence_intervals import Estimate, mean_interval
 from attnlab._create_mechanism import create_heads
 from attnlab.bench._error_bench import UNIFORM
 from attnlab.bench._measure_costs import one_thread
@@ -161,7 +161,7 @@ class PlanOutcome:
 
     @property
     def score(self) -> Estimate:
-        return over(self.scores)
+        return mean_interval(self.scores)
 
     @property
     def score_increase(self) -> Estimate:
@@ -170,7 +170,7 @@ class PlanOutcome:
 
     def increase_over(self, others: Sequence[float]) -> Estimate:
         pairs = zip(self.scores, others, strict=True)
-        return over([score - other for score, other in pairs])
+        return mean_interval([score - other for score, other in pairs])
 
 
 class PlanCheck:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from attnlab._image_files import middle_square, to_channels
+from attnlab._image_files import center_crop, to_channels
 from attnlab.heads._inputs import HeadInputs, LabeledImage, read_images
 from attnlab.heads._model_reader import IMAGES, InputWindow, ModelReader, WindowSplit, split_in_half
 from attnlab.heads._settings import HeadSettings
@@ -101,7 +101,7 @@ class AttnlabImageReader(ImageReader):
     def pixels(self, image: LabeledImage) -> Tensor:
         config, picture = self.vit.config, image.picture
         if not isinstance(picture, Tensor):
-            return to_channels(middle_square(picture, self.size), config.channels)[None]
+            return to_channels(center_crop(picture, self.size), config.channels)[None]
         if len(picture) != config.channels:
             rgb = picture.expand(3, -1, -1).permute(1, 2, 0)
             picture = to_channels(rgb, config.channels) * 255

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from attnlab._image_files import SUFFIXES, UnreadableImageError, open_picture
+from attnlab._image_files import SUFFIXES, UnreadableImageError, open_rgb_image
 from attnlab.tasks.summary._pairs import SUFFIXES as PAIRED
 from attnlab.tasks.summary._pairs import Pair, read_pairs
 from attnlab.tasks.vision._dataset import Dataset, Images, divided, join
@@ -113,7 +113,7 @@ def _load_files(files: list[Path], most: int) -> LoadedImages:
         if len(images) == most:
             break
         try:
-            images.append(LabeledImage(open_picture(files[index])))
+            images.append(LabeledImage(open_rgb_image(files[index])))
         except UnreadableImageError as error:
             skipped.append(str(error))
     return LoadedImages(images, _skipped_notes(skipped))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import Any
 
-from attnlab._confidence_intervals import number
+from attnlab._confidence_intervals import format_number
 from attnlab.bench._error_bench import UNIFORM, mechanism_name
 from attnlab.heads._assignment import SOFTMAX
 from attnlab.heads._measured_heads import Head
@@ -96,7 +96,7 @@ def _choice_map(results: HeadResults) -> Figure:
         best = min(
             ((head.error(spec), spec) for spec in results.supported_specs(head)), default=None
         )
-        return f"closest: {best[1]}, error {number(best[0])}" if best else ""
+        return f"closest: {best[1]}, error {format_number(best[0])}" if best else ""
 
     count = len(results.heads[0].errors[UNIFORM])
     return _head_map(
@@ -142,7 +142,7 @@ def _rank_map(results: HeadResults, rank: int) -> Figure:
         "",
         "relative error of the weights",
         lambda h: h.ranks[rank][0] if h in heads else None,
-        lambda h: f"of the output {number(h.ranks[rank][1])}" if h in heads else "",
+        lambda h: f"of the output {format_number(h.ranks[rank][1])}" if h in heads else "",
     )
 
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from attnlab._confidence_intervals import Estimate, number
-from attnlab._number_words import joined
+from attnlab._confidence_intervals import Estimate, format_number
+from attnlab._join_words import join_words
 from attnlab.heads._assignment import BY_CHANCE, SOFTMAX, PlanOutcome, choose_mechanisms, plan_cost
 from attnlab.heads._measured_heads import Head, MeasuredHeads
 from attnlab.heads._model_reader import TEXT, ModelReader
@@ -80,12 +80,16 @@ def findings(results: HeadResults) -> list[str]:
         f"something cheaper than softmax at {size}"
     )
     if replaced:
-        used = joined(sorted({results.choice(head) for head in replaced}))
+        used = join_words(sorted({results.choice(head) for head in replaced}))
         fraction = plan_cost(results.plan, results.measured)
         first += f" ({used}); attention then needs {fraction:.0%} of its multiplications."
     else:
         best = min(filter(None, map(results.closest, heads)), default=None)
-        first += f". The closest is {best[1]}, with an error of {number(best[0])}." if best else "."
+        first += (
+            f". The closest is {best[1]}, with an error of {format_number(best[0])}."
+            if best
+            else "."
+        )
     return list(filter(None, [first, *_check_findings(results, bool(replaced))]))
 
 
@@ -118,14 +122,14 @@ def control_verdict(choice: PlanOutcome, controls: Sequence[PlanOutcome], reads:
     ]
     if not_worse:
         sentences.append(
-            f"A control did no worse than the choice ({joined(not_worse)}): "
+            f"A control did no worse than the choice ({join_words(not_worse)}): "
             f"{'this text' if reads == TEXT else 'these images'} cannot show whether the choice is "
             "right."
         )
     if uncertain:
         sentences.append(
             f"Worse than the choice, but within the uncertainty over {windows} "
-            f"{unit_name(reads, windows)}: {joined(uncertain)}; give more --windows."
+            f"{unit_name(reads, windows)}: {join_words(uncertain)}; give more --windows."
         )
     if controls and not sentences:
         sentences.append("All controls do worse than the choice, as they must.")

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnlab._image_files import open_picture
+from attnlab._image_files import open_rgb_image
 from attnlab.interpret._inspected_model import PreparedInput, move_to_model, patch_tokens
 from attnlab.interpret._records import PatchedImage
 
@@ -18,7 +18,7 @@ CLASS_TOKEN = re.compile(r"(^|\.)(cls_token|class_token|class_embedding)$")
 
 def read_image(model: Any, processor: Any, path: Path) -> PreparedInput:
     """Apply the model's processor; the page shows the image as it is before normalization."""
-    image = open_picture(path)
+    image = open_rgb_image(path)
     values = processor(images=image, return_tensors="pt")["pixel_values"]
     unscaled = processor(images=image, return_tensors="pt", do_rescale=False, do_normalize=False)
     pixels = unscaled["pixel_values"]

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from attnlab._safe_files import write_whole
+from attnlab._safe_files import write_atomically
 
 CONFIG = "config.json"
 TOKENIZERS = ("tokenizer.json", "tokenizer_config.json", "tokenizer.model", "spiece.model")
@@ -133,7 +133,7 @@ def _converted_folder(file: Path, library: Any) -> Path:
         except ImportError:
             raise ValueError(f"{file}: needs the gguf package: pip install gguf") from None
         folder.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(folder, lambda part: _convert(file, part, library))
+        write_atomically(folder, lambda part: _convert(file, part, library))
     return folder
 
 

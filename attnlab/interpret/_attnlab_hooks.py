@@ -38,7 +38,7 @@ from attnlab.interpret._key_value_cache import (
 )
 from attnlab.layers import Block
 from attnlab.mask import Mask
-from attnlab.mechanism import Mechanism, blank
+from attnlab.mechanism import Mechanism, zero_padding
 from attnlab.mechanisms._head_groups import HeadGroups, members_of, name_of, scale_of
 from attnlab.models import MODELS, Model
 from attnlab.models._pointer_generator import CopyHead
@@ -145,7 +145,7 @@ class MechanismObserver:
         call = AttentionCall(self.role.name, stack, kind, heads, H, start, causal=is_causal)
         with torch.no_grad(), torch.autocast(q.device.type, enabled=False):
             key_mask = None if keys is None else keys[None]
-            k, v = (blank(at_least_float32(x[None]), key_mask) for x in (k, v))
+            k, v = (zero_padding(at_least_float32(x[None]), key_mask) for x in (k, v))
             self._fill(call, at_least_float32(q[row : row + 1]), k, v, key_mask, causal)
         call.output, call.select = out, lambda x: x[row, heads]
         call.head_outputs = call.select(out.detach())
@@ -206,7 +206,7 @@ def allowed_keys(
 ) -> Tensor | None:
     """(T, S): True where any of these heads may attend; None means everywhere."""
     T, union = q.shape[2], q.new_zeros(q.shape[2], S, dtype=torch.bool)
-    head_lists = mechanism.places if isinstance(mechanism, HeadGroups) else [heads]
+    head_lists = mechanism.head_indices if isinstance(mechanism, HeadGroups) else [heads]
     for member, member_heads in zip(members_of(mechanism), head_lists, strict=True):
         if not set(member_heads) & set(heads):
             continue

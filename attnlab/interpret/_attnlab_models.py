@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from attnlab._image_files import middle_square, open_picture, to_channels
+from attnlab._image_files import center_crop, open_rgb_image, to_channels
 from attnlab.generate import generate
 from attnlab.interpret._inspected_model import (
     InspectedModel,
@@ -199,8 +199,8 @@ class InspectedAttnlabModel(InspectedModel):
     def _image(self, model: ViT, look_input: LookInput) -> PreparedInput:
         assert look_input.image is not None
         config = model.config
-        pixels = middle_square(
-            open_picture(look_input.image), config.image_size
+        pixels = center_crop(
+            open_rgb_image(look_input.image), config.image_size
         )  # (height, width, 3)
         patches = config.image_size // config.patch  # per row and per column
         image = PatchedImage(pixels, patches, patches, model.first)

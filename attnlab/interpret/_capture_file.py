@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnlab._safe_files import write_whole
+from attnlab._safe_files import write_atomically
 from attnlab.interpret._capture_header import (
     FORMAT,
     HEADER,
@@ -56,7 +56,7 @@ def write_packed(header: dict[str, Any], blocks: Iterable[bytes], path: str | Pa
         with part.open("wb") as file:
             file.writelines(file_parts(header, blocks))
 
-    write_whole(Path(path), write)
+    write_atomically(Path(path), write)
 
 
 def file_parts(header: dict[str, Any], blocks: Iterable[bytes]) -> Iterator[bytes]:

@@ -12,7 +12,7 @@ from typing import Any, cast, get_args, get_type_hints
 import torch
 
 import attnlab
-from attnlab._safe_files import check_new
+from attnlab._safe_files import check_output_file
 from attnlab.interpret._adapters import open_model
 from attnlab.interpret._capture_file import header_and_blocks, pack, read, write_packed
 from attnlab.interpret._capture_header import FORMAT
@@ -204,7 +204,7 @@ def check_out(out: Path, overwrite: bool) -> None:
         raise ValueError(
             f"{out}: give the name of a page, NAME.html, or of a capture file, NAME{SUFFIX}"
         )
-    check_new(out, overwrite)
+    check_output_file(out, overwrite)
 
 
 def is_capture(path: Path) -> bool:

@@ -1,8 +1,8 @@
-"""The laws that every mechanism obeys, to be tried on any: docs/laws.md."""
+"""The laws that every mechanism must obey, as checks for any mechanism: docs/laws.md."""
 
 from __future__ import annotations
 
 from attnlab.laws._compare import LawError
-from attnlab.laws._run_laws import LAWS, Finding, check_laws
+from attnlab.laws._run_laws import LAWS, LawResult, check_laws
 
-__all__ = ["LAWS", "Finding", "LawError", "check_laws"]
+__all__ = ["LAWS", "LawError", "LawResult", "check_laws"]

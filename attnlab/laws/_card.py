@@ -1,4 +1,4 @@
-"""Law 8, and the card held to its word: what a mechanism says of itself is so.
+"""Law 8, and checks that a mechanism's card is true.
 
 Letters: T queries, S keys.
 """
@@ -10,8 +10,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from attnlab.laws._compare import must
-from attnlab.laws._trial import HEAD_DIM, HEADS, make_inputs
+from attnlab.laws._compare import require
+from attnlab.laws._law_inputs import HEAD_DIM, HEADS, make_inputs
 from attnlab.mask import Mask
 from attnlab.mechanism import Mechanism
 from attnlab.mechanisms.softmax import Softmax
@@ -27,17 +27,21 @@ def check_rows_and_signs(mechanism: Mechanism) -> None:
         sums.append(weights.sum(-1))
     card, total = mechanism.card, torch.stack(sums)
     negative = min(lowest) < 0
-    must(negative == card.signed, f"card: signed={card.signed}, the least weight {min(lowest):.3g}")
+    require(
+        negative == card.signed,
+        f"card: signed={card.signed}, but the least weight is {min(lowest):.3g}",
+    )
     ones = bool((((total - 1).abs() < 1e-6) | (total == 0)).all())
-    found = f"card: rows_sum_to_one={card.rows_sum_to_one}, rows sum to {total.min():.3g} at least"
-    must(ones == card.rows_sum_to_one, f"{found} and {total.max():.3g} at most")
+    sums_text = f"rows sum to between {total.min():.3g} and {total.max():.3g}"
+    expected = card.rows_sum_to_one
+    require(ones == expected, f"card: rows_sum_to_one={expected}, but {sums_text}")
 
 
-def check_what_is_used(mechanism: Mechanism) -> None:
-    """The card's learned, uses_query and uses_key: what is not used may have any width."""
+def check_used_inputs(mechanism: Mechanism) -> None:
+    """The card's learned, uses_query and uses_key: an unused input may have any width."""
     card = mechanism.card
     learned = bool(list(mechanism.parameters()))
-    must(learned == card.learned, f"card: learned={card.learned}, but has parameters: {learned}")
+    require(learned == card.learned, f"card: learned={card.learned}, but has parameters: {learned}")
     x = make_inputs(mechanism, B=1, G=2, T=5, S=5)
     out = mechanism(x.q, x.k, x.v, Mask())
     wide = torch.randn(1, HEADS, 5, HEAD_DIM, dtype=torch.float64)
@@ -47,24 +51,24 @@ def check_what_is_used(mechanism: Mechanism) -> None:
     ):
         if not used:
             same = torch.equal(mechanism(q, k, x.v, Mask()), out)
-            must(same, f"card: {name}=False, but another one changes the output")
+            require(same, f"card: {name}=False, but that input changes the output")
 
 
 def check_state_size(mechanism: Mechanism) -> None:
-    """The card's constant_state: what is held stops growing, spare room included."""
+    """The card's constant_state: the memory of a state, including spare capacity, stops growing."""
     state, sizes = None, []
     x = make_inputs(mechanism, B=1, G=1, T=1, S=1)
     with torch.no_grad():
         for _ in range(900):
             state = mechanism.absorb(x.k, x.v, None, state)
-            held = [t for t in vars(state).values() if isinstance(t, Tensor)]
-            sizes.append(sum(t.numel() * t.element_size() for t in held))
+            tensors = [t for t in vars(state).values() if isinstance(t, Tensor)]
+            sizes.append(sum(t.numel() * t.element_size() for t in tensors))
     constant = max(sizes[300:600]) == max(sizes[600:])
-    said = mechanism.card.constant_state
-    must(constant == said, f"card: constant_state={said}, but {sizes[300]} became {sizes[-1]} B")
+    expected, growth = mechanism.card.constant_state, f"{sizes[300]} to {sizes[-1]} bytes"
+    require(constant == expected, f"card: constant_state={expected}, but it went from {growth}")
 
 
-def check_sight(mechanism: Mechanism) -> None:
+def check_visible_keys(mechanism: Mechanism) -> None:
     """visible_keys, covers_all, attend_dense and shift_invariant agree with the weights."""
     S = 20
     x = make_inputs(mechanism, B=1, G=2, T=S, S=S)
@@ -75,24 +79,27 @@ def check_sight(mechanism: Mechanism) -> None:
         counts = (weights != 0).sum(-1).flatten()  # (H*T,)
         W = mechanism.visible_keys(S, causal)
         if W is not None:
-            usual, most = int(counts.median()), int(counts.max())
-            text = f"visible_keys({S}, {causal}) is {W}, queries see {usual} keys, {most} at most"
-            must(usual <= W <= most, text)
+            median, largest = int(counts.median()), int(counts.max())
+            text = f"visible_keys({S}, {causal}) is {W}, but queries see {median} to {largest} keys"
+            require(median <= W <= largest, text)
         if mechanism.covers_all(S, causal):
             exact = softmax.weights(x.q, x.k, mask).detach()
-            must(torch.allclose(weights, exact), f"covers_all({S}, {causal}), but is not softmax")
+            require(
+                torch.allclose(weights, exact),
+                f"covers_all({S}, {causal}) is True, but it is not softmax",
+            )
         if type(mechanism).attend_dense is not Mechanism.attend_dense:
             allowed = torch.ones(1, 1, S, S, dtype=torch.bool)
             allowed = allowed.tril() if causal else allowed
             dense = mechanism.attend_dense(x.q, x.k, x.v, allowed, 0, 0.0)
             same = torch.allclose(dense, mechanism(x.q, x.k, x.v, mask))
-            must(same, "attend_dense differs from forward under the same mask")
+            require(same, "attend_dense differs from forward under the same mask")
     if mechanism.shift_invariant:
         _check_shift(mechanism)
 
 
 def _check_shift(mechanism: Mechanism) -> None:
-    """A text behind padding attends as alone."""
+    """A text after padding gives the same output as without it."""
     shift, S = 3, 20
     x = make_inputs(mechanism, B=1, G=2, T=S, S=S)
     behind = [torch.nn.functional.pad(t.detach(), (0, 0, shift, 0)) for t in x.leaves()]
@@ -100,34 +107,40 @@ def _check_shift(mechanism: Mechanism) -> None:
     for causal in (False, True) if mechanism.card.causal else (False,):
         out = mechanism(*behind, Mask(causal=causal, keys=real))[:, :, shift:]
         same = torch.allclose(out, mechanism(*x.leaves(), Mask(causal=causal)))
-        must(same, f"shift_invariant, but {shift} positions further on its output is another")
+        require(same, f"shift_invariant=True, but a shift by {shift} positions changes the output")
 
 
 def check_refusals(mechanism: Mechanism) -> None:
-    """8. What it cannot do is an error that says so."""
+    """8. What the mechanism cannot do raises a clear error."""
     card = mechanism.card
     few, many = (make_inputs(mechanism, B=2, G=3, T=T, S=7) for T in (5, 7))
     if not card.causal:
         mask = Mask(causal=True)
-        _refuses(lambda: mechanism(many.q, many.k, many.v, mask), "a causal mask")
-        _refuses(lambda: mechanism.weights(many.q, many.k, mask), "a causal mask, in weights")
+        _require_error(lambda: mechanism(many.q, many.k, many.v, mask), "a causal mask")
+        _require_error(lambda: mechanism.weights(many.q, many.k, mask), "a causal mask, in weights")
     if not card.cross:
-        _refuses(lambda: mechanism(few.q, few.k, few.v, Mask()), "cross-attention")
-        _refuses(lambda: mechanism.weights(few.q, few.k, Mask()), "cross-attention, in weights")
+        _require_error(lambda: mechanism(few.q, few.k, few.v, Mask()), "cross-attention")
+        _require_error(
+            lambda: mechanism.weights(few.q, few.k, Mask()), "cross-attention, in weights"
+        )
         state = mechanism.absorb(few.k, few.v)
-        _refuses(lambda: mechanism.read(few.q, state, 0), "cross-attention, in read")
+        _require_error(lambda: mechanism.read(few.q, state, 0), "cross-attention, in read")
     wrong = Mask(keys=torch.ones(2, 6, dtype=torch.bool))
-    _refuses(lambda: mechanism(many.q, many.k, many.v, wrong), "a mask for 6 of 7 keys")
-    _refuses(lambda: mechanism.weights(many.q, many.k, wrong), "a mask for 6 of 7 keys, in weights")
-    _refuses(lambda: mechanism.weights(many.q[:, :4], many.k, Mask()), "4 of 6 heads, in weights")
+    _require_error(lambda: mechanism(many.q, many.k, many.v, wrong), "a mask for 6 of 7 keys")
+    _require_error(
+        lambda: mechanism.weights(many.q, many.k, wrong), "a mask for 6 of 7 keys, in weights"
+    )
+    _require_error(
+        lambda: mechanism.weights(many.q[:, :4], many.k, Mask()), "4 of 6 heads, in weights"
+    )
 
 
-def _refuses(call: Callable[[], object], what: str) -> None:
+def _require_error(call: Callable[[], object], case: str) -> None:
     try:
         call()
     except ValueError as error:
-        must("\n" not in str(error) and bool(str(error)), f"{what} is refused in many lines")
+        require("\n" not in str(error) and bool(str(error)), f"{case}: the error has several lines")
         return
     except Exception as error:
-        must(False, f"{what} ends in a {type(error).__name__}, not in a ValueError that says so")
-    must(False, f"{what} is not refused; weights begins with self.prepare_weights(q, k, mask)")
+        require(False, f"{case}: raises {type(error).__name__}, not a ValueError that explains it")
+    require(False, f"{case}: is not refused; begin weights with self.prepare_weights(q, k, mask)")

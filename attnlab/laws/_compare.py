@@ -1,4 +1,4 @@
-"""Two ways to one output, compared on values and on gradients."""
+"""Comparison of two computations of one output, in values and gradients."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnlab.laws._trial import HEADS, Inputs
+from attnlab.laws._law_inputs import HEADS, LawInputs
 from attnlab.mask import Mask
 from attnlab.mechanism import Mechanism, repeat_heads
 
@@ -16,27 +16,27 @@ TOLERANCE = 1e-10
 
 
 class LawError(AssertionError):
-    """What a mechanism does that it must not."""
+    """A mechanism breaks a law."""
 
 
 class UnsuitableError(Exception):
-    """These inputs say nothing about the law; others may."""
+    """These inputs cannot decide whether the law holds; others may."""
 
 
-def must(holds: bool, problem: str) -> None:
-    """Not `assert`: a law must be able to fail under `python -O` too."""
+def require(holds: bool, problem: str) -> None:
+    """Raise LawError unless `holds`. Unlike `assert`, it works under `python -O` too."""
     if not holds:
         raise LawError(problem)
 
 
-def assert_same(
-    got: Sequence[Tensor | None],
-    wanted: Sequence[Tensor | None],
+def assert_equal_to_rounding(
+    actual: Sequence[Tensor | None],
+    expected: Sequence[Tensor | None],
     condition: float = 1.0,
-    what: str = "the output",
+    label: str = "the output",
 ) -> None:
-    """Equal to rounding; no gradient is the same as a gradient of zeros."""
-    for one, other in zip(got, wanted, strict=True):
+    """Require equality up to rounding errors. No gradient counts as a gradient of zeros."""
+    for one, other in zip(actual, expected, strict=True):
         if one is None and other is None:
             continue
         one = torch.zeros_like(other) if one is None and other is not None else one
@@ -45,21 +45,21 @@ def assert_same(
         assert other is not None
         one, other = one.detach(), other.detach()
         shapes = f"{tuple(one.shape)} {one.dtype}, not {tuple(other.shape)} {other.dtype}"
-        must(one.shape == other.shape and one.dtype == other.dtype, f"{what} is {shapes}")
+        require(one.shape == other.shape and one.dtype == other.dtype, f"{label} is {shapes}")
         if one.numel() == 0:
             continue
         finite = bool(one.isfinite().all()) and bool(other.isfinite().all())
-        must(finite, f"{what} is not finite")
+        require(finite, f"{label} is not finite")
         scale = 1 + other.abs().max()
         worst, limit = float((one - other).abs().max() / scale), TOLERANCE * condition
-        must(
+        require(
             worst <= limit,
-            f"{what} differs by {worst:.1e} of the largest, more than {limit:.1e}",
+            f"{label} differs by {worst:.1e} of the largest entry; the limit is {limit:.1e}",
         )
 
 
 def gradients(out: Tensor, leaves: Sequence[Tensor]) -> list[Any]:
-    """Of one fixed random direction of the output."""
+    """The gradients of a fixed random projection of the output."""
     if not out.requires_grad:
         return [None] * len(leaves)
     generator = torch.Generator().manual_seed(1)
@@ -72,43 +72,43 @@ def parameters(mechanism: Mechanism) -> list[Tensor]:
     return list(mechanism.parameters())
 
 
-def conditions(mechanism: Mechanism, inputs: Inputs, mask: Mask) -> tuple[float, float]:
-    """By how much rounding may grow in values and in gradients, where sums can cancel."""
+def condition_numbers(mechanism: Mechanism, inputs: LawInputs, mask: Mask) -> tuple[float, float]:
+    """The factors by which rounding errors may grow in values and in gradients."""
     with torch.no_grad():
         condition = mechanism.condition(inputs.q, inputs.k, mask)
     worst = float(condition.max()) if condition.numel() else 1.0
     if worst >= 1e3:
-        raise UnsuitableError("a row that cancels so far is noise on every path")
+        raise UnsuitableError("terms cancel so much that every result is rounding noise")
     return worst, worst**2
 
 
-def assume_margin(mechanism: Mechanism, inputs: Inputs) -> None:
-    """A discontinuous mechanism is compared where rounding cannot decide between two keys."""
+def assume_margin(mechanism: Mechanism, inputs: LawInputs) -> None:
+    """Refuse inputs where rounding decides between two keys of a discontinuous mechanism."""
     if mechanism.card.continuous:
         return
     with torch.no_grad():
         scores = inputs.q @ repeat_heads(inputs.k.nan_to_num(0), HEADS).mT
         best = scores.sort(-1).values
         if scores.shape[-1] >= 2 and float(best.diff(dim=-1).min()) <= 1e-6:
-            raise UnsuitableError("two keys score nearly alike")
+            raise UnsuitableError("two keys have nearly equal scores")
 
 
 def compare(
     mechanism: Mechanism,
-    inputs: Inputs,
+    inputs: LawInputs,
     mask: Mask,
-    got: Callable[[Inputs], Tensor],
-    wanted: Callable[[Inputs], Tensor],
+    actual: Callable[[LawInputs], Tensor],
+    expected: Callable[[LawInputs], Tensor],
 ) -> None:
-    """Two ways to the same output, from the same inputs: values and gradients."""
+    """Require that two computations agree in values and gradients on the same inputs."""
     assume_margin(mechanism, inputs)
-    value_condition, gradient_condition = conditions(mechanism, inputs, mask)
-    mine, theirs = inputs.fresh(), inputs.fresh()
-    one, other = got(mine), wanted(theirs)
-    assert_same([one], [other], value_condition)
-    assert_same(
-        gradients(one, [*mine.leaves(), *parameters(mechanism)]),
-        gradients(other, [*theirs.leaves(), *parameters(mechanism)]),
+    value_condition, gradient_condition = condition_numbers(mechanism, inputs, mask)
+    left, right = inputs.fresh(), inputs.fresh()
+    one, other = actual(left), expected(right)
+    assert_equal_to_rounding([one], [other], value_condition)
+    assert_equal_to_rounding(
+        gradients(one, [*left.leaves(), *parameters(mechanism)]),
+        gradients(other, [*right.leaves(), *parameters(mechanism)]),
         gradient_condition,
         "a gradient",
     )

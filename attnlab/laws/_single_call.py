@@ -1,4 +1,4 @@
-"""The laws of a single call: definition, padding, future, nothing to look at.
+"""The laws of a single call: definition, padding, future, no visible keys.
 
 Letters: B batch, H query heads, G key heads, T queries, S keys, D head size, M value size.
 """
@@ -10,22 +10,22 @@ from dataclasses import replace
 import torch
 
 from attnlab.laws._compare import (
-    assert_same,
+    assert_equal_to_rounding,
     assume_margin,
     compare,
-    conditions,
+    condition_numbers,
     gradients,
-    must,
     parameters,
+    require,
 )
-from attnlab.laws._trial import HEADS, Inputs, first_keys
+from attnlab.laws._law_inputs import HEADS, LawInputs, first_keys
 from attnlab.mask import Mask
 from attnlab.mechanism import Mechanism, repeat_heads
 
 GARBAGE = (float("nan"), float("inf"), 1e4)
 
 
-def check_definition(mechanism: Mechanism, inputs: Inputs, mask: Mask) -> None:
+def check_definition(mechanism: Mechanism, inputs: LawInputs, mask: Mask) -> None:
     """1. forward(q, k, v) equals weights(q, k) @ v."""
     compare(
         mechanism,
@@ -36,36 +36,36 @@ def check_definition(mechanism: Mechanism, inputs: Inputs, mask: Mask) -> None:
     )
 
 
-def check_padding(mechanism: Mechanism, inputs: Inputs, mask: Mask) -> None:
-    """2. What stands in padding never changes an output, and gets no gradient."""
+def check_padding(mechanism: Mechanism, inputs: LawInputs, mask: Mask) -> None:
+    """2. The content of padding never changes an output, and gets no gradient."""
     if mask.keys is None:
         return
-    hole = ~mask.keys[:, None, :, None]
-    clean = inputs.fresh(k=inputs.k.masked_fill(hole, 0), v=inputs.v.masked_fill(hole, 0))
+    padding = ~mask.keys[:, None, :, None]
+    clean = inputs.fresh(k=inputs.k.masked_fill(padding, 0), v=inputs.v.masked_fill(padding, 0))
     for garbage in GARBAGE:
         dirty = inputs.fresh(
-            k=inputs.k.masked_fill(hole, garbage), v=inputs.v.masked_fill(hole, garbage)
+            k=inputs.k.masked_fill(padding, garbage), v=inputs.v.masked_fill(padding, garbage)
         )
         one, other = (mechanism(x.q, x.k, x.v, mask) for x in (dirty, clean))
-        assert_same([one], [other])
-        mine, theirs = (
+        assert_equal_to_rounding([one], [other])
+        dirty_gradients, clean_gradients = (
             gradients(out, [*x.leaves(), *parameters(mechanism)])
             for out, x in ((one, dirty), (other, clean))
         )
-        assert_same(mine, theirs)
-        for grad in mine[1:3]:
-            untouched = grad is None or not bool(grad.masked_select(hole).any())
-            must(untouched, "padding has a gradient")
+        assert_equal_to_rounding(dirty_gradients, clean_gradients)
+        for grad in dirty_gradients[1:3]:
+            is_zero = grad is None or not bool(grad.masked_select(padding).any())
+            require(is_zero, "padding has a gradient")
         weights = mechanism.weights(dirty.q, dirty.k, mask)
-        must(not bool(weights.masked_select(hole.mT).any()), "padding has weight")
+        require(not bool(weights.masked_select(padding.mT).any()), "padding has weight")
 
 
-def check_padding_removed(mechanism: Mechanism, inputs: Inputs, mask: Mask) -> None:
-    """2. Padding behind the last real key may as well not be there."""
+def check_padding_removed(mechanism: Mechanism, inputs: LawInputs, mask: Mask) -> None:
+    """2. Removing the padding after the last real key changes nothing."""
     if mask.keys is None or not (mask.causal or mechanism.card.cross):
-        return  # without a causal mask, what a block-sparse pattern picks depends on the length
+        return  # without a causal mask, a block-sparse pattern depends on the length
     assume_margin(mechanism, inputs)
-    value_condition, gradient_condition = conditions(mechanism, inputs, mask)
+    value_condition, gradient_condition = condition_numbers(mechanism, inputs, mask)
     for row, keys in enumerate(mask.keys):
         length = int(keys.nonzero().max()) + 1 if bool(keys.any()) else 0
         here = slice(row, row + 1)
@@ -76,27 +76,27 @@ def check_padding_removed(mechanism: Mechanism, inputs: Inputs, mask: Mask) -> N
         other = mechanism(
             cut.q[here, :, :queries], cut.k[here, :, :length], cut.v[here, :, :length], short
         )
-        assert_same([one], [other], value_condition)
+        assert_equal_to_rounding([one], [other], value_condition)
         leaves = [parameters(mechanism), whole.leaves(), cut.leaves()]
-        assert_same(
+        assert_equal_to_rounding(
             gradients(one, [*leaves[1], *leaves[0]]),
             gradients(other, [*leaves[2], *leaves[0]]),
             gradient_condition,
         )
 
 
-def check_future(mechanism: Mechanism, inputs: Inputs, mask: Mask, cut: int) -> None:
-    """3. What stands from `cut` on never changes an output before it, when causal."""
+def check_future(mechanism: Mechanism, inputs: LawInputs, mask: Mask, cut: int) -> None:
+    """3. With a causal mask, inputs from `cut` on never change an earlier output."""
     assume_margin(mechanism, inputs)
     past = (Ellipsis, slice(0, cut), slice(None))
-    value_condition, gradient_condition = conditions(
+    value_condition, gradient_condition = condition_numbers(
         mechanism,
         replace(inputs, q=inputs.q[past], k=inputs.k[past]),
         Mask(True, first_keys(mask, cut)),
     )
     before = inputs.fresh()
-    wanted = mechanism(before.q, before.k, before.v, mask)[past]
-    wanted_gradients = gradients(wanted, [*before.leaves(), *parameters(mechanism)])
+    expected = mechanism(before.q, before.k, before.v, mask)[past]
+    expected_gradients = gradients(expected, [*before.leaves(), *parameters(mechanism)])
     for size in (1.0, 30.0, 300.0):
         generator = torch.Generator().manual_seed(int(size))
         changed = inputs.fresh()
@@ -104,26 +104,26 @@ def check_future(mechanism: Mechanism, inputs: Inputs, mask: Mask, cut: int) -> 
             for x in changed.leaves():
                 later = x[..., cut:, :]
                 later += size * torch.randn(later.shape, generator=generator, dtype=x.dtype)
-        got = mechanism(changed.q, changed.k, changed.v, mask)[past]
-        assert_same([got], [wanted], value_condition)
-        got_gradients = gradients(got, [*changed.leaves(), *parameters(mechanism)])
-        assert_same(got_gradients, wanted_gradients, gradient_condition)
-        for grad in got_gradients[:3]:
-            untouched = grad is None or not bool(grad[..., cut:, :].any())
-            must(untouched, "the future has a gradient")
+        actual = mechanism(changed.q, changed.k, changed.v, mask)[past]
+        assert_equal_to_rounding([actual], [expected], value_condition)
+        actual_gradients = gradients(actual, [*changed.leaves(), *parameters(mechanism)])
+        assert_equal_to_rounding(actual_gradients, expected_gradients, gradient_condition)
+        for grad in actual_gradients[:3]:
+            is_zero = grad is None or not bool(grad[..., cut:, :].any())
+            require(is_zero, "the future has a gradient")
         weights = mechanism.weights(changed.q, changed.k, mask)
         future = torch.ones(weights.shape[-2:]).triu(1).bool()
-        must(not bool(weights[..., future].any()), "the future has weight")
+        require(not bool(weights[..., future].any()), "the future has weight")
 
 
-def check_nothing(mechanism: Mechanism, inputs: Inputs, mask: Mask) -> None:
-    """7. A query with nothing to look at gives zeros and finite gradients."""
+def check_no_visible_keys(mechanism: Mechanism, inputs: LawInputs, mask: Mask) -> None:
+    """7. A query without visible keys gives zeros and finite gradients."""
     x = inputs.fresh()
     T, S = x.q.shape[2], x.k.shape[2]
     allowed = mask.allowed(T, S, x.q.device)
     out = mechanism(x.q, x.k, x.v, mask)
     for grad in gradients(out, [*x.leaves(), *parameters(mechanism)]):
-        must(grad is None or bool(grad.isfinite().all()), "a gradient is not finite")
+        require(grad is None or bool(grad.isfinite().all()), "a gradient is not finite")
     some = torch.ones(1, 1, T, 1) > 0 if allowed is None else allowed.any(-1, keepdim=True)
-    blind = ~some.expand(*out.shape[:3], 1) if S else torch.ones(*out.shape[:3], 1) > 0
-    must(not bool(out.masked_select(blind).any()), "a query with nothing to see has an output")
+    hidden = ~some.expand(*out.shape[:3], 1) if S else torch.ones(*out.shape[:3], 1) > 0
+    require(not bool(out.masked_select(hidden).any()), "a query without visible keys has an output")

@@ -1,4 +1,4 @@
-"""All attention mechanisms by name. A new one is a file beside this one and a line below."""
+"""All attention mechanisms by name. To add one, write a file in this folder and list it below."""
 
 from __future__ import annotations
 

@@ -44,17 +44,20 @@ class GroupState(State):
 
     def _map(self, change: Callable[[State], State]) -> Self:
         parts = tuple(change(part) for part in self.parts)
-        return replace(self, length=parts[0].length, reach=parts[0].reach, parts=parts)
+        return replace(self, length=parts[0].length, real_length=parts[0].real_length, parts=parts)
 
 
 class HeadGroups(Mechanism):
-    """It can do what all members can. Without `places` the first heads belong to the first member,
-    and so on; with them, member i computes the heads that `places[i]` names."""
+    """One mechanism for each group of heads. It can do what all its members can.
+
+    Member i computes the heads `head_indices[i]`. Without `head_indices`, the first heads belong to
+    the first member, and so on.
+    """
 
     name = "groups"
 
     def __init__(
-        self, members: Sequence[Mechanism], places: Sequence[Sequence[int]] | None = None
+        self, members: Sequence[Mechanism], head_indices: Sequence[Sequence[int]] | None = None
     ) -> None:
         self.card = _common_card([member.card for member in members])
         limits = [member.max_length for member in members if member.max_length is not None]
@@ -64,17 +67,20 @@ class HeadGroups(Mechanism):
             max_length=min(limits, default=None),
         )
         self.members = nn.ModuleList(members)
-        self.places = _in_order(members) if places is None else [list(each) for each in places]
-        if [len(each) for each in self.places] != [member.heads for member in members] or sorted(
-            head for each in self.places for head in each
-        ) != list(range(self.heads)):
+        if head_indices is None:
+            head_indices = _consecutive_heads(members)
+        self.head_indices = [list(heads) for heads in head_indices]
+        counts = [member.heads for member in members]
+        order = [head for heads in self.head_indices for head in heads]
+        if [len(heads) for heads in self.head_indices] != counts or sorted(order) != list(
+            range(self.heads)
+        ):
             raise ValueError(
-                f"groups: heads {self.places} for members of "
-                f"{[member.heads for member in members]} heads; name each of the {self.heads} "
-                "heads once, as many for each member as it has"
+                f"groups: heads {self.head_indices} for members of {counts} heads; "
+                f"list each of the {self.heads} heads once, as many for each member as it has"
             )
-        joined = [head for each in self.places for head in each]
-        self.back = None if joined == sorted(joined) else torch.tensor(joined).argsort().tolist()
+        # where each head lies in the members' joined output; None if they are in order
+        self.order = None if order == sorted(order) else torch.tensor(order).argsort().tolist()
 
     @property
     def use_compiled(self) -> bool:
@@ -97,21 +103,25 @@ class HeadGroups(Mechanism):
         self, k: Tensor, v: Tensor, keys: Tensor | None = None, state: State | None = None
     ) -> State:
         k, v = self.prepare_memory(k, v, keys, state)
-        old = [None] * len(self.members) if state is None else self.own(state, GroupState).parts
+        old = (
+            [None] * len(self.members)
+            if state is None
+            else self.as_own_state(state, GroupState).parts
+        )
         split = self._split(k, v)
         parts = tuple(
             m.absorb(k, v, keys, part) for (m, (k, v)), part in zip(split, old, strict=True)
         )
-        return GroupState(self.origin(k, v), parts[0].length, parts[0].reach, parts)
+        return GroupState(self.origin(k, v), parts[0].length, parts[0].real_length, parts)
 
     def read(self, q: Tensor, state: State, start: int | Tensor) -> Tensor:
         check_read(self, q, state, start)
-        parts = self.own(state, GroupState).parts
+        parts = self.as_own_state(state, GroupState).parts
         split = zip(self._split(q), parts, strict=True)
         return self._join([m.read(q, part, start) for (m, (q,)), part in split])
 
     def signature(self) -> tuple[Any, ...]:
-        parts = zip(members_of(self), self.places, strict=True)
+        parts = zip(members_of(self), self.head_indices, strict=True)
         return tuple((member.signature(), *heads) for member, heads in parts)
 
     def condition(self, q: Tensor, k: Tensor, mask: Mask) -> Tensor:
@@ -119,37 +129,37 @@ class HeadGroups(Mechanism):
         return self._join([m.condition(q, k, mask) for m, (q, k) in split])
 
     def _join(self, parts: list[Tensor]) -> Tensor:
-        """The members' heads, each at its own place."""
+        """The members' heads in the order of the layer."""
         joined = torch.cat(parts, dim=1)
-        return joined if self.back is None else joined[:, self.back]
+        return joined if self.order is None else joined[:, self.order]
 
     def _split(self, *tensors: Tensor) -> list[tuple[Mechanism, list[Tensor]]]:
         """Each member with its heads of each tensor."""
         return [
             (member, [_heads_of(x, heads, self.heads) for x in tensors])
-            for member, heads in zip(members_of(self), self.places, strict=True)
+            for member, heads in zip(members_of(self), self.head_indices, strict=True)
         ]
 
 
-def _in_order(members: Sequence[Mechanism]) -> list[list[int]]:
+def _consecutive_heads(members: Sequence[Mechanism]) -> list[list[int]]:
     ends = list(accumulate((member.heads for member in members), initial=0))
     return [list(range(first, last)) for first, last in pairwise(ends)]
 
 
 def _heads_of(x: Tensor, heads: list[int], all_heads: int) -> Tensor:
-    """What these query heads read of x (B, H or G, ...). Grouped keys stay grouped where the heads
-    share them evenly, else each head gets a copy of its own."""
-    read = [head * x.shape[1] // all_heads for head in heads]
-    kept = sorted(set(read))
-    if read == [key for key in kept for _ in range(len(read) // len(kept))]:
-        read = kept
-    if read == list(range(read[0], read[-1] + 1)):  # a view, not a copy
-        return x[:, read[0] : read[-1] + 1]
-    return x[:, read]
+    """The heads of x (B, H or G, ...) that these query heads read. Grouped keys stay grouped where
+    the heads share them evenly; otherwise each head gets its own copy."""
+    source = [head * x.shape[1] // all_heads for head in heads]
+    unique = sorted(set(source))
+    if source == [key for key in unique for _ in range(len(source) // len(unique))]:
+        source = unique
+    if source == list(range(source[0], source[-1] + 1)):  # a view, not a copy
+        return x[:, source[0] : source[-1] + 1]
+    return x[:, source]
 
 
 def members_of(mechanism: Mechanism) -> list[Mechanism]:
-    """The mechanisms of the groups; of any other, itself."""
+    """The members of `HeadGroups`; for any other mechanism, a list of itself."""
     if not isinstance(mechanism, HeadGroups):
         return [mechanism]
     return [member for member in mechanism.members if isinstance(member, Mechanism)]
@@ -163,15 +173,15 @@ def name_of(mechanism: Mechanism) -> str:
 
 
 def scale_of(mechanism: Mechanism) -> float | None:
-    """The inverse temperature that all heads have."""
+    """The inverse temperature of all heads; None if they differ."""
     scales = {getattr(member, "beta", None) for member in members_of(mechanism)}
     return scales.pop() if len(scales) == 1 else None
 
 
 def _common_card(cards: Sequence[Card]) -> Card:
-    """What all can do; what one of them needs."""
-    every = ("causal", "cross", "padding", "constant_state", "rows_sum_to_one", "continuous")
-    some = ("signed", "learned", "needs_length", "uses_query", "uses_key")
-    facts: dict[str, Any] = {can: all(getattr(card, can) for card in cards) for can in every}
-    facts |= {has: any(getattr(card, has) for card in cards) for has in some}
+    """A card that claims what all members can do, and what any of them needs."""
+    all_of = ("causal", "cross", "padding", "constant_state", "rows_sum_to_one", "continuous")
+    any_of = ("signed", "learned", "needs_length", "uses_query", "uses_key")
+    facts: dict[str, Any] = {name: all(getattr(card, name) for card in cards) for name in all_of}
+    facts |= {name: any(getattr(card, name) for card in cards) for name in any_of}
     return replace(cards[0], summary="a mechanism for each group of heads", **facts)

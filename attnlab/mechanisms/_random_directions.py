@@ -1,6 +1,6 @@
 """Random directions for feature maps.
 
-Letters: C draws, D head size.
+Letters: C directions, D head size.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 
 
-def gaussian_draws(count: int, size: int, seed: int, orthogonal: bool) -> Tensor:
+def sample_directions(count: int, size: int, seed: int, orthogonal: bool) -> Tensor:
     """(C, D) float64, each row distributed as N(0, I).
 
-    Orthogonal: rows of one block of D are orthogonal to each other. QR alone does not give a
-    uniformly distributed basis, since it fixes the signs of R's diagonal; multiplying these back
-    does. Lengths are those of independent Gaussian vectors (chi-distributed with D degrees).
+    With `orthogonal`, the rows of each block of D are orthogonal. QR alone does not give a
+    uniformly distributed basis, because it fixes the signs of R's diagonal; multiplying them back
+    in does. Lengths are those of independent Gaussian vectors (chi-distributed, D degrees).
     """
     generator = torch.Generator().manual_seed(seed)
 

@@ -9,8 +9,8 @@ range. Inside a chunk a_ij is a product of two factors, both at most 1 in size:
 
 The sums over earlier chunks are kept relative to their own `peak` and rescaled whenever it rises,
 so they never underflow. `top` does include keys of the same chunk that come after i. If those are
-far larger than all that i may see, its row underflows; it is then recomputed pair by pair from the
-keys that it may see alone. So no number that a row is made of depends on its future.
+far larger than all that i may see, its row underflows; it is then recomputed pair by pair, only
+from the keys that it may see. So no row depends on later keys.
 
 Letters: R rows (batch times heads), T tokens, L tokens of a chunk, C features (or 1 for logs that
 all features of a token share), M value size.
@@ -23,19 +23,19 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-NOTHING = -1e30  # the log of a feature that is zero
-EMPTY = NOTHING / 2  # the lowest reference: exp(NOTHING - EMPTY) is 0, exp(EMPTY - EMPTY) is 1
+LOG_ZERO = -1e30  # the log of a feature that is zero
+LOWEST = LOG_ZERO / 2  # the lowest reference: exp(LOG_ZERO - LOWEST) is 0, exp(0) is 1
 
 
 class Features(NamedTuple):
     """phi(x) = sign * exp(log)."""
 
     sign: Tensor | None
-    """(..., C), any number of moderate size; None: 1."""
+    """(..., C), any number of moderate size; None means 1."""
     log: Tensor
     """(..., C), or (..., 1) where all features of a token share it."""
 
-    def over(self, reference: Tensor) -> Tensor:
+    def divide_by_exp(self, reference: Tensor) -> Tensor:
         """phi(x) / exp(reference)."""
         size = (self.log - reference).exp()
         return size if self.sign is None else self.sign * size
@@ -53,26 +53,26 @@ class Features(NamedTuple):
         return Features(sign, self.log.flatten(0, 1))
 
 
-@torch.compiler.disable  # the loop decides by values which rows to recompute
+@torch.compiler.disable  # which rows are recomputed depends on values
 def causal_scan(query: Features, key: Features, value: Tensor, chunk: int) -> Tensor:
-    """(R, T, M); every log that is zero must be NOTHING, as for padding."""
+    """(R, T, M); the log of a zero feature, as of padding, must be LOG_ZERO."""
     return _Scan.apply(query.sign, query.log, key.sign, key.log, value, chunk)
 
 
-def divide(top: Tensor, bottom: Tensor) -> Tensor:
-    """top / bottom, and 0 with finite gradients where bottom is 0."""
-    zero = bottom == 0
-    return (top / bottom.masked_fill(zero, 1)).masked_fill(zero, 0)
+def divide(numerator: Tensor, denominator: Tensor) -> Tensor:
+    """numerator / denominator, and 0 with finite gradients where the denominator is 0."""
+    zero = denominator == 0
+    return (numerator / denominator.masked_fill(zero, 1)).masked_fill(zero, 0)
 
 
 def with_one(value: Tensor) -> Tensor:
-    """A column of ones behind the values: its sum is the denominator."""
+    """The values with a column of ones, whose weighted sum is the denominator."""
     return torch.cat([value, value.new_ones(*value.shape[:-1], 1)], dim=-1)
 
 
-def underflows(bottom: Tensor) -> Tensor:
-    """Denominators so small, next to terms of at most 1, that terms may have been lost."""
-    return bottom.abs() < torch.finfo(bottom.dtype).tiny ** (2 / 3)
+def underflows(denominator: Tensor) -> Tensor:
+    """True where a denominator is so small that terms may have underflowed to 0."""
+    return denominator.abs() < torch.finfo(denominator.dtype).tiny ** (2 / 3)
 
 
 class _Scan(torch.autograd.Function):
@@ -94,7 +94,7 @@ class _Scan(torch.autograd.Function):
         R, T, _ = value.shape
         C = (key.log if key.sign is None else key.sign).shape[-1]
         sums = value.new_zeros(R, C, value.shape[-1])  # (R, C, M+1) relative to peak
-        peak = value.new_full((R, 1, key.log.shape[-1]), EMPTY)  # (R, 1, C)
+        peak = value.new_full((R, 1, key.log.shape[-1]), LOWEST)  # (R, 1, C)
         both, reference = torch.empty_like(value), value.new_empty(R, T, 1)
         steps, before = [], []
         for start in range(0, T, chunk):
@@ -104,7 +104,7 @@ class _Scan(torch.autograd.Function):
             scores = (step.query @ step.key.mT).tril()  # (R, L, L)
             both[here] = torch.baddbmm(scores @ step.value, step.query, carried)
             reference[here] = step.reference
-            step.lost = _lost(both[here][..., -1], step)
+            step.lost = _underflowed_rows(both[here][..., -1], step)
             for row in step.lost:
                 pairs = _Pairs(step, row)
                 both[row, here[1]] = pairs.weights @ step.value[row] + pairs.query @ sums[row]
@@ -123,7 +123,7 @@ class _Scan(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         with torch.no_grad():
             grads = _Scan.gradients(ctx, grad)
-        return (*_Once.apply(len(grads), *grads, grad, *ctx.saved_tensors[:5]), None)
+        return (*_FirstGradientOnly.apply(len(grads), *grads, grad, *ctx.saved_tensors[:5]), None)
 
     @staticmethod
     def gradients(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
@@ -153,15 +153,16 @@ class _Scan(torch.autograd.Function):
         return grads.query_sign, grads.query_log, grads.key_sign, grads.key_log, grads.value
 
 
-class _Once(torch.autograd.Function):
-    """The first so many of what it is given, which depend on the rest in a way that has no
-    gradient: who asks for one is told. (`once_differentiable` takes them for constants where the
-    gradient that came in is one.)"""
+class _FirstGradientOnly(torch.autograd.Function):
+    """Returns its first `count` inputs, and raises an error if they are differentiated again.
+
+    (`once_differentiable` would treat them as constants where the incoming gradient is one.)
+    """
 
     @staticmethod
-    def forward(ctx: Any, count: int, *given: Tensor | None) -> tuple[Tensor | None, ...]:
+    def forward(ctx: Any, count: int, *inputs: Tensor | None) -> tuple[Tensor | None, ...]:
         del ctx
-        return tuple(None if x is None else x.view_as(x) for x in given[:count])
+        return tuple(None if x is None else x.view_as(x) for x in inputs[:count])
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Any:
@@ -179,40 +180,42 @@ class _Step:
         self.query_features, self.key_features = query, key
         self.top = torch.maximum(peak, key.log.amax(1, keepdim=True))  # (R, 1, C)
         self.decay = (peak - self.top).exp()  # (R, 1, C)
-        sight = query.log + self.top  # (R, L, C)
-        self.reference = sight.amax(-1, keepdim=True).clamp(min=EMPTY)  # (R, L, 1)
-        self.query = Features(query.sign, sight).over(self.reference)  # (R, L, C)
-        self.key = key.over(self.top)  # (R, L, C)
+        log_bound = query.log + self.top  # (R, L, C)
+        self.reference = log_bound.amax(-1, keepdim=True).clamp(min=LOWEST)  # (R, L, 1)
+        self.query = Features(query.sign, log_bound).divide_by_exp(self.reference)  # (R, L, C)
+        self.key = key.divide_by_exp(self.top)  # (R, L, C)
         self.lost: list[int] = []
 
 
-def _lost(bottom: Tensor, step: _Step) -> list[int]:
-    """Rows of the batch with a query whose terms underflowed though it has something to see."""
-    tiny = underflows(bottom)  # (R, L)
+def _underflowed_rows(denominator: Tensor, step: _Step) -> list[int]:
+    """Rows of the batch with a query whose terms underflowed although it has visible keys."""
+    tiny = underflows(denominator)  # (R, L)
     if not bool(tiny.any()):
         return []
-    # A query without any real key so far, and one that all its keys leave at zero, is rightly 0.
-    seen = (step.key_features.log.amax(-1) > EMPTY).cummax(1).values
-    seen = seen | (step.peak.amax(-1) > EMPTY)
-    tiny = tiny & seen & (step.reference[..., 0] > EMPTY / 2)
+    # A query without any real key so far, or whose keys all give it zero, is correctly 0.
+    has_key = (step.key_features.log.amax(-1) > LOWEST).cummax(1).values
+    has_key = has_key | (step.peak.amax(-1) > LOWEST)
+    tiny = tiny & has_key & (step.reference[..., 0] > LOWEST / 2)
     return [int(row) for row in tiny.any(1).nonzero()]
 
 
 class _Pairs:
-    """One row of the batch in one chunk, each pair of tokens by itself."""
+    """One row of the batch in one chunk, computed for each pair of tokens separately."""
 
     def __init__(self, step: _Step, row: int) -> None:
         query, key = step.query_features.part(row), step.key_features.part(row)
         L = query.log.shape[0]
         future = torch.ones(L, L, dtype=torch.bool, device=query.log.device).triu(1)
         pair = query.log[:, None] + key.log[None]  # (L, L, C)
-        pair = pair.masked_fill(future[..., None], NOTHING)
+        pair = pair.masked_fill(future[..., None], LOG_ZERO)
         earlier = query.log + step.peak[row]  # (L, C)
         best = torch.maximum(pair.amax((1, 2)), earlier.amax(1))[:, None]
-        self.reference = best.clamp(min=EMPTY)  # (L, 1)
+        self.reference = best.clamp(min=LOWEST)  # (L, 1)
         self.size = (pair - self.reference[..., None]).exp()  # (L, L, C)
         self.query_size = (earlier - self.reference).exp()  # (L, C)
-        self.query = Features(query.sign, earlier).over(self.reference)  # (L, C) against the sums
+        self.query = Features(query.sign, earlier).divide_by_exp(
+            self.reference
+        )  # (L, C) against the sums
         self.query_sign, self.key_sign = query.sign, key.sign
         terms = self.size
         if query.sign is not None and key.sign is not None:
@@ -232,11 +235,11 @@ class _Gradients:
 
     def put(self, here: Any, step: _Step, d_query: Tensor, d_key: Tensor, d_value: Tensor) -> None:
         self.value[here] = d_value[..., :-1]
-        self.query_log[here] = _shared(d_query * step.query, self.query_log)
-        self.key_log[here] = _shared(d_key * step.key, self.key_log)
+        self.query_log[here] = _sum_shared_log(d_query * step.query, self.query_log)
+        self.key_log[here] = _sum_shared_log(d_key * step.key, self.key_log)
         if self.query_sign is not None and self.key_sign is not None:
-            sight = step.query_features.log + step.top
-            self.query_sign[here] = d_query * (sight - step.reference).exp()
+            log_bound = step.query_features.log + step.top
+            self.query_sign[here] = d_query * (log_bound - step.reference).exp()
             self.key_sign[here] = d_key * (step.key_features.log - step.top).exp()
 
     def put_pairs(
@@ -249,25 +252,27 @@ class _Gradients:
         sums: Tensor,
         after: Tensor,
     ) -> None:
-        place = (row, here[1])
+        index = (row, here[1])
         weights_grad = (g @ step.value[row].mT).tril()[..., None]  # (L, L, 1)
         d_query = g @ sums.mT  # (L, C) through the sums of earlier chunks
         d_key = step.value[row] @ after.mT  # (L, C) through the sums that later chunks read
-        self.value[place] = (pairs.weights.mT @ g + step.key[row] @ after)[..., :-1]
+        self.value[index] = (pairs.weights.mT @ g + step.key[row] @ after)[..., :-1]
         through = weights_grad * pairs.terms  # (L, L, C)
-        self.query_log[place] = _shared(through.sum(1) + d_query * pairs.query, self.query_log)
-        self.key_log[place] = _shared(through.sum(0) + d_key * step.key[row], self.key_log)
+        self.query_log[index] = _sum_shared_log(
+            through.sum(1) + d_query * pairs.query, self.query_log
+        )
+        self.key_log[index] = _sum_shared_log(through.sum(0) + d_key * step.key[row], self.key_log)
         if self.query_sign is not None and self.key_sign is not None:
             assert pairs.query_sign is not None
             assert pairs.key_sign is not None
             through = weights_grad * pairs.size
-            self.query_sign[place] = (through * pairs.key_sign[None]).sum(
+            self.query_sign[index] = (through * pairs.key_sign[None]).sum(
                 1
             ) + d_query * pairs.query_size
             key_size = (step.key_features.log[row] - step.top[row]).exp()
-            self.key_sign[place] = (through * pairs.query_sign[:, None]).sum(0) + d_key * key_size
+            self.key_sign[index] = (through * pairs.query_sign[:, None]).sum(0) + d_key * key_size
 
 
-def _shared(grad: Tensor, like: Tensor) -> Tensor:
+def _sum_shared_log(grad: Tensor, like: Tensor) -> Tensor:
     """Summed over features where all of them share one log."""
     return grad.sum(-1, keepdim=True) if like.shape[-1] == 1 else grad

@@ -1,7 +1,7 @@
 """BigBird: softmax over a window of blocks, some global blocks and some random ones.
 
 Letters: B batch, H heads, T queries, S keys, D head size, M value size; L block size,
-Q query blocks, W key blocks that a query block looks at.
+Q query blocks, W key blocks that a query block attends to.
 """
 
 from __future__ import annotations
@@ -19,22 +19,27 @@ from torch.nn.utils.rnn import pad_sequence
 from attnlab._argument_checks import check_read, check_seed, check_size
 from attnlab.mask import NO_MASK, Mask
 from attnlab.mechanism import Card, Mechanism
-from attnlab.mechanisms._block_sparse import Reach, attend_blocks, collect, spread
+from attnlab.mechanisms._block_sparse import (
+    WindowMask,
+    attend_blocks,
+    gather_outputs,
+    scatter_queries,
+)
 from attnlab.mechanisms.softmax import (
     Beta,
     Dropout,
     attend,
+    dropout_rate,
     inverse_temperature,
     masked_softmax,
-    scores_of,
-    share,
+    scaled_scores,
 )
 from attnlab.state import KeyValues, State
 
 
 class BigBird(Mechanism):
-    """Query block a looks at key block b if one of them is global, if they are neighbors, or if b
-    is among a's random blocks."""
+    """Query block a attends to key block b if one of them is global, if they are neighbors, or if b
+    is one of a's random blocks."""
 
     name = "bigbird"
     card = Card(
@@ -53,8 +58,8 @@ class BigBird(Mechanism):
         {"block": 64},
     )
     size_option = "block"
-    # A wider window in place of the random blocks: as many keys if causal, and all that is needed
-    # where heads rest on the first token.
+    # A wider window instead of random blocks: as many keys if causal, and enough where heads mostly
+    # attend to the first token.
     variants = ({}, {"window_blocks": 9, "random_blocks": 0})
 
     def __init__(
@@ -63,11 +68,11 @@ class BigBird(Mechanism):
         head_dim: int,
         heads: int,
         max_length: int | None = None,
-        block: Annotated[int, "tokens in a block"] = 64,
-        window_blocks: Annotated[int, "blocks around the query's own, itself included; odd"] = 3,
-        global_blocks: Annotated[int, "first blocks that see all and are seen by all"] = 1,
-        random_blocks: Annotated[int, "random blocks for each query block"] = 3,
-        seed: Annotated[int, "of the random blocks"] = 0,
+        block: Annotated[int, "Tokens in a block."] = 64,
+        window_blocks: Annotated[int, "Blocks in the window around the query's block. Odd."] = 3,
+        global_blocks: Annotated[int, "First blocks that see all and are seen by all."] = 1,
+        random_blocks: Annotated[int, "Random blocks that each query block attends to."] = 3,
+        seed: Annotated[int, "Random seed for the random blocks."] = 0,
         beta: Beta = None,
         dropout: Dropout = 0.0,
     ) -> None:
@@ -75,17 +80,17 @@ class BigBird(Mechanism):
         check_size(self, block=block, window_blocks=window_blocks)
         if window_blocks % 2 == 0:
             raise ValueError(
-                f"bigbird: window_blocks is {window_blocks}; give an odd number, "
-                "the query's own block and as many on each side"
+                f"bigbird: window_blocks is {window_blocks}; give an odd number: "
+                "the query's block and as many on each side"
             )
-        for what, count in (("global_blocks", global_blocks), ("random_blocks", random_blocks)):
+        for name, count in (("global_blocks", global_blocks), ("random_blocks", random_blocks)):
             if count != 0:
-                check_size(self, **{what: count})
+                check_size(self, **{name: count})
         check_seed(self, seed)
         self.block = block
-        self.pattern = Pattern(window_blocks // 2, global_blocks, random_blocks, seed)
+        self.pattern = BlockPattern(window_blocks // 2, global_blocks, random_blocks, seed)
         self.beta = inverse_temperature(self, beta)
-        self.dropout = share(self, dropout)
+        self.dropout = dropout_rate(self, dropout)
 
     def weights(self, q: Tensor, k: Tensor, mask: Mask = NO_MASK) -> Tensor:
         q, k = self.prepare_weights(q, k, mask)
@@ -94,13 +99,13 @@ class BigBird(Mechanism):
         edges = edges[mask.positions(T, q.device)][:, None]  # (B or 1, 1, T, S)
         allowed = mask.allowed(T, S, q.device)
         allowed = edges if allowed is None else edges & allowed
-        return masked_softmax(scores_of(q, k, self.beta), allowed)
+        return masked_softmax(scaled_scores(q, k, self.beta), allowed)
 
     def edges(self, S: int, causal: bool, first: int = 0, last: int | None = None) -> Tensor:
-        """(last - first, S) True where a query may look at a key, as far as blocks decide it."""
+        """(last - first, S) True where the block pattern lets a query attend to a key."""
         last = S if last is None else last
         blocks = -(-S // self.block)
-        low, high = first // self.block, -(-last // self.block)  # only the rows that are asked for
+        low, high = first // self.block, -(-last // self.block)  # only the requested rows
         edges = self.pattern.edges(low, high, blocks, causal)
         edges = edges.repeat_interleave(self.block, 0).repeat_interleave(self.block, 1)
         return edges[first - low * self.block : last - low * self.block, :S]
@@ -109,24 +114,24 @@ class BigBird(Mechanism):
         T, S = q.shape[2], k.shape[2]
         dropout = self.dropout if self.training else 0.0
         table = self.pattern.table(-(-S // self.block), mask.causal).to(q.device)
-        reach = Reach(mask.causal, None, self.use_compiled)
-        spread_q = spread(q, S, mask)
-        out = attend_blocks(spread_q, k, v, mask.keys, table, reach, self.block, self.beta, dropout)
-        seers = 0 if mask.causal else min(S, self.pattern.global_blocks * self.block)
-        if seers:  # global queries look at everything: a few dense rows
+        allowed = WindowMask(mask.causal, None, self.use_compiled)
+        placed = scatter_queries(q, S, mask)
+        out = attend_blocks(placed, k, v, mask.keys, table, allowed, self.block, self.beta, dropout)
+        global_queries = 0 if mask.causal else min(S, self.pattern.global_blocks * self.block)
+        if global_queries:  # a few dense rows
             real = None if mask.keys is None else mask.keys[:, None, None, :]
-            dense = attend(q[:, :, :seers], k, v, real, self.beta, dropout)
-            out = torch.cat([dense, out[:, :, seers:]], dim=2)
-        return collect(out, T, mask)
+            dense = attend(q[:, :, :global_queries], k, v, real, self.beta, dropout)
+            out = torch.cat([dense, out[:, :, global_queries:]], dim=2)
+        return gather_outputs(out, T, mask)
 
     def read(self, q: Tensor, state: State, start: int | Tensor) -> Tensor:
         check_read(self, q, state, start)
-        known = self.own(state, KeyValues)
-        k, v, keys = known.opened()
+        own = self.as_own_state(state, KeyValues)
+        k, v, keys = own.tensors_to_read()
         if q.shape[2] == 1 and len(q):
             return self._read_one(q, k, v, keys, Mask(start=start).positions(1, q.device))
-        # Rows of unequal length have unequal patterns: each is cut out of its own.
-        lengths = torch.as_tensor(known.length).flatten().tolist()
+        # Rows of different lengths have different patterns.
+        lengths = torch.as_tensor(own.length).flatten().tolist()
         allowed = torch.zeros(len(lengths), q.shape[2], k.shape[2], dtype=torch.bool)
         for row, length in enumerate(lengths):
             edges = self.edges(length, False, length - q.shape[2], length)
@@ -139,10 +144,10 @@ class BigBird(Mechanism):
     def _read_one(
         self, q: Tensor, k: Tensor, v: Tensor, keys: Tensor | None, position: Tensor
     ) -> Tensor:
-        """The newest token sees the blocks of its row of the causal table, wherever they lie."""
+        """Reads for the newest token, from the blocks in its row of the causal table."""
         rows = (position[:, 0] // self.block).tolist()  # (B or 1,)
-        found = [self.pattern.causal_row(row) for row in rows]
-        blocks = pad_sequence(found, True, -1).to(q.device)  # (B or 1, W)
+        tables = [self.pattern.causal_row(row) for row in rows]
+        blocks = pad_sequence(tables, True, -1).to(q.device)  # (B or 1, W)
         slots = blocks[..., None] * self.block + torch.arange(self.block, device=q.device)
         slots = slots.flatten(1)  # (B or 1, W*L)
         allowed = (slots >= 0) & (slots <= position)
@@ -165,10 +170,10 @@ class BigBird(Mechanism):
     def covers_all(self, tokens: int, causal: bool) -> bool:
         blocks = -(-tokens // self.block)
         if blocks > self.pattern.width(causal=False):
-            return False  # without a look at every pair of blocks
-        real = torch.ones(blocks, blocks, dtype=torch.bool)
-        seen = self.pattern.edges(0, blocks, blocks, causal)
-        return bool(seen[real.tril() if causal else real].all())
+            return False  # avoids comparing every pair of blocks
+        pairs = torch.ones(blocks, blocks, dtype=torch.bool)
+        visible = self.pattern.edges(0, blocks, blocks, causal)
+        return bool(visible[pairs.tril() if causal else pairs].all())
 
     @classmethod
     def short_options(cls, tokens: int) -> dict[str, Any]:
@@ -176,24 +181,24 @@ class BigBird(Mechanism):
 
 
 @dataclass(frozen=True)
-class Pattern:
-    """Which key blocks each query block looks at."""
+class BlockPattern:
+    """Which key blocks each query block attends to."""
 
-    side: int
-    """Neighbors on each side."""
+    neighbors: int
+    """Neighboring blocks in each direction."""
     global_blocks: int
     random_blocks: int
     seed: int
 
     def width(self, causal: bool) -> int:
-        """The most key blocks that a query block looks at, unless it is global."""
-        near = self.side + 1 if causal else 2 * self.side + 1
+        """The largest number of key blocks of a query block that is not global."""
+        near = self.neighbors + 1 if causal else 2 * self.neighbors + 1
         return self.global_blocks + near + self.random_blocks
 
     def edges(self, first: int, last: int, blocks: int, causal: bool) -> Tensor:
-        """(last - first, blocks) True where a query block looks at a key block."""
+        """(last - first, blocks) True where a query block attends to a key block."""
         table = self.rows(first, last, blocks, causal)
-        edges = torch.zeros(last - first, blocks + 1, dtype=torch.bool)  # the last column takes -1
+        edges = torch.zeros(last - first, blocks + 1, dtype=torch.bool)  # the last column is for -1
         edges.scatter_(1, table % (blocks + 1), True)
         edges = edges[:, :blocks]
         if not causal:
@@ -203,33 +208,33 @@ class Pattern:
     @torch.compiler.disable
     @lru_cache(maxsize=4096)  # noqa: B019
     def causal_row(self, row: int) -> Tensor:
-        """(W,) of query block `row`, the same at every length."""
+        """The key blocks (W,) of query block `row`: the same at every length."""
         return self.rows(row, row + 1, row + 1, True)[0]
 
     def table(self, blocks: int, causal: bool) -> Tensor:
-        """(Q, W): the key blocks that each query block looks at, -1 for none.
+        """(Q, W): the key blocks that each query block attends to, -1 for an empty entry.
 
-        Global query blocks look at all, which the table does not say (unless causal: then all
-        that they may see is global itself).
+        The table leaves out that global query blocks attend to everything (unless causal: then
+        all that they may see is global itself).
         """
-        seed = (self.seed + 2**63) % 2**64 - 2**63  # the same to the hash, and fits an operator
-        numbers = (self.side, self.global_blocks, self.random_blocks, seed, blocks, causal)
+        seed = (self.seed + 2**63) % 2**64 - 2**63  # equal for the hash, and fits into int64
+        numbers = (self.neighbors, self.global_blocks, self.random_blocks, seed, blocks, causal)
         return _table_operator(*numbers) if torch.compiler.is_compiling() else _table(*numbers)
 
     @torch.compiler.disable
     def rows(self, first: int, last: int, blocks: int, causal: bool) -> Tensor:
-        """Rows `first` to `last` of the table of so many blocks: global, window, random.
+        """Rows `first` to `last` of the table: global, window and random blocks.
 
-        The random blocks of a row are those of smallest hash among all that it does not see anyway,
-        so a causal row is the same at every length, and length changes few picks of other rows.
+        The random blocks of a row are those of smallest hash among the blocks that it does not see
+        otherwise. So a causal row is the same at every length, and other rows change little.
         """
         own = np.arange(first, last)[:, None]  # (Q, 1)
         other = np.arange(blocks)[None]  # (1, blocks)
         shared = np.repeat(np.arange(self.global_blocks)[None], len(own), axis=0)
         shared = np.where(shared < blocks, shared, -1)
-        near = own + np.arange(-self.side, 1 if causal else self.side + 1)
+        near = own + np.arange(-self.neighbors, 1 if causal else self.neighbors + 1)
         near = np.where((near >= self.global_blocks) & (near < blocks), near, -1)
-        far = abs(other - own) > self.side
+        far = abs(other - own) > self.neighbors
         free = far & (other >= self.global_blocks) & (own >= self.global_blocks)
         if causal:
             free &= other < own
@@ -243,35 +248,35 @@ class Pattern:
 
 @torch.library.custom_op("attnlab::bigbird_table", mutates_args=())
 def _table_operator(
-    side: int, global_blocks: int, random_blocks: int, seed: int, blocks: int, causal: bool
+    neighbors: int, global_blocks: int, random_blocks: int, seed: int, blocks: int, causal: bool
 ) -> Tensor:
-    """For compiled models, which do not look inside, and so go on at any length."""
-    return _table(side, global_blocks, random_blocks, seed, blocks, causal).clone()
+    """An operator, so that torch.compile does not trace it and a model works at any length."""
+    return _table(neighbors, global_blocks, random_blocks, seed, blocks, causal).clone()
 
 
 @_table_operator.register_fake
 def _(
-    side: int, global_blocks: int, random_blocks: int, seed: int, blocks: int, causal: bool
+    neighbors: int, global_blocks: int, random_blocks: int, seed: int, blocks: int, causal: bool
 ) -> Tensor:
     del seed
-    near = side + 1 if causal else 2 * side + 1
+    near = neighbors + 1 if causal else 2 * neighbors + 1
     width = global_blocks + near + torch.sym_min(random_blocks, blocks)
     return torch.empty(blocks, width, dtype=torch.int64)
 
 
 @lru_cache(maxsize=32)  # equal patterns share their tables
 def _table(
-    side: int, global_blocks: int, random_blocks: int, seed: int, blocks: int, causal: bool
+    neighbors: int, global_blocks: int, random_blocks: int, seed: int, blocks: int, causal: bool
 ) -> Tensor:
-    pattern = Pattern(side, global_blocks, random_blocks, seed)
-    step = 256  # rows at a time, so that the hashes of all pairs never stand in memory at once
+    pattern = BlockPattern(neighbors, global_blocks, random_blocks, seed)
+    step = 256  # rows at a time, so that the hashes of all pairs need not fit into memory
     starts = range(0, max(blocks, 1), step)
     rows = [pattern.rows(row, min(row + step, blocks), blocks, causal) for row in starts]
     return torch.cat(rows)
 
 
 def _hash(seed: int, row: NDArray[np.int64], column: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """A fixed 64-bit mixture of three numbers (the finalizer of SplitMix64, three times)."""
+    """A fixed 64-bit hash of three numbers (the finalizer of SplitMix64, three times)."""
     mixed = np.array(seed % 2**64, dtype=np.uint64)
     for part in (row.astype(np.uint64), column.astype(np.uint64)):
         mixed = _mix(mixed) + part * np.uint64(0x9E3779B97F4A7C15)
@@ -279,7 +284,7 @@ def _hash(seed: int, row: NDArray[np.int64], column: NDArray[np.int64]) -> NDArr
 
 
 def _mix(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    with np.errstate(over="ignore"):  # arithmetic modulo 2**64 is meant
+    with np.errstate(over="ignore"):  # arithmetic is modulo 2**64
         x = x + np.uint64(0x9E3779B97F4A7C15)
         x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -13,17 +13,17 @@ from torch import Tensor
 
 from attnlab._argument_checks import check_seed, check_size
 from attnlab.mechanism import Card
-from attnlab.mechanisms._random_directions import gaussian_draws
+from attnlab.mechanisms._random_directions import sample_directions
 from attnlab.mechanisms._scan import Features
 from attnlab.mechanisms.kernel import CHUNK, Chunk, Kernel
 from attnlab.mechanisms.softmax import Beta, inverse_temperature
 
-Orthogonal = Annotated[bool, "draw orthogonal directions, not independent ones: less variance"]
-Seed = Annotated[int, "of the random directions"]
+Orthogonal = Annotated[bool, "Use orthogonal random directions, which reduces the variance."]
+Seed = Annotated[int, "Random seed for the random directions."]
 
 
 class RandomFeatures(Kernel):
-    """Kernels whose features are made of random directions w ~ N(0, I), kept with the model."""
+    """A kernel whose features use random directions w ~ N(0, I), saved with the model."""
 
     size_option = "features"
     draws: Tensor  # (directions, D)
@@ -47,26 +47,26 @@ class RandomFeatures(Kernel):
         self.beta = inverse_temperature(self, beta)
         self.orthogonal = orthogonal
         self.seed = seed
-        draws = gaussian_draws(directions, head_dim, seed, orthogonal)
+        draws = sample_directions(directions, head_dim, seed, orthogonal)
         self.register_buffer("draws", draws.to(torch.get_default_dtype()))
         self.register_buffer("redraws", torch.zeros((), dtype=torch.int64))
 
     def redraw(self) -> None:
-        """Take the next directions of this seed. States made with the old ones become invalid."""
+        """Sample new directions from this seed. States made with the old ones become invalid."""
         self.redraws += 1
         seed = self.seed + 1_000_003 * int(self.redraws)
-        draws = gaussian_draws(len(self.draws), self.head_dim, seed, self.orthogonal)
+        draws = sample_directions(len(self.draws), self.head_dim, seed, self.orthogonal)
         self.draws.copy_(draws)
 
     def signature(self) -> tuple[Any, ...]:
-        drawn = (self.seed, self.orthogonal, len(self.draws), int(self.redraws))
-        return (*super().signature(), self.beta, *drawn)
+        directions = (self.seed, self.orthogonal, len(self.draws), int(self.redraws))
+        return (*super().signature(), self.beta, *directions)
 
     def project(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """w.x and |x|^2/2 of the inputs scaled so that exp(q.k) is the kernel exp(beta q.k)."""
-        # the draws are scaled, not the inputs: they are few
-        draws = math.sqrt(self.beta) * self.draws.to(x.dtype)
-        return x @ draws.T, x.square().sum(-1, keepdim=True) * (self.beta / 2)
+        # scale the directions, not the inputs: there are fewer of them
+        directions = math.sqrt(self.beta) * self.draws.to(x.dtype)
+        return x @ directions.T, x.square().sum(-1, keepdim=True) * (self.beta / 2)
 
 
 class Favor(RandomFeatures):
@@ -92,7 +92,9 @@ class Favor(RandomFeatures):
         head_dim: int,
         heads: int,
         max_length: int | None = None,
-        features: Annotated[int, "random features; more are closer to softmax, and slower"] = 256,
+        features: Annotated[
+            int, "Number of random features. More are closer to softmax, but slower."
+        ] = 256,
         orthogonal: Orthogonal = True,
         seed: Seed = 0,
         beta: Beta = None,

@@ -20,7 +20,7 @@ from attnlab.mechanisms.softmax import Beta
 
 class Fourier(RandomFeatures):
     """exp(q.k) = exp(|q|^2/2) E[cos w.(q - k)] exp(|k|^2/2), and the cosine of a difference is a
-    product of features. Weights and denominators can be negative or tiny; nothing is clamped."""
+    product of features. Weights and denominators can be negative or tiny; they are not clamped."""
 
     name = "fourier"
     card = Card(
@@ -43,7 +43,9 @@ class Fourier(RandomFeatures):
         head_dim: int,
         heads: int,
         max_length: int | None = None,
-        features: Annotated[int, "random features, half sines and half cosines; even"] = 256,
+        features: Annotated[
+            int, "Number of random features: half sines, half cosines. Even."
+        ] = 256,
         orthogonal: Orthogonal = True,
         seed: Seed = 0,
         beta: Beta = None,
@@ -51,7 +53,7 @@ class Fourier(RandomFeatures):
     ) -> None:
         if not isinstance(features, int) or features % 2:
             raise ValueError(
-                f"fourier: features is {features!r}; give an even number, a sine for each cosine"
+                f"fourier: features is {features!r}; give an even number: a sine for each cosine"
             )
         super().__init__(
             head_dim=head_dim,

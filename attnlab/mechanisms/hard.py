@@ -12,11 +12,11 @@ from torch import Tensor
 
 from attnlab.mask import NO_MASK, Mask
 from attnlab.mechanism import Card, Mechanism, repeat_heads
-from attnlab.mechanisms.softmax import inverse_temperature, masked_softmax, scores_of
+from attnlab.mechanisms.softmax import inverse_temperature, masked_softmax, scaled_scores
 
 
 class Hard(Mechanism):
-    """One-hot weights; backward goes straight through to the softmax that they round."""
+    """One-hot weights; the backward pass uses the gradient of softmax (straight-through)."""
 
     name = "hard"
     card = Card(
@@ -35,7 +35,7 @@ class Hard(Mechanism):
         heads: int,
         max_length: int | None = None,
         beta: Annotated[
-            float | None, "inverse temperature of the softmax in backward; default 1/sqrt(head_dim)"
+            float | None, "Inverse temperature of the backward softmax. Default: 1/sqrt(head_dim)."
         ] = None,
     ) -> None:
         super().__init__(head_dim=head_dim, heads=heads, max_length=max_length)
@@ -63,7 +63,7 @@ class Hard(Mechanism):
         return out if allowed is None else out.masked_fill(~allowed.any(-1, keepdim=True), 0)
 
     def _scores(self, q: Tensor, k: Tensor, mask: Mask) -> tuple[Tensor, Tensor | None]:
-        return scores_of(q, k, self.beta), mask.allowed(q.shape[2], k.shape[2], q.device)
+        return scaled_scores(q, k, self.beta), mask.allowed(q.shape[2], k.shape[2], q.device)
 
 
 def _best(scores: Tensor, allowed: Tensor | None) -> Tensor:

@@ -16,10 +16,10 @@ from attnlab._argument_checks import check_read, check_size
 from attnlab.mask import NO_MASK, Mask
 from attnlab.mechanism import Mechanism, full_precision, repeat_heads
 from attnlab.mechanisms import _compiled as compiled
-from attnlab.mechanisms._block_sparse import collect, spread
+from attnlab.mechanisms._block_sparse import gather_outputs, scatter_queries
 from attnlab.mechanisms._scan import (
-    EMPTY,
-    NOTHING,
+    LOG_ZERO,
+    LOWEST,
     causal_scan,
     divide,
     underflows,
@@ -30,21 +30,23 @@ from attnlab.mechanisms._scan import (
 )
 from attnlab.state import State, advance
 
-Chunk = Annotated[int, "tokens at once in the causal forward where no C kernel runs; speed alone"]
+Chunk = Annotated[
+    int, "Tokens per chunk of the causal forward pass in PyTorch. Affects only the speed."
+]
 CHUNK = 64
 
 
 @dataclass(frozen=True, eq=False)
 class KernelState(State):
-    """The sums over all keys, of constant size, in float32 or better."""
+    """The sums over all keys: constant size, float32 or better."""
 
     sums: Tensor  # (B, G, C, M+1): sum of phi(k) [v, 1], each feature divided by exp(peak)
     peak: Tensor  # (B, G, 1, C): the largest log phi(k) of each feature so far
-    written: list[int] | None = None
-    """Of an overwritable state: [how often its memory was written over], shared by all states
-    that lie there. None: nobody writes over it."""
-    number: int = 0
-    """What `written` said when this state was made."""
+    overwrites: list[int] | None = None
+    """How often the memory was overwritten: one number, shared by all states in that memory. None
+    if the state is not overwritable."""
+    version: int = 0
+    """The value of `overwrites` when this state was made."""
 
     @property
     def batch(self) -> int:
@@ -52,24 +54,26 @@ class KernelState(State):
 
     def overwritable(self) -> Self:
         self.check()
-        return replace(self, sums=self.sums.clone(), peak=self.peak.clone(), written=[0], number=0)
+        return replace(
+            self, sums=self.sums.clone(), peak=self.peak.clone(), overwrites=[0], version=0
+        )
 
     def select(self, rows: Tensor) -> Self:
         self.check()
-        return replace(super().select(rows), **self.own_memory())
+        return replace(super().select(rows), **self.new_memory_fields())
 
     def trim(self, lengths: Tensor) -> Self:
         trimmed = super().trim(lengths)
-        return trimmed if self.written is None else trimmed.overwritable()
+        return trimmed if self.overwrites is None else trimmed.overwritable()
 
-    def own_memory(self) -> dict[str, Any]:
-        """The fields of a successor that lies in new memory."""
-        return {"written": None if self.written is None else [0], "number": 0}
+    def new_memory_fields(self) -> dict[str, Any]:
+        """The version fields of a state in new memory."""
+        return {"overwrites": None if self.overwrites is None else [0], "version": 0}
 
     def check(self) -> None:
-        if self.written is not None and self.written[0] != self.number:
+        if self.overwrites is not None and self.overwrites[0] != self.version:
             raise ValueError(
-                "this state was overwritten by a later absorb; go on from the state that absorb "
+                "this state was overwritten by a later absorb; continue with the state that absorb "
                 "returned, or absorb into a state that is not overwritable()"
             )
 
@@ -107,41 +111,44 @@ class Kernel(Mechanism):
         return (sizes / bottom.abs()).nan_to_num(1).clamp(min=1)
 
     def _terms(self, query: Features, key: Features, mask: Mask) -> Tensor:
-        """phi(q).phi(k) where allowed (B, H, T, S), each query's divided by a number of its own."""
+        """phi(q).phi(k) where allowed (B, H, T, S), each row scaled by its own factor."""
         (B, H, T, _), S = query.log.shape, key.log.shape[2]
         if S == 0:
             return query.log.new_zeros(B, H, T, 0)
-        top = key.log.detach().amax(2, keepdim=True).clamp(min=EMPTY)  # (B, H, 1, C)
-        sight = query.log + top
-        reference = sight.detach().amax(-1, keepdim=True).clamp(min=EMPTY)  # (B, H, T, 1)
-        terms = Features(query.sign, sight).over(reference) @ key.over(top).mT  # (B, H, T, S)
+        top = key.log.detach().amax(2, keepdim=True).clamp(min=LOWEST)  # (B, H, 1, C)
+        log_bound = query.log + top
+        reference = log_bound.detach().amax(-1, keepdim=True).clamp(min=LOWEST)  # (B, H, T, 1)
+        terms = (
+            Features(query.sign, log_bound).divide_by_exp(reference) @ key.divide_by_exp(top).mT
+        )  # (B, H, T, S)
         if not mask.causal:
-            return terms  # padding has weight 0 already
+            return terms  # padding already has weight 0
         allowed = mask.allowed(T, S, terms.device)
         assert allowed is not None
         terms = terms.masked_fill(~allowed, 0)
-        # A later key far above all that a query may see makes its terms underflow: pair by pair.
+        # A later key far above all visible ones makes a query's terms underflow: recompute those.
         lost = underflows(terms.detach().sum(-1)) & allowed.any(-1)  # (B, H, T)
         if not bool(lost.any()):
             return terms
-        # ... unless all its keys leave it at zero, rightly
-        meets = _present(query.log, terms) @ _present(key.log, terms).mT > 0  # (B, H, T, S)
-        lost = lost & (meets & allowed).any(-1)
+        # ... unless the query shares no feature with its keys: then zero is correct
+        overlaps = (
+            _is_nonzero(query.log, terms) @ _is_nonzero(key.log, terms).mT > 0
+        )  # (B, H, T, S)
+        lost = lost & (overlaps & allowed).any(-1)
         if not bool(lost.any()):
             return terms
         allowed = allowed.expand(B, H, T, S)
-        places = lost.nonzero().tolist()
         rows = [
-            self._row(query.part((b, h, t)), key.part((b, h)), allowed[b, h, t])
-            for b, h, t in places
+            self._terms_of_query(query.part((b, h, t)), key.part((b, h)), allowed[b, h, t])
+            for b, h, t in lost.nonzero().tolist()
         ]
         return terms.index_put(lost.nonzero(as_tuple=True), torch.stack(rows))
 
     @staticmethod
-    def _row(query: Features, key: Features, allowed: Tensor) -> Tensor:
+    def _terms_of_query(query: Features, key: Features, allowed: Tensor) -> Tensor:
         """One query (C,) against its allowed keys (S, C), term by term."""
-        pair = (query.log + key.log).masked_fill(~allowed[:, None], NOTHING)  # (S, C)
-        size = (pair - pair.detach().amax().clamp(min=EMPTY)).exp()
+        pair = (query.log + key.log).masked_fill(~allowed[:, None], LOG_ZERO)  # (S, C)
+        size = (pair - pair.detach().amax().clamp(min=LOWEST)).exp()
         if query.sign is not None and key.sign is not None:
             size = size * query.sign * key.sign
         return size.sum(-1)
@@ -154,19 +161,19 @@ class Kernel(Mechanism):
         if not mask.causal:
             return self._read(q, *self._sums(k, v, mask.keys, None))
         (_, H, T, _), S = q.shape, k.shape[2]
-        query = self.features(spread(q, S, mask))
+        query = self.features(scatter_queries(q, S, mask))
         key = self.features(repeat_heads(k, H), mask.keys)
         out = self._scan(query, key, repeat_heads(v, H).to(key.log.dtype))  # (B, H, S, M)
-        out = collect(out, T, mask)
+        out = gather_outputs(out, T, mask)
         if mask.from_zero and T <= S:
             return out
-        late = (mask.positions(T, q.device) >= S)[:, None, :, None]  # beyond the last key
+        late = (mask.positions(T, q.device) >= S)[:, None, :, None]  # after the last key
         if not bool(late.any()):
             return out
         return torch.where(late, self._read(q, *self._sums(k, v, mask.keys, None)), out)
 
     def _scan(self, query: Features, key: Features, value: Tensor) -> Tensor:
-        if self.use_compiled and compiled.serves(value):
+        if self.use_compiled and compiled.can_run(value):
             return compiled.causal(query, key, value)
         out = causal_scan(query.flatten(), key.flatten(), value.flatten(0, 1), self.chunk)
         return out.view(value.shape)
@@ -175,48 +182,48 @@ class Kernel(Mechanism):
         self, k: Tensor, v: Tensor, keys: Tensor | None = None, state: State | None = None
     ) -> State:
         k, v = self.prepare_memory(k, v, keys, state)
-        known = None if state is None else self.own(state, KernelState)
-        if known is not None:
-            known.check()
-            if k.shape[2] == 1 and keys is None and self._in_place(known):
-                return self._overwrite(k, v, known)
-        sums, peak = self._sums(k, v, keys, known)
+        old = None if state is None else self.as_own_state(state, KernelState)
+        if old is not None:
+            old.check()
+            if k.shape[2] == 1 and keys is None and self._can_overwrite(old):
+                return self._overwrite(k, v, old)
+        sums, peak = self._sums(k, v, keys, old)
         counts = advance(state, k.shape[2], keys)
-        memory = {} if known is None else known.own_memory()
+        memory = {} if old is None else old.new_memory_fields()
         return KernelState(self.origin(k, v), **counts, sums=sums, peak=peak, **memory)
 
     def read(self, q: Tensor, state: State, start: int | Tensor) -> Tensor:
         check_read(self, q, state, start)
-        known = self.own(state, KernelState)
-        known.check()
-        return self._read(q, known.sums, known.peak).to(q.dtype)
+        own = self.as_own_state(state, KernelState)
+        own.check()
+        return self._read(q, own.sums, own.peak).to(q.dtype)
 
-    def _in_place(self, state: KernelState) -> bool:
-        if state.written is None or torch.is_grad_enabled() or torch.compiler.is_compiling():
+    def _can_overwrite(self, state: KernelState) -> bool:
+        if state.overwrites is None or torch.is_grad_enabled() or torch.compiler.is_compiling():
             return False
-        foreign = state.sums.is_inference() and not torch.is_inference_mode_enabled()
-        return not foreign and state.sums.is_contiguous() and state.peak.is_contiguous()
+        is_inference = state.sums.is_inference() and not torch.is_inference_mode_enabled()
+        return not is_inference and state.sums.is_contiguous() and state.peak.is_contiguous()
 
     @full_precision
     def _overwrite(self, k: Tensor, v: Tensor, state: KernelState) -> KernelState:
         key = self.features(k)
         value = v.to(key.log.dtype)
-        if self.use_compiled and compiled.serves(value):
+        if self.use_compiled and compiled.can_run(value):
             compiled.absorb_in_place(key, value, state.sums, state.peak)
         else:
             top = torch.maximum(key.log, state.peak)  # (B, G, 1, C)
             state.sums.mul_((state.peak - top).exp().mT)
-            state.sums.add_(key.over(top).mT @ with_one(value))  # (B, G, C, M+1)
+            state.sums.add_(key.divide_by_exp(top).mT @ with_one(value))  # (B, G, C, M+1)
             state.peak.copy_(top)
-        assert state.written is not None
-        state.written[0] += 1
-        return replace(state, **advance(state, 1, None), number=state.written[0])
+        assert state.overwrites is not None
+        state.overwrites[0] += 1
+        return replace(state, **advance(state, 1, None), version=state.overwrites[0])
 
     def features(self, x: Tensor, keys: Tensor | None = None) -> Features:
         """phi(x) in float32 or better; zero for padding."""
         sign, log = self.phi(x.to(torch.promote_types(x.dtype, torch.float32)))
         if keys is not None:
-            log = log.masked_fill(~keys[:, None, :, None], NOTHING)
+            log = log.masked_fill(~keys[:, None, :, None], LOG_ZERO)
         return Features(sign, log)
 
     @full_precision
@@ -226,14 +233,14 @@ class Kernel(Mechanism):
         """The state's `sums` and `peak` after these keys."""
         key = self.features(k, keys)  # (B, G, S, C)
         value = v.to(key.log.dtype)
-        if self.use_compiled and compiled.serves(value):
+        if self.use_compiled and compiled.can_run(value):
             sums, top = compiled.sums(key, value)
         else:
             if k.shape[2]:
-                top = key.log.detach().amax(2, keepdim=True).clamp(min=EMPTY)  # (B, G, 1, C)
+                top = key.log.detach().amax(2, keepdim=True).clamp(min=LOWEST)  # (B, G, 1, C)
             else:
-                top = key.log.new_full((*k.shape[:2], 1, key.log.shape[-1]), EMPTY)
-            sums = key.over(top).mT @ with_one(value)  # (B, G, C, M+1)
+                top = key.log.new_full((*k.shape[:2], 1, key.log.shape[-1]), LOWEST)
+            sums = key.divide_by_exp(top).mT @ with_one(value)  # (B, G, C, M+1)
         if state is None:
             return sums, top
         peak = torch.maximum(top, state.peak)
@@ -242,16 +249,16 @@ class Kernel(Mechanism):
     @full_precision
     def _read(self, q: Tensor, sums: Tensor, peak: Tensor) -> Tensor:
         (B, H, T, D), (_, G, _, columns) = q.shape, sums.shape
-        query = self.features(q.reshape(B, G, H // G * T, D))  # the heads of a group read one state
+        query = self.features(q.reshape(B, G, H // G * T, D))  # heads of a group read one state
         sums, peak = sums.to(query.log.dtype), peak.to(query.log.dtype)
-        if self.use_compiled and compiled.serves(sums):
+        if self.use_compiled and compiled.can_run(sums):
             return compiled.read(query, sums, peak).view(B, H, T, columns - 1)
-        sight = query.log + peak
-        reference = sight.detach().amax(-1, keepdim=True).clamp(min=EMPTY)
-        both = Features(query.sign, sight).over(reference) @ sums  # (B, G, H/G*T, M+1)
+        log_bound = query.log + peak
+        reference = log_bound.detach().amax(-1, keepdim=True).clamp(min=LOWEST)
+        both = Features(query.sign, log_bound).divide_by_exp(reference) @ sums  # (B, G, H/G*T, M+1)
         return divide(both[..., :-1], both[..., -1:]).view(B, H, T, columns - 1)
 
 
-def _present(log: Tensor, like: Tensor) -> Tensor:
+def _is_nonzero(log: Tensor, like: Tensor) -> Tensor:
     """1 for a feature that is not zero."""
-    return (log.detach() > EMPTY).to(like.dtype)
+    return (log.detach() > LOWEST).to(like.dtype)

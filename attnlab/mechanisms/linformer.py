@@ -20,7 +20,7 @@ from attnlab.state import State, advance
 
 @dataclass(frozen=True, eq=False)
 class ProjectedState(State):
-    """The projections so far: sums over positions, of constant size, in float32 or better."""
+    """The projections so far: sums over positions, constant size, float32 or better."""
 
     k: Tensor  # (B, G, R, D)
     v: Tensor  # (B, G, R, M)
@@ -52,14 +52,14 @@ class Linformer(Mechanism):
         head_dim: int,
         heads: int,
         max_length: int | None = None,
-        rank: Annotated[int, "rows that the sequence is projected to"] = 64,
+        rank: Annotated[int, "Rows that the sequence is projected to."] = 64,
         beta: Beta = None,
     ) -> None:
         super().__init__(head_dim=head_dim, heads=heads, max_length=max_length)
         check_size(self, rank=rank)
         assert max_length is not None
         self.beta = inverse_temperature(self, beta)
-        # N(0, 1/N): a projected key is then about as long as a key
+        # N(0, 1/N): a projected key then has about the norm of a key
         self.key_projection = nn.Parameter(torch.randn(rank, max_length) * max_length**-0.5)
         self.value_projection = nn.Parameter(torch.randn(rank, max_length) * max_length**-0.5)
 
@@ -72,7 +72,7 @@ class Linformer(Mechanism):
         return weights if mask.keys is None else weights * mask.keys[:, None, None, :]
 
     def compute(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
-        del mask  # padding is blank already, and adds nothing to a projection
+        del mask  # padding is already zero and adds nothing to a projection
         return self._read(q, *self._project(k, v, 0))
 
     def absorb(
@@ -83,24 +83,24 @@ class Linformer(Mechanism):
         if state is None:
             k_rows, v_rows = self._project(k, v, 0)
             return ProjectedState(origin, **counts, k=k_rows, v=v_rows)
-        known = self.own(state, ProjectedState)
-        k_rows, v_rows = self._project(k, v, known.length)
-        return ProjectedState(origin, **counts, k=known.k + k_rows, v=known.v + v_rows)
+        old = self.as_own_state(state, ProjectedState)
+        k_rows, v_rows = self._project(k, v, old.length)
+        return ProjectedState(origin, **counts, k=old.k + k_rows, v=old.v + v_rows)
 
     def read(self, q: Tensor, state: State, start: int | Tensor) -> Tensor:
         check_read(self, q, state, start)
-        known = self.own(state, ProjectedState)
-        return self._read(q, known.k, known.v)
+        own = self.as_own_state(state, ProjectedState)
+        return self._read(q, own.k, own.v)
 
     @full_precision
     def _project(self, k: Tensor, v: Tensor, start: int | Tensor) -> tuple[Tensor, Tensor]:
-        """k and v, standing at positions from `start` on, through their columns of E and F."""
+        """Project k and v, whose positions begin at `start`, with their columns of E and F."""
         dtype = torch.promote_types(k.dtype, torch.float32)
         columns = Mask(start=start).positions(k.shape[2], k.device)  # (B or 1, S)
 
         def project(projection: Tensor, x: Tensor) -> Tensor:
-            picked = projection.to(dtype)[:, columns].transpose(0, 1)  # (B or 1, R, S)
-            return picked[:, None] @ x.to(dtype)  # (B, G, R, D)
+            matrix = projection.to(dtype)[:, columns].transpose(0, 1)  # (B or 1, R, S)
+            return matrix[:, None] @ x.to(dtype)  # (B, G, R, D)
 
         return project(self.key_projection, k), project(self.value_projection, v)
 

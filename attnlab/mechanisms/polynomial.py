@@ -10,15 +10,15 @@ from torch import Tensor
 
 from attnlab.mask import NO_MASK, Mask
 from attnlab.mechanism import Card, full_precision, repeat_heads
-from attnlab.mechanisms._scan import EMPTY, NOTHING, Features, divide
+from attnlab.mechanisms._scan import LOG_ZERO, LOWEST, Features, divide
 from attnlab.mechanisms.kernel import Kernel
 
 
 class Polynomial(Kernel):
     """phi(x) holds all products x_a x_b, those of a < b times sqrt(2), so phi(q).phi(k) = (q.k)^2.
 
-    In float64: products of both signs cancel, and sums in float32 left the first tokens of a text,
-    which have few keys to see, wrong by up to 0.003. Taking each pair once pays for it.
+    Computed in float64: products of both signs cancel, and in float32 the first tokens of a text,
+    which see few keys, were wrong by up to 0.003. Using each pair only once makes up for the cost.
     """
 
     name = "polynomial"
@@ -34,7 +34,7 @@ class Polynomial(Kernel):
 
     @full_precision
     def weights(self, q: Tensor, k: Tensor, mask: Mask = NO_MASK) -> Tensor:
-        """Straight from the kernel: unlike a sum of signed products, a square cannot cancel."""
+        """Directly from the kernel: unlike a sum of signed products, a square cannot cancel."""
         q, k = self.prepare_weights(q, k, mask)
         if k.shape[2] == 0:
             return q.new_zeros(*q.shape[:3], 0)
@@ -44,8 +44,8 @@ class Polynomial(Kernel):
         log = repeat_heads(log, self.heads).mT  # (B, H, 1, S)
         allowed = mask.allowed(q.shape[2], k.shape[2], q.device)
         if allowed is not None:
-            log = torch.where(allowed, log, NOTHING)
-        largest = log.amax(-1, keepdim=True).clamp(min=EMPTY)
+            log = torch.where(allowed, log, LOG_ZERO)
+        largest = log.amax(-1, keepdim=True).clamp(min=LOWEST)
         squares = products.square() * (log - largest).exp()
         return divide(squares, squares.sum(-1, keepdim=True)).to(q.dtype)
 
@@ -64,4 +64,4 @@ def _scaled(x: Tensor) -> tuple[Tensor, Tensor]:
     largest = x.detach().abs().amax(-1, keepdim=True)  # (..., 1)
     zero = largest == 0
     scale = largest.masked_fill(zero, 1)
-    return x / scale, (2 * scale.log()).masked_fill(zero, NOTHING)
+    return x / scale, (2 * scale.log()).masked_fill(zero, LOG_ZERO)

@@ -6,12 +6,12 @@ import torch
 from torch import Tensor
 
 from attnlab.mechanism import Card
-from attnlab.mechanisms._scan import NOTHING, Features
+from attnlab.mechanisms._scan import LOG_ZERO, Features
 from attnlab.mechanisms.kernel import Kernel
 
 
 class Relu(Kernel):
-    """A query that shares no positive feature with any key has a zero denominator: zeros."""
+    """A query that shares no positive feature with any key gets zero weights."""
 
     name = "relu"
     card = Card(
@@ -26,4 +26,4 @@ class Relu(Kernel):
 
     def phi(self, x: Tensor) -> Features:
         positive = x > 0
-        return Features(None, torch.where(positive, x, 1).log().masked_fill(~positive, NOTHING))
+        return Features(None, torch.where(positive, x, 1).log().masked_fill(~positive, LOG_ZERO))

@@ -14,10 +14,10 @@ from torch.nn import functional as F
 
 from attnlab._argument_checks import check_number
 from attnlab.mask import NO_MASK, Mask
-from attnlab.mechanism import Card, Mechanism, blank, repeat_heads
+from attnlab.mechanism import Card, Mechanism, repeat_heads, zero_padding
 
-Beta = Annotated[float | None, "inverse temperature; default 1/sqrt(head_dim)"]
-Dropout = Annotated[float, "share of the weights set to zero while training"]
+Beta = Annotated[float | None, "Inverse temperature. Default: 1/sqrt(head_dim)."]
+Dropout = Annotated[float, "Fraction of the weights set to zero in training."]
 
 
 class Softmax(Mechanism):
@@ -42,12 +42,12 @@ class Softmax(Mechanism):
     ) -> None:
         super().__init__(head_dim=head_dim, heads=heads, max_length=max_length)
         self.beta = inverse_temperature(self, beta)
-        self.dropout = share(self, dropout)
+        self.dropout = dropout_rate(self, dropout)
 
     def weights(self, q: Tensor, k: Tensor, mask: Mask = NO_MASK) -> Tensor:
         q, k = self.prepare_weights(q, k, mask)
         allowed = mask.allowed(q.shape[2], k.shape[2], q.device)
-        return masked_softmax(scores_of(q, k, self.beta), allowed)
+        return masked_softmax(scaled_scores(q, k, self.beta), allowed)
 
     def compute(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
         dropout = self.dropout if self.training else 0.0
@@ -73,18 +73,18 @@ def attend_masked(
 def attend(
     q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None, beta: float, dropout: float = 0.0
 ) -> Tensor:
-    """softmax(beta q k^T) v where allowed; zeros for a query that may look at nothing."""
+    """softmax(beta q k^T) v where allowed; zeros for a query without visible keys."""
     B, H, T, _ = q.shape
     G, S, M = k.shape[1], k.shape[2], v.shape[3]
     if S == 0 or T == 0 or B == 0:
         return q.new_zeros(B, H, T, M)
-    if dropout:  # the fused kernel would not be used
-        weights = drop(masked_softmax(scores_of(q, k, beta), allowed), dropout)
+    if dropout:  # PyTorch has no fused kernel for it
+        weights = fast_dropout(masked_softmax(scaled_scores(q, k, beta), allowed), dropout)
         return weights @ repeat_heads(v, H)
     some = None
     if allowed is not None:  # (B or 1, H or 1, T or 1, S)
         some = allowed.any(-1, keepdim=True)
-        allowed = allowed | ~some  # no row of -inf, whose softmax is NaN
+        allowed = allowed | ~some  # the softmax of a row of -inf would be NaN
     if G < H and (allowed is None or allowed.shape[2] == 1):
         # All heads of a group read the same keys: stack them as queries instead of copying k and v.
         q = q.reshape(B, G, H // G * T, q.shape[3])  # (B, G, H/G*T, D)
@@ -97,17 +97,16 @@ def attend(
 def attend_dense(
     q: Tensor, k: Tensor, v: Tensor, allowed: Tensor, beta: float, dropout: float
 ) -> Tensor:
-    """`attend` where keys that no query may see can hold anything, and heads that share keys may
-    have masks of their own."""
+    """`attend` for keys that may hold anything where no query sees them, with a mask per head."""
     keys = allowed.flatten(1, 2).any(1)  # (B or 1, S)
-    k, v = blank(k, keys), blank(v, keys)
+    k, v = zero_padding(k, keys), zero_padding(v, keys)
     if allowed.shape[1] > 1:  # heads that share keys do not share their mask
         k, v = (repeat_heads(x, q.shape[1]) for x in (k, v))
     return attend(q, k, v, allowed, beta, dropout)
 
 
 def _fused(q: Tensor, k: Tensor, v: Tensor, beta: float, **options: Any) -> Tensor:
-    """PyTorch's fused kernel wants one width: zeros are added, and no product changes."""
+    """PyTorch's fused kernel needs one width; padding with zeros changes no product."""
     D, M = q.shape[3], v.shape[3]
     if D < M:
         q, k = F.pad(q, (0, M - D)), F.pad(k, (0, M - D))
@@ -116,23 +115,23 @@ def _fused(q: Tensor, k: Tensor, v: Tensor, beta: float, **options: Any) -> Tens
     return F.scaled_dot_product_attention(q, k, v, scale=beta, **options)[..., :M]
 
 
-def drop(x: Tensor, share: float) -> Tensor:
-    """Dropout: each number is 0 with this probability, else scaled up by what is lost.
+def fast_dropout(x: Tensor, rate: float) -> Tensor:
+    """Set each number to 0 with probability `rate`, and scale up the others.
 
-    On a CPU, drawing one number for each place takes longer than a layer's arithmetic: there, one
-    draw of 64 bits decides on four places, each with 16 bits (so the share is exact to 2**-16).
+    On a CPU, sampling one random number per element takes longer than a layer's arithmetic. There,
+    one sample of 64 bits decides for four elements, 16 bits each, so `rate` is exact to 2**-16.
     """
-    if not share:
+    if not rate:
         return x
     if x.device.type != "cpu" or torch.compiler.is_compiling():
-        return F.dropout(x, share)
-    draws = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
-    threshold = round(share * 2**16) - 2**15
-    kept = (draws.view(torch.int16)[: x.numel()] >= threshold).view(x.shape)
-    return x * (kept.to(x.dtype) / (1 - share))
+        return F.dropout(x, rate)
+    bits = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
+    threshold = round(rate * 2**16) - 2**15
+    keep = (bits.view(torch.int16)[: x.numel()] >= threshold).view(x.shape)
+    return x * (keep.to(x.dtype) / (1 - rate))
 
 
-def scores_of(q: Tensor, k: Tensor, beta: float) -> Tensor:
+def scaled_scores(q: Tensor, k: Tensor, beta: float) -> Tensor:
     """beta q.k (B, H, T, S); scaled first, since q.k alone can overflow in float16."""
     return (beta * q) @ repeat_heads(k, q.shape[1]).mT
 
@@ -157,6 +156,6 @@ def inverse_temperature(mechanism: Mechanism, beta: float | None) -> float:
     return float(beta)
 
 
-def share(mechanism: Mechanism, dropout: float) -> float:
-    check_number(mechanism, "dropout", dropout, "a share from 0 to below 1", lambda x: 0 <= x < 1)
+def dropout_rate(mechanism: Mechanism, dropout: float) -> float:
+    check_number(mechanism, "dropout", dropout, "a number from 0 to below 1", lambda x: 0 <= x < 1)
     return float(dropout)

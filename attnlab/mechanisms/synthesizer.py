@@ -16,19 +16,25 @@ from torch.nn import functional as F
 from attnlab._argument_checks import check_size
 from attnlab.mask import NO_MASK, Mask
 from attnlab.mechanism import Card, Mechanism, repeat_heads
-from attnlab.mechanisms.softmax import Dropout, attend_masked, drop, masked_softmax, share
+from attnlab.mechanisms.softmax import (
+    Dropout,
+    attend_masked,
+    dropout_rate,
+    fast_dropout,
+    masked_softmax,
+)
 
-SMALL = 0.001  # first tables are almost zero: every key then gets about the same weight
+SMALL = 0.001  # tables start near zero, so that every key gets about the same weight
 
 
-class Table(Mechanism):
-    """Softmax over scores that depend on the query side and the key's position alone."""
+class SynthesizerBase(Mechanism):
+    """Softmax over scores that do not depend on the keys, only on their positions."""
 
     def __init__(
         self, *, head_dim: int, heads: int, max_length: int | None, dropout: float
     ) -> None:
         super().__init__(head_dim=head_dim, heads=heads, max_length=max_length)
-        self.dropout = share(self, dropout)
+        self.dropout = dropout_rate(self, dropout)
 
     @abstractmethod
     def scores(self, q: Tensor, position: Tensor, S: int) -> Tensor:
@@ -41,16 +47,16 @@ class Table(Mechanism):
         return masked_softmax(scores.to(q.dtype), mask.allowed(T, S, q.device))
 
     def compute(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
-        weights = drop(self.weights(q, k, mask), self.dropout if self.training else 0.0)
+        weights = fast_dropout(self.weights(q, k, mask), self.dropout if self.training else 0.0)
         return weights @ repeat_heads(v, self.heads)
 
     def _attend(self, query: Tensor, column: Tensor, v: Tensor, mask: Mask) -> Tensor:
-        """Where scores are a product of two thin matrices, they are softmax attention's."""
+        """Softmax attention, for scores that are a product of two thin matrices."""
         dropout = self.dropout if self.training else 0.0
         return attend_masked(query, column, v, mask, 1.0, dropout)
 
 
-class Synthesizer(Table):
+class Synthesizer(SynthesizerBase):
     """Dense: scores = relu(q) @ table + bias, one table for all heads."""
 
     name = "synthesizer"
@@ -83,15 +89,15 @@ class Synthesizer(Table):
         return q.relu() @ self.table[:, :S].to(q.dtype) + self.bias[:S].to(q.dtype)
 
     def compute(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
-        """Softmax attention whose keys are the table's columns, whatever the input."""
-        query = F.pad(q.relu(), (0, 1), value=1.0)  # (B, H, T, D+1): the bias has a 1 of its own
+        """Softmax attention whose keys are the columns of the table."""
+        query = F.pad(q.relu(), (0, 1), value=1.0)  # (B, H, T, D+1): the 1 multiplies the bias
         column = torch.cat([self.table, self.bias[None]])[:, : k.shape[2]].to(q.dtype)
-        column = column.T.contiguous()  # (S, D+1); the fused kernel wants rows without gaps
+        column = column.T.contiguous()  # (S, D+1); the fused kernel needs contiguous rows
         return self._attend(query, column.expand(*v.shape[:2], -1, -1), v, mask)
 
 
-class PositionTable(Table):
-    """Rows for query positions: a query beyond the table is an error, not a guess."""
+class PositionTable(SynthesizerBase):
+    """A table with a row for each query position. A query beyond the table is an error."""
 
     def check_rows(self, position: Tensor) -> Tensor:
         limit = self.max_length
@@ -99,14 +105,14 @@ class PositionTable(Table):
         if position.numel() and not 0 <= int(position.min()) <= int(position.max()) < limit:
             raise ValueError(
                 f"{self.name}: queries at positions {int(position.min())} to "
-                f"{int(position.max())} are longer than max_length={limit}; "
+                f"{int(position.max())} exceed max_length={limit}; "
                 "shorten the input or create the mechanism with a larger max_length"
             )
         return position
 
 
 class SynthesizerRandom(PositionTable):
-    """A learned table of scores for each head; no input at all."""
+    """A learned table of scores for each head, independent of the input."""
 
     name = "synthesizer_random"
     card = replace(
@@ -152,7 +158,7 @@ class SynthesizerFactorized(PositionTable):
         head_dim: int,
         heads: int,
         max_length: int | None = None,
-        rank: Annotated[int, "width of the two thin tables"] = 8,
+        rank: Annotated[int, "Width of the two thin tables."] = 8,
         dropout: Dropout = 0.0,
     ) -> None:
         super().__init__(head_dim=head_dim, heads=heads, max_length=max_length, dropout=dropout)
@@ -167,7 +173,7 @@ class SynthesizerFactorized(PositionTable):
         return self._rows(position) @ self.columns[:, :S].mT  # (B or 1, H, T, S)
 
     def compute(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
-        """Softmax attention between the two tables, whatever the input."""
+        """Softmax attention between the two tables."""
         query = self._rows(mask.positions(q.shape[2], q.device)).to(v.dtype)
         column = self.columns[:, : k.shape[2]].to(v.dtype)
         query, column = (x.expand(len(v), -1, -1, -1) for x in (query, column))

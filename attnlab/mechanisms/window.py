@@ -13,24 +13,29 @@ from torch import Tensor
 from attnlab._argument_checks import check_read, check_size
 from attnlab.mask import NO_MASK, Mask
 from attnlab.mechanism import Card, Mechanism
-from attnlab.mechanisms._block_sparse import Reach, attend_blocks, collect, spread
+from attnlab.mechanisms._block_sparse import (
+    WindowMask,
+    attend_blocks,
+    gather_outputs,
+    scatter_queries,
+)
 from attnlab.mechanisms.softmax import (
     Beta,
     Dropout,
     attend,
     attend_dense,
+    dropout_rate,
     inverse_temperature,
     masked_softmax,
-    scores_of,
-    share,
+    scaled_scores,
 )
 from attnlab.state import KeyValues, State
 
-SMALLEST_BLOCK = 32  # a narrower window still computes blocks of this size: tiny products are slow
+SMALLEST_BLOCK = 32  # narrower windows use blocks of this size too: tiny products are slow
 
 
 class Window(Mechanism):
-    """Query i looks at key j if |i - j| < window (causal: i - window < j <= i)."""
+    """Query i attends to key j if |i - j| < window (causal: i - window < j <= i)."""
 
     name = "window"
     card = Card(
@@ -53,7 +58,7 @@ class Window(Mechanism):
         head_dim: int,
         heads: int,
         max_length: int | None = None,
-        window: Annotated[int, "keys in sight on each side, the query's own included"] = 128,
+        window: Annotated[int, "Visible keys on each side, including the query's own."] = 128,
         beta: Beta = None,
         dropout: Dropout = 0.0,
     ) -> None:
@@ -61,54 +66,58 @@ class Window(Mechanism):
         check_size(self, window=window)
         self.window = window
         self.beta = inverse_temperature(self, beta)
-        self.dropout = share(self, dropout)
+        self.dropout = dropout_rate(self, dropout)
 
     def weights(self, q: Tensor, k: Tensor, mask: Mask = NO_MASK) -> Tensor:
         q, k = self.prepare_weights(q, k, mask)
         position = mask.positions(q.shape[2], q.device)[:, None, :, None]  # (B or 1, 1, T, 1)
-        near = Reach(mask.causal, self.window).allows(
+        near = WindowMask(mask.causal, self.window).allows(
             position, torch.arange(k.shape[2], device=q.device)
         )
         real = mask.allowed(q.shape[2], k.shape[2], q.device)
         allowed = near if real is None else near & real
-        return masked_softmax(scores_of(q, k, self.beta), allowed)
+        return masked_softmax(scaled_scores(q, k, self.beta), allowed)
 
     def compute(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask) -> Tensor:
         T, S = q.shape[2], k.shape[2]
         block = max(min(self.window, S), SMALLEST_BLOCK)
         own = torch.arange(-(-S // block), device=q.device)[:, None]  # (Q, 1)
-        side = min(1, max(0, len(own) - 1))  # blocks to each side that the window can reach
-        around = torch.arange(-side, 1 if mask.causal else side + 1, device=q.device)
-        table = own + around  # (Q, 1 to 3)
+        neighbors = min(1, max(0, len(own) - 1))  # blocks in each direction within the window
+        offsets = torch.arange(-neighbors, 1 if mask.causal else neighbors + 1, device=q.device)
+        table = own + offsets  # (Q, 1 to 3)
         table = table.masked_fill(table >= len(own), -1)
-        reach = Reach(mask.causal, self.window, self.use_compiled)
+        allowed = WindowMask(mask.causal, self.window, self.use_compiled)
         dropout = self.dropout if self.training else 0.0
-        spread_q = spread(q, S, mask)
-        out = attend_blocks(spread_q, k, v, mask.keys, table, reach, block, self.beta, dropout)
-        return collect(out, T, mask)
+        placed = scatter_queries(q, S, mask)
+        out = attend_blocks(placed, k, v, mask.keys, table, allowed, block, self.beta, dropout)
+        return gather_outputs(out, T, mask)
 
     def absorb(
         self, k: Tensor, v: Tensor, keys: Tensor | None = None, state: State | None = None
     ) -> State:
         k, v = self.prepare_memory(k, v, keys, state)
-        return self.grown(k, v, state).append(k, v, keys, keep=self.window - 1)
+        return self.state_to_extend(k, v, state).append(k, v, keys, keep=self.window - 1)
 
     def signature(self) -> tuple[Any, ...]:
         return (*super().signature(), self.window)
 
     def read(self, q: Tensor, state: State, start: int | Tensor) -> Tensor:
         check_read(self, q, state, start)
-        known = self.own(state, KeyValues)
+        own = self.as_own_state(state, KeyValues)
         T = q.shape[2]
-        if known.recent < T:
+        if own.recent < T:
             raise ValueError(
-                f"window: {T} queries, but the last absorb had {known.recent} tokens; it reads for "
-                "those alone, because it forgets what lies a window before them"
+                f"window: {T} queries, but the last absorb had {own.recent} tokens; it reads for "
+                "those only, because it drops keys that lie a window before them"
             )
-        k, v, keys = known.opened()
-        query_at = Mask(start=start).positions(T, q.device)[:, None, :, None]  # (B or 1, 1, T, 1)
-        key_at = torch.arange(known.first, known.first + known.slots, device=q.device)
-        allowed = Reach(False, self.window).allows(query_at, key_at)  # (B or 1, 1, T, S)
+        k, v, keys = own.tensors_to_read()
+        query_position = Mask(start=start).positions(T, q.device)[
+            :, None, :, None
+        ]  # (B or 1, 1, T, 1)
+        key_position = torch.arange(own.first, own.first + own.slots, device=q.device)
+        allowed = WindowMask(False, self.window).allows(
+            query_position, key_position
+        )  # (B or 1, 1, T, S)
         if keys is not None:
             allowed = allowed & keys[:, None, None, :]
         return attend(q, k, v, allowed, self.beta, self.dropout if self.training else 0.0)
@@ -116,9 +125,11 @@ class Window(Mechanism):
     def attend_dense(
         self, q: Tensor, k: Tensor, v: Tensor, allowed: Tensor, start: int | Tensor, dropout: float
     ) -> Tensor:
-        query_at = Mask(start=start).positions(q.shape[2], q.device)[:, None, :, None]
-        key_at = torch.arange(k.shape[2], device=q.device)
-        near = Reach(False, self.window).allows(query_at, key_at)  # (B or 1, 1, T, S)
+        query_position = Mask(start=start).positions(q.shape[2], q.device)[:, None, :, None]
+        key_position = torch.arange(k.shape[2], device=q.device)
+        near = WindowMask(False, self.window).allows(
+            query_position, key_position
+        )  # (B or 1, 1, T, S)
         return attend_dense(q, k, v, allowed & near, self.beta, dropout)
 
     def visible_keys(self, tokens: int, causal: bool) -> int:

@@ -1,4 +1,4 @@
-"""Models by kind; `load` opens any folder that one was saved in."""
+"""The models by kind. `load` opens any folder in which a model was saved."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ __all__ = [
 
 
 def create(description: dict[str, object], source: object = "config") -> Model:
-    """A new model of this description, as `Model.description` gives it."""
+    """A new model from a description, as `Model.description` returns it."""
     kind = str(description.get("model"))
     if kind not in MODELS:
-        raise ValueError(f"{source}: no model {kind!r}; there are {', '.join(MODELS)}")
+        raise ValueError(f"{source}: no model {kind!r}; choose from {', '.join(MODELS)}")
     return MODELS[kind].from_description(description, source)
 
 
 def load(folder: str | Path) -> Model:
-    """Any model that was saved in this folder, in evaluation mode."""
+    """The model saved in this folder, of any kind, in evaluation mode."""
     model = create(read_description(folder), Path(folder) / CONFIG)
     load_weights(model, Path(folder) / WEIGHTS)
     return model.eval()

@@ -1,4 +1,4 @@
-"""What all models share: a configuration, and a folder to be saved in and loaded from."""
+"""The base class of all models: a configuration, saving and loading."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_model, save_model
 from torch import nn
 
-from attnlab._safe_files import read_json, write_json, write_whole
+from attnlab._safe_files import read_json, write_atomically, write_json
 from attnlab.layers import MultiHead
-from attnlab.position import Learned
+from attnlab.position import LearnedPositions
 from attnlab.run_folder._config import CONFIG_BYTES, parse_config
 from attnlab.run_folder._file_names import CONFIG, WEIGHTS
 
 
 class Model(nn.Module):
-    """A model is made from its configuration alone, a frozen dataclass."""
+    """A model is built from its configuration, a frozen dataclass."""
 
     kind: ClassVar[str]
     config_class: ClassVar[type[Any]]
     config: Any
     has_idle_parameters: ClassVar[bool] = False
-    """Some parameters take no part in `forward`: DDP must not wait for their gradients."""
+    """`forward` does not use some parameters, so DDP must not wait for their gradients."""
 
     def parameter_count(self) -> int:
-        """Of everything that is learned; what two layers share counts once."""
+        """The number of parameters; those shared by two layers count once."""
         return sum(parameter.numel() for parameter in self.parameters())
 
     def flops_per_token(self, length: int) -> float:
-        """Of one training step, forward and backward, in texts of this length."""
-        return 6.0 * multiplying(self) + attending(self, length)
+        """Operations per token of a training step, forward and backward, for texts of `length`."""
+        return 6.0 * count_multiplied_weights(self) + attention_flops(self, length)
 
     def description(self) -> dict[str, Any]:
         return {"model": self.kind, **dataclasses.asdict(self.config)}
@@ -41,12 +41,12 @@ class Model(nn.Module):
         """Write config.json and model.safetensors."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        write_whole(folder / WEIGHTS, lambda part: save_model(self, str(part)))
+        write_atomically(folder / WEIGHTS, lambda part: save_model(self, str(part)))
         write_json(folder / CONFIG, self.description())
 
     @classmethod
     def from_pretrained(cls, folder: str | Path) -> Self:
-        """The model that `save_pretrained` wrote, in evaluation mode."""
+        """The model that `save_pretrained` saved, in evaluation mode."""
         model = cls.from_description(read_description(folder), Path(folder) / CONFIG)
         load_weights(model, Path(folder) / WEIGHTS)
         return model.eval()
@@ -55,52 +55,56 @@ class Model(nn.Module):
     def from_description(cls, description: dict[str, Any], source: object = "config") -> Self:
         settings = {key: value for key, value in description.items() if key != "model"}
         if description.get("model") != cls.kind:
-            raise ValueError(f"{source}: a {description.get('model')!r} model, not a {cls.kind!r}")
+            raise ValueError(
+                f"{source}: describes a {description.get('model')!r} model; give a {cls.kind!r}"
+            )
         return cls(make_config(cls.config_class, settings, source))
 
 
-def multiplying(layers: nn.Module) -> int:
-    """How many weights multiply a token, six operations each in a training step; embeddings and
+def count_multiplied_weights(layers: nn.Module) -> int:
+    """How many weights multiply a token: six operations each in a training step. Embeddings and
     positions are only looked up."""
-    looked_up = (nn.Embedding, Learned)
-    idle = {
+    lookups = (nn.Embedding, LearnedPositions)
+    looked_up = {
         id(p)
         for layer in layers.modules()
-        if isinstance(layer, looked_up)
+        if isinstance(layer, lookups)
         for p in layer.parameters()
     }
-    used = {id(m.weight) for m in layers.modules() if isinstance(m, nn.Linear)}
-    return sum(p.numel() for p in layers.parameters() if id(p) not in idle or id(p) in used)
+    multiplied = {id(m.weight) for m in layers.modules() if isinstance(m, nn.Linear)}
+    return sum(
+        p.numel() for p in layers.parameters() if id(p) not in looked_up or id(p) in multiplied
+    )
 
 
-def attending(layers: nn.Module, length: int) -> float:
-    """Operations of a token's attention in a training step: twelve for each number of its vector
-    and token that it may look at, in every layer."""
+def attention_flops(layers: nn.Module, length: int) -> float:
+    """Operations of a token's attention in a training step: in every layer twelve for each entry of
+    its vector and each token that it attends to."""
     widths = sum(m.heads * m.head_dim for m in layers.modules() if isinstance(m, MultiHead))
     return 12.0 * widths * length
 
 
 def make_config(kind: type[Any], settings: dict[str, Any], source: object) -> Any:
-    """The dataclass of these settings; nested ones too. Unknown and missing names are told."""
+    """The dataclass of these settings, also nested ones. Refuses unknown and missing names."""
     fields = {field.name: field for field in dataclasses.fields(kind)}
     unknown = sorted(set(settings) - set(fields))
-    needed = [
+    required = [
         name
         for name, field in fields.items()
         if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
     ]
-    missing = sorted(set(needed) - set(settings))
+    missing = sorted(set(required) - set(settings))
     if unknown or missing:
         problem = f"unknown {', '.join(unknown)}" if unknown else f"missing {', '.join(missing)}"
         raise ValueError(f"{source}: {problem} (settings: {', '.join(fields)})")
     nested = getattr(kind, "nested", {})
-    made = {
+    values = {
         name: make_config(nested[name], value, source)
         if name in nested and isinstance(value, dict)
         else value
         for name, value in settings.items()
     }
-    return kind(**made)
+    return kind(**values)
 
 
 def read_description(folder: str | Path) -> dict[str, Any]:
@@ -108,7 +112,7 @@ def read_description(folder: str | Path) -> dict[str, Any]:
     try:
         description = read_json(path, CONFIG_BYTES, follow_links=True)
     except ValueError as error:
-        raise ValueError(f"{folder}: no model here; {CONFIG} {error}") from None
+        raise ValueError(f"{folder}: holds no model; {CONFIG} {error}") from None
     if isinstance(description, dict) and ("format" in description or "task" in description):
         try:
             description = parse_config(description).model
@@ -121,9 +125,9 @@ def read_description(folder: str | Path) -> dict[str, Any]:
 
 def load_weights(model: nn.Module, path: Path) -> None:
     try:
-        problem = _other_shape(model, path) or _other_names(model, path)
+        problem = _shape_mismatch(model, path) or _load_and_compare_names(model, path)
     except FileNotFoundError:
-        raise ValueError(f"{path.parent}: no weights here; {path.name} is missing") from None
+        raise ValueError(f"{path.parent}: holds no weights; {path.name} is missing") from None
     except (SafetensorError, RuntimeError) as error:
         reason = " ".join(str(error).split())
         raise ValueError(f"{path}: these weights cannot be read ({reason})") from None
@@ -133,19 +137,19 @@ def load_weights(model: nn.Module, path: Path) -> None:
         )
 
 
-def _other_shape(model: nn.Module, path: Path) -> str:
-    """The first in the model's order; torch would tell of all, which is pages."""
+def _shape_mismatch(model: nn.Module, path: Path) -> str:
+    """The first mismatch in the model's order; torch would list all, which fills pages."""
     with safe_open(path, framework="pt") as file:
         shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
     for name, tensor in model.state_dict().items():
-        wanted = tuple(tensor.shape)
-        if shapes.get(name, wanted) != wanted:
-            return f"{name} has the shape {shapes[name]} in the file, but {wanted} as configured"
+        expected = tuple(tensor.shape)
+        if shapes.get(name, expected) != expected:
+            return f"{name} has shape {shapes[name]} in the file, but {expected} as configured"
     return ""
 
 
-def _other_names(model: nn.Module, path: Path) -> str:
-    """Loaded, unless something is too much or too little."""
+def _load_and_compare_names(model: nn.Module, path: Path) -> str:
+    """Load the weights; return a problem if a name is missing or unexpected."""
     missing, unexpected = load_model(model, str(path), strict=False)
     for name in model.state_dict():
         if name in missing:

@@ -1,10 +1,10 @@
-"""Copying: a word of the source may be written as it stands (a pointer-generator).
+"""A pointer-generator: the decoder may copy tokens of the source.
 
     p(w) = g softmax(logits)(w) + (1 - g) (sum of the weights on source tokens that are w)
 
-The weights are those of a cross-attention of its own, the mean over its heads, whose keys see the
-token before too; the gate g is learned. A mechanism whose weights can be negative makes no
-probabilities, so it is refused.
+The weights come from a separate cross-attention, averaged over its heads, whose keys also see the
+token before; the gate g is learned. A mechanism whose weights can be negative is refused, because
+they would not be probabilities.
 
 Letters: B batch, S source tokens, T target tokens, W width, H heads, D head size, V vocabulary,
 n targets.
@@ -21,7 +21,7 @@ from torch.nn import functional as F
 
 from attnlab._create_mechanism import create_attention
 from attnlab.mask import Mask
-from attnlab.models._stack import DecodingState
+from attnlab.models._stack import StackState
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +31,7 @@ class CopyMemory:
     k: Tensor  # (B, H, S, D)
     source: Tensor  # (B, S)
     keys: Tensor | None  # (B, S)
-    first: Tensor  # (B, S) where each token stands first in its row
+    first: Tensor  # (B, S) the position where each token first occurs in its row
 
     def select(self, rows: Tensor) -> CopyMemory:
         keys = None if self.keys is None else self.keys[rows]
@@ -40,24 +40,24 @@ class CopyMemory:
 
 @dataclass(frozen=True, eq=False)
 class CopyingState:
-    """What a model that copies remembers while decoding."""
+    """The decoding state of a model with a copy head."""
 
-    decoder: DecodingState
+    decoder: StackState
     memory: CopyMemory
 
     def select(self, rows: Tensor) -> CopyingState:
         return CopyingState(self.decoder.select(rows), self.memory.select(rows))
 
     def overwritable(self) -> CopyingState:
-        """Each step may write over what grows; the source stays as it is."""
+        """Each step may overwrite the growing part; the source stays unchanged."""
         return CopyingState(self.decoder.overwritable(), self.memory)
 
 
 class CopyKeys(nn.Module):
-    """Each source token together with the one before it.
+    """Keys made from each source token and the one before it.
 
-    After a part of a word was copied, its next part is then found by what stands before it; that
-    would else take layers to learn.
+    After copying a part of a word, the model finds the next part by the token before it. Without
+    this, that would take several layers to learn.
     """
 
     def __init__(self, memory_width: int, width: int) -> None:
@@ -71,7 +71,7 @@ class CopyKeys(nn.Module):
 
 
 class CopyHead(nn.Module):
-    """Where to copy from, and whether to."""
+    """Decides whether to copy, and from which source token."""
 
     def __init__(
         self, width: int, memory_width: int, heads: int, attention: str, length: int
@@ -84,20 +84,20 @@ class CopyHead(nn.Module):
         card = self.mechanism.card
         if card.signed or not (card.cross and card.uses_query and card.uses_key):
             raise ValueError(
-                f"copy: the weights of {attention} can be negative or ignore the text, so they are "
-                "no probabilities; use cross-attention softmax, favor, elu or relu, or no copy head"
+                f"copy: weights of {attention} can be negative or ignore the text, so they are not "
+                "probabilities; use cross-attention softmax, favor, elu or relu, or no copy head"
             )
         self.query = nn.Linear(width, width, bias=False)
         self.key = CopyKeys(memory_width, width)
         self.gate = nn.Linear(width, 1)
 
     def absorb(self, memory: Tensor, source: Tensor, keys: Tensor | None) -> CopyMemory:
-        """The encoder's output (B, S, memory width) and its ids (B, S)."""
+        """The memory for the encoder's output (B, S, memory width) and its ids (B, S)."""
         same = source[:, None] == source[:, :, None]  # (B, S, S)
         return CopyMemory(self.split(self.key(memory)), source, keys, same.int().argmax(-1))
 
     def weights(self, x: Tensor, memory: CopyMemory) -> Tensor:
-        """Where each of (B, T, W) would copy from: (B, T, S), zero for padding."""
+        """The probability of copying from each source token (B, T, S), for x (B, T, W)."""
         q = self.split(self.query(x))  # (B, H, T, D)
         return self.mechanism.weights(q, memory.k, Mask(keys=memory.keys)).mean(1)
 
@@ -105,43 +105,45 @@ class CopyHead(nn.Module):
         """(B, T, W) -> (B, H, T, D)"""
         return x.unflatten(2, (self.heads, self.head_dim)).transpose(1, 2)
 
-    def shares(self, x: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-        """Logarithms of how much is written and how much copied, for (..., W): (...) each.
+    def gate_log_probabilities(self, x: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+        """Log-probabilities of generating and of copying, for x (..., W): (...) each.
 
-        Where the text has no weight at all (nothing but padding), all is written.
+        Where the source has no weight at all (only padding), everything is generated.
         """
         copied = F.logsigmoid(-self.gate(x)[..., 0])
         some = weights.detach().sum(-1) > 0
-        written = F.logsigmoid(self.gate(x)[..., 0])
-        return written.masked_fill(~some, 0), copied.masked_fill(~some, -math.inf)
+        generated = F.logsigmoid(self.gate(x)[..., 0])
+        return generated.masked_fill(~some, 0), copied.masked_fill(~some, -math.inf)
 
-    def mixed(self, x: Tensor, logits: Tensor, memory: CopyMemory) -> Tensor:
-        """Log-probabilities of all tokens (B, T, V), after x (B, T, W) and its logits.
+    def log_probabilities(self, x: Tensor, logits: Tensor, memory: CopyMemory) -> Tensor:
+        """Log-probabilities of all tokens (B, T, V), from x (B, T, W) and its logits.
 
-        Only those of source tokens are worked on, each where it stands first; the others are
-        written or not at all.
+        Copying adds only to source tokens, each at its first occurrence.
         """
         weights = self.weights(x, memory)  # (B, T, S)
-        written, copied = self.shares(x, weights)  # (B, T)
+        generated, copied = self.gate_log_probabilities(x, weights)  # (B, T)
         first = memory.first[:, None].expand_as(weights)  # (B, T, S)
         sums = torch.zeros_like(weights).scatter_add(2, first, weights)  # (B, T, S) else 0
-        own = logits.log_softmax(-1) + written[..., None]  # (B, T, V)
-        places = memory.source[:, None].expand_as(weights)  # (B, T, S)
-        alone = own.gather(2, places)  # (B, T, S)
-        both = _add(alone, _log(sums.to(own.dtype)) + copied[..., None])  # (B, T, S)
-        return own.scatter_add(2, places, both - alone)
+        log_p = logits.log_softmax(-1) + generated[..., None]  # (B, T, V)
+        tokens = memory.source[:, None].expand_as(weights)  # (B, T, S)
+        before = log_p.gather(2, tokens)  # (B, T, S)
+        after = _log_add(before, _log(sums.to(log_p.dtype)) + copied[..., None])  # (B, T, S)
+        return log_p.scatter_add(2, tokens, after - before)
 
-    def mixed_at(self, x: Tensor, own: Tensor, memory: CopyMemory, labels: Tensor) -> Tensor:
-        """Log-probabilities (n,) of the labels (B, T) that are not negative alone.
+    def label_log_probabilities(
+        self, x: Tensor, generated_log_p: Tensor, memory: CopyMemory, labels: Tensor
+    ) -> Tensor:
+        """Log-probabilities (n,) of the labels (B, T) that are not negative.
 
-        `own` (n,) are those of being written. Equals `mixed`, without a table of the vocabulary.
+        `generated_log_p` (n,) are those of generating them. Equals `log_probabilities` at the
+        labels, without computing all tokens of the vocabulary.
         """
         counted = labels >= 0  # (B, T)
         weights = self.weights(x, memory)  # (B, T, S)
         same = memory.source[:, None] == labels[..., None]  # (B, T, S)
         sums = (weights * same).sum(-1)[counted]  # (n,)
-        written, copied = self.shares(x[counted], weights[counted])  # (n,)
-        return _add(own + written, _log(sums) + copied)
+        generated, copied = self.gate_log_probabilities(x[counted], weights[counted])  # (n,)
+        return _log_add(generated_log_p + generated, _log(sums) + copied)
 
 
 def _log(x: Tensor) -> Tensor:
@@ -150,6 +152,6 @@ def _log(x: Tensor) -> Tensor:
     return torch.where(some, x, 1).log().masked_fill(~some, -math.inf)
 
 
-def _add(one: Tensor, other: Tensor) -> Tensor:
+def _log_add(one: Tensor, other: Tensor) -> Tensor:
     """log(exp(one) + exp(other)); `other` may be -inf."""
     return torch.where(other > -math.inf, torch.logaddexp(one, other), one)

@@ -12,10 +12,10 @@ import torch
 from torch import Tensor, nn
 
 from attnlab._help_groups import ATTENTION_HELP, COMMON, MODEL
-from attnlab.layers import NORMS, Block, BlockState, Dropout, MultiHead, every_layer
+from attnlab.layers import NORMS, Block, BlockState, Dropout, MultiHead, attention_per_layer
 from attnlab.mask import Mask
 from attnlab.models._memory_check import block_weights, check_memory
-from attnlab.position import POSITIONS, Learned, Rotary, Sinusoidal
+from attnlab.position import POSITIONS, LearnedPositions, RotaryPositions, SinusoidalPositions
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class StackConfig:
         if not self.rotary_base > 1:
             raise ValueError(f"rotary_base is {self.rotary_base}; give a number above 1")
         if self.position not in POSITIONS:
-            raise ValueError(f"position {self.position!r}; there are {', '.join(POSITIONS)}")
+            raise ValueError(f"position is {self.position!r}; choose from {', '.join(POSITIONS)}")
 
 
 def _check_memory(config: StackConfig) -> None:
@@ -95,21 +95,21 @@ def _check_memory(config: StackConfig) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class DecodingState:
-    """What a model remembers while decoding: of each block, and each row's length."""
+class StackState:
+    """The decoding state of a stack: the states of its blocks, and each row's length."""
 
     blocks: tuple[BlockState, ...]
     lengths: Tensor | int
-    """Positions taken: one number while all rows are equally long, which is faster, or (B,)."""
+    """Tokens so far: one number if all rows are equally long, which is faster, or (B,)."""
 
-    def select(self, rows: Tensor) -> DecodingState:
+    def select(self, rows: Tensor) -> StackState:
         lengths = self.lengths[rows] if isinstance(self.lengths, Tensor) else self.lengths
-        return DecodingState(tuple(block.select(rows) for block in self.blocks), lengths)
+        return StackState(tuple(block.select(rows) for block in self.blocks), lengths)
 
-    def overwritable(self) -> DecodingState:
-        """For a loop that keeps only the newest state: each step may write over what the blocks
-        remember of the text itself."""
-        return DecodingState(tuple(block.overwritable() for block in self.blocks), self.lengths)
+    def overwritable(self) -> StackState:
+        """A copy for a loop that keeps only the newest state: each step may overwrite the blocks'
+        self-attention states."""
+        return StackState(tuple(block.overwritable() for block in self.blocks), self.lengths)
 
 
 class Stack(nn.Module):
@@ -124,11 +124,11 @@ class Stack(nn.Module):
         self.position: nn.Module | None = None
         rotary = None
         if config.position == "learned":
-            self.position = Learned(context, width)
+            self.position = LearnedPositions(context, width)
         elif config.position == "sinusoidal":
-            self.position = Sinusoidal(width)
+            self.position = SinusoidalPositions(width)
         elif config.position == "rotary":
-            rotary = Rotary(width // config.heads, config.rotary_base, context)
+            rotary = RotaryPositions(width // config.heads, config.rotary_base, context)
         self.dropout = Dropout(config.dropout)
         self.blocks = nn.ModuleList(
             Block(
@@ -148,21 +148,21 @@ class Stack(nn.Module):
                 normalize=config.normalize_queries,
                 **cross,
             )
-            for attention in every_layer(config.attention, config.layers)
+            for attention in attention_per_layer(config.attention, config.layers)
         )
-        # post-norm blocks end with a norm of their own
+        # post-norm blocks already end with a norm
         self.norm = NORMS[config.norm](width) if config.norm_first else nn.Identity()
 
     @property
     def max_length(self) -> int | None:
-        """The longest text that positions and mechanisms can take; None: any."""
+        """The longest text that positions and mechanisms allow; None if there is no limit."""
         limits = [
             layer.mechanism.max_length
             for block in self.blocks
             for layer in [block.attention]
             if isinstance(layer, MultiHead)
         ]
-        if isinstance(self.position, Learned):
+        if isinstance(self.position, LearnedPositions):
             limits.append(len(self.position.table))
         return min((limit for limit in limits if limit is not None), default=None)
 
@@ -171,7 +171,7 @@ class Stack(nn.Module):
         if limit is not None:
             last = int(mask.positions(ids.shape[1], torch.device("cpu")).max()) + 1
             if last > limit:
-                raise ValueError(f"{last} tokens; this model reads at most {limit}")
+                raise ValueError(f"{last} tokens are too many; this model reads at most {limit}")
         x = self.embedding(ids)  # (B, T, W)
         if self.position is not None:
             x = x + self.position(mask.positions(ids.shape[1], ids.device)).to(x.dtype)
@@ -197,23 +197,27 @@ class Stack(nn.Module):
         lengths: Tensor,
         memory: Tensor | None = None,
         memory_keys: Tensor | None = None,
-    ) -> tuple[Tensor, DecodingState]:
-        """Right-padded prompts -> the vector at each row's end (B, W), and the state after it."""
-        even = bool((lengths == ids.shape[1]).all())
-        keys = None if even else torch.arange(ids.shape[1], device=ids.device) < lengths[:, None]
+    ) -> tuple[Tensor, StackState]:
+        """Right-padded prompts -> the vector of each row's last token (B, W), and the state."""
+        same_length = bool((lengths == ids.shape[1]).all())
+        keys = (
+            None
+            if same_length
+            else torch.arange(ids.shape[1], device=ids.device) < lengths[:, None]
+        )
         mask = Mask(True, keys)
         x, states = self.embed(ids, mask), []
         *first, last = self.blocks
         for block in first:
             assert isinstance(block, Block)
             x, state = block.prefill(x, mask, memory, memory_keys)
-            states.append(state if even else state.trim(lengths))
+            states.append(state if same_length else state.trim(lengths))
         assert isinstance(last, Block)
         x, state = last.prefill_last(x, mask, lengths, memory, memory_keys)  # (B, 1, W)
-        taken = ids.shape[1] if even else lengths
-        return self.norm(x)[:, 0], DecodingState((*states, state), taken)
+        tokens = ids.shape[1] if same_length else lengths
+        return self.norm(x)[:, 0], StackState((*states, state), tokens)
 
-    def step(self, ids: Tensor, state: DecodingState) -> tuple[Tensor, DecodingState]:
+    def step(self, ids: Tensor, state: StackState) -> tuple[Tensor, StackState]:
         """The next token of each row (B,) -> its vector (B, W), and the state after it."""
         start = state.lengths
         x, states = self.embed(ids[:, None], Mask(True, start=start)), []
@@ -221,4 +225,4 @@ class Stack(nn.Module):
             assert isinstance(block, Block)
             x, new = block.step(x, old, start)
             states.append(new)
-        return self.norm(x)[:, 0], DecodingState(tuple(states), start + 1)
+        return self.norm(x)[:, 0], StackState(tuple(states), start + 1)

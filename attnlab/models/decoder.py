@@ -1,4 +1,4 @@
-"""A decoder-only language model, as GPT.
+"""A decoder-only language model like GPT.
 
 Letters: B batch, T tokens, W width, V vocabulary.
 """
@@ -13,11 +13,11 @@ from torch import Tensor, nn
 from attnlab._create_mechanism import find_mechanism
 from attnlab.layers import initialize
 from attnlab.models._model import Model
-from attnlab.models._stack import DecodingState, Stack, StackConfig
+from attnlab.models._stack import Stack, StackConfig, StackState
 
 
 class Decoder(Model):
-    """Reads a text from left to right; its logits at each token are for the next one."""
+    """Reads text from left to right; the logits at each token predict the next one."""
 
     kind = "decoder"
     config_class = StackConfig
@@ -36,11 +36,11 @@ class Decoder(Model):
     def preset(cls, name: str, **changes: Any) -> Decoder:
         """A model by name: `course`, the classic character GPT."""
         if name not in PRESETS:
-            raise ValueError(f"no preset {name!r}; there are {', '.join(PRESETS)}")
+            raise ValueError(f"no preset {name!r}; choose from {', '.join(PRESETS)}")
         config = replace(PRESETS[name], **changes)
         if name == "course":
-            # The course's synthesizer has a table of one column less than the context.
-            config = replace(config, attention=_course_tables(config))
+            # The course's synthesizer has a table one column smaller than the context.
+            config = replace(config, attention=_course_attention(config))
         return cls(config)
 
     @property
@@ -50,18 +50,18 @@ class Decoder(Model):
     def forward(self, ids: Tensor, keys: Tensor | None = None, at: Tensor | None = None) -> Tensor:
         """(B, T) -> logits (B, T, V); `keys` (B, T) is False for padding.
 
-        With `at` (B, T), of n True, only the logits there are computed: (n, V).
+        With `at` (B, T), which has n True entries, only those logits are computed: (n, V).
         """
         x = self.stack(ids, keys)  # (B, T, W)
         return self.head(x if at is None else x[at])
 
-    def prefill(self, ids: Tensor, lengths: Tensor) -> tuple[Tensor, DecodingState]:
+    def prefill(self, ids: Tensor, lengths: Tensor) -> tuple[Tensor, StackState]:
         """Right-padded prompts (B, T) -> logits of the next token (B, V), and a state."""
         x, state = self.stack.prefill(ids, lengths)
         return self.head(x), state
 
-    def step(self, ids: Tensor, state: DecodingState) -> tuple[Tensor, DecodingState]:
-        """One token more per row, (B,) -> logits (B, V), and the state after it."""
+    def step(self, ids: Tensor, state: StackState) -> tuple[Tensor, StackState]:
+        """The next token of each row (B,) -> logits (B, V), and the new state."""
         x, state = self.stack.step(ids, state)
         return self.head(x), state
 
@@ -71,12 +71,12 @@ PRESETS = {
 }
 
 
-def _course_tables(config: StackConfig) -> str | list[str]:
-    def sized(attention: str) -> str:
-        plain = not set(attention) & set(":+*")
-        table = plain and find_mechanism(attention).card.needs_length
-        return f"{attention}:max_length={config.context - 1}" if table else attention
+def _course_attention(config: StackConfig) -> str | list[str]:
+    def with_length(attention: str) -> str:
+        is_name = not set(attention) & set(":+*")
+        has_table = is_name and find_mechanism(attention).card.needs_length
+        return f"{attention}:max_length={config.context - 1}" if has_table else attention
 
     if isinstance(config.attention, str):
-        return sized(config.attention)
-    return [sized(attention) for attention in config.attention]
+        return with_length(config.attention)
+    return [with_length(attention) for attention in config.attention]

@@ -1,4 +1,4 @@
-"""An encoder, as BERT: every token sees every other.
+"""An encoder like BERT: every token attends to every other.
 
 Letters: B batch, T tokens, W width, V vocabulary.
 """
@@ -28,11 +28,11 @@ class EncoderConfig(StackConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.pooling not in ("first", "mean"):
-            raise ValueError(f"pooling {self.pooling!r}; there are first, mean")
+            raise ValueError(f"pooling is {self.pooling!r}; choose from first, mean")
 
 
 class Encoder(Model):
-    """`forward` gives the masked-language logits, `encode` the vectors, `pool` one per text."""
+    """`forward` gives masked-language logits, `encode` a vector per token, `pool` one per text."""
 
     kind = "encoder"
     config_class = EncoderConfig
@@ -60,7 +60,7 @@ class Encoder(Model):
         return self.stack(ids, keys)
 
     def forward(self, ids: Tensor, keys: Tensor | None = None) -> Tensor:
-        """(B, T) -> logits (B, T, V) of what stands, or should stand, at each token."""
+        """(B, T) -> logits (B, T, V) of the token at each position."""
         return self.head(self.transform_norm(F.gelu(self.transform(self.encode(ids, keys)))))
 
     def pool(self, x: Tensor, keys: Tensor | None = None) -> Tensor:

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from attnlab.layers import Block, initialize
-from attnlab.models._model import Model, attending, multiplying
+from attnlab.models._model import Model, attention_flops, count_multiplied_weights
 from attnlab.models._pointer_generator import CopyHead, CopyingState
-from attnlab.models._stack import DecodingState, Stack, StackConfig
+from attnlab.models._stack import Stack, StackConfig, StackState
 
 
 @dataclass(frozen=True)
@@ -32,16 +32,19 @@ class Seq2SeqConfig:
     nested: ClassVar[dict[str, type[Any]]] = {"encoder": StackConfig, "decoder": StackConfig}
 
     def __post_init__(self) -> None:
-        one, other = self.encoder, self.decoder
-        if self.share and (one.vocabulary, one.width) != (other.vocabulary, other.width):
+        encoder, decoder = self.encoder, self.decoder
+        if self.share and (encoder.vocabulary, encoder.width) != (
+            decoder.vocabulary,
+            decoder.width,
+        ):
             raise ValueError(
-                f"share: the encoder has vocabulary {one.vocabulary} and width {one.width}, the "
-                f"decoder {other.vocabulary} and {other.width}; a shared embedding needs them equal"
+                f"share: the encoder has vocabulary {encoder.vocabulary} and width {encoder.width}"
+                f", the decoder {decoder.vocabulary} and {decoder.width}; make them equal"
             )
-        if self.copy and one.vocabulary != other.vocabulary:
+        if self.copy and encoder.vocabulary != decoder.vocabulary:
             raise ValueError(
-                f"copy: the encoder has vocabulary {one.vocabulary}, the decoder "
-                f"{other.vocabulary}; what is copied must mean the same, so they must be equal"
+                f"copy: the encoder has vocabulary {encoder.vocabulary}, the decoder "
+                f"{decoder.vocabulary}; make them equal, because copied ids must mean the same"
             )
 
 
@@ -79,7 +82,7 @@ class Seq2Seq(Model):
 
     @property
     def max_length(self) -> int | None:
-        """Of the target; the source may be as long as `encoder.max_length`."""
+        """The limit of the target; the limit of the source is `encoder.max_length`."""
         return self.decoder.max_length
 
     def forward(
@@ -93,8 +96,8 @@ class Seq2Seq(Model):
         """source (B, S), target (B, T) -> logits (B, T, V) of the token after each target token.
 
         With a copy head these are log-probabilities. With `labels` (B, T), of which n are not
-        negative, only what a loss needs is computed, (n, 2): the log-probability of each label,
-        and the mean log-probability of all tokens (of what is not copied), for smoothing.
+        negative, it computes only what a loss needs, (n, 2): the log-probability of each label, and
+        for label smoothing the mean log-probability of all tokens (without copying).
         """
         memory = self.encoder(source, source_keys)  # (B, S, W)
         x = self.decoder(target, target_keys, memory, source_keys)  # (B, T, W)
@@ -103,33 +106,41 @@ class Seq2Seq(Model):
             logits = self.head(x)
             if copy is None:
                 return logits
-            return copy.mixed(x, logits, copy.absorb(memory, source, source_keys))
+            return copy.log_probabilities(x, logits, copy.absorb(memory, source, source_keys))
         logits = self.head(x[labels >= 0])  # (n, V)
         total = logits.logsumexp(1)  # (n,)
         chosen = logits.gather(1, labels[labels >= 0][:, None])[:, 0] - total  # (n,)
         if copy is not None:
-            chosen = copy.mixed_at(x, chosen, copy.absorb(memory, source, source_keys), labels)
+            chosen = copy.label_log_probabilities(
+                x, chosen, copy.absorb(memory, source, source_keys), labels
+            )
         return torch.stack([chosen, logits.mean(1) - total], dim=1)
 
     def flops(self, read: int, written: int, source: int, target: int) -> float:
-        """Of one training step, forward and backward: `read` and `written` tokens in all, in
-        texts and summaries of these lengths."""
-        blocks = [each for each in self.decoder.modules() if isinstance(each, Block)]
+        """Operations of a training step, forward and backward: `read` source and `written` target
+        tokens in all, in rows of `source` and `target` tokens."""
+        blocks = [layer for layer in self.decoder.modules() if isinstance(layer, Block)]
         crosses = [block.cross for block in blocks if block.cross is not None]
-        keys = sum(multiplying(cross.project) for cross in crosses)  # of source tokens
-        rest = multiplying(self.decoder) - keys + multiplying(self.head)
-        attention = attending(self.decoder, target)
-        attention += sum(attending(cross, source - target) for cross in crosses)
+        keys = sum(count_multiplied_weights(cross.project) for cross in crosses)  # of source tokens
+        rest = count_multiplied_weights(self.decoder) - keys + count_multiplied_weights(self.head)
+        attention = attention_flops(self.decoder, target)
+        attention += sum(attention_flops(cross, source - target) for cross in crosses)
         if self.copy is not None:
-            keys += multiplying(self.copy.key)
-            rest += multiplying(self.copy.query) + multiplying(self.copy.gate)
-            attention += 6.0 * self.copy.heads * self.copy.head_dim * source  # it has no values
-        reading = 6.0 * (multiplying(self.encoder) + keys) + attending(self.encoder, source)
+            keys += count_multiplied_weights(self.copy.key)
+            rest += count_multiplied_weights(self.copy.query) + count_multiplied_weights(
+                self.copy.gate
+            )
+            attention += (
+                6.0 * self.copy.heads * self.copy.head_dim * source
+            )  # a copy head has no values
+        reading = 6.0 * (count_multiplied_weights(self.encoder) + keys) + attention_flops(
+            self.encoder, source
+        )
         return read * reading + written * (6.0 * rest + attention)
 
     def prefill(
         self, ids: Tensor, lengths: Tensor, source: Tensor, source_keys: Tensor | None = None
-    ) -> tuple[Tensor, DecodingState | CopyingState]:
+    ) -> tuple[Tensor, StackState | CopyingState]:
         """Read the source, then the first target tokens (B, T) -> logits (B, V), and a state."""
         memory = self.encoder(source, source_keys)
         x, state = self.decoder.prefill(ids, lengths, memory, source_keys)
@@ -139,9 +150,9 @@ class Seq2Seq(Model):
         return self._next(x, copying), copying
 
     def step(
-        self, ids: Tensor, state: DecodingState | CopyingState
-    ) -> tuple[Tensor, DecodingState | CopyingState]:
-        if isinstance(state, DecodingState):
+        self, ids: Tensor, state: StackState | CopyingState
+    ) -> tuple[Tensor, StackState | CopyingState]:
+        if isinstance(state, StackState):
             x, state = self.decoder.step(ids, state)
             return self.head(x), state
         x, inner = self.decoder.step(ids, state.decoder)
@@ -152,4 +163,4 @@ class Seq2Seq(Model):
         """(B, W) -> log-probabilities (B, V)"""
         assert self.copy is not None
         x = x[:, None]  # (B, 1, W)
-        return self.copy.mixed(x, self.head(x), state.memory)[:, 0]
+        return self.copy.log_probabilities(x, self.head(x), state.memory)[:, 0]

@@ -14,18 +14,20 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from attnlab._help_groups import ATTENTION_HELP, COMMON, MODEL
-from attnlab.layers import NORMS, Block, Dropout, every_layer, initialize
+from attnlab.layers import NORMS, Block, Dropout, attention_per_layer, initialize
 from attnlab.mask import Mask
 from attnlab.models._memory_check import block_weights, check_memory
 from attnlab.models._model import Model
-from attnlab.position import Learned, Sinusoidal
+from attnlab.position import LearnedPositions, SinusoidalPositions
 
 POSITIONS = ("learned", "sinusoidal", "sinusoidal-2d", "none")
 
 
 def _check_scale(mean: float, deviation: float) -> None:
     if not (math.isfinite(mean) and 0 < deviation < math.inf):
-        raise ValueError(f"mean {mean}, deviation {deviation}; give numbers, the second above 0")
+        raise ValueError(
+            f"mean is {mean}, deviation {deviation}; give finite numbers, deviation above 0"
+        )
 
 
 def _check_counts(config: ViTConfig | ConvNetConfig, *names: str) -> None:
@@ -76,16 +78,16 @@ class ViTConfig:
         _check_counts(self, "classes", "image_size", "channels", "width", "layers", "heads")
         if self.patch < 1 or self.image_size % self.patch:
             raise ValueError(
-                f"patches of {self.patch} do not tile an image of {self.image_size} pixels"
+                f"patch is {self.patch}; give a divisor of image_size {self.image_size}"
             )
         if self.position not in POSITIONS:
-            raise ValueError(f"position {self.position!r}; there are {', '.join(POSITIONS)}")
+            raise ValueError(f"position is {self.position!r}; choose from {', '.join(POSITIONS)}")
         if self.pooling not in ("class", "mean"):
-            raise ValueError(f"pooling {self.pooling!r}; there are class, mean")
+            raise ValueError(f"pooling is {self.pooling!r}; choose from class, mean")
 
 
 class ViT(Model):
-    """Patches as tokens, in an encoder with any mechanism."""
+    """A vision transformer: patches as tokens, in an encoder with any mechanism."""
 
     kind = "vit"
     config_class = ViTConfig
@@ -96,13 +98,13 @@ class ViT(Model):
         sizes = {"width": config.width, "layers": config.layers}
         check_memory(block_weights(**sizes), sizes)
         self.config = config
-        width, side = config.width, config.image_size // config.patch
-        # a strided convolution is one linear map of each flattened patch
+        width, rows = config.width, config.image_size // config.patch
+        # a strided convolution applies one linear map to each flattened patch
         self.patches = nn.Conv2d(config.channels, width, config.patch, config.patch)
         self.first = int(config.pooling == "class")  # tokens before the patches
-        self.length = side * side + self.first
+        self.length = rows * rows + self.first
         self.class_token = nn.Parameter(torch.empty(1, 1, width)) if self.first else None
-        self.position = _positions(config.position, side, width, self.first)
+        self.position = _make_positions(config.position, rows, width, self.first)
         self.dropout = Dropout(config.dropout)
         self.blocks = nn.ModuleList(
             Block(
@@ -114,18 +116,18 @@ class ViT(Model):
                 dropout=config.dropout,
                 max_length=self.length,
             )
-            for attention in every_layer(config.attention, config.layers)
+            for attention in attention_per_layer(config.attention, config.layers)
         )
         self.norm = NORMS[config.norm](width)
         self.head = nn.Linear(width, config.classes)
-        self._start()
+        self._initialize()
 
-    def _start(self) -> None:
-        """Patches, positions and class token begin equally long: with N(0, 0.02) for all, as in
-        models of text, patches of a few pixels drown in their positions, and training is slow."""
+    def _initialize(self) -> None:
+        """Give patches, positions and class token equal norms. With N(0, 0.02) for all, as in text
+        models, positions outweigh patches of a few pixels, and training is slow."""
         self.apply(initialize)
         nn.init.normal_(self.patches.weight, std=self.patches.weight[0].numel() ** -0.5)
-        if isinstance(self.position, _Table):
+        if isinstance(self.position, _LearnedTable):
             nn.init.normal_(self.position.table)
         if self.class_token is not None:
             nn.init.normal_(self.class_token)
@@ -135,11 +137,11 @@ class ViT(Model):
 
     def encode(self, images: Tensor) -> Tensor:
         """(B, C, height, width) -> (B, N or N+1, W), the class token first."""
-        wanted = (self.config.channels, self.config.image_size, self.config.image_size)
-        if images.dim() != 4 or images.shape[1:] != wanted:
+        expected = (self.config.channels, self.config.image_size, self.config.image_size)
+        if images.dim() != 4 or images.shape[1:] != expected:
             raise ValueError(
-                f"images {tuple(images.shape)}; this model takes (batch, {wanted[0]}, "
-                f"{wanted[1]}, {wanted[2]})"
+                f"images {tuple(images.shape)}; this model takes (batch, {expected[0]}, "
+                f"{expected[1]}, {expected[2]})"
             )
         images = (images - self.config.mean) / self.config.deviation
         x = self.patches(images).flatten(2).transpose(1, 2)  # (B, N, W)
@@ -156,8 +158,8 @@ class ViT(Model):
         return self.head(x[:, 0] if self.first else x.mean(1))
 
 
-class _Fixed(nn.Module):
-    """Position codes that do not depend on the input: (1, N, W)."""
+class _FixedPositions(nn.Module):
+    """Position encodings that are not learned: (1, N, W)."""
 
     code: Tensor
 
@@ -169,27 +171,27 @@ class _Fixed(nn.Module):
         return self.code
 
 
-class _Table(Learned):
+class _LearnedTable(LearnedPositions):
     def forward(self, position: Tensor | None = None) -> Tensor:
         del position
         return self.table[None]
 
 
-def _positions(kind: str, side: int, width: int, first: int) -> nn.Module:
+def _make_positions(kind: str, rows: int, width: int, first: int) -> nn.Module:
     if kind == "learned":
-        return _Table(side * side + first, width)
+        return _LearnedTable(rows * rows + first, width)
     if kind == "none":
-        return _Fixed(torch.zeros(1, 1, width))
+        return _FixedPositions(torch.zeros(1, 1, width))
     if kind == "sinusoidal":
-        return _Fixed(Sinusoidal(width)(torch.arange(side * side + first)[None]))
+        return _FixedPositions(SinusoidalPositions(width)(torch.arange(rows * rows + first)[None]))
     if width % 4:
-        raise ValueError(f"sinusoidal-2d positions: width is {width}; give a multiple of 4")
-    # rows and columns are few: with 10,000 most of the slow waves would hardly move over them
-    half = Sinusoidal(width // 2, base=100.0)(torch.arange(side)[None])[0]  # (side, W/2)
-    rows = half[:, None].expand(side, side, -1)
-    columns = half[None].expand(side, side, -1)
-    code = torch.cat([rows, columns], dim=-1).flatten(0, 1)  # (side^2, W): row, then column
-    return _Fixed(F.pad(code, (0, 0, first, 0))[None])
+        raise ValueError(f"width is {width}; sinusoidal-2d positions need a multiple of 4")
+    # base 100, because with 10,000 most slow waves would hardly change over so few rows
+    half = SinusoidalPositions(width // 2, base=100.0)(torch.arange(rows)[None])[0]  # (rows, W/2)
+    by_row = half[:, None].expand(rows, rows, -1)
+    by_column = half[None].expand(rows, rows, -1)
+    code = torch.cat([by_row, by_column], dim=-1).flatten(0, 1)  # (rows^2, W): row, then column
+    return _FixedPositions(F.pad(code, (0, 0, first, 0))[None])
 
 
 @dataclass(frozen=True)
@@ -257,7 +259,7 @@ class ConvNet(Model):
 
 
 class Residual(nn.Module):
-    """Norm before each of two convolutions; the second starts at zero, so the block at identity."""
+    """Two convolutions, each after a norm. The second starts at zero: the block is the identity."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -282,30 +284,30 @@ def matched_convnet(
     stages: int = 3,
     blocks: int | None = None,
 ) -> ConvNetConfig:
-    """The configuration whose size is nearest to this many parameters, at most 5% away.
+    """The ConvNet configuration whose size is nearest to `parameters`, at most 5% away.
 
-    The width is found for these blocks of a stage. Without them for two; where no whole width
-    comes near enough, as in very small networks, for the next number of blocks that has one.
+    It fits the width for this many blocks per stage. Without `blocks` it tries two, and where no
+    width comes near enough, as in very small networks, other numbers.
     """
-    found = []
+    candidates = []
     for count in USUAL_BLOCKS if blocks is None else (blocks,):
-        config = _nearest(parameters, ConvNetConfig(classes, channels, 1, stages, count))
-        if abs(_size(config) / parameters - 1) <= MATCHED:
+        config = _fit_width(parameters, ConvNetConfig(classes, channels, 1, stages, count))
+        if abs(_size(config) / parameters - 1) <= TOLERANCE:
             return config
-        found.append(config)
-    nearest = min(map(_size, found), key=lambda size: abs(size - parameters))
-    of = "" if blocks is None else f" with {blocks} blocks in each"
+        candidates.append(config)
+    nearest = min(map(_size, candidates), key=lambda size: abs(size - parameters))
+    per_stage = "" if blocks is None else f" with {blocks} blocks in each"
     raise ValueError(
-        f"no ConvNet of {stages} stages{of} has about {parameters:,} parameters "
-        f"({nearest:,} is nearest); give fewer stages, other blocks or another size"
+        f"no ConvNet of {stages} stages{per_stage} has about {parameters:,} parameters "
+        f"({nearest:,} is nearest); give fewer stages, other blocks or another number of parameters"
     )
 
 
-MATCHED = 0.05  # of the parameters
+TOLERANCE = 0.05  # of the parameters
 USUAL_BLOCKS = (2, 1, 3, 4, 5, 6, 7, 8)
 
 
-def _nearest(parameters: int, config: ConvNetConfig) -> ConvNetConfig:
+def _fit_width(parameters: int, config: ConvNetConfig) -> ConvNetConfig:
     low, high = 1, 2
     while _size(replace(config, width=high)) < parameters:
         low, high = high, 2 * high
@@ -314,7 +316,7 @@ def _nearest(parameters: int, config: ConvNetConfig) -> ConvNetConfig:
         enough = _size(replace(config, width=middle)) >= parameters
         low, high = (low, middle) if enough else (middle, high)
     both = (replace(config, width=low), replace(config, width=high))
-    return min(both, key=lambda each: abs(_size(each) - parameters))
+    return min(both, key=lambda config: abs(_size(config) - parameters))
 
 
 def _size(config: ConvNetConfig) -> int:

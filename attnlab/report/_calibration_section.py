@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from attnlab._confidence_intervals import number
+from attnlab._confidence_intervals import format_number
 from attnlab.report._content import Block, Figure, Lines, Series, Table
 
 
@@ -17,10 +17,10 @@ def reliability_blocks(bins: Sequence[Mapping[str, float]], title: str) -> list[
     ]
     rows = [
         (
-            f"{number(each['low'], True)} to {number(each['high'], True)}",
+            f"{format_number(each['low'], True)} to {format_number(each['high'], True)}",
             int(each["count"]),
-            number(each["confidence"], True),
-            number(each["accuracy"], True),
+            format_number(each["confidence"], True),
+            format_number(each["accuracy"], True),
         )
         for each in bins
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from attnlab._confidence_intervals import number
+from attnlab._confidence_intervals import format_number
 from attnlab.report._content import (
     Bars,
     Block,
@@ -175,7 +175,7 @@ def figure_table(figure: Figure) -> Table:
                 [series.name, *(points.get(x) for x in shown)]
                 for series, points in zip(plot.series, known, strict=True)
             ]
-            header = [f"{plot.y}, by {plot.x}", *(number(x, plot.x_percent) for x in shown)]
+            header = [f"{plot.y}, by {plot.x}", *(format_number(x, plot.x_percent) for x in shown)]
             return Table(figure.title, header, rows, note)
 
 

@@ -26,8 +26,8 @@ from matplotlib.colors import (
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
-from attnlab._confidence_intervals import number
-from attnlab._safe_files import write_whole
+from attnlab._confidence_intervals import format_number
+from attnlab._safe_files import write_atomically
 from attnlab.report._content import Bars, Heatmap, Lines, Mark, Plot, Series
 from attnlab.report._text import clean, short
 
@@ -102,7 +102,7 @@ def write_figure(drawn: Figure, path: Path, title: str = "") -> None:
             warnings.filterwarnings("ignore", "constrained_layout not applied")
             drawn.savefig(part, format=kind, metadata=about)
 
-    write_whole(path, write)
+    write_atomically(path, write)
 
 
 def plain(text: str, width: int = 80, lines: int = 3) -> str:
@@ -193,7 +193,9 @@ def _number_axis(axis: Any, percent: bool) -> None:
     """Short numbers, without the formulas that logarithmic axes have by default."""
     log = axis.get_scale() == "log"
     if percent or log:
-        axis.set_major_formatter(FuncFormatter(lambda value, _: number(float(value), percent)))
+        axis.set_major_formatter(
+            FuncFormatter(lambda value, _: format_number(float(value), percent))
+        )
     if log:
         low, high = axis.get_view_interval()
         minor = FuncFormatter(_two_or_five) if high < 100 * low else NullFormatter()
@@ -203,7 +205,7 @@ def _number_axis(axis: Any, percent: bool) -> None:
 def _two_or_five(value: float, _: Any = None) -> str:
     """Names 2 and 5 of a decade where there are few decades."""
     first = f"{value:e}"[0] if value > 0 else ""
-    return number(float(value)) if first in ("2", "5") else ""
+    return format_number(float(value)) if first in ("2", "5") else ""
 
 
 def _draw_mark(axes: Axes, mark: Mark, plot: Lines) -> None:
@@ -262,7 +264,7 @@ def _draw_bars(plot: Bars, title: str) -> Figure:
     for place, each in enumerate(estimates):
         end = max(0.0, float(shown[place]), float(np.nan_to_num(ends[place, 1])))
         axes.annotate(
-            number(each.value, plot.percent), (end, place), textcoords="offset points",
+            format_number(each.value, plot.percent), (end, place), textcoords="offset points",
             xytext=(4, 0), va="center", fontsize="small",
         )  # fmt: skip
     axes.margins(x=0.12)

@@ -10,7 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from attnlab._safe_files import check_new, write_text
+from attnlab._safe_files import check_output_file, write_text
 from attnlab.report._content import Report
 from attnlab.report._json import to_json
 from attnlab.report._text import escape
@@ -92,7 +92,7 @@ def check_page(path: Path, overwrite: bool) -> None:
         raise ValueError(f"{path}: is a folder; name a file, as {path.name or 'page'}.html")
     if path.suffix not in (".html", ".htm"):
         raise ValueError(f"{path}: a page is written as HTML; name it NAME.html")
-    check_new(path, overwrite)
+    check_output_file(path, overwrite)
 
 
 def write_page(path: Path, text: str, overwrite: bool = False) -> None:

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from attnlab._number_words import joined
+from attnlab._join_words import join_words
 from attnlab.report._content import (
     Bars,
     Block,
@@ -161,7 +161,9 @@ def print_table(table: Table, console: Console) -> None:
         columns.remove(next(leaving))
     console.print(_rich_table(table, columns, intervals, console))
     left = [clean(name) for place, name in enumerate(table.header) if place not in columns]
-    _print_note(f"For want of width without {joined(left)}. " * bool(left) + table.note, console)
+    _print_note(
+        f"For want of width without {join_words(left)}. " * bool(left) + table.note, console
+    )
     console.print()
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from attnlab._confidence_intervals import number
+from attnlab._confidence_intervals import format_number
 from attnlab.report._content import Bars, Lines
 from attnlab.report._text import clean
 
@@ -121,7 +121,7 @@ def _placed(point: Point, plot: Lines) -> Point:
 
 
 def _label(value: float, log: bool, percent: bool) -> str:
-    return number(10**value if log else value, percent)
+    return format_number(10**value if log else value, percent)
 
 
 def dots_of(
@@ -179,6 +179,6 @@ def draw_bars(plot: Bars, *, width: int, ascii_only: bool = False) -> list[Text]
     return [
         Text(f"{name[:margin]:>{margin}} ")
         .append(sign * round(abs(value) / most * room), "cyan")
-        .append(f" {number(value, plot.percent)}")
+        .append(f" {format_number(value, plot.percent)}")
         for name, value in rows
     ]

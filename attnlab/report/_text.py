@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import math
 
-from attnlab._confidence_intervals import Estimate, number
+from attnlab._confidence_intervals import Estimate, format_number
 from attnlab.report._content import Cell, Table
 
 
@@ -42,7 +42,7 @@ def cell_text(cell: Cell, intervals: bool = True) -> str:
         return clean(cell)
     if isinstance(cell, bool):
         return "yes" if cell else "no"
-    return short(cell).replace("-", "−") if isinstance(cell, float) else number(cell)
+    return short(cell).replace("-", "−") if isinstance(cell, float) else format_number(cell)
 
 
 def _estimated(value: float) -> str:

@@ -1,7 +1,7 @@
 """Run folders: their layout and version, settings, metrics, checkpoints and lock.
 
-Only this package knows the names and formats of the files in a run folder. It imports neither
-torch nor numpy, so a list of runs takes no seconds to appear.
+Only this package knows the names and formats of the files in a run folder. It imports neither torch
+nor numpy, so that listing runs is fast.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""checkpoints/step-N: weights, optimizer state, and where the run stood, each with its digest."""
+"""checkpoints/step-N: weights, optimizer state and progress, with checksums."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from attnlab._safe_files import write_whole
+from attnlab._safe_files import write_atomically
 from attnlab.run_folder._file_names import OLD_OPTIMIZER, OPTIMIZER, STATE, WEIGHTS
 
 
 @dataclass
-class Progress:
-    """Where a run stands."""
+class TrainingProgress:
+    """How far a training run has come."""
 
     step: int = 0
     epoch: int = 0
     position: int = 0
     tokens: int = 0
     seconds: float = 0.0
-    """Of training steps."""
+    """Time spent in training steps."""
     best: float | None = None
     elapsed: float | None = None
-    """Seconds in all, with validations and saving. Older checkpoints lack it."""
+    """Total seconds, with validation and saving. Older checkpoints lack it."""
 
 
 OPTIONAL = ("elapsed",)
 
 
 def write_checkpoint(
-    folder: Path, progress: Progress, keep: int, save: Callable[[Path], None]
+    folder: Path, progress: TrainingProgress, keep: int, save: Callable[[Path], None]
 ) -> Path:
-    """Let `save` write the tensors of step-N, add the state, and drop all but `keep`."""
+    """Let `save` write the tensors of step-N, add the progress, and keep `keep` checkpoints."""
     path = folder / f"step-{progress.step:09d}"
 
     def write(part: Path) -> None:
@@ -45,17 +45,17 @@ def write_checkpoint(
         (part / STATE).write_text(json.dumps(state, indent=2) + "\n", encoding="utf-8")
 
     folder.mkdir(parents=True, exist_ok=True)
-    write_whole(path, write)
-    others = [each for each in list_checkpoints(folder) if each != path]
-    later = [each for each in others if each.name > path.name]  # damaged, or of another past
-    earlier = [each for each in others if each.name < path.name]
+    write_atomically(path, write)
+    others = [other for other in list_checkpoints(folder) if other != path]
+    later = [other for other in others if other.name > path.name]  # damaged, or of an older run
+    earlier = [other for other in others if other.name < path.name]
     for old in later + earlier[: max(0, len(earlier) - keep + 1)]:
         shutil.rmtree(old, ignore_errors=True)
     return path
 
 
 def list_checkpoints(folder: Path) -> list[Path]:
-    """Oldest first; links are left out."""
+    """All checkpoints, oldest first, without links."""
     try:
         entries = sorted(folder.iterdir())
     except OSError:
@@ -63,30 +63,32 @@ def list_checkpoints(folder: Path) -> list[Path]:
     return [p for p in entries if p.name.startswith("step-") and p.is_dir() and not p.is_symlink()]
 
 
-def newest_good(folder: Path) -> tuple[Path | None, list[str]]:
-    """The newest checkpoint that is whole, and a sentence for each newer one that is not."""
+def newest_intact_checkpoint(folder: Path) -> tuple[Path | None, list[str]]:
+    """The newest intact checkpoint, and a sentence for each damaged newer one."""
     problems: list[str] = []
     for path in reversed(list_checkpoints(folder)):
-        problem = _damage(path)
+        problem = _find_damage(path)
         if problem is None:
             return path, problems
-        problems.append(f"{path}: damaged ({problem}); using the one before")
+        problems.append(f"{path}: damaged ({problem}); using the previous checkpoint")
     return None, problems
 
 
-def read_progress(path: Path) -> Progress:
+def read_progress(path: Path) -> TrainingProgress:
     state = json.loads((path / STATE).read_text(encoding="utf-8"))
-    return Progress(**{name: state[name] for name in asdict(Progress()) if name in state})
+    return TrainingProgress(
+        **{name: state[name] for name in asdict(TrainingProgress()) if name in state}
+    )
 
 
 def missing_files(path: Path) -> list[str]:
-    """What a checkpoint lacks to be whole."""
+    """The files that a checkpoint lacks."""
     names = (WEIGHTS, optimizer_file(path).name, STATE)
     return [name for name in names if not (path / name).exists()]
 
 
 def optimizer_file(path: Path) -> Path:
-    """The optimizer's state in a checkpoint, which older versions gave another name."""
+    """The optimizer state of a checkpoint, which has another name in older versions."""
     old = path / OLD_OPTIMIZER
     return old if old.exists() else path / OPTIMIZER
 
@@ -96,13 +98,13 @@ def step_of(path: Path) -> int | None:
     return int(number) if number.isascii() and number.isdecimal() and len(number) < 16 else None
 
 
-def _damage(path: Path) -> str | None:
+def _find_damage(path: Path) -> str | None:
     try:
         state = json.loads((path / STATE).read_text(encoding="utf-8"))
-        for name, wanted in state["sha256"].items():
-            if _digest(path / name) != wanted:
-                return f"{name} is not what was written"
-        for name in asdict(Progress()):
+        for name, expected in state["sha256"].items():
+            if _digest(path / name) != expected:
+                return f"the checksum of {name} is wrong"
+        for name in asdict(TrainingProgress()):
             if name not in OPTIONAL:
                 state[name]
     except (OSError, json.JSONDecodeError, KeyError, UnicodeDecodeError) as error:

@@ -1,4 +1,4 @@
-"""config.json: the one place that reads it, checks it and upgrades it from older versions."""
+"""Read config.json, check it, and upgrade it from older versions."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from attnlab._safe_files import read_json
 from attnlab.run_folder._file_names import CONFIG, FORMAT, VERSION
 
 CONFIG_BYTES = 2**24  # an image run names all of its classes
-LAST_STEP = 10**15  # beyond it a float skips whole numbers
+LAST_STEP = 10**15  # beyond it, floats cannot represent every whole number
 
 
 class UnknownVersionError(ValueError):
-    """A run that a newer attnlab wrote."""
+    """A newer version of attnlab wrote this run."""
 
 
-def _else(default: Any) -> WrapValidator:
-    """A list of runs survives any value: one of the wrong type counts as not given."""
+def _with_default(default: Any) -> WrapValidator:
+    """Replace a value of the wrong type by the default, so that listing runs never fails."""
 
     def validate(value: Any, handler: Callable[[Any], Any]) -> Any:
         try:
@@ -46,42 +46,42 @@ def _object(value: Any) -> dict[str, Any]:
 
 
 Object = Annotated[dict[str, Any], PlainValidator(_object)]
-Count = Annotated[int | None, Field(ge=0, lt=LAST_STEP), _else(None)]
+Count = Annotated[int | None, Field(ge=0, lt=LAST_STEP), _with_default(None)]
 
 
-class _Part(BaseModel):
+class _ConfigSection(BaseModel):
     model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
 
 
-class TaskPart(_Part):
-    name: Annotated[str | None, _else(None)] = None
-    headline: Annotated[str, _else("loss")] = "loss"
-    better: Annotated[Literal["lower", "higher"], _else("lower")] = "lower"
+class TaskSection(_ConfigSection):
+    name: Annotated[str | None, _with_default(None)] = None
+    headline: Annotated[str, _with_default("loss")] = "loss"
+    better: Annotated[Literal["lower", "higher"], _with_default("lower")] = "lower"
 
 
-class TrainingPart(_Part):
+class TrainingSection(_ConfigSection):
     steps: Count = None
-    minutes: Annotated[float | None, _else(None)] = None
+    minutes: Annotated[float | None, _with_default(None)] = None
 
 
-class RunConfig(_Part):
-    """What readers of any run rely on; `content` has the rest."""
+class RunConfig(_ConfigSection):
+    """The settings that every run has. `content` holds all of them."""
 
     format: Literal["attnlab-run"]
     version: Literal[3]
-    task: TaskPart
+    task: TaskSection
     model: Object
-    training: TrainingPart
+    training: TrainingSection
     parameters: Count = None
-    versions: Annotated[Object, _else({})] = {}
+    versions: Annotated[Object, _with_default({})] = {}
     content: Object
-    """config.json in full, in the newest version."""
+    """The whole config.json, in the newest version."""
 
 
 def read_config(folder: Path, *, follow_links: bool = True) -> RunConfig:
-    """The configuration of a run; a ValueError that begins with "config.json" where there is none.
+    """The configuration of a run; without one, a ValueError that begins with "config.json".
 
-    `follow_links`: a studio that serves folders of strangers reads no links.
+    Set `follow_links` to False for folders that you do not trust.
     """
     try:
         content = read_json(folder / CONFIG, CONFIG_BYTES, follow_links=follow_links)
@@ -101,12 +101,12 @@ def parse_config(content: Any) -> RunConfig:
 
 
 def upgrade(content: dict[str, Any]) -> dict[str, Any]:
-    """The same settings in the newest version. Version 1, of attnlab 0.1, had no number."""
+    """The same settings in the newest version. A config without a number has version 1."""
     version = content.get("version") if content.get("format") == FORMAT else 1
     while version != VERSION:
         if type(version) is not int or version not in UPGRADES:
             raise UnknownVersionError(
-                f"{CONFIG} has version {str(version)[:20]} of the run format, and this attnlab "
+                f"{CONFIG} has version {str(version)[:20]} of the run format, but this attnlab "
                 f"reads 1 to {VERSION}; update attnlab"
             )
         content = UPGRADES[version](content)
@@ -125,12 +125,12 @@ NEW_NAMES = {
     "beta_one": "beta1", "beta_two": "beta2", "ema": "ema_decay", "best": "keep_best",
     "keep": "keep_checkpoints", "training_only": "training_time_only",
 }  # fmt: skip
-"""Settings of a training that version 3 renamed."""
+"""Training settings that version 3 renamed."""
 NEW_SPELLING = {"normalise_queries": "normalize_queries", "colour": "color"}
 
 
 def _from_2(content: dict[str, Any]) -> dict[str, Any]:
-    content = _respelled(content)
+    content = _rename_keys(content)
     training = content.get("training")
     if isinstance(training, dict):
         renamed = {NEW_NAMES.get(name, name): value for name, value in training.items()}
@@ -138,31 +138,31 @@ def _from_2(content: dict[str, Any]) -> dict[str, Any]:
     return {**content, "version": 3}
 
 
-def _respelled(content: Any) -> Any:
+def _rename_keys(content: Any) -> Any:
     if isinstance(content, list):
-        return [_respelled(item) for item in content]
+        return [_rename_keys(item) for item in content]
     if not isinstance(content, dict):
         return content
-    return {NEW_SPELLING.get(name, name): _respelled(value) for name, value in content.items()}
+    return {NEW_SPELLING.get(name, name): _rename_keys(value) for name, value in content.items()}
 
 
 UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _from_1, 2: _from_2}
-"""From each older version to the next one."""
+"""Each function upgrades from its version to the next."""
 
-# Settings of a training that may differ between a run and its continuation.
+# Training settings that may change when a run is resumed.
 MAY_CHANGE = {
     "steps", "minutes", "training_time_only", "device", "shard", "evaluate_every", "evaluations",
     "save_every", "keep_checkpoints", "compile",
 }  # fmt: skip
 
 
-def check_same(old: dict[str, Any], new: dict[str, Any], path: Path) -> None:
+def check_same_settings(old: dict[str, Any], new: dict[str, Any], path: Path) -> None:
     """Refuse to resume a run with other settings."""
-    for part in ("task", "model", "training"):
-        one, other = (json.loads(json.dumps(each[part])) for each in (old, new))
-        for name in dict.fromkeys([*one, *other]):
-            was, now = one.get(name), other.get(name)
-            if was != now and not (part == "training" and name in MAY_CHANGE):
+    for section in ("task", "model", "training"):
+        before, after = (json.loads(json.dumps(config[section])) for config in (old, new))
+        for name in dict.fromkeys([*before, *after]):
+            was, now = before.get(name), after.get(name)
+            if was != now and not (section == "training" and name in MAY_CHANGE):
                 raise ValueError(
                     f"{path}: the run has {name} {was!r}, not {now!r}; "
                     "resume with the same settings"

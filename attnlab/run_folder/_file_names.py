@@ -1,4 +1,4 @@
-"""What a run folder holds. Each task adds files of its own; the task declares those."""
+"""The names of the files in a run folder. Each task declares further files of its own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PURPOSES = {
     WEIGHTS: "the trained weights",
     TOKENIZER: "the tokenizer",
     METRICS: "one row for each step",
-    CHECKPOINTS: "what --resume goes on from",
+    CHECKPOINTS: "what --resume continues from",
 }
 
 # In each folder checkpoints/step-N, beside the weights.
@@ -27,5 +27,5 @@ OLD_OPTIMIZER = "optimiser.safetensors"  # up to version 2
 
 
 def has_run(folder: Path) -> bool:
-    """Whether a run began here; `read_config` tells whether it can be read."""
+    """Whether a run began here. `read_config` checks whether it can be read."""
     return (folder / CONFIG).exists()

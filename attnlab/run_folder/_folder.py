@@ -1,4 +1,4 @@
-"""One run folder. Everything that is written into one goes through here."""
+"""One run folder. Everything written into it goes through `RunFolder`."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from attnlab._safe_files import read_json, write_json, write_text, write_whole
+from attnlab._safe_files import read_json, write_atomically, write_json, write_text
 from attnlab.run_folder import _lock as lock
-from attnlab.run_folder._config import UnknownVersionError, check_same, read_config
+from attnlab.run_folder._config import UnknownVersionError, check_same_settings, read_config
 from attnlab.run_folder._file_names import CHECKPOINTS, CONFIG, METRICS, WEIGHTS, has_run
 from attnlab.run_folder._start_mode import StartMode
 
@@ -21,9 +21,9 @@ REPORT_BYTES = 2**26
 class RunFolder:
     """The files of one training run.
 
-    `results`: names of the files that commands write about the trained weights. `clear` removes
-    them, because they would be wrong about other weights. A pattern such as "test-*.json" stands
-    for reports (JSON objects that name their "run") and the pages beside them.
+    `results` names the files that commands write about the trained weights. `clear` removes them,
+    because they would be wrong for other weights. A pattern such as "test-*.json" stands for
+    reports (JSON objects with a "run") and the HTML pages of the same name.
     """
 
     def __init__(self, folder: str | Path, results: Sequence[str] = ()) -> None:
@@ -39,7 +39,7 @@ class RunFolder:
 
     @property
     def finished(self) -> bool:
-        """Whether training ended and left its weights."""
+        """Whether training ended and saved its weights."""
         return (self.folder / WEIGHTS).exists()
 
     def config(self) -> dict[str, Any]:
@@ -52,7 +52,7 @@ class RunFolder:
             raise ValueError(f"{self.folder}: not a run folder; {error}") from None
 
     def metrics(self) -> list[dict[str, Any]]:
-        """All rows that were written; a last line that a crash cut short is left out."""
+        """All rows, without a last line that a crash cut short."""
         path = self.folder / METRICS
         rows = []
         if path.exists():
@@ -64,29 +64,29 @@ class RunFolder:
         return rows
 
     def locked(self) -> AbstractContextManager[None]:
-        """Hold the folder for this process, or refuse."""
+        """Lock the folder for this process, or raise an error."""
         return lock.locked(self.folder)
 
     def begin(self, config: dict[str, Any], start: StartMode) -> None:
         """Write config.json, or check that a resumed run has the same settings."""
         check_folder(self.folder, start)
         if start == StartMode.RESUME:
-            check_same(self.config(), config, self.folder / CONFIG)
+            check_same_settings(self.config(), config, self.folder / CONFIG)
             return
         if self.began:
             self.clear()
         self.write_json(CONFIG, config)
 
     def rewind(self, step: int, config: dict[str, Any], *, unfinished: bool) -> None:
-        """Drop the metrics after this step, which will be written again, and final weights."""
-        self.write_json(CONFIG, config)  # how many steps, or where, may have changed
+        """Remove the metrics after this step and, if `unfinished`, the final weights."""
+        self.write_json(CONFIG, config)  # the steps or the device may have changed
         if unfinished:
             self.remove(WEIGHTS)
         rows = [row for row in self.metrics() if row["step"] <= step]
         self.write_text(METRICS, "".join(json.dumps(row) + "\n" for row in rows))
 
     def clear(self) -> None:
-        """Remove what a training left here, and what commands found out about it."""
+        """Remove the files of a training run and the reports about it."""
         for name in (WEIGHTS, METRICS, *self.results):
             if "*" not in name:
                 self.remove(name)
@@ -97,7 +97,7 @@ class RunFolder:
         shutil.rmtree(self.checkpoints, ignore_errors=True)
 
     def delete(self) -> None:
-        """Remove the run, so that the folder holds none."""
+        """Remove the run from the folder."""
         if self.began:
             self.clear()
         self.remove(CONFIG)
@@ -108,8 +108,8 @@ class RunFolder:
             yield file
 
     def write(self, name: str, save: Callable[[Path], None]) -> None:
-        """Let `save` fill a file, then move it to this name in one step."""
-        write_whole(self.folder / name, save)
+        """Let `save` write a temporary file, then rename it in one step."""
+        write_atomically(self.folder / name, save)
 
     def write_json(self, name: str, data: Any) -> None:
         write_json(self.folder / name, data)
@@ -122,21 +122,21 @@ class RunFolder:
 
 
 def check_folder(out: str | Path, start: StartMode) -> None:
-    """Whether a training may begin there, before anything is read or computed."""
+    """Refuse a folder in which training cannot start, before anything is read or computed."""
     folder, start = RunFolder(out), StartMode(start)
     if folder.folder.exists() and not folder.folder.is_dir():
-        raise ValueError(f"{out}: is a file; name a folder")
+        raise ValueError(f"{out}: is a file; give a folder")
     if start is StartMode.RESUME:
         folder.config()
     elif start is StartMode.NEW and folder.began:
         raise ValueError(
             f"{out}: holds a run already; "
-            "give --resume to go on, --overwrite to replace it, or another folder"
+            "give --resume to continue it, --overwrite to replace it, or another folder"
         )
 
 
 def _is_report(path: Path) -> bool:
-    """Whether a command wrote it about a run, and not a person."""
+    """Whether a command wrote this file about a run."""
     try:
         content = read_json(path, REPORT_BYTES)
     except ValueError:

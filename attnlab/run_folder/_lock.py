@@ -1,4 +1,4 @@
-"""Who writes into a run folder holds its lock; it goes with the process."""
+"""The lock of a run folder. A process that writes there holds it until it ends."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TRIES = 10
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Refuse a second writer. Removes what a process that was killed left half written."""
+    """Refuse a second writer, and remove partial files that a killed process left."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         file = (folder / LOCK).open("w")
@@ -29,7 +29,7 @@ def locked(folder: Path) -> Iterator[None]:
     with file:
         if not _acquire(file):
             raise ValueError(
-                f"{folder}: another run is writing here; wait for it or choose another"
+                f"{folder}: another process is training here; wait for it or choose another folder"
             )
         for part in folder.rglob(".*.part"):
             shutil.rmtree(part) if part.is_dir() else part.unlink()
@@ -37,7 +37,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def is_locked(folder: Path) -> bool:
-    """Whether a process trains there."""
+    """Whether a process is training there."""
     try:
         with open_regular(folder / LOCK) as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -49,7 +49,7 @@ def is_locked(folder: Path) -> bool:
 
 
 def _acquire(file: IO[str]) -> bool:
-    """Tries for a moment: `is_locked` of another process holds the lock for an instant."""
+    """Try several times, because `is_locked` in another process holds the lock for an instant."""
     for _ in range(TRIES):
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""metrics.jsonl: one row for each step; long files are thinned, and nothing in them is trusted."""
+"""Read metrics.jsonl, one row per step. Long files are sampled, and bad rows are skipped."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from pathlib import Path
 from typing import Any
 
 from attnlab._safe_files import open_regular
-from attnlab.run_folder._config import LAST_STEP, TaskPart
+from attnlab.run_folder._config import LAST_STEP, TaskSection
 
-METRICS_BYTES = 2**29  # of a longer file the end is read
-END_BYTES = 2**18  # where the last row and the last validation are looked for
+METRICS_BYTES = 2**29  # only the end of a longer file is read
+END_BYTES = 2**18  # searched for the last row and the last validation
 LINE_BYTES = 2**16
-SAMPLES = 20_000  # rows that a curve is drawn from
+SAMPLES = 20_000  # rows of a plotted curve
 NAMES = 30  # metrics of a validation
-LARGEST = 1e100  # beyond it differences overflow; drawn as if infinite
-KEYS, LETTERS = 64, 200  # of a row, and of a text in it
+LARGEST = 1e100  # beyond it differences overflow; treated as infinite
+MAX_KEYS, MAX_CHARACTERS = 64, 200  # of a row, and of a string in it
 
 
 @dataclass
 class Metrics:
-    """metrics.jsonl, thinned to what is shown."""
+    """The part of metrics.jsonl that pages and tables show."""
 
     rows: list[dict[str, Any]] = field(default_factory=list)
     validations: list[dict[str, Any]] = field(default_factory=list)
@@ -34,10 +34,10 @@ class Metrics:
     best_step: int | None = None
 
 
-def read_metrics(path: Path, task: TaskPart, samples: int = 0) -> Metrics:
-    """The last row, the best validation and, if asked for, about so many rows of all.
+def read_metrics(path: Path, task: TaskSection, samples: int = 0) -> Metrics:
+    """The last row, the best validation and, with `samples`, about that many of all rows.
 
-    Parsing is what costs, so only rows that are kept or hold a validation are parsed.
+    Parsing takes most of the time, so only sampled rows and validations are parsed.
     """
     count = sum(1 for _ in _lines(path)) if samples else 0
     stride = math.ceil(count / samples) if count else 0
@@ -49,26 +49,26 @@ def read_metrics(path: Path, task: TaskPart, samples: int = 0) -> Metrics:
             continue
         row = parse_row(line) or {}
         if sampled and row:
-            metrics.rows.append(_slim(row))
+            metrics.rows.append(_curve_values(row))
         validation = row.get("validation")
         if not isinstance(validation, dict):
             continue
-        value = number(validation.get(task.headline))
+        value = to_float(validation.get(task.headline))
         if value is not None and math.isfinite(value) and _improves(value, metrics.best, task):
-            metrics.best, metrics.best_step = value, integer(row.get("step"))
-        kept = dict(list(validation.items())[:NAMES])
-        metrics.validations.append({**kept, "step": row.get("step")})
+            metrics.best, metrics.best_step = value, to_count(row.get("step"))
+        values = dict(list(validation.items())[:NAMES])
+        metrics.validations.append({**values, "step": row.get("step")})
         if len(metrics.validations) > 2 * SAMPLES:
             del metrics.validations[::2]
-    # the last line may be half written, or just now being written
+    # the last line may be incomplete
     metrics.last = next((row for row in map(parse_row, reversed(tail)) if row), {})
-    if stride and metrics.last and metrics.rows[-1:] != [_slim(metrics.last)]:
-        metrics.rows.append(_slim(metrics.last))
+    if stride and metrics.last and metrics.rows[-1:] != [_curve_values(metrics.last)]:
+        metrics.rows.append(_curve_values(metrics.last))
     return metrics
 
 
 def last_row(path: Path) -> dict[str, Any]:
-    """The last row that is whole, with the last validation near the end."""
+    """The last complete row, with the last validation near the end of the file."""
     try:
         with open_regular(path) as file:
             size = file.seek(0, os.SEEK_END)
@@ -88,7 +88,7 @@ def last_row(path: Path) -> dict[str, Any]:
 
 
 def parse_row(content: bytes) -> dict[str, Any] | None:
-    """A JSON object, an empty one for other JSON; None where a crash or a stranger wrote."""
+    """The JSON object of a line; empty for other JSON, None if the line is not JSON."""
     try:
         row = json.loads(content)
     except (ValueError, RecursionError):
@@ -97,37 +97,37 @@ def parse_row(content: bytes) -> dict[str, Any] | None:
 
 
 def clean_row(row: dict[str, Any]) -> dict[str, Any]:
-    """Numbers and short texts, one level of names within: JSON that every reader accepts."""
+    """Only numbers and short strings, nested one level: JSON that every reader accepts."""
     clean: dict[str, Any] = {}
-    for name, value in list(row.items())[:KEYS]:
+    for name, value in list(row.items())[:MAX_KEYS]:
         if isinstance(value, dict):
-            inner = {k[:LETTERS]: json_value(v) for k, v in list(value.items())[:KEYS]}
-            clean[name[:LETTERS]] = inner
+            inner = {k[:MAX_CHARACTERS]: json_value(v) for k, v in list(value.items())[:MAX_KEYS]}
+            clean[name[:MAX_CHARACTERS]] = inner
         else:
-            clean[name[:LETTERS]] = json_value(value)
+            clean[name[:MAX_CHARACTERS]] = json_value(value)
     return clean
 
 
 def json_value(value: Any) -> Any:
-    """A number that JSON lacks becomes its name."""
+    """The value as JSON; numbers that JSON lacks become strings such as "inf"."""
     if isinstance(value, bool) or value is None:
         return value
     if isinstance(value, int):
         return value if abs(value) < 2**53 else float(value) if abs(value) < 1e300 else "inf"
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
-    return value[:LETTERS] if isinstance(value, str) else None
+    return value[:MAX_CHARACTERS] if isinstance(value, str) else None
 
 
-def number(value: Any) -> float | None:
+def to_float(value: Any) -> float | None:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
-    if abs(value) > LARGEST:  # compared before it is converted: an int may be larger than floats
+    if abs(value) > LARGEST:  # before the conversion, because an int may exceed every float
         return math.inf if value > 0 else -math.inf
     return float(value)
 
 
-def integer(value: Any) -> int | None:
+def to_count(value: Any) -> int | None:
     return value if type(value) is int and 0 <= value < LAST_STEP else None
 
 
@@ -143,9 +143,9 @@ def _lines(path: Path) -> Iterator[bytes]:
         return
 
 
-def _slim(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: number(row.get(name)) for name in ("step", "loss", "padding")}
+def _curve_values(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: to_float(row.get(name)) for name in ("step", "loss", "padding")}
 
 
-def _improves(value: float, best: float | None, task: TaskPart) -> bool:
+def _improves(value: float, best: float | None, task: TaskSection) -> bool:
     return best is None or (value > best if task.better == "higher" else value < best)

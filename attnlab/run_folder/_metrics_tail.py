@@ -1,8 +1,8 @@
-"""metrics.jsonl while it grows: each whole line once, also when the file is cut or replaced.
+"""Follow metrics.jsonl while it grows: each complete line once, even if the file is replaced.
 
-A line is whole when its end is written. `train --resume` writes a new file, without what came
-after its checkpoint, and `--overwrite` begins another; so beside the number of lines a reader holds
-a mark, a checksum of all of them, and what no longer fits is sent again from the beginning.
+`train --resume` writes a new file without the rows after its checkpoint, and `--overwrite` starts
+another. So a reader holds a mark: the number of lines read and a checksum of them. If the file no
+longer matches the mark, it is read again from the beginning.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from typing import IO, Any
 from attnlab._safe_files import open_regular
 from attnlab.run_folder._metrics import LINE_BYTES, clean_row, parse_row
 
-MOST_LINES = 4_000_000
+MAX_LINES = 4_000_000
 MARK = re.compile(r"([0-9]{1,9})(?:-([0-9a-f]{8}))?")
 
 
 @dataclass(frozen=True)
-class Part:
-    """Lines `after` to `next`. `again`: what was read before is no longer so."""
+class MetricsChunk:
+    """Lines `after` to `next`. With `again`, discard what was read before."""
 
     rows: list[dict[str, Any]]
     after: int
@@ -35,12 +35,12 @@ class Part:
     again: bool = False
 
     def json(self) -> dict[str, Any]:
-        found = {"after": self.after, "rows": self.rows, "next": self.next, "mark": self.mark}
-        return {**found, "total": self.total, **({"again": True} if self.again else {})}
+        lines = {"after": self.after, "rows": self.rows, "next": self.next, "mark": self.mark}
+        return {**lines, "total": self.total, **({"again": True} if self.again else {})}
 
 
-class Tail:
-    """One file, and where each of its lines ends. Used by many threads."""
+class MetricsTail:
+    """One file, and where each of its lines ends. Safe to use from several threads."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -49,67 +49,70 @@ class Tail:
         """The byte after each line."""
         self.sums = array("I")
         """A checksum of all lines up to each."""
-        self.known: tuple[int, int, int] | None = None
-        """Inode, size and time of the file when it was last read."""
+        self.last_stat: tuple[int, int, int] | None = None
+        """Inode, size and modification time of the file when it was last read."""
 
-    def read(self, mark: str = "0", most: int = MOST_LINES) -> Part:
-        """At most so many lines after this mark, of what there is now."""
+    def read(self, mark: str = "0", max_lines: int = MAX_LINES) -> MetricsChunk:
+        """At most `max_lines` lines after this mark."""
         with self.lock:
             try:
-                # one handle: a file put in its place meanwhile is another
+                # one handle, because the file may be replaced meanwhile
                 with open_regular(self.path) as file:
                     self._update(file)
-                    return self._part(file, mark, most)
+                    return self._chunk(file, mark, max_lines)
             except OSError:
-                self._keep(0)
-                self.known = None
-                return Part([], 0, 0, "0", 0, again=mark not in ("", "0"))
+                self._truncate(0)
+                self.last_stat = None
+                return MetricsChunk([], 0, 0, "0", 0, again=mark not in ("", "0"))
 
-    def _part(self, file: IO[bytes], mark: str, most: int) -> Part:
-        at, again = self._place(mark)
-        end = min(len(self.ends), at + most)
-        return Part(self._rows(file, at, end), at, end, self._mark(end), len(self.ends), again)
+    def _chunk(self, file: IO[bytes], mark: str, max_lines: int) -> MetricsChunk:
+        start, again = self._resolve_mark(mark)
+        end = min(len(self.ends), start + max_lines)
+        return MetricsChunk(
+            self._rows(file, start, end), start, end, self._mark(end), len(self.ends), again
+        )
 
-    def _place(self, mark: str) -> tuple[int, bool]:
-        found = MARK.fullmatch(mark)
-        at = int(found[1]) if found else 0
-        if at > len(self.ends):
+    def _resolve_mark(self, mark: str) -> tuple[int, bool]:
+        """The line to start from, and whether the mark no longer matches."""
+        match = MARK.fullmatch(mark)
+        line = int(match[1]) if match else 0
+        if line > len(self.ends):
             return 0, True
-        fits = found is None or found[2] is None or self._mark(at) == mark
-        return (at, False) if fits else (0, True)
+        fits = match is None or match[2] is None or self._mark(line) == mark
+        return (line, False) if fits else (0, True)
 
-    def _mark(self, at: int) -> str:
-        return f"{at}-{self.sums[at - 1]:08x}" if at else "0"
+    def _mark(self, line: int) -> str:
+        return f"{line}-{self.sums[line - 1]:08x}" if line else "0"
 
     def _update(self, file: IO[bytes]) -> None:
-        about = os.fstat(file.fileno())
-        now = (about.st_ino, about.st_size, about.st_mtime_ns)
-        if now != self.known:
-            moved = self.known is None or now[0] != self.known[0]
-            self._take(file, about.st_size, moved)
-            self.known = now
+        info = os.fstat(file.fileno())
+        stat = (info.st_ino, info.st_size, info.st_mtime_ns)
+        if stat != self.last_stat:
+            replaced = self.last_stat is None or stat[0] != self.last_stat[0]
+            self._read_new_lines(file, info.st_size, replaced)
+            self.last_stat = stat
 
-    def _take(self, file: IO[bytes], size: int, moved: bool) -> None:
-        if moved or size < self._end() or not self._last_is_same(file):
-            self._keep(self._alike(file))
+    def _read_new_lines(self, file: IO[bytes], size: int, replaced: bool) -> None:
+        if replaced or size < self._end() or not self._last_is_same(file):
+            self._truncate(self._count_unchanged(file))
         file.seek(self._end())
         total = self.sums[-1] if self.sums else 0
-        while len(self.ends) < MOST_LINES:
+        while len(self.ends) < MAX_LINES:
             line = file.readline(LINE_BYTES)
             if not line.endswith(b"\n") and len(line) < LINE_BYTES:
-                break  # the end, or half a line
+                break  # the end, or an incomplete line
             total = zlib.crc32(line, total)
             self.ends.append(self._end() + len(line))
             self.sums.append(total)
 
-    def _alike(self, file: IO[bytes]) -> int:
-        """How many lines are still as they were."""
+    def _count_unchanged(self, file: IO[bytes]) -> int:
+        """How many lines at the beginning have not changed."""
         file.seek(0)
         total = 0
-        for number, wanted in enumerate(self.sums):
+        for number, expected in enumerate(self.sums):
             line = file.readline(LINE_BYTES)
             total = zlib.crc32(line, total)
-            if total != wanted or file.tell() != self.ends[number]:
+            if total != expected or file.tell() != self.ends[number]:
                 return number
         return len(self.sums)
 
@@ -120,7 +123,7 @@ class Tail:
         file.seek(begin)
         return zlib.crc32(file.read(self.ends[-1] - begin), before) == self.sums[-1]
 
-    def _keep(self, lines: int) -> None:
+    def _truncate(self, lines: int) -> None:
         del self.ends[lines:], self.sums[lines:]
 
     def _end(self) -> int:

@@ -1,4 +1,4 @@
-"""Run folders as they lie on the disk: found and summarized, and nothing in them trusted."""
+"""Find run folders on disk and summarize them, even if their files are broken."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import Any
 
 from attnlab.run_folder._config import RunConfig, read_config
 from attnlab.run_folder._file_names import CHECKPOINTS, CONFIG, METRICS, WEIGHTS
-from attnlab.run_folder._metrics import Metrics, integer, number, read_metrics
+from attnlab.run_folder._metrics import Metrics, read_metrics, to_count, to_float
 
-DEPTH = 4  # folders below the given one that are searched
+DEPTH = 4  # levels of subfolders that are searched
 
 
 @dataclass(frozen=True)
 class Summary:
-    """One line of the list; `problem` says why a folder has no more than a name."""
+    """One line of the list of runs. `problem` says why a run could not be read."""
 
     run: str
     folder: str
@@ -41,7 +41,7 @@ class Summary:
 
 
 def find_runs(folder: Path, depth: int = DEPTH) -> Iterator[Path]:
-    """Folders with a config.json, by name; links are not followed, what is hidden is left out."""
+    """Folders with a config.json, sorted by name, without links and hidden folders."""
     try:
         with os.scandir(folder) as scan:
             entries = sorted(scan, key=lambda entry: entry.name)
@@ -57,21 +57,21 @@ def find_runs(folder: Path, depth: int = DEPTH) -> Iterator[Path]:
 
 
 def summarize(folder: Path, root: Path) -> Summary:
-    name, where = str(folder.relative_to(root)), str(folder)
+    name = str(folder.relative_to(root))
     name = folder.resolve().name if name == "." else name
     try:
         config = read_config(folder)
     except ValueError as error:
-        return Summary(name, where, problem=str(error))
-    return summary_of(name, folder, config, read_metrics(folder / METRICS, config.task))
+        return Summary(name, str(folder), problem=str(error))
+    return make_summary(name, folder, config, read_metrics(folder / METRICS, config.task))
 
 
-def summary_of(name: str, folder: Path, config: RunConfig, metrics: Metrics) -> Summary:
-    step = integer(metrics.last.get("step")) or 0
+def make_summary(name: str, folder: Path, config: RunConfig, metrics: Metrics) -> Summary:
+    step = to_count(metrics.last.get("step")) or 0
     # minutes decide when a run ends, not steps, if both are set
     steps = None if config.training.minutes is not None else config.training.steps
     reached = config.training.minutes is not None or (steps is not None and step >= steps)
-    changes = [modified(folder / file) for file in (CONFIG, METRICS, WEIGHTS)]
+    changes = [modified_time(folder / file) for file in (CONFIG, METRICS, WEIGHTS)]
     return Summary(
         run=name,
         folder=str(folder),
@@ -81,38 +81,38 @@ def summary_of(name: str, folder: Path, config: RunConfig, metrics: Metrics) -> 
         step=step,
         steps=steps,
         done=reached and changes[-1] is not None,
-        loss=number(metrics.last.get("loss")),
+        loss=to_float(metrics.last.get("loss")),
         headline=config.task.headline,
         better=config.task.better,
         best=metrics.best,
         best_step=metrics.best_step,
-        tokens=integer(metrics.last.get("tokens")),
-        seconds=number(metrics.last.get("seconds")),
+        tokens=to_count(metrics.last.get("tokens")),
+        seconds=to_float(metrics.last.get("seconds")),
         modified=max((change for change in changes if change is not None), default=None),
     )
 
 
 def mechanism_of(model: dict[str, Any]) -> str | None:
-    """The attention of the model, or of encoder, decoder and between them; equal ones once."""
-    parts = [part.get("attention") for part in (model, *map(mapping, model.values()))]
+    """The attention of the model, or of encoder, decoder and cross-attention; equal ones once."""
+    parts = [part.get("attention") for part in (model, *map(dict_or_empty, model.values()))]
     parts.append(model.get("cross_attention"))
-    return " / ".join(dict.fromkeys(filter(None, map(one_text, parts)))) or None
+    return " / ".join(dict.fromkeys(filter(None, map(format_setting, parts)))) or None
 
 
-def one_text(value: Any) -> str:
-    """A setting in one line: equal neighbors of a list are counted, what is nested is left out."""
+def format_setting(value: Any) -> str:
+    """A setting in one line, such as "softmax x3, window"; nested values are left out."""
     if isinstance(value, list):
-        texts = ["" if isinstance(each, list) else one_text(each) for each in value]
+        texts = ["" if isinstance(item, list) else format_setting(item) for item in value]
         counts = [(name, len(list(same))) for name, same in groupby(texts)]
         return ", ".join(f"{name} x{n}" if n > 1 else name for name, n in counts if name)
     return str(value) if isinstance(value, (str, int, float)) else ""
 
 
-def mapping(value: Any) -> dict[str, Any]:
+def dict_or_empty(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def modified(path: Path) -> float | None:
+def modified_time(path: Path) -> float | None:
     try:
         return path.stat().st_mtime
     except OSError:
@@ -120,7 +120,7 @@ def modified(path: Path) -> float | None:
 
 
 def visible_files(folder: Path) -> list[Path]:
-    """What lies in a folder, by name; what is hidden is left out."""
+    """The files of a folder, sorted by name, without hidden ones."""
     try:
         return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
     except OSError:
@@ -128,5 +128,5 @@ def visible_files(folder: Path) -> list[Path]:
 
 
 def purpose_of(name: str, purposes: Mapping[str, str]) -> str:
-    """What a file is for; `purposes` may have patterns such as "test-*.json"."""
+    """What a file is for. `purposes` may contain patterns such as "test-*.json"."""
     return next((text for pattern, text in purposes.items() if fnmatchcase(name, pattern)), "")

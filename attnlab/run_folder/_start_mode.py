@@ -1,4 +1,4 @@
-"""How a training begins in its folder."""
+"""How training starts in a run folder."""
 
 from __future__ import annotations
 
@@ -20,5 +20,5 @@ class StartMode(StrEnum):
         raise ValueError(f"start is {value!r}; give {', '.join(cls)}")
 
     def for_part(self, folder: Path) -> StartMode:
-        """The mode for one of several runs: to resume them all, start those that never began."""
+        """The mode for one of several runs: RESUME starts those that never began."""
         return StartMode.NEW if self is StartMode.RESUME and not has_run(folder) else self

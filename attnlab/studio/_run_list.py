@@ -15,8 +15,8 @@ from attnlab.run_folder import read_config
 from attnlab.run_folder._checkpoints import list_checkpoints, step_of
 from attnlab.run_folder._file_names import CHECKPOINTS, CONFIG, METRICS, TOKENIZER, WEIGHTS
 from attnlab.run_folder._lock import is_locked
-from attnlab.run_folder._metrics import integer, json_value, last_row
-from attnlab.run_folder._run_list import find_runs, mapping, mechanism_of, modified
+from attnlab.run_folder._metrics import json_value, last_row, to_count
+from attnlab.run_folder._run_list import dict_or_empty, find_runs, mechanism_of, modified_time
 from attnlab.studio._allowed_folders import AllowedFolders, printable_name, run_id_of
 from attnlab.studio._http_errors import RequestError
 from attnlab.tasks.kind import load
@@ -74,7 +74,9 @@ def _file_stamps(folder: Path) -> tuple[Any, ...]:
 
 
 def read_entry(name: str, folder: Path) -> Entry:
-    modified_times = [modified(folder / file) for file in (CONFIG, METRICS, WEIGHTS, TOKENIZER)]
+    modified_times = [
+        modified_time(folder / file) for file in (CONFIG, METRICS, WEIGHTS, TOKENIZER)
+    ]
     times = [time for time in modified_times if time is not None]
     base: Entry = {
         "id": name,
@@ -93,7 +95,7 @@ def read_entry(name: str, folder: Path) -> Entry:
         **base,
         "task": config.task.name,
         "state": run_state(folder),
-        "step": integer(last.get("step")) or 0,
+        "step": to_count(last.get("step")) or 0,
         "steps": config.training.steps,
         "minutes": json_value(config.training.minutes),
         "parameters": config.parameters,
@@ -126,7 +128,7 @@ def list_capabilities(folder: Path, config: dict[str, Any]) -> list[str]:
     """What the run's model can do, according to its settings and files."""
     if not (folder / WEIGHTS).exists() and not any(list_checkpoints(folder / CHECKPOINTS)):
         return []
-    model = mapping(config["model"]).get("model")
+    model = dict_or_empty(config["model"]).get("model")
     kind = task_of(config)
     capabilities = kind.capabilities(folder, model) if kind is not None else []
     reads_text = model in ("decoder", "encoder", "seq2seq") and (folder / TOKENIZER).exists()
@@ -201,7 +203,7 @@ def list_files(folder: Path) -> Iterator[dict[str, Any]]:
 
 def checkpoint_entry(path: Path) -> dict[str, Any]:
     size = sum(file["bytes"] for file in list_files(path))
-    return {"name": path.name, "step": step_of(path), "bytes": size, "time": modified(path)}
+    return {"name": path.name, "step": step_of(path), "bytes": size, "time": modified_time(path)}
 
 
 def prepare_audit(
@@ -212,7 +214,7 @@ def prepare_audit(
     kind = task_of(config)
     assert kind is not None
     prepare = load(kind.can["audit"].prepare)
-    arguments: dict[str, Any] = prepare(mapping(config["task"]), {"pairs": pairs}, find_file)
+    arguments: dict[str, Any] = prepare(dict_or_empty(config["task"]), {"pairs": pairs}, find_file)
     return arguments
 
 

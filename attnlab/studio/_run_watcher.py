@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from attnlab.run_folder._file_names import METRICS
-from attnlab.run_folder._metrics_tail import Part, Tail
+from attnlab.run_folder._metrics_tail import MetricsChunk, MetricsTail
 from attnlab.studio import _request_limits as limits
 from attnlab.studio._allowed_folders import AllowedFolders
 from attnlab.studio._event_stream import KEEP_ALIVE, format_event
@@ -28,7 +28,7 @@ MAX_TAILS = 512  # metrics files whose line positions are kept
 class RunWatcher:
     def __init__(self, folders: AllowedFolders) -> None:
         self.folders, self.list = folders, RunList(folders)
-        self.tails: OrderedDict[str, Tail] = OrderedDict()
+        self.tails: OrderedDict[str, MetricsTail] = OrderedDict()
         self.entries: dict[str, tuple[int, Entry]] = {}
         """Entries by run id, each with the change count at its last change."""
         self.deleted: dict[str, int] = {}
@@ -53,13 +53,13 @@ class RunWatcher:
                 return entry
         raise RequestError(404, f"There is no run {run[:80]}.")
 
-    async def read_metrics(self, run: str, mark: str) -> Part:
+    async def read_metrics(self, run: str, mark: str) -> MetricsChunk:
         folder = self.folders.run_folder(run)
         tail = self._tail(run, folder / METRICS)
         return await asyncio.to_thread(tail.read, mark, limits.METRIC_ROWS)
 
-    def _tail(self, run: str, path: Any) -> Tail:
-        tail = self.tails.setdefault(run, Tail(path))
+    def _tail(self, run: str, path: Any) -> MetricsTail:
+        tail = self.tails.setdefault(run, MetricsTail(path))
         self.tails.move_to_end(run)
         while len(self.tails) > MAX_TAILS:
             self.tails.popitem(last=False)

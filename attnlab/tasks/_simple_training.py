@@ -24,14 +24,14 @@ from attnlab.run_folder._file_names import TOKENIZER
 from attnlab.tasks.serving import Request, Tell, continue_text
 from attnlab.tasks.simple import IGNORE, Row, SimpleTask
 from attnlab.tokenizer import Tokenizer, load_tokenizer
-from attnlab.training import Batch, Run, Settings, Task, pad_rows, speaks, train
+from attnlab.training import Batch, Run, Settings, TrainingTask, is_main_process, pad_rows, train
 from attnlab.training._batches import Forward
-from attnlab.training._run import as_begun
+from attnlab.training._run import resumed_settings
 
 AT_ONCE = 256  # rows that are measured together
 
 
-class RowTask(Task):
+class RowTask(TrainingTask):
     """The rows of a `SimpleTask`, as the training loop takes them."""
 
     def __init__(self, task: SimpleTask, learned: Sequence[Row], validation: Sequence[Row]) -> None:
@@ -146,8 +146,8 @@ def train_simple(
     every = [*learned, *validation, *rows_of(task, "test")]
     made = make_model(task, every, attention, model or {}, settings.seed)
     if resume:
-        settings = as_begun(settings, out, given)
-    if speaks() and not quiet:
+        settings = resumed_settings(settings, out, given)
+    if is_main_process() and not quiet:
         print(
             f"{len(learned):,} rows, {vocabulary_of(task):,} token ids; "
             f"{made.parameter_count():,} parameters",

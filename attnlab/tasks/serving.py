@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol, Self
 
-from attnlab.generate import Generated, Pieces, Sampling, beam_search, generate
+from attnlab.generate import Generated, Sampling, TextStreamer, beam_search, generate
 from attnlab.models import Decoder
 from attnlab.tokenizer import Tokenizer
 
@@ -35,7 +35,7 @@ class Drafts:
         self, tell: Tell, count: int, read: Callable[[list[int]], str], end: int | None
     ) -> None:
         self.tell, self.end, self.read = tell, end, read
-        self.pieces = [Pieces(read) for _ in range(count)]
+        self.pieces = [TextStreamer(read) for _ in range(count)]
 
     def on_token(self, _: int, place: int, token: int, *__: Any) -> None:
         if token != self.end:
@@ -46,13 +46,13 @@ class Drafts:
         for place, pieces in enumerate(self.pieces):
             ids = several[place] if place < len(several) else []
             if ids != pieces.ids:
-                self.pieces[place] = Pieces(self.read, ids)
+                self.pieces[place] = TextStreamer(self.read, ids)
                 self.tell("draft", {"generation": place, "text": self.read(ids)})
 
     def close(self) -> None:
         """Bytes that never became a character are shown as such at the end."""
         for place, pieces in enumerate(self.pieces):
-            rest = pieces.rest()
+            rest = pieces.finish()
             if rest:
                 self.tell("token", {"generation": place, "text": rest})
 

@@ -1,27 +1,34 @@
-"""Training: one visible loop, and what it stands on."""
+"""Training: one loop for every task, with batches, optimizers, checkpoints and progress."""
 
 from __future__ import annotations
 
 from attnlab.errors import InterruptedTraining, TrainingStoppedError
-from attnlab.training._batches import Batch, Loader, Task, bucket, mix, pad_rows
-from attnlab.training._distributed import speaks
+from attnlab.training._batches import (
+    Batch,
+    BatchLoader,
+    TrainingTask,
+    bucket_by_length,
+    mix_seeds,
+    pad_rows,
+)
+from attnlab.training._distributed import is_main_process
 from attnlab.training._loop import train
-from attnlab.training._progress import heard_by
+from attnlab.training._progress import use_progress_listener
 from attnlab.training._run import Run
 from attnlab.training._settings import Settings
 
 __all__ = [
     "Batch",
+    "BatchLoader",
     "InterruptedTraining",
-    "Loader",
     "Run",
     "Settings",
-    "Task",
     "TrainingStoppedError",
-    "bucket",
-    "heard_by",
-    "mix",
+    "TrainingTask",
+    "bucket_by_length",
+    "is_main_process",
+    "mix_seeds",
     "pad_rows",
-    "speaks",
     "train",
+    "use_progress_listener",
 ]

@@ -1,4 +1,4 @@
-"""Batches of rows of about equal length, in an order that a seed and two numbers reproduce."""
+"""Batches of rows of similar length, in an order that (seed, epoch, position) reproduces."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from attnlab.models import Model
 from attnlab.training._settings import Settings
 
 Batch = dict[str, Tensor]
-"""Tensors whose first axis is the rows."""
+"""Tensors whose first axis is the row."""
 Forward = Callable[..., Tensor]
 
 
-class Task(ABC):
-    """What is trained: rows, how they become a batch, the loss, and how good the model is."""
+class TrainingTask(ABC):
+    """What to train on: rows, how they become a batch, the loss and the validation metrics."""
 
     name: str
     better: str = "lower"
     """Whether a lower or a higher `headline` is better."""
     headline: str = "loss"
-    """The metric of `evaluate` that counts."""
+    """The metric of `evaluate` that decides which weights are best."""
     unit: str = "tok"
-    """What the places of "keys" are, as the progress line calls them."""
+    """What the progress line calls the positions of "keys"."""
 
     @abstractmethod
     def lengths(self, epoch: int) -> Sequence[int]:
@@ -35,11 +35,11 @@ class Task(ABC):
 
     @abstractmethod
     def collate(self, rows: Sequence[int], epoch: int) -> Batch:
-        """These rows of this epoch as tensors; the same at every call. Must hold "keys"."""
+        """These rows of this epoch as tensors, equal at every call. It must contain "keys"."""
 
     @abstractmethod
     def loss(self, forward: Forward, batch: Batch) -> Tensor:
-        """The loss summed over all targets of the batch."""
+        """The sum of the loss over all targets of the batch."""
 
     @abstractmethod
     def targets(self, batch: Batch) -> int:
@@ -50,16 +50,16 @@ class Task(ABC):
         """Metrics on the validation data."""
 
     def flops(self, model: Model, batch: Batch) -> float:
-        """Of a step, forward and backward, about."""
+        """Approximate operations of a step, forward and backward."""
         return int(batch["keys"].sum()) * model.flops_per_token(batch["keys"].shape[1])
 
     def describe(self) -> dict[str, Any]:
-        """The task's own settings, for config.json."""
+        """The settings of the task, for config.json."""
         return {}
 
 
-def mix(*numbers: int) -> int:
-    """One seed from several numbers, different for different ones."""
+def mix_seeds(*numbers: int) -> int:
+    """One seed from several numbers; different numbers give different seeds."""
     mixed = 0
     for number in numbers:
         mixed = (mixed * 6364136223846793005 + number + 1442695040888963407) % 2**64
@@ -67,13 +67,13 @@ def mix(*numbers: int) -> int:
     return mixed % 2**63
 
 
-def bucket(
+def bucket_by_length(
     lengths: Sequence[int], *, tokens: int, rows: int | None, generator: torch.Generator
 ) -> list[list[int]]:
-    """Row numbers in batches: shuffled, sorted by length within large windows, cut, shuffled.
+    """Row indices in batches: shuffled, sorted by length within large windows, split, shuffled.
 
-    A batch has `rows` rows, or as many as fit into `tokens` tokens once padded. Every row is in
-    exactly one batch; one that is longer than `tokens` is a batch by itself.
+    A batch has `rows` rows, or as many as fit into `tokens` tokens after padding. Every row is in
+    exactly one batch; a row longer than `tokens` forms its own batch.
     """
     order = torch.randperm(len(lengths), generator=generator).tolist()
     mean = max(1, sum(lengths) // max(1, len(lengths)))
@@ -93,10 +93,10 @@ def bucket(
 
 
 @dataclass
-class Loader:
-    """Goes through the rows, epoch after epoch. Its place is (epoch, position)."""
+class BatchLoader:
+    """Yields batches, epoch after epoch. Its state is (epoch, position)."""
 
-    task: Task
+    task: TrainingTask
     settings: Settings
     epoch: int = 0
     position: int = 0
@@ -106,30 +106,30 @@ class Loader:
         self._batches_epoch = -1
 
     def next(self) -> tuple[Batch, int]:
-        """The next batch, and the epoch that it belongs to."""
+        """The next batch and its epoch."""
         if self._batches_epoch != self.epoch:
-            self._fill()
+            self._make_batches()
         if self.position >= len(self._batches):
             self.epoch, self.position = self.epoch + 1, 0
-            self._fill()
+            self._make_batches()
         rows = self._batches[self.position]
         self.position += 1
         return self.task.collate(rows, self.epoch), self.epoch
 
-    def _fill(self) -> None:
+    def _make_batches(self) -> None:
         settings = self.settings
-        generator = torch.Generator().manual_seed(mix(settings.seed, self.epoch))
+        generator = torch.Generator().manual_seed(mix_seeds(settings.seed, self.epoch))
         lengths = self.task.lengths(self.epoch)
         if not len(lengths):
-            raise ValueError(f"{self.task.name}: there is nothing to train on")
-        self._batches = bucket(
+            raise ValueError(f"{self.task.name}: no rows to train on; give at least one")
+        self._batches = bucket_by_length(
             lengths, tokens=settings.batch_tokens, rows=settings.batch_size, generator=generator
         )
         self._batches_epoch = self.epoch
 
 
 def pad_rows(rows: Sequence[Tensor], fill: int) -> tuple[Tensor, Tensor]:
-    """Rows of ids as one tensor (rows, longest), and which of its places are real."""
+    """Rows of ids as one tensor (rows, longest), and a mask that is True for real tokens."""
     lengths = torch.tensor([len(row) for row in rows])
     ids = nn.utils.rnn.pad_sequence(list(rows), batch_first=True, padding_value=fill)
     return ids, torch.arange(ids.shape[1]) < lengths[:, None]

@@ -1,6 +1,6 @@
-"""Checkpoints: everything that a run needs to go on bit for bit, in safetensors and JSON.
+"""Save and load checkpoints: everything needed to resume a run with bit-identical results.
 
-Tensors are saved whole, whatever the number of processes, so a run may go on with another number.
+Sharded tensors are saved unsharded, so you may resume with another number of processes.
 """
 
 from __future__ import annotations
@@ -14,50 +14,51 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from attnlab.run_folder._checkpoints import (
-    Progress,
+    TrainingProgress,
     optimizer_file,
     read_progress,
     write_checkpoint,
 )
 from attnlab.run_folder._file_names import BEST, OPTIMIZER, WEIGHTS
-from attnlab.training._distributed import Group, shards_like, whole
-from attnlab.training._optimizers import Average
+from attnlab.training._distributed import ProcessGroup, full_tensor, shard_like
+from attnlab.training._optimizers import WeightAverage
 
 
 def model_tensors(model: nn.Module) -> dict[str, Tensor]:
-    """Parameters, what layers share once, and the buffers that belong to the model."""
-    found = {name: whole(p.detach()) for name, p in model.named_parameters()}
-    shared = {name for name, _ in model.named_parameters(remove_duplicate=False)} - set(found)
+    """All parameters (shared ones once) and persistent buffers, on the CPU."""
+    tensors = {name: full_tensor(p.detach()) for name, p in model.named_parameters()}
+    shared = {name for name, _ in model.named_parameters(remove_duplicate=False)} - set(tensors)
     for name, tensor in model.state_dict().items():
-        if name not in found and name not in shared:
-            found[name] = whole(tensor)
-    return {name: tensor.cpu().contiguous() for name, tensor in found.items()}
+        if name not in tensors and name not in shared:
+            tensors[name] = full_tensor(tensor)
+    return {name: tensor.cpu().contiguous() for name, tensor in tensors.items()}
 
 
 @torch.no_grad()
 def load_model_tensors(model: nn.Module, tensors: dict[str, Tensor]) -> None:
-    own = {**dict(model.named_buffers()), **dict(model.named_parameters())}
+    targets = {**dict(model.named_buffers()), **dict(model.named_parameters())}
     for name, tensor in tensors.items():
-        own[name].copy_(shards_like(tensor.to(own[name].device), own[name]))
+        target = targets[name]
+        target.copy_(shard_like(tensor.to(target.device), target))
 
 
 def save_checkpoint(
     folder: Path,
     model: nn.Module,
     optimizers: Sequence[Optimizer],
-    average: Average | None,
-    progress: Progress,
-    group: Group,
+    average: WeightAverage | None,
+    progress: TrainingProgress,
+    group: ProcessGroup,
     keep: int,
     best: dict[str, Tensor] | None = None,
 ) -> None:
-    """Write checkpoints/step-N; older ones beyond `keep` go. All processes call it.
+    """Write checkpoints/step-N and keep the newest `keep`. All processes must call it.
 
-    `best`: the weights that validated best so far, where a run keeps them.
+    `best` are the weights of the best validation so far, if the run keeps them.
     """
     weights, moments = model_tensors(model), _optimizer_tensors(model, optimizers)
     if average is not None:
-        moments |= {f"average|{n}": whole(t).cpu() for n, t in average.weights.items()}
+        moments |= {f"average|{n}": full_tensor(t).cpu() for n, t in average.weights.items()}
 
     def save(part: Path) -> None:
         save_file(weights, part / WEIGHTS)
@@ -65,14 +66,14 @@ def save_checkpoint(
         if best is not None:
             save_file(best, part / BEST)
 
-    if group.first:
+    if group.is_main:
         write_checkpoint(folder, progress, keep, save)
     group.wait()
 
 
 def load_checkpoint(
-    path: Path, model: nn.Module, optimizers: Sequence[Optimizer], average: Average | None
-) -> Progress:
+    path: Path, model: nn.Module, optimizers: Sequence[Optimizer], average: WeightAverage | None
+) -> TrainingProgress:
     load_model_tensors(model, load_file(path / WEIGHTS))
     moments = load_file(optimizer_file(path))
     parameters = dict(model.named_parameters())
@@ -86,8 +87,8 @@ def load_checkpoint(
         kind, name = key.split("|", 1)
         parameter = parameters[name]
         tensor = tensor.to(parameter.device) if tensor.dim() else tensor
-        same = tensor.shape == parameter.shape
-        tensor = shards_like(tensor, parameter) if same else tensor
+        same_shape = tensor.shape == parameter.shape
+        tensor = shard_like(tensor, parameter) if same_shape else tensor
         if kind == "average":
             if average is not None:
                 average.weights[name].copy_(tensor)
@@ -102,10 +103,10 @@ def load_best(path: Path) -> dict[str, Tensor] | None:
 
 def _optimizer_tensors(model: nn.Module, optimizers: Sequence[Optimizer]) -> dict[str, Tensor]:
     names = {id(p): name for name, p in model.named_parameters()}
-    found: dict[str, Tensor] = {}
+    tensors: dict[str, Tensor] = {}
     for optimizer in optimizers:
         for parameter, values in optimizer.state.items():
             for kind, value in values.items():
-                tensor = whole(value) if isinstance(value, Tensor) else torch.tensor(value)
-                found[f"{kind}|{names[id(parameter)]}"] = tensor.detach().cpu().contiguous()
-    return found
+                tensor = full_tensor(value) if isinstance(value, Tensor) else torch.tensor(value)
+                tensors[f"{kind}|{names[id(parameter)]}"] = tensor.detach().cpu().contiguous()
+    return tensors

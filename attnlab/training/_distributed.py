@@ -1,4 +1,4 @@
-"""One process or several: torchrun, DDP and FSDP2 do the work, this only asks them."""
+"""Training in one or several processes, with torchrun, DDP and FSDP2."""
 
 from __future__ import annotations
 
@@ -21,66 +21,68 @@ from attnlab.training._batches import Batch
 
 
 @dataclass(frozen=True)
-class Group:
+class ProcessGroup:
     """The processes that train together."""
 
     rank: int = 0
     size: int = 1
 
     @property
-    def first(self) -> bool:
-        """This one writes files and speaks."""
+    def is_main(self) -> bool:
+        """Whether this process writes files and prints messages."""
         return self.rank == 0
 
-    def share(self, batch: Batch) -> Batch:
-        """This process's rows; every process made the same batch."""
+    def local_rows(self, batch: Batch) -> Batch:
+        """The rows of this process; every process has the same batch."""
         return {name: x[self.rank :: self.size] for name, x in batch.items()}
 
-    def total(self, number: float) -> float:
+    def sum(self, value: float) -> float:
         """The sum over all processes."""
         if self.size == 1:
-            return number
-        value = torch.tensor(number, dtype=torch.float64)
-        dist.all_reduce(value)
-        return float(value)
+            return value
+        total = torch.tensor(value, dtype=torch.float64)
+        dist.all_reduce(total)
+        return float(total)
 
     def any(self, flag: bool) -> bool:
-        """True if it is so in any process: a signal may reach only one of them."""
-        return self.total(float(flag)) > 0
+        """Whether the flag is True in any process: a signal may reach only one of them."""
+        return self.sum(float(flag)) > 0
 
     def wait(self) -> None:
         if self.size > 1:
             dist.barrier()
 
 
-def speaks() -> bool:
-    """Whether this is the process that talks to the person, also before any group is made."""
+def is_main_process() -> bool:
+    """Whether this process prints messages, also before a process group exists."""
     return os.environ.get("RANK", "0") == "0"
 
 
 @contextmanager
-def process_group(device: torch.device) -> Iterator[Group]:
-    """The group that torchrun started, or this process alone."""
+def process_group(device: torch.device) -> Iterator[ProcessGroup]:
+    """The process group that torchrun started, or only this process."""
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1:
-        yield Group()
+        yield ProcessGroup()
         return
     if device.type == "cuda":
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
-    # numbers that are only counted stay on the CPU
+    # counts are summed on the CPU
     dist.init_process_group("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo")
     try:
-        yield Group(dist.get_rank(), size)
+        yield ProcessGroup(dist.get_rank(), size)
     finally:
-        gc.collect()  # what still holds on to the group must go before it does
+        gc.collect()  # objects that use the group must be freed before it
         dist.destroy_process_group()
 
 
-def wrap(model: nn.Module, group: Group, shard: bool, device: torch.device) -> nn.Module:
-    """What to call in training: the model, one that averages gradients, or one in shards."""
+def wrap_model(
+    model: nn.Module, group: ProcessGroup, shard: bool, device: torch.device
+) -> nn.Module:
+    """The module to call in training: the model itself, wrapped in DDP, or sharded with FSDP."""
     if group.size == 1:
         if shard:
-            raise ValueError("shard: one process has nothing to share; start several with torchrun")
+            raise ValueError("shard: needs several processes; start them with torchrun")
         return model
     if not shard:
         idle = getattr(model, "has_idle_parameters", False)
@@ -93,20 +95,20 @@ def wrap(model: nn.Module, group: Group, shard: bool, device: torch.device) -> n
     return model
 
 
-def settle(model: nn.Module) -> None:
-    """After a forward without a backward, FSDP still holds whole parameters: back to shards."""
+def reshard(model: nn.Module) -> None:
+    """Free the full parameters that FSDP keeps after a forward pass without a backward pass."""
     for module in model.modules():
         if isinstance(module, FSDPModule):
             module.reshard()
 
 
-def whole(x: Any) -> Any:
-    """A tensor in shards as one; all processes must ask."""
+def full_tensor(x: Any) -> Any:
+    """A sharded tensor as one; all processes must call it."""
     return x.full_tensor() if hasattr(x, "full_tensor") else x
 
 
-def shards_like(full: Tensor, parameter: Tensor) -> Tensor:
-    """The whole tensor cut up as this parameter is."""
+def shard_like(full: Tensor, parameter: Tensor) -> Tensor:
+    """The full tensor, sharded like this parameter."""
     if not hasattr(parameter, "device_mesh"):
         return full
     from torch.distributed.tensor import distribute_tensor

@@ -1,4 +1,4 @@
-"""The training loop, all of it in sight."""
+"""The training loop."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from torch import nn
 from attnlab.errors import InterruptedTraining, TrainingStoppedError
 from attnlab.models import Model
 from attnlab.run_folder import StartMode
-from attnlab.run_folder._checkpoints import Progress, newest_good
+from attnlab.run_folder._checkpoints import TrainingProgress, newest_intact_checkpoint
 from attnlab.run_folder._file_names import FORMAT, VERSION
-from attnlab.training._batches import Loader, Task, mix
+from attnlab.training._batches import BatchLoader, TrainingTask, mix_seeds
 from attnlab.training._checkpoint import (
     load_best,
     load_checkpoint,
@@ -27,16 +27,21 @@ from attnlab.training._checkpoint import (
     model_tensors,
     save_checkpoint,
 )
-from attnlab.training._distributed import Group, process_group, settle, wrap
+from attnlab.training._distributed import ProcessGroup, process_group, reshard, wrap_model
 from attnlab.training._machine import autocast, choose_device, matmul_peak
-from attnlab.training._optimizers import Average, make_optimizers, rate_at, set_rate
+from attnlab.training._optimizers import (
+    WeightAverage,
+    learning_rate_factor,
+    make_optimizers,
+    scale_learning_rates,
+)
 from attnlab.training._progress import Reporter
 from attnlab.training._run import Run, versions
 from attnlab.training._settings import Settings
 
 
 def train(
-    task: Task,
+    task: TrainingTask,
     model: Model,
     settings: Settings,
     run: Run,
@@ -45,13 +50,13 @@ def train(
     quiet: bool = False,
     on_begin: Callable[[], None] | None = None,
 ) -> dict[str, float]:
-    """Train and leave everything in the run's folder; returns the last metrics.
+    """Train the model, save everything in the run's folder, and return the last metrics.
 
-    `on_begin` writes what else belongs there, once the folder is ours.
+    `on_begin` is called once the folder is locked, to write further files.
     """
     device, start = choose_device(settings.device), StartMode(start)
-    with process_group(device) as group, run.locked() if group.first else nullcontext():
-        if group.first:
+    with process_group(device) as group, run.locked() if group.is_main else nullcontext():
+        if group.is_main:
             run.begin(describe(task, model, settings), start)
             if on_begin is not None:
                 on_begin()
@@ -59,8 +64,8 @@ def train(
         return _train(task, model, settings, run, group, device, start, quiet)
 
 
-def describe(task: Task, model: Model, settings: Settings) -> dict[str, Any]:
-    """config.json"""
+def describe(task: TrainingTask, model: Model, settings: Settings) -> dict[str, Any]:
+    """The content of config.json."""
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -78,31 +83,35 @@ def describe(task: Task, model: Model, settings: Settings) -> dict[str, Any]:
 
 
 def _train(
-    task: Task,
+    task: TrainingTask,
     model: Model,
     settings: Settings,
     run: Run,
-    group: Group,
+    group: ProcessGroup,
     device: torch.device,
     start: StartMode,
     quiet: bool,
 ) -> dict[str, float]:
     model.to(device)
-    called = wrap(model, group, settings.shard, device)
+    wrapped = wrap_model(model, group, settings.shard, device)
     optimizers = make_optimizers(model, settings)
-    average = None if settings.ema_decay is None else Average(model, settings.ema_decay)
-    best: dict[str, torch.Tensor] | None = None  # weights, where the best ones are to be kept
-    progress = Progress()
-    reporter = Reporter(settings.steps, 0, matmul_peak(device), quiet or not group.first, task.unit)
+    average = None if settings.ema_decay is None else WeightAverage(model, settings.ema_decay)
+    best: dict[str, torch.Tensor] | None = None  # weights of the best validation, with keep_best
+    progress = TrainingProgress()
+    reporter = Reporter(
+        settings.steps, 0, matmul_peak(device), quiet or not group.is_main, task.unit
+    )
     if start is StartMode.RESUME:
-        newest, problems = newest_good(run.checkpoints)
+        newest, problems = newest_intact_checkpoint(run.checkpoints)
         for problem in problems:
-            reporter.say(problem)
+            reporter.print_message(problem)
         if newest is not None:
             progress = load_checkpoint(newest, model, optimizers, average)
             best = load_best(newest)
         elif problems:
-            raise ValueError(f"{run.folder}: has no whole checkpoint to resume from")
+            raise ValueError(
+                f"{run.folder}: has no intact checkpoint to resume from; use --overwrite"
+            )
         if progress.step > settings.steps and settings.minutes is None:
             raise ValueError(
                 f"{run.folder}: has done {progress.step} steps; "
@@ -110,12 +119,12 @@ def _train(
             )
         reporter = Reporter(settings.steps, progress.step, reporter.peak, reporter.quiet, task.unit)
     clock = Clock(settings, progress, group)
-    if group.first:
+    if group.is_main:
         run.rewind(progress.step, describe(task, model, settings), unfinished=clock.done < 1)
     group.wait()
     if settings.compile:
-        called.compile(dynamic=True)
-    loader = Loader(task, settings, progress.epoch, progress.position)
+        wrapped.compile(dynamic=True)
+    loader = BatchLoader(task, settings, progress.epoch, progress.position)
     last_saved = progress.step if progress.step else None
     metrics: dict[str, float] = {}
 
@@ -135,34 +144,36 @@ def _train(
         )
         last_saved = progress.step
 
-    log_file = run.append_metrics() if group.first else nullcontext()
-    with reporter, log_file as log, interruptions() as interrupted:
+    log_file = run.append_metrics() if group.is_main else nullcontext()
+    with reporter, log_file as log, delay_signals() as interrupted:
         model.train()
         if last_saved is None:
-            save()  # so that a run can always go on, from its first step
-        clock = Clock(settings, progress, group)  # from now on
+            save()  # so that a run can be resumed from its first step
+        clock = Clock(settings, progress, group)  # start the time now
         while clock.done < 1:
             begin = time.perf_counter()
-            torch.manual_seed(mix(settings.seed, progress.step, group.rank))  # dropout
+            torch.manual_seed(mix_seeds(settings.seed, progress.step, group.rank))  # dropout
             batch, epoch = loader.next()
             count = task.targets(batch)
             tokens = int(batch["keys"].sum())
-            share = rate_at(progress.step, settings, clock.share)
-            set_rate(optimizers, share)
+            rate = learning_rate_factor(progress.step, settings, clock.fraction)
+            scale_learning_rates(optimizers, rate)
             loss = 0.0
-            for part in split(batch, settings.accumulation_steps):  # as many in every process
-                mine = {name: x.to(device) for name, x in group.share(part).items()}
+            for part in split_batch(
+                batch, settings.accumulation_steps
+            ):  # equally many in each process
+                rows = {name: x.to(device) for name, x in group.local_rows(part).items()}
                 with autocast(device):
-                    part_loss = task.loss(called, mine) / max(1, count)
-                # DDP and FSDP average over processes, but each holds a part of one sum
+                    part_loss = task.loss(wrapped, rows) / max(1, count)
+                # DDP and FSDP average over processes, but each has a part of one sum
                 (part_loss * group.size).backward()
                 loss += float(part_loss.detach())
-            loss = group.total(loss)
+            loss = group.sum(loss)
             if not math.isfinite(loss):
                 raise TrainingStoppedError(
                     _not_finite(loss, progress.step, last_saved, run, "loss")
                 )
-            norm = clip(model, settings.max_gradient_norm)
+            norm = clip_gradients(model, settings.max_gradient_norm)
             if not math.isfinite(norm):
                 raise TrainingStoppedError(
                     _not_finite(norm, progress.step, last_saved, run, "gradient")
@@ -182,32 +193,32 @@ def _train(
                 "step": progress.step,
                 "epoch": epoch,
                 "loss": loss,
-                "rate": share,
+                "rate": rate,
                 "norm": norm,
                 "tokens": progress.tokens,
                 "padding": 1 - tokens / batch["keys"].numel(),
                 "seconds": round(progress.seconds, 4),
             }
-            if last or due(progress.step, settings.evaluate_every) or clock.stops():
+            if last or is_due(progress.step, settings.evaluate_every) or clock.reached_evaluation():
                 metrics = evaluate(task, model, average)
                 value = metrics[task.headline]
-                progress.best = better(task, value, progress.best)
+                progress.best = better_value(task, value, progress.best)
                 if settings.keep_best and progress.best == value:
                     best = averaged_tensors(model, average)
                 row["validation"] = metrics
-                reporter.say(_validation(progress.step, metrics))
+                reporter.print_message(_format_validation(progress.step, metrics))
             if log is not None:
                 log.write(json.dumps(row) + "\n")
             flops = task.flops(model, batch) / seconds
             reporter.steps = round(clock.steps)
             reporter.update(progress.step, loss, tokens / seconds, flops)
             stop = group.any(bool(interrupted))
-            if stop or last or due(progress.step, settings.save_every):
+            if stop or last or is_due(progress.step, settings.save_every):
                 save()
             if stop and not last:
                 raise InterruptedTraining(
                     f"{run.folder}: stopped and saved at step {progress.step} of "
-                    f"{clock.steps:.0f}; --resume goes on",
+                    f"{clock.steps:.0f}; continue with --resume",
                     interrupted[0] if interrupted else signal.SIGTERM,
                 )
     if not metrics:  # the run was finished already
@@ -218,14 +229,14 @@ def _train(
         load_model_tensors(model, best)
         metrics = evaluate(task, model, None)
     tensors = model_tensors(model)
-    if group.first:
+    if group.is_main:
         run.finish(tensors)
     group.wait()
     return metrics
 
 
-def split(batch: dict[str, torch.Tensor], parts: int) -> list[dict[str, torch.Tensor]]:
-    """The batch in parts of about as many rows."""
+def split_batch(batch: dict[str, torch.Tensor], parts: int) -> list[dict[str, torch.Tensor]]:
+    """The batch in parts of about equally many rows."""
     rows = len(batch["keys"])
     if parts == 1 or rows < 2:
         return [batch]
@@ -233,92 +244,94 @@ def split(batch: dict[str, torch.Tensor], parts: int) -> list[dict[str, torch.Te
     return [{name: x[i] for name, x in chunks.items()} for i in range(min(parts, rows))]
 
 
-def clip(model: nn.Module, longest: float | None) -> float:
-    """Shorten the gradient to `longest`; its length before that."""
-    limit = math.inf if longest is None else longest
+def clip_gradients(model: nn.Module, max_norm: float | None) -> float:
+    """Scale the gradient down to `max_norm`; return its norm before."""
+    limit = math.inf if max_norm is None else max_norm
     norm: Any = nn.utils.clip_grad_norm_(model.parameters(), limit)
     return float(norm.full_tensor() if hasattr(norm, "full_tensor") else norm)
 
 
-def due(step: int, every: int | None) -> bool:
+def is_due(step: int, every: int | None) -> bool:
     return every is not None and step % every == 0
 
 
 class Clock:
-    """How much of a run is done: of its steps, or of its minutes where these are given."""
+    """How much of a run is done: by steps, or by time if `minutes` is set."""
 
-    def __init__(self, settings: Settings, progress: Progress, group: Group) -> None:
+    def __init__(self, settings: Settings, progress: TrainingProgress, group: ProcessGroup) -> None:
         self.settings, self.group = settings, group
-        self.share: float | None = None
+        self.fraction: float | None = None
         before = progress.seconds if progress.elapsed is None else progress.elapsed
-        self.begin = time.perf_counter() - before  # as if a resumed run had never stopped
+        self.begin = time.perf_counter() - before  # a resumed run counts its earlier time
         self.done = 0.0
         self.tick(progress)
 
-    def tick(self, progress: Progress) -> None:
+    def tick(self, progress: TrainingProgress) -> None:
         self.before = self.done
         if self.settings.minutes is None:
             self.steps = float(self.settings.steps)
             self.done = progress.step / self.settings.steps
         else:
-            only = self.settings.training_time_only
-            seconds = self.mean(progress.seconds) if only else self.elapsed()
-            self.done = self.share = seconds / (60 * self.settings.minutes)
-            self.steps = progress.step / max(1e-9, min(1.0, self.done))  # as far as one can tell
+            steps_only = self.settings.training_time_only
+            seconds = self.mean(progress.seconds) if steps_only else self.elapsed()
+            self.done = self.fraction = seconds / (60 * self.settings.minutes)
+            self.steps = progress.step / max(1e-9, min(1.0, self.done))  # an estimate
 
     def elapsed(self) -> float:
         return self.mean(time.perf_counter() - self.begin)
 
     def mean(self, seconds: float) -> float:
-        """Over all processes, so that they agree when it is over."""
-        return self.group.total(seconds) / self.group.size
+        """The mean over all processes, so that all end at the same step."""
+        return self.group.sum(seconds) / self.group.size
 
-    def stops(self) -> bool:
-        """Whether the last tick reached a share of the run at which it is validated."""
+    def reached_evaluation(self) -> bool:
+        """Whether the last tick passed one of the `evaluations` spread over the run."""
         parts = self.settings.evaluations or 0
         return int(parts * self.done) > int(parts * self.before)
 
 
-def evaluate(task: Task, model: nn.Module, average: Average | None) -> dict[str, float]:
-    """With the averaged weights, where there are any; the model comes back as it was."""
+def evaluate(
+    task: TrainingTask, model: nn.Module, average: WeightAverage | None
+) -> dict[str, float]:
+    """Metrics with the averaged weights, if there are any; the model stays unchanged."""
     training = model.training
     model.eval()
     if average is not None:
         average.swap(model)
     with torch.no_grad():
         metrics = task.evaluate(model)
-    settle(model)
+    reshard(model)
     if average is not None:
         average.swap(model)
     model.train(training)
     return metrics
 
 
-def averaged_tensors(model: nn.Module, average: Average | None) -> dict[str, torch.Tensor]:
-    """A copy of what is measured: the averaged weights, where there are any."""
+def averaged_tensors(model: nn.Module, average: WeightAverage | None) -> dict[str, torch.Tensor]:
+    """A copy of the weights that `evaluate` measures: the averaged ones, if there are any."""
     if average is not None:
         average.swap(model)
-    found = {name: tensor.clone() for name, tensor in model_tensors(model).items()}
+    tensors = {name: tensor.clone() for name, tensor in model_tensors(model).items()}
     if average is not None:
         average.swap(model)
-    return found
+    return tensors
 
 
-def better(task: Task, value: float, best: float | None) -> float:
+def better_value(task: TrainingTask, value: float, best: float | None) -> float:
     if best is None:
         return value
     return min(value, best) if task.better == "lower" else max(value, best)
 
 
 @contextmanager
-def interruptions() -> Iterator[list[int]]:
-    """The signals that asked us to stop; they wait until the step is done and saved."""
+def delay_signals() -> Iterator[list[int]]:
+    """Collect SIGINT and SIGTERM in a list, so that the current step can end and be saved."""
     received: list[int] = []
     before = {}
     try:
         for number in (signal.SIGINT, signal.SIGTERM):
             before[number] = signal.signal(number, lambda n, _: received.append(n))
-    except ValueError:  # not the main thread: whoever runs us handles signals
+    except ValueError:  # not the main thread, which handles signals
         pass
     try:
         yield received
@@ -327,14 +340,14 @@ def interruptions() -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
-def _validation(step: int, metrics: dict[str, float]) -> str:
+def _format_validation(step: int, metrics: dict[str, float]) -> str:
     facts = "  ".join(f"{name} {value:.4g}" for name, value in metrics.items())
     return f"step {step}: validation {facts}"
 
 
-def _not_finite(value: float, step: int, saved: int | None, run: Run, what: str) -> str:
-    last = "there is no checkpoint yet" if saved is None else f"the last good one is step {saved}"
+def _not_finite(value: float, step: int, saved: int | None, run: Run, name: str) -> str:
+    last = "there is no checkpoint yet" if saved is None else f"the last checkpoint is step {saved}"
     return (
-        f"{run.folder}: the {what} became {value} at step {step + 1}; {last}; "
-        "try a lower rate, a longer warmup or a smaller clip"
+        f"{run.folder}: the {name} became {value} at step {step + 1}; {last}; "
+        "try a lower --learning-rate, more --warmup-steps or a smaller --max-gradient-norm"
     )

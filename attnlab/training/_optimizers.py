@@ -1,4 +1,4 @@
-"""Optimizers and schedules."""
+"""Optimizers, learning-rate schedules and weight averaging."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from attnlab.training._settings import Settings
 
 
 def make_optimizers(model: nn.Module, settings: Settings) -> list[Optimizer]:
-    """AdamW for all; or Muon for the matrices inside the model, and AdamW for the rest.
+    """AdamW for everything, or Muon for the matrices inside the model and AdamW for the rest.
 
-    Muon turns a gradient into the nearest orthogonal matrix, which makes sense for a linear map
-    between two spaces, not for an embedding, an output head, a table or a vector.
+    Muon replaces a gradient by the nearest orthogonal matrix. That suits a linear map between two
+    spaces, not an embedding, an output head, a table or a vector.
     """
     inner = {id(layer.weight) for layer in _inner_linears(model)}
     matrices, others, vectors = [], [], []
@@ -40,24 +40,26 @@ def make_optimizers(model: nn.Module, settings: Settings) -> list[Optimizer]:
     if groups:
         betas = (settings.beta1, settings.beta2)
         fused = all(p.device.type in ("cpu", "cuda") for p in model.parameters())
-        fused = fused and not settings.shard  # fused steps do not take sharded tensors everywhere
+        fused = (
+            fused and not settings.shard
+        )  # fused steps do not support sharded tensors everywhere
         optimizers.append(AdamW(groups, lr=settings.learning_rate, betas=betas, fused=fused))
     for optimizer in optimizers:
         for group in optimizer.param_groups:
-            group["highest"] = group["lr"]
+            group["peak_lr"] = group["lr"]
     return optimizers
 
 
 def _inner_linears(model: nn.Module) -> list[nn.Linear]:
-    """Linear layers, the output head apart: its rows are tokens, like an embedding's."""
+    """All linear layers except the output head, whose rows are tokens like an embedding's."""
     named = [(name, layer) for name, layer in model.named_modules() if isinstance(layer, nn.Linear)]
     return [layer for name, layer in named if name.rpartition(".")[2] != "head"]
 
 
-def rate_at(step: int, settings: Settings, done: float | None = None) -> float:
-    """The learning rate of this step, as a share of the highest.
+def learning_rate_factor(step: int, settings: Settings, done: float | None = None) -> float:
+    """The learning rate of this step, as a fraction of the peak.
 
-    `done` is the share of the run that lies behind it, where the clock and not `steps` ends it.
+    `done` is the finished fraction of a run that ends by time and not by `steps`.
     """
     if step < settings.warmup_steps:
         return (step + 1) / settings.warmup_steps
@@ -68,35 +70,37 @@ def rate_at(step: int, settings: Settings, done: float | None = None) -> float:
         if done is None:
             done = (step - settings.warmup_steps) / max(1, settings.steps - settings.warmup_steps)
         return floor + (1 - floor) * (1 + math.cos(math.pi * min(1.0, done))) / 2
-    falling = max(1, round(settings.decay_fraction * settings.steps))
+    decay_steps = max(1, round(settings.decay_fraction * settings.steps))
     left = (
-        (settings.steps - step) / falling if done is None else (1 - done) / settings.decay_fraction
+        (settings.steps - step) / decay_steps
+        if done is None
+        else (1 - done) / settings.decay_fraction
     )
     return floor + (1 - floor) * min(1.0, left)
 
 
-def set_rate(optimizers: Sequence[Optimizer], share: float) -> None:
+def scale_learning_rates(optimizers: Sequence[Optimizer], factor: float) -> None:
     for optimizer in optimizers:
         for group in optimizer.param_groups:
-            group["lr"] = share * group["highest"]
+            group["lr"] = factor * group["peak_lr"]
 
 
-class Average:
-    """A moving average of the weights, kept beside them."""
+class WeightAverage:
+    """An exponential moving average of the weights."""
 
-    def __init__(self, model: nn.Module, memory: float) -> None:
-        self.memory = memory
+    def __init__(self, model: nn.Module, decay: float) -> None:
+        self.decay = decay
         self.weights = {n: p.detach().clone() for n, p in model.named_parameters()}
 
     @torch.no_grad()
     def update(self, model: nn.Module) -> None:
         for name, parameter in model.named_parameters():
-            self.weights[name].lerp_(parameter.detach(), 1 - self.memory)
+            self.weights[name].lerp_(parameter.detach(), 1 - self.decay)
 
     @torch.no_grad()
     def swap(self, model: nn.Module) -> None:
-        """Exchange the model's weights with the averages; twice is nothing."""
+        """Exchange the model's weights with the averages; a second call undoes it."""
         for name, parameter in model.named_parameters():
-            kept = parameter.detach().clone()
+            current = parameter.detach().clone()
             parameter.copy_(self.weights[name])
-            self.weights[name].copy_(kept)
+            self.weights[name].copy_(current)

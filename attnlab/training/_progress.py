@@ -1,4 +1,4 @@
-"""What a person sees of a training run: a bar in a terminal, plain lines elsewhere."""
+"""Progress of a training run: a bar in a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -13,16 +13,18 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-PLAIN_SECONDS = 10.0  # between two plain lines
+SECONDS_BETWEEN_LINES = 10.0
 Listener = Callable[[int, int, str], None]
-"""Told after each step: steps done, of how many, loss and speed in words."""
+"""Called after each step with the steps done, the total steps, and loss and speed as text."""
 _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
 
 @contextmanager
-def heard_by(listener: Listener) -> Iterator[None]:
-    """Whoever trains several models shows one bar for all: training here tells him, and draws
-    none of its own, for two would write over each other."""
+def use_progress_listener(listener: Listener) -> Iterator[None]:
+    """Send progress to `listener` instead of showing a bar.
+
+    Use it to show one bar for several runs, because two bars would overwrite each other.
+    """
     before = _listener.set(listener)
     try:
         yield
@@ -31,7 +33,7 @@ def heard_by(listener: Listener) -> Iterator[None]:
 
 
 class Reporter:
-    """Loss, tokens per second, share of the machine's matmul peak, time left."""
+    """Shows loss, tokens per second, fraction of the machine's matmul peak, and time left."""
 
     def __init__(
         self, steps: int, done: int, peak: float, quiet: bool = False, unit: str = "tok"
@@ -69,22 +71,24 @@ class Reporter:
 
     def update(self, step: int, loss: float, rate: float, flops: float) -> None:
         """After each step: `rate` units per second, `flops` operations per second."""
-        if self.peak:  # measured beside other programs it may have been too low
+        if self.peak:  # other programs may have slowed the measurement of the peak
             self.peak = max(self.peak, flops)
-        share = flops / self.peak if self.peak else 0.0
-        facts = f"loss {loss:.3f}  {rate:,.0f} {self.unit}/s  {share:.0%} of peak"
+        fraction = flops / self.peak if self.peak else 0.0
+        facts = f"loss {loss:.3f}  {rate:,.0f} {self.unit}/s  {fraction:.0%} of peak"
         now = time.perf_counter()
         if self.listener is not None:
             self.listener(step, self.steps, facts)
         elif self.bar is not None:
             self.bar.update(self.line, completed=step, total=self.steps, facts=facts)
-        elif not self.quiet and (now - self.last_line > PLAIN_SECONDS or step == self.steps):
-            each = (now - self.begin) / max(1, step - self.first)
-            left = each * (self.steps - step)
+        elif not self.quiet and (
+            now - self.last_line > SECONDS_BETWEEN_LINES or step == self.steps
+        ):
+            seconds_per_step = (now - self.begin) / max(1, step - self.first)
+            left = seconds_per_step * (self.steps - step)
             print(f"step {step}/{self.steps}  {facts}  {left:,.0f} s left", file=sys.stderr)
             self.last_line = now
 
-    def say(self, text: str) -> None:
+    def print_message(self, text: str) -> None:
         if self.quiet:
             return
         if self.bar is not None:

@@ -1,4 +1,4 @@
-"""A run folder with its model: what needs torch."""
+"""A run folder with its trained model. Unlike `attnlab.run_folder`, this needs torch."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ import attnlab
 from attnlab.models import Model, create
 from attnlab.models._model import load_weights
 from attnlab.run_folder import RunFolder
-from attnlab.run_folder._checkpoints import newest_good
+from attnlab.run_folder._checkpoints import newest_intact_checkpoint
 from attnlab.run_folder._file_names import CONFIG, WEIGHTS
 from attnlab.tasks.registry import result_files
 from attnlab.training._settings import Settings
 
 
 class Run(RunFolder):
-    """One training run's folder, whatever the task."""
+    """The folder of one training run, for any task."""
 
     def __init__(self, folder: str | Path) -> None:
         super().__init__(folder, result_files())
 
     def model(self) -> Model:
-        """The trained model; while there is none, that of the newest checkpoint."""
+        """The trained model; before training ends, the model of the newest checkpoint."""
         description = self.config()["model"]
         path = self.folder / WEIGHTS
         if not self.finished:
-            newest, _ = newest_good(self.checkpoints)
+            newest, _ = newest_intact_checkpoint(self.checkpoints)
             if newest is None:
                 raise ValueError(f"{self.folder}: has no weights yet; train it first")
             path = newest / WEIGHTS
@@ -53,10 +53,10 @@ def versions() -> dict[str, str]:
     }
 
 
-def as_begun(settings: Settings, out: str | Path, given: Mapping[str, Any]) -> Settings:
-    """Settings of a run that goes on in `out`: a warmup that nobody gave was made from the steps,
-    and with more of them stays what the run began with."""
-    if given.get("warmup_steps") is not None:
+def resumed_settings(settings: Settings, out: str | Path, options: Mapping[str, Any]) -> Settings:
+    """The settings to resume the run in `out` with. A warmup that you did not set was computed from
+    the steps; with more steps, it stays what the run began with."""
+    if options.get("warmup_steps") is not None:
         return settings
     return replace(
         settings,

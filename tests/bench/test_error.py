@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from attnlab._create_mechanism import create_mechanism
-from attnlab._number_words import joined, ranges
+from attnlab._join_words import format_ranges, join_words
 from attnlab.bench._error_bench import (
     UNIFORM,
     Case,
@@ -35,7 +35,7 @@ from attnlab.bench._error_results import ErrorResults
 from attnlab.bench._settings import ErrorSettings
 from attnlab.mask import Mask
 from attnlab.mechanisms import MECHANISMS
-from attnlab.mechanisms._random_directions import gaussian_draws
+from attnlab.mechanisms._random_directions import sample_directions
 from attnlab.report import Report, Table, parse_report, to_json
 
 SMALL = ErrorSettings(
@@ -94,10 +94,10 @@ def test_errors_match_a_slow_definition(spec: str, causal: bool) -> None:
     float32 = torch.float32  # as draws are kept
     kernels = {
         "favor": favor_kernel(
-            gaussian_draws(6, 5, inputs.mechanism_seed, False).to(float32).double()
+            sample_directions(6, 5, inputs.mechanism_seed, False).to(float32).double()
         ),
         "fourier": fourier_kernel(
-            gaussian_draws(3, 5, inputs.mechanism_seed, False).to(float32).double()
+            sample_directions(3, 5, inputs.mechanism_seed, False).to(float32).double()
         ),
         "elu": elu_kernel,
         UNIFORM: lambda _q, _k: 1.0,
@@ -214,7 +214,7 @@ def test_a_seed_repeats_and_other_seeds_differ() -> None:
 def test_mechanisms_do_not_reuse_the_inputs_random_numbers() -> None:
     """The same seed for both would make the first direction the first query."""
     inputs = SampledInputs.sample(SMALL, 5, seed=0)
-    draws = gaussian_draws(4, 5, inputs.mechanism_seed, False)
+    draws = sample_directions(4, 5, inputs.mechanism_seed, False)
     assert relative_error(draws[0] / draws[0].norm(), inputs.q[0, 0, 0]) > 0.1
 
 
@@ -354,7 +354,7 @@ def test_one_seed_has_findings_without_intervals() -> None:
 
 
 def test_ranges_and_joined() -> None:
-    assert ranges([1, 2, 3, 4], [True, True, False, True]) == "1 to 2 and 4"
-    assert ranges([1, 2], [False, False]) == ""
-    assert joined(["a", "b", "c"]) == "a, b and c"
-    assert joined([]) == ""
+    assert format_ranges([1, 2, 3, 4], [True, True, False, True]) == "1 to 2 and 4"
+    assert format_ranges([1, 2], [False, False]) == ""
+    assert join_words(["a", "b", "c"]) == "a, b and c"
+    assert join_words([]) == ""

@@ -199,8 +199,8 @@ def test_cost_commands(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
         ("error --quick --json {folder}", "is a folder"),
         ("error --quick --json {folder}/no/a.json", "there is no folder"),
         ("error --quick --html {folder}/a.txt", "NAME.html"),
-        ("error --quick --json /proc/a.json", "/proc/a.json: nothing can be written to /proc"),
-        ("error --quick --html /proc/a.html", "/proc/a.html: nothing can be written to /proc"),
+        ("error --quick --json /proc/a.json", "/proc/a.json: cannot write to /proc"),
+        ("error --quick --html /proc/a.html", "/proc/a.html: cannot write to /proc"),
         ("error --json {folder}/a --markdown {folder}/./a", "--json and --markdown: both name"),
         (
             "error --json {folder}/a.html --html {folder}/../{name}/a.html",

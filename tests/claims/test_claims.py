@@ -15,10 +15,18 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnlab._confidence_intervals import student
+from attnlab._confidence_intervals import student_quantile
 from attnlab.claims import CLAIMS, Estimate, Evidence, Result, Trial, Verdict, run, run_one
 from attnlab.claims import _run_claims as running
-from attnlab.claims._claim import Bars, Claim, Lines, Size, exponent, over, share
+from attnlab.claims._claim import (
+    Bars,
+    Claim,
+    Lines,
+    Size,
+    fraction_interval,
+    log_log_slope,
+    mean_interval,
+)
 from attnlab.claims._ledger import ledger
 from attnlab.claims._ledger_markdown import markdown
 from attnlab.claims._registry import chosen
@@ -105,27 +113,27 @@ def test_a_statement_of_several_parts(name: str) -> None:
 def test_students_quantiles() -> None:
     table = {1: 12.706, 2: 4.303, 5: 2.571, 8: 2.306, 10: 2.228, 20: 2.086, 60: 2.000, 1000: 1.962}
     for freedom, wanted in table.items():
-        assert student(freedom) == pytest.approx(wanted, rel=2e-3)
+        assert student_quantile(freedom) == pytest.approx(wanted, rel=2e-3)
 
 
 def test_intervals_cover_as_often_as_they_say() -> None:
     """By simulation: 95% within what 2,000 repeats allow."""
     draws = torch.randn(2000, 5, generator=torch.Generator().manual_seed(0)) + 3
-    found = [over(row.tolist()) for row in draws]
+    found = [mean_interval(row.tolist()) for row in draws]
     assert 0.935 < sum(each.ends[0] <= 3 <= each.ends[1] for each in found) / 2000 < 0.965
     hits = torch.rand(2000, 50, generator=torch.Generator().manual_seed(1)) < 0.2
-    shares = [share(int(row.sum()), 50) for row in hits]
+    shares = [fraction_interval(int(row.sum()), 50) for row in hits]
     assert 0.93 < sum(each.ends[0] <= 0.2 <= each.ends[1] for each in shares) / 2000 < 0.975
-    assert share(0, 10).ends[0] == 0
-    assert share(10, 10).ends[1] == 1
-    assert over([2.0]) == Estimate(2.0)
+    assert fraction_interval(0, 10).ends[0] == 0
+    assert fraction_interval(10, 10).ends[1] == 1
+    assert mean_interval([2.0]) == Estimate(2.0)
 
 
 def test_exponents() -> None:
-    found = exponent([(n, 5 * n**1.7) for n in (3, 10, 40, 100)])
+    found = log_log_slope([(n, 5 * n**1.7) for n in (3, 10, 40, 100)])
     assert found.value == pytest.approx(1.7)
     assert found.ends == pytest.approx((1.7, 1.7))
-    noisy = exponent([(1, 1.0), (2, 2.5), (4, 3.5), (8, 9.0)])
+    noisy = log_log_slope([(1, 1.0), (2, 2.5), (4, 3.5), (8, 9.0)])
     assert noisy.ends[0] < noisy.value < noisy.ends[1]
 
 

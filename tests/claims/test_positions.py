@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from attnlab.claims import CLAIMS, positions, run_one
-from attnlab.position import Rotary, Sinusoidal
+from attnlab.position import RotaryPositions, SinusoidalPositions
 
 HOLD = ["shift-matrix", "attend-relative", "positions-unique", "rope-relative"]
 
@@ -50,31 +50,33 @@ def test_a_gain_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_sines_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = Sinusoidal.forward
+    right = SinusoidalPositions.forward
 
-    def sines_first(self: Sinusoidal, position: Tensor) -> Tensor:
+    def sines_first(self: SinusoidalPositions, position: Tensor) -> Tensor:
         code = right(self, position)
         return torch.cat([code[..., ::2], code[..., 1::2]], dim=-1)
 
-    monkeypatch.setattr(Sinusoidal, "forward", sines_first)
+    monkeypatch.setattr(SinusoidalPositions, "forward", sines_first)
     assert outcome("shift-matrix") == "refuted"
     assert outcome("attend-relative") == "refuted"
 
 
 def test_matrix_that_turns_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = Sinusoidal.shift_matrix
-    monkeypatch.setattr(Sinusoidal, "shift_matrix", lambda self, steps=1: right(self, -steps))
+    right = SinusoidalPositions.shift_matrix
+    monkeypatch.setattr(
+        SinusoidalPositions, "shift_matrix", lambda self, steps=1: right(self, -steps)
+    )
     assert outcome("shift-matrix") == "refuted"
     assert outcome("attend-relative") == "refuted"
 
 
 def test_codes_that_repeat(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = Sinusoidal.forward
-    monkeypatch.setattr(Sinusoidal, "forward", lambda self, at: right(self, at % 9_000))
+    right = SinusoidalPositions.forward
+    monkeypatch.setattr(SinusoidalPositions, "forward", lambda self, at: right(self, at % 9_000))
     assert outcome("positions-unique") == "refuted"
 
 
 def test_rotary_by_thirds_of_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = Rotary.forward
-    monkeypatch.setattr(Rotary, "forward", lambda self, x, at: right(self, x, at // 3))
+    right = RotaryPositions.forward
+    monkeypatch.setattr(RotaryPositions, "forward", lambda self, x, at: right(self, x, at // 3))
     assert outcome("rope-relative") == "refuted"

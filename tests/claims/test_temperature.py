@@ -70,7 +70,7 @@ def test_second_order_bias() -> None:
 
 
 def test_inverse_temperature_swapped(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = softmax.scores_of
+    right = softmax.scaled_scores
     monkeypatch.setattr(softmax, "scores_of", lambda q, k, beta: right(q, k, 1 / beta))
     result = small("beta-hard")
     assert result.verdict.outcome == "refuted"
@@ -79,7 +79,7 @@ def test_inverse_temperature_swapped(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_scores_not_divided(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = softmax.scores_of
+    right = softmax.scaled_scores
     monkeypatch.setattr(softmax, "scores_of", lambda q, k, _: right(q, k, 1.0))
     assert outcome("beta-sqrt-d") == "refuted"
 

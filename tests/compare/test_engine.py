@@ -226,7 +226,7 @@ def test_overwriting_removes_the_old_comparison(tmp_path: Path) -> None:
 def test_one_comparison_at_a_time(tmp_path: Path) -> None:
     with (
         RunFolder(tmp_path).locked(),
-        pytest.raises(ValueError, match="another run is writing here"),
+        pytest.raises(ValueError, match="another process is training here"),
     ):
         run_comparison(tmp_path)
 

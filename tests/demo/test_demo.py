@@ -20,7 +20,7 @@ from attnlab.demo import _run_demo as running
 from attnlab.demo._parts import PARTS
 from attnlab.demo._settings import CLAIMS, Demo
 from attnlab.report import Command, Strip, Table
-from attnlab.training import InterruptedTraining, heard_by
+from attnlab.training import InterruptedTraining, use_progress_listener
 from attnlab.training._progress import Reporter
 from tests.support.command_line import run
 from tests.support.demo_runs import QUICK, run_quick
@@ -212,7 +212,7 @@ def test_an_interrupted_claim_says_nothing() -> None:
 
 def test_training_tells_who_listens(capsys: pytest.CaptureFixture[str]) -> None:
     heard: list[tuple[int, int, str]] = []
-    with heard_by(lambda *told: heard.append(told)):
+    with use_progress_listener(lambda *told: heard.append(told)):
         reporter = Reporter(steps=3, done=0, peak=2.0)
         with reporter:
             reporter.update(3, 0.5, 10.0, 1.0)

@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from attnlab.generate import Generated, Pieces, Sampling, beam_search, generate
-from attnlab.generate._sampling import PATIENCE, _choose
+from attnlab.generate import Generated, Sampling, TextStreamer, beam_search, generate
+from attnlab.generate._sampling import MAX_IDLE_STEPS, _choose
 from attnlab.tokenizer import Bytes
 from tests.support.toy_generators import (
     LUCK,
@@ -284,7 +284,7 @@ def test_a_few_finished_rows_leave_too_and_the_last_token_is_not_read() -> None:
     stayers = [[6, a, 5] for a in range(5)]
     found = generate(model, [[2], *stayers], new_tokens=40, stop=7)
     assert [len(each.ids) for (each,) in found] == [0, 40, 40, 40, 40, 40]
-    assert model.steps == [6] * PATIENCE + [5] * (39 - PATIENCE)
+    assert model.steps == [6] * MAX_IDLE_STEPS + [5] * (39 - MAX_IDLE_STEPS)
     assert model.selections == [5]
 
 
@@ -329,26 +329,26 @@ def test_keys_make_draws_independent_of_other_prompts_and_of_rounds() -> None:
         generate(model, [PROMPTS[0]] * 2, keys=[1, 1], **way)[0]
         == generate(model, [PROMPTS[0]], keys=[1], **way)[0]
     )
-    with pytest.raises(ValueError, match="1 keys and 2 prompts"):
+    with pytest.raises(ValueError, match="1 keys for 2 prompts"):
         generate(model, PROMPTS[:2], keys=[1], **way)
 
 
 @given(st.text())
 def test_pieces_are_the_text_and_never_half_a_character(text: str) -> None:
     tokens = Bytes()
-    pieces = Pieces(tokens.decode)
+    pieces = TextStreamer(tokens.decode)
     found = [pieces.add(token) for token in tokens.encode(text)]
-    assert "".join(found) + pieces.rest() == text
-    assert not pieces.rest()
+    assert "".join(found) + pieces.finish() == text
+    assert not pieces.finish()
     assert not any("\ufffd" in piece for piece in found) or "\ufffd" in text
 
 
 def test_a_character_that_never_comes_whole_is_told_at_the_end() -> None:
     tokens = Bytes()
-    pieces = Pieces(tokens.decode)
+    pieces = TextStreamer(tokens.decode)
     found = [pieces.add(token) for token in tokens.encode("aä")[:-1]]
     assert found == ["a", ""]
-    assert pieces.rest() == "\ufffd"
+    assert pieces.finish() == "\ufffd"
 
 
 # Repeats

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from attnlab.generate import Sampling, generate
-from attnlab.generate._threads import side_by_side
+from attnlab.generate._threads import map_in_threads
 from attnlab.models import Decoder, StackConfig
 from tests.support.summary_runs import rows, written
 
@@ -53,7 +53,7 @@ def test_all_threads_are_used_and_given_back() -> None:
         names.add(threading.current_thread().name)
         return part * part
 
-    assert side_by_side(model, work, range(5)) == [0, 1, 4, 9, 16]
+    assert map_in_threads(model, work, range(5)) == [0, 1, 4, 9, 16]
     assert len(names) == 2
     assert threading.current_thread().name not in names
     assert torch.get_num_threads() == 2
@@ -67,7 +67,7 @@ def test_a_failure_is_told_and_nothing_changed() -> None:
         raise ValueError(f"part {part} is broken")
 
     with pytest.raises(ValueError, match="part 0 is broken"):
-        side_by_side(model, work, range(50))
+        map_in_threads(model, work, range(50))
     assert torch.get_num_threads() == 2
     assert model.training
     with pytest.raises(ValueError, match="ids from 0 to 19"):
@@ -78,7 +78,9 @@ def test_autocast_stays_in_this_thread() -> None:
     """It holds for the thread that began it alone."""
     seen = []
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        side_by_side(a_decoder(), lambda _: seen.append(torch.is_autocast_enabled("cpu")), range(3))
+        map_in_threads(
+            a_decoder(), lambda _: seen.append(torch.is_autocast_enabled("cpu")), range(3)
+        )
     assert seen == [True] * 3
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from attnlab._image_files import open_picture
+from attnlab._image_files import open_rgb_image
 from attnlab.interpret._look import look
 from attnlab.models import ViT, ViTConfig
 from tests.support.command_line import run
@@ -83,7 +83,7 @@ def test_page_shows_the_image_that_the_model_reads(kind: str, wide_image: Path) 
     )
     normalized = (patched_image(result).pixels.permute(2, 0, 1) / 255 - mean) / std
     assert torch.allclose(normalized, values[0], atol=1e-5)
-    image = open_picture(wide_image)
+    image = open_rgb_image(wide_image)
     assert torch.equal(values, image_processor(images=image, return_tensors="pt")["pixel_values"])
 
 
@@ -94,7 +94,7 @@ def test_exif_orientation(tmp_path: Path) -> None:
     exif = image.getexif()
     exif[0x0112] = 6  # rotated to the right
     image.save(tmp_path / "a.png", exif=exif)
-    assert open_picture(tmp_path / "a.png").size == (12, 24)
+    assert open_rgb_image(tmp_path / "a.png").size == (12, 24)
     own = ViT(ViTConfig(classes=5, image_size=12, patch=4, width=24, layers=1, heads=3))
     for model, image_processor in ((vit(), processor()), (own, None)):
         pixels = patched_image(

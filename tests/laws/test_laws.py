@@ -107,7 +107,7 @@ def test_ragged_prompts_decode_as_alone(
     rows = torch.tensor(lengths[: size["B"]])
     length = int(rows.max()) + 1 + size["S"] % 5
     size.update(S=length, T=length, padding="none")
-    laws.check_ragged_decoding(mechanism, make_inputs(mechanism, **size), rows)
+    laws.check_unequal_prompts(mechanism, make_inputs(mechanism, **size), rows)
 
 
 @trials
@@ -142,7 +142,7 @@ def test_nothing_to_look_at_gives_zeros(name: str, options: Any, size: Any, empt
         size["S"] = 0
     inputs = make_inputs(mechanism, **size)
     for mask in masks(mechanism, inputs.keys):
-        laws.check_nothing(mechanism, inputs, mask)
+        laws.check_no_visible_keys(mechanism, inputs, mask)
 
 
 @in_c
@@ -156,7 +156,7 @@ def test_laws_of_one_call_beyond_the_kernels_borders(
     for mask in masks(mechanism, inputs.keys):
         laws.check_definition(mechanism, inputs, mask)
         laws.check_padding(mechanism, inputs, mask)
-        laws.check_nothing(mechanism, inputs, mask)
+        laws.check_no_visible_keys(mechanism, inputs, mask)
     laws.check_future(mechanism, inputs, Mask(True, inputs.keys), 1 + int(where * (size["S"] - 1)))
 
 
@@ -183,5 +183,5 @@ def test_a_state_is_read_with_the_type_it_was_made_of(name: str, in_torch: bool)
     inputs = make_inputs(mechanism, B=2, G=3, T=1, S=5)
     state = mechanism.absorb(inputs.k, inputs.v)
     mechanism.read(inputs.q, state, 4)
-    with pytest.raises(ValueError, match=r"q is torch.float32, the state was made of"):
+    with pytest.raises(ValueError, match=r"q is torch.float32, the state holds"):
         mechanism.read(inputs.q.float(), state, 4)

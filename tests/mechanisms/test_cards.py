@@ -37,7 +37,7 @@ def make(name: str, **changes: Any) -> Any:
 @trials
 def test_the_card_is_true(name: str, options: Any) -> None:
     cards.check_rows_and_signs(build(name, options))
-    cards.check_what_is_used(build(name, options))
+    cards.check_used_inputs(build(name, options))
 
 
 @every
@@ -90,7 +90,7 @@ def expect_error(call: Any, *words: str) -> None:
 
 
 def test_unknown_names() -> None:
-    expect_error(lambda: make("performer"), "'performer'", "favor")
+    expect_error(lambda: make("favour"), "'favour'", "did you mean 'favor'")
     expect_error(lambda: make("soft_max"), "did you mean 'softmax'")
     expect_error(lambda: make("favor", feature=3), "no option 'feature'", "did you mean 'features'")
     expect_error(lambda: make("relu", beta=3), "no option 'beta'", "chunk")
@@ -169,12 +169,14 @@ def test_what_it_cannot_do_is_an_error(name: str) -> None:
     for few, many in ((5, 7), (7, 5)):
         q, k, v = tensors(T=few, S=many)
         call = (q, k, v)
-        expect_error(lambda call=call: mechanism(*call, Mask()), name, "refuses cross-attention")
+        expect_error(lambda call=call: mechanism(*call, Mask()), name, "cannot do cross-attention")
         expect_error(
-            lambda q=q, k=k: mechanism.weights(q, k, Mask()), name, "refuses cross-attention"
+            lambda q=q, k=k: mechanism.weights(q, k, Mask()), name, "cannot do cross-attention"
         )
         state = mechanism.absorb(k, v)
-        expect_error(lambda q=q, s=state: mechanism.read(q, s, 0), name, "refuses cross-attention")
+        expect_error(
+            lambda q=q, s=state: mechanism.read(q, s, 0), name, "cannot do cross-attention"
+        )
 
 
 def test_states_of_others_are_refused() -> None:
@@ -182,18 +184,22 @@ def test_states_of_others_are_refused() -> None:
     favor = make("favor", features=8)
     old = favor.absorb(k, v)
     favor.redraw()
-    expect_error(lambda: favor.read(q, old, 0), "another mechanism made")
+    expect_error(lambda: favor.read(q, old, 0), "belongs to another mechanism")
     wide = make("favor", features=8, head_dim=9)
     expect_error(
-        lambda: wide.read(torch.cat([q, q[..., :4]], -1), old, 0), "another mechanism made"
+        lambda: wide.read(torch.cat([q, q[..., :4]], -1), old, 0), "belongs to another mechanism"
     )
     pairs = (("softmax", "favor"), ("elu", "relu"), ("softmax", "hard"), ("linformer", "bigbird"))
     for one, other in (*pairs, ("window", "softmax")):
         state = make(one).absorb(k, v)
         mechanism = make(other)
-        expect_error(lambda m=mechanism, s=state: m.read(q, s, 0), other, "another mechanism made")
         expect_error(
-            lambda m=mechanism, s=state: m.absorb(k, v, None, s), other, "another mechanism made"
+            lambda m=mechanism, s=state: m.read(q, s, 0), other, "belongs to another mechanism"
+        )
+        expect_error(
+            lambda m=mechanism, s=state: m.absorb(k, v, None, s),
+            other,
+            "belongs to another mechanism",
         )
     expect_error(lambda: state.trim(torch.tensor([9, 9])), "lengths [9, 9]")
     expect_error(lambda: state.trim(torch.tensor([7])), "(1,)", "(2,)")
@@ -361,7 +367,7 @@ def test_wrong_options() -> None:
         expect_error(lambda n=name, o=options: make(n, **o), name, option, repr(value))
         expect_error(lambda n=name, o=options: attnlab.attention(q, k, v, n, **o), name, option)
     keys: Any = [True]
-    expect_error(lambda: attnlab.attention(q, k, v, key_mask=keys), "list", "torch.bool")
+    expect_error(lambda: attnlab.attention(q, k, v, key_mask=keys), "key_mask", "(1,)", "(B, S)")
     for start in (1.5, None, True, torch.tensor([True, False])):
         expect_error(lambda start=start: Mask(start=start), "start is", "an int")
     expect_error(lambda: make("softmax", beta=0.0), "softmax", "beta is 0.0")
@@ -385,12 +391,12 @@ def test_attention_refuses_learned_mechanisms() -> None:
         else:
             out = attnlab.attention(q, k, v, name, causal=True, key_mask=torch.ones(2, 7).bool())
             assert out.shape == (2, HEADS, 7, 3)
-    expect_error(lambda: attnlab.attention(q[0], k, v), "3 axes")
+    expect_error(lambda: attnlab.attention(q[0], k, v), "4 axes", "(6, 7, 5) has 3")
 
 
 @trials
 def test_what_it_sees_is_as_it_says(name: str, options: dict[str, Any]) -> None:
-    cards.check_sight(build(name, options))
+    cards.check_visible_keys(build(name, options))
 
 
 def test_a_wrong_fact_is_noticed() -> None:
@@ -411,7 +417,7 @@ def test_a_wrong_fact_is_noticed() -> None:
         (Moved(**SIZES, block=2, global_blocks=0, random_blocks=0), "shift_invariant"),
     ):
         with pytest.raises(LawError, match=text):
-            cards.check_sight(mechanism.double())
+            cards.check_visible_keys(mechanism.double())
 
 
 @every

@@ -20,7 +20,7 @@ from attnlab import MECHANISMS, Mask, create_mechanism
 from attnlab.mechanisms import _compiled as compiled
 from attnlab.mechanisms import _scan as scan
 from attnlab.mechanisms._compiled import build
-from attnlab.mechanisms._scan import NOTHING, Features
+from attnlab.mechanisms._scan import LOG_ZERO, Features
 from attnlab.mechanisms.kernel import Kernel
 from tests.support.c_compiler import needs_compiler
 
@@ -91,7 +91,7 @@ def test_the_scan_equals_the_torch_path(
     value = draw(seed + 20, B, H, T, M)
     if padded:
         hidden = draw(seed + 30, B, 1, T, 1) > 0.3
-        key = Features(key.sign, key.log.masked_fill(hidden, NOTHING))
+        key = Features(key.sign, key.log.masked_fill(hidden, LOG_ZERO))
         value = value.masked_fill(hidden, 0)
     direction = draw(seed + 40, B, H, T, M)
     mine, theirs = leaves(query, key, value), leaves(query, key, value)
@@ -157,8 +157,8 @@ def test_sums_and_reading_equal_the_definition(
     def define(query: Features, key: Features, value: Tensor) -> Tensor:
         top = key.log.amax(2, keepdim=True).detach()
         sight = query.log + top
-        terms = Features(query.sign, sight).over(sight.amax(-1, keepdim=True).detach())
-        weights = terms @ key.over(top).mT  # (B, H, T, S)
+        terms = Features(query.sign, sight).divide_by_exp(sight.amax(-1, keepdim=True).detach())
+        weights = terms @ key.divide_by_exp(top).mT  # (B, H, T, S)
         return weights @ value / weights.sum(-1, keepdim=True)
 
     mine, theirs = leaves(query, key, value), leaves(query, key, value)
@@ -383,12 +383,12 @@ def test_large_results_ask_for_large_pages() -> None:
 @needs_compiler
 def test_what_the_kernels_do_not_take_goes_the_torch_way(monkeypatch: pytest.MonkeyPatch) -> None:
     """bfloat16 is summed in float32; other devices and types never reach the kernels."""
-    assert compiled.serves(torch.zeros(1))
-    assert not compiled.serves(torch.zeros(1, dtype=torch.bfloat16))
-    assert not compiled.serves(torch.zeros(1, device="meta"))
+    assert compiled.can_run(torch.zeros(1))
+    assert not compiled.can_run(torch.zeros(1, dtype=torch.bfloat16))
+    assert not compiled.can_run(torch.zeros(1, device="meta"))
     mechanism = create_mechanism("favor", head_dim=4, heads=2)
     q, k, v = (draw(n, 1, 2, 30, 4, dtype=torch.float32) for n in range(3))
     wanted = mechanism(q, k, v, Mask(True))
-    monkeypatch.setattr(compiled, "serves", lambda _: False)
+    monkeypatch.setattr(compiled, "can_run", lambda _: False)
     monkeypatch.setattr(compiled, "causal", None)  # would raise
     close([mechanism(q, k, v, Mask(True))], [wanted.double()], 1e-5)

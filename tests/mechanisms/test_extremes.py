@@ -13,7 +13,7 @@ from torch import Tensor
 
 from attnlab import MECHANISMS, Mask, Mechanism, create_mechanism
 from attnlab.laws import _extreme_scores as extremes
-from attnlab.laws._extreme_scores import T, draw
+from attnlab.laws._extreme_scores import T, random_normal
 from attnlab.mechanisms.kernel import Kernel
 from tests.support.law_trials import HEAD_DIM, HEADS, all_trials, build
 
@@ -51,9 +51,9 @@ def test_each_key_far_above_those_before(name: str, options: Any) -> None:
 def test_features_too_small_for_float32(name: str, causal: bool, in_torch: bool) -> None:
     """phi(k) is below e^-1000 for every key and feature, yet the weights are ordinary numbers."""
     options: dict[str, Any] = {"torch": in_torch, **({"features": 8} if name == "favor" else {})}
-    k = -1000 - 3 * draw(2, 2, 3, T, HEAD_DIM).abs()
+    k = -1000 - 3 * random_normal(2, 2, 3, T, HEAD_DIM).abs()
     mechanism = build(name, options)
-    q = draw(1, 2, HEADS, T, HEAD_DIM)
+    q = random_normal(1, 2, HEADS, T, HEAD_DIM)
     assert float(mechanism.features(k.double()).log.max()) < -900  # type: ignore[operator]
     check_stress(name, options, q, k, causal, limit=1e-2)
 
@@ -64,7 +64,7 @@ def test_features_too_small_for_float32(name: str, causal: bool, in_torch: bool)
 def test_kernel_states_are_at_least_float32(name: str, dtype: torch.dtype, in_torch: bool) -> None:
     mechanism = create_mechanism(name, head_dim=HEAD_DIM, heads=HEADS)
     mechanism.use_compiled = not in_torch
-    q, k, v = (draw(seed, 1, HEADS, T, HEAD_DIM).to(dtype) for seed in (1, 2, 3))
+    q, k, v = (random_normal(seed, 1, HEADS, T, HEAD_DIM).to(dtype) for seed in (1, 2, 3))
     state: Any = mechanism.absorb(k, v)
     assert state.sums.dtype == (torch.float64 if name == "polynomial" else torch.float32)
     assert mechanism.read(q, state, 0).dtype == dtype
@@ -100,7 +100,7 @@ def test_a_polynomial_in_float32_is_as_exact_as_float32(
     mechanism = create_mechanism("polynomial", head_dim=head_dim, heads=6)
     mechanism.use_compiled = not in_torch
     for seed in range(0, 90, 3):
-        q, k, v = (draw(seed + n, 1, 6, T, head_dim) for n in range(3))
+        q, k, v = (random_normal(seed + n, 1, 6, T, head_dim) for n in range(3))
         wanted = mechanism.weights(q.double(), k.double(), Mask(True)) @ v.double()
         state, read = None, []
         for t in range(T):
@@ -119,7 +119,9 @@ def test_nothing_to_see_at_large_scores(name: str, options: Any, empty: bool) ->
     mechanism = build(name, options).float()
     card = mechanism.card
     S = 0 if empty and card.cross else T
-    q, k, v = (300 * draw(seed, 2, HEADS, n, HEAD_DIM) for seed, n in ((1, T), (2, S), (3, S)))
+    q, k, v = (
+        300 * random_normal(seed, 2, HEADS, n, HEAD_DIM) for seed, n in ((1, T), (2, S), (3, S))
+    )
     keys = torch.ones(2, S, dtype=torch.bool)
     keys[0] = False
     k[0], v[0] = float("nan"), float("nan")

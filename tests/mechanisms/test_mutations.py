@@ -30,7 +30,7 @@ def first_trial(name: str) -> Mechanism:
     return mechanism
 
 
-def inputs_for(mechanism: Mechanism, padding: str) -> laws.Inputs:
+def inputs_for(mechanism: Mechanism, padding: str) -> laws.LawInputs:
     """The first inputs on which no sum of this mechanism cancels too far to tell."""
     masks = (Mask(), Mask(causal=True)) if mechanism.card.causal else (Mask(),)
     for seed in range(1000):
@@ -49,7 +49,7 @@ def inputs_for(mechanism: Mechanism, padding: str) -> laws.Inputs:
     raise RuntimeError("no usable inputs")
 
 
-def breaks(law: Law, mechanism: Mechanism, inputs: laws.Inputs, mask: Mask, *more: Any) -> bool:
+def breaks(law: Law, mechanism: Mechanism, inputs: laws.LawInputs, mask: Mask, *more: Any) -> bool:
     try:
         law(mechanism, inputs, mask, *more)
     except AssertionError:

@@ -126,6 +126,6 @@ def test_the_generator_writes_over(
     monkeypatch.setattr(compiled, "absorb_in_place", counted)
     written = write(model, beams)
     assert len(calls) == 2 * 11  # all steps, in 2 layers
-    monkeypatch.setattr(compiled, "serves", lambda _: False)
+    monkeypatch.setattr(compiled, "can_run", lambda _: False)
     assert write(model, beams) == written
     assert len(calls) == 2 * 11

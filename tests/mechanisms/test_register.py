@@ -22,10 +22,10 @@ from attnlab import (
     register_mechanism,
 )
 from attnlab._create_mechanism import mechanism_options
-from attnlab._mechanism_table import as_dict
+from attnlab._mechanism_table import mechanism_to_dict
 from attnlab.laws import LAWS
 from attnlab.mechanism import repeat_heads
-from attnlab.mechanism_pictures import COLORS, matrices, panels_of
+from attnlab.mechanism_pictures import COLORS, panels_of, plot_matrices
 from attnlab.mechanisms.softmax import Softmax, masked_softmax
 from attnlab.models import Decoder, StackConfig
 from tests.support.command_line import run
@@ -73,7 +73,7 @@ def test_a_registered_mechanism_works_everywhere(capsys: pytest.CaptureFixture[s
     mixed = ["2*plain+2*softmax", "plain"]
     model = Decoder(StackConfig(vocabulary=11, context=16, width=32, layers=2, attention=mixed))
     assert model(torch.randint(0, 11, (1, 7))).shape == (1, 7, 11)
-    assert as_dict("plain")["summary"] == "a test"
+    assert mechanism_to_dict("plain")["summary"] == "a test"
     code, out_text, _ = run("tour --tokens 40", capsys)
     assert code == 0
     assert "\nplain" in out_text
@@ -109,7 +109,7 @@ def test_what_is_wrong_with_a_class_is_one_sentence() -> None:
 
     wrong: list[tuple[Any, list[str]]] = [
         (3, ["3", "subclass of attnlab.Mechanism"]),
-        (made(name="My Own"), ["'My Own'", "small letters"]),
+        (made(name="My Own"), ["'My Own'", "lowercase letters"]),
         (made(name="a+b"), ["'a+b'"]),
         (made(name=None), ["None"]),
         (made(card=None), ["no card", "attnlab.Card("]),
@@ -285,7 +285,7 @@ def test_the_picture_shows_the_weights(tmp_path: Path, capsys: pytest.CaptureFix
     assert torch.equal(window.weights > 0, near)
     assert torch.equal(causal.weights > 0, near.tril())
     assert len(panels_of("linformer")) == 2  # no causal form
-    figure = matrices("window")
+    figure = plot_matrices("window")
     assert "with window=4" in figure.get_supxlabel()
     assert len(figure.axes) == 3
     shown: Any = figure.axes[1].images[0].get_array()

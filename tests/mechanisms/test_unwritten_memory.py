@@ -11,7 +11,7 @@ from torch import Tensor
 from attnlab import Mask, create_mechanism
 from attnlab.laws import _single_call as calls
 from attnlab.laws._compare import LawError
-from attnlab.laws._trial import build, make_inputs
+from attnlab.laws._law_inputs import build_mechanism, make_inputs
 from attnlab.mechanisms import _compiled as compiled
 from attnlab.mechanisms._compiled import kernel
 from attnlab.mechanisms.elu import Elu
@@ -37,7 +37,7 @@ class ForgetsARow(Elu):
 
 
 def test_a_forgotten_row_breaks_a_law() -> None:
-    mechanism = build(ForgetsARow, {})
+    mechanism = build_mechanism(ForgetsARow, {})
     inputs = make_inputs(mechanism, B=2, G=3, T=5, S=5)
     with pytest.raises(LawError):
         calls.check_definition(mechanism, inputs, Mask())

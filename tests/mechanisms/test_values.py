@@ -16,10 +16,10 @@ import attnlab
 from attnlab import MECHANISMS, Mask, create_mechanism
 from attnlab._create_mechanism import mechanism_options
 from attnlab.mechanisms import _scan as scan
-from attnlab.mechanisms._random_directions import gaussian_draws
+from attnlab.mechanisms._random_directions import sample_directions
 from attnlab.mechanisms.favor import RandomFeatures
 from attnlab.mechanisms.kernel import Kernel
-from attnlab.mechanisms.softmax import drop
+from attnlab.mechanisms.softmax import fast_dropout
 
 E = math.e
 
@@ -157,7 +157,7 @@ def test_dropout_keeps_the_mean_and_the_share() -> None:
     torch.manual_seed(0)
     x = torch.ones(999_999, dtype=torch.float64, requires_grad=True)
     for share in (0.1, 0.5, 0.9):
-        out = drop(x, share)
+        out = fast_dropout(x, share)
         lost = float((out.detach() == 0).double().mean())
         assert lost == pytest.approx(share, abs=4.5 * math.sqrt(share * (1 - share) / 1e6))
         assert set(out.detach().unique().tolist()) == {0.0, 1 / (1 - share)}
@@ -166,7 +166,7 @@ def test_dropout_keeps_the_mean_and_the_share() -> None:
         # neighbors share a draw, yet not their fate
         both = (out[::2][:499_999] == 0) & (out[1::2] == 0)
         assert float(both.double().mean()) == pytest.approx(share**2, abs=0.004)
-    assert drop(x, 0.0) is x
+    assert fast_dropout(x, 0.0) is x
 
 
 def test_hard_gradient_is_that_of_softmax() -> None:
@@ -185,7 +185,7 @@ def test_hard_gradient_is_that_of_softmax() -> None:
 
 def phi(mechanism: Any, x: Tensor) -> Tensor:
     features = mechanism.features(x)
-    return features.over(torch.zeros(1, dtype=x.dtype))
+    return features.divide_by_exp(torch.zeros(1, dtype=x.dtype))
 
 
 def squares_and_pairs(x: Tensor) -> Tensor:
@@ -244,12 +244,12 @@ def test_fourier_has_no_error_where_q_equals_k() -> None:
 
 def test_orthogonal_draws() -> None:
     D = 5
-    draws = gaussian_draws(12, D, seed=3, orthogonal=True)
+    draws = sample_directions(12, D, seed=3, orthogonal=True)
     assert draws.shape == (12, D)
     for block in draws.split(D):
         gram = block @ block.T
         assert torch.allclose(gram, gram.diagonal().diag(), atol=1e-12)
-    many = torch.cat([gaussian_draws(D, D, seed, True) for seed in range(2000)])
+    many = torch.cat([sample_directions(D, D, seed, True) for seed in range(2000)])
     # as a Gaussian's: mean 0 (which QR without its signs would not give), variance 1 in every
     # entry, squared lengths chi-squared with mean D and variance 2 D
     blocks = many.view(2000, D, D)

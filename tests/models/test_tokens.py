@@ -339,8 +339,8 @@ def test_a_failed_save_leaves_the_old_file_alone(
         (b'{"type": "characters"}', '"characters" must be'),
         (b'{"type": "characters", "characters": ["a"]}', '"characters" must be'),
         (b'{"type": "characters", "characters": ""}', "none given"),
-        (b'{"type": "characters", "characters": "abca"}', "'a' stands there 2 times"),
-        (b'{"type": "characters", "characters": "a\\u25a1"}', "has its id already"),
+        (b'{"type": "characters", "characters": "abca"}', "'a' occurs 2 times"),
+        (b'{"type": "characters", "characters": "a\\u25a1"}', "has a reserved id"),
         (b'{"type": "characters", "characters": "\\ud800"}', "lone surrogate"),
     ],
 )
@@ -367,8 +367,8 @@ def test_files_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     with pytest.raises(ValueError, match=r"tokenizer\.json: .*not a regular file"):
         load_tokenizer(tmp_path)
     file.rmdir()
-    assert tokens.LARGEST_FILE == 64 * 2**20
-    monkeypatch.setattr(tokens, "LARGEST_FILE", 2**20)
+    assert tokens.MAX_FILE_BYTES == 64 * 2**20
+    monkeypatch.setattr(tokens, "MAX_FILE_BYTES", 2**20)
     file.write_bytes(b" " * 2**20 + b"1")
     assert_refused(file, "more than 1 MB")
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from attnlab._calibration import (
     Bin,
-    Point,
+    CoveragePoint,
     expected_calibration_error,
-    reliability,
+    reliability_bins,
     risk_coverage,
     roc_area,
     threshold_for,
@@ -39,7 +39,7 @@ def unzip(pairs: list[tuple[float, bool]]) -> tuple[list[float], list[bool]]:
 
 
 def test_reliability_by_hand() -> None:
-    found = reliability(SURE, RIGHT, bins=5)
+    found = reliability_bins(SURE, RIGHT, bins=5)
     assert [(each.low, each.high, each.count) for each in found] == [
         (0.2, 0.4, 1),
         (0.4, 0.6, 1),
@@ -56,7 +56,7 @@ def test_reliability_by_hand() -> None:
 def test_every_answer_is_in_the_bin_that_says_so(
     pairs: list[tuple[float, bool]], bins: int
 ) -> None:
-    found = reliability(*unzip(pairs), bins)
+    found = reliability_bins(*unzip(pairs), bins)
     assert [each.low for each in found] == sorted({each.low for each in found})
     for each in found:
         last = each.high == 1
@@ -124,24 +124,26 @@ def test_threshold_by_trying_each(pairs: list[tuple[float, bool]], precision: fl
     for threshold in sorted({sure for sure, _ in pairs}, reverse=True):
         given_ = [right for sure, right in pairs if sure >= threshold]
         if sum(given_) / len(given_) >= precision:
-            wanted = Point(threshold, len(given_) / len(pairs), sum(given_) / len(given_))
+            wanted = CoveragePoint(threshold, len(given_) / len(pairs), sum(given_) / len(given_))
     assert threshold_for(precision, *unzip(pairs)) == wanted
 
 
 def test_thresholds_by_hand() -> None:
-    assert threshold_for(1, SURE, RIGHT) == Point(0.9, 2 / 7, 1)
-    assert threshold_for(0.8, SURE, RIGHT) == Point(0.6, 5 / 7, 0.8)  # 0.8 itself: 3 of 4 only
-    assert threshold_for(0.5, SURE, RIGHT) == Point(0.2, 1, 4 / 7)
+    assert threshold_for(1, SURE, RIGHT) == CoveragePoint(0.9, 2 / 7, 1)
+    assert threshold_for(0.8, SURE, RIGHT) == CoveragePoint(
+        0.6, 5 / 7, 0.8
+    )  # 0.8 itself: 3 of 4 only
+    assert threshold_for(0.5, SURE, RIGHT) == CoveragePoint(0.2, 1, 4 / 7)
     assert threshold_for(0.5, [0.5, 0.9], [False, False]) is None
     tied = threshold_for(0.95, [0.7] * 20, [True] * 19 + [False])
-    assert tied == Point(0.7, 1, 0.95)  # exactly reached, and all twenty or none
+    assert tied == CoveragePoint(0.7, 1, 0.95)  # exactly reached, and all twenty or none
 
 
 # What is refused
 
 
 @pytest.mark.parametrize(
-    "measure", [reliability, expected_calibration_error, roc_area, risk_coverage]
+    "measure", [reliability_bins, expected_calibration_error, roc_area, risk_coverage]
 )
 @pytest.mark.parametrize(
     ("confidence", "correct", "words"),
@@ -153,7 +155,7 @@ def test_thresholds_by_hand() -> None:
         ([0.5, None], [True, False], "confidence 1 is not a finite number"),
         ([0.5, 0.5], [True, None], "other than True and False"),
         ([0.5, 0.5], [True, 0.5], "other than True and False"),
-        ([[0.5]], [[True]], "two equal lists"),
+        ([[0.5]], [[True]], "two lists of equal length"),
     ],
 )
 def test_refused(measure: Callable[..., object], confidence: Any, correct: Any, words: str) -> None:
@@ -163,14 +165,14 @@ def test_refused(measure: Callable[..., object], confidence: Any, correct: Any, 
 
 def test_settings_are_checked() -> None:
     for call, expected in (
-        (lambda: reliability([1.5], [True]), "1.5"),
-        (lambda: reliability([0.5], [True], bins=0), "bins is 0"),
-        (lambda: threshold_for(0, [0.5], [True]), "precision of 0"),
-        (lambda: threshold_for(95, [0.5], [True]), "precision of 95"),
+        (lambda: reliability_bins([1.5], [True]), "1.5"),
+        (lambda: reliability_bins([0.5], [True], bins=0), "bins is 0"),
+        (lambda: threshold_for(0, [0.5], [True]), "precision is 0"),
+        (lambda: threshold_for(95, [0.5], [True]), "precision is 95"),
     ):
         with pytest.raises(ValueError, match=expected):
             call()
 
 
 def test_a_bin_is_what_the_report_holds() -> None:
-    assert reliability([0.25], [True], bins=2) == [Bin(0, 0.5, 1, 0.25, 1)]
+    assert reliability_bins([0.25], [True], bins=2) == [Bin(0, 0.5, 1, 0.25, 1)]

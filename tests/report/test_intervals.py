@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnlab._confidence_intervals import share, wilson
+from attnlab._confidence_intervals import fraction_interval, wilson_interval
 
 
 @pytest.mark.parametrize(
@@ -22,36 +22,36 @@ from attnlab._confidence_intervals import share, wilson
     ],
 )
 def test_interval_as_published(right: int, total: int, low: float, high: float) -> None:
-    assert wilson(right, total) == pytest.approx((low, high), abs=6e-5)
-    assert share(right, total).ends == wilson(right, total)
+    assert wilson_interval(right, total) == pytest.approx((low, high), abs=6e-5)
+    assert fraction_interval(right, total).ends == wilson_interval(right, total)
 
 
 @given(st.integers(0, 300), st.integers(0, 300), st.floats(0.5, 0.999))
 def test_interval_solves_its_equation(a: int, b: int, level: float) -> None:
     right, total = min(a, b), max(a, b, 1)
-    low, high = wilson(right, total, level)
+    low, high = wilson_interval(right, total, level)
     part = right / total
     assert 0 <= low <= part <= high <= 1
     z = NormalDist().inv_cdf((1 + level) / 2)
     for end in (low, high):
         assert abs(part - end) == pytest.approx(z * math.sqrt(end * (1 - end) / total), abs=1e-9)
-    wrong = wilson(total - right, total, level)
+    wrong = wilson_interval(total - right, total, level)
     assert (1 - wrong[1], 1 - wrong[0]) == pytest.approx((low, high))
 
 
 def test_nothing_is_known_of_no_answers() -> None:
-    assert wilson(0, 0) == (0, 1)
-    assert wilson(20, 20)[1] == 1
+    assert wilson_interval(0, 0) == (0, 1)
+    assert wilson_interval(20, 20)[1] == 1
 
 
 @pytest.mark.parametrize(
     ("right", "total", "level", "words"),
     [
-        (4, 3, 0.95, "4 right of 3"),
-        (-1, 3, 0.95, "-1 right of 3"),
-        (1, 3, 95, "level of 95"),
+        (4, 3, 0.95, "4 of 3"),
+        (-1, 3, 0.95, "-1 of 3"),
+        (1, 3, 95, "level is 95"),
     ],
 )
 def test_what_is_no_share_is_refused(right: int, total: int, level: float, words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        wilson(right, total, level)
+        wilson_interval(right, total, level)

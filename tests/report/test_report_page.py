@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from attnlab._confidence_intervals import Estimate
-from attnlab._image_files import png
+from attnlab._image_files import encode_png
 from attnlab.report import render_page
 from attnlab.report._content import (
     Bars,
@@ -227,7 +227,7 @@ def every_block() -> Report:
         Figure(
             "Calibration", Lines("confidence", "right", [curve], x_percent=True, y_percent=True)
         ),
-        Gallery("Images", [Picture(png(PIXELS), "a seven", "seen as 1")]),
+        Gallery("Images", [Picture(encode_png(PIXELS), "a seven", "seen as 1")]),
         Quote("It wrote", "a cat and a cat", "cat"),
         Strip("Weights", ["the", " cat"], [0.25, -1.0]),
         Command("attnlab claims", "Run the claims:"),

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from attnlab._confidence_intervals import Estimate, number
+from attnlab._confidence_intervals import Estimate, format_number
 from attnlab.report import Cell, Table
 from attnlab.report._text import cell_text, clean, escape, numeric, short
 from tests.support.claim_ledgers import HOSTILE
@@ -47,13 +47,13 @@ def test_names_of_all_scripts_stay() -> None:
     ],
 )
 def test_number(value: float | None, wanted: str) -> None:
-    assert number(value) == wanted
+    assert format_number(value) == wanted
 
 
 def test_percent() -> None:
-    assert number(0.8725, percent=True) == "87.2%"
-    assert number(1, percent=True) == "100%"
-    assert number(0.004, percent=True) == "0.4%"
+    assert format_number(0.8725, percent=True) == "87.2%"
+    assert format_number(1, percent=True) == "100%"
+    assert format_number(0.004, percent=True) == "0.4%"
 
 
 def test_short_numbers() -> None:

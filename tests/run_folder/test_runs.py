@@ -19,7 +19,7 @@ from attnlab.cli._run_details import print_run
 from attnlab.cli._run_table import print_runs
 from attnlab.report._terminal_lines import canvas
 from attnlab.run_folder import _metrics as metrics_module
-from attnlab.run_folder._config import CONFIG_BYTES, TaskPart
+from attnlab.run_folder._config import CONFIG_BYTES, TaskSection
 from attnlab.run_folder._metrics import read_metrics
 from attnlab.run_folder._run_list import find_runs
 
@@ -337,7 +337,7 @@ def test_many_rows_are_thinned(tmp_path: Path) -> None:
     rows[778]["validation"] = {"loss": 0.75}
     make_run(tmp_path / "one", rows, training={"steps": count})
     assert words_of_line("one", table_text(tmp_path))[4:6] == ["100k/100k", "100%"]
-    metrics = read_metrics(tmp_path / "one" / "metrics.jsonl", TaskPart(), samples=70)
+    metrics = read_metrics(tmp_path / "one" / "metrics.jsonl", TaskSection(), samples=70)
     assert 70 <= len(metrics.rows) <= 72
     assert (metrics.rows[0]["step"], metrics.rows[-1]["step"]) == (1, count)
     assert (metrics.best, metrics.best_step) == (0.5, 777)
@@ -350,11 +350,11 @@ def test_only_the_end_of_a_huge_file_is_read(
 ) -> None:
     path = make_run(tmp_path, [metrics_row(step, 2.0) for step in range(1, 100)]) / "metrics.jsonl"
     monkeypatch.setattr(metrics_module, "METRICS_BYTES", 1000)
-    metrics = read_metrics(path, TaskPart(), samples=1000)
+    metrics = read_metrics(path, TaskSection(), samples=1000)
     assert 5 < len(metrics.rows) < 15
     assert metrics.last["step"] == 99
     path.write_bytes(b"x" * 300_000 + b'\n{"step": 7}\n')  # one line without end
-    assert read_metrics(path, TaskPart()).last == {"step": 7}
+    assert read_metrics(path, TaskSection()).last == {"step": 7}
 
 
 def test_validations_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -363,7 +363,7 @@ def test_validations_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         make_run(tmp_path, [metrics_row(step, 2.0, loss=step) for step in range(1, 100)])
         / "metrics.jsonl"
     )
-    metrics = read_metrics(path, TaskPart())
+    metrics = read_metrics(path, TaskSection())
     assert len(metrics.validations) <= 10
     assert (metrics.best, metrics.validations[-1]["step"]) == (1, 99)
 

@@ -27,7 +27,7 @@ SETTINGS: dict[str, Any] = {
     "save_every": 2, "evaluate_every": 2, "batch_size": 8, "schedule": "constant",
     "model": {"width": 8, "layers": 1},
 }  # fmt: skip
-NEWER = "config.json has version 4 of the run format, and this attnlab reads 1 to 3; update attnlab"
+NEWER = "config.json has version 4 of the run format, but this attnlab reads 1 to 3; update attnlab"
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from starlette.testclient import TestClient
 
-from attnlab._image_files import png
+from attnlab._image_files import encode_png
 from attnlab.studio import _request_limits as limits
 from attnlab.studio import _run_watcher as run_watcher
 from attnlab.studio._app import create_api
@@ -162,7 +162,7 @@ def test_every_response_is_declared(
         openapi_checks.response_schema_conformance,
         *([openapi_checks.negative_data_rejection] if wrong else []),
     ]
-    image = st.just(png(pixels(2, 1, 6)[1])) | st.binary(min_size=1, max_size=50)
+    image = st.just(encode_png(pixels(2, 1, 6)[1])) | st.binary(min_size=1, max_size=50)
     schemathesis.openapi.media_type("application/octet-stream", image)
     schema = schemathesis.openapi.from_dict(description_with_examples(job))
     operation = schema[path][method]

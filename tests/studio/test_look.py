@@ -9,7 +9,7 @@ import pytest
 import torch
 from starlette.testclient import TestClient
 
-from attnlab._image_files import png
+from attnlab._image_files import encode_png
 from attnlab.interpret._capture_file import read as read_capture
 from attnlab.interpret._look import look
 from attnlab.studio import _request_limits as limits
@@ -25,7 +25,7 @@ from tests.support.studio_client import post
 def test_an_image_is_classified_as_by_the_command(
     client: TestClient, all_runs: Path, tmp_path: Path
 ) -> None:
-    image = png(pixels(2, 1, 6)[1])
+    image = encode_png(pixels(2, 1, 6)[1])
     (tmp_path / "image.png").write_bytes(image)
     for run in ("vit", "convnet"):
         response = client.post(f"/api/see?run={run}", content=image)
@@ -149,7 +149,7 @@ def test_an_invalid_look_is_reported(
 
 
 def test_an_image_is_looked_at(client: TestClient, all_runs: Path, tmp_path: Path) -> None:
-    image = png(pixels(2, 1, 6)[1])
+    image = encode_png(pixels(2, 1, 6)[1])
     (tmp_path / "image.png").write_bytes(image)
     response = client.post("/api/look/image?run=vit&neurons=false", content=image)
     assert response.status_code == 200, response.text
@@ -183,7 +183,7 @@ def test_an_image_is_looked_at(client: TestClient, all_runs: Path, tmp_path: Pat
 def test_an_invalid_look_at_an_image_is_reported(
     client: TestClient, query: str, status: int, words: str
 ) -> None:
-    response = client.post(f"/api/look/image?{query}", content=png(pixels(2, 1, 6)[1]))
+    response = client.post(f"/api/look/image?{query}", content=encode_png(pixels(2, 1, 6)[1]))
     assert response.status_code == status, response.text
     assert words in response.json()["error"]
     assert "--" not in response.json()["error"]

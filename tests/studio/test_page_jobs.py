@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from attnlab._image_files import png
+from attnlab._image_files import encode_png
 from tests.support import vision_runs
 from tests.support.command_line import call
 from tests.support.image_files import pixels
@@ -87,7 +87,7 @@ def test_an_image_is_pasted(window: Window) -> None:
         """bytes => { const files = new DataTransfer();
         files.items.add(new File([new Uint8Array(bytes)], 'a.png', { type: 'image/png' }));
         document.dispatchEvent(new ClipboardEvent('paste', { clipboardData: files })) }""",
-        list(png(pixels(2, 1, 6)[1])),
+        list(encode_png(pixels(2, 1, 6)[1])),
     )
     page.wait_for_selector(".attention .attnlab[data-painted=image]")
     assert page.locator(".prediction .bar-row").count() == 2

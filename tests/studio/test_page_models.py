@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from attnlab._image_files import png
+from attnlab._image_files import encode_png
 from attnlab.interpret._capture_file import read as read_capture
 from tests.support import summary_runs as summaries
 from tests.support.claim_ledgers import STATEMENTS, made_up
@@ -160,7 +160,7 @@ def test_summaries_and_where_each_word_came_from(window: Window) -> None:
 
 
 def test_an_image_is_classified(window: Window, tmp_path: Path) -> None:
-    (tmp_path / "light.png").write_bytes(png(pixels(2, 1, 6)[1]))
+    (tmp_path / "light.png").write_bytes(encode_png(pixels(2, 1, 6)[1]))
     (tmp_path / "bad.png").write_bytes(b"no image")
     (tmp_path / "text.txt").write_text("no image")
     page = window.go("/see?run=vit", ".drop")
@@ -255,7 +255,7 @@ def test_neurons_are_optional_and_errors_name_no_flag(window: Window) -> None:
 
 
 def test_an_image_is_inspected(window: Window, tmp_path: Path) -> None:
-    (tmp_path / "light.png").write_bytes(png(pixels(2, 1, 6)[1]))
+    (tmp_path / "light.png").write_bytes(encode_png(pixels(2, 1, 6)[1]))
     page = window.go("/look?subject=run%3Avit", ".drop")
     page.locator("input[type=file]").set_input_files(tmp_path / "light.png")
     page.wait_for_selector(".attention .attnlab[data-painted=image]")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from attnlab._image_files import png
+from attnlab._image_files import encode_png
 from tests.support import summary_runs as summaries
 from tests.support.image_files import pixels
 from tests.support.studio_servers import StudioProcess, start_isolated_studio
@@ -99,7 +99,7 @@ def test_unsuitable_and_deleted_runs_are_reported(window: Window) -> None:
 def test_an_image_is_classified_by_the_run_selected_meanwhile(
     window: Window, tmp_path: Path
 ) -> None:
-    (tmp_path / "light.png").write_bytes(png(pixels(2, 1, 6)[1]))
+    (tmp_path / "light.png").write_bytes(encode_png(pixels(2, 1, 6)[1]))
     page = window.go("/see?run=vit", ".drop")
     delayed = DelayedRequest(page, "/api/see")
     page.locator("input[type=file]").set_input_files(tmp_path / "light.png")

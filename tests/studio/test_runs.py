@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from starlette.testclient import TestClient
 
 from attnlab.run_folder._metrics import LINE_BYTES, clean_row
-from attnlab.run_folder._metrics_tail import MARK, Tail
+from attnlab.run_folder._metrics_tail import MARK, MetricsTail
 from attnlab.studio._allowed_folders import AllowedFolders
 from attnlab.studio._api_runs import marks_in_event_id
 from attnlab.studio._run_watcher import RunWatcher
@@ -84,7 +84,7 @@ def test_reading_a_lock_does_not_block_a_run(folder: Path) -> None:
     (run / ".lock").touch()
     with (run / ".lock").open() as file:
         fcntl.flock(file, fcntl.LOCK_SH)
-        with pytest.raises(ValueError, match="another run is writing"), Run(run).locked():
+        with pytest.raises(ValueError, match="another process is training"), Run(run).locked():
             pass
         import threading
 
@@ -234,7 +234,7 @@ def test_nan_and_infinity_become_names(client: TestClient, folder: Path) -> None
 
 def test_only_whole_lines_count(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
-    tail = Tail(path)
+    tail = MetricsTail(path)
     assert tail.read().json() == {"after": 0, "rows": [], "next": 0, "mark": "0", "total": 0}
     path.write_text('{"step": 1}\n{"step"')
     part = tail.read()
@@ -250,7 +250,7 @@ def test_invalid_lines_are_counted_but_give_no_rows(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     lines = ['{"step": 1}', "{", "[1]", "", '{"step": 2}', "\x00\xff", "[" * 5000]
     path.write_text("\n".join(lines) + "\n", encoding="latin-1")
-    part = Tail(path).read()
+    part = MetricsTail(path).read()
     assert [row["step"] for row in part.rows] == [1, 2]
     assert part.next == part.total == 7
 
@@ -258,7 +258,7 @@ def test_invalid_lines_are_counted_but_give_no_rows(tmp_path: Path) -> None:
 def test_very_long_lines_are_skipped(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     path.write_text('{"step": 1}\n' + "x" * (3 * LINE_BYTES + 5) + '\n{"step": 2}\n')
-    part = Tail(path).read()
+    part = MetricsTail(path).read()
     assert [row["step"] for row in part.rows] == [1, 2]
 
 
@@ -293,7 +293,7 @@ def test_a_replaced_file_is_sent_again(tmp_path: Path) -> None:
         path.unlink(missing_ok=True)
         path.write_text("".join(f'{{"step": {s}, "loss": {loss}}}\n' for s in steps))
 
-    tail = Tail(path)
+    tail = MetricsTail(path)
     write(1, 2, 3, 4)
     mark = tail.read().mark
     write(1, 2, 3, 4, 5)  # the same and more: no row is sent twice
@@ -323,7 +323,7 @@ class GrowingMetricsFile(RuleBasedStateMachine):
 
         self.folder = tempfile.TemporaryDirectory()
         self.path = Path(self.folder.name) / "metrics.jsonl"
-        self.tail = Tail(self.path)
+        self.tail = MetricsTail(self.path)
         self.rows: list[Any] = []
         self.mark = "0"
         self.count = 0
@@ -412,7 +412,7 @@ def test_a_run_that_was_resumed_is_followed(tmp_path: Path) -> None:
     """`Run.rewind` removes the rows after the checkpoint, and they come again."""
     run = tmp_path / "one"
     run_tiny(run, steps=6, save_every=4)
-    tail = Tail(run / "metrics.jsonl")
+    tail = MetricsTail(run / "metrics.jsonl")
     first = tail.read()
     assert [row["step"] for row in first.rows] == list(range(1, 7))
     whole = (run / "metrics.jsonl").read_text()

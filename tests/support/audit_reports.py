@@ -9,12 +9,12 @@ import numpy as np
 
 from attnlab._calibration import (
     expected_calibration_error,
-    reliability,
+    reliability_bins,
     risk_coverage,
     roc_area,
     threshold_for,
 )
-from attnlab._confidence_intervals import wilson
+from attnlab._confidence_intervals import wilson_interval
 from attnlab.tasks.knowledge._name_matching import NameIndex, ngram_groups
 from attnlab.tasks.knowledge._scoring import histogram_of_answers, top_share
 
@@ -81,10 +81,10 @@ def make_report(pairs: int = 500, seed: int = 0) -> dict[str, Any]:
         "run": "runs/knowledge-rope",
         "pairs": pairs,
         "accuracy": sum(right) / pairs,
-        "interval": list(wilson(sum(right), pairs)),
+        "interval": list(wilson_interval(sum(right), pairs)),
         "baseline": {"answer": "London", "accuracy": 0.05},
         "answers": answers,
-        "reliability": [asdict(each) for each in reliability(sure_, right)],
+        "reliability": [asdict(each) for each in reliability_bins(sure_, right)],
         "ece": expected_calibration_error(sure_, right),
         "roc_area": roc_area(sure_, right),
         "risk_coverage": [list(astuple(e)) for e in risk_coverage(sure_, right)],
@@ -113,7 +113,7 @@ def make_report(pairs: int = 500, seed: int = 0) -> dict[str, Any]:
                 "examples": each.examples,
                 "count": each.count,
                 "accuracy": sum(hits) / len(hits),
-                "interval": list(wilson(sum(hits), len(hits))),
+                "interval": list(wilson_interval(sum(hits), len(hits))),
             }
             for each, hits in zip(described, of_group, strict=True)
         ],

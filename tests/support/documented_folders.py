@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from attnlab._image_files import png
+from attnlab._image_files import encode_png
 from attnlab._safe_files import write_text
 from attnlab.bench import bench
 from attnlab.demo import _run_demo as running
@@ -44,7 +44,7 @@ def furnish(folder: Path, made: Path) -> Path:
         lines = (made / "world" / source).read_text().splitlines(keepends=True)
         for place in (folder, folder / "data" / "knowledge"):
             (place / name).write_text("".join(lines[:4] if source == "dev.tsv" else lines))
-    (folder / "cat.png").write_bytes(png(pixels(1, 3, 16)[0]))
+    (folder / "cat.png").write_bytes(encode_png(pixels(1, 3, 16)[0]))
     write_sheets(folder / "sheets", train=240)  # a hundredth of them is one of each class
     write_idx_folder(folder / "idx")
     (folder / "shared" / "runs").mkdir(parents=True)

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnlab._image_files import png
+from attnlab._image_files import encode_png
 
 
 def pixels(count: int, channels: int, side: int, seed: int = 0) -> Tensor:
@@ -57,7 +57,7 @@ def write_sheets(folder: Path, side: int = 32, train: int = 40) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     for name, stem, count in (("data_batch_1", "train", train), ("test_batch", "test", 10)):
         sheet = pixels(count, 3, side, count).flatten(2).permute(1, 0, 2)  # (3, count, side^2)
-        (folder / f"{name}.png").write_bytes(png(sheet))
+        (folder / f"{name}.png").write_bytes(encode_png(sheet))
         (folder / f"{stem}_lables.json").write_text(json.dumps(labels(count)))
     return folder
 
@@ -66,7 +66,7 @@ def write_folders(folder: Path, each: int = 12) -> Path:
     for number, name in enumerate(("dark", "light")):
         (folder / name).mkdir(parents=True, exist_ok=True)
         for i, image in enumerate(pixels(2 * each, 3, 10, 5)[number::2]):
-            (folder / name / f"{i}.png").write_bytes(png(image))
+            (folder / name / f"{i}.png").write_bytes(encode_png(image))
     return folder
 
 

@@ -12,17 +12,17 @@ from hypothesis import strategies as st
 
 from attnlab import MECHANISMS, Mechanism
 from attnlab._create_mechanism import create_attention, create_heads
+from attnlab.laws import _law_inputs as law_inputs
 from attnlab.laws import _single_call as calls
 from attnlab.laws import _states as states
-from attnlab.laws import _trial as trial
 from attnlab.laws._compare import UnsuitableError
-from attnlab.laws._trial import HEAD_DIM as HEAD_DIM
-from attnlab.laws._trial import HEADS as HEADS
-from attnlab.laws._trial import MAX_LENGTH as MAX_LENGTH
-from attnlab.laws._trial import PADDINGS
-from attnlab.laws._trial import VALUE_DIM as VALUE_DIM
-from attnlab.laws._trial import Inputs as Inputs
-from attnlab.laws._trial import make_inputs as make_inputs
+from attnlab.laws._law_inputs import HEAD_DIM as HEAD_DIM
+from attnlab.laws._law_inputs import HEADS as HEADS
+from attnlab.laws._law_inputs import MAX_LENGTH as MAX_LENGTH
+from attnlab.laws._law_inputs import PADDINGS
+from attnlab.laws._law_inputs import VALUE_DIM as VALUE_DIM
+from attnlab.laws._law_inputs import LawInputs as LawInputs
+from attnlab.laws._law_inputs import make_inputs as make_inputs
 from attnlab.mechanisms._head_groups import members_of
 
 GROUPS = (
@@ -37,7 +37,7 @@ GROUPS = (
 def all_trials() -> Iterator[tuple[str, dict[str, Any]]]:
     """Every mechanism at every set of options that it wants tested."""
     for name, kind in MECHANISMS.items():
-        for options in trial.paths(kind):
+        for options in law_inputs.option_sets(kind):
             yield name, options
     for groups in GROUPS:
         yield groups, {}
@@ -47,7 +47,7 @@ def all_trials() -> Iterator[tuple[str, dict[str, Any]]]:
 
 def build(name: str, options: dict[str, Any], seed: int = 0) -> Mechanism:
     if name in MECHANISMS:
-        return trial.build(MECHANISMS[name], options, seed)
+        return law_inputs.build_mechanism(MECHANISMS[name], options, seed)
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         if ";" in name:
@@ -56,7 +56,7 @@ def build(name: str, options: dict[str, Any], seed: int = 0) -> Mechanism:
         else:  # a line of text, as a layer takes it
             sizes: dict[str, Any] = {"head_dim": HEAD_DIM, "heads": HEADS}
             mechanism = create_attention(name, **sizes, max_length=MAX_LENGTH).double()
-        trial.scatter(mechanism)
+        law_inputs.randomize_parameters(mechanism)
     mechanism.use_compiled = not options.get("torch", False)
     return mechanism
 
@@ -96,8 +96,8 @@ check_definition = assuming(calls.check_definition)
 check_padding = assuming(calls.check_padding)
 check_padding_removed = assuming(calls.check_padding_removed)
 check_future = assuming(calls.check_future)
-check_nothing = assuming(calls.check_nothing)
+check_no_visible_keys = assuming(calls.check_no_visible_keys)
 check_decoding = assuming(states.check_decoding)
-check_ragged_decoding = assuming(states.check_ragged_decoding)
+check_unequal_prompts = assuming(states.check_unequal_prompts)
 check_memory = assuming(states.check_memory)
 check_splitting = assuming(states.check_splitting)

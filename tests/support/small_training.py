@@ -24,7 +24,7 @@ from attnlab.models import (
     ViTConfig,
 )
 from attnlab.run_folder import StartMode
-from attnlab.training import Batch, Run, Settings, Task, mix, train
+from attnlab.training import Batch, Run, Settings, TrainingTask, mix_seeds, train
 
 VOCABULARY, MASK = 9, 1
 SMALL = {"bigbird": "bigbird:block=2", "window": "window:window=6", "linformer": "linformer:rank=6"}
@@ -52,7 +52,7 @@ def attention(name: str) -> str:
     return SMALL.get(name, FEATURES.get(name, name))
 
 
-class Tiny(Task):
+class Tiny(TrainingTask):
     """Rows are drawn from (seed, epoch, row); accuracy on an epoch that is never trained on."""
 
     headline, better = "accuracy", "higher"
@@ -73,7 +73,8 @@ class Tiny(Task):
 
     def collate(self, rows: Sequence[int], epoch: int) -> Batch:
         drawn = [
-            self.draw(torch.Generator().manual_seed(mix(7, epoch + 1, row)), row) for row in rows
+            self.draw(torch.Generator().manual_seed(mix_seeds(7, epoch + 1, row)), row)
+            for row in rows
         ]
         fill = {"target": -100, "keys": 0}
         batch = {
@@ -181,7 +182,7 @@ def config(name: str = "softmax", **changes: Any) -> StackConfig:
     return StackConfig(**{**settings, **changes})
 
 
-def make(kind: str, name: str = "softmax", **changes: Any) -> tuple[Task, Model]:
+def make(kind: str, name: str = "softmax", **changes: Any) -> tuple[TrainingTask, Model]:
     """A task and a new model for it."""
     torch.manual_seed(0)
     if kind == "decoder":

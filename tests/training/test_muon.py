@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from attnlab.training._muon import Muon, orthogonal
+from attnlab.training._muon import Muon, orthogonalize
 
 
 @pytest.mark.parametrize("shape", [(40, 40), (64, 24), (24, 64), (1, 30), (30, 1)])
@@ -15,7 +15,7 @@ def test_orthogonal_matrices(shape: tuple[int, int]) -> None:
     generator = torch.Generator().manual_seed(0)
     for scale in (1e-4, 1.0, 1e4):
         matrices = scale * torch.randn(3, *shape, generator=generator)
-        found = orthogonal(matrices)
+        found = orthogonalize(matrices)
         assert found.shape == matrices.shape
         values = torch.linalg.svdvals(found)  # (3, less)
         assert float(values.max()) < 1.3
@@ -27,8 +27,8 @@ def test_orthogonal_matrices(shape: tuple[int, int]) -> None:
         core = u.mT @ found @ v.mT
         off = core - torch.diag_embed(core.diagonal(dim1=1, dim2=2))
         assert float(off.abs().max()) < 1e-3
-        assert torch.allclose(orthogonal(matrices[1:2])[0], found[1], atol=1e-5)
-    assert not bool(orthogonal(torch.zeros(1, *shape)).any())
+        assert torch.allclose(orthogonalize(matrices[1:2])[0], found[1], atol=1e-5)
+    assert not bool(orthogonalize(torch.zeros(1, *shape)).any())
 
 
 def test_muon_takes_the_steps_of_torch() -> None:

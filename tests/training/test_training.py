@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from attnlab import MECHANISMS
 from attnlab.run_folder import StartMode
 from attnlab.run_folder import _checkpoints as checkpoints
-from attnlab.training import Loader, Run, Settings, bucket, pad_rows
+from attnlab.training import BatchLoader, Run, Settings, bucket_by_length, pad_rows
 from attnlab.training import _loop as loop_module
 from attnlab.training._machine import choose_device, matmul_peak
-from attnlab.training._optimizers import make_optimizers, rate_at
+from attnlab.training._optimizers import learning_rate_factor, make_optimizers
 from attnlab.training._progress import Reporter
 from tests.support import small_training as tiny
 from tests.support.small_training import BASE, Ticking, run_tiny
@@ -120,7 +120,7 @@ def test_compiled_training_gives_the_same_losses(tmp_path: Path) -> None:
 def test_buckets(lengths: list[int], tokens: int, rows: int | None, seed: int) -> None:
     def make() -> list[list[int]]:
         generator = torch.Generator().manual_seed(seed)
-        return bucket(lengths, tokens=tokens, rows=rows, generator=generator)
+        return bucket_by_length(lengths, tokens=tokens, rows=rows, generator=generator)
 
     batches = make()
     assert batches == make()
@@ -133,7 +133,7 @@ def test_buckets(lengths: list[int], tokens: int, rows: int | None, seed: int) -
 def test_buckets_leave_almost_no_padding() -> None:
     generator = torch.Generator().manual_seed(0)
     lengths = torch.randint(4, 113, (20_000,), generator=generator).tolist()
-    batches = bucket(lengths, tokens=8192, rows=None, generator=generator)
+    batches = bucket_by_length(lengths, tokens=8192, rows=None, generator=generator)
     padded = sum(len(batch) * max(lengths[row] for row in batch) for batch in batches)
     assert sum(lengths) / padded > 0.97
 
@@ -141,12 +141,12 @@ def test_buckets_leave_almost_no_padding() -> None:
 def test_the_loader_goes_on_where_it_stood() -> None:
     task, _ = tiny.make("decoder")
     plain = Settings(**BASE)
-    whole = Loader(task, plain)
+    whole = BatchLoader(task, plain)
     seen = [whole.next()[0]["ids"] for _ in range(20)]
-    part = Loader(task, plain)
+    part = BatchLoader(task, plain)
     for _ in range(9):
         part.next()
-    again = Loader(task, plain, part.epoch, part.position)
+    again = BatchLoader(task, plain, part.epoch, part.position)
     for wanted in seen[9:]:
         assert torch.equal(again.next()[0]["ids"], wanted)
 
@@ -162,14 +162,16 @@ def test_pad_rows_by_hand() -> None:
 
 def test_schedules_by_hand() -> None:
     cosine = Settings(steps=110, warmup_steps=10)
-    assert [rate_at(s, cosine) for s in (0, 4, 9, 10, 60)] == pytest.approx([0.1, 0.5, 1, 1, 0.5])
-    assert rate_at(109, cosine) < 0.001
+    assert [learning_rate_factor(s, cosine) for s in (0, 4, 9, 10, 60)] == pytest.approx(
+        [0.1, 0.5, 1, 1, 0.5]
+    )
+    assert learning_rate_factor(109, cosine) < 0.001
     wsd = Settings(
         steps=100, warmup_steps=10, schedule="wsd", decay_fraction=0.2, final_rate_fraction=0.1
     )
-    assert [rate_at(s, wsd) for s in (9, 50, 80, 90)] == pytest.approx([1, 1, 1, 0.55])
-    assert rate_at(99, wsd) == pytest.approx(0.1 + 0.9 / 20)
-    assert rate_at(5000, Settings(schedule="constant")) == 1
+    assert [learning_rate_factor(s, wsd) for s in (9, 50, 80, 90)] == pytest.approx([1, 1, 1, 0.55])
+    assert learning_rate_factor(99, wsd) == pytest.approx(0.1 + 0.9 / 20)
+    assert learning_rate_factor(5000, Settings(schedule="constant")) == 1
 
 
 def test_muon_takes_the_matrices_inside_alone() -> None:
@@ -244,7 +246,7 @@ def test_a_run_ends_by_the_clock(
     assert [row["step"] for row in rows if "validation" in row] == [len(rows)]
     assert rows[-1]["validation"] == metrics
     assert Run(tmp_path).config()["training"]["minutes"] == 0.02
-    newest, _ = checkpoints.newest_good(tmp_path / "checkpoints")
+    newest, _ = checkpoints.newest_intact_checkpoint(tmp_path / "checkpoints")
     assert newest is not None
     assert json.loads((newest / "state.json").read_text())["step"] == len(rows)
     # more minutes: it goes on, and the rate is high again before it falls

@@ -81,7 +81,7 @@ def test_killed_at_any_moment_and_resumed_bit_for_bit(tmp_path: Path) -> None:
             shutil.rmtree(folder)
             continue
         killed += 1
-        ready = checkpoints.newest_good(folder / "checkpoints")[0] is not None
+        ready = checkpoints.newest_intact_checkpoint(folder / "checkpoints")[0] is not None
         run_tiny(folder, **HARD, start="resume" if ready else "overwrite")
         assert_equal_weights(tmp_path / "whole", folder)
         mine, theirs = (Run(f).metrics() for f in (folder, tmp_path / "whole"))
@@ -98,7 +98,7 @@ def test_asked_to_stop_it_saves_and_leaves(number: signal.Signals, tmp_path: Pat
         time.sleep(0.02)
     os.kill(child, number)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 128 + number
-    newest, _ = checkpoints.newest_good(tmp_path / "run" / "checkpoints")
+    newest, _ = checkpoints.newest_intact_checkpoint(tmp_path / "run" / "checkpoints")
     assert newest is not None
     saved = json.loads((newest / "state.json").read_text())["step"]
     assert saved == Run(tmp_path / "run").metrics()[-1]["step"] > 3
@@ -141,7 +141,7 @@ def test_a_loss_that_is_not_finite_stops_the_run(tmp_path: Path) -> None:
         return value * float("nan") if len(Run(tmp_path).metrics()) == 7 else value
 
     task.loss = loss  # type: ignore[method-assign]
-    with pytest.raises(TrainingStoppedError, match="nan at step 8; the last good one is step 6"):
+    with pytest.raises(TrainingStoppedError, match="nan at step 8; the last checkpoint is step 6"):
         train(task, model, Settings(**{**BASE, "save_every": 3}), Run(tmp_path), quiet=True)
     assert not (tmp_path / "model.safetensors").exists()
 
@@ -158,7 +158,7 @@ def test_a_gradient_that_is_not_finite_never_reaches_the_weights(tmp_path: Path)
     task.loss = loss  # type: ignore[method-assign]
     with pytest.raises(TrainingStoppedError, match="gradient became nan at step 5"):
         train(task, model, Settings(**{**BASE, "save_every": 1}), Run(tmp_path), quiet=True)
-    newest, _ = checkpoints.newest_good(tmp_path / "checkpoints")
+    newest, _ = checkpoints.newest_intact_checkpoint(tmp_path / "checkpoints")
     assert newest is not None
     assert newest.name == "step-000000004"
     for tensor in load_file(newest / "model.safetensors").values():
@@ -206,7 +206,7 @@ def test_a_full_disk_is_one_clear_line(tmp_path: Path, monkeypatch: pytest.Monke
         run_tiny(tmp_path, save_every=3)
     monkeypatch.undo()
     assert not list(tmp_path.rglob("*.part"))
-    newest, problems = checkpoints.newest_good(tmp_path / "checkpoints")
+    newest, problems = checkpoints.newest_intact_checkpoint(tmp_path / "checkpoints")
     assert newest is not None
     assert newest.name == "step-000000003"
     assert problems == []
@@ -228,7 +228,10 @@ def test_folders_that_cannot_be_used(tmp_path: Path) -> None:
         run_tiny(tmp_path / "nothing", start=StartMode.RESUME)
     run_tiny(tmp_path / "run", steps=3, start=StartMode.OVERWRITE)
     assert len(Run(tmp_path / "run").metrics()) == 3
-    with Run(tmp_path / "run").locked(), pytest.raises(ValueError, match="another run is writing"):
+    with (
+        Run(tmp_path / "run").locked(),
+        pytest.raises(ValueError, match="another process is training"),
+    ):
         run_tiny(tmp_path / "run", steps=3, start=StartMode.OVERWRITE)
 
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from attnlab.mechanisms._compiled.build import status
-from attnlab.mechanisms._compiled.calls import most_scratch, serves
+from attnlab.mechanisms._compiled.calls import can_run, peak_scratch_bytes
 from attnlab.mechanisms._compiled.kernel import absorb_in_place, causal, read, sums
 from attnlab.mechanisms._compiled.sparse import attend_blocks
 
 __all__ = [
     "absorb_in_place",
     "attend_blocks",
+    "can_run",
     "causal",
-    "most_scratch",
+    "peak_scratch_bytes",
     "read",
-    "serves",
     "status",
     "sums",
 ]

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import torch
 
-from attnlab._safe_files import write_whole
+from attnlab._safe_files import write_atomically
 
 SWITCH = "ATTNLAB_COMPILED"
 SOURCES = Path(__file__).parent
@@ -65,7 +65,7 @@ def status() -> Status:
         path = cache_folder() / f"kernels-{_key(compiler)}.so"
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(path, lambda part: _compile(compiler, part))
+            write_atomically(path, lambda part: _compile(compiler, part))
         library = ctypes.CDLL(str(path))
     except (OSError, RuntimeError, subprocess.SubprocessError) as error:  # no home folder is one
         return Status(None, f"the C kernels could not be built ({_short(error)})")

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnlab.mechanism import transformed
+from attnlab.mechanism import needs_definition_gradients
 from attnlab.mechanisms._compiled.build import status
 
 TYPES = {torch.float32: "float", torch.float64: "double"}
@@ -26,14 +26,19 @@ LARGE = 1 << 22  # bytes from which fresh memory is asked for in large pages, as
 
 
 @torch.compiler.assume_constant_result
-def ready() -> bool:
+def is_built() -> bool:
     """The kernels are built and loaded."""
     return status().active
 
 
-def serves(x: Tensor) -> bool:
+def can_run(x: Tensor) -> bool:
     """The kernels can compute with tensors like this one."""
-    return x.dtype in TYPES and x.device.type == "cpu" and ready() and not transformed()
+    return (
+        x.dtype in TYPES
+        and x.device.type == "cpu"
+        and is_built()
+        and not needs_definition_gradients()
+    )
 
 
 @lru_cache(maxsize=64)
@@ -70,7 +75,7 @@ def run(
         raise MemoryError(f"{kernel}: no memory to work in, for {B} x {H} x {T} tokens")
 
 
-def most_scratch() -> int:
+def peak_scratch_bytes() -> int:
     """Bytes that kernels worked in at once, at most, since this was last asked."""
     library = status().library
     if library is None:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from attnlab.mechanisms._compiled.calls import all_dense, dense, run
-from attnlab.mechanisms._compiled.operators import demand, differentiable, gradients_of, operator
+from attnlab.mechanisms._compiled.operators import differentiable, gradients_of, operator, require
 from attnlab.mechanisms._scan import Features
 
 CHUNK = 24  # tokens of a piece, as in kernels.c
@@ -49,14 +49,14 @@ def absorb_in_place(key: Features, value: Tensor, sums: Tensor, peak: Tensor) ->
 
 def _sizes(sign: Signs, log: Tensor, width: int) -> dict[str, int]:
     C, logs = (log if sign is None else sign).shape[3], log.shape[3]
-    demand(logs in (1, C), f"a log for each of {C} features or one for all, not {logs}")
+    require(logs in (1, C), f"a log for each of {C} features or one for all, not {logs}")
     return {"C": C, "logs": logs, "M": width}
 
 
 def _sizes_with(sign: Signs, log: Tensor, sums: Tensor, width: int) -> dict[str, int]:
     sizes = _sizes(sign, log, width)
     fits = sums.shape[2:] == (sizes["C"], width + 1)
-    demand(fits, f"sums of {sizes['C']} features, {width} values and a one")
+    require(fits, f"sums of {sizes['C']} features, {width} values and a one")
     return sizes
 
 
@@ -72,7 +72,7 @@ def _causal_room(qs: Signs, ql: Tensor, ks: Signs, kl: Tensor, value: Tensor) ->
 
 
 def _causal(qs: Signs, ql: Tensor, ks: Signs, kl: Tensor, value: Tensor, *results: Tensor) -> None:
-    demand((qs is None) == (ks is None), "signs of queries and of keys, or of neither")
+    require((qs is None) == (ks is None), "signs of queries and of keys, or of neither")
     run("causal", (qs, ql, ks, kl, value, *results), kl, **_sizes(ks, kl, value.shape[3]))
 
 
@@ -84,8 +84,8 @@ def _causal_back(
     qs: Signs, ql: Tensor, ks: Signs, kl: Tensor, value: Tensor, *rest: Tensor
 ) -> None:
     (out, bottom, peaks, grad), grads = rest[:4], rest[4:]
-    demand((qs is None) == (ks is None), "signs of queries and of keys, or of neither")
-    demand(peaks.shape[2] == -(-kl.shape[2] // CHUNK), f"a peak for each {CHUNK} tokens")
+    require((qs is None) == (ks is None), "signs of queries and of keys, or of neither")
+    require(peaks.shape[2] == -(-kl.shape[2] // CHUNK), f"a peak for each {CHUNK} tokens")
     arrays = (qs, ql, ks, kl, value, out, bottom, peaks, None, grad, *grads)
     run("causal_backward", arrays, kl, **_sizes(ks, kl, value.shape[3]))
 

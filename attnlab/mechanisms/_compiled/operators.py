@@ -74,7 +74,7 @@ def check_layout(name: str, words: Sequence[tuple[str, str]], inputs: Sequence[A
             )
 
 
-def demand(holds: bool, wanted: str) -> None:
+def require(holds: bool, wanted: str) -> None:
     """What letters alone do not say."""
     if not holds:
         raise ValueError(f"attnlab: the C kernels take {wanted}")

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from attnlab.mechanisms._compiled.calls import run
-from attnlab.mechanisms._compiled.operators import demand, differentiable, gradients_of, operator
+from attnlab.mechanisms._compiled.operators import differentiable, gradients_of, operator, require
 
 
 def attend_blocks(
@@ -46,7 +46,7 @@ def _sizes(q: Tensor, v: Tensor, table: Tensor, options: tuple[Any, ...]) -> dic
     inside = len(table) == blocks and (
         not table.numel() or (int(table.min()) >= -1 and int(table.max()) < blocks)
     )
-    demand(block > 0 and inside, f"a table of {blocks} query blocks that names key blocks or -1")
+    require(block > 0 and inside, f"a table of {blocks} query blocks that names key blocks or -1")
     sizes = {"C": q.shape[3], "M": v.shape[3], "columns": table.shape[1]}
     return {**sizes, "block": block, "causal": causal, "window": window, "scale": scale}
 

@@ -11,12 +11,12 @@ from typing import Any
 
 from attnlab._calibration import (
     expected_calibration_error,
-    reliability,
+    reliability_bins,
     risk_coverage,
     roc_area,
     threshold_for,
 )
-from attnlab._confidence_intervals import wilson
+from attnlab._confidence_intervals import wilson_interval
 from attnlab.models import Decoder
 from attnlab.tasks.knowledge._answers import (
     Answer,
@@ -152,12 +152,12 @@ def _scores(
     best = threshold_for(0.95, sure, correct)
     return {
         "accuracy": right / len(correct),
-        "interval": list(wilson(right, len(correct))),
+        "interval": list(wilson_interval(right, len(correct))),
         "baseline": {
             "answer": certainty.commonest,
             "accuracy": sum(gold == certainty.commonest for gold in golds) / len(golds),
         },
-        "reliability": [asdict(each) for each in reliability(sure, correct)],
+        "reliability": [asdict(each) for each in reliability_bins(sure, correct)],
         "ece": expected_calibration_error(sure, correct),
         "roc_area": roc_area(sure, correct),
         "risk_coverage": [list(astuple(each)) for each in risk_coverage(sure, correct)],
@@ -193,7 +193,7 @@ def _origins(names: Sequence[str], correct: Sequence[bool], groups: int, seed: i
                 "examples": list(group.examples),
                 "count": len(mine),
                 "accuracy": sum(mine) / max(1, len(mine)),
-                "interval": list(wilson(sum(mine), len(mine))),
+                "interval": list(wilson_interval(sum(mine), len(mine))),
             }
         )
     return made

@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.console import Console
 
-from attnlab._confidence_intervals import Estimate, number, percent
+from attnlab._confidence_intervals import Estimate, format_number, format_percent
 from attnlab._safe_files import write_json
 from attnlab.report import (
     Bars,
@@ -77,35 +77,36 @@ def _summary(audit: Audit) -> list[str]:
         judged = [each for each in audit["answers"] if each["correct"] is not None]
         sentences.append(
             f"It answered {sum(each['correct'] for each in judged):,} of {len(judged):,} questions "
-            f"right ({percent(audit['accuracy'])}). Answering “{audit['baseline']['answer']}” "
-            f"every time would be right in {percent(audit['baseline']['accuracy'])}."
+            f"right ({format_percent(audit['accuracy'])}). Answering "
+            f"“{audit['baseline']['answer']}” every time would be right in "
+            f"{format_percent(audit['baseline']['accuracy'])}."
         )
     top, natural = audit["top_three_share"], top_share(audit["gold_histogram"] or [])
     if audit["pairs"] >= ENOUGH and top > max(0.5, 2 * natural):
-        right = f" (of the right answers, {percent(natural)})" if natural else ""
+        right = f" (of the right answers, {format_percent(natural)})" if natural else ""
         sentences.append(
-            f"Three answers make up {percent(top)} of all it gave{right}: it has collapsed onto a "
-            "few answers."
+            f"Three answers make up {format_percent(top)} of all it gave{right}: it has "
+            "collapsed onto a few answers."
         )
     return sentences
 
 
 def _tiles(audit: Audit) -> list[Tile]:
     known, made_up = audit["verdicts"]["known"], audit["made_up"]
-    share = percent(_part_of(known["count"], len(audit["answers"])))
+    share = format_percent(_part_of(known["count"], len(audit["answers"])))
     area = "–" if audit["roc_area"] is None else f"{audit['roc_area']:.2f}"
-    tiles = [Tile("Questions", number(audit["pairs"]), audit.get("asked", ""))]
+    tiles = [Tile("Questions", format_number(audit["pairs"]), audit.get("asked", ""))]
     if audit["accuracy"] is not None:
         tiles += [
-            Tile("Right", percent(audit["accuracy"]), f"95% interval {_between(audit)}"),
-            Tile("Right if “known”", percent(known["accuracy"]), f"{share} of the answers"),
+            Tile("Right", format_percent(audit["accuracy"]), f"95% interval {_between(audit)}"),
+            Tile("Right if “known”", format_percent(known["accuracy"]), f"{share} of the answers"),
             Tile("Ranking", area, "area under ROC, 0.5 is chance"),
-            Tile("Calibration error", percent(audit["ece"]), "confidence against accuracy"),
+            Tile("Calibration error", format_percent(audit["ece"]), "confidence against accuracy"),
         ]
     else:
         tiles.append(Tile("Says “known”", share, "of the answers"))
     if made_up["count"]:
-        tiles.append(Tile("Made-up “known”", percent(made_up["known_share"]), "0% is best"))
+        tiles.append(Tile("Made-up “known”", format_percent(made_up["known_share"]), "0% is best"))
     return tiles
 
 
@@ -114,7 +115,7 @@ def _part_of(part: float, total: float) -> float:
 
 
 def _between(found: Audit) -> str:
-    return f"{percent(found['interval'][0])} to {percent(found['interval'][1])}"
+    return f"{format_percent(found['interval'][0])} to {format_percent(found['interval'][1])}"
 
 
 def _calibration(audit: Audit) -> Section:
@@ -127,8 +128,8 @@ def _calibration(audit: Audit) -> Section:
     else:
         verdict = f"on the whole it is too {'sure' if gap > 0 else 'modest'}"
     findings = [
-        f"Its mean confidence is {percent(sure)} and it is right in {percent(audit['accuracy'])}: "
-        f"{verdict}.",
+        f"Its mean confidence is {format_percent(sure)} and it is right in "
+        f"{format_percent(audit['accuracy'])}: {verdict}.",
         "Weighted by the number of answers, confidence and accuracy lie "
         f"{100 * audit['ece']:.1f} percentage points apart (expected calibration error).",
     ]
@@ -147,9 +148,9 @@ def _coverage(audit: Audit) -> Section:
         marks = [Mark(f"above {wanted['threshold']:.2f}", wanted["coverage"], wanted["precision"])]
         finding = (
             f"If it answers only with a confidence of {wanted['threshold']:.2f} or more, it "
-            f"answers {percent(wanted['coverage'])} of the questions and is right in "
-            f"{percent(wanted['precision'])}: the lowest threshold that reaches 95%. It was found "
-            "on these same answers, which flatters it a little."
+            f"answers {format_percent(wanted['coverage'])} of the questions and is right in "
+            f"{format_percent(wanted['precision'])}: the lowest threshold that reaches 95%. It "
+            "was found on these same answers, which flatters it a little."
         )
     plot = Lines(
         "share of questions answered",
@@ -179,8 +180,8 @@ def _verdicts(audit: Audit) -> Section:
     rows = []
     for name in VERDICTS:
         given = audit["verdicts"].get(name, {"count": 0, "accuracy": None})
-        share = percent(_part_of(given["count"], len(audit["answers"])))
-        right = [percent(given["accuracy"])] if judged else []
+        share = format_percent(_part_of(given["count"], len(audit["answers"])))
+        right = [format_percent(given["accuracy"])] if judged else []
         rows.append([name, given["count"], share, *right])
     header = ["verdict", "answers", "share", *(["right"] if judged else [])]
     findings = [f"{finding} Fitted on {limits['fitted_on']}."]
@@ -205,8 +206,8 @@ def _places(audit: Audit) -> Section:
     )
     findings = [
         f"It gave {len(given):,} different answers to {total:,} questions. The three most frequent "
-        f"make up {percent(audit['top_three_share'])}; a model that has learned no facts collapses "
-        "onto two or three answers.",
+        f"make up {format_percent(audit['top_three_share'])}; a model that has learned no facts "
+        "collapses onto two or three answers.",
     ]
     invented = audit["invented"]
     if invented["count"]:
@@ -225,7 +226,7 @@ def _origins(audit: Audit) -> Section:
     plot = Bars(
         "right",
         {each["label"]: Estimate(each["accuracy"], *each["interval"]) for each in origins},
-        [Mark(f"all: {percent(audit['accuracy'])}", y=audit["accuracy"])],
+        [Mark(f"all: {format_percent(audit['accuracy'])}", y=audit["accuracy"])],
         percent=True,
     )
     note = (
@@ -233,8 +234,8 @@ def _origins(audit: Audit) -> Section:
         "“Mc-” begins one. Groups whose 95% intervals overlap widely need not differ."
     )
     rows = [
-        [each["label"], ", ".join(each["examples"]), each["count"], percent(each["accuracy"]),
-         _between(each)]
+        [each["label"], ", ".join(each["examples"]), each["count"],
+         format_percent(each["accuracy"]), _between(each)]
         for each in origins
     ]  # fmt: skip
     header = ["names like", "examples", "answers", "right", "95% interval"]
@@ -251,7 +252,7 @@ def _made_up(audit: Audit) -> Section:
         return Section("made-up", title, ["No made-up names were asked about."])
     findings = [
         "Nothing can be known about these people, so every “known” is wrong. It said it of "
-        f"{percent(made_up['known_share'])} of {made_up['count']:,} made-up names; its mean "
+        f"{format_percent(made_up['known_share'])} of {made_up['count']:,} made-up names; its mean "
         f"confidence in these answers was {made_up['mean_confidence']:.2f}."
     ]
     rows = [
@@ -274,7 +275,9 @@ def _sampling(audit: Audit) -> Section:
         "wrong answers": "agreement_when_wrong",
     }
     rows = [
-        [name, percent(sampling[key])] for name, key in names.items() if sampling[key] is not None
+        [name, format_percent(sampling[key])]
+        for name, key in names.items()
+        if sampling[key] is not None
     ]
     table = Table("", ["", "samples that repeat the first answer"], rows)
     return Section("sampling", "Asked again", findings, blocks=[table])
@@ -315,6 +318,6 @@ def _row(answer: Audit) -> Sequence[str]:
         f"{answer['confidence']:.2f}",
         answer["runner_up"],
         f"{answer['margin']:.2f}",
-        percent(answer["sampled"]["agreement"]),
+        format_percent(answer["sampled"]["agreement"]),
         *(nearest or ["–"]),
     )

@@ -35,7 +35,7 @@ from attnlab.tasks.knowledge._reader_votes import (
 from attnlab.tasks.knowledge._rows import Wording
 from attnlab.tasks.knowledge._task import KnowledgeTask, Questions
 from attnlab.tasks.knowledge._training import in_steps, keep_certainty, knowledge_task, settled
-from attnlab.training import Run, Settings, speaks
+from attnlab.training import Run, Settings, is_main_process
 from attnlab.training._loop import describe
 
 SELF_MADE = "self_made.jsonl"
@@ -186,7 +186,7 @@ def remember(lesson: Lesson, reader: Decoder, made: Sequence[SelfMade]) -> dict[
     )
     training = _long_enough(task, training, lesson.settings.remember_epochs, REMEMBER)
     metrics = lesson.train("remember", task, student, training, lesson.out)
-    if speaks() and not lesson.quiet:  # what is lost here, no reader can make up for
+    if is_main_process() and not lesson.quiet:  # what is lost here, no reader can make up for
         said = answer(student.eval(), lesson.wording, [each.question for each in made])
         same = sum(each.answer == found for each, found in zip(made, said, strict=True))
         lesson.say(f"{same:,} of {len(made):,} self-made answers are remembered")

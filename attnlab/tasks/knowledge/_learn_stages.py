@@ -29,7 +29,7 @@ from attnlab.tasks.knowledge._reader_votes import ANSWER
 from attnlab.tasks.knowledge._rows import Wording
 from attnlab.tasks.knowledge._task import KnowledgeTask
 from attnlab.tasks.knowledge._training import check_pairs, run_training, tell
-from attnlab.training import Settings, speaks
+from attnlab.training import Settings, is_main_process
 
 LONGEST_CONTEXT = 1024
 
@@ -170,7 +170,7 @@ class Lesson:
         )
 
     def say(self, text: str) -> None:
-        if speaks() and not self.quiet:
+        if is_main_process() and not self.quiet:
             minutes = (time.perf_counter() - self.begin) / 60
             print(f"[{minutes:.1f} min] {text}", file=sys.stderr)
 

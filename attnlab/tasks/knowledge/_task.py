@@ -18,7 +18,7 @@ from attnlab.tasks.knowledge._data import Pair
 from attnlab.tasks.knowledge._pretraining_objectives import Objective
 from attnlab.tasks.knowledge._rows import Row, Wording
 from attnlab.tasks.knowledge.kind import KNOWLEDGE
-from attnlab.training._batches import Batch, Forward, Task, mix
+from attnlab.training._batches import Batch, Forward, TrainingTask, mix_seeds
 
 IGNORE = -100
 
@@ -57,7 +57,7 @@ class Questions(Source):
         return [row for row in rows if len(row) <= context + 1] * self.times
 
 
-class KnowledgeTask(Task):
+class KnowledgeTask(TrainingTask):
     """Rows of all sources, shuffled together in each epoch."""
 
     name = KNOWLEDGE.name
@@ -84,7 +84,7 @@ class KnowledgeTask(Task):
 
     def rows(self, epoch: int) -> list[Row]:
         if epoch != self._epoch:
-            chance = random.Random(mix(self.seed, epoch))
+            chance = random.Random(mix_seeds(self.seed, epoch))
             found = [source.rows(self.wording, self.context, chance) for source in self.sources]
             self._rows = [row for rows in found for row in rows if len(row) > 1]
             self._epoch = epoch

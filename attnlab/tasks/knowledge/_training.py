@@ -42,8 +42,8 @@ from attnlab.tasks.knowledge._task import Documents, KnowledgeTask, Questions, S
 from attnlab.tasks.knowledge._world import WorldConfig, make_world
 from attnlab.tasks.knowledge.kind import KNOWLEDGE
 from attnlab.tokenizer import Tokenizer
-from attnlab.training import Run, Settings, bucket, speaks, train
-from attnlab.training._run import as_begun
+from attnlab.training import Run, Settings, bucket_by_length, is_main_process, train
+from attnlab.training._run import resumed_settings
 
 SCRATCH = "scratch"
 QUESTIONS_MIXED = 3  # times that a question comes for each time that the documents do
@@ -94,7 +94,7 @@ def pretrain(
     )
     settings = in_steps(task, settings, epochs)
     if start == StartMode.RESUME:
-        settings = as_begun(settings, out, training or {})
+        settings = resumed_settings(settings, out, training or {})
     tell(source, tokens, made, settings, quiet)
     return run_training(task, made, settings, tokens, out, start, quiet)
 
@@ -184,7 +184,7 @@ def finetune(
     )
     settings = in_steps(task, settings, epochs)
     if start == StartMode.RESUME:
-        settings = as_begun(settings, out, training or {})
+        settings = resumed_settings(settings, out, training or {})
     tell(source, tokens, loaded, settings, quiet)
     metrics = run_training(task, loaded, settings, tokens, out, start, quiet)
     keep_certainty(loaded, wording, out, learned, measured, Library(source.documents))
@@ -227,7 +227,7 @@ def keep_certainty(
     library: Library,
 ) -> None:
     """known.json: from which confidence on an answer is known, fitted on training pairs alone."""
-    if not speaks():
+    if not is_main_process():
         return
     relations = relations_in([question for question, _ in [*learned, *measured]], library)
     found = [name_in(question, relations) for question, _ in learned]
@@ -305,7 +305,7 @@ def in_steps(task: KnowledgeTask, settings: Settings, epochs: float | None) -> S
         raise ValueError("there is nothing to learn: no row fits into the context")
     if epochs is None:
         return settings
-    batches = bucket(
+    batches = bucket_by_length(
         lengths,
         tokens=settings.batch_tokens,
         rows=settings.batch_size,
@@ -320,7 +320,7 @@ def in_steps(task: KnowledgeTask, settings: Settings, epochs: float | None) -> S
 def tell(
     source: Material, tokens: Tokenizer, model: Decoder, settings: Settings, quiet: bool
 ) -> None:
-    if speaks() and not quiet:
+    if is_main_process() and not quiet:
         length = (
             f"{settings.steps:,} steps"
             if settings.minutes is None

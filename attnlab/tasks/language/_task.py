@@ -17,7 +17,7 @@ from torch.nn import functional as F
 
 from attnlab.tasks.language.kind import LANGUAGE
 from attnlab.tokenizer import Tokenizer
-from attnlab.training._batches import Batch, Forward, Task, mix, pad_rows
+from attnlab.training._batches import Batch, Forward, TrainingTask, mix_seeds, pad_rows
 
 IGNORE = -100  # a target that does not count
 OBJECTIVES = ("causal", "masked")
@@ -55,7 +55,7 @@ class Corpus:
         return Corpus(rows, sum(map(len, documents)), unknown)
 
 
-class LanguageTask(Task):
+class LanguageTask(TrainingTask):
     """Rows never see each other: each has its own line of the batch."""
 
     name = LANGUAGE.name
@@ -105,7 +105,7 @@ class LanguageTask(Task):
             return {"ids": ids[:, :-1], "keys": keys[:, 1:], "target": target}
         target = torch.full_like(ids, IGNORE)
         for i, (epoch, row) in enumerate(places):
-            generator = torch.Generator().manual_seed(mix(self.seed, epoch, row))
+            generator = torch.Generator().manual_seed(mix_seeds(self.seed, epoch, row))
             length = int(keys[i].sum())
             chosen = torch.rand(length, generator=generator) < self.masked_share
             chosen[int(torch.randint(length, (), generator=generator))] = True  # at least one

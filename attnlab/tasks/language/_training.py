@@ -11,14 +11,14 @@ from typing import Any
 
 import torch
 
-from attnlab.generate import Pieces, Sampling, beam_search, generate
+from attnlab.generate import Sampling, TextStreamer, beam_search, generate
 from attnlab.models import Decoder, Encoder, EncoderConfig, Model, StackConfig
 from attnlab.run_folder import StartMode, check_folder
 from attnlab.run_folder._file_names import TOKENIZER
 from attnlab.tasks.language._task import OBJECTIVES, Corpus, LanguageTask
 from attnlab.tasks.language._text_sources import documentation_text, read_documents, split_documents
 from attnlab.tokenizer import BPE, Bytes, Characters, Tokenizer, load_tokenizer
-from attnlab.training import Run, Settings, speaks, train
+from attnlab.training import Run, Settings, is_main_process, train
 
 TOKENIZERS = ("characters", "bytes", "bpe")
 
@@ -64,7 +64,7 @@ def train_language(
     task = LanguageTask(
         training, validation, tokens, objective=objective, context=context, seed=settings.seed
     )
-    if speaks() and not quiet:
+    if is_main_process() and not quiet:
         print(
             f"{len(training):,} documents, {task.train.characters:,} characters, "
             f"{tokens.vocabulary} token ids; {made.parameter_count():,} parameters",
@@ -157,7 +157,7 @@ class _Stream:
     def __init__(
         self, tokenizer: Tokenizer, end: int | None, on_text: Callable[[str], None] | None
     ) -> None:
-        self.pieces, self.end, self.on_text = Pieces(tokenizer.decode), end, on_text
+        self.pieces, self.end, self.on_text = TextStreamer(tokenizer.decode), end, on_text
 
     def __call__(self, prompt: int, sample: int, token: int, log_probability: float) -> None:
         del log_probability
@@ -165,7 +165,7 @@ class _Stream:
             self._tell(self.pieces.add(token))
 
     def finish(self) -> None:
-        self._tell(self.pieces.rest())
+        self._tell(self.pieces.finish())
 
     def _tell(self, piece: str) -> None:
         if self.on_text is not None and piece:

@@ -117,10 +117,10 @@ def evaluate(
     """Evaluate a run on held-out texts: ROUGE, beside two baselines without a model."""
     from rich.console import Console
 
-    from attnlab._safe_files import check_new
+    from attnlab._safe_files import check_output_file
 
     if predictions is not None:
-        check_new(predictions, overwrite)
+        check_output_file(predictions, overwrite)
     evaluation = scoring.evaluate(
         run,
         data,
@@ -256,13 +256,13 @@ def masks(
     overwrite: Annotated[bool, flag("Replace the picture of --out.")] = False,
 ) -> None:
     """Draw the four masks of a batch: encoder and decoder padding, cross-attention, causal."""
-    from attnlab._safe_files import check_new, write_text
+    from attnlab._safe_files import check_output_file, write_text
     from attnlab.tasks.summary import _mask_pictures as drawing
 
     if out is not None:
         if out.suffix != ".svg":
             raise ValueError(f"{out}: the picture is an SVG file; name it NAME.svg")
-        check_new(out, overwrite)
+        check_output_file(out, overwrite)
     columns = Columns(text_column, summary_column)
     batch = drawing.example(data, columns, run=run, texts=texts, tokens=tokens, seed=seed)
     print(drawing.in_terminal(batch, get_terminal_size().columns))

@@ -21,7 +21,7 @@ from attnlab._safe_files import write_text
 from attnlab.tasks.summary import _debian_packages as debian
 from attnlab.tasks.summary import _docstrings as docstrings
 from attnlab.tasks.summary._pairs import USUAL, Columns, Found, Pair, read_pairs
-from attnlab.training import speaks
+from attnlab.training import is_main_process
 
 T = TypeVar("T")
 BUILT_IN = ("docstrings", "debian")
@@ -43,7 +43,7 @@ def load_found(data: str | Path, columns: Columns = USUAL, *, quiet: bool = Fals
     if not path.exists() and not path.suffix:
         raise ValueError(f"no data {str(data)!r}; there are {', '.join(BUILT_IN)}, or give a file")
     found = read_pairs(path, columns)
-    if found.bad and speaks() and not quiet:
+    if found.bad and is_main_process() and not quiet:
         print(found.complaint(path), file=sys.stderr)
     return found
 
@@ -88,7 +88,7 @@ def _docstrings(quiet: bool) -> list[Pair]:
 
 def _debian(quiet: bool) -> list[Pair]:
     def say(text: str) -> None:
-        if speaks() and not quiet:
+        if is_main_process() and not quiet:
             print(text, file=sys.stderr)
 
     paths = debian.lists(cache_folder() / "apt", say)
@@ -112,7 +112,7 @@ def _kept(name: str, key: str, gather: Callable[[], list[Pair]], quiet: bool) ->
     rows = ({"text": each.text, "summary": each.summary, "group": each.group} for each in pairs)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_text(path, "".join(json.dumps(row) + "\n" for row in rows))
-    if speaks() and not quiet:
+    if is_main_process() and not quiet:
         print(f"{len(pairs):,} pairs kept in {path}", file=sys.stderr)
     return read_pairs(path, CACHED).pairs
 
@@ -120,7 +120,7 @@ def _kept(name: str, key: str, gather: Callable[[], list[Pair]], quiet: bool) ->
 def told(items: Sequence[T], what: str, quiet: bool) -> Iterator[T]:
     """Each item in turn, with a bar in a terminal and a line now and then elsewhere."""
     console = Console(file=sys.stderr)
-    if quiet or not speaks():
+    if quiet or not is_main_process():
         yield from items
     elif console.is_terminal:
         yield from track(items, what, console=console, transient=True)

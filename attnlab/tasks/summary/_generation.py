@@ -13,7 +13,7 @@ import torch
 
 from attnlab._help_groups import COMMON, GENERATION
 from attnlab.generate import Generated, Sampling, beam_search, generate
-from attnlab.generate._threads import side_by_side
+from attnlab.generate._threads import map_in_threads
 from attnlab.models import Seq2Seq
 from attnlab.tasks.summary._token_ids import Wording
 from attnlab.training._batches import pad_rows
@@ -167,7 +167,7 @@ def write_all(
 
     starts = range(0, len(order), size)
     if on_token is None and on_best is None:
-        side_by_side(model, write, starts)
+        map_in_threads(model, write, starts)
     else:  # who listens hears one part after the other
         for start in starts:
             write(start)

@@ -23,7 +23,7 @@ from attnlab.tasks.summary._rouge import KINDS, Scores, score, words_of
 from attnlab.tasks.summary._task import measure, rows_of
 from attnlab.tasks.summary._token_ids import Wording
 from attnlab.tasks.summary._training import Material, load_summary, material
-from attnlab.training import speaks
+from attnlab.training import is_main_process
 
 EXAMPLES = 10
 
@@ -141,7 +141,7 @@ def evaluate(
     if limit is not None and limit < 1:
         raise ValueError(f"limit is {limit}; give 1 or more")
     pairs = pairs[:limit]
-    if speaks() and not quiet:
+    if is_main_process() and not quiet:
         print(f"writing {len(pairs):,} summaries", file=sys.stderr)
     found = measured(model, wording, pairs, way)
     right, count = [pair.summary for pair in pairs], int(about["first_words"])

@@ -16,7 +16,7 @@ from attnlab.models._model import Model
 from attnlab.tasks.summary._pairs import Pair
 from attnlab.tasks.summary._token_ids import Wording
 from attnlab.tasks.summary.kind import SUMMARY
-from attnlab.training._batches import Batch, Forward, Task, pad_rows
+from attnlab.training._batches import Batch, Forward, TrainingTask, pad_rows
 
 IGNORE = -100
 Row = tuple[Tensor, Tensor]
@@ -42,7 +42,7 @@ def collate(rows: Sequence[Row], pad: int, begin: int) -> Batch:
     return {"source": source, "keys": keys, "target": target, "labels": labels}
 
 
-class SummaryTask(Task):
+class SummaryTask(TrainingTask):
     """Pairs in batches of texts of about equal length."""
 
     name = SUMMARY.name

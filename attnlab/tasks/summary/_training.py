@@ -22,10 +22,10 @@ from attnlab.tasks.summary._rouge import score
 from attnlab.tasks.summary._task import SummaryTask
 from attnlab.tasks.summary._token_ids import Wording, spaced
 from attnlab.tokenizer import BPE, Tokenizer, load_tokenizer
-from attnlab.training import Run, Settings, speaks
+from attnlab.training import Run, Settings, is_main_process
 from attnlab.training import train as train_task
 from attnlab.training._machine import choose_device
-from attnlab.training._run import as_begun
+from attnlab.training._run import resumed_settings
 
 SHARE = 0.03
 MEASURED = 200  # validation texts that are summarized at each validation
@@ -103,7 +103,7 @@ def train(
     check_folder(out, start)
     settings, resumed = settled(training), start == StartMode.RESUME
     if resumed:
-        settings = as_begun(settings, out, training or {})
+        settings = resumed_settings(settings, out, training or {})
     choose_device(settings.device)  # what can be wrong is told before texts are gathered
     model.build(model.vocabulary, settings.seed)
     wanted = Run(out).config()["task"].get("pairs") if resumed else None
@@ -143,7 +143,7 @@ def train_on(
         raise ValueError(
             f"no summary has at most {model.summary_tokens} tokens; give more --summary-tokens"
         )
-    if speaks() and not quiet:
+    if is_main_process() and not quiet:
         print(_about(task, made, settings, source), file=sys.stderr)
     return train_task(
         task, made, settings, Run(folder), start=start, quiet=quiet,

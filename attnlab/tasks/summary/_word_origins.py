@@ -121,7 +121,7 @@ def weights_of(
     x = model.decoder(before, None, memory, None)  # (1, T, W)
     kept = model.copy.absorb(memory, read, None)
     looked = model.copy.weights(x, kept)  # (1, T, S)
-    written, copied = model.copy.shares(x, looked)  # (1, T)
+    written, copied = model.copy.gate_log_probabilities(x, looked)  # (1, T)
     tokens = torch.tensor(ids, device=device)  # (T,)
     own = model.head(x).log_softmax(-1)[0].gather(1, tokens[:, None])[:, 0]  # (T,)
     same = looked[0] * (read == tokens[:, None])  # (T, S)

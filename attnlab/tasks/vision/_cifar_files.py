@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from attnlab._image_files import open_plain, pixels_of
+from attnlab._image_files import image_to_tensor, open_image
 from attnlab.tasks.vision._dataset import (
     MOST_BYTES,
     Dataset,
@@ -170,11 +170,11 @@ def _without_tests(paths: Sequence[Path]) -> tuple[list[Path], list[Path]]:
 
 def _sheet(path: Path) -> Tensor:
     """(N, C, side, side) uint8"""
-    image = open_plain(path)  # gray or color
+    image = open_image(path)  # gray or color
     side = math.isqrt(image.width)
     if side * side != image.width:
         raise ValueError(f"{path}: rows of {image.width} pixels are no square images, as 1,024 are")
-    pixels = pixels_of(image)
+    pixels = image_to_tensor(image)
     return pixels.view(len(pixels), side, side, -1).permute(0, 3, 1, 2).contiguous()
 
 

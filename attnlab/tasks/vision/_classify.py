@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attnlab._image_files import middle_square, open_picture, to_channels
+from attnlab._image_files import center_crop, open_rgb_image, to_channels
 from attnlab.tasks.vision._task import as_floats
 from attnlab.tasks.vision._training import load_vision, parts_of
 
@@ -37,7 +37,7 @@ def classify_with(
     """`classify` by a run that is open already."""
     task = config["task"]
     squares = [
-        to_channels(middle_square(open_picture(Path(path)), task["image_size"]), task["channels"])
+        to_channels(center_crop(open_rgb_image(Path(path)), task["image_size"]), task["channels"])
         for path in images
     ]
     return _said(model, torch.stack(squares), [str(path) for path in images], config)

@@ -174,7 +174,7 @@ def classify(
     """Classify images. --explain shows what each patch attends to, by layer and head."""
     from rich.console import Console
 
-    from attnlab._image_files import png
+    from attnlab._image_files import encode_png
     from attnlab.report._page import check_page
     from attnlab.report._terminal import plain
     from attnlab.report._text import clean
@@ -199,7 +199,7 @@ def classify(
             predictions += test_predictions
             for number, image in zip(test, pixels, strict=True):
                 files.append(Path(folder) / f"test-{number}.png")
-                files[-1].write_bytes(png(image))
+                files[-1].write_bytes(encode_png(image))
         if json:
             rows = [
                 {"image": each.image, "label": each.label, "chances": dict(each.chances[:top])}

@@ -46,7 +46,7 @@ from attnlab.tasks.vision._training import (
 )
 from attnlab.tasks.vision.kind import SKIPPED
 from attnlab.training import Run, Settings, train
-from attnlab.training._run import as_begun
+from attnlab.training._run import resumed_settings
 
 CONVNET = "convnet"
 OWN = (
@@ -197,7 +197,7 @@ class VisionComparison(Comparison):
         )  # fmt: skip
         settings, start = scaled(settings, trial.rate), start.for_part(folder)
         if start is StartMode.RESUME:
-            settings = as_begun(settings, folder, changes)
+            settings = resumed_settings(settings, folder, changes)
         train(
             task, model, settings, Run(folder), start=start, quiet=True,
             on_begin=lambda: keep_beside(dataset, task, folder),

@@ -12,8 +12,8 @@ from torch import Tensor
 from attnlab._image_files import (
     SUFFIXES,
     UnreadableImageError,
-    middle_square,
-    open_picture,
+    center_crop,
+    open_rgb_image,
     to_channels,
 )
 from attnlab.tasks.vision._dataset import MOST_BYTES, Dataset, Images, checked, legible, no_test
@@ -90,7 +90,7 @@ def _square(path: Path, size: int) -> Tensor:
         link, folder = path.is_symlink(), path.is_dir()
         what = "a folder" if folder else "a link to nothing" if link else "not a file"
         raise UnreadableImageError(f"{path}: no image that can be read (it is {what})")
-    return middle_square(open_picture(path), size)
+    return center_crop(open_rgb_image(path), size)
 
 
 def _first_of(skipped: list[str], folder: Path) -> str:

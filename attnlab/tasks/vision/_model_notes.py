@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from attnlab._create_mechanism import find_mechanism, is_softmax, mechanism_options, parse_groups
-from attnlab.layers import every_layer
+from attnlab.layers import attention_per_layer
 from attnlab.models import Model, ViT
 
 
@@ -12,7 +12,7 @@ def softmax_notes(model: Model) -> list[str]:
     then a comparison with softmax compares nothing."""
     if not isinstance(model, ViT):
         return []
-    layers = every_layer(model.config.attention, model.config.layers)
+    layers = attention_per_layer(model.config.attention, model.config.layers)
     groups = dict.fromkeys(group.strip() for spec in layers for group in spec.split("+"))
     return [_note(each, model.length) for each in groups if is_softmax(each, model.length, False)]
 

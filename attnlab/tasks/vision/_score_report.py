@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from rich.console import Console
 from torch import Tensor
 
-from attnlab._confidence_intervals import Estimate, number
-from attnlab._image_files import png
+from attnlab._confidence_intervals import Estimate, format_number
+from attnlab._image_files import encode_png
 from attnlab.report import (
     Bars,
     Block,
@@ -107,11 +107,13 @@ def _tiles(scores: Scores) -> list[Tile]:
     hardest = min(known, key=lambda each: each["accuracy"])
     return [
         Tile("Right", percent(scores["accuracy"]), f"95% interval {interval}"),
-        Tile("Images", number(scores["images"]), WORDS[scores["part"]]),
+        Tile("Images", format_number(scores["images"]), WORDS[scores["part"]]),
         Tile("Hardest class", hardest["name"], f"{percent(hardest['accuracy'])} right"),
         Tile("Calibration error", percent(scores["calibration_error"]), "confidence and accuracy"),
-        Tile("Parameters", number(scores["parameters"]), NAMES[scores["model"]]),
-        Tile("Trained on", number(scores["trained_on"]), f"images of {scores['trained_data']}"),
+        Tile("Parameters", format_number(scores["parameters"]), NAMES[scores["model"]]),
+        Tile(
+            "Trained on", format_number(scores["trained_on"]), f"images of {scores['trained_data']}"
+        ),
     ]
 
 
@@ -155,7 +157,7 @@ def _mistakes(scores: Scores, pixels: Sequence[Tensor]) -> Section:
     title = "The worst mistakes"
     pictures = [
         Picture(
-            png(image),
+            encode_png(image),
             f"{each['label']}, said {each['said']}",
             f"{each['confidence']:.0%} sure; right one {each['right_confidence']:.0%}; "
             f"number {each['number']}",

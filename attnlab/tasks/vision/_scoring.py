@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from attnlab._calibration import expected_calibration_error, reliability
-from attnlab._confidence_intervals import wilson
+from attnlab._calibration import expected_calibration_error, reliability_bins
+from attnlab._confidence_intervals import wilson_interval
 from attnlab.models import Model
 from attnlab.tasks.vision._dataset import Dataset, Images, Parts, join
 from attnlab.tasks.vision._seen_images import seen_by
@@ -153,14 +153,14 @@ def score(logits: Tensor, labels: Tensor, classes: list[str]) -> Report:
         "images": len(labels),
         "right": hits,
         "accuracy": hits / len(labels),
-        "interval": list(wilson(hits, len(labels))),
+        "interval": list(wilson_interval(hits, len(labels))),
         "loss": float(F.cross_entropy(logits.double(), labels)),
         "baseline": {
             "class": classes[common],
             "accuracy": float((labels == common).double().mean()),
         },
         "calibration_error": expected_calibration_error(confidence, correct),
-        "reliability": [asdict(each) for each in reliability(confidence, correct)],
+        "reliability": [asdict(each) for each in reliability_bins(confidence, correct)],
         "classes": [_class(matrix, k, name) for k, name in enumerate(classes)],
         "confusion": matrix.tolist(),
         "mistakes": _mistakes(chances, labels, classes),
@@ -174,7 +174,7 @@ def _class(matrix: Tensor, k: int, name: str) -> Report:
         "images": count,
         "right": hits,
         "accuracy": hits / count if count else None,
-        "interval": list(wilson(hits, count)),
+        "interval": list(wilson_interval(hits, count)),
         "said": said,
         "precision": hits / said if said else None,
     }

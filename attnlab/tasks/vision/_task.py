@@ -18,12 +18,12 @@ from attnlab.models import Model
 from attnlab.tasks.vision._augmentation import Augmentation, augment, mixed
 from attnlab.tasks.vision._dataset import Images
 from attnlab.tasks.vision.kind import VISION
-from attnlab.training._batches import Batch, Forward, Task, mix
+from attnlab.training._batches import Batch, Forward, TrainingTask, mix_seeds
 
 AT_ONCE = 500  # images that are measured together
 
 
-class VisionTask(Task):
+class VisionTask(TrainingTask):
     """Rows are images; each epoch sees them changed in its own way.
 
     Given the `batch` that training takes, every step has that many: an epoch leaves out the few
@@ -68,7 +68,7 @@ class VisionTask(Task):
     def order(self, epoch: int) -> Tensor:
         """Which image is at each row of this epoch."""
         if self._order is None or self._order[0] != epoch:
-            random = torch.Generator().manual_seed(mix(self.seed, epoch, -1))
+            random = torch.Generator().manual_seed(mix_seeds(self.seed, epoch, -1))
             shuffled = torch.randperm(len(self.train), generator=random)
             self._order = epoch, shuffled[torch.arange(self.rows) % len(self.train)]
         return self._order[1]
@@ -76,7 +76,7 @@ class VisionTask(Task):
     def collate(self, rows: Sequence[int], epoch: int) -> Batch:
         chosen = self.order(epoch)[list(rows)]
         images, target = as_floats(self.train.pixels[chosen]), self.train.labels[chosen]
-        random = torch.Generator().manual_seed(mix(self.seed, epoch, rows[0]))
+        random = torch.Generator().manual_seed(mix_seeds(self.seed, epoch, rows[0]))
         images = augment(images, self.augmentation, random)
         batch = {"keys": torch.ones(len(rows), 1, dtype=torch.bool), "target": target}
         if self.augmentation.mixup:

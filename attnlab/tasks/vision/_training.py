@@ -25,8 +25,8 @@ from attnlab.tasks.vision._seen_images import keep_seen
 from attnlab.tasks.vision._size_checks import check_patch, check_stages, most_stages
 from attnlab.tasks.vision._task import VisionTask
 from attnlab.tasks.vision.kind import SKIPPED
-from attnlab.training import Run, Settings, speaks, train
-from attnlab.training._run import as_begun
+from attnlab.training import Run, Settings, is_main_process, train
+from attnlab.training._run import resumed_settings
 
 MODELS = ("vit", "convnet")
 SHOWN = 3  # images that could not be read, by name
@@ -106,8 +106,8 @@ def train_vision(
         training or {},
     )  # fmt: skip
     if start == StartMode.RESUME:
-        settings = as_begun(settings, out, training or {})
-    if speaks() and not quiet:
+        settings = resumed_settings(settings, out, training or {})
+    if is_main_process() and not quiet:
         tell(dataset, task, made, settings)
     return train(
         task, made, settings, Run(out), start=start, quiet=quiet,

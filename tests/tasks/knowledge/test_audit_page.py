@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from attnlab._confidence_intervals import percent
+from attnlab._confidence_intervals import format_percent
 from attnlab.report import Figure, Report, Table, render_page, to_markdown
 from attnlab.tasks.knowledge._audit_report import audit_report, print_audit
 from attnlab.tasks.knowledge._scoring import top_share
@@ -193,7 +193,7 @@ def test_the_terminal(report: dict[str, Any]) -> None:
     assert row[1:] == [
         f"{known['count']}",
         f"{known['count'] / 5:.0f}%",
-        percent(known["accuracy"]),
+        format_percent(known["accuracy"]),
     ]
     assert "Sure and wrong" in text
     markup = copy.deepcopy(report)
@@ -202,11 +202,11 @@ def test_the_terminal(report: dict[str, Any]) -> None:
 
 
 def test_percent_does_not_round_to_none_or_all() -> None:
-    assert [percent(each) for each in (0, 0.004, 0.872, 0.998, 1)] == [
+    assert [format_percent(each) for each in (0, 0.004, 0.872, 0.998, 1)] == [
         "0%",
         "0.4%",
         "87%",
         "99.8%",
         "100%",
     ]
-    assert percent(None) == "–"
+    assert format_percent(None) == "–"

@@ -150,7 +150,7 @@ def test_evaluate(
         ),
         (
             "pretrain vanilla wiki.txt --writing_params_path {run} --epochs 1",
-            "holds a run already; give --resume to go on",
+            "holds a run already; give --resume to continue it",
         ),
     ],
 )

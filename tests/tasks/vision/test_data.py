@@ -16,7 +16,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnlab._image_files import png
+from attnlab._image_files import encode_png
 from attnlab.tasks.vision import _idx_files as idx
 from attnlab.tasks.vision._dataset import Dataset, Images, digest, divided, fraction
 from attnlab.tasks.vision._open_data import SHIPPED, open_data
@@ -139,7 +139,7 @@ def test_a_folder_with_parts_of_its_own(tmp_path: Path) -> None:
 def test_bombs_are_refused(tmp_path: Path) -> None:
     """A PNG that says it has a hundred million pixels and more, in a few bytes."""
     folder = write_folders(tmp_path / "set")
-    small = bytearray(png(pixels(1, 1, 4)[0]))
+    small = bytearray(encode_png(pixels(1, 1, 4)[0]))
     small[16:24] = struct.pack(">II", 20_000, 6_000)
     small[29:33] = struct.pack(">I", zlib.crc32(bytes(small[12:29])))
     (folder / "dark" / "bomb.png").write_bytes(bytes(small))
@@ -222,7 +222,7 @@ def test_sheet_mistakes(tmp_path: Path) -> None:
     (folder / "train_lables.json").write_text("{}")
     with pytest.raises(ValueError, match=r"train_lables.json: not a list"):
         open_data(folder)
-    (folder / "data_batch_1.png").write_bytes(png(pixels(1, 3, 30)[0]))
+    (folder / "data_batch_1.png").write_bytes(encode_png(pixels(1, 3, 30)[0]))
     with pytest.raises(ValueError, match=r"data_batch_1.png: rows of 30 pixels"):
         open_data(folder)
     (folder / "data_batch_1.png").write_bytes(b"no")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from attnlab._image_files import png
+from attnlab._image_files import encode_png
 from attnlab.tasks.vision._dataset import Dataset
 from attnlab.tasks.vision._open_data import open_data
 from attnlab.tasks.vision._training import VisionSettings, train_vision
@@ -19,7 +19,7 @@ from tests.support.image_files import pixels, write_folders, write_idx_folder, w
 def some_images(folder: Path, count: int = 3) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     for number, image in enumerate(pixels(count, 3, 10)):
-        (folder / f"{number}.png").write_bytes(png(image))
+        (folder / f"{number}.png").write_bytes(encode_png(image))
     return folder
 
 
@@ -193,7 +193,7 @@ def test_names_that_are_no_text(tmp_path: Path) -> None:
 
 def test_a_preview_and_labels_are_no_sheet(tmp_path: Path) -> None:
     folder = write_folders(tmp_path / "set")
-    (folder / "preview.png").write_bytes(png(pixels(1, 3, 40)[0]))
+    (folder / "preview.png").write_bytes(encode_png(pixels(1, 3, 40)[0]))
     (folder / "labels.txt").write_text("dark\nlight\n")
     dataset = open_data(folder, 8)
     assert dataset.classes == ["dark", "light"]

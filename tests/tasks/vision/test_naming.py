@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from attnlab._image_files import png
+from attnlab._image_files import encode_png
 from attnlab.tasks.vision._cifar_files import TEN, in_order
 from attnlab.tasks.vision._dataset import divided
 from attnlab.tasks.vision._open_data import open_data
@@ -38,7 +38,7 @@ def refused(source: Path, file: Path, said: str) -> None:
 
 
 def sheet(path: Path, images: torch.Tensor) -> None:
-    path.write_bytes(png(images.flatten(2).permute(1, 0, 2)))
+    path.write_bytes(encode_png(images.flatten(2).permute(1, 0, 2)))
 
 
 def test_sheets_are_read_in_the_order_of_their_numbers(tmp_path: Path) -> None:
@@ -297,7 +297,9 @@ def test_a_class_may_be_called_train(tmp_path: Path) -> None:
 def test_what_was_not_read_is_told(tmp_path: Path) -> None:
     write_folders(tmp_path / "train")
     (tmp_path / "test").mkdir()
-    (tmp_path / "test" / "1.png").write_bytes(png(pixels(1, 3, 8)[0]))  # nobody says what it shows
+    (tmp_path / "test" / "1.png").write_bytes(
+        encode_png(pixels(1, 3, 8)[0])
+    )  # nobody says what it shows
     for name in ("a.avif", "b.AVIF", "notes"):
         (tmp_path / "train" / "dark" / name).write_bytes(b"something")
     (tmp_path / "train" / "dark" / ".hidden").write_bytes(b"something")

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from attnlab._image_files import UnreadableImageError, middle_square, open_picture, open_plain
+from attnlab._image_files import UnreadableImageError, center_crop, open_image, open_rgb_image
 from attnlab.tasks.vision._open_data import open_data
 from tests.support.image_files import write_folders
 
@@ -30,9 +30,9 @@ def saved(image: Image.Image, path: Path, **how: Any) -> Path:
 
 
 def gray_of(path: Path) -> Any:
-    plain = open_plain(path)
+    plain = open_image(path)
     assert plain.mode == "L"
-    assert torch.equal(middle_square(open_picture(path), 3), middle_square(plain.convert("RGB"), 3))
+    assert torch.equal(center_crop(open_rgb_image(path), 3), center_crop(plain.convert("RGB"), 3))
     return np.asarray(plain)
 
 
@@ -60,10 +60,10 @@ def test_floats_are_shares_or_refused(tmp_path: Path) -> None:
     for wrong in (shares * 255, shares - 0.5, np.where(shares > 0.5, np.nan, shares)):
         path = saved(Image.fromarray(wrong.astype(np.float32)), tmp_path / "b.tif")
         with pytest.raises(UnreadableImageError, match=r"b\.tif: .*beyond 0 to 1"):
-            open_plain(path)
+            open_image(path)
     path = saved(Image.fromarray(RAMP.astype(np.int32)), tmp_path / "c.tif")
     with pytest.raises(UnreadableImageError, match=r"c\.tif: .*32 bits"):
-        open_plain(path)
+        open_image(path)
 
 
 def test_what_is_transparent_is_white(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_what_is_transparent_is_white(tmp_path: Path) -> None:
     wanted = np.where(drawing[:, :, 3] == 255, 0, 255)
     image = Image.fromarray(drawing)
     for name, how in (("a.png", {}), ("a.webp", {"lossless": True}), ("a.tif", {})):
-        found = np.asarray(open_picture(saved(image, tmp_path / name, **how)))
+        found = np.asarray(open_rgb_image(saved(image, tmp_path / name, **how)))
         assert np.array_equal(found, wanted[:, :, None].repeat(3, 2)), name
     assert np.array_equal(gray_of(saved(image.convert("LA"), tmp_path / "b.png")), wanted)
     flat = Image.fromarray(np.where(wanted == 0, 0, 9).astype(np.uint8))  # 9 stands for nothing
@@ -83,10 +83,10 @@ def test_what_is_transparent_is_white(tmp_path: Path) -> None:
     for name in ("e.gif", "e.png"):
         palette = flat.convert("P")
         clear = palette.getpixel((0, 0))
-        found = np.asarray(open_picture(saved(palette, tmp_path / name, transparency=clear)))
+        found = np.asarray(open_rgb_image(saved(palette, tmp_path / name, transparency=clear)))
         assert np.array_equal(found[:, :, 1], wanted), name
     half = Image.fromarray(np.full((3, 5, 4), (200, 100, 0, 51), np.uint8))  # a fifth is there
-    found = np.asarray(open_picture(saved(half, tmp_path / "f.png")))
+    found = np.asarray(open_rgb_image(saved(half, tmp_path / "f.png")))
     assert found[0, 0].tolist() == [244, 224, 204]
 
 
@@ -95,7 +95,7 @@ def test_every_usual_kind(mode: str, tmp_path: Path) -> None:
     colors = np.stack([SHADES, SHADES[::-1], SHADES[:, ::-1]], 2)
     image = Image.fromarray(colors).convert(mode)
     path = saved(image, tmp_path / "a.tif")
-    found = open_plain(path)
+    found = open_image(path)
     assert found.mode == ("L" if mode in ("1", "L") else "RGB")
     assert np.array_equal(np.asarray(found), np.asarray(image.convert(found.mode)))
 
@@ -108,14 +108,14 @@ def test_damage_is_named(tmp_path: Path) -> None:
     for name in ("a.png", "a.webp"):
         path = saved(image, tmp_path / name, exif=b"Exif\0\0garbagegarbage")
         with pytest.raises(UnreadableImageError, match=f"{name}: no image that can be read"):
-            open_picture(path)
+            open_rgb_image(path)
     path = saved(image, tmp_path / "b.png")
     with pytest.raises(UnreadableImageError, match=r"b\.png: .*5 x 3 pixels are too many"):
-        open_picture(path, most=14)
+        open_rgb_image(path, max_pixels=14)
     with pytest.raises(UnreadableImageError, match=r"c\.png: is not there"):
-        open_picture(tmp_path / "c.png")
+        open_rgb_image(tmp_path / "c.png")
     with pytest.raises(UnreadableImageError, match="no image that can be read"):
-        open_picture(tmp_path)
+        open_rgb_image(tmp_path)
 
 
 @pytest.mark.parametrize("content", [b"<svg xmlns='http://www.w3.org/2000/svg'/>", b"nothing"])
@@ -123,7 +123,7 @@ def test_what_can_be_read_is_named(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "a.png"
     path.write_bytes(content)
     with pytest.raises(UnreadableImageError) as told:
-        open_picture(path)
+        open_rgb_image(path)
     assert str(told.value) == (
         f"{path}: no image that can be read "
         "(none of BMP, GIF, JPEG, PNG, PPM, TIFF, WEBP, or damaged)"
@@ -160,7 +160,7 @@ def test_any_damage_is_one_named_error(
     path.write_bytes(content[: int(kept**0.2 * len(content))])
     said = ""
     try:
-        assert middle_square(open_picture(path), 4).shape == (4, 4, 3)
+        assert center_crop(open_rgb_image(path), 4).shape == (4, 4, 3)
     except UnreadableImageError as error:
         said = str(error)
     assert not said or said.startswith(f"{path}: no image that can be read (")

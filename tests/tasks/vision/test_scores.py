@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from attnlab._image_files import open_picture, pixels_of, png
+from attnlab._image_files import encode_png, image_to_tensor, open_rgb_image
 from attnlab.interpret._look import look
 from attnlab.interpret._page import render
 from attnlab.interpret._records import CapturePanel
@@ -148,7 +148,7 @@ def test_other_data_of_other_names(
 def test_classify_files(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name, shade in (("dark", 30), ("light", 200)):
         image = torch.full((3, 20, 30), shade, dtype=torch.uint8)
-        (tmp_path / f"{name}.png").write_bytes(png(image))
+        (tmp_path / f"{name}.png").write_bytes(encode_png(image))
     paths = [tmp_path / "dark.png", tmp_path / "light.png"]
     found = classify(runs / "vit", paths)
     assert [each.chances[0][0] for each in found] == ["0", "1"]
@@ -184,7 +184,7 @@ def test_explaining(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
     found, pictures = classify_test(runs / "vit", [3, 4])
     for number in (3, 4):  # each page is what look says of that very image
         file = tmp_path / f"test-{number}.png"
-        file.write_bytes(png(pictures[number - 3]))
+        file.write_bytes(encode_png(pictures[number - 3]))
         name, chance = found[number - 3].chances[0]
         assert name == str(number % 2)
         title = f"vit: test-{number}.png is {name} ({chance:.0%})"
@@ -232,8 +232,8 @@ def test_a_picture_is_written_as_it_is() -> None:
         image = pixels(1, channels, 7)[0]
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "a.png"
-            path.write_bytes(png(image))
-            read = pixels_of(open_picture(path)).permute(2, 0, 1)
+            path.write_bytes(encode_png(image))
+            read = image_to_tensor(open_rgb_image(path)).permute(2, 0, 1)
         assert torch.equal(read, image.expand(3, -1, -1))
     with pytest.raises(ValueError, match="1 or 3"):
-        png(torch.zeros(2, 4, 4, dtype=torch.uint8))
+        encode_png(torch.zeros(2, 4, 4, dtype=torch.uint8))
