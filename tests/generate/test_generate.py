@@ -462,9 +462,9 @@ def test_samples_and_full_length() -> None:
 
 def test_a_diverged_model_is_named() -> None:
     for sampling in (Sampling(), Sampling(temperature=1.0, top_k=2)):
-        with pytest.raises(ValueError, match="logits hold NaN"):
+        with pytest.raises(ValueError, match="logits are NaN"):
             generate(Always([0.0, math.nan, 1.0]), [[1]], new_tokens=2, sampling=sampling)
-    with pytest.raises(ValueError, match="logits hold NaN"):
+    with pytest.raises(ValueError, match="logits are NaN"):
         beam_search(Always([0.0, math.inf, 1.0]), [[1]], new_tokens=2, width=2)
 
 
