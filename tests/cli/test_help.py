@@ -108,7 +108,7 @@ def test_groups_are_those_that_the_settings_can_name(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, _ in commands() if name])
-def test_every_command_says_what_it_does(name: str) -> None:
+def test_every_command_has_a_description(name: str) -> None:
     text = str(COMMANDS[name].help).strip()
     first_line = text.splitlines()[0]
     assert sentence_problem(first_line) == "", first_line
@@ -187,7 +187,7 @@ def test_settings_name_their_group(common: tuple[str, ...] | None, groups: list[
         ("knowledge world --out x --tellings 2", "--tellings is now --repetitions"),
     ],
 )
-def test_an_old_name_says_the_new_one(
+def test_an_old_name_leads_to_the_new_one(
     command: str, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, out, err = run(command, capsys)
