@@ -1,7 +1,7 @@
-"""What each bench measures: documented here, and the command line's help is made from it.
+"""The settings of each benchmark. Their sentences are also the help of the command line.
 
-`quick` of each holds what --quick replaces: a try that ends in seconds. Nothing is imported that
-takes time: help must come at once.
+`quick` has the values for --quick, with which a benchmark takes seconds. No slow imports: help must
+come at once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ MAX_BYTES = 4e9  # of whole matrices of weights
 
 @dataclass(frozen=True)
 class ErrorSettings:
-    """Queries and keys have random directions and one norm, values are N(0, 1)."""
+    """Settings of the error benchmark.
+
+    Queries and keys have random directions and the same norm. Values are N(0, 1).
+    """
 
     quick: ClassVar[dict[str, Any]] = {
         "tokens": 64, "head_dims": (16, 64), "features": (16, 64, 256), "norms": (1, 2, 4, 8),
@@ -63,7 +66,7 @@ class ErrorSettings:
 
 @dataclass(frozen=True)
 class CostSettings:
-    """Of speed and memory."""
+    """Settings of the speed and memory benchmarks."""
 
     quick: ClassVar[dict[str, Any]] = {"lengths": (128, 256, 512), "rounds": 1}
 
@@ -99,7 +102,7 @@ class CostSettings:
 
 @dataclass(frozen=True)
 class DecodeSettings:
-    """Of decoding, token by token."""
+    """Settings of the benchmark of decoding, token by token."""
 
     quick: ClassVar[dict[str, Any]] = {"positions": (64, 512), "rounds": 3, "heads": 2}
 

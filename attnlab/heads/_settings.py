@@ -1,6 +1,6 @@
-"""What `attnlab heads` measures: documented here, and the command line's help is made from it.
+"""The settings of `attnlab heads`. Their sentences are also the help of the command line.
 
-Nothing is imported that takes time: help must come at once.
+No slow imports: help must come at once.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from attnlab.bench._settings import Numbers, check_even, check_numbers
 
 @dataclass(frozen=True)
 class HeadSettings:
-    """Of a model's own queries, keys and values."""
+    """How to measure mechanisms on a model's own queries, keys and values."""
 
     quick: ClassVar[dict[str, Any]] = {
         "tokens": 128, "windows": 2, "window": (16, 32), "block": (8,),
@@ -52,9 +52,9 @@ class HeadSettings:
 
     @property
     def swept(self) -> dict[str, Numbers]:
-        """The values to try of an option that a mechanism leaves open."""
+        """The values to try for each option that a mechanism does not fix."""
         return {"features": self.features, "window": self.window, "block": self.block}
 
     def count(self, usual: int) -> int:
-        """Of windows to choose on."""
+        """The number of windows to choose mechanisms on."""
         return usual if self.windows is None else self.windows

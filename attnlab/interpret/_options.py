@@ -1,4 +1,4 @@
-"""The options of `attnlab.look`. Each field's help text is also that of the command's option."""
+"""The options of `attnlab look`. Their sentences are also the help of the command line."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class CaptureLimits:
 
 @dataclass(frozen=True)
 class LookOptions(CaptureLimits, LookInput):
-    """All that `look` takes besides the model."""
+    """All options of `look` besides the model."""
 
     tokenizer: Annotated[Any, "Tokenizer or image processor of a model in memory."] = None
     compare: Annotated[
@@ -80,5 +80,5 @@ class LookOptions(CaptureLimits, LookInput):
             raise ValueError("compare, untrained and compare_text; give one of them")
         if self.generate > self.max_tokens:
             raise ValueError(
-                f"--generate {self.generate}; --max-tokens is {self.max_tokens}: give fewer"
+                f"--generate {self.generate} exceeds --max-tokens {self.max_tokens}; give fewer"
             )

@@ -292,7 +292,7 @@ MISTAKES = [
     ("look gpt --text a --pair b", ["second text"]),
     ("look gpt --text a --generate -1", ["--generate -1"]),
     ("look gpt --text aaaa --generate 37", ["--generate up to 36"]),
-    ("look gpt --text a --generate 1000000000", ["--max-tokens is 2048"]),
+    ("look gpt --text a --generate 1000000000", ["exceeds --max-tokens 2048"]),
     ("look gpt --text a --out a.txt", ["a.txt", ".html"]),
     ("look gpt --text a --out missing/a.html", ["no folder missing"]),
     ("look gpt --text a --out gpt", ["is a folder"]),

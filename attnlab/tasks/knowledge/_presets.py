@@ -10,26 +10,26 @@ from attnlab.training import Settings
 
 @dataclass(frozen=True)
 class Preset:
-    """A model, how to pretrain it and how to teach it to answer."""
+    """A model, and how to pretrain and finetune it."""
 
     about: str
     tokenizer: str
     """characters, or bpe:SIZE."""
     objective: str
     model: dict[str, Any]
-    """Of StackConfig."""
+    """Settings of StackConfig."""
     pretraining: Settings
     pretraining_epochs: float
     finetuning: Settings
     """After pretraining."""
     finetuning_epochs: float
     scratch: Settings
-    """Without any; `learn` trains its readers so too."""
+    """Without pretraining. `learn` trains its readers with them too."""
     scratch_epochs: float
     mixed: bool
-    """Whether the documents are learned on while the questions are."""
+    """Whether finetuning trains on the documents too."""
     holds_out: bool
-    """Whether some of the pairs are kept back to measure with."""
+    """Whether some of the pairs are held out for evaluation."""
 
 
 # What the course's two scripts set. minGPT's decay never goes below a tenth.
