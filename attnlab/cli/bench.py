@@ -82,12 +82,14 @@ def measure_all(
     *,
     measurement: Annotated[MeasurementOptions, Parameter(name="*")] = MEASUREMENT,
     seeds: Annotated[
-        int | None, option("Number of repeats of the error benchmark. [default: 5]")
+        int | None,
+        option(f"Number of repeats of the error benchmark. [default: {ErrorSettings.seeds}]"),
     ] = None,
     threads: Annotated[
         int | None,
         option(
-            "Number of PyTorch threads of the speed, memory and decode benchmarks. [default: 1]"
+            "Number of PyTorch threads of the speed, memory and decode benchmarks. "
+            f"[default: {CostSettings.threads}]"
         ),
     ] = None,
     outputs: Annotated[ReportOptions, Parameter(name="*")] = REPORT,

@@ -8,6 +8,8 @@ import pytest
 
 from tests.support.command_line import run
 
+README = Path(__file__).parents[2] / "README.md"
+
 
 @pytest.mark.filterwarnings("default")
 def test_a_warning_is_a_note_of_one_line(
@@ -15,7 +17,7 @@ def test_a_warning_is_a_note_of_one_line(
 ) -> None:
     out = tmp_path / "run"
     code, _, err = run(
-        "language train README.md --attention performer --steps 1 --context 8 --width 8 "
+        f"language train {README} --attention performer --steps 1 --context 8 --width 8 "
         f"--layers 1 --heads 1 --out {out}",
         capsys,
     )
@@ -33,7 +35,7 @@ def test_a_warning_is_a_note_of_one_line(
 def test_a_model_that_fits_no_memory_is_refused(
     options: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    code, out, err = run(f"language train README.md {options} --out {tmp_path}/run", capsys)
+    code, out, err = run(f"language train {README} {options} --out {tmp_path}/run", capsys)
     assert (code, out, err.count("\n")) == (2, "", 1)
     name, size = options.removeprefix("--").split()
     assert f"{name} {int(size):,}" in err
