@@ -96,7 +96,8 @@ export function pseudoRandom(length: number, seed = 1): Float32Array {
 }
 
 // Weights whose rows sum to 1.
-export function randomWeights(heads: number, queries: number, keys: number, seed: number): Float32Array {
+export function randomWeights(heads: number, queries: number, keys: number,
+  seed: number): Float32Array {
   const values = pseudoRandom(heads * queries * keys, seed).map((value) => Math.exp(3 * value));
   for (let start = 0; start < values.length; start += keys) {
     const row = values.subarray(start, start + keys);
@@ -132,7 +133,8 @@ function markBounds(mark: Mark): [number, number, number, number] {
     case 'line': return bounds([mark.x1, mark.x2], [mark.y1, mark.y2]);
     case 'lines': {
       const coordinates = Array.from(mark.points);
-      return bounds(coordinates.filter((_, i) => i % 2 === 0), coordinates.filter((_, i) => i % 2 === 1));
+      return bounds(coordinates.filter((_, i) => i % 2 === 0),
+        coordinates.filter((_, i) => i % 2 === 1));
     }
     case 'poly': return bounds(mark.points.map(([x]) => x), mark.points.map(([, y]) => y));
     default: return [mark.x, mark.y, mark.w, mark.h];

@@ -1,7 +1,6 @@
 // The header of a capture, as docs/capture-format.md describes it.
 
-export type Code =
-  'f32' | 'u8' | 'bits' | 'sqrt8' | 'sqrt16' | 'signed8' | 'signed16' | 'linear16';
+export type Code = 'f32' | 'u8' | 'bits' | 'sqrt8' | 'sqrt16' | 'signed8' | 'signed16' | 'linear16';
 
 export interface ArrayRef {
   block: number;

@@ -4,15 +4,30 @@ import { describe, expect, it } from 'vitest';
 import { inflate } from './capture';
 import { CaptureError } from './capture-error';
 import type { Header } from './capture-format';
-import { ArrayBlocks, makeFile, makeHeader, makeLayer, openCapture, packFile, makeSequence } from '../../test-support/file-captures';
+import {
+  ArrayBlocks,
+  makeFile,
+  makeHeader,
+  makeLayer,
+  openCapture,
+  packFile,
+  makeSequence,
+} from '../../test-support/file-captures';
 import { openFile, openPage, openParts } from './open-capture';
 
 const WEIGHTS = [0.5, 0.25, 0.25, 0, 1, 0, 1, 0, 0, 0.2, 0.3, 0.5]; // (2, 2, 3)
 
 function smallCapture(): [Header, ArrayBlocks] {
   const blocks = new ArrayBlocks();
-  const weights = makeLayer(blocks, WEIGHTS, [2, 2, 3], { keys: 1, kind: 'cross', stack: 'decoder' });
-  return [makeHeader(blocks, [makeSequence(['a', 'b']), makeSequence(['x', 'y', 'z'])], [weights]), blocks];
+  const weights = makeLayer(blocks, WEIGHTS, [2, 2, 3], {
+    keys: 1,
+    kind: 'cross',
+    stack: 'decoder',
+  });
+  return [
+    makeHeader(blocks, [makeSequence(['a', 'b']), makeSequence(['x', 'y', 'z'])], [weights]),
+    blocks,
+  ];
 }
 
 describe('an open capture', () => {

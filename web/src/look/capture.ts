@@ -1,6 +1,14 @@
 // An open capture. Blocks are inflated and arrays decoded when they are first needed.
 
-import { addRows, errorBound, decode, countElements, readRows, valueAt, type EncodedArray } from './decode-arrays';
+import {
+  addRows,
+  errorBound,
+  decode,
+  countElements,
+  readRows,
+  valueAt,
+  type EncodedArray,
+} from './decode-arrays';
 import { CaptureError, fail } from './capture-error';
 import type { ArrayRef, Header, LayerInfo } from './capture-format';
 import { LruCache } from './lru-cache';
@@ -51,10 +59,10 @@ export interface QuantizedHead {
 // Returns the compressed bytes of a block.
 export type ReadBlock = (block: number) => Uint8Array;
 
-export function open(header: Header, source: ReadBlock): Capture {
+export function open(header: Header, readBlock: ReadBlock): Capture {
   const blocks = new LruCache<Uint8Array>(BLOCK_CACHE_BYTES);
-  const decoded = new LruCache<Float32Array | Uint8Array>(ARRAY_CACHE_BYTES);
-  const decodedByBlock = new WeakMap<Uint8Array, Map<string, EncodedArray>>();
+  const arrayCache = new LruCache<Float32Array | Uint8Array>(ARRAY_CACHE_BYTES);
+  const encodedByBlock = new WeakMap<Uint8Array, Map<string, EncodedArray>>();
   const weightsByLayer = new WeakMap<LayerInfo, Weights>();
   const pendingLoads = new Map<number, Promise<void>>();
 
@@ -63,8 +71,8 @@ export function open(header: Header, source: ReadBlock): Capture {
 
   const decodeArray = (ref: ArrayRef): EncodedArray => {
     const bytes = block(ref);
-    let arrays = decodedByBlock.get(bytes);
-    if (!arrays) decodedByBlock.set(bytes, (arrays = new Map()));
+    let arrays = encodedByBlock.get(bytes);
+    if (!arrays) encodedByBlock.set(bytes, (arrays = new Map()));
     const key = `${ref.offset} ${ref.code} ${ref.shape.join(' ')}`;
     let array = arrays.get(key);
     if (!array) arrays.set(key, (array = decode(ref, bytes)));
@@ -72,17 +80,18 @@ export function open(header: Header, source: ReadBlock): Capture {
   };
 
   const cached = <T extends Float32Array | Uint8Array>(key: string, make: () => T): T => {
-    const value = decoded.get(key);
+    const value = arrayCache.get(key);
     if (value) return value as T;
     const created = make();
-    decoded.set(key, created, created.byteLength);
+    arrayCache.set(key, created, created.byteLength);
     return created;
   };
 
   const loadBlock = async (index: number, needed: (key: string) => boolean): Promise<void> => {
     const { length, size } = header.blocks[index];
-    const packed = source(index);
-    if (packed.length !== length) fail(`Block ${index} has ${packed.length} bytes, but the header says ${length}.`);
+    const packed = readBlock(index);
+    if (packed.length !== length)
+      fail(`Block ${index} has ${packed.length} bytes, but the header says ${length}.`);
     const bytes = await inflate(packed, size, `Block ${index}`);
     blocks.set(String(index), bytes, bytes.length, needed);
   };
@@ -93,7 +102,11 @@ export function open(header: Header, source: ReadBlock): Capture {
       const info = header.sides[side].layers[layer];
       block(info.weights); // marks the block as recently used
       let layerWeights = weightsByLayer.get(info);
-      if (!layerWeights) weightsByLayer.set(info, (layerWeights = readWeights(info, decodeArray, cached, `${side} ${layer}`)));
+      if (!layerWeights)
+        weightsByLayer.set(
+          info,
+          (layerWeights = readWeights(info, decodeArray, cached, `${side} ${layer}`)),
+        );
       return layerWeights;
     },
     values: (ref) =>
@@ -110,7 +123,10 @@ export function open(header: Header, source: ReadBlock): Capture {
       }),
     bytes(ref) {
       const { codes } = decodeArray(ref);
-      if (!(codes instanceof Uint8Array)) fail(`An array of code ${ref.code} has no bytes to return; the code must be u8, bits, sqrt8 or signed8.`);
+      if (!(codes instanceof Uint8Array))
+        fail(
+          `An array of code ${ref.code} has no bytes to return; the code must be u8, bits, sqrt8 or signed8.`,
+        );
       return codes as Uint8Array;
     },
     isLoaded: (needs) => neededBlocks(header, needs).every((each) => blocks.has(String(each))),
@@ -122,12 +138,14 @@ export function open(header: Header, source: ReadBlock): Capture {
     async load(needs) {
       const indices = neededBlocks(header, needs);
       const keys = new Set(indices.map(String));
-      for (const each of indices) {
-        if (blocks.get(String(each))) continue;
-        let loading = pendingLoads.get(each);
+      for (const index of indices) {
+        if (blocks.get(String(index))) continue;
+        let loading = pendingLoads.get(index);
         if (!loading) {
-          loading = loadBlock(each, (key) => keys.has(key)).finally(() => pendingLoads.delete(each));
-          pendingLoads.set(each, loading);
+          loading = loadBlock(index, (key) => keys.has(key)).finally(() =>
+            pendingLoads.delete(index),
+          );
+          pendingLoads.set(index, loading);
         }
         await loading;
       }
@@ -176,7 +194,13 @@ function readWeights(
       cached(`mean ${cacheKey} ${headIndices.join(' ')}`, () => {
         const out = new Float32Array(queries * keys);
         for (const head of headIndices) {
-          addRows(decodeArray(layer.weights), head * queries, (head + 1) * queries, out, 1 / headIndices.length);
+          addRows(
+            decodeArray(layer.weights),
+            head * queries,
+            (head + 1) * queries,
+            out,
+            1 / headIndices.length,
+          );
         }
         return out;
       }),
@@ -249,7 +273,8 @@ export async function inflate(packed: Uint8Array, size: number, name: string): P
     fail(`${name} is damaged: it cannot be decompressed.`);
   }
   await writing;
-  if (length !== size) fail(`${name} inflates to ${length} bytes, not the ${size} that the header says.`);
+  if (length !== size)
+    fail(`${name} inflates to ${length} bytes, not the ${size} that the header says.`);
   return out;
 }
 

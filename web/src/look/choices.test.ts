@@ -1,6 +1,13 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { clampChoices, DEFAULTS, initialChoices, parseFragment, formatFragment, type Choices } from './choices';
+import {
+  clampChoices,
+  DEFAULTS,
+  initialChoices,
+  parseFragment,
+  formatFragment,
+  type Choices,
+} from './choices';
 import { ArrayBlocks, makeHeader, makeLayer, makeSequence } from '../../test-support/file-captures';
 
 const anyText = (maxLength: number) =>
@@ -49,7 +56,6 @@ describe('the URL fragment', () => {
       }),
     );
   });
-
 
   it('is short and readable', () => {
     expect(formatFragment(DEFAULTS)).toBe('');
@@ -132,6 +138,8 @@ describe('choices within a capture', () => {
   });
 
   it('represent a full selection as no selection', () => {
-    expect(clampChoices({ ...DEFAULTS, heads: [0, 1], zoom: [0, 2, 0, 4] }, head)).toEqual(DEFAULTS);
+    expect(clampChoices({ ...DEFAULTS, heads: [0, 1], zoom: [0, 2, 0, 4] }, head)).toEqual(
+      DEFAULTS,
+    );
   });
 });

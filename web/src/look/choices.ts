@@ -74,7 +74,7 @@ export function initialChoices(header: Header): Choices {
   return { ...DEFAULTS, view, layer };
 }
 
-// Formats choices like "view=matrix&layer=3&heads=0-2.5": only those that differ from `first`, always
+// Formats choices like "view=matrix&layer=3&heads=0-2.5": only those that differ from `defaults`, always
 // in the same order.
 export function formatFragment(choices: Choices, defaults: Choices = DEFAULTS): string {
   const parts: string[] = [];

@@ -19,9 +19,9 @@ describe('codes, by hand', () => {
   it('reads sqrt8: the row scale times the square of the fraction', () => {
     const bytes = Uint8Array.from([...floats(0.5, 2), 0, 51, 255, 255, 102, 0]);
     const coded = decode(makeRef('sqrt8', [2, 3]), bytes);
-    expect([...readRows(coded, 0, 2, new Float32Array(6))].map((x) => Number(x.toFixed(6)))).toEqual([
-      0, 0.02, 0.5, 2, 0.32, 0,
-    ]);
+    expect(
+      [...readRows(coded, 0, 2, new Float32Array(6))].map((x) => Number(x.toFixed(6))),
+    ).toEqual([0, 0.02, 0.5, 2, 0.32, 0]);
   });
 
   it('reads signed8: -127 to 127, with sign', () => {

@@ -58,12 +58,19 @@ export function decode(ref: ArrayRef, block: Uint8Array): EncodedArray {
     case 'u8':
       return { ...shape, codes: bytes, table: decodingTable('u8'), scales: null };
     case 'bits':
-      return { ...shape, codes: unpackBits(bytes, countElements(ref)), table: decodingTable('u8'), scales: null };
+      return {
+        ...shape,
+        codes: unpackBits(bytes, countElements(ref)),
+        table: decodingTable('u8'),
+        scales: null,
+      };
     default: {
       const scales = readFloats(bytes, rows).map((each) => (Number.isFinite(each) ? each : NaN));
       const codeBytes = bytes.subarray(4 * rows);
       const codes =
-        ref.code === 'sqrt8' || ref.code === 'signed8' ? codeBytes : joinBytes(codeBytes, countElements(ref));
+        ref.code === 'sqrt8' || ref.code === 'signed8'
+          ? codeBytes
+          : joinBytes(codeBytes, countElements(ref));
       return { ...shape, codes, table: decodingTable(ref.code), scales };
     }
   }
@@ -85,7 +92,12 @@ export function errorBound(coded: EncodedArray, row: number, column: number): nu
 }
 
 // Writes the values of rows [first, last) to `out`.
-export function readRows(coded: EncodedArray, first: number, last: number, out: Float32Array): Float32Array {
+export function readRows(
+  coded: EncodedArray,
+  first: number,
+  last: number,
+  out: Float32Array,
+): Float32Array {
   const { columns, codes, table: values, scales } = coded;
   if (codes instanceof Float32Array || !values)
     out.set(codes.subarray(first * columns, last * columns));
@@ -126,7 +138,8 @@ function addUint8s(
   for (let row = first; row < last; row += 1) {
     const scale = factor * (scales ? scales[row] : 1);
     const end = (row + 1) * columns;
-    for (let i = row * columns; i < end; i += 1, target += 1) out[target] += scale * values[codes[i]];
+    for (let i = row * columns; i < end; i += 1, target += 1)
+      out[target] += scale * values[codes[i]];
   }
 }
 
@@ -144,7 +157,8 @@ function addUint16s(
   for (let row = first; row < last; row += 1) {
     const scale = factor * (scales ? scales[row] : 1);
     const end = (row + 1) * columns;
-    for (let i = row * columns; i < end; i += 1, target += 1) out[target] += scale * values[codes[i]];
+    for (let i = row * columns; i < end; i += 1, target += 1)
+      out[target] += scale * values[codes[i]];
   }
 }
 
@@ -156,7 +170,11 @@ function decodingTable(code: Code): Float32Array {
   const is16Bit = code.endsWith('16');
   const values = new Float32Array(is16Bit ? 65536 : 256);
   const half = values.length / 2;
-  const [isByte, isSquareRoot, isLinear] = [code === 'u8', code.startsWith('sqrt'), code === 'linear16'];
+  const [isByte, isSquareRoot, isLinear] = [
+    code === 'u8',
+    code.startsWith('sqrt'),
+    code === 'linear16',
+  ];
   for (let i = 0; i < values.length; i += 1) {
     const signed = i < half ? i : i - values.length; // two's complement
     const fraction = signed / (half - 1);

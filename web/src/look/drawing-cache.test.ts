@@ -1,13 +1,24 @@
 import { describe, expect, it } from 'vitest';
 import { cachedDrawing } from './drawing-cache';
 import type { Drawing, Frame, View } from './view';
-import { ArrayBlocks, loadFrame, makeLayer, openCapture, makeSequence, randomWeights, makeSide } from '../../test-support/view-captures';
+import {
+  ArrayBlocks,
+  loadFrame,
+  makeLayer,
+  openCapture,
+  makeSequence,
+  randomWeights,
+  makeSide,
+} from '../../test-support/view-captures';
 import { VIEWS } from './views/index';
 
 async function makeFrame(): Promise<Frame> {
   const blocks = new ArrayBlocks();
   const layer = makeLayer(blocks, [1, 3, 3], randomWeights(1, 3, 3, 1));
-  return loadFrame(VIEWS[0], openCapture(blocks, [makeSide(blocks, [makeSequence('text', ['a', 'b', 'c'])], [layer])]));
+  return loadFrame(
+    VIEWS[0],
+    openCapture(blocks, [makeSide(blocks, [makeSequence('text', ['a', 'b', 'c'])], [layer])]),
+  );
 }
 
 function countDraws(view: View): { view: View; drawCount: () => number } {

@@ -68,8 +68,10 @@ describe('arrow keys', () => {
     expect(sameTarget(moved, columns.targets[3])?.x).toBe(80);
     expect(sameTarget(moved, columns.targets[0])).toBeNull();
     expect(
-      sameTarget({ ...base, targets: [], findByKey: (key) => target(key, 5, 5) }, target('cell', 0, 0))
-        ?.x,
+      sameTarget(
+        { ...base, targets: [], findByKey: (key) => target(key, 5, 5) },
+        target('cell', 0, 0),
+      )?.x,
     ).toBe(5);
   });
 });

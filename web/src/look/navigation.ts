@@ -3,7 +3,7 @@
 import type { Drawing, Target, ZoomArea } from './view';
 
 export type Direction = 'left' | 'right' | 'up' | 'down';
-export type Window = [number, number, number, number];
+export type ZoomWindow = [number, number, number, number];
 
 const DIRECTIONS: Record<Direction, [number, number]> = {
   left: [-1, 0],
@@ -43,7 +43,9 @@ export function firstTarget(drawing: Drawing): Target | null {
 // Finds a target again after a redraw: by its key, or at the same point.
 export function sameTarget(drawing: Drawing, previous: Target): Target | null {
   const match =
-    previous.key === undefined ? undefined : drawing.targets.find((each) => each.key === previous.key);
+    previous.key === undefined
+      ? undefined
+      : drawing.targets.find((each) => each.key === previous.key);
   if (match) return match;
   const moved = previous.key === undefined ? null : drawing.findByKey?.(previous.key);
   if (moved) return moved;
@@ -58,18 +60,18 @@ export function nextTarget(drawing: Drawing, from: Target, direction: Direction)
   if (cell && !isSameTarget(cell, from) && drawing.targetAt && isCell(drawing, from)) return cell;
   let nearest: Target | null = null;
   let lowestCost = Infinity;
-  for (const each of drawing.targets) {
-    const [offsetX, offsetY] = [each.x + each.w / 2 - x, each.y + each.h / 2 - y];
+  for (const target of drawing.targets) {
+    const [offsetX, offsetY] = [target.x + target.w / 2 - x, target.y + target.h / 2 - y];
     const ahead = offsetX * dx + offsetY * dy;
     const aside = Math.abs(offsetX * dy) + Math.abs(offsetY * dx);
     if (
-      isSameTarget(each, from) ||
+      isSameTarget(target, from) ||
       ahead <= 0.5 ||
       aside > ahead * 4 + from.w * Math.abs(dy) + from.h * Math.abs(dx)
     )
       continue;
     const cost = ahead + SIDEWAYS_COST * aside;
-    if (cost < lowestCost) [nearest, lowestCost] = [each, cost];
+    if (cost < lowestCost) [nearest, lowestCost] = [target, cost];
   }
   return nearest ?? firstCellBeside(drawing, from, dx, dy) ?? from;
 }
@@ -79,7 +81,10 @@ function firstCellBeside(drawing: Drawing, from: Target, dx: number, dy: number)
   if (!drawing.targetAt || isCell(drawing, from)) return null;
   const [x, y] = [from.x + from.w / 2, from.y + from.h / 2];
   for (let distance = 4; distance < drawing.width + drawing.height; distance += 4) {
-    const cell = drawing.targetAt(x + dx * (from.w / 2 + distance), y + dy * (from.h / 2 + distance));
+    const cell = drawing.targetAt(
+      x + dx * (from.w / 2 + distance),
+      y + dy * (from.h / 2 + distance),
+    );
     if (cell) return cell;
   }
   return null;
@@ -103,7 +108,7 @@ function isSameTarget(one: Target, other: Target): boolean {
 }
 
 // Zooms around a point, which stays fixed. Returns null if the whole matrix is visible.
-export function zoomAt(area: ZoomArea, factor: number, x: number, y: number): Window | null {
+export function zoomAt(area: ZoomArea, factor: number, x: number, y: number): ZoomWindow | null {
   const [top, bottom, left, right] = area.window;
   const across = zoomSpan(left, right, area.columns, factor, (x - area.x) / area.w);
   const down = zoomSpan(top, bottom, area.rows, factor, (y - area.y) / area.h);
@@ -136,7 +141,7 @@ export function zoomTo(
   y1: number,
   x2: number,
   y2: number,
-): Window | null {
+): ZoomWindow | null {
   const [top, bottom, left, right] = area.window;
   const toIndex = (at: number, from: number, size: number, first: number, last: number): number =>
     Math.max(first, Math.min(last, first + Math.floor(((at - from) / size) * (last - first + 1))));
@@ -151,7 +156,7 @@ export function zoomTo(
   );
 }
 
-export function pan(area: ZoomArea, direction: Direction): Window | null {
+export function pan(area: ZoomArea, direction: Direction): ZoomWindow | null {
   const [dx, dy] = DIRECTIONS[direction];
   const [top, bottom, left, right] = area.window;
   const slideSpan = (first: number, last: number, all: number, sign: number): [number, number] => {
@@ -165,7 +170,7 @@ export function pan(area: ZoomArea, direction: Direction): Window | null {
   );
 }
 
-function orNullIfWhole(corners: Window, { rows, columns }: ZoomArea): Window | null {
+function orNullIfWhole(corners: ZoomWindow, { rows, columns }: ZoomArea): ZoomWindow | null {
   const [top, bottom, left, right] = corners;
   return top === 0 && left === 0 && bottom === rows - 1 && right === columns - 1 ? null : corners;
 }

@@ -11,8 +11,8 @@ export function openPage(page: Document): Capture {
   const header = page.getElementById('attnlab-header');
   if (!header) fail('This page contains no capture: its header is missing.');
   const blocks = new Map<string, Element>();
-  page.querySelectorAll('script[data-block]').forEach((each) => {
-    blocks.set(each.getAttribute('data-block') ?? '', each);
+  page.querySelectorAll('script[data-block]').forEach((script) => {
+    blocks.set(script.getAttribute('data-block') ?? '', script);
   });
   return open(validate(parseJson((header as HTMLElement).textContent ?? '')), (index) => {
     const text = blocks.get(String(index))?.textContent;
@@ -37,7 +37,8 @@ export function openFile(data: ArrayBuffer | ArrayBufferView): Capture {
     );
   }
   const length = new DataView(bytes.buffer, bytes.byteOffset).getBigUint64(MAGIC.length, true);
-  if (length > BigInt(bytes.length - headerStart)) fail('The file ends within its header: it is incomplete.');
+  if (length > BigInt(bytes.length - headerStart))
+    fail('The file ends within its header: it is incomplete.');
   const headerEnd = headerStart + Number(length);
   let json = '';
   try {

@@ -1,7 +1,14 @@
 // Paints the visible part of a drawing on a canvas.
 
 import { fit, font, type Measure } from '../shared/fonts';
-import { lineBatches, opaquePixels, rasterPixels, minusSigns, type Lines, type Raster } from './raster';
+import {
+  lineBatches,
+  opaquePixels,
+  rasterPixels,
+  minusSigns,
+  type Lines,
+  type Raster,
+} from './raster';
 import type { Theme } from '../shared/theme';
 import type { Drawing, Mark } from './view';
 
@@ -42,15 +49,30 @@ export function paint(
 }
 
 // The whole drawing as a PNG file. A very large drawing gets a lower resolution.
-export async function renderPng(drawing: Drawing, theme: Theme, measure: Measure): Promise<Blob | null> {
+export async function renderPng(
+  drawing: Drawing,
+  theme: Theme,
+  measure: Measure,
+): Promise<Blob | null> {
   const { width, height } = drawing;
-  const ratio = Math.min(2, MAX_SIDE_PIXELS / width, MAX_SIDE_PIXELS / height, Math.sqrt(MAX_AREA_PIXELS / (width * height)));
+  const ratio = Math.min(
+    2,
+    MAX_SIDE_PIXELS / width,
+    MAX_SIDE_PIXELS / height,
+    Math.sqrt(MAX_AREA_PIXELS / (width * height)),
+  );
   const canvas = document.createElement('canvas');
   paint(canvas, drawing.marks, { x: 0, y: 0, w: width, h: height }, ratio, theme, measure, true);
   return new Promise((resolve) => canvas.toBlob(resolve, 'image/png'));
 }
 
-function paintMark(context: Context, mark: Mark, part: VisibleArea, theme: Theme, measure: Measure): void {
+function paintMark(
+  context: Context,
+  mark: Mark,
+  part: VisibleArea,
+  theme: Theme,
+  measure: Measure,
+): void {
   switch (mark.kind) {
     case 'rect':
       return paintRect(context, mark, part, theme);
@@ -219,7 +241,9 @@ function cachedCanvas(
 function paintRaster(context: Context, mark: Raster, part: VisibleArea, theme: Theme): void {
   if (isOutside(part, mark.x, mark.y, mark.w, mark.h) || mark.columns < 1 || mark.rows < 1) return;
   const key = `${theme.mode} ${mark.signed} ${mark.columns} ${mark.rows}`;
-  const canvas = cachedCanvas(mark.values, key, mark.columns, mark.rows, () => rasterPixels(mark, theme));
+  const canvas = cachedCanvas(mark.values, key, mark.columns, mark.rows, () =>
+    rasterPixels(mark, theme),
+  );
   // large cells stay sharp; cells smaller than a pixel are averaged
   const { a, d } = context.getTransform();
   context.imageSmoothingEnabled = mark.w * a < mark.columns || mark.h * d < mark.rows;
@@ -230,10 +254,18 @@ function paintRaster(context: Context, mark: Raster, part: VisibleArea, theme: T
   for (const minus of minusSigns(mark)) paintLines(context, minus, part, theme);
 }
 
-function paintPicture(context: Context, mark: Extract<Mark, { kind: 'picture' }>, part: VisibleArea): void {
+function paintPicture(
+  context: Context,
+  mark: Extract<Mark, { kind: 'picture' }>,
+  part: VisibleArea,
+): void {
   if (isOutside(part, mark.x, mark.y, mark.w, mark.h)) return;
-  const canvas = cachedCanvas(mark.rgb, `${mark.columns} ${mark.rows}`, mark.columns, mark.rows, () =>
-    opaquePixels(mark.rgb),
+  const canvas = cachedCanvas(
+    mark.rgb,
+    `${mark.columns} ${mark.rows}`,
+    mark.columns,
+    mark.rows,
+    () => opaquePixels(mark.rgb),
   );
   context.imageSmoothingEnabled = true;
   context.drawImage(canvas, mark.x, mark.y, mark.w, mark.h);

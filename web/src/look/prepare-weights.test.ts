@@ -1,7 +1,13 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { DEFAULTS, type Choices } from './choices';
-import { ArrayBlocks, makeHeader, makeLayer, openCapture, makeSequence } from '../../test-support/file-captures';
+import {
+  ArrayBlocks,
+  makeHeader,
+  makeLayer,
+  openCapture,
+  makeSequence,
+} from '../../test-support/file-captures';
 import {
   applyCutoffs,
   toItems,
@@ -90,10 +96,12 @@ describe('sinks', () => {
     const row = Float32Array.from([0.5, 0.1, 0.2, 0.2]);
     expect(roundAll(withoutSinks(row, 4, Uint8Array.of(1, 0, 0, 0)))).toEqual([0, 0.1, 0.2, 0.2]);
     expect(roundAll(withoutSinks(row, 4, Uint8Array.of(2, 0, 0, 0)))).toEqual([0, 0.2, 0.4, 0.4]);
-    expect(roundAll(withoutSinks(row, 4, Uint8Array.of(2, 0, 0, 1)))).toEqual([0, 0.26667, 0.53333, 0]);
-    expect(roundAll(withoutSinks(Float32Array.from([1, 0, 0]), 3, Uint8Array.of(2, 0, 0)))).toEqual([
-      0, 0, 0,
+    expect(roundAll(withoutSinks(row, 4, Uint8Array.of(2, 0, 0, 1)))).toEqual([
+      0, 0.26667, 0.53333, 0,
     ]);
+    expect(roundAll(withoutSinks(Float32Array.from([1, 0, 0]), 3, Uint8Array.of(2, 0, 0)))).toEqual(
+      [0, 0, 0],
+    );
     expect(withoutSinks(row, 4, new Uint8Array(4))).toBe(row);
   });
 
@@ -144,14 +152,19 @@ describe('threshold and top', () => {
 describe('scales', () => {
   it('are 0 at 0, 1 at the largest value, and increase', () => {
     for (const scale of ['linear', 'sqrt', 'log'] as const) {
-      expect([colorStrength(0, scale), colorStrength(1, scale), colorStrength(7, scale), colorStrength(NaN, scale)]).toEqual([
-        0, 1, 1, 0,
-      ]);
+      expect([
+        colorStrength(0, scale),
+        colorStrength(1, scale),
+        colorStrength(7, scale),
+        colorStrength(NaN, scale),
+      ]).toEqual([0, 1, 1, 0]);
       expect(colorStrength(0.2, scale)).toBeLessThan(colorStrength(0.3, scale));
     }
     expect(colorStrength(0.25, 'sqrt')).toBe(0.5);
     expect(colorStrength(0.01, 'log')).toBeCloseTo(0.5, 10);
-    expect(roundAll(colorStrengths(Float32Array.from([-0.5, 0, 2, 9]), 2, 'sqrt'))).toEqual([-0.5, 0, 1, 1]);
+    expect(roundAll(colorStrengths(Float32Array.from([-0.5, 0, 2, 9]), 2, 'sqrt'))).toEqual([
+      -0.5, 0, 1, 1,
+    ]);
     expect([...colorStrengths(Float32Array.from([1, 2]), 0, 'linear')]).toEqual([0, 0]);
   });
 });
@@ -167,7 +180,10 @@ describe('prepared weights', () => {
   const preparedWith = async (choices: Partial<Choices>) => {
     const blocks = new ArrayBlocks();
     const layer = makeLayer(blocks, weights, [H, 5, 5], { norms: blocks.floats(norms, [H, 5]) });
-    return prepareWeights(await openCapture(makeHeader(blocks, [TEXT], [layer]), blocks), { ...DEFAULTS, ...choices });
+    return prepareWeights(await openCapture(makeHeader(blocks, [TEXT], [layer]), blocks), {
+      ...DEFAULTS,
+      ...choices,
+    });
   };
 
   it('are the captured weights by default', async () => {
@@ -199,7 +215,12 @@ describe('prepared weights', () => {
       top: 1,
     });
     // row 0: the keys with 0.1 each take over the weight 0.2: each times (0.3 + 0.2) / 0.3; the word has two
-    expect(roundAll(prepared.matrix(0)).slice(0, 4)).toEqual([0, roundAll([0.2 * (0.5 / 0.3)])[0], 0, 0]);
+    expect(roundAll(prepared.matrix(0)).slice(0, 4)).toEqual([
+      0,
+      roundAll([0.2 * (0.5 / 0.3)])[0],
+      0,
+      0,
+    ]);
     expect(prepared.hidden).toEqual([true, false, false, true]);
     expect(prepared.queries.length).toBe(4);
     expect(prepared.adjustments.length).toBe(4);
@@ -227,13 +248,19 @@ describe('prepared weights', () => {
           expect(roundAll(prepared.row(prepared.heads, q))).toEqual(roundAll(row));
           expect(prepared.cell(prepared.heads, q, 1)).toBeCloseTo(row[1], 6);
         });
-        expect(roundAll(prepared.sum(prepared.heads, [1, 2]))).toEqual(roundAll(sumRows(matrix, columns, [1, 2])));
+        expect(roundAll(prepared.sum(prepared.heads, [1, 2]))).toEqual(
+          roundAll(sumRows(matrix, columns, [1, 2])),
+        );
         if (prepared.unchanged) return;
         // the same steps on whole matrices
         const raw = await preparedWith({ heads: choices.heads, weighting: choices.weighting });
         const hidden = withoutSinks(raw.mean(), 5, sinkModes(TEXT, choices));
-        const merged = choices.words ? mergeWords(hidden, 5, prepared.queries, prepared.keys) : hidden;
-        expect(roundAll(matrix)).toEqual(roundAll(applyCutoffs(merged, columns, choices.threshold, choices.top)));
+        const merged = choices.words
+          ? mergeWords(hidden, 5, prepared.queries, prepared.keys)
+          : hidden;
+        expect(roundAll(matrix)).toEqual(
+          roundAll(applyCutoffs(merged, columns, choices.threshold, choices.top)),
+        );
       }),
       { numRuns: 40 },
     );

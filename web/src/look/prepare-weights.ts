@@ -83,7 +83,10 @@ export function prepareWeights(
   const captureSide = capture.header.sides[side];
   const layer = captureSide.layers[index];
   const weights = capture.weights(side, index);
-  const [queryTokens, keyTokens] = [querySequence(captureSide, layer), captureSide.sequences[layer.keys]];
+  const [queryTokens, keyTokens] = [
+    querySequence(captureSide, layer),
+    captureSide.sequences[layer.keys],
+  ];
   const queries = toItems(queryTokens, choices.words);
   const keys = toItems(keyTokens, choices.words);
   const sinks = sinkModes(keyTokens, choices);
@@ -106,7 +109,8 @@ export function prepareWeights(
   const adjustments = describeAdjustments(choices, norms !== null);
   const unchanged = adjustments.length === 0;
   const matrix = (headIndices: number[]): Float32Array => {
-    if (unchanged) return headIndices.length === 1 ? weights.head(headIndices[0]) : weights.mean(headIndices);
+    if (unchanged)
+      return headIndices.length === 1 ? weights.head(headIndices[0]) : weights.mean(headIndices);
     return cached(capture, `${cacheKey} ${headIndices.join(' ')}`, () => {
       const read = matrixReader(weights, norms, headIndices);
       const out = new Float32Array(queries.length * keys.length);
@@ -143,9 +147,11 @@ export function prepareWeights(
     },
     cell: (headIndices, query, key) =>
       unchanged
-        ? headIndices.reduce((sum, head) => sum + weights.at(head, query, key), 0) / headIndices.length
+        ? headIndices.reduce((sum, head) => sum + weights.at(head, query, key), 0) /
+          headIndices.length
         : matrix(headIndices)[query * keys.length + key],
-    errorBound: (headIndices, query, key) => meanErrorBound(weights, norms, headIndices, queries[query], keys[key], sinks),
+    errorBound: (headIndices, query, key) =>
+      meanErrorBound(weights, norms, headIndices, queries[query], keys[key], sinks),
   };
 }
 
@@ -166,7 +172,8 @@ function describeAdjustments(choices: Choices, norms: boolean): string[] {
   const sinkTexts = { show: '', hide: 'hidden', renormalize: 'removed, the rest scaled up' };
   if (norms) descriptions.push('times the norm of the value');
   if (choices.first !== 'show') descriptions.push(`first token ${sinkTexts[choices.first]}`);
-  if (choices.separators !== 'show') descriptions.push(`separators ${sinkTexts[choices.separators]}`);
+  if (choices.separators !== 'show')
+    descriptions.push(`separators ${sinkTexts[choices.separators]}`);
   if (choices.words) descriptions.push('subwords merged: sum over keys, mean over queries');
   if (choices.threshold > 0) descriptions.push(`below ${choices.threshold} hidden`);
   if (choices.top > 0) descriptions.push(`only the ${choices.top} largest of each query`);
@@ -261,7 +268,11 @@ export function colorStrength(fraction: number, scale: Choices['scale']): number
 }
 
 // Maps all values to color strengths, -1 to 1.
-export function colorStrengths(values: Float32Array, largest: number, scale: Choices['scale']): Float32Array {
+export function colorStrengths(
+  values: Float32Array,
+  largest: number,
+  scale: Choices['scale'],
+): Float32Array {
   const out = new Float32Array(values.length);
   if (!(largest > 0)) return out;
   if (scale === 'linear') {

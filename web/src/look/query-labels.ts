@@ -11,7 +11,8 @@ export function querySequence(side: Side, layer: LayerInfo): Sequence {
   if (next === null || layer.kind !== 'cross' || layer.queries !== next.sequence)
     return side.sequences[layer.queries];
   let sequence = cache.get(next);
-  if (!sequence) cache.set(next, (sequence = shiftToNextTokens(side.sequences[next.sequence], next)));
+  if (!sequence)
+    cache.set(next, (sequence = shiftToNextTokens(side.sequences[next.sequence], next)));
   return sequence;
 }
 
@@ -22,7 +23,10 @@ function shiftToNextTokens(tokensRead: Sequence, next: Next): Sequence {
     ...tokensRead,
     name: 'written',
     tokens: [...tokensRead.tokens.slice(1), { text: last, word: -1, special: true }],
-    segments: tokensRead.segments && [...tokensRead.segments.slice(1), tokensRead.segments[tokensRead.segments.length - 1]],
+    segments: tokensRead.segments && [
+      ...tokensRead.segments.slice(1),
+      tokensRead.segments[tokensRead.segments.length - 1],
+    ],
     prompt: tokensRead.prompt === null ? null : Math.max(0, tokensRead.prompt - 1),
   };
 }

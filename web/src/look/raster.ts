@@ -65,7 +65,13 @@ const DARK_VALUE = 0.55; // darker cells need a light sign
 // Minus signs for negative cells, as lines.
 export function minusSigns(raster: Raster): Lines[] {
   const [w, h] = [raster.w / raster.columns, raster.h / raster.rows];
-  if (!raster.signed || w < MIN_SIGN_PIXELS || h < MIN_SIGN_PIXELS || raster.values.length > MAX_SIGNS) return [];
+  if (
+    !raster.signed ||
+    w < MIN_SIGN_PIXELS ||
+    h < MIN_SIGN_PIXELS ||
+    raster.values.length > MAX_SIGNS
+  )
+    return [];
   const [weak, strong]: number[][] = [[], []];
   for (let i = 0; i < raster.rows * raster.columns; i += 1) {
     if (!(raster.values[i] < -MIN_SIGN_VALUE)) continue;
@@ -74,7 +80,9 @@ export function minusSigns(raster: Raster): Lines[] {
     const half = Math.min(w, h, 20) * 0.25;
     (raster.values[i] < -DARK_VALUE ? strong : weak).push(x - half, y, x + half, y);
   }
-  return [signLines(weak, 'ink'), signLines(strong, 'page')].filter((each) => each.points.length > 0);
+  return [signLines(weak, 'ink'), signLines(strong, 'page')].filter(
+    (each) => each.points.length > 0,
+  );
 }
 
 function signLines(points: number[], stroke: string): Lines {
@@ -94,7 +102,7 @@ export interface LineBatch {
   lines: number[]; // indices
 }
 
-const OPACITY_LEVELS = 32; // levels of opacity
+const OPACITY_LEVELS = 32;
 
 // Strokes lines of nearly the same style together: 20,000 take a few milliseconds.
 const batchCache = new WeakMap<Lines, LineBatch[]>();
@@ -108,12 +116,20 @@ export function lineBatches(lines: Lines): LineBatch[] {
 function groupByStyle(lines: Lines): LineBatch[] {
   const batchByStyle = new Map<number, LineBatch>();
   for (let i = 0; i < lines.opacities.length; i += 1) {
-    const opacityLevel = Math.min(OPACITY_LEVELS, Math.max(1, Math.round(lines.opacities[i] * OPACITY_LEVELS)));
+    const opacityLevel = Math.min(
+      OPACITY_LEVELS,
+      Math.max(1, Math.round(lines.opacities[i] * OPACITY_LEVELS)),
+    );
     const widthLevel = Math.max(1, Math.round(lines.widths[i] * 4));
     const key = opacityLevel * 4096 + widthLevel;
     const batch = batchByStyle.get(key);
     if (batch) batch.lines.push(i);
-    else batchByStyle.set(key, { opacity: opacityLevel / OPACITY_LEVELS, width: widthLevel / 4, lines: [i] });
+    else
+      batchByStyle.set(key, {
+        opacity: opacityLevel / OPACITY_LEVELS,
+        width: widthLevel / 4,
+        lines: [i],
+      });
   }
   // opaque lines on top
   return [...batchByStyle.values()].sort((one, other) => one.opacity - other.opacity);

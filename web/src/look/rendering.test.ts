@@ -226,10 +226,14 @@ describe('cells and lines', () => {
           const { sequential, diverging } = theme('dark');
           values.forEach((value, i) => {
             const expectedLevel = level(value, signed);
-            expect(Math.abs(levels[i] - expectedLevel)).toBeLessThanOrEqual(expectedLevel === EMPTY ? 0 : 1);
+            expect(Math.abs(levels[i] - expectedLevel)).toBeLessThanOrEqual(
+              expectedLevel === EMPTY ? 0 : 1,
+            );
             const ramp = signed ? diverging : sequential;
-            const expectedColor = levels[i] === EMPTY ? [0, 0, 0, 0]
-              : [...ramp.subarray(3 * levels[i], 3 * levels[i] + 3), 255];
+            const expectedColor =
+              levels[i] === EMPTY
+                ? [0, 0, 0, 0]
+                : [...ramp.subarray(3 * levels[i], 3 * levels[i] + 3), 255];
             expect([...colors.subarray(4 * i, 4 * i + 4)]).toEqual(expectedColor);
           });
         },

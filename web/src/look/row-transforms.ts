@@ -92,7 +92,12 @@ export function mergeWords(
   queries.forEach(({ tokens }, q) => {
     const row = out.subarray(q * keys.length, (q + 1) * keys.length);
     for (const token of tokens)
-      addMerged(values.subarray(token * columns, (token + 1) * columns), itemOfToken, 1 / tokens.length, row);
+      addMerged(
+        values.subarray(token * columns, (token + 1) * columns),
+        itemOfToken,
+        1 / tokens.length,
+        row,
+      );
   });
   return out;
 }
@@ -106,7 +111,12 @@ function itemIndexByToken(keys: Item[], columns: number): Uint32Array {
   return itemOfToken;
 }
 
-function addMerged(row: Float32Array, itemOfToken: Uint32Array, fraction: number, out: Float32Array): void {
+function addMerged(
+  row: Float32Array,
+  itemOfToken: Uint32Array,
+  fraction: number,
+  out: Float32Array,
+): void {
   for (let k = 0; k < row.length; k += 1) out[itemOfToken[k]] += fraction * row[k];
 }
 

@@ -23,14 +23,16 @@ const finiteNumber: Rule = (raw, where) =>
   Number.isFinite(raw) ? raw : fail(`${where}: a number was expected, not ${describeValue(raw)}.`);
 const trueOrFalse = ofType('boolean', 'true or false');
 const notNegative: Rule = (raw, where) =>
-  (finiteNumber(raw, where) as number) >= 0 ? raw : fail(`${where}: ${describeValue(raw)} where 0 or more was expected.`);
+  (finiteNumber(raw, where) as number) >= 0 ? raw
+    : fail(`${where}: ${describeValue(raw)} where 0 or more was expected.`);
 const integerBetween = (min: number, max: number): Rule => (raw, where) => {
   const value = finiteNumber(raw, where) as number;
   const fits = Number.isInteger(value) && value >= min && value <= max;
   return fits ? value : fail(`${where}: ${describeValue(raw)} where ${min} to ${max} was expected.`);
 };
 const oneOf = (...values: string[]): Rule => (raw, where) =>
-  values.includes(raw as string) ? raw : fail(`${where}: ${describeValue(raw)} where one of ${values.join(', ')} was expected.`);
+  values.includes(raw as string) ? raw
+    : fail(`${where}: ${describeValue(raw)} where one of ${values.join(', ')} was expected.`);
 const listOf = (rule: Rule): Rule => (raw, where) =>
   Array.isArray(raw)
     ? raw.map((one, i) => rule(one, `${where} ${i}`))
@@ -120,7 +122,8 @@ const SIDE = objectWith({
   layers: listOf(LAYER),
   small: ARRAY,
   control: optional(listOf(PATTERNS)),
-  next: optional(objectWith({ sequence: finiteNumber, top: listOf(listOf(PAIR)), actual: listOf(optional(finiteNumber)) })),
+  next: optional(objectWith({ sequence: finiteNumber, top: listOf(listOf(PAIR)),
+    actual: listOf(optional(finiteNumber)) })),
   flow: (raw, where) =>
     objectWith({
       target: optional(text, ''),
@@ -134,7 +137,8 @@ const HEADER = objectWith({
   title: text,
   made: optional(recordOf(text), {}),
   notes: optional(listOf(text), []),
-  blocks: listOf(objectWith({ length: integerBetween(1, MAX_BLOCK_BYTES), size: integerBetween(0, MAX_BLOCK_BYTES) })),
+  blocks: listOf(objectWith({ length: integerBetween(1, MAX_BLOCK_BYTES),
+    size: integerBetween(0, MAX_BLOCK_BYTES) })),
   sides: listOf(SIDE),
   opening: optional(objectWith({ layer: finiteNumber })),
 });
@@ -219,7 +223,8 @@ function checkLayer(layer: LayerInfo, where: string, side: Side, blocks: Blocks)
     const ref = layer[name as keyof typeof shapes];
     if (ref) checkArray(ref, `${where}, ${name}`, shape, blocks);
   }
-  if (layer.bias && layer.bias.shape[0] !== 1) requireEqual(layer.bias.shape[0], H, `${where}, bias`);
+  if (layer.bias && layer.bias.shape[0] !== 1) requireEqual(layer.bias.shape[0], H,
+    `${where}, bias`);
   const [group] = (layer.k ?? layer.v)?.shape ?? [];
   if (layer.k && layer.v) requireEqual(layer.v.shape[0], layer.k.shape[0], `${where}, heads of v`);
   if (group && layer.groups) {
@@ -244,7 +249,8 @@ function checkArray(
   codes = CODES,
 ): void {
   oneOf(...codes)(ref.code, `${where}, code`);
-  if (ref.shape.length !== shape.length || shape.some((each, i) => each !== null && each !== ref.shape[i])) {
+  if (ref.shape.length !== shape.length
+    || shape.some((each, i) => each !== null && each !== ref.shape[i])) {
     const expected = shape.map((each) => each ?? 'any').join(', ');
     fail(`${where}: shape (${ref.shape.join(', ')}) where (${expected}) was expected.`);
   }

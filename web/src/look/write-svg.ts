@@ -1,12 +1,23 @@
 // Writes a drawing as SVG: the same marks as on the canvas, and nothing executable.
 
 import { fit, MONO, SANS, type Measure } from '../shared/fonts';
-import { lineBatches, opaquePixels, rasterPixels, minusSigns, type Lines, type Raster } from './raster';
+import {
+  lineBatches,
+  opaquePixels,
+  rasterPixels,
+  minusSigns,
+  type Lines,
+  type Raster,
+} from './raster';
 import type { Theme } from '../shared/theme';
 import type { Drawing, Mark } from './view';
 
 // Returns a data URL for RGBA pixels.
-export type ImageUrl = (columns: number, rows: number, rgba: Uint8ClampedArray<ArrayBuffer>) => string;
+export type ImageUrl = (
+  columns: number,
+  rows: number,
+  rgba: Uint8ClampedArray<ArrayBuffer>,
+) => string;
 
 const canvasImageUrl: ImageUrl = (width, height, rgba) => {
   const canvas = Object.assign(document.createElement('canvas'), { width, height });
@@ -103,13 +114,19 @@ function strokeAttributes(
   );
 }
 
-function textElement(mark: Extract<Mark, { kind: 'text' }>, theme: Theme, measure: Measure): string {
+function textElement(
+  mark: Extract<Mark, { kind: 'text' }>,
+  theme: Theme,
+  measure: Measure,
+): string {
   const text =
     mark.limit === undefined
       ? mark.text
       : fit(mark.text, mark.limit, (each) => measure(each, mark.size, mark.mono, mark.bold));
   const [x, y] = [formatCoordinate(mark.x), formatCoordinate(mark.y)];
-  const transform = mark.rotate ? ` transform="rotate(${formatCoordinate(mark.rotate)} ${x} ${y})"` : '';
+  const transform = mark.rotate
+    ? ` transform="rotate(${formatCoordinate(mark.rotate)} ${x} ${y})"`
+    : '';
   const anchor = mark.anchor && mark.anchor !== 'start' ? ` text-anchor="${mark.anchor}"` : '';
   const family = mark.mono ? ` font-family="${escapeXml(MONO)}"` : '';
   return (
@@ -138,7 +155,9 @@ function linesElement(mark: Lines, theme: Theme): string {
     .map((batch) => {
       const path = batch.lines
         .map((i) => {
-          const [x1, y1, x2, y2] = [0, 1, 2, 3].map((each) => formatCoordinate(points[4 * i + each]));
+          const [x1, y1, x2, y2] = [0, 1, 2, 3].map((each) =>
+            formatCoordinate(points[4 * i + each]),
+          );
           return `M${x1} ${y1}L${x2} ${y2}`;
         })
         .join('');

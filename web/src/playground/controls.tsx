@@ -25,7 +25,9 @@ export function SettingSlider<K extends SliderName>(props: SliderProps<K>) {
   const ratio = Math.log(high / low);
   const position = value <= 0 ? 0 : Math.round((LOG_STEPS * Math.log(value / low)) / ratio);
   const valueAtPosition = (position: number): number =>
-    zero && position === 0 ? 0 : Number((low * Math.exp((ratio * position) / LOG_STEPS)).toPrecision(3));
+    zero && position === 0
+      ? 0
+      : Number((low * Math.exp((ratio * position) / LOG_STEPS)).toPrecision(3));
   return (
     <label class="slider">
       <span>{name}</span>
@@ -73,11 +75,21 @@ interface ChoiceButtonsProps<T extends string> {
   onChange: (value: T) => void;
 }
 
-export function ChoiceButtons<T extends string>({ label, value, options, onChange }: ChoiceButtonsProps<T>) {
+export function ChoiceButtons<T extends string>({
+  label,
+  value,
+  options,
+  onChange,
+}: ChoiceButtonsProps<T>) {
   return (
     <span class="choice" role="group" aria-label={label}>
       {options.map(([each, name]) => (
-        <button key={each} type="button" aria-pressed={each === value} onClick={() => onChange(each)}>
+        <button
+          key={each}
+          type="button"
+          aria-pressed={each === value}
+          onClick={() => onChange(each)}
+        >
           {name}
         </button>
       ))}
@@ -118,7 +130,11 @@ export function Stepper(props: {
 }
 
 // A number field. Incomplete input ("-", "1.") stays until it is a number.
-export function NumberBox(props: { label: string; value: number; onChange: (value: number) => void }) {
+export function NumberBox(props: {
+  label: string;
+  value: number;
+  onChange: (value: number) => void;
+}) {
   const [typed, setTyped] = useState<string | null>(null);
   return (
     <input

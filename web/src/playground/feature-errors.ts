@@ -62,7 +62,9 @@ export function kernelCurve(choices: FeatureChoices): KernelCurve {
   const angles = Array.from({ length: ANGLE_COUNT }, (_, i) => (180 * i) / (ANGLE_COUNT - 1));
   const keys = angles.map((angle) => {
     const radians = (angle * Math.PI) / 180;
-    return x.map((each, i) => radius * (Math.cos(radians) * each + Math.sin(radians) * orthogonalUnit[i]));
+    return x.map(
+      (each, i) => radius * (Math.cos(radians) * each + Math.sin(radians) * orthogonalUnit[i]),
+    );
   });
   return {
     angles,
@@ -128,7 +130,9 @@ export function errorDecay(choices: FeatureChoices): ErrorDecay {
   const counts = Array.from({ length: MAX_POWER }, (_, i) => 2 ** (i + 1));
   const [xs, ys] = [inputsOnSphere(PAIR_COUNT, choices, 5), inputsOnSphere(PAIR_COUNT, choices, 6)];
   const squares = byKind(() => counts.map(() => 0));
-  const countIndices = byKind((kind) => new Map(counts.map((count, i) => [directionCount(kind, count), i])));
+  const countIndices = byKind(
+    (kind) => new Map(counts.map((count, i) => [directionCount(kind, count), i])),
+  );
   for (let repeat = 0; repeat < REPEAT_COUNT; repeat += 1) {
     const directions = sampleDirections(2 ** MAX_POWER, choices, 7 + repeat);
     xs.forEach((x, pair) => {
@@ -150,6 +154,8 @@ export function errorDecay(choices: FeatureChoices): ErrorDecay {
   }
   return {
     counts,
-    errors: byKind((kind) => squares[kind].map((each) => Math.sqrt(each / PAIR_COUNT / REPEAT_COUNT))),
+    errors: byKind((kind) =>
+      squares[kind].map((each) => Math.sqrt(each / PAIR_COUNT / REPEAT_COUNT)),
+    ),
   };
 }

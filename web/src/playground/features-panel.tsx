@@ -5,7 +5,14 @@ import { Figure } from '../report/figure';
 import { fixed, short } from '../report/numbers';
 import type { Lines, Series } from '../report/plot';
 import { AS_GIVEN } from '../report/shown';
-import { kernelCurve, errorDecay, attentionErrors, FEATURE_KINDS, type KernelCurve, type ErrorDecay } from './feature-errors';
+import {
+  kernelCurve,
+  errorDecay,
+  attentionErrors,
+  FEATURE_KINDS,
+  type KernelCurve,
+  type ErrorDecay,
+} from './feature-errors';
 import { ChoiceButtons, SettingSlider } from './controls';
 import type { FeatureChoices } from './page-state';
 

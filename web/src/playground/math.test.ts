@@ -40,52 +40,55 @@ test('every function has instances', () => {
   for (const each of Object.values(instances)) expect((each as unknown[]).length).toBeGreaterThan(3);
 });
 
-test.each(instances.attention)('attention with a mask', (each) => {
-  const result = math.attention(each.q, each.keys, each.values, each.beta, each.allowed);
-  expectNear(result.weights, each.weights);
-  expectNear(result.output, each.output);
-  expectNear(math.entropy(result.weights), each.entropy);
-  const maskedAfter = math.attention(each.q, each.keys, each.values, each.beta, each.allowed, 'after');
-  const unmasked = math.attention(each.q, each.keys, each.values, each.beta);
-  expectNear(maskedAfter.weights, unmasked.weights.map((a, i) => (each.allowed[i] ? a : 0))); // prettier-ignore
+test.each(instances.attention)('attention with a mask', (instance) => {
+  const result = math.attention(instance.q, instance.keys, instance.values, instance.beta, instance.allowed);
+  expectNear(result.weights, instance.weights);
+  expectNear(result.output, instance.output);
+  expectNear(math.entropy(result.weights), instance.entropy);
+  const maskedAfter = math.attention(instance.q, instance.keys, instance.values, instance.beta, instance.allowed,
+    'after');
+  const unmasked = math.attention(instance.q, instance.keys, instance.values, instance.beta);
+  expectNear(maskedAfter.weights,
+    unmasked.weights.map((a, i) => (instance.allowed[i] ? a : 0))); // prettier-ignore
 });
 
-test.each(instances.causal)('causal self-attention', (each) => {
-  const values = each.tokens.map((x) => math.multiply(each.value, x));
-  each.tokens.forEach((x, t) => {
-    const allowed = each.tokens.map((_, s) => s <= t);
-    const q = math.multiply(each.query, x);
-    const result = math.attention(q, each.tokens, values, each.beta, allowed);
-    expectNear(result.weights, each.weights[t]);
-    expectNear(result.output, each.outputs[t]);
+test.each(instances.causal)('causal self-attention', (instance) => {
+  const values = instance.tokens.map((x) => math.multiply(instance.value, x));
+  instance.tokens.forEach((x, t) => {
+    const allowed = instance.tokens.map((_, s) => s <= t);
+    const q = math.multiply(instance.query, x);
+    const result = math.attention(q, instance.tokens, values, instance.beta, allowed);
+    expectNear(result.weights, instance.weights[t]);
+    expectNear(result.output, instance.outputs[t]);
   });
 });
 
-test.each(instances.noise)('noisy keys, read by several heads', (each) => {
-  const samples = each.normals.map((sampleNormals) => {
-    const keys = math.noisyKeys(each.keys, each.isotropic, each.radial, sampleNormals);
-    const outputs = each.queries.map((q) => math.attention(q, keys, each.values, each.beta).output);
+test.each(instances.noise)('noisy keys, read by several heads', (instance) => {
+  const samples = instance.normals.map((sampleNormals) => {
+    const keys = math.noisyKeys(instance.keys, instance.isotropic, instance.radial, sampleNormals);
+    const outputs = instance.queries.map((q) => math.attention(q, keys, instance.values, instance.beta).output);
     return math.weightedSum(outputs.map(() => 1 / outputs.length), outputs); // prettier-ignore
   });
   const result = math.meanAndVariance(samples);
-  expectNear(result.mean, each.mean);
-  expectNear(result.variance, each.variance);
+  expectNear(result.mean, instance.mean);
+  expectNear(result.variance, instance.variance);
 });
 
-test.each(instances.features)('random features: $kind', (each) => {
-  const result = math.approximateWeights(each.kind, each.q, each.keys, each.draws, each.beta);
-  expectNear(result.weights, each.weights);
-  const scaled = (x: number[]): number[] => x.map((value) => value * Math.sqrt(each.beta));
-  const queryFeatures = math.randomFeatures(each.kind, scaled(each.q), each.draws);
-  const kernel = each.keys.map((key) =>
-    math.dot(queryFeatures, math.randomFeatures(each.kind, scaled(key), each.draws)),
+test.each(instances.features)('random features: $kind', (instance) => {
+  const result = math.approximateWeights(instance.kind, instance.q, instance.keys, instance.draws, instance.beta);
+  expectNear(result.weights, instance.weights);
+  const scaled = (x: number[]): number[] => x.map((value) => value * Math.sqrt(instance.beta));
+  const queryFeatures = math.randomFeatures(instance.kind, scaled(instance.q), instance.draws);
+  const kernel = instance.keys.map((key) =>
+    math.dot(queryFeatures, math.randomFeatures(instance.kind, scaled(key), instance.draws)),
   );
-  expectNear(kernel, each.kernel);
+  expectNear(kernel, instance.kernel);
 });
 
 test.each(instances.orthogonal)('$count orthogonal directions of size $size', (each) => {
   const remaining = [...each.normals];
-  expectNear(math.orthogonalDirections(each.count, each.size, () => remaining.shift() ?? NaN), each.draws);
+  expectNear(math.orthogonalDirections(each.count, each.size, () => remaining.shift() ?? NaN),
+    each.draws);
   expect(remaining).toEqual([]);
 });
 

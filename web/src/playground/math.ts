@@ -102,7 +102,10 @@ export function randomFeatures(kind: FeatureKind, x: Vector, directions: Matrix)
   const projections = directions.map((w) => dot(w, x));
   if (kind === 'positive') return projections.map((each) => Math.exp(each - half) / scale);
   const factor = Math.exp(half) / scale;
-  return [...projections.map((angle) => factor * Math.cos(angle)), ...projections.map((angle) => factor * Math.sin(angle))];
+  return [
+    ...projections.map((angle) => factor * Math.cos(angle)),
+    ...projections.map((angle) => factor * Math.sin(angle)),
+  ];
 }
 
 export interface ApproximateWeights {
@@ -120,7 +123,9 @@ export function approximateWeights(
 ): ApproximateWeights {
   const scaled = (x: Vector): Vector => x.map((each) => each * Math.sqrt(beta));
   const queryFeatures = randomFeatures(kind, scaled(q), directions);
-  const kernel = keys.map((key) => dot(queryFeatures, randomFeatures(kind, scaled(key), directions)));
+  const kernel = keys.map((key) =>
+    dot(queryFeatures, randomFeatures(kind, scaled(key), directions)),
+  );
   const denominator = kernel.reduce((sum, each) => sum + each, 0);
   return {
     weights: kernel.map((each) => (denominator === 0 ? 0 : each / denominator)),
@@ -150,9 +155,9 @@ function orthonormal(matrix: Matrix): Matrix {
   for (let j = 0; j < matrix.length; j += 1) {
     let column = matrix.map((row) => row[j]);
     for (let pass = 0; pass < 2; pass += 1)
-      for (const each of basis) {
-        const along = dot(each, column);
-        column = column.map((x, i) => x - along * each[i]);
+      for (const vector of basis) {
+        const along = dot(vector, column);
+        column = column.map((x, i) => x - along * vector[i]);
       }
     const columnNorm = norm(column);
     basis.push(column.map((x) => x / columnNorm));
@@ -174,8 +179,8 @@ export function positionCode(t: number, width: number, base: number): Vector {
 // The one rotation M with p_(t + steps) = M p_t for every t.
 export function shiftMatrix(steps: number, width: number, base: number): Matrix {
   const matrix: Matrix = Array.from({ length: width }, () => new Array<number>(width).fill(0));
-  frequencies(width, base).forEach((each, i) => {
-    const [sine, cosine] = [Math.sin(steps * each), Math.cos(steps * each)];
+  frequencies(width, base).forEach((frequency, i) => {
+    const [sine, cosine] = [Math.sin(steps * frequency), Math.cos(steps * frequency)];
     matrix[2 * i][2 * i] = cosine;
     matrix[2 * i][2 * i + 1] = sine;
     matrix[2 * i + 1][2 * i] = -sine;
@@ -188,8 +193,8 @@ export function shiftMatrix(steps: number, width: number, base: number): Matrix 
 export function rotary(x: Vector, t: number, base: number): Vector {
   const half = x.length / 2;
   const out = new Array<number>(x.length);
-  frequencies(x.length, base).forEach((each, i) => {
-    const [sine, cosine] = [Math.sin(t * each), Math.cos(t * each)];
+  frequencies(x.length, base).forEach((frequency, i) => {
+    const [sine, cosine] = [Math.sin(t * frequency), Math.cos(t * frequency)];
     out[i] = x[i] * cosine - x[i + half] * sine;
     out[i + half] = x[i + half] * cosine + x[i] * sine;
   });

@@ -2,7 +2,14 @@
 
 import { fields, printFields } from '../shared/address';
 import type { Matrix, Vector } from './math';
-import { MAX_HEADS, MAX_KEYS, MAX_SAMPLES, withKeyCount, roundCoordinate, type Plane } from './plane-attention';
+import {
+  MAX_HEADS,
+  MAX_KEYS,
+  MAX_SAMPLES,
+  withKeyCount,
+  roundCoordinate,
+  type Plane,
+} from './plane-attention';
 import { PRESETS, type Preset } from './presets';
 
 export const PANELS = ['plane', 'features', 'positions'] as const;
@@ -81,7 +88,11 @@ export function formatFragment(state: State): string {
   return printFields(changed);
 }
 
-function changedFields<T extends object>(prefix: string, values: T, defaults: T): [string, string][] {
+function changedFields<T extends object>(
+  prefix: string,
+  values: T,
+  defaults: T,
+): [string, string][] {
   return (Object.keys(defaults) as (keyof T & string)[])
     .filter((name) => values[name] !== defaults[name])
     .map((name) => [`${prefix}-${name}`, formatValue(values[name] as number | boolean)]);
@@ -102,7 +113,9 @@ export function parseFragment(fragment: string): State {
   const preset = findPreset(params.get('preset') ?? '');
   const presetPlane = preset.plane;
   const keys = parseRows(params.get('keys'), MAX_KEYS);
-  let plane: Plane = keys ? withKeyCount({ ...presetPlane, keys }, keys.length) : { ...presetPlane };
+  let plane: Plane = keys
+    ? withKeyCount({ ...presetPlane, keys }, keys.length)
+    : { ...presetPlane };
   const keyCount = plane.keys.length;
   const values = parseRows(params.get('values'), MAX_KEYS);
   plane = {
@@ -122,7 +135,9 @@ export function parseFragment(fragment: string): State {
     radial: parseNumber(params.get('radial'), 0, 2, plane.radial),
     samples: Math.round(parseNumber(params.get('samples'), 2, MAX_SAMPLES, plane.samples)),
     seed: Math.round(parseNumber(params.get('seed'), 0, MAX_SEED, plane.seed)),
-    asking: Math.round(parseNumber(params.get('asking'), 0, keyCount - 1, Math.min(plane.asking, keyCount - 1))),
+    asking: Math.round(
+      parseNumber(params.get('asking'), 0, keyCount - 1, Math.min(plane.asking, keyCount - 1)),
+    ),
   };
   const readNumber = (name: SliderName, prefix: string, fallback: number): number =>
     parseNumber(params.get(`${prefix}-${name}`), RANGES[name].low, RANGES[name].high, fallback);
@@ -149,7 +164,12 @@ export function parseFragment(fragment: string): State {
   };
 }
 
-function parseNumber(text: string | undefined, low: number, high: number, fallback: number): number {
+function parseNumber(
+  text: string | undefined,
+  low: number,
+  high: number,
+  fallback: number,
+): number {
   const value = text === undefined || text === '' ? NaN : Number(text);
   return value >= low && value <= high ? value : fallback;
 }

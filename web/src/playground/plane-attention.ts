@@ -55,7 +55,9 @@ export function evaluatePlane(plane: Plane): PlaneResult {
     ? plane.keys.map((token) => multiply(toMatrix(plane.value), token))
     : plane.values;
   const attendRows = (keys: Matrix, rowIndices: number[]): AttentionResult[] =>
-    rowIndices.map((row) => attention(queries[row], keys, values, plane.beta, allowedKeys(plane, row), plane.how));
+    rowIndices.map((row) =>
+      attention(queries[row], keys, values, plane.beta, allowedKeys(plane, row), plane.how),
+    );
   const all = queries.map((_, i) => i);
   const outputRows = plane.self ? [plane.asking] : all; // rows whose mean is the output
   const meanOutput = (rows: AttentionResult[]): Vector =>

@@ -60,13 +60,20 @@ export function PlaneSettings({ plane, update, replace }: Props) {
               key={i}
               name={`${plane.self ? 'x' : 'k'}${i + 1}`}
               checked={on}
-              onChange={(next) => update({ noisy: plane.noisy.map((each, j) => (j === i ? next : each)) })}
+              onChange={(next) =>
+                update({ noisy: plane.noisy.map((each, j) => (j === i ? next : each)) })
+              }
             />
           ))}
         </span>
         {hasNoise && (
           <>
-            <SettingSlider {...sliderProps} field="samples" name="samples" label="number of samples" />
+            <SettingSlider
+              {...sliderProps}
+              field="samples"
+              name="samples"
+              label="number of samples"
+            />
             <button type="button" class="plainly" onClick={() => update({ seed: plane.seed + 1 })}>
               New random sample
             </button>
@@ -86,7 +93,11 @@ export function PlaneSettings({ plane, update, replace }: Props) {
         />
         {plane.self ? (
           <>
-            <Checkbox name="causal mask" checked={plane.causal} onChange={(causal) => update({ causal })} />
+            <Checkbox
+              name="causal mask"
+              checked={plane.causal}
+              onChange={(causal) => update({ causal })}
+            />
             <div class="matrices">
               <MatrixInput name="Q" value={plane.query} onChange={(query) => update({ query })} />
               <MatrixInput name="V" value={plane.value} onChange={(value) => update({ value })} />
@@ -119,7 +130,11 @@ export function PlaneSettings({ plane, update, replace }: Props) {
   );
 }
 
-function MatrixInput(props: { name: string; value: number[]; onChange: (value: number[]) => void }) {
+function MatrixInput(props: {
+  name: string;
+  value: number[];
+  onChange: (value: number[]) => void;
+}) {
   const { name, value, onChange } = props;
   return (
     <span class="matrix" role="group" aria-label={`Matrix ${name}`}>

@@ -29,9 +29,11 @@ export function PlaneView({ presetPlane, plane, replace }: Props) {
           title={plane.self ? 'Tokens and their queries' : 'Keys and queries'}
           range={BOARD_RANGE}
           points={keysAndQueries(plane, result, update)}
-          clouds={result.noisyKeySamples.map(
-            (points, i): PointCloud => ({ id: `k${i}`, points, color: keyColor(i) }),
-          )}
+          clouds={result.noisyKeySamples.map((points, i): PointCloud => ({
+            id: `k${i}`,
+            points,
+            color: keyColor(i),
+          }))}
         />
         <Board
           title={plane.self ? 'Values and outputs' : 'Values and output'}
@@ -54,70 +56,70 @@ function withPoint(list: Matrix, i: number, at: Vector): Matrix {
   return list.map((each, j) => (j === i ? at : each));
 }
 
-function keysAndQueries(plane: Plane, result: PlaneResult, update: (changes: Partial<Plane>) => void): BoardPoint[] {
+function keysAndQueries(
+  plane: Plane,
+  result: PlaneResult,
+  update: (changes: Partial<Plane>) => void,
+): BoardPoint[] {
   const meanWeight = (i: number): number =>
     plane.self
       ? result.rows[plane.asking].weights[i]
       : result.rows.reduce((sum, row) => sum + row.weights[i], 0) / result.rows.length;
   const pointName = plane.self ? 'token' : 'key';
-  const keys = plane.keys.map(
-    (at, i): BoardPoint => ({
-      id: `key-${i}`,
-      name: `${pointName} ${i + 1}`,
-      label: `${plane.self ? 'x' : 'k'}${SUBSCRIPTS[i]}`,
-      at,
-      shape: 'circle',
-      color: keyColor(i),
-      weight: meanWeight(i),
-      faint: !allowedKeys(plane, plane.self ? plane.asking : 0)[i],
-      detail: `weight ${fixed(meanWeight(i), 2)}`,
-      move: (next) => update({ keys: withPoint(plane.keys, i, next) }),
-    }),
-  );
-  const queries = result.queries.map(
-    (at, i): BoardPoint => ({
-      id: `query-${i}`,
-      name: plane.self ? `query of token ${i + 1}` : `query ${i + 1}`,
-      label: `q${result.queries.length > 1 ? SUBSCRIPTS[i] : ''}`,
-      at,
-      shape: 'arrow',
-      color: plane.self ? keyColor(i) : 'var(--ink)',
-      faint: plane.self && i !== plane.asking,
-      move: plane.self ? undefined : (next) => update({ queries: withPoint(plane.queries, i, next) }),
-    }),
-  );
+  const keys = plane.keys.map((at, i): BoardPoint => ({
+    id: `key-${i}`,
+    name: `${pointName} ${i + 1}`,
+    label: `${plane.self ? 'x' : 'k'}${SUBSCRIPTS[i]}`,
+    at,
+    shape: 'circle',
+    color: keyColor(i),
+    weight: meanWeight(i),
+    faint: !allowedKeys(plane, plane.self ? plane.asking : 0)[i],
+    detail: `weight ${fixed(meanWeight(i), 2)}`,
+    move: (next) => update({ keys: withPoint(plane.keys, i, next) }),
+  }));
+  const queries = result.queries.map((at, i): BoardPoint => ({
+    id: `query-${i}`,
+    name: plane.self ? `query of token ${i + 1}` : `query ${i + 1}`,
+    label: `q${result.queries.length > 1 ? SUBSCRIPTS[i] : ''}`,
+    at,
+    shape: 'arrow',
+    color: plane.self ? keyColor(i) : 'var(--ink)',
+    faint: plane.self && i !== plane.asking,
+    move: plane.self ? undefined : (next) => update({ queries: withPoint(plane.queries, i, next) }),
+  }));
   if (plane.self) return [...queries, ...keys];
   return [...keys, ...(plane.identical ? queries.slice(0, 1) : queries)]; // later ones are on top
 }
 
 const SUBSCRIPTS = ['₁', '₂', '₃', '₄', '₅', '₆'];
 
-function valuesAndOutputs(plane: Plane, result: PlaneResult, update: (changes: Partial<Plane>) => void): BoardPoint[] {
+function valuesAndOutputs(
+  plane: Plane,
+  result: PlaneResult,
+  update: (changes: Partial<Plane>) => void,
+): BoardPoint[] {
   const row = result.rows[plane.self ? plane.asking : 0];
-  const values = result.values.map(
-    (at, i): BoardPoint => ({
-      id: `value-${i}`,
-      name: `value ${i + 1}`,
-      label: `v${SUBSCRIPTS[i]}`,
-      at,
-      shape: 'square',
-      color: keyColor(i),
-      weight: plane.self || result.rows.length === 1 ? Math.min(1, row.weights[i]) : 0.5,
-      move: plane.self ? undefined : (next) => update({ values: withPoint(plane.values, i, next) }),
-    }),
-  );
+  const values = result.values.map((at, i): BoardPoint => ({
+    id: `value-${i}`,
+    name: `value ${i + 1}`,
+    label: `v${SUBSCRIPTS[i]}`,
+    at,
+    shape: 'square',
+    color: keyColor(i),
+    weight: plane.self || result.rows.length === 1 ? Math.min(1, row.weights[i]) : 0.5,
+    move: plane.self ? undefined : (next) => update({ values: withPoint(plane.values, i, next) }),
+  }));
   const showRows = result.rows.length > 1 && !(plane.identical && !plane.self);
-  const rows = result.rows.map(
-    ({ output }, i): BoardPoint => ({
-      id: `row-${i}`,
-      name: plane.self ? `output of token ${i + 1}` : `output of head ${i + 1}`,
-      label: `c${SUBSCRIPTS[i]}`,
-      at: output,
-      shape: 'diamond',
-      color: plane.self ? keyColor(i) : 'var(--dim)',
-      faint: !plane.self,
-    }),
-  );
+  const rows = result.rows.map(({ output }, i): BoardPoint => ({
+    id: `row-${i}`,
+    name: plane.self ? `output of token ${i + 1}` : `output of head ${i + 1}`,
+    label: `c${SUBSCRIPTS[i]}`,
+    at: output,
+    shape: 'diamond',
+    color: plane.self ? keyColor(i) : 'var(--dim)',
+    faint: !plane.self,
+  }));
   const output: BoardPoint = {
     id: 'output',
     name: 'output',

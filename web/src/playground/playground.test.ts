@@ -10,11 +10,11 @@ const distance = (one: number[], other: number[]): number =>
 
 test('presets are distinct, and each describes what to try in two sentences', () => {
   expect(new Set(PRESETS.map((each) => each.id)).size).toBe(PRESETS.length);
-  for (const each of PRESETS) {
-    expect(each.text.match(/[.](?= |$)/g)?.length, each.id).toBe(2);
-    const n = each.plane.keys.length;
-    for (const list of [each.plane.noisy, each.plane.allowed]) expect(list).toHaveLength(n);
-    expect(each.plane.values).toHaveLength(n);
+  for (const preset of PRESETS) {
+    expect(preset.text.match(/[.](?= |$)/g)?.length, preset.id).toBe(2);
+    const n = preset.plane.keys.length;
+    for (const list of [preset.plane.noisy, preset.plane.allowed]) expect(list).toHaveLength(n);
+    expect(preset.plane.values).toHaveLength(n);
   }
 });
 
@@ -87,7 +87,9 @@ test('hand-made layers', () => {
 
 test('by content, by position, or both', () => {
   const roundedWeights = (query: number[]): number[] =>
-    evaluatePreset('by-content-by-position', { query }).rows[0].weights.map((each) => Number(each.toFixed(2)));
+    evaluatePreset('by-content-by-position', { query }).rows[0].weights.map((each) =>
+      Number(each.toFixed(2)),
+    );
   expect(roundedWeights([1, 0, 0, 0])).toEqual([0.5, 0.5, 0, 0]);
   expect(roundedWeights([0, 0, 0, 1])).toEqual([0.5, 0, 0.5, 0]);
   expect(roundedWeights([1, 0, 0, 1])).toEqual([1, 0, 0, 0]);
@@ -101,7 +103,10 @@ test('the output of one head stays within the triangle of its values', () => {
     [orientation(a, b, x), orientation(b, c, x), orientation(c, a, x)].every((each) => each <= 0);
   for (let turn = 0; turn < 24; turn += 1) {
     const query = [2.4 * Math.cos(turn), 2.4 * Math.sin(turn)];
-    const { output } = evaluatePreset('convolution-one-head', { queries: [query], beta: 0.5 + turn });
+    const { output } = evaluatePreset('convolution-one-head', {
+      queries: [query],
+      beta: 0.5 + turn,
+    });
     expect(isInTriangle(output.map((x, i) => 0.999 * x + 0.0005 * (a[i] + c[i])))).toBe(true);
   }
   expect(isInTriangle(b.map((x, i) => 2 * x - a[i]))).toBe(false);
@@ -118,8 +123,14 @@ test('moving a key changes every output, moving a query changes only its own, by
     const [before, after] = [evaluatePlane(start), evaluatePlane({ ...start, ...changes })];
     return after.rows.map((row, i) => distance(row.output, before.rows[i].output));
   };
-  const movedFirst = (list: number[][]): number[][] => [[list[0][0], list[0][1] + 0.2], ...list.slice(1)];
-  const [key, query] = [outputShifts({ keys: movedFirst(start.keys) }), outputShifts({ queries: movedFirst(start.queries) })];
+  const movedFirst = (list: number[][]): number[][] => [
+    [list[0][0], list[0][1] + 0.2],
+    ...list.slice(1),
+  ];
+  const [key, query] = [
+    outputShifts({ keys: movedFirst(start.keys) }),
+    outputShifts({ queries: movedFirst(start.queries) }),
+  ];
   expect(Math.min(...key)).toBeGreaterThan(0.001);
   expect(query[0]).toBeGreaterThan(key[0]);
   expect(query.slice(1)).toEqual([0, 0]);
@@ -132,7 +143,8 @@ test('masks before and after the softmax', () => {
   expect([before[0], after[0]]).toEqual([0, 0]);
   expect(sum(before)).toBeCloseTo(1, 12);
   expect(sum(after)).toBeLessThan(0.7);
-  for (const row of evaluatePreset('rows-sum-to-one').rows) expect(sum(row.weights)).toBeCloseTo(1, 12);
+  for (const row of evaluatePreset('rows-sum-to-one').rows)
+    expect(sum(row.weights)).toBeCloseTo(1, 12);
   expect(evaluatePreset('rows-sum-to-one').rows[0].weights.slice(1)).toEqual([0, 0, 0, 0]);
 });
 
@@ -145,7 +157,10 @@ test('more samples or another key do not change the other samples', () => {
   const ten = evaluatePreset('noise-radial', { samples: 10 });
   const twenty = evaluatePreset('noise-radial', { samples: 20 });
   expect(twenty.noisyOutputs.slice(0, 10)).toEqual(ten.noisyOutputs);
-  const larger = evaluatePlane({ ...withKeyCount(findPreset('noise-radial').plane, 5), samples: 10 });
+  const larger = evaluatePlane({
+    ...withKeyCount(findPreset('noise-radial').plane, 5),
+    samples: 10,
+  });
   expect(larger.noisyKeySamples.slice(0, 4)).toEqual(ten.noisyKeySamples);
   expect(evaluatePreset('noise-radial', { radial: 0, isotropic: 0 }).noisyOutputs).toEqual([]);
 });

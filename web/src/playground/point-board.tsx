@@ -38,7 +38,10 @@ export function Board({ title, range, points, clouds }: BoardProps) {
   const svgRef = useRef<SVGSVGElement>(null);
   const draggedId = useRef<string | null>(null);
   const unit = HALF_SIZE / range;
-  const toPixels = ([x, y]: Vector): [number, number] => [clipToBoard(x * unit), clipToBoard(-y * unit)];
+  const toPixels = ([x, y]: Vector): [number, number] => [
+    clipToBoard(x * unit),
+    clipToBoard(-y * unit),
+  ];
   const pointerPosition = (event: PointerEvent): Vector => {
     const area = svgRef.current!.getBoundingClientRect();
     const scale = (2 * HALF_SIZE) / area.width / unit;
@@ -55,9 +58,12 @@ export function Board({ title, range, points, clouds }: BoardProps) {
     draggedId.current = null;
   };
   const onKeyDown = (point: BoardPoint, event: KeyboardEvent): void => {
-    const direction = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] }[
-      event.key
-    ];
+    const direction = {
+      ArrowLeft: [-1, 0],
+      ArrowRight: [1, 0],
+      ArrowUp: [0, 1],
+      ArrowDown: [0, -1],
+    }[event.key];
     if (!direction || !point.move) return;
     event.preventDefault();
     const step = KEY_STEP * (event.shiftKey ? 5 : 1);
@@ -75,13 +81,25 @@ export function Board({ title, range, points, clouds }: BoardProps) {
         onPointerUp={onPointerUp}
         onPointerCancel={onPointerUp}
       >
-        <rect class="ground" x={-HALF_SIZE} y={-HALF_SIZE} width={2 * HALF_SIZE} height={2 * HALF_SIZE} rx="3" />
+        <rect
+          class="ground"
+          x={-HALF_SIZE}
+          y={-HALF_SIZE}
+          width={2 * HALF_SIZE}
+          height={2 * HALF_SIZE}
+          rx="3"
+        />
         {gridLines(range).map((at) => (
           <path key={at} class="grid" d={crossPath(at * unit)} />
         ))}
         <path class="axes" d={crossPath(0)} />
         {clouds.map((cloud) => (
-          <path key={cloud.id} class="cloud" stroke={cloud.color} d={cloudPath(cloud.points, unit)} />
+          <path
+            key={cloud.id}
+            class="cloud"
+            stroke={cloud.color}
+            d={cloudPath(cloud.points, unit)}
+          />
         ))}
         {points.map((point) => (
           <g
@@ -124,7 +142,9 @@ function crossPath(at: number): string {
 
 function gridLines(range: number): number[] {
   const largest = Math.floor(range);
-  return Array.from({ length: 2 * largest + 1 }, (_, i) => i - largest).filter((each) => each !== 0);
+  return Array.from({ length: 2 * largest + 1 }, (_, i) => i - largest).filter(
+    (each) => each !== 0,
+  );
 }
 
 // One path for all points, because thousands of elements would be slow.

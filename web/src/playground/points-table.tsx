@@ -4,7 +4,13 @@ import { NumberBox } from './controls';
 import type { Matrix } from './math';
 import type { Plane } from './plane-attention';
 
-export function PointsTable({ plane, update }: { plane: Plane; update: (changes: Partial<Plane>) => void }) {
+export function PointsTable({
+  plane,
+  update,
+}: {
+  plane: Plane;
+  update: (changes: Partial<Plane>) => void;
+}) {
   const withCoordinate = (list: Matrix, i: number, axis: number, value: number): Matrix =>
     list.map((each, j) => (j === i ? each.map((x, k) => (k === axis ? value : x)) : each));
   const groups: [string, 'keys' | 'values' | 'queries'][] = plane.self
@@ -36,7 +42,9 @@ export function PointsTable({ plane, update }: { plane: Plane; update: (changes:
                       <NumberBox
                         label={`${pointName} ${i + 1}, ${'xy'[axis]}`}
                         value={x}
-                        onChange={(next) => update({ [listName]: withCoordinate(plane[listName], i, axis, next) })}
+                        onChange={(next) =>
+                          update({ [listName]: withCoordinate(plane[listName], i, axis, next) })
+                        }
                       />
                     </td>
                   ))}

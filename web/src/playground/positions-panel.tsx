@@ -30,7 +30,8 @@ export function PositionsPanel({ choices, change }: Props) {
   const largestError = Math.max(...rotated.map((x, i) => Math.abs(x - expected[i])));
   const [q, k] = useMemo(() => randomQueryAndKey(width), [width]);
   const score = (at: number, to: number): number => dot(rotary(q, at, base), rotary(k, to, base));
-  const codeProduct = (distance: number): number => dot(code, positionCode(t + distance, width, base));
+  const codeProduct = (distance: number): number =>
+    dot(code, positionCode(t + distance, width, base));
   const [codeView, setCodeView] = useState(AS_GIVEN);
   const [rotaryView, setRotaryView] = useState(AS_GIVEN);
   const [isRunning, setIsRunning] = useState(false);
@@ -42,10 +43,10 @@ export function PositionsPanel({ choices, change }: Props) {
   return (
     <>
       <p class="try">
-        A position code is a row of clocks, each slower than the one before: a sine and a cosine give
-        the direction of its hand. One matrix M turns every hand by its own angle. So it leads from
-        any position to the next, p<sub>t+1</sub> = M p<sub>t</sub>, and M<sup>k</sup> leads k steps
-        forward.
+        A position code is a row of clocks, each slower than the one before: a sine and a cosine
+        give the direction of its hand. One matrix M turns every hand by its own angle. So it leads
+        from any position to the next, p<sub>t+1</sub> = M p<sub>t</sub>, and M<sup>k</sup> leads k
+        steps forward.
       </p>
       <div class="settings">
         <section>
@@ -86,8 +87,8 @@ export function PositionsPanel({ choices, change }: Props) {
             </h2>
             <Clocks before={code} after={rotated} steps={steps} />
             <p class="small">
-              Largest difference between M<sup>{steps}</sup> p<sub>{t}</sub> and{' '}
-              p<sub>{t + steps}</sub>:{' '}
+              Largest difference between M<sup>{steps}</sup> p<sub>{t}</sub> and p
+              <sub>{t + steps}</sub>:{' '}
               <span class="number">{long(Number(largestError.toPrecision(2)))}</span>
             </p>
           </div>
@@ -130,7 +131,11 @@ function randomQueryAndKey(width: number): [Vector, Vector] {
   return [normalVector(), normalVector()];
 }
 
-function makeDistancePlot(y: string, valueAt: (distance: number) => number, currentDistance: number): Lines {
+function makeDistancePlot(
+  y: string,
+  valueAt: (distance: number) => number,
+  currentDistance: number,
+): Lines {
   const points = Array.from({ length: 2 * MAX_DISTANCE + 1 }, (_, i) => {
     const distance = i - MAX_DISTANCE;
     return { x: distance, y: valueAt(distance), low: null, high: null };
@@ -143,7 +148,9 @@ function makeDistancePlot(y: string, valueAt: (distance: number) => number, curr
     xLog: false,
     yLog: false,
     series: [{ name: y, points }],
-    marks: isVisible ? [{ label: `${currentDistance}`.replace('-', '−'), x: currentDistance, y: null }] : [],
+    marks: isVisible
+      ? [{ label: `${currentDistance}`.replace('-', '−'), x: currentDistance, y: null }]
+      : [],
   };
 }
 

@@ -16,7 +16,9 @@ export function WeightsTable({ plane, result, presetResult, update }: WeightsPro
   const sharedQuery = !plane.self && plane.identical;
   const columns = result.rows.map((row, i) => ({ row, i })).slice(0, sharedQuery ? 1 : undefined);
   const presetWeight = (column: number, key: number): number | undefined =>
-    presetResult.rows.length === result.rows.length ? presetResult.rows[column]?.weights[key] : undefined;
+    presetResult.rows.length === result.rows.length
+      ? presetResult.rows[column]?.weights[key]
+      : undefined;
   const toggle = (key: number, on: boolean): void =>
     update({ allowed: plane.allowed.map((each, i) => (i === key ? on : each)) });
   return (
@@ -78,11 +80,19 @@ export function WeightsTable({ plane, result, presetResult, update }: WeightsPro
         <tr class="foot">
           <th scope="row">sum</th>
           {columns.map(({ row, i }) => (
-            <td key={i}>{fixed(row.weights.reduce((sum, each) => sum + each, 0), 2)}</td>
+            <td key={i}>
+              {fixed(
+                row.weights.reduce((sum, each) => sum + each, 0),
+                2,
+              )}
+            </td>
           ))}
         </tr>
         <tr class="foot">
-          <th scope="row" title="In nats; in parentheses its exponential, the effective number of keys">
+          <th
+            scope="row"
+            title="In nats; in parentheses its exponential, the effective number of keys"
+          >
             entropy
           </th>
           {columns.map(({ i }) => (

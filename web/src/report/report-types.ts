@@ -42,7 +42,7 @@ export interface Table {
   kind: 'table';
 }
 /**
- * A measured number; with low and high where it has an interval (95%).
+ * A measured number, with the ends of its 95% interval where it has one.
  */
 export interface Estimate {
   value: number;

@@ -2,7 +2,13 @@
 
 import { useCallback, useContext, useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { Capture } from '../capture';
-import { clampChoices, initialChoices, parseFragment, formatFragment, type Choices } from '../choices';
+import {
+  clampChoices,
+  initialChoices,
+  parseFragment,
+  formatFragment,
+  type Choices,
+} from '../choices';
 import { measurer } from '../../shared/fonts';
 import { Home, useAddress } from '../../shared/home';
 import { zoomAt } from '../navigation';
@@ -48,7 +54,10 @@ function settleChoices(choices: Choices, capture: Capture): Choices {
 export function App({ capture, host }: { capture: Capture; host: Host }) {
   const { alone, address } = useContext(Home);
   const [choices, setChoices] = useState<Choices>(() =>
-    settleChoices(parseFragment((host.notebook ? '' : address.read()) ?? '', initialChoices(capture.header)), capture),
+    settleChoices(
+      parseFragment((host.notebook ? '' : address.read()) ?? '', initialChoices(capture.header)),
+      capture,
+    ),
   );
   const [mode, nextMode] = useMode(host);
   const [help, setHelp] = useState(false);
@@ -73,7 +82,8 @@ export function App({ capture, host }: { capture: Capture; host: Host }) {
   );
   useAddress(
     formatFragment(choices, initialChoices(capture.header)),
-    (text) => setChoices(settleChoices(parseFragment(text, initialChoices(capture.header)), capture)),
+    (text) =>
+      setChoices(settleChoices(parseFragment(text, initialChoices(capture.header)), capture)),
     !host.notebook,
   );
 
@@ -112,7 +122,9 @@ export function App({ capture, host }: { capture: Capture; host: Host }) {
     height: size.height,
     measure,
   };
-  usePrefetch(missing || choices.table || !loaded.view ? null : frame, (next) => settleChoices(next, capture));
+  usePrefetch(missing || choices.table || !loaded.view ? null : frame, (next) =>
+    settleChoices(next, capture),
+  );
   const onDrawn = useCallback((drawing: Drawing | null) => setShownDrawing(drawing), []);
   const [shownDrawing, setShownDrawing] = useState<Drawing | null>(null);
   drawing.current = missing || choices.table ? null : shownDrawing;
@@ -227,9 +239,12 @@ function makeActions(capture: Capture, change: (changes: Partial<Choices>) => vo
     stepLayer(choices: Choices, step: number): void {
       const view = findView(choices.view);
       const layers =
-        view.layers?.(capture, choices) ?? capture.header.sides[choices.side].layers.map((_, i) => i);
+        view.layers?.(capture, choices) ??
+        capture.header.sides[choices.side].layers.map((_, i) => i);
       if (layers.length)
-        change({ layer: layers[wrapIndex(Math.max(0, layers.indexOf(choices.layer)), step, layers.length)] });
+        change({
+          layer: layers[wrapIndex(Math.max(0, layers.indexOf(choices.layer)), step, layers.length)],
+        });
     },
     stepHead(choices: Choices, step: number): void {
       const heads = capture.header.sides[choices.side].layers[choices.layer]?.heads.length ?? 0;
@@ -243,7 +258,9 @@ function makeActions(capture: Capture, change: (changes: Partial<Choices>) => vo
     stepToken(choices: Choices, step: number): void {
       const [first, last, current] = findView(choices.view).steps?.(capture, choices) ?? [0, 0];
       if (last > first)
-        change({ step: Math.max(first, Math.min(last, (current ?? choices.step ?? first) + step)) });
+        change({
+          step: Math.max(first, Math.min(last, (current ?? choices.step ?? first) + step)),
+        });
     },
   };
 }

@@ -6,7 +6,15 @@ import type { Choices } from '../choices';
 import type { Theme } from '../../shared/theme';
 import type { Control, View } from '../view';
 import { Scale, Search, Sinks, Threshold, Top, Weighting, Words, Zoom } from './display-controls';
-import { SelectedTokens, FlowKind, Heads, Layers, Order, SideSelect, Steps } from './selection-controls';
+import {
+  SelectedTokens,
+  FlowKind,
+  Heads,
+  Layers,
+  Order,
+  SideSelect,
+  Steps,
+} from './selection-controls';
 
 export interface ControlsProps {
   capture: Capture;
@@ -56,7 +64,9 @@ export function Controls(props: ControlsProps) {
   );
   if (!narrow)
     return toolbar(
-      <div class="row">{[...SELECTION, ...TOKEN_SETS, 'search' as const, ...DISPLAY].map(renderControl)}</div>,
+      <div class="row">
+        {[...SELECTION, ...TOKEN_SETS, 'search' as const, ...DISPLAY].map(renderControl)}
+      </div>,
     );
   return toolbar(
     <>

@@ -6,11 +6,16 @@ import { matchesSearch, number } from '../../shared/text';
 import type { ControlsProps } from './controls';
 import { Checkbox, makeSelect, Select } from './inputs';
 
-export const Scale = makeSelect('scale', 'Scale', 'How weights map to the strength of the color. Key: s', [
-  ['linear', 'linear'],
-  ['sqrt', 'square root'],
-  ['log', 'logarithmic'],
-]);
+export const Scale = makeSelect(
+  'scale',
+  'Scale',
+  'How weights map to the strength of the color. Key: s',
+  [
+    ['linear', 'linear'],
+    ['sqrt', 'square root'],
+    ['log', 'logarithmic'],
+  ],
+);
 
 // The slider is finer near 0, where most weights are.
 export function Threshold({ choices, change }: ControlsProps) {
@@ -148,7 +153,11 @@ export function Search({ capture, choices, change }: ControlsProps) {
           if (event.key === 'Enter' && matches.length) change({ queries: matches, key: null });
         }}
       />
-      {choices.search && <output class="dim">{matches.length === 1 ? '1 match' : `${matches.length} matches`}</output>}
+      {choices.search && (
+        <output class="dim">
+          {matches.length === 1 ? '1 match' : `${matches.length} matches`}
+        </output>
+      )}
     </label>
   );
 }

@@ -20,7 +20,15 @@ interface DownloadsProps {
   drawing: () => Drawing | null;
 }
 
-export function Downloads({ view, frame, theme, measure, choices, change, drawing }: DownloadsProps) {
+export function Downloads({
+  view,
+  frame,
+  theme,
+  measure,
+  choices,
+  change,
+  drawing,
+}: DownloadsProps) {
   const { title } = frame.capture.header;
   const name = fileName(title, view.id, frame.choices.layer);
   const currentDrawing = (): Drawing => drawing() ?? view.draw(frame);

@@ -10,7 +10,13 @@ import { paint } from '../paint-canvas';
 import type { Theme } from '../../shared/theme';
 import type { Drawing, Frame, Target, View } from '../view';
 import type { Host } from './app';
-import { isInZoomArea, handleKey, scrollIntoView, usePixelRatio, useWheel } from './drawing-area-input';
+import {
+  isInZoomArea,
+  handleKey,
+  scrollIntoView,
+  usePixelRatio,
+  useWheel,
+} from './drawing-area-input';
 import { Tooltip } from './tooltip';
 
 export interface DrawingAreaProps {
@@ -71,7 +77,9 @@ export function DrawingArea(props: DrawingAreaProps) {
     previous.current = drawing;
     const target = pointed && sameTarget(drawing, pointed.target);
     if (pointed && target !== pointed.target)
-      setPointed(target && { ...pointed, target, ...(pointed.byKeyboard ? tooltipPosition(target) : {}) });
+      setPointed(
+        target && { ...pointed, target, ...(pointed.byKeyboard ? tooltipPosition(target) : {}) },
+      );
   }
   useEffect(() => props.onDrawn(drawing), [drawing]);
 
@@ -216,7 +224,13 @@ export function DrawingArea(props: DrawingAreaProps) {
         </div>
       </div>
       {target && !drag?.moved && (
-        <Tooltip target={target} x={pointed.x} y={pointed.y} byKeyboard={pointed.byKeyboard} area={area} />
+        <Tooltip
+          target={target}
+          x={pointed.x}
+          y={pointed.y}
+          byKeyboard={pointed.byKeyboard}
+          area={area}
+        />
       )}
       <p class="quiet" role="status" aria-live="polite">
         {pointed?.byKeyboard && target?.tooltip ? target.tooltip().slice(0, 12).join('. ') : ''}
@@ -226,7 +240,11 @@ export function DrawingArea(props: DrawingAreaProps) {
 }
 
 // The drawing with the preview choices of the hovered target.
-function usePreview(props: DrawingAreaProps, drawing: Drawing, pointed: PointedTarget | null): Drawing {
+function usePreview(
+  props: DrawingAreaProps,
+  drawing: Drawing,
+  pointed: PointedTarget | null,
+): Drawing {
   const { capture, view, choices, width, height, measure } = props;
   const preview = pointed?.target.preview;
   const key = preview ? JSON.stringify(preview) : '';
@@ -234,7 +252,8 @@ function usePreview(props: DrawingAreaProps, drawing: Drawing, pointed: PointedT
     if (!preview) return drawing;
     const previewChoices = { ...choices, ...preview };
     const frame: Frame = { capture, choices: previewChoices, width, height, measure };
-    return view.missingReason(capture, previewChoices) || !capture.isLoaded(view.needs(capture, previewChoices))
+    return view.missingReason(capture, previewChoices) ||
+      !capture.isLoaded(view.needs(capture, previewChoices))
       ? drawing
       : view.draw(frame);
   }, [drawing, key]);

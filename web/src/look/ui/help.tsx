@@ -71,8 +71,8 @@ export function Help({ id, views, close }: { id: string; views: View[]; close: (
           ))}
         </dl>
         <p class="dim">
-          The address of the page holds your selection: copy the link to show the same again. No data
-          leaves this page.
+          The address of the page holds your selection: copy the link to show the same again. No
+          data leaves this page.
         </p>
       </div>
     </dialog>

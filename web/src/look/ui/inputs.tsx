@@ -78,14 +78,32 @@ export function Checkbox({ name, checked, title, change }: CheckboxProps) {
 }
 
 // `keys`: the keyboard shortcuts for back and forward.
-export function StepButtons({ name, keys, onStep }: { name: string; keys: string; onStep: (by: number) => void }) {
+export function StepButtons({
+  name,
+  keys,
+  onStep,
+}: {
+  name: string;
+  keys: string;
+  onStep: (by: number) => void;
+}) {
   const [back, forward] = [`Previous ${name.toLowerCase()}`, `Next ${name.toLowerCase()}`];
   return (
     <>
-      <button type="button" aria-label={back} title={`${back}. Key: ${keys[0]}`} onClick={() => onStep(-1)}>
+      <button
+        type="button"
+        aria-label={back}
+        title={`${back}. Key: ${keys[0]}`}
+        onClick={() => onStep(-1)}
+      >
         ‹
       </button>
-      <button type="button" aria-label={forward} title={`${forward}. Key: ${keys[1]}`} onClick={() => onStep(1)}>
+      <button
+        type="button"
+        aria-label={forward}
+        title={`${forward}. Key: ${keys[1]}`}
+        onClick={() => onStep(1)}
+      >
         ›
       </button>
     </>

@@ -60,7 +60,9 @@ function FilePicker({ host }: { host: Host }) {
       }}
     >
       <h1>Open a capture</h1>
-      <p>Choose a capture file that attnlab saved, or drop it here. The file stays on this computer.</p>
+      <p>
+        Choose a capture file that attnlab saved, or drop it here. The file stays on this computer.
+      </p>
       <input
         type="file"
         aria-label="Capture file"

@@ -1,7 +1,15 @@
 import { describe, expect, it } from 'vitest';
 import type { Choices } from '../choices';
 import type { Frame } from '../view';
-import { ArrayBlocks, loadFrame, makeLayer, openCapture, makeSequence, randomWeights, makeSide } from '../../../test-support/view-captures';
+import {
+  ArrayBlocks,
+  loadFrame,
+  makeLayer,
+  openCapture,
+  makeSequence,
+  randomWeights,
+  makeSide,
+} from '../../../test-support/view-captures';
 import { VIEWS } from '../views/index';
 import { isSmallEnough, likelyNext } from './prefetch';
 
@@ -11,7 +19,9 @@ async function makeFrame(tokens: number, choices: Partial<Choices>): Promise<Fra
   const blocks = new ArrayBlocks();
   const texts = Array.from({ length: tokens }, (_, i) => `w${i}`);
   const layers = [1, 2, 3].map((seed) =>
-    makeLayer(blocks, [1, tokens, tokens], randomWeights(1, tokens, tokens, seed), { name: `layer.${seed}` }),
+    makeLayer(blocks, [1, tokens, tokens], randomWeights(1, tokens, tokens, seed), {
+      name: `layer.${seed}`,
+    }),
   );
   const capture = openCapture(blocks, [makeSide(blocks, [makeSequence('text', texts)], layers)]);
   return loadFrame(VIEWS[0], capture, { view: 'heads', ...choices });
@@ -20,7 +30,9 @@ async function makeFrame(tokens: number, choices: Partial<Choices>): Promise<Fra
 describe('prefetching', () => {
   it('covers the neighboring layers and every other available view', async () => {
     const frame = await makeFrame(5, { layer: 1 });
-    const views = likelyNext(frame, unchanged).map(([view, choices]) => `${view.id} ${choices.layer}`);
+    const views = likelyNext(frame, unchanged).map(
+      ([view, choices]) => `${view.id} ${choices.layer}`,
+    );
     expect(views.slice(0, 2)).toEqual(['heads 2', 'heads 0']);
     expect(views).toContain('matrix 1');
     expect(views).not.toContain('heads 1');
@@ -28,7 +40,9 @@ describe('prefetching', () => {
   });
 
   it('stops at the first and the last layer', async () => {
-    const layers = likelyNext(await makeFrame(5, { layer: 2 }), unchanged).map(([, choices]) => choices.layer);
+    const layers = likelyNext(await makeFrame(5, { layer: 2 }), unchanged).map(
+      ([, choices]) => choices.layer,
+    );
     expect(Math.max(...layers)).toBe(2);
   });
 

@@ -24,13 +24,18 @@ function runWhenIdle(callback: () => void): Cancel {
 }
 
 // The views and choices to prefetch: neighboring layers in this view, then the other views.
-export function likelyNext(frame: Frame, settleChoices: (choices: Choices) => Choices): [View, Choices][] {
+export function likelyNext(
+  frame: Frame,
+  settleChoices: (choices: Choices) => Choices,
+): [View, Choices][] {
   const { capture, choices } = frame;
   const layers = capture.header.sides[choices.side].layers.length;
   const neighborChoices = [1, -1].map((by) => ({ ...choices, layer: choices.layer + by }));
   const neighbors = neighborChoices.filter(({ layer }) => layer >= 0 && layer < layers);
   const others = VIEWS.filter((view) => view.id !== choices.view);
-  const candidates = [...neighbors, ...others.map((view) => ({ ...choices, view: view.id }))].map(settleChoices);
+  const candidates = [...neighbors, ...others.map((view) => ({ ...choices, view: view.id }))].map(
+    settleChoices,
+  );
   return candidates.flatMap((next): [View, Choices][] => {
     const view = VIEWS.find(({ id }) => id === next.view);
     return view && !view.missingReason(capture, next) ? [[view, next]] : [];
@@ -53,7 +58,10 @@ function drawSilently(view: View, frame: Frame): void {
   }
 }
 
-export function usePrefetch(frame: Frame | null, settleChoices: (choices: Choices) => Choices): void {
+export function usePrefetch(
+  frame: Frame | null,
+  settleChoices: (choices: Choices) => Choices,
+): void {
   useEffect(() => {
     if (!frame || frame.width === 0) return undefined;
     let cancel: Cancel = () => undefined;

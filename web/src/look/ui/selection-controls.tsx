@@ -153,7 +153,11 @@ export function SelectedTokens({ choices, change }: ControlsProps) {
   return (
     <span class="group">
       <span class="dim">{counts.join(' and ')} selected</span>
-      <button type="button" title="Clear the selection. Key: Escape" onClick={() => change({ queries: [], key: null })}>
+      <button
+        type="button"
+        title="Clear the selection. Key: Escape"
+        onClick={() => change({ queries: [], key: null })}
+      >
         Clear
       </button>
     </span>

@@ -20,7 +20,8 @@ export function normalizeToken(text: string): string {
 
 type TokenTexts = Pick<Token, 'text'>[];
 
-export function alignTokens(first: TokenTexts, second: TokenTexts, maxCells = MAX_CELLS): Alignment {
+export function alignTokens(first: TokenTexts, second: TokenTexts,
+  maxCells = MAX_CELLS): Alignment {
   const left = first.map((token) => normalizeToken(token.text));
   const right = second.map((token) => normalizeToken(token.text));
   const fromEnd = (all: string[], back: number): string => all[all.length - 1 - back];

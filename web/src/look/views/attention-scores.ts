@@ -108,7 +108,8 @@ function biasRow(
 
 // Largest difference between the recomputed and the captured weight of a key that rounding in the
 // file explains: rounding of the weight itself, and of the elements of q, k and bias.
-export function roundingBound(capture: Capture, layer: LayerInfo, scores: Scores, key: number): number {
+export function roundingBound(capture: Capture, layer: LayerInfo, scores: Scores,
+  key: number): number {
   const k = groupRows(capture, layer, layer.k, scores.head);
   const { q, softmax, allowed, bias } = scores;
   if (!softmax || !q || !k || !layer.q || !layer.k) return scores.errorBound(key);
@@ -118,7 +119,8 @@ export function roundingBound(capture: Capture, layer: LayerInfo, scores: Scores
   for (let other = 0; other < allowed.length; other++) {
     if (!allowed[other]) continue;
     const row = rowOf(k, other, q.length);
-    errorOfDots = Math.max(errorOfDots, sumOfAbs(row) * errorOfQ + sumOfAbs(q) * layer.k.error * maxAbs(row));
+    errorOfDots = Math.max(errorOfDots,
+      sumOfAbs(row) * errorOfQ + sumOfAbs(q) * layer.k.error * maxAbs(row));
   }
   const errorOfScores = Math.abs(layer.scale ?? 1) * errorOfDots + errorOfBias;
   const floatError = 1e-6;

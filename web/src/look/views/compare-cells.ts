@@ -20,7 +20,8 @@ export function cellTargetAt(
 }
 
 function cellTarget(
-  panels: HeatmapPanel[], pair: ComparedPair, maps: ComparedMaps, map: number, [row, column]: CellIndex,
+  panels: HeatmapPanel[], pair: ComparedPair, maps: ComparedMaps, map: number,
+    [row, column]: CellIndex,
 ): Target {
   const cells = [0, 1, 2].map((to): CellIndex => (
     [toOtherMap(maps.queries, row, map, to), toOtherMap(maps.keys, column, map, to)]));

@@ -50,7 +50,8 @@ export function headGrid(options: HeadGridOptions): HeadGrid {
       ...headTarget(kind, grid.half, options.pair, layer, head, value) })));
   return {
     y, height: TITLE_HEIGHT + HEAD_NUMBERS_HEIGHT + grid.values.length * grid.cellHeight, targets,
-    marks: [...heading(options), ...cellMarks(grid, kind), ...nameMarks(grid), ...selectionFrames(grid)],
+    marks: [...heading(options), ...cellMarks(grid, kind), ...nameMarks(grid),
+      ...selectionFrames(grid)],
   };
 }
 
@@ -63,7 +64,8 @@ function layOutGrid({ kind, capture, pair, ranking, x, y, w }: HeadGridOptions):
   const namesWidth = layerNamesWidth(half.side);
   const cellWidth = Math.min(CELL_PIXELS.maxWidth, (w - namesWidth) / columns);
   const cellHeight = Math.max(CELL_PIXELS.minHeight, Math.min(CELL_PIXELS.maxHeight, cellWidth));
-  return { half, values, columns, cellWidth, cellHeight, x: x + namesWidth, y: y + TITLE_HEIGHT + HEAD_NUMBERS_HEIGHT };
+  return { half, values, columns, cellWidth, cellHeight, x: x + namesWidth,
+    y: y + TITLE_HEIGHT + HEAD_NUMBERS_HEIGHT };
 }
 
 // Width of the layer names, in pixels.
@@ -71,7 +73,8 @@ function layerNamesWidth(side: Side): number {
   return 14 + 6.4 * Math.max(1, ...side.layers.map((_, layer) => layerName(side, layer).length));
 }
 
-const cellRect = ({ x, y, cellWidth, cellHeight }: GridLayout, layer: number, head: number): Rect => (
+const cellRect = ({ x, y, cellWidth, cellHeight }: GridLayout, layer: number,
+  head: number): Rect => (
   { x: x + head * cellWidth, y: y + layer * cellHeight, w: cellWidth, h: cellHeight });
 
 function heading({ kind, pair, x, y, w }: HeadGridOptions): Mark[] {
@@ -85,7 +88,8 @@ function heading({ kind, pair, x, y, w }: HeadGridOptions): Mark[] {
   ];
 }
 
-function cellMarks({ values, columns, x, y, cellWidth, cellHeight }: GridLayout, kind: HeadGridOptions['kind']): Mark[] {
+function cellMarks({ values, columns, x, y, cellWidth, cellHeight }: GridLayout,
+  kind: HeadGridOptions['kind']): Mark[] {
   const rows = values.length;
   const colors = new Float32Array(rows * columns).fill(NaN);
   // change relative to the largest one; similarity is 1 minus the distance
@@ -106,7 +110,8 @@ function nameMarks({ half, values, columns, x, y, cellWidth, cellHeight }: GridL
   return [
     ...values.map((_, layer) => textMark(x - 6, y + (layer + 0.5) * cellHeight + 4,
       layerName(half.side, layer), 11, { anchor: 'end', fill: 'dim', limit })),
-    ...heads.map((head) => textMark(x + (head + 0.5) * cellWidth, y - 4, columnName(half.side, head), 10,
+    ...heads.map((head) => textMark(x + (head + 0.5) * cellWidth, y - 4,
+      columnName(half.side, head), 10,
       { anchor: 'middle', fill: 'dim' })),
   ];
 }
@@ -136,7 +141,8 @@ function changesByLayer(side: Side, ranking: Ranking): number[][] {
 }
 
 function headTarget(
-  kind: HeadGridOptions['kind'], { side }: ComparedSide, { left }: ComparedPair, layer: number, head: number, value: number,
+  kind: HeadGridOptions['kind'], { side }: ComparedSide, { left }: ComparedPair, layer: number,
+    head: number, value: number,
 ): Omit<Target, 'x' | 'y' | 'w' | 'h'> {
   const name = `${layerTitle(side, layer)}, head ${headName(side.layers[layer], head)} of ${
     sideName(side)}`;

@@ -43,11 +43,11 @@ export function rankedList(options: RankedListOptions): RankedList {
     lineMark(x, y + HEADER_HEIGHT - 6, x + w, y + HEADER_HEIGHT - 6, 'rule'),
   ];
   const targets: Target[] = [];
-  listed.forEach((each, i) => {
+  listed.forEach((change, i) => {
     const top = y + HEADER_HEIGHT + i * ROW_HEIGHT;
-    marks.push(...rowMarks(options, each, names[i], columns, top));
+    marks.push(...rowMarks(options, change, names[i], columns, top));
     const rect = { x: x - 4, y: top - 2, w: w + 4, h: ROW_HEIGHT - 2 };
-    targets.push({ ...rect, ...rankTarget(pair, each, names[i], i) });
+    targets.push({ ...rect, ...rankTarget(pair, change, names[i], i) });
   });
   const total = ranking.changes.length;
   return {
@@ -71,11 +71,12 @@ function layOutColumns({ x, w, measure }: RankedListOptions, names: string[]): C
 }
 
 function rowMarks(
-  { x, w, pair, layer, heads, ranking }: RankedListOptions, each: HeadChange, name: string, columns: Columns,
+  { x, w, pair, layer, heads, ranking }: RankedListOptions, change: HeadChange, name: string,
+    columns: Columns,
   top: number,
 ): Mark[] {
-  const isDisplayed = each.layer === layer && heads.length === 1 && heads[0] === each.head;
-  const [left, right] = patternLabels(pair, each);
+  const isDisplayed = change.layer === layer && heads.length === 1 && heads[0] === change.head;
+  const [left, right] = patternLabels(pair, change);
   const { bars, barWidth, labels } = columns;
   const largest = Math.max(1e-9, ranking.changes[0].change);
   const style = { fill: 'card', stroke: 'accent', radius: 3 };
@@ -83,35 +84,35 @@ function rowMarks(
     ...(isDisplayed ? [rectMark(x - 4, top - 2, w + 4, ROW_HEIGHT - 2, style)] : []),
     textMark(x, top + 14, name, 12, { bold: isDisplayed, limit: bars - x - 6 }),
     rectMark(bars, top + 4, barWidth, 12, { fill: isDisplayed ? 'page' : 'card' }),
-    rectMark(bars, top + 4, Math.max(1, (barWidth * each.change) / largest), 12, { fill: 's0' }),
-    textMark(bars + barWidth + 6, top + 14, number(each.change, 3), 12),
+    rectMark(bars, top + 4, Math.max(1, (barWidth * change.change) / largest), 12, { fill: 's0' }),
+    textMark(bars + barWidth + 6, top + 14, number(change.change, 3), 12),
     textMark(labels, top + 14, left === right ? left : `${left} → ${right}`, 12,
       { fill: 'dim', limit: Math.max(10, x + w - labels) }),
   ];
 }
 
-function pairName({ left, right, sameShape }: ComparedPair, each: HeadChange): string {
-  const leftName = `${layerName(left.side, each.layer)}, ${
-    headName(left.side.layers[each.layer], each.head)}`;
+function pairName({ left, right, sameShape }: ComparedPair, change: HeadChange): string {
+  const leftName = `${layerName(left.side, change.layer)}, ${
+    headName(left.side.layers[change.layer], change.head)}`;
   if (sameShape) return leftName;
-  return `${leftName} | ${layerName(right.side, each.otherLayer)}, ${
-    headName(right.side.layers[each.otherLayer], each.otherHead)}`;
+  return `${leftName} | ${layerName(right.side, change.otherLayer)}, ${
+    headName(right.side.layers[change.otherLayer], change.otherHead)}`;
 }
 
-const patternLabels = ({ left, right }: ComparedPair, each: HeadChange): [string, string] => [
-  patternLabel(left.side, each.layer, each.head),
-  patternLabel(right.side, each.otherLayer, each.otherHead),
+const patternLabels = ({ left, right }: ComparedPair, change: HeadChange): [string, string] => [
+  patternLabel(left.side, change.layer, change.head),
+  patternLabel(right.side, change.otherLayer, change.otherHead),
 ];
 
 function rankTarget(
-  pair: ComparedPair, each: HeadChange, name: string, rank: number,
+  pair: ComparedPair, headChange: HeadChange, name: string, rank: number,
 ): Omit<Target, 'x' | 'y' | 'w' | 'h'> {
-  const [left, right] = patternLabels(pair, each);
-  const change = `change ${number(each.change, 3)}`;
+  const [left, right] = patternLabels(pair, headChange);
+  const change = `change ${number(headChange.change, 3)}`;
   return {
     label: `Rank ${rank + 1}, layer and head ${name}: ${change}, ${left} and ${right}`,
-    key: `compare/list/${each.layer}/${each.head}`,
-    pick: { layer: each.layer, heads: [each.head], mean: false, against: null },
+    key: `compare/list/${headChange.layer}/${headChange.head}`,
+    pick: { layer: headChange.layer, heads: [headChange.head], mean: false, against: null },
     tooltip: () => [`Layer and head ${name}`, change, `${sideName(pair.left.side)}: ${left}`,
       `${sideName(pair.right.side)}: ${right}`],
   };

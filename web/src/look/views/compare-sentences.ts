@@ -9,21 +9,24 @@ import { capitalize } from './marks';
 
 export function describeAlignment({ left, right, queries, keys }: ComparedMaps): string {
   if (queries.same && keys.same) return 'Both sides have the same tokens.';
-  const countText = (name: string, { left: common }: Alignment, first: number, second: number): string => (
+  const countText = (name: string, { left: common }: Alignment, first: number,
+    second: number): string => (
     `${count(common.length, name)} (of ${first} and ${second})`);
   const counts = left.layer.queries === left.layer.keys
     ? countText('token', queries, left.queries.length, right.queries.length)
     : `${countText('query token', queries, left.queries.length, right.queries.length)} and ${
       countText('key token', keys, left.keys.length, right.keys.length)}`;
   const hasCommon = queries.left.length > 0 && keys.left.length > 0;
-  const consequence = hasCommon ? 'only these are in the difference' : 'so there is no difference to show';
+  const consequence = hasCommon ? 'only these are in the difference'
+    : 'so there is no difference to show';
   const limitNote = queries.complete && keys.complete ? ''
     : ' The texts are too long to align: only their common beginning and end count.';
   return `The tokens differ. Common to both sides, ignoring case and word marks: ${
     counts}; ${consequence}.${limitNote}`;
 }
 
-export function describeCorrespondence({ left, right, chosenByUser, sameShape }: ComparedPair): string {
+export function describeCorrespondence({ left, right, chosenByUser,
+  sameShape }: ComparedPair): string {
   if (chosenByUser) return `${capitalize(describeHeads(left))} is compared with ${describeHeads(right)}, as you chose.`;
   if (sameShape) return '';
   const layerCounts = [left, right].map(({ side }) => count(side.layers.length, 'layer'));

@@ -6,7 +6,17 @@ import type { Mark } from '../view';
 import { rankHeads } from './head-change';
 import { compare } from './compare';
 import { poolMatrix } from './heatmap-panel';
-import { ArrayBlocks, loadFrame, makeLayer, openCapture, layoutProblems, makeSequence, randomWeights, makeSide, drawingTexts } from '../../../test-support/view-captures';
+import {
+  ArrayBlocks,
+  loadFrame,
+  makeLayer,
+  openCapture,
+  layoutProblems,
+  makeSequence,
+  randomWeights,
+  makeSide,
+  drawingTexts,
+} from '../../../test-support/view-captures';
 
 const PARK = 'I was going to play at the park .'.split(' ');
 const PLAY = 'I was going to a play in the park .'.split(' ');
@@ -29,7 +39,9 @@ function capture(
         randomWeights(heads, words.length, words.length, 5 + 31 * s + l),
       ),
     );
-    return makeSide(blocks, [makeSequence('t', words)], all, { label: ['trained', 'untrained'][s] });
+    return makeSide(blocks, [makeSequence('t', words)], all, {
+      label: ['trained', 'untrained'][s],
+    });
   });
   return openCapture(blocks, sides);
 }
@@ -172,7 +184,13 @@ describe('comparing', () => {
             [3, 2],
           ],
         );
-        const frame = await loadFrame(compare, twoSides, { words, heads: single ? [0] : [] }, width, 700);
+        const frame = await loadFrame(
+          compare,
+          twoSides,
+          { words, heads: single ? [0] : [] },
+          width,
+          700,
+        );
         expect(layoutProblems(compare.draw(frame))).toEqual([]);
       }),
       { numRuns: 25 },
@@ -198,7 +216,9 @@ describe('comparing', () => {
       '\u0000',
       'x'.repeat(10000),
     ];
-    const drawing = compare.draw(await loadFrame(compare, capture(words, words), { heads: [0] }, 320));
+    const drawing = compare.draw(
+      await loadFrame(compare, capture(words, words), { heads: [0] }, 320),
+    );
     expect(layoutProblems(drawing)).toEqual([]);
     expect(drawingTexts(drawing).every((text) => text.length < 1000)).toBe(true);
   });

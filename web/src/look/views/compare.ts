@@ -12,8 +12,10 @@ import { rankHeads, rankingNeeds, type Ranking } from './head-change';
 import { cellTargetAt } from './compare-cells';
 import { headGrid, type HeadGrid } from './compare-head-grid';
 import { weightsNeeded } from './heads';
-import { describeHeads, patternLabel, makeMaps, makePair, type ComparedMaps, type ComparedPair } from './compare-data';
-import { largestValue, panelHeight, panelMarks, describePooling, type HeatmapPanel } from './heatmap-panel';
+import { describeHeads, patternLabel, makeMaps, makePair, type ComparedMaps,
+  type ComparedPair } from './compare-data';
+import { largestValue, panelHeight, panelMarks, describePooling,
+  type HeatmapPanel } from './heatmap-panel';
 import { rectMark, layerTitle, paragraph, textMark } from './marks';
 import { rankedList } from './compare-ranking';
 import {
@@ -56,7 +58,8 @@ function draw(frame: Frame): Drawing {
   const inner = width - 2 * PADDING;
   const sentences = [describeAlignment(maps), describeCorrespondence(pair), describeChange(change),
     effectiveChoices === choices ? '' : explainDefaultHead(ranking.exact)].filter(Boolean);
-  const paragraphBlock = paragraph(sentences.join(' '), PADDING, PADDING, inner, 13, measure, { fill: 'ink' });
+  const paragraphBlock = paragraph(sentences.join(' '), PADDING, PADDING, inner, 13, measure,
+    { fill: 'ink' });
   const panels = makePanels(frame, pair, maps, PADDING + paragraphBlock.height + 10);
   const gridTop = Math.max(...panels.map((panel) => panel.y + panelHeight(panel))) + GAP;
   const heads = makeHeadsBlock(frame, pair, ranking, gridTop);
@@ -82,7 +85,8 @@ const describeAdjustments = ({ left }: ComparedMaps): string => (
   left.adjustments.length === 0 ? '' : `Displayed: ${left.adjustments.join('; ')}.`);
 
 // Both sides share one scale, so that equal colors mean equal weights. The difference has its own.
-function makePanels(frame: Frame, pair: ComparedPair, maps: ComparedMaps, y: number): HeatmapPanel[] {
+function makePanels(frame: Frame, pair: ComparedPair, maps: ComparedMaps,
+  y: number): HeatmapPanel[] {
   const inner = frame.width - 2 * PADDING;
   const sideBySide = frame.width >= NARROW_PIXELS;
   const hasDifference = maps.difference.length > 0;
@@ -90,12 +94,15 @@ function makePanels(frame: Frame, pair: ComparedPair, maps: ComparedMaps, y: num
   const panelWidth = sideBySide ? Math.floor((inner - (panelCount - 1) * GAP) / panelCount) : inner;
   const w = Math.min(panelWidth, MAX_MAP_PIXELS);
   const signed = maps.left.signed || maps.right.signed;
-  const panel = (title: string, rows: Item[], columns: Item[], values: Float32Array): HeatmapPanel => (
-    { title, x: PADDING, y, w, h: Math.max(frame.height - y, MIN_MAP_HEIGHT), measure: frame.measure,
+  const panel = (title: string, rows: Item[], columns: Item[],
+    values: Float32Array): HeatmapPanel => (
+    { title, x: PADDING, y, w, h: Math.max(frame.height - y, MIN_MAP_HEIGHT),
+      measure: frame.measure,
       rows, columns, values, fullColorValue: 0, signed, scale: frame.choices.scale });
   const panels = ([[pair.left, maps.left, maps.leftValues],
     [pair.right, maps.right, maps.rightValues]] as const).map(([half, prepared, values]) => (
-    panel(`${sideName(half.side)}: ${describeHeads(half)}`, prepared.queries, prepared.keys, values)));
+    panel(`${sideName(half.side)}: ${describeHeads(half)}`, prepared.queries, prepared.keys,
+      values)));
   if (hasDifference) {
     const rows = Array.from(maps.queries.left, (i) => maps.left.queries[i]);
     const columns = Array.from(maps.keys.left, (i) => maps.left.keys[i]);
@@ -105,7 +112,8 @@ function makePanels(frame: Frame, pair: ComparedPair, maps: ComparedMaps, y: num
   const largest = largestValue(panels[0], panels[1]);
   let [left, top] = [PADDING, y];
   return panels.map((each, i) => {
-    const placed = { ...each, x: left, y: top, fullColorValue: i < 2 ? largest : largestValue(each) };
+    const placed = { ...each, x: left, y: top, fullColorValue: i < 2 ? largest
+      : largestValue(each) };
     if (sideBySide) left += w + GAP;
     else top += panelHeight(placed) + GAP;
     return placed;
@@ -124,7 +132,8 @@ function makeHeadsBlock(frame: Frame, pair: ComparedPair, ranking: Ranking, y: n
   const { width, measure } = frame;
   const inner = width - 2 * PADDING;
   const explanation = paragraph(ranking.explanation, PADDING, y + 22, inner, 12, measure);
-  const button = ranking.exact ? null : rankExactlyButton(PADDING, y + 22 + explanation.height + 8, measure);
+  const button = ranking.exact ? null
+    : rankExactlyButton(PADDING, y + 22 + explanation.height + 8, measure);
   const top = y + 22 + explanation.height + 12 + (button ? button.h + 10 : 0);
   const sideBySide = width >= NARROW_PIXELS;
   const gridWidth = sideBySide ? Math.floor(inner * 0.42) : inner;
@@ -132,11 +141,13 @@ function makeHeadsBlock(frame: Frame, pair: ComparedPair, ranking: Ranking, y: n
   const last = grids[grids.length - 1];
   const list = rankedList({
     ranking, pair, measure, heads: pair.left.heads, layer: pair.left.layer,
-    x: sideBySide ? PADDING + gridWidth + GAP : PADDING, y: sideBySide ? top : last.y + last.height + GAP,
+    x: sideBySide ? PADDING + gridWidth + GAP : PADDING, y: sideBySide ? top
+      : last.y + last.height + GAP,
     w: sideBySide ? inner - gridWidth - GAP : inner,
   });
   return {
-    marks: [textMark(PADDING, y + 14, 'Heads ranked by change', 14, { bold: true }), ...explanation.marks,
+    marks: [textMark(PADDING, y + 14, 'Heads ranked by change', 14, { bold: true }),
+      ...explanation.marks,
       ...(button ? button.marks : []),
       ...grids.flatMap((grid) => grid.marks), ...list.marks],
     targets: [...list.targets, ...(button ? [button.target] : []),
@@ -159,7 +170,8 @@ function rankExactlyButton(x: number, y: number, measure: Frame['measure']): {
   };
 }
 
-function makeGrids(capture: Capture, pair: ComparedPair, ranking: Ranking, y: number, w: number): HeadGrid[] {
+function makeGrids(capture: Capture, pair: ComparedPair, ranking: Ranking, y: number,
+  w: number): HeadGrid[] {
   const options = { capture, pair, ranking, x: PADDING, w };
   const changeGrid = headGrid({ ...options, kind: 'change', y });
   if (pair.left.heads.length > 1) return [changeGrid];

@@ -25,11 +25,14 @@ export function haveSameShape(side: Side, other: Side): boolean {
 export function correspondingHead(side: Side, other: Side, layer: number, head: number): HeadIndex {
   if (haveSameShape(side, other)) return { layer, head };
   const info = side.layers[layer];
-  const isSameKind = (otherLayerInfo: LayerInfo): boolean => otherLayerInfo.kind === info.kind && otherLayerInfo.stack === info.stack;
+  const isSameKind = (otherLayerInfo: LayerInfo): boolean => otherLayerInfo.kind === info.kind
+    && otherLayerInfo.stack === info.stack;
   const sameKindLayers = indicesWhere(side.layers, isSameKind);
   const otherSameKindLayers = indicesWhere(other.layers, isSameKind);
-  const candidates = otherSameKindLayers.length > 0 ? otherSameKindLayers : other.layers.map((_, i) => i);
-  const otherLayer = candidates[scaleIndex(sameKindLayers.indexOf(layer), sameKindLayers.length, candidates.length)];
+  const candidates = otherSameKindLayers.length > 0 ? otherSameKindLayers
+    : other.layers.map((_, i) => i);
+  const otherLayer = candidates[scaleIndex(sameKindLayers.indexOf(layer), sameKindLayers.length,
+    candidates.length)];
   const otherHeads = other.layers[otherLayer].heads.length;
   return { layer: otherLayer, head: scaleIndex(head, info.heads.length, otherHeads) };
 }

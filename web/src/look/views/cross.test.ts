@@ -3,7 +3,14 @@ import type { Capture } from '../capture';
 import { querySequence } from '../query-labels';
 import { layerName } from '../names';
 import { cross } from './cross';
-import { ArrayBlocks, loadFrame, makeLayer, openCapture, makeSequence, makeSide } from '../../../test-support/view-captures';
+import {
+  ArrayBlocks,
+  loadFrame,
+  makeLayer,
+  openCapture,
+  makeSequence,
+  makeSide,
+} from '../../../test-support/view-captures';
 import { heads } from './heads';
 
 // A decoder that copies "tool" and "maps": the query before each word attends to it.
@@ -34,9 +41,15 @@ function copyingDecoder(): Capture {
 }
 
 test('a written word is paired with the source word it attends to', async () => {
-  const rows = cross.table(await loadFrame(cross, copyingDecoder(), { view: 'cross', layer: 2 })).rows;
+  const rows = cross.table(
+    await loadFrame(cross, copyingDecoder(), { view: 'cross', layer: 2 }),
+  ).rows;
   const pairs = rows.map(([, , query, , key]) => [query, key]);
-  expect(pairs.sort()).toEqual([['<end>', 'a'], ['maps', 'maps'], ['tool', 'tool']]);
+  expect(pairs.sort()).toEqual([
+    ['<end>', 'a'],
+    ['maps', 'maps'],
+    ['tool', 'tool'],
+  ]);
 });
 
 test('queries of self-attention, and of a text that is not generated, keep their own tokens', async () => {

@@ -29,10 +29,10 @@ export function flowMapIndex(side: Side, kind: FlowKind, layer: number): number 
   const maps = side.flow[kind];
   if (!maps) return -1;
   let [nearest, first] = [-1, -1];
-  side.flow.layers.forEach((each, i) => {
+  side.flow.layers.forEach((flowLayer, i) => {
     if (i >= maps.length) return;
-    if (each <= layer && (nearest < 0 || each > side.flow.layers[nearest])) nearest = i;
-    if (first < 0 || each < side.flow.layers[first]) first = i;
+    if (flowLayer <= layer && (nearest < 0 || flowLayer > side.flow.layers[nearest])) nearest = i;
+    if (first < 0 || flowLayer < side.flow.layers[first]) first = i;
   });
   return nearest < 0 ? first : nearest;
 }
@@ -59,15 +59,19 @@ export function readFlowMatrix(capture: Capture, choices: Choices): FlowMatrix {
 }
 
 // Without a selection: the last token of a causal model, else the class token, else all tokens.
-export function selectQueryRows(side: Side, info: LayerInfo, queries: Item[], choices: Choices): QueryRows {
+export function selectQueryRows(side: Side, info: LayerInfo, queries: Item[],
+  choices: Choices): QueryRows {
   const rows = itemIndices(queries, choices.queries);
   if (rows.length > 0) {
     return { rows, chosenByUser: true, description: `${rows.length} tokens together (summed)` };
   }
   const causal = info.stack === 'decoder' || (info.mask !== null && side.masks[info.mask].causal);
-  if (causal) return { rows: [queries.length - 1], chosenByUser: false, description: 'the last token' };
-  if (queries[0]?.special) return { rows: [0], chosenByUser: false, description: 'the first token' };
-  return { rows: queries.map((_, i) => i), chosenByUser: false, description: 'the mean of all tokens' };
+  if (causal) return { rows: [queries.length - 1], chosenByUser: false,
+    description: 'the last token' };
+  if (queries[0]?.special) return { rows: [0], chosenByUser: false,
+    description: 'the first token' };
+  return { rows: queries.map((_, i) => i), chosenByUser: false,
+    description: 'the mean of all tokens' };
 }
 
 // Combines query rows: the sum if the user selected them, else the mean.

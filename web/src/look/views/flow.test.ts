@@ -3,7 +3,17 @@ import { describe, expect, it } from 'vitest';
 import type { Capture } from '../capture';
 import { DEFAULTS, type Choices } from '../choices';
 import type { Flow, LayerInfo } from '../capture-format';
-import { ArrayBlocks, loadFrame, makeLayer, openCapture, layoutProblems, makeSequence, randomWeights, makeSide, drawingTexts } from '../../../test-support/view-captures';
+import {
+  ArrayBlocks,
+  loadFrame,
+  makeLayer,
+  openCapture,
+  layoutProblems,
+  makeSequence,
+  randomWeights,
+  makeSide,
+  drawingTexts,
+} from '../../../test-support/view-captures';
 import { flow } from './flow';
 import { flowMapIndex } from './flow-data';
 
@@ -26,7 +36,8 @@ function capture({
 }: CaptureOptions = {}): Capture {
   const blocks = new ArrayBlocks();
   const size: [number, number, number] = [2, words.length, words.length];
-  const map = (seed: number) => blocks.floats(size.slice(1), randomWeights(1, size[1], size[2], seed));
+  const map = (seed: number) =>
+    blocks.floats(size.slice(1), randomWeights(1, size[1], size[2], seed));
   const all = Array.from({ length: layers }, (_, i) =>
     makeLayer(blocks, size, randomWeights(...size, i + 1), {
       norms: blocks.floats([2, words.length], new Float32Array(2 * words.length).fill(2)),
@@ -59,8 +70,7 @@ const drawFlow = async (one: Capture, choices: Partial<Choices>) =>
 
 describe('flow', () => {
   it('explains why it is missing, and what is available instead', () => {
-    const reason =
-      'Weights of block.0 (fourier) can be negative, so they are no shares.';
+    const reason = 'Weights of block.0 (fourier) can be negative, so they are no shares.';
     const why = flow.missingReason(capture(), { ...DEFAULTS, flow: 'gradient' });
     expect(why).toContain('No gradients were captured; capture with gradients to see it.');
     expect(why).toContain('Rollout is available: select it under Flow.');
@@ -81,12 +91,15 @@ describe('flow', () => {
     expect(
       first.targets.slice(0, 5).map(({ label }) => label.split(' gets ')[1].replace(', query', '')),
     ).toEqual(flowRowTexts(encoder, 0));
-    expect(first.summary).toContain('Rollout up to layer 2: the first token “[CLS]” attends most to');
+    expect(first.summary).toContain(
+      'Rollout up to layer 2: the first token “[CLS]” attends most to',
+    );
     const decoder = capture({ info: { stack: 'decoder' } });
     expect((await drawFlow(decoder, {})).targets[3].label).toContain(flowRowTexts(decoder, 4)[3]);
     const plain = capture();
     const drawing = await drawFlow(plain, {});
-    const mean = [0, 1, 2, 3, 4].reduce((sum, row) => sum + Number(flowRowTexts(plain, row)[1]), 0) / 5;
+    const mean =
+      [0, 1, 2, 3, 4].reduce((sum, row) => sum + Number(flowRowTexts(plain, row)[1]), 0) / 5;
     expect(Number(drawing.targets[1].label.split(' gets ')[1])).toBeCloseTo(mean, 3);
   });
 
@@ -114,9 +127,7 @@ describe('flow', () => {
     expect(drawingTexts(drawing).join(' ')).toContain(
       'Layer 1 alone, head 1, times the norm of the value',
     );
-    expect(flow.table(frame).header[3]).toBe(
-      'Layer 1 alone, head 1, times the norm of the value',
-    );
+    expect(flow.table(frame).header[3]).toBe('Layer 1 alone, head 1, times the norm of the value');
     expect(flow.table(frame).rows[3][3]).toBeCloseTo(2 * row[3], 6);
   });
 

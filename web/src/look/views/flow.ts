@@ -9,16 +9,19 @@ import { inCell, isolate, number, quoted, whole } from '../../shared/text';
 import type { Table } from '../../shared/table';
 import type { Drawing, Frame, Mark, Need, Target, View } from '../view';
 import {
-  selectQueryRows, readFlowMatrix, flowMapIndex, combineRows, type QueryRows, type FlowKind, type FlowMatrix,
+  selectQueryRows, readFlowMatrix, flowMapIndex, combineRows, type QueryRows, type FlowKind,
+    type FlowMatrix,
 } from './flow-data';
 import { weightsNeeded } from './heads';
 import { meanHead } from './strongest-lines';
 import {
-  cellAt, cellRect, cellsRect, crosshair, largestValue, panelHeight, panelMarks, describePooling, type HeatmapPanel,
+  cellAt, cellRect, cellsRect, crosshair, largestValue, panelHeight, panelMarks, describePooling,
+    type HeatmapPanel,
 } from './heatmap-panel';
 import { rectMark, layerTitle, paragraph } from './marks';
 import {
-  fitPicture, lowContrastGray, gridMarks, heatMarks, patchAt, patchRect, pictureMark, rankMarks, strongestPatches,
+  fitPicture, lowContrastGray, gridMarks, heatMarks, patchAt, patchRect, pictureMark, rankMarks,
+    strongestPatches,
 } from './image-marks';
 import { layOutText, shadedTextMarks } from './shaded-text';
 
@@ -40,7 +43,8 @@ function missingReason(capture: Capture, choices: Choices): string | null {
   const reason = reasons[choices.flow] || 'The capture does not contain it.';
   const otherReason = reasons[other];
   const alternative = available[other] ? ` ${NAMES[other]} is available: select it under Flow.`
-    : otherReason && otherReason !== reason ? ` ${NAMES[other]} is missing too. ${otherReason}` : '';
+    : otherReason && otherReason !== reason ? ` ${NAMES[other]} is missing too. ${otherReason}`
+      : '';
   return `${NAMES[choices.flow]} cannot be shown. ${reason}${alternative}`;
 }
 
@@ -74,7 +78,8 @@ function makeScene(capture: Capture, choices: Choices): FlowScene {
   const prepared = prepareWeights(capture, choices, choices.side, flowMatrix.layer);
   const norms = choices.weighting === 'norms' && flowMatrix.info.norms;
   return {
-    side, flowMatrix, queryRows, adjustments: prepared.adjustments, selfAttention: flowMatrix.info.queries === flowMatrix.info.keys,
+    side, flowMatrix, queryRows, adjustments: prepared.adjustments,
+      selfAttention: flowMatrix.info.queries === flowMatrix.info.keys,
     row: combineRows(sumRows(flowMatrix.matrix, flowMatrix.keys.length, queryRows.rows), queryRows),
     singleLayerRow: combineRows(prepared.sum(prepared.heads, queryRows.rows), queryRows),
     singleLayerName: `${layerTitle(side, flowMatrix.layer)} alone, ${meanHead(prepared).name}${
@@ -93,7 +98,8 @@ function draw(frame: Frame): Drawing {
   const scene = makeScene(capture, choices);
   const { side, flowMatrix, adjustments } = scene;
   const inner = width - 2 * PADDING;
-  const introduction = paragraph(explain(scene, choices), PADDING, PADDING, inner, 13, measure, { fill: 'ink' });
+  const introduction = paragraph(explain(scene, choices), PADDING, PADDING, inner, 13, measure,
+    { fill: 'ink' });
   const top = PADDING + introduction.height + 12;
   const sideBySide = width >= WIDE_PIXELS;
   const w = sideBySide ? Math.floor(inner * 0.55) : inner;
@@ -101,11 +107,13 @@ function draw(frame: Frame): Drawing {
   const flowPart = keysPart(frame, scene, scene.row, `${NAMES[choices.flow]} ${upToLayer}`, 'flow',
     { x: PADDING, y: top, w });
   const fitsBeside = flowPart.width <= (w - GAP) / 2; // pictures, not texts
-  const singleLayerPart = keysPart(frame, scene, scene.singleLayerRow, scene.singleLayerName, 'alone', fitsBeside
+  const singleLayerPart = keysPart(frame, scene, scene.singleLayerRow, scene.singleLayerName,
+    'alone', fitsBeside
     ? { x: PADDING + w / 2 + GAP / 2, y: top, w: (w - GAP) / 2 }
     : { x: PADDING, y: top + flowPart.height + GAP, w });
   const panel: HeatmapPanel = {
-    title: `${NAMES[choices.flow]} ${upToLayer}, all queries`, rows: flowMatrix.queries, columns: flowMatrix.keys,
+    title: `${NAMES[choices.flow]} ${upToLayer}, all queries`, rows: flowMatrix.queries,
+      columns: flowMatrix.keys,
     x: sideBySide ? PADDING + w + GAP : PADDING, y: sideBySide ? top : singleLayerPart.bottom + GAP,
     w: Math.min(MAX_MATRIX_PIXELS, sideBySide ? inner - w - GAP : inner),
     h: frame.height - (sideBySide ? top : 0), measure,
@@ -113,13 +121,16 @@ function draw(frame: Frame): Drawing {
   };
   panel.fullColorValue = largestValue(panel);
   return {
-    width, height: Math.max(flowPart.bottom, singleLayerPart.bottom, panel.y + panelHeight(panel)) + PADDING,
-    marks: [...introduction.marks, ...flowPart.marks, ...singleLayerPart.marks, ...panelMarks(panel),
+    width, height: Math.max(flowPart.bottom, singleLayerPart.bottom,
+      panel.y + panelHeight(panel)) + PADDING,
+    marks: [...introduction.marks, ...flowPart.marks, ...singleLayerPart.marks,
+      ...panelMarks(panel),
       ...rowFrames(panel, scene)],
     targets: [...flowPart.targets, ...singleLayerPart.targets],
     targetAt: (x, y) => flowPart.at(x, y) ?? singleLayerPart.at(x, y) ?? cellTarget(panel, x, y),
     summary: summarize(scene, choices),
-    note: [describeAdjustments(adjustments, choices), describePooling(panel)].filter(Boolean).join(' ') || undefined,
+    note: [describeAdjustments(adjustments, choices),
+      describePooling(panel)].filter(Boolean).join(' ') || undefined,
   };
 }
 
@@ -167,7 +178,8 @@ function keysPart(
       values: row, largest, scale: choices.scale, search: choices.search,
       isSelected: (i) => queryIndices.has(i), isLater: () => false,
     })],
-    targets: flowMatrix.keys.map((_, i) => ({ ...layout.boxes[i], ...keyTarget(scene, row, i, id) })),
+    targets: flowMatrix.keys.map((_, i) =>
+      ({ ...layout.boxes[i], ...keyTarget(scene, row, i, id) })),
     width: w, height: heading.height + 6 + layout.height, bottom: top + layout.height,
     at: () => null,
   };
@@ -200,7 +212,8 @@ function keyTarget(
 ): Omit<Target, 'x' | 'y' | 'w' | 'h'> {
   const { flowMatrix, queryRows, selfAttention } = scene;
   const item = flowMatrix.keys[index];
-  const isQuery = selfAttention && queryRows.rows.length < flowMatrix.queries.length && queryRows.rows.includes(index);
+  const isQuery = selfAttention && queryRows.rows.length < flowMatrix.queries.length
+    && queryRows.rows.includes(index);
   return {
     label: `${quoted(item.text)} gets ${number(row[index])}${isQuery ? ', query' : ''}`,
     key: `flow/${id}/${index}`,

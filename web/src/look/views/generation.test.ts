@@ -4,7 +4,17 @@ import type { Capture } from '../capture';
 import { DEFAULTS } from '../choices';
 import type { Next } from '../capture-format';
 import { nextTokenCandidates } from './next-token-candidates';
-import { ArrayBlocks, loadFrame, makeLayer, openCapture, layoutProblems, makeSequence, randomWeights, makeSide, drawingTexts } from '../../../test-support/view-captures';
+import {
+  ArrayBlocks,
+  loadFrame,
+  makeLayer,
+  openCapture,
+  layoutProblems,
+  makeSequence,
+  randomWeights,
+  makeSide,
+  drawingTexts,
+} from '../../../test-support/view-captures';
 import { generation, stepRange } from './generation';
 
 const WORDS = ['The', ' dog', ' ran', ' away', '.'];
@@ -29,7 +39,12 @@ function capture(
   const text = { ...makeSequence('text', words), prompt };
   const size: [number, number, number] = [heads, words.length, words.length];
   return openCapture(blocks, [
-    makeSide(blocks, [text], [makeLayer(blocks, size, randomWeights(...size, 3), { stack: 'decoder' })], { next }),
+    makeSide(
+      blocks,
+      [text],
+      [makeLayer(blocks, size, randomWeights(...size, 3), { stack: 'decoder' })],
+      { next },
+    ),
   ]);
 }
 
@@ -58,7 +73,9 @@ function seq2seq(): Capture {
 
 describe('generation', () => {
   it('explains what it needs', () => {
-    expect(generation.missingReason(capture(WORDS, null, null), DEFAULTS)).toContain('--generate N');
+    expect(generation.missingReason(capture(WORDS, null, null), DEFAULTS)).toContain(
+      '--generate N',
+    );
     expect(generation.missingReason(capture(), DEFAULTS)).toBeNull();
   });
 
@@ -101,7 +118,9 @@ describe('generation', () => {
     const drawing = generation.draw(await loadFrame(generation, one, { step: 3 }));
     expect(drawingTexts(drawing).filter((text) => text === '◂ actual')).toHaveLength(1);
     expect(drawing.summary).toContain('“·and” is most likely (50.0 %)');
-    expect(nextTokenCandidates(next, one.header.sides[0], 5).some(({ isActual }) => isActual)).toBe(false);
+    expect(nextTokenCandidates(next, one.header.sides[0], 5).some(({ isActual }) => isActual)).toBe(
+      false,
+    );
   });
 
   it('distinguishes tokens with the same text by their probability', () => {
@@ -117,7 +136,9 @@ describe('generation', () => {
       actual: [0.3, null],
     };
     const one = capture(['a', '\ufffd'], 1, next);
-    expect(nextTokenCandidates(next, one.header.sides[0], 1).map(({ isActual }) => isActual)).toEqual([false, true]);
+    expect(
+      nextTokenCandidates(next, one.header.sides[0], 1).map(({ isActual }) => isActual),
+    ).toEqual([false, true]);
   });
 
   it('has a timeline to go to any token, with pointer and keyboard', async () => {
@@ -176,9 +197,9 @@ describe('generation', () => {
           makeNext(words),
           1,
         );
-        expect(layoutProblems(generation.draw(await loadFrame(generation, one, { step }, width)))).toEqual(
-          [],
-        );
+        expect(
+          layoutProblems(generation.draw(await loadFrame(generation, one, { step }, width))),
+        ).toEqual([]);
       }),
       { numRuns: 25 },
     );

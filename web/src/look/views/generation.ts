@@ -5,7 +5,8 @@ import type { Capture } from '../capture';
 import type { Choices } from '../choices';
 import type { Next, Side } from '../capture-format';
 import { sideName } from '../names';
-import { toItems, maxAbs, prepareWeights, type Item, type PreparedWeights } from '../prepare-weights';
+import { toItems, maxAbs, prepareWeights, type Item,
+  type PreparedWeights } from '../prepare-weights';
 import { count, number, percent, quoted, rounded, whole } from '../../shared/text';
 import type { Table } from '../../shared/table';
 import type { Drawing, Frame, Mark, Need, Target, View } from '../view';
@@ -84,23 +85,29 @@ function draw(frame: Frame): Drawing {
   const scene = makeScene(capture, choices);
   const { side, next, step, prepared } = scene;
   const inner = width - 2 * PADDING;
-  const introduction = paragraph(describeStep(scene), PADDING, PADDING, inner, 15, measure, { fill: 'ink' });
-  const timelineBlock = timeline({ side, next, step, x: PADDING, y: PADDING + introduction.height + 8, w: inner });
+  const introduction = paragraph(describeStep(scene), PADDING, PADDING, inner, 15, measure,
+    { fill: 'ink' });
+  const timelineBlock = timeline({ side, next, step, x: PADDING,
+    y: PADDING + introduction.height + 8, w: inner });
   const top = PADDING + introduction.height + 8 + timelineBlock.height + GAP;
   const sideBySide = width >= WIDE_PIXELS;
   const textWidth = sideBySide ? Math.floor(inner * 0.64) : inner;
   const textBlock = makeText(scene, frame, top, textWidth);
   const candidates = nextTokenCandidates(next, side, step);
   const candidateBlock = candidateRows(
-    candidates, sideBySide ? PADDING + textWidth + GAP : PADDING, sideBySide ? top : top + textBlock.height + GAP,
+    candidates, sideBySide ? PADDING + textWidth + GAP : PADDING, sideBySide ? top
+      : top + textBlock.height + GAP,
     sideBySide ? inner - textWidth - GAP : inner, measure, step);
   return {
-    width, height: Math.max(top + textBlock.height, candidateBlock.y + candidateBlock.height) + PADDING,
-    marks: [...introduction.marks, ...timelineBlock.marks, ...textBlock.marks, ...candidateBlock.marks],
+    width, height: Math.max(top + textBlock.height,
+      candidateBlock.y + candidateBlock.height) + PADDING,
+    marks: [...introduction.marks, ...timelineBlock.marks, ...textBlock.marks,
+      ...candidateBlock.marks],
     targets: [timelineBlock.currentTarget, ...textBlock.targets, ...candidateBlock.targets],
     targetAt: timelineBlock.targetAt,
     summary: summarize(scene, candidates),
-    note: prepared.adjustments.length > 0 ? `Displayed: ${prepared.adjustments.join('; ')}.` : undefined,
+    note: prepared.adjustments.length > 0 ? `Displayed: ${prepared.adjustments.join('; ')}.`
+      : undefined,
   };
 }
 
@@ -113,18 +120,21 @@ interface TextBlock {
 // The keys, shaded by attention; with cross-attention, the generated text below them.
 function makeText(scene: GenerationScene, frame: Frame, y: number, w: number): TextBlock {
   const { prepared, cross, next } = scene;
-  const keysBlock = shadedText(scene, frame, describeAttention(scene), prepared.keys, prepared.layer.keys, true, y, w);
+  const keysBlock = shadedText(scene, frame, describeAttention(scene), prepared.keys,
+    prepared.layer.keys, true, y, w);
   if (!cross) return keysBlock;
   const generatedBlock = shadedText(scene, frame, 'Generated text', scene.generated, next.sequence,
     false, y + keysBlock.height + GAP, w);
   return {
-    marks: [...keysBlock.marks, ...generatedBlock.marks], targets: [...keysBlock.targets, ...generatedBlock.targets],
+    marks: [...keysBlock.marks, ...generatedBlock.marks],
+      targets: [...keysBlock.targets, ...generatedBlock.targets],
     height: keysBlock.height + GAP + generatedBlock.height,
   };
 }
 
 function shadedText(
-  scene: GenerationScene, { choices, measure }: Frame, title: string, items: Item[], sequence: number,
+  scene: GenerationScene, { choices, measure }: Frame, title: string, items: Item[],
+    sequence: number,
   shaded: boolean, y: number, w: number,
 ): TextBlock {
   const { row, step, side } = scene;
@@ -143,14 +153,16 @@ function shadedText(
   };
 }
 
-function describeAttention({ prepared, side, layer, step, generated, row }: GenerationScene): string {
+function describeAttention({ prepared, side, layer, step, generated,
+  row }: GenerationScene): string {
   const layerAndHead = `${layerTitle(side, layer)}, ${meanHead(prepared).name}`;
   return `Attention of ${quoted(generated[step - 1].text)} (token ${step - 1}), which predicts the next `
     + `token. ${layerAndHead}; the highest bar is ${number(maxAbs(row), 3)}.`;
 }
 
 function tokenTarget(
-  scene: GenerationScene, layout: TextLayout, items: Item[], index: number, isGenerated: boolean, shaded: boolean,
+  scene: GenerationScene, layout: TextLayout, items: Item[], index: number, isGenerated: boolean,
+    shaded: boolean,
 ): Target {
   const { prepared, row, next, step } = scene;
   const weight = shaded ? `attention ${number(row[index])}` : '';
@@ -159,7 +171,8 @@ function tokenTarget(
   const bound = (): number => prepared.errorBound(prepared.heads, step - 1, index);
   return {
     ...layout.boxes[index],
-    label: [name, weight, isGenerated && index === step ? 'next token' : ''].filter(Boolean).join(', '),
+    label: [name, weight, isGenerated && index === step ? 'next token'
+      : ''].filter(Boolean).join(', '),
     key: `generation/${isGenerated ? 'written' : 'read'}/${index}`,
     pick: isGenerated && index > 0 ? { step: index } : undefined,
     tooltip: () => [
@@ -180,7 +193,8 @@ function describeStep({ side, next, step }: GenerationScene): string {
   if (step >= tokens.length) return `After all ${count(tokens.length, 'token')}: ${mostLikely}.`;
   const text = `After ${count(step, 'token')}, ${quoted(tokens[step].text)} follows`;
   if (actual === null) return `${text}; ${mostLikely}.`;
-  const rank = nextTokenCandidates(next, side, step)[0].isActual ? ', the most likely' : `; ${mostLikely}`;
+  const rank = nextTokenCandidates(next, side, step)[0].isActual ? ', the most likely'
+    : `; ${mostLikely}`;
   return `${text} with probability ${percent(actual)}${rank}.`;
 }
 
@@ -192,7 +206,8 @@ function summarize(scene: GenerationScene, candidates: Candidate[]): string {
     ? `Most attention goes to ${quoted(prepared.keys[strongest].text)} (${number(row[strongest], 3)}).` : '';
   const rank = candidates.find((each) => each.isActual)?.rank ?? 0;
   const rankText = rank > 0 ? `The actual token is number ${rank + 1} among the candidates.` : '';
-  return [describeStep(scene), rankText, attention, describePerplexity(scene)].filter(Boolean).join(' ');
+  return [describeStep(scene), rankText, attention,
+    describePerplexity(scene)].filter(Boolean).join(' ');
 }
 
 // Perplexity of the generated part, or of the whole text if nothing was generated.
@@ -213,7 +228,8 @@ function table({ capture, choices }: Frame): Table {
   const { prompt, tokens } = side.sequences[next.sequence];
   const part = (i: number): string => (
     prompt === null ? 'text' : i < prompt ? 'prompt' : 'generated');
-  const sourceRows = cross ? prepared.keys.map((item, i) => ['source', i, item.text, row[i], '']) : [];
+  const sourceRows = cross ? prepared.keys.map((item, i) => ['source', i, item.text, row[i], ''])
+    : [];
   const generatedRows = tokens.map((token, i) => [part(i), i, token.text,
     cross || i >= step ? '' : row[i], i > 0 ? next.actual[i - 1] ?? '' : '']);
   const tableCandidates = nextTokenCandidates(next, side, step).map((each) => (

@@ -12,7 +12,14 @@ import {
   mapDistance,
 } from './head-change';
 import { haveSameShape, correspondingHead } from './corresponding-head';
-import { ArrayBlocks, makeLayer, openCapture, makeSequence, randomWeights, makeSide } from '../../../test-support/view-captures';
+import {
+  ArrayBlocks,
+  makeLayer,
+  openCapture,
+  makeSequence,
+  randomWeights,
+  makeSide,
+} from '../../../test-support/view-captures';
 
 // The definition in float64: half the sum of absolute differences. Tokens of one side only count as
 // one further key.
@@ -95,7 +102,10 @@ describe('the change of a head', () => {
         const [capture, values] = await makeCapture(first, second);
         for (const head of [0, 2]) {
           const change = changeBetween(capture, 0, 1, head, 1, head);
-          expect(change).toBeCloseTo(expectedChange(values[0][1], first, values[1][1], second, head), 5);
+          expect(change).toBeCloseTo(
+            expectedChange(values[0][1], first, values[1][1], second, head),
+            5,
+          );
           expect(changeBetween(capture, 1, 1, head, 1, head)).toBeGreaterThanOrEqual(0);
         }
       }),
@@ -175,11 +185,11 @@ describe('the ranking', () => {
       '1 1',
       '1 2',
     ]);
-    changes.forEach((each, i) => {
-      expect(each.change).toBe(
-        changeBetween(capture, 0, each.layer, each.head, each.otherLayer, each.otherHead),
+    changes.forEach((change, i) => {
+      expect(change.change).toBe(
+        changeBetween(capture, 0, change.layer, change.head, change.otherLayer, change.otherHead),
       );
-      if (i > 0) expect(each.change).toBeLessThanOrEqual(changes[i - 1].change);
+      if (i > 0) expect(change.change).toBeLessThanOrEqual(changes[i - 1].change);
     });
     expect(exact).toBe(true);
     expect(explanation).toContain('total variation');
@@ -223,7 +233,9 @@ describe('corresponding heads', () => {
     return makeSide(
       blocks,
       [makeSequence('t', ['a'])],
-      layers.map((kind) => makeLayer(blocks, [heads, 1, 1], new Float32Array(heads).fill(1), { kind })),
+      layers.map((kind) =>
+        makeLayer(blocks, [heads, 1, 1], new Float32Array(heads).fill(1), { kind }),
+      ),
     );
   };
 
@@ -239,7 +251,9 @@ describe('corresponding heads', () => {
     expect([0, 1, 2, 3, 4].map((l) => correspondingHead(one, other, l, 0).layer)).toEqual([
       0, 1, 1, 2, 2,
     ]);
-    expect([0, 1, 2, 3].map((head) => correspondingHead(one, other, 0, head).head)).toEqual([0, 2, 4, 6]);
+    expect([0, 1, 2, 3].map((head) => correspondingHead(one, other, 0, head).head)).toEqual([
+      0, 2, 4, 6,
+    ]);
     expect(correspondingHead(makeShape(['self'], 1), other, 0, 0)).toEqual({ layer: 0, head: 0 });
   });
 

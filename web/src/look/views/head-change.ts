@@ -43,7 +43,8 @@ export function headDistance(
   return rowsRead === 0 ? 0 : total / rowsRead;
 }
 
-function rowReader(weights: Weights, head: number, allRows: boolean): (query: number) => Float32Array {
+function rowReader(weights: Weights, head: number,
+  allRows: boolean): (query: number) => Float32Array {
   if (!allRows) return (query) => weights.row(head, query);
   const matrix = weights.head(head);
   return (query) => matrix.subarray(query * weights.keys, (query + 1) * weights.keys);
@@ -145,7 +146,8 @@ function exactNeeds(capture: Capture, side: number): Need[] {
   const layers = sides[side].layers.map((_, layer) => layer);
   const otherLayers = new Set(layers.map((layer) =>
     correspondingHead(sides[side], sides[otherSide(side)], layer, 0).layer));
-  const weights = (sideIndex: number, layer: number): Need => ({ side: sideIndex, layer, parts: ['weights'] });
+  const weights = (sideIndex: number,
+    layer: number): Need => ({ side: sideIndex, layer, parts: ['weights'] });
   return [...layers.map((layer) => weights(side, layer)),
     ...[...otherLayers].map((layer) => weights(otherSide(side), layer))];
 }
@@ -165,7 +167,8 @@ function cached<T>(caches: WeakMap<Capture, Map<string, T>>, capture: Capture, k
 }
 
 // Aligns a sequence of this side with a sequence of the other side.
-export function alignSequences(capture: Capture, side: number, sequence: number, otherSequence: number): Alignment {
+export function alignSequences(capture: Capture, side: number, sequence: number,
+  otherSequence: number): Alignment {
   const other = otherSide(side);
   return cached(alignments, capture, `${side} ${sequence} ${otherSequence}`, () =>
     alignTokens(capture.header.sides[side].sequences[sequence].tokens,
@@ -175,7 +178,8 @@ export function alignSequences(capture: Capture, side: number, sequence: number,
 // All heads of a side, those that changed most first. Exact once every layer is loaded. Mixing exact
 // and estimated changes would put the loaded layers on top, since small maps hide some of the change.
 export function rankHeads(capture: Capture, side: number): Ranking {
-  const exact = rankings.get(capture)?.has(`${side} true`) || capture.isLoaded(exactNeeds(capture, side));
+  const exact = rankings.get(capture)?.has(`${side} true`)
+    || capture.isLoaded(exactNeeds(capture, side));
   return cached(rankings, capture, `${side} ${exact}`, () => {
     const maxRows = exact ? maxRowsToRead(capture, side) : 0;
     const changes = exact ? exactChanges(capture, side, maxRows) : estimatedChanges(capture, side);
@@ -201,7 +205,8 @@ function maxRowsToRead(capture: Capture, side: number): number {
 
 function exactChanges(capture: Capture, side: number, maxRows: number): HeadChange[] {
   return allHeads(capture, side).map((pair) => ({
-    ...pair, change: changeBetween(capture, side, pair.layer, pair.head, pair.otherLayer, pair.otherHead, maxRows),
+    ...pair, change: changeBetween(capture, side, pair.layer, pair.head, pair.otherLayer,
+      pair.otherHead, maxRows),
   }));
 }
 
@@ -237,7 +242,8 @@ const cachedSmallMaps = (capture: Capture, side: number): SmallMaps =>
   cached(mapCache, capture, String(side), () => computeSmallMaps(capture, side));
 
 function estimatedChanges(capture: Capture, side: number): HeadChange[] {
-  const [maps, otherMaps] = [cachedSmallMaps(capture, side), cachedSmallMaps(capture, otherSide(side))];
+  const [maps, otherMaps] = [cachedSmallMaps(capture, side),
+    cachedSmallMaps(capture, otherSide(side))];
   return allHeads(capture, side).map((pair) => ({
     ...pair,
     change: mapDistance(maps.rows, maps.starts[pair.layer] + pair.head,
@@ -246,10 +252,13 @@ function estimatedChanges(capture: Capture, side: number): HeadChange[] {
 }
 
 // Distance from this head to every head of the other side, from the small maps: one list per layer.
-export function distancesToOtherHeads(capture: Capture, side: number, layer: number, head: number): number[][] {
-  const [maps, otherMaps] = [cachedSmallMaps(capture, side), cachedSmallMaps(capture, otherSide(side))];
+export function distancesToOtherHeads(capture: Capture, side: number, layer: number,
+  head: number): number[][] {
+  const [maps, otherMaps] = [cachedSmallMaps(capture, side),
+    cachedSmallMaps(capture, otherSide(side))];
   return capture.header.sides[otherSide(side)].layers.map((info, i) => info.heads.map((_, j) =>
-    mapDistance(maps.rows, maps.starts[layer] + head, otherMaps.rows, otherMaps.starts[i] + j, maps.size)));
+    mapDistance(maps.rows, maps.starts[layer] + head, otherMaps.rows, otherMaps.starts[i] + j,
+      maps.size)));
 }
 
 function explainRanking(capture: Capture, side: number, exact: boolean, maxRows: number): string {

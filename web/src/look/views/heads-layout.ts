@@ -52,8 +52,11 @@ export function layOutHeads(frame: Frame, layer: number): HeadsLayout {
   const maxLabelWidth = Math.max(48, Math.min(220, (width - 2 * stripSpace) * 0.32));
   const columns = (['left', 'right'] as const).map((side): Column => {
     const items = side === 'left' ? prepared.queries : prepared.keys;
-    const labelWidth = Math.ceil(Math.min(maxLabelWidth, widestLabel(items, fontSize, frame.measure)));
-    const edge = side === 'left' ? left + stripSpace + labelWidth : left + width - stripSpace - labelWidth;
+    const labelWidth = Math.ceil(
+      Math.min(maxLabelWidth, widestLabel(items, fontSize, frame.measure)),
+    );
+    const edge =
+      side === 'left' ? left + stripSpace + labelWidth : left + width - stripSpace - labelWidth;
     return {
       items,
       side,
@@ -63,16 +66,29 @@ export function layOutHeads(frame: Frame, layer: number): HeadsLayout {
       x: edge + (side === 'left' ? 4 : -4),
     };
   });
-  return { prepared, displayed, columns, top, rowHeight, fontSize, cellWidth: stripSpace ? cell : 0, left, width };
+  return {
+    prepared,
+    displayed,
+    columns,
+    top,
+    rowHeight,
+    fontSize,
+    cellWidth: stripSpace ? cell : 0,
+    left,
+    width,
+  };
 }
 
 function widestLabel(items: Item[], fontSize: number, measure: Frame['measure']): number {
   let widest = 40;
-  for (const item of items) widest = Math.max(widest, measure(short(item.text), fontSize) * BOLD_FACTOR + 10);
+  for (const item of items)
+    widest = Math.max(widest, measure(short(item.text), fontSize) * BOLD_FACTOR + 10);
   return widest;
 }
 
 export function legendHeight(displayed: DisplayedHead[], width: number): number {
   const perRow = Math.max(1, Math.floor(width / SWATCH_WIDTH));
-  return displayed.length === 1 && displayed[0].head < 0 ? 0 : Math.ceil(displayed.length / perRow) * SWATCH_HEIGHT + 4;
+  return displayed.length === 1 && displayed[0].head < 0
+    ? 0
+    : Math.ceil(displayed.length / perRow) * SWATCH_HEIGHT + 4;
 }

@@ -7,7 +7,14 @@ import { colorStrength, type PreparedWeights } from '../prepare-weights';
 import { count, matchesSearch, isolate, short } from '../../shared/text';
 import { headColor, headDash } from '../../shared/theme';
 import type { Frame, Mark } from '../view';
-import { legendHeight, SWATCH_WIDTH, SWATCH_HEIGHT, TITLE_HEIGHT, type Column, type HeadsLayout } from './heads-layout';
+import {
+  legendHeight,
+  SWATCH_WIDTH,
+  SWATCH_HEIGHT,
+  TITLE_HEIGHT,
+  type Column,
+  type HeadsLayout,
+} from './heads-layout';
 import { receivedWeights, type LineSet } from './strongest-lines';
 
 const DOTS = [1.5, 3]; // dash pattern of negative weights
@@ -64,7 +71,10 @@ function legendMarks({ displayed, prepared, left, width }: HeadsLayout): Mark[] 
     : [];
   return dottedNote.concat(
     displayed.flatMap(({ head }, i): Mark[] => {
-      const [x, y] = [left + (i % perRow) * SWATCH_WIDTH, TITLE_HEIGHT + Math.floor(i / perRow) * SWATCH_HEIGHT + 10];
+      const [x, y] = [
+        left + (i % perRow) * SWATCH_WIDTH,
+        TITLE_HEIGHT + Math.floor(i / perRow) * SWATCH_HEIGHT + 10,
+      ];
       return [
         {
           kind: 'line',
@@ -100,7 +110,11 @@ function lineDash(head: number, prepared: PreparedWeights): number[] {
 }
 
 // Thin rules between segments, and before the generated part.
-export function ruleMarks({ prepared, columns, top, rowHeight }: HeadsLayout, frame: Frame, layer: number): Mark[] {
+export function ruleMarks(
+  { prepared, columns, top, rowHeight }: HeadsLayout,
+  frame: Frame,
+  layer: number,
+): Mark[] {
   const side = frame.capture.header.sides[frame.choices.side];
   const info = side.layers[layer];
   return columns.flatMap((column, i) => {
@@ -212,15 +226,25 @@ export function stripMarks(
   if (keyIndices) {
     const [key] = keyIndices;
     const weightsOnKey = displayed.map(({ cell: weight }) =>
-      Float32Array.from(prepared.queries, (_, q) => (queryIndices && !queryIndices.includes(q) ? 0 : weight(q, key))),
+      Float32Array.from(prepared.queries, (_, q) =>
+        queryIndices && !queryIndices.includes(q) ? 0 : weight(q, key),
+      ),
     );
     addCells(
       columns[0],
       weightsOnKey,
-      Math.max(1e-30, ...weightsOnKey.map((each) => each.reduce((m, x) => Math.max(m, Math.abs(x)), 0))),
+      Math.max(
+        1e-30,
+        ...weightsOnKey.map((each) => each.reduce((m, x) => Math.max(m, Math.abs(x)), 0)),
+      ),
     );
   } else {
-    const { sums, largest } = receivedWeights(displayed, prepared.keys.length, queryIndices, prepared.queries.length);
+    const { sums, largest } = receivedWeights(
+      displayed,
+      prepared.keys.length,
+      queryIndices,
+      prepared.queries.length,
+    );
     if (largest > 0) addCells(columns[1], sums, largest);
   }
   return marks;
@@ -238,9 +262,23 @@ export function labelMarks(
   return column.items.flatMap((item, i): Mark[] => {
     const left = column.side === 'left';
     const x = left ? column.label - column.width : column.label;
-    const background = matchesSearch(item.text, choices.search) ? 'found' : selectedSet.has(i) ? 'card' : null;
+    const background = matchesSearch(item.text, choices.search)
+      ? 'found'
+      : selectedSet.has(i)
+        ? 'card'
+        : null;
     const backgroundMark: Mark[] = background
-      ? [{ kind: 'rect', x, y: top + i * rowHeight, w: column.width, h: rowHeight, fill: background, radius: 3 }]
+      ? [
+          {
+            kind: 'rect',
+            x,
+            y: top + i * rowHeight,
+            w: column.width,
+            h: rowHeight,
+            fill: background,
+            radius: 3,
+          },
+        ]
       : [];
     const selectionBar: Mark[] = selectedSet.has(i)
       ? [

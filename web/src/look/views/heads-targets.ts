@@ -58,7 +58,9 @@ function queryTooltip({ prepared, displayed }: HeadsLayout, query: number): stri
 // The sum of the weights, for mechanisms whose rows need not sum to 1.
 function describeSums(prepared: PreparedWeights, query: number): string[] {
   if (prepared.layer.normalised || prepared.queries[query].tokens.length > 1) return [];
-  const sums = prepared.heads.map((head) => prepared.weights.sum(head, prepared.queries[query].tokens[0]));
+  const sums = prepared.heads.map((head) =>
+    prepared.weights.sum(head, prepared.queries[query].tokens[0]),
+  );
   return [
     `weights sum to ${number(sums.reduce((a, b) => a + b, 0) / sums.length)}` +
       `${sums.length > 1 ? ' on average' : ''}`,
@@ -89,7 +91,12 @@ function strongestIndices(values: Float32Array): number[] {
     .slice(0, MAX_LISTED);
 }
 
-function describeTopHead(displayed: DisplayedHead[], prepared: PreparedWeights, query: number, key: number): string {
+function describeTopHead(
+  displayed: DisplayedHead[],
+  prepared: PreparedWeights,
+  query: number,
+  key: number,
+): string {
   const magnitude = (one: DisplayedHead): number => Math.abs(one.cell(query, key));
   const largest = displayed.reduce((top, each) => (magnitude(each) > magnitude(top) ? each : top));
   return `  (most: head ${prepared.layer.heads[largest.head]}, ${number(largest.cell(query, key), 3)})`;

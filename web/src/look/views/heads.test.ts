@@ -2,7 +2,13 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { DEFAULTS, type Choices } from '../choices';
 import { measurer } from '../../shared/fonts';
-import { ArrayBlocks, makeHeader, makeLayer, openCapture, makeSequence } from '../../../test-support/file-captures';
+import {
+  ArrayBlocks,
+  makeHeader,
+  makeLayer,
+  openCapture,
+  makeSequence,
+} from '../../../test-support/file-captures';
 import type { Frame, Mark } from '../view';
 import { cross } from './cross';
 import { heads } from './heads';
@@ -162,7 +168,9 @@ describe('the strongest lines', () => {
   it('sum the weights that each key receives', () => {
     const { sums, largest } = receivedWeights(makeHeads([[1, 2, 3, 4, 5, 6]], 3), 3, null, 2);
     expect([[...sums[0]], largest]).toEqual([[5, 7, 9], 9]);
-    expect([...receivedWeights(makeHeads([[1, 2, 3, 4, 5, 6]], 3), 3, [1], 2).sums[0]]).toEqual([4, 5, 6]);
+    expect([...receivedWeights(makeHeads([[1, 2, 3, 4, 5, 6]], 3), 3, [1], 2).sums[0]]).toEqual([
+      4, 5, 6,
+    ]);
   });
 });
 
@@ -299,7 +307,8 @@ describe('matrix', () => {
   });
 
   it('shows the captured weight beside a changed one', async () => {
-    const tip = cell(matrix.draw(await frame({ heads: [0], first: 'hide' })), 1, 0)?.tooltip?.() ?? [];
+    const tip =
+      cell(matrix.draw(await frame({ heads: [0], first: 'hide' })), 1, 0)?.tooltip?.() ?? [];
     expect(tip.join('\n')).toContain('hidden as a sink');
     expect(tip.join('\n')).toContain('captured weight');
   });

@@ -30,7 +30,11 @@ function selectedIndices(prepared: PreparedWeights, choices: Choices) {
   };
 }
 
-function linesToDraw(prepared: PreparedWeights, displayed: ReturnType<typeof displayedHeads>, choices: Choices): LineSet {
+function linesToDraw(
+  prepared: PreparedWeights,
+  displayed: ReturnType<typeof displayedHeads>,
+  choices: Choices,
+): LineSet {
   const { queryIndices, keyIndices } = selectedIndices(prepared, choices);
   const [keys, queries] = [prepared.keys.length, prepared.queries.length];
   return strongestLines(displayed, keys, queryIndices, keyIndices, queries, choices.scale);
@@ -54,7 +58,10 @@ export function drawHeads(frame: Frame, layer: number): Drawing {
     width: frame.width,
     height: top + rowHeight * Math.max(prepared.queries.length, prepared.keys.length) + PADDING,
     marks,
-    targets: [...tokenTargets(layout, columns[0], choices), ...tokenTargets(layout, columns[1], choices)],
+    targets: [
+      ...tokenTargets(layout, columns[0], choices),
+      ...tokenTargets(layout, columns[1], choices),
+    ],
     summary: summarize(layout, frame, layer, queryIndices, keyIndices),
     note: describeLeftOut(lines),
   };

@@ -84,7 +84,8 @@ export function poolMatrix(
     Math.min(pixelColumns - 1, Math.floor(((i + 0.5) * pixelColumns) / columns))));
   for (let i = 0; i < rows; i++) {
     const to = Math.min(pixelRows - 1, Math.floor(((i + 0.5) * pixelRows) / rows)) * pixelColumns;
-    poolRow(values.subarray(i * columns, (i + 1) * columns), pixelOfColumn, out.subarray(to, to + pixelColumns));
+    poolRow(values.subarray(i * columns, (i + 1) * columns), pixelOfColumn,
+      out.subarray(to, to + pixelColumns));
   }
   return { rows: pixelRows, columns: pixelColumns, values: out };
 }
@@ -117,7 +118,8 @@ function cachedPixels(panel: HeatmapPanel): CachedPixels {
   const cached = pixelCache.get(values);
   if (cached?.size === size) return cached;
   const pixels = poolMatrix(values, rows.length, columns.length, pixelRows, pixelColumns);
-  const created = { size, pixels, largest: maxAbs(pixels.values), colorKey: '', colors: pixels.values };
+  const created = { size, pixels, largest: maxAbs(pixels.values), colorKey: '',
+    colors: pixels.values };
   pixelCache.set(values, created);
   return created;
 }
@@ -138,7 +140,8 @@ export const largestValue = (...panels: HeatmapPanel[]): number => (
 
 // A note about pooled pixels, or an empty string.
 export function describePooling(panel: HeatmapPanel): string {
-  const isPooled = panel.rows.length > cellsRect(panel).h || panel.columns.length > cellsRect(panel).w;
+  const isPooled = panel.rows.length > cellsRect(panel).h
+    || panel.columns.length > cellsRect(panel).w;
   return isPooled ? 'Each pixel of a map shows its largest weight.' : '';
 }
 

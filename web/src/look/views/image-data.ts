@@ -3,7 +3,8 @@
 import type { Capture } from '../capture';
 import type { Choices } from '../choices';
 import type { Picture, Sequence, Side } from '../capture-format';
-import { applyCutoffs, prepareWeights, sinkModes, sumRows, withoutSinks, type PreparedWeights } from '../prepare-weights';
+import { applyCutoffs, prepareWeights, sinkModes, sumRows, withoutSinks,
+  type PreparedWeights } from '../prepare-weights';
 import { count, quoted, short } from '../../shared/text';
 import { flowMapIndex, type FlowKind } from './flow-data';
 import { nearestLayer } from './nearest-layer';
@@ -38,7 +39,8 @@ export function makeScene(capture: Capture, choices: Choices): ImageScene {
   const image = side.sequences[prepared.layer.keys].image as Picture; // imageLayers has checked it
   const selfAttention = prepared.layer.queries === prepared.layer.keys;
   const selected = choices.queries.filter((each) => each < querySequence.tokens.length);
-  const queries = selected.length > 0 ? selected : [defaultQuery(image, querySequence, selfAttention)];
+  const queries = selected.length > 0 ? selected
+    : [defaultQuery(image, querySequence, selfAttention)];
   const weights = prepared.sum(prepared.heads, queries);
   return { side, layer, image, prepared, querySequence, selfAttention, queries, weights };
 }
@@ -59,7 +61,8 @@ export function flowRow(
   const ref = index < 0 ? undefined : side.flow[kind]?.[index];
   if (!ref) return null;
   const flowLayer = side.layers[side.flow.layers[index]];
-  if (flowLayer.keys !== prepared.layer.keys || flowLayer.queries !== prepared.layer.queries) return null;
+  if (flowLayer.keys !== prepared.layer.keys
+    || flowLayer.queries !== prepared.layer.queries) return null;
   const row = sumRows(capture.values(ref), prepared.keys.length, scene.queries);
   const visible = withoutSinks(row, row.length, sinkModes(side.sequences[flowLayer.keys], choices));
   return applyCutoffs(visible, row.length, choices.threshold, choices.top);
@@ -74,5 +77,6 @@ export function queryName(scene: ImageScene): string {
   const { queries, selfAttention, querySequence } = scene;
   const noun = selfAttention ? 'patch' : 'token';
   if (queries.length > 1) return `${count(queries.length, noun)} together (summed)`;
-  return selfAttention ? tokenName(scene, queries[0]) : quoted(querySequence.tokens[queries[0]].text);
+  return selfAttention ? tokenName(scene, queries[0])
+    : quoted(querySequence.tokens[queries[0]].text);
 }

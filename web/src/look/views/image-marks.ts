@@ -60,11 +60,13 @@ export function patchAt(area: Rect, image: Picture, x: number, y: number): numbe
 }
 
 // The patches with the largest weights, in descending order, without negligible ones.
-export function strongestPatches(values: ArrayLike<number>, image: Picture, limit: number): number[] {
+export function strongestPatches(values: ArrayLike<number>, image: Picture,
+  limit: number): number[] {
   const magnitude = (token: number): number => Math.abs(values[token]);
   const order = Array.from({ length: image.rows * image.columns }, (_, i) => image.first + i)
     .sort((a, b) => magnitude(b) - magnitude(a) || a - b).slice(0, limit);
-  return order.filter((token) => magnitude(token) > 0 && magnitude(token) >= MIN_FRAME_FRACTION * magnitude(order[0]));
+  return order.filter((token) => magnitude(token) > 0
+    && magnitude(token) >= MIN_FRAME_FRACTION * magnitude(order[0]));
 }
 
 // The fraction of the attention that goes to patches.
@@ -92,7 +94,8 @@ export function heatMarks(
     const fill = value < 0 ? NEGATIVE_COLOR : POSITIVE_COLOR;
     marks.push(rectMark(x, y, w, h, { fill, opacity: strength * MAX_OPACITY }));
     const middle = y + h / 2;
-    if (value < 0) marks.push(lineMark(x + w * 0.3, middle, x + w * 0.7, middle, WHITE)); // a minus sign
+    if (value < 0) marks.push(lineMark(x + w * 0.3, middle, x + w * 0.7, middle,
+      WHITE)); // a minus sign
   }
   return marks;
 }

@@ -48,15 +48,18 @@ export function tokenButtons(
   return block;
 }
 
-function buttonText({ querySequence, selfAttention, weights, queries }: ImageScene, token: number): string {
+function buttonText({ querySequence, selfAttention, weights, queries }: ImageScene,
+  token: number): string {
   const gets = selfAttention ? ` gets ${number(weights[token], 3)}` : '';
   return `${queries.includes(token) ? '●' : '○'} ${short(querySequence.tokens[token].text)}${gets}`;
 }
 
 function buttonMarks(x: number, y: number, w: number, text: string, isSelected: boolean): Mark[] {
   return [
-    rectMark(x, y, w, BUTTON_HEIGHT, { fill: 'card', stroke: isSelected ? 'accent' : 'rule', radius: 13 }),
-    ...(isSelected ? [rectMark(x - 1, y - 1, w + 2, BUTTON_HEIGHT + 2, { stroke: 'accent', radius: 14 })] : []),
+    rectMark(x, y, w, BUTTON_HEIGHT,
+      { fill: 'card', stroke: isSelected ? 'accent' : 'rule', radius: 13 }),
+    ...(isSelected ? [rectMark(x - 1, y - 1, w + 2, BUTTON_HEIGHT + 2,
+      { stroke: 'accent', radius: 14 })] : []),
     textMark(x + 10, y + 18, text, 13, { bold: isSelected, limit: w - 14 }),
   ];
 }
@@ -106,7 +109,8 @@ function pictureWidth(pictures: number, { image }: ImageScene, area: PicturesAre
     const rows = Math.ceil(pictures / perRow);
     if (w <= MAX_PICTURE_WIDTH && rows * (h + CAPTION_HEIGHT + 8) <= area.h) return w;
   }
-  return Math.min(MAX_PICTURE_WIDTH, Math.floor((area.w + GAP) / Math.min(maxPerRow, pictures)) - GAP);
+  return Math.min(MAX_PICTURE_WIDTH,
+    Math.floor((area.w + GAP) / Math.min(maxPerRow, pictures)) - GAP);
 }
 
 function listPictures({ capture, choices }: Frame, scene: ImageScene): SmallPicture[] {
@@ -133,7 +137,8 @@ function pictureMarks(
     rectMark(x - out, y - out, w + 2 * out, h + 2 * out, { stroke: 'accent', radius: 3 }));
   return [
     pictureMark(rect, image, gray), ...heatMarks(rect, image, values, largest, choices.scale),
-    ...rankMarks(rect, image, strongestPatches(values, image, 1)), rectMark(x, y, w, h, { stroke: 'rule' }),
+    ...rankMarks(rect, image, strongestPatches(values, image, 1)),
+      rectMark(x, y, w, h, { stroke: 'rule' }),
     ...(isSelected ? [outlineMark(2), outlineMark(3)] : []),
     textMark(x, y + h + 14, `${isSelected ? '● ' : ''}${title}, to ${number(largest, 2)}`, 12,
       { bold: isSelected, limit: w }),

@@ -3,7 +3,17 @@ import { describe, expect, it } from 'vitest';
 import type { Capture } from '../capture';
 import { DEFAULTS } from '../choices';
 import type { Mark } from '../view';
-import { ArrayBlocks, loadFrame, makeLayer, openCapture, layoutProblems, makeSequence, randomWeights, makeSide, drawingTexts } from '../../../test-support/view-captures';
+import {
+  ArrayBlocks,
+  loadFrame,
+  makeLayer,
+  openCapture,
+  layoutProblems,
+  makeSequence,
+  randomWeights,
+  makeSide,
+  drawingTexts,
+} from '../../../test-support/view-captures';
 import { image } from './image';
 import { lowContrastGray, patchAt, patchRect, strongestPatches } from './image-marks';
 
@@ -41,7 +51,9 @@ function capture(
       [makeLayer(blocks, [heads, tokens, tokens], weights, { signed: scale < 0 })],
       {
         flow: {
-          rollout: rollout ? [blocks.floats([tokens, tokens], randomWeights(1, tokens, tokens, 9))] : null,
+          rollout: rollout
+            ? [blocks.floats([tokens, tokens], randomWeights(1, tokens, tokens, 9))]
+            : null,
           gradient: null,
           target: '',
           reasons: {},
@@ -99,7 +111,9 @@ describe('the image view', () => {
     expect(patch?.tooltip?.()[1]).toContain(weight.toFixed(3));
     expect(drawing.targets[0].label).toContain('“[0]”, selected as query');
     expect(drawing.targets[0].pick).toEqual({ queries: [0] });
-    const drawingOfPatch = image.draw(await loadFrame(image, frame.capture, { heads: [1], queries: [4] }));
+    const drawingOfPatch = image.draw(
+      await loadFrame(image, frame.capture, { heads: [1], queries: [4] }),
+    );
     const other = drawingOfPatch.targetAt?.(large.x + large.w * 0.25, large.y + large.h * 0.1);
     expect(other?.label).toContain(frame.capture.weights(0, 0).at(1, 4, 1).toFixed(4));
     expect(drawingTexts(drawingOfPatch).join(' ')).toContain('✚: the query');
@@ -204,7 +218,9 @@ describe('the image view', () => {
     await fc.assert(
       fc.asyncProperty(size, async ({ rows, columns, first, heads, width, height }) => {
         const one = capture(rows, columns, first, { heads, rollout: true });
-        expect(layoutProblems(image.draw(await loadFrame(image, one, {}, width, height)))).toEqual([]);
+        expect(layoutProblems(image.draw(await loadFrame(image, one, {}, width, height)))).toEqual(
+          [],
+        );
       }),
       { numRuns: 25 },
     );

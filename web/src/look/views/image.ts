@@ -17,7 +17,8 @@ import { meanHead } from './strongest-lines';
 import type { Rect } from './heatmap-panel';
 import { rectMark, layerTitle, paragraph, textMark } from './marks';
 import {
-  fitPicture, lowContrastGray, gridMarks, heatMarks, isPatch, patchAt, patchRect, fractionOnPatches, pictureMark,
+  fitPicture, lowContrastGray, gridMarks, heatMarks, isPatch, patchAt, patchRect,
+    fractionOnPatches, pictureMark,
   queryMarks, rankMarks, strongestPatches,
 } from './image-marks';
 
@@ -57,23 +58,29 @@ function draw(frame: Frame): Drawing {
   const scene = makeScene(capture, choices);
   const { image, weights, prepared } = scene;
   const inner = width - 2 * PADDING;
-  const introduction = paragraph(explain(scene, choices), PADDING, PADDING, inner, 13, measure, { fill: 'ink' });
-  const buttonBlock = tokenButtons(scene, PADDING, PADDING + introduction.height + 8, inner, measure);
-  const { large, area } = layOutImage(frame, scene, PADDING + introduction.height + 8 + buttonBlock.height + GAP);
+  const introduction = paragraph(explain(scene, choices), PADDING, PADDING, inner, 13, measure,
+    { fill: 'ink' });
+  const buttonBlock = tokenButtons(scene, PADDING, PADDING + introduction.height + 8, inner,
+    measure);
+  const { large, area } = layOutImage(frame, scene,
+    PADDING + introduction.height + 8 + buttonBlock.height + GAP);
   const smallBlock = smallPictures(frame, scene, area, lowContrastGray(capture, image));
   const targetOfPatch = (token: number): Target => patchTarget(scene, large, token);
   return {
     width, height: Math.max(large.y + large.h + CAPTION_HEIGHT, smallBlock.bottom) + PADDING,
-    marks: [...introduction.marks, ...buttonBlock.marks, ...mainPictureMarks(frame, scene, large), ...smallBlock.marks],
+    marks: [...introduction.marks, ...buttonBlock.marks, ...mainPictureMarks(frame, scene, large),
+      ...smallBlock.marks],
     // arrow keys start at the query and move from patch to patch
-    targets: [...buttonBlock.targets, targetOfPatch(scene.selfAttention && isPatch(image, scene.queries[0])
+    targets: [...buttonBlock.targets,
+      targetOfPatch(scene.selfAttention && isPatch(image, scene.queries[0])
       ? scene.queries[0] : image.first), ...smallBlock.targets],
     targetAt: (x, y) => {
       const token = patchAt(large, image, x, y);
       return token < 0 ? null : targetOfPatch(token);
     },
     summary: summarize(scene, strongestPatches(weights, image, 3)),
-    note: prepared.adjustments.length > 0 ? `Displayed: ${prepared.adjustments.join('; ')}.` : undefined,
+    note: prepared.adjustments.length > 0 ? `Displayed: ${prepared.adjustments.join('; ')}.`
+      : undefined,
   };
 }
 
@@ -85,16 +92,19 @@ interface ImageLayout {
 function layOutImage({ width, height }: Frame, { image }: ImageScene, top: number): ImageLayout {
   const inner = width - 2 * PADDING;
   if (width < WIDE_PIXELS) {
-    const large = fitPicture(image, PADDING, top, inner, Math.max(MIN_PICTURE_PIXELS, Math.min(MAX_PICTURE_PIXELS, height)));
+    const large = fitPicture(image, PADDING, top, inner,
+      Math.max(MIN_PICTURE_PIXELS, Math.min(MAX_PICTURE_PIXELS, height)));
     return { large, area: { x: PADDING, y: top + large.h + CAPTION_HEIGHT + GAP, w: inner, h: 0 } };
   }
-  const maxSize = Math.max(MIN_PICTURE_PIXELS, Math.min(MAX_PICTURE_PIXELS, height - top - CAPTION_HEIGHT - PADDING));
+  const maxSize = Math.max(MIN_PICTURE_PIXELS,
+    Math.min(MAX_PICTURE_PIXELS, height - top - CAPTION_HEIGHT - PADDING));
   const large = fitPicture(image, PADDING, top, Math.min(maxSize, inner * 0.5), maxSize);
   const x = PADDING + large.w + 2 * GAP;
   return { large, area: { x, y: top, w: width - PADDING - x, h: height - top } };
 }
 
-function mainPictureMarks({ capture, choices }: Frame, scene: ImageScene, large: Rect): Drawing['marks'] {
+function mainPictureMarks({ capture, choices }: Frame, scene: ImageScene,
+  large: Rect): Drawing['marks'] {
   const { image, weights, selfAttention, queries } = scene;
   const strongest = strongestPatches(weights, image, MAX_NUMBERED);
   const queryPatches = selfAttention ? queries.filter((each) => isPatch(image, each)) : [];
@@ -131,7 +141,8 @@ function patchTarget(scene: ImageScene, large: Rect, token: number): Target {
 
 function explain(scene: ImageScene, choices: Choices): string {
   const { prepared, side, layer } = scene;
-  const hint = scene.selfAttention ? 'Click a patch to use it as the query.' : 'Click a token to use it as the query.';
+  const hint = scene.selfAttention ? 'Click a patch to use it as the query.'
+    : 'Click a token to use it as the query.';
   return `Attention of ${queryName(scene)}: ${layerTitle(side, layer).toLowerCase()}, ${
     meanHead(prepared).name}.${choices.queries.length === 0 ? ` ${hint}` : ''}`;
 }
@@ -161,7 +172,8 @@ function table({ capture, choices }: Frame): Table {
   };
   return {
     title: explain(scene, choices),
-    header: ['token', 'row', 'column', 'displayed', ...prepared.layer.heads.map((head) => `head ${head}`),
+    header: ['token', 'row', 'column', 'displayed',
+      ...prepared.layer.heads.map((head) => `head ${head}`),
       ...flows.map(({ flow }) => flow)],
     rows: tokens.map(({ text }, i) => [text, ...patchPosition(i), weights[i],
       ...heads.map((values) => values[i]), ...flows.map(({ values }) => values[i])]),

@@ -13,5 +13,14 @@ import { model } from './model';
 import { neurons } from './neurons';
 
 export const VIEWS: View[] = [
-  heads, matrix, model, neurons, compare, generation, cross, flow, image, mask,
+  heads,
+  matrix,
+  model,
+  neurons,
+  compare,
+  generation,
+  cross,
+  flow,
+  image,
+  mask,
 ];

@@ -29,7 +29,7 @@ type Column = [number, number]; // left edge and width
 
 interface RowLayout {
   top: number;
-  rowHeight: number; // height
+  rowHeight: number;
   query: Column;
   token: Column;
   score: Column;
@@ -37,12 +37,14 @@ interface RowLayout {
 }
 
 export function keyBarsHeight(keyBars: KeyBars): number {
-  return HEADER_HEIGHT + Math.max(keyBars.queries.length, keyBars.keys.length) * layOutRows(keyBars).rowHeight + 8;
+  return HEADER_HEIGHT + Math.max(keyBars.queries.length,
+    keyBars.keys.length) * layOutRows(keyBars).rowHeight + 8;
 }
 
 function layOutRows({ queries, keys, scores, x, y, w }: KeyBars): RowLayout {
   const rowCount = Math.max(queries.length, keys.length);
-  const rowHeight = rowCount <= MAX_READABLE_ROWS ? ROW_HEIGHT : Math.max(2, Math.min(ROW_HEIGHT, MAX_HEIGHT / rowCount));
+  const rowHeight = rowCount <= MAX_READABLE_ROWS ? ROW_HEIGHT
+    : Math.max(2, Math.min(ROW_HEIGHT, MAX_HEIGHT / rowCount));
   const token = Math.min(150, w * 0.21);
   const barsLeft = x + 2 * token + 20;
   const barsWidth = x + w - barsLeft;
@@ -72,7 +74,8 @@ export function keyBarsMarks(keyBars: KeyBars): Mark[] {
   const arrays = softmax ? [captured, softmax] : [captured];
   const axis = makeAxis(arrays, allowed, rows.weight, rows, measure);
   marks.push(...barMarks(captured, allowed, axis, rows));
-  if (softmax && rows.rowHeight >= READABLE_PIXELS) marks.push(...softmaxTicks(softmax, allowed, axis, rows));
+  if (softmax && rows.rowHeight >= READABLE_PIXELS) marks.push(...softmaxTicks(softmax, allowed,
+    axis, rows));
   return marks;
 }
 
@@ -87,13 +90,16 @@ function headings(keyBars: KeyBars, rows: RowLayout): Mark[] {
   const heading = (text: string, [x, w]: Column): Mark => (
     textMark(x, keyBars.y + HEADER_HEIGHT - 7, text, FONT, { fill: 'dim', limit: w }));
   const marks = [
-    textMark(keyBars.x, keyBars.y + 14, 'All keys of this query', 13, { bold: true, limit: keyBars.w }),
+    textMark(keyBars.x, keyBars.y + 14, 'All keys of this query', 13,
+      { bold: true, limit: keyBars.w }),
     heading('query', rows.query), heading('key', rows.token), heading('weight', rows.weight),
   ];
   if (keyBars.scores.scores) marks.push(heading('score', rows.score));
-  const note = rows.rowHeight < READABLE_PIXELS ? 'Labels appear where they fit, the largest weights first.'
+  const note = rows.rowHeight < READABLE_PIXELS
+    ? 'Labels appear where they fit, the largest weights first.'
     : keyBars.scores.softmax ? 'Bars show captured weights, lines the recomputed softmax.' : '';
-  return [...marks, textMark(keyBars.x, keyBars.y + 32, note, FONT, { fill: 'dim', limit: keyBars.w })];
+  return [...marks, textMark(keyBars.x, keyBars.y + 32, note, FONT,
+    { fill: 'dim', limit: keyBars.w })];
 }
 
 // Keys in the order of importance of their labels.
@@ -105,9 +111,11 @@ function keysByImportance({ captured }: Scores, key: number): number[] {
 
 function labelMarks(tokens: Token[], [x, w]: Column, rows: RowLayout, important: number[]): Mark[] {
   const { top, rowHeight } = rows;
-  const indices = rowHeight >= READABLE_PIXELS ? [...tokens.keys()] : nonOverlapping(important, rowHeight);
+  const indices = rowHeight >= READABLE_PIXELS ? [...tokens.keys()]
+    : nonOverlapping(important, rowHeight);
   return indices.map((i) => (
-    textMark(x, top + (i + 0.5) * rowHeight + 4, short(tokens[i].text), FONT, { mono: true, limit: w })));
+    textMark(x, top + (i + 0.5) * rowHeight + 4, short(tokens[i].text), FONT,
+      { mono: true, limit: w })));
 }
 
 // The labels that fit without overlap, the important ones first.
@@ -141,12 +149,15 @@ function makeAxis(
       max = Math.max(max, values[i]);
     }
   }
-  const numberWidth = rowHeight >= READABLE_PIXELS ? Math.min(w * 0.7, measure('−00.000', FONT, true) + 6) : 0;
+  const numberWidth = rowHeight >= READABLE_PIXELS
+    ? Math.min(w * 0.7, measure('−00.000', FONT, true) + 6) : 0;
   const span = max - min || 1;
-  return { toPixel: (value) => x + ((value - min) / span) * (w - numberWidth), end: x + w, numberWidth };
+  return { toPixel: (value) => x + ((value - min) / span) * (w - numberWidth), end: x + w,
+    numberWidth };
 }
 
-function barMarks(values: ArrayLike<number>, allowed: Uint8Array, axis: Axis, rows: RowLayout): Mark[] {
+function barMarks(values: ArrayLike<number>, allowed: Uint8Array, axis: Axis,
+  rows: RowLayout): Mark[] {
   const { top, rowHeight } = rows;
   const readable = rowHeight >= READABLE_PIXELS;
   const margin = readable ? 4 : 0;
@@ -159,9 +170,11 @@ function barMarks(values: ArrayLike<number>, allowed: Uint8Array, axis: Axis, ro
     const fill = values[i] < 0 ? 's1' : 's0';
     const [left, barWidth] = [Math.min(zero, end), Math.abs(end - zero)];
     marks.push(rectMark(left, top + i * rowHeight + margin, barWidth, barHeight, { fill }));
-    if (readable) marks.push(numberMark(axis, top + (i + 0.5) * rowHeight, formatCompact(values[i]), 'ink'));
+    if (readable) marks.push(numberMark(axis, top + (i + 0.5) * rowHeight,
+      formatCompact(values[i]), 'ink'));
   }
-  for (const middle of maskedMiddles(allowed, rows)) marks.push(numberMark(axis, middle, 'masked', 'dim'));
+  for (const middle of maskedMiddles(allowed, rows)) marks.push(numberMark(axis, middle, 'masked',
+    'dim'));
   return [...marks, lineMark(zero, top, zero, top + values.length * rowHeight, 'dim')];
 }
 
@@ -186,7 +199,8 @@ function maskedMiddles(allowed: Uint8Array, { top, rowHeight }: RowLayout): numb
 }
 
 // Ticks at the recomputed softmax: at the end of the bar, if both agree.
-function softmaxTicks(values: Float64Array, allowed: Uint8Array, axis: Axis, rows: RowLayout): Mark[] {
+function softmaxTicks(values: Float64Array, allowed: Uint8Array, axis: Axis,
+  rows: RowLayout): Mark[] {
   const { top, rowHeight } = rows;
   return Array.from(values.keys()).filter((i) => allowed[i]).map((i) => {
     const x = axis.toPixel(values[i]);
@@ -207,7 +221,8 @@ export function keyBarsTargets(keyBars: KeyBars, tip: (key: number) => string[])
       key: `neurons/query/${i}`, pick: { queries: [i] },
     })),
     ...keys.map(({ text }, i): Target => ({
-      x: token[0] - 3, y: top + i * rowHeight, w: keyBars.x + keyBars.w - token[0] + 6, h: rowHeight,
+      x: token[0] - 3, y: top + i * rowHeight, w: keyBars.x + keyBars.w - token[0] + 6,
+        h: rowHeight,
       label: `Key ${i} ${quoted(text)}: ${describeKey(i)}${selectedSuffix(i === keyBars.key)}`,
       key: `neurons/key/${i}`, pick: { key: i }, tooltip: () => tip(i),
     })),

@@ -14,10 +14,12 @@ export const textMark = (
 // A line of one pixel is sharp if it is centered on a pixel.
 const toPixelCenter = (coordinate: number): number => Math.floor(coordinate) + 0.5;
 
-export function rectMark(x: number, y: number, w: number, h: number, style: MarkStyle<'rect'>): Mark {
+export function rectMark(x: number, y: number, w: number, h: number,
+  style: MarkStyle<'rect'>): Mark {
   if (style.stroke === undefined) return { kind: 'rect', x, y, w, h, ...style };
   const [left, top] = [toPixelCenter(x), toPixelCenter(y)];
-  return { kind: 'rect', x: left, y: top, w: toPixelCenter(x + w) - left, h: toPixelCenter(y + h) - top, ...style };
+  return { kind: 'rect', x: left, y: top, w: toPixelCenter(x + w) - left,
+    h: toPixelCenter(y + h) - top, ...style };
 }
 
 export function lineMark(

@@ -31,7 +31,8 @@ export function maskFacts(
 function unmaskedFacts(queries: number, keys: number): MaskFacts {
   return {
     queries, keys, allowed: queries * keys, perQuery: new Int32Array(queries).fill(keys),
-    padding: new Uint8Array(keys), paddingCount: 0, sentence: 'Every query may attend to every key.',
+    padding: new Uint8Array(keys), paddingCount: 0,
+      sentence: 'Every query may attend to every key.',
   };
 }
 

@@ -43,18 +43,22 @@ export function layOutMask(options: MaskGridOptions): MaskGrid {
   const { queries, keys, zoom, top, width, height, measure } = options;
   const rows = visibleSpan(zoom?.[0], zoom?.[1], queries.length);
   const columns = visibleSpan(zoom?.[2], zoom?.[3], keys.length);
-  const minCell = lengthOf(rows) <= MAX_SCROLLED_ROWS ? READABLE_PIXELS : TALL_MASK_HEIGHT / lengthOf(rows);
+  const minCell = lengthOf(rows) <= MAX_SCROLLED_ROWS ? READABLE_PIXELS
+    : TALL_MASK_HEIGHT / lengthOf(rows);
   const fit = (labelExtra: number): MaskGrid => {
     const labelWidth = Math.ceil(Math.min(width * 0.25, labelSpace(queries, measure) + labelExtra));
-    const labelHeight = Math.ceil(Math.min(120, height * 0.25, labelSpace(keys, measure) + labelExtra));
+    const labelHeight = Math.ceil(Math.min(120, height * 0.25,
+      labelSpace(keys, measure) + labelExtra));
     const down = (height - top - labelHeight - PADDING) / lengthOf(rows);
     const across = (width - 2 * PADDING - labelWidth) / lengthOf(columns);
     const size = Math.min(MAX_CELL_PIXELS, across, Math.max(down, minCell));
     const cellSize = size > READABLE_PIXELS ? Math.floor(size) : size; // whole pixels are sharp
-    return { x: PADDING + labelWidth, y: top + labelHeight, labelHeight, cellSize, queries: rows, keys: columns };
+    return { x: PADDING + labelWidth, y: top + labelHeight, labelHeight, cellSize, queries: rows,
+      keys: columns };
   };
   const grid = fit(0);
-  const numbersWidth = measure('000 ', FONT_SIZE, true); // positions, shown if not every token has a label
+  const numbersWidth = measure('000 ', FONT_SIZE,
+    true); // positions, shown if not every token has a label
   return grid.cellSize >= READABLE_PIXELS ? grid : fit(numbersWidth);
 }
 
@@ -103,7 +107,8 @@ export function cellMarks(values: Float32Array | null, facts: MaskFacts, grid: M
   const colors = maskColors(values, facts, grid);
   return [
     { kind: 'raster', x, y, w, h, rows, columns, values: colors, signed: false },
-    ...(hasSigns ? [gridLines(grid, w, h), ...signMarks(values, facts, grid)] : paddingStripes(facts, grid, h)),
+    ...(hasSigns ? [gridLines(grid, w, h), ...signMarks(values, facts, grid)]
+      : paddingStripes(facts, grid, h)),
     rectMark(x, y, w, h, { stroke: 'dim' }),
   ];
 }
@@ -111,8 +116,10 @@ export function cellMarks(values: Float32Array | null, facts: MaskFacts, grid: M
 function gridLines({ x, y, cellSize }: MaskGrid, w: number, h: number): Mark {
   const points: number[] = [];
   const toPixelCenter = (coordinate: number): number => Math.floor(coordinate) + 0.5;
-  for (let at = cellSize; at < h - 0.5; at += cellSize) points.push(x, toPixelCenter(y + at), x + w, toPixelCenter(y + at));
-  for (let at = cellSize; at < w - 0.5; at += cellSize) points.push(toPixelCenter(x + at), y, toPixelCenter(x + at), y + h);
+  for (let at = cellSize; at < h - 0.5; at += cellSize) points.push(x, toPixelCenter(y + at),
+    x + w, toPixelCenter(y + at));
+  for (let at = cellSize; at < w - 0.5; at += cellSize) points.push(toPixelCenter(x + at), y,
+    toPixelCenter(x + at), y + h);
   return linesMark(points, 'rule');
 }
 
@@ -121,11 +128,12 @@ function signMarks(values: Float32Array | null, facts: MaskFacts, grid: MaskGrid
   const [dashes, crosses]: [number[], number[]] = [[], []];
   for (let query = queries[0]; query <= queries[1]; query++) {
     for (let key = keys[0]; key <= keys[1]; key++) {
-      const permissionOfCell = permission(values, facts, query, key);
-      if (permissionOfCell === 'allowed') continue;
+      const state = permission(values, facts, query, key);
+      if (state === 'allowed') continue;
       const center = x + (key - keys[0] + 0.5) * cellSize;
       const middle = y + (query - queries[0] + 0.5) * cellSize;
-      if (permissionOfCell === 'padding') crosses.push(...crossPoints(center, middle, cellSize * 0.25));
+      if (state === 'padding') crosses.push(...crossPoints(center, middle,
+        cellSize * 0.25));
       else dashes.push(center - cellSize * 0.12, middle, center + cellSize * 0.12, middle);
     }
   }
@@ -136,7 +144,8 @@ const crossPoints = (x: number, y: number, half: number): number[] => [
   x - half, y - half, x + half, y + half, x - half, y + half, x + half, y - half];
 
 // Stripes over padding keys, for cells that are too small for signs.
-function paddingStripes({ padding }: MaskFacts, { x, y, cellSize, keys }: MaskGrid, h: number): Mark[] {
+function paddingStripes({ padding }: MaskFacts, { x, y, cellSize, keys }: MaskGrid,
+  h: number): Mark[] {
   const points: number[] = [];
   for (let key = keys[0]; key <= keys[1]; key++) {
     if (!padding[key]) continue;
@@ -153,7 +162,8 @@ function paddingStripes({ padding }: MaskFacts, { x, y, cellSize, keys }: MaskGr
 }
 
 // Number of rows from one labeled row to the next.
-export const labelStep = ({ cellSize }: MaskGrid): number => Math.max(1, Math.ceil(READABLE_PIXELS / cellSize));
+export const labelStep = ({ cellSize }: MaskGrid): number => Math.max(1,
+  Math.ceil(READABLE_PIXELS / cellSize));
 
 // Labels along the edges: every token, or every n-th with its position if they are too close.
 export function edgeLabels(
@@ -165,10 +175,12 @@ export function edgeLabels(
     [...tokens.keys()].slice(first, last + 1).filter((i) => (i - first) % step === 0));
   const labelText = (tokens: Token[], i: number): string => (
     step > 1 ? `${i} ${short(tokens[i].text, 10)}` : short(tokens[i].text, 14));
-  const labelStyle = (selected: boolean) => ({ mono: true, fill: selected ? 'accent' : 'dim', bold: selected });
+  const labelStyle = (selected: boolean) => ({ mono: true, fill: selected ? 'accent' : 'dim',
+    bold: selected });
   return [
     ...labeled(queries, grid.queries).map((i) => (
-      textMark(x - 5, y + (i - grid.queries[0] + 0.5) * cellSize + 4, labelText(queries, i), FONT_SIZE, {
+      textMark(x - 5, y + (i - grid.queries[0] + 0.5) * cellSize + 4, labelText(queries, i),
+        FONT_SIZE, {
         anchor: 'end', limit: x - PADDING - 6, ...labelStyle(i === query) }))),
     ...labeled(keys, grid.keys).map((i) => (
       textMark(x + (i - grid.keys[0] + 0.5) * cellSize + 4, y - 5, labelText(keys, i), FONT_SIZE, {
@@ -207,6 +219,7 @@ export function legendMarks(
   };
   addEntry('allowed', ALLOWED_COLOR, 'dim', []);
   if (facts.allowed < facts.queries * facts.keys) addEntry('masked', 0, 'dim', [5, 7, 9, 7]);
-  if (facts.paddingCount > 0) addEntry('padding: masked for every query', 0, 'warn', crossPoints(7, 7, 3.5));
+  if (facts.paddingCount > 0) addEntry('padding: masked for every query', 0, 'warn',
+    crossPoints(7, 7, 3.5));
   return { marks, height: y + 20 - top };
 }

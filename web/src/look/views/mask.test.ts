@@ -2,7 +2,8 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Capture } from '../capture';
 import type { LayerInfo } from '../capture-format';
-import { ArrayBlocks, loadFrame, makeLayer, openCapture, layoutProblems, makeSequence, makeSide, drawingTexts } from '../../../test-support/view-captures';
+import { ArrayBlocks, loadFrame, makeLayer, openCapture, layoutProblems, makeSequence, makeSide,
+  drawingTexts } from '../../../test-support/view-captures';
 import { mask } from './mask';
 import { maskFacts, permission, ranges } from './mask-facts';
 
@@ -14,7 +15,8 @@ const table = (T: number, S: number, isAllowed: Allowed): Float32Array => (
 const sentence = (T: number, S: number, isAllowed: Allowed, aligned = true): string => (
   maskFacts(table(T, S, isAllowed), T, S, aligned).sentence);
 
-function capture(T: number, S: number, may: Allowed | null, layerOptions: Partial<LayerInfo>[] = [{}]): Capture {
+function capture(T: number, S: number, may: Allowed | null,
+  layerOptions: Partial<LayerInfo>[] = [{}]): Capture {
   const blocks = new ArrayBlocks();
   const names = (size: number, letter: string): string[] => (
     Array.from({ length: size }, (_, i) => `${letter}${i}`));

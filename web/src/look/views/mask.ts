@@ -66,13 +66,16 @@ function draw(frame: Frame): Drawing {
   return {
     width, height: grid.y + h + PADDING,
     marks: [
-      ...descriptionBlock.marks, ...buttons.marks, ...legendBlock.marks, ...cellMarks(values, facts, grid),
-      ...edgeLabels(queries, keys, grid, query, key), ...(isSelected ? crosshair(grid, query, key) : []),
+      ...descriptionBlock.marks, ...buttons.marks, ...legendBlock.marks,
+        ...cellMarks(values, facts, grid),
+      ...edgeLabels(queries, keys, grid, query, key),
+        ...(isSelected ? crosshair(grid, query, key) : []),
     ],
     targets: [...buttons.targets, ...rowTargets(maskData, grid)],
     targetAt: (x, y) => {
       const at: [number, number] = [
-        first + Math.floor((y - grid.y) / cellSize), firstKey + Math.floor((x - grid.x) / cellSize)];
+        first + Math.floor((y - grid.y) / cellSize),
+          firstKey + Math.floor((x - grid.x) / cellSize)];
       return isVisible(grid, ...at) ? cellTarget(maskData, grid, ...at) : null;
     },
     zoom: {
@@ -85,20 +88,22 @@ function draw(frame: Frame): Drawing {
 
 function cellTarget(maskData: MaskData, grid: MaskGrid, query: number, key: number): Target {
   const { queries, keys, values, facts, layer } = maskData;
-  const permissionOfCell = permission(values, facts, query, key);
+  const state = permission(values, facts, query, key);
   const distance = key - query - (keys.length - queries.length);
   const lines = [
     `query ${query} ${quoted(queries[query].text)}`,
-    `key ${key} ${quoted(keys[key].text)}`, PERMISSION_TEXTS[permissionOfCell],
+    `key ${key} ${quoted(keys[key].text)}`, PERMISSION_TEXTS[state],
   ];
   if (layer.kind === 'self') {
     const distanceText = `${count(Math.abs(distance), 'token')} ${distance < 0 ? 'back' : 'ahead'}`;
     lines.push(distance === 0 ? 'itself' : distanceText);
   }
   return {
-    x: grid.x + (key - grid.keys[0]) * grid.cellSize, y: grid.y + (query - grid.queries[0]) * grid.cellSize,
+    x: grid.x + (key - grid.keys[0]) * grid.cellSize,
+      y: grid.y + (query - grid.queries[0]) * grid.cellSize,
     w: grid.cellSize, h: grid.cellSize, label: lines.join(', '), key: `mask/${query}/${key}`,
-    tooltip: () => lines, pick: { queries: [query], key }, overlay: () => crosshair(grid, query, key),
+    tooltip: () => lines, pick: { queries: [query], key },
+      overlay: () => crosshair(grid, query, key),
   };
 }
 
@@ -113,10 +118,12 @@ function rowTargets(maskData: MaskData, grid: MaskGrid): Target[] {
     const y = grid.y + (query - first) * grid.cellSize;
     const rowWidth = (grid.keys[1] - grid.keys[0] + 1) * grid.cellSize;
     return {
-      x: PADDING, y, w: grid.x - PADDING, h: grid.cellSize * labelStep(grid), label: lines.join(': '),
+      x: PADDING, y, w: grid.x - PADDING, h: grid.cellSize * labelStep(grid),
+        label: lines.join(': '),
       key: `mask/${query}`, pick: { queries: [query] },
       tooltip: () => [...lines, `keys ${ranges(values, facts, query) || 'none'}`],
-      overlay: () => [rectMark(grid.x, y, rowWidth, Math.max(2, grid.cellSize), { stroke: 'accent' })],
+      overlay: () => [rectMark(grid.x, y, rowWidth, Math.max(2, grid.cellSize),
+        { stroke: 'accent' })],
     };
   });
 }
@@ -176,7 +183,8 @@ export const mask: View = {
   title: 'Mask',
   description: 'Which query may attend to which key: the causal triangle, windows and padding.',
   missingReason: (capture, choices) => (
-    capture.header.sides[choices.side].layers[choices.layer] ? null : 'The capture has no attention layers.'),
+    capture.header.sides[choices.side].layers[choices.layer] ? null
+      : 'The capture has no attention layers.'),
   needs: (capture, choices) => {
     const index = capture.header.sides[choices.side].layers[choices.layer].mask;
     return index === null ? [] : [{ side: choices.side, mask: index }];

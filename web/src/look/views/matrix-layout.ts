@@ -14,14 +14,14 @@ const MAX_CELL_PIXELS = 44; // largest cell, in pixels
 const BINS = 1000;
 const MAX_EXCEEDING = 0.005; // fraction of nonzero cells that may exceed the full color
 
-type Window = [number, number, number, number]; // first and last query, first and last key
+type VisibleWindow = [number, number, number, number]; // first and last query, first and last key
 
 export interface MatrixLayout {
   prepared: PreparedWeights;
   displayed: DisplayedHead;
   largest: number; // largest absolute weight
   fullColorWeight: number; // weight with the full color
-  window: Window;
+  window: VisibleWindow;
   x: number;
   y: number;
   cell: number;
@@ -30,7 +30,7 @@ export interface MatrixLayout {
 }
 
 // The zoomed part, or everything if the zoom does not fit (there are fewer words than tokens).
-function visibleWindow(prepared: PreparedWeights, zoom: Choices['zoom']): Window {
+function visibleWindow(prepared: PreparedWeights, zoom: Choices['zoom']): VisibleWindow {
   const [bottom, right] = [prepared.queries.length - 1, prepared.keys.length - 1];
   return zoom && zoom[1] <= bottom && zoom[3] <= right ? zoom : [0, bottom, 0, right];
 }
@@ -46,10 +46,20 @@ export function layOutMatrix(frame: Frame): MatrixLayout {
     for (const item of items) widest = Math.max(widest, measure(short(item.text), 12) + 14);
     return Math.ceil(Math.min(maxWidth, widest));
   };
-  const x = PADDING + labelSpace(prepared.queries.slice(window[0], window[1] + 1), Math.min(150, width * 0.25));
-  const y = TITLE_HEIGHT + labelSpace(prepared.keys.slice(window[2], window[3] + 1), Math.min(110, height * 0.22));
-  const cellSizes = [(width - x - PADDING) / columns, (Math.max(height, 260) - y - LEGEND_HEIGHT - PADDING) / rows];
-  const cell = Math.min(MAX_CELL_PIXELS, Math.max(Math.min(...cellSizes), 120 / Math.max(rows, columns)));
+  const x =
+    PADDING +
+    labelSpace(prepared.queries.slice(window[0], window[1] + 1), Math.min(150, width * 0.25));
+  const y =
+    TITLE_HEIGHT +
+    labelSpace(prepared.keys.slice(window[2], window[3] + 1), Math.min(110, height * 0.22));
+  const cellSizes = [
+    (width - x - PADDING) / columns,
+    (Math.max(height, 260) - y - LEGEND_HEIGHT - PADDING) / rows,
+  ];
+  const cell = Math.min(
+    MAX_CELL_PIXELS,
+    Math.max(Math.min(...cellSizes), 120 / Math.max(rows, columns)),
+  );
   const largest = maxAbs(displayed.values);
   return {
     prepared,

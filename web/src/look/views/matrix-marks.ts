@@ -9,11 +9,20 @@ import { LABEL_HEIGHT, PADDING, TITLE_HEIGHT, type MatrixLayout } from './matrix
 
 export function titleMarks({ prepared, displayed }: MatrixLayout, frame: Frame): Mark[] {
   const side = frame.capture.header.sides[frame.choices.side];
-  const text = [`${layerTitle(side, frame.choices.layer)}, ${displayed.name}`, ...prepared.adjustments].join(
-    ' · ',
-  );
+  const text = [
+    `${layerTitle(side, frame.choices.layer)}, ${displayed.name}`,
+    ...prepared.adjustments,
+  ].join(' · ');
   return [
-    { kind: 'text', x: PADDING, y: 16, size: 13, bold: true, text, limit: frame.width - 2 * PADDING },
+    {
+      kind: 'text',
+      x: PADDING,
+      y: 16,
+      size: 13,
+      bold: true,
+      text,
+      limit: frame.width - 2 * PADDING,
+    },
   ];
 }
 
@@ -97,7 +106,8 @@ export function labelMarks(layout: MatrixLayout, frame: Frame): Mark[] {
           },
     );
   };
-  for (let q = window[0]; q <= window[1]; q += 1) addLabel(prepared.queries[q], q - window[0], true);
+  for (let q = window[0]; q <= window[1]; q += 1)
+    addLabel(prepared.queries[q], q - window[0], true);
   for (let k = window[2]; k <= window[3]; k += 1) addLabel(prepared.keys[k], k - window[2], false);
   return marks;
 }
@@ -115,7 +125,8 @@ export function selectionFrames(
     h,
     stroke: 'accent',
   });
-  const selectedRows = choices.queries.length > 200 ? [] : itemIndices(prepared.queries, choices.queries);
+  const selectedRows =
+    choices.queries.length > 200 ? [] : itemIndices(prepared.queries, choices.queries);
   const selectedColumns = choices.key === null ? [] : itemIndices(prepared.keys, [choices.key]);
   return [
     ...selectedRows
@@ -135,7 +146,9 @@ export function legendMarks(
 ): Mark[] {
   const { choices } = frame;
   const barWidth = Math.max(90, width);
-  const ramp = Float32Array.from({ length: 64 }, (_, i) => (prepared.signed ? i / 31.5 - 1 : i / 63));
+  const ramp = Float32Array.from({ length: 64 }, (_, i) =>
+    prepared.signed ? i / 31.5 - 1 : i / 63,
+  );
   const middleFraction = { linear: 0.5, sqrt: 0.25, log: 0.01 }[choices.scale];
   const name = prepared.signed ? 'weight; − marks negative ones' : 'weight';
   const maxText = `${fullColorWeight < largest ? '≥ ' : ''}${number(fullColorWeight, 3)}`;
@@ -151,7 +164,17 @@ export function legendMarks(
         [1, maxText],
       ];
   return [
-    { kind: 'raster', x, y, w: barWidth, h: 8, rows: 1, columns: 64, values: ramp, signed: prepared.signed },
+    {
+      kind: 'raster',
+      x,
+      y,
+      w: barWidth,
+      h: 8,
+      rows: 1,
+      columns: 64,
+      values: ramp,
+      signed: prepared.signed,
+    },
     { kind: 'rect', x: x - 0.5, y: y - 0.5, w: barWidth + 1, h: 9, stroke: 'rule' },
     ...ticks.map(([fraction, text], i): Mark => ({
       kind: 'text',
@@ -164,6 +187,15 @@ export function legendMarks(
     })),
     ...(frame.measure(name, 11) > frame.width - x - barWidth - 10
       ? []
-      : [{ kind: 'text', x: x + barWidth + 10, y: y + 8, size: 11, fill: 'dim', text: name } as Mark]),
+      : [
+          {
+            kind: 'text',
+            x: x + barWidth + 10,
+            y: y + 8,
+            size: 11,
+            fill: 'dim',
+            text: name,
+          } as Mark,
+        ]),
   ];
 }

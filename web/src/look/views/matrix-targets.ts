@@ -6,7 +6,10 @@ import { number, quoted, rounded, whole } from '../../shared/text';
 import type { Frame, Target } from '../view';
 import { LABEL_HEIGHT, PADDING, type MatrixLayout } from './matrix-layout';
 
-export function rowTargets({ prepared, x, y, cell, window }: MatrixLayout, choices: Choices): Target[] {
+export function rowTargets(
+  { prepared, x, y, cell, window }: MatrixLayout,
+  choices: Choices,
+): Target[] {
   const step = Math.max(1, Math.ceil(LABEL_HEIGHT / cell));
   const targets: Target[] = [];
   for (let q = window[0]; q <= window[1]; q += step) {
@@ -51,7 +54,12 @@ export function cellTarget(layout: MatrixLayout, frame: Frame, q: number, k: num
   };
 }
 
-function cellTooltip({ prepared, displayed }: MatrixLayout, frame: Frame, q: number, k: number): string[] {
+function cellTooltip(
+  { prepared, displayed }: MatrixLayout,
+  frame: Frame,
+  q: number,
+  k: number,
+): string[] {
   const [query, key] = [prepared.queries[q], prepared.keys[k]];
   const value = displayed.values[q * prepared.keys.length + k];
   const lines = [
@@ -59,17 +67,29 @@ function cellTooltip({ prepared, displayed }: MatrixLayout, frame: Frame, q: num
     `${rounded(value, prepared.errorBound(displayed.heads, q, k))}  ${displayed.name}`,
   ];
   if (prepared.hidden[k]) lines.push('this key is hidden as a sink');
-  else if (isMasked(frame, prepared, query, key)) lines.push('masked: the query may not attend to this key');
+  else if (isMasked(frame, prepared, query, key))
+    lines.push('masked: the query may not attend to this key');
   if (displayed.heads.length > 1) {
-    const weights = displayed.heads.map((head) => prepared.matrix(head)[q * prepared.keys.length + k]);
-    const largest = weights.reduce((top, one, i) => (Math.abs(one) > Math.abs(weights[top]) ? i : top), 0);
-    lines.push(`${number(weights[largest])}  largest: head ${prepared.layer.heads[displayed.heads[largest]]}`);
+    const weights = displayed.heads.map(
+      (head) => prepared.matrix(head)[q * prepared.keys.length + k],
+    );
+    const largest = weights.reduce(
+      (top, one, i) => (Math.abs(one) > Math.abs(weights[top]) ? i : top),
+      0,
+    );
+    lines.push(
+      `${number(weights[largest])}  largest: head ${prepared.layer.heads[displayed.heads[largest]]}`,
+    );
   }
   if (prepared.adjustments.length && query.tokens.length === 1 && key.tokens.length === 1) {
     const [t, s] = [query.tokens[0], key.tokens[0]];
     const captured =
-      displayed.heads.reduce((sum, head) => sum + prepared.weights.at(head, t, s), 0) / displayed.heads.length;
-    if (captured !== value) lines.push(`${number(captured)}  captured weight, before: ${prepared.adjustments.join(', ')}`);
+      displayed.heads.reduce((sum, head) => sum + prepared.weights.at(head, t, s), 0) /
+      displayed.heads.length;
+    if (captured !== value)
+      lines.push(
+        `${number(captured)}  captured weight, before: ${prepared.adjustments.join(', ')}`,
+      );
   }
   if (!prepared.layer.normalised && query.tokens.length === 1) {
     const sums = displayed.heads.map((head) => prepared.weights.sum(head, query.tokens[0]));

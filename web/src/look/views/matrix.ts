@@ -6,7 +6,13 @@ import { count, number } from '../../shared/text';
 import type { Table } from '../../shared/table';
 import type { Drawing, Frame, Mark, Need, View } from '../view';
 import { missingLayers, weightsNeeded } from './heads';
-import { LABEL_HEIGHT, LEGEND_HEIGHT, PADDING, layOutMatrix, type MatrixLayout } from './matrix-layout';
+import {
+  LABEL_HEIGHT,
+  LEGEND_HEIGHT,
+  PADDING,
+  layOutMatrix,
+  type MatrixLayout,
+} from './matrix-layout';
 import { selectionFrames, matrixColors, labelMarks, legendMarks, titleMarks } from './matrix-marks';
 import { cellTarget, rowTargets } from './matrix-targets';
 
@@ -61,7 +67,8 @@ function draw(frame: Frame): Drawing {
 function summarize({ prepared, displayed, window, largest }: MatrixLayout, frame: Frame): string {
   const side = frame.capture.header.sides[frame.choices.side];
   const zoomed =
-    window[1] - window[0] + 1 < prepared.queries.length || window[3] - window[2] + 1 < prepared.keys.length;
+    window[1] - window[0] + 1 < prepared.queries.length ||
+    window[3] - window[2] + 1 < prepared.keys.length;
   const visiblePart = zoomed
     ? `, queries ${window[0]} to ${window[1]} and keys ${window[2]} to ${window[3]} of `
     : ', ';
@@ -74,7 +81,8 @@ function summarize({ prepared, displayed, window, largest }: MatrixLayout, frame
 
 function describeLabels({ cell, rows, columns }: MatrixLayout): string | undefined {
   const step = Math.ceil(LABEL_HEIGHT / cell);
-  const zoomHint = rows * columns > 400 ? ' Drag a rectangle, turn the wheel or press + to zoom.' : '';
+  const zoomHint =
+    rows * columns > 400 ? ' Drag a rectangle, turn the wheel or press + to zoom.' : '';
   return step > 1
     ? `Every ${step}th token is labeled.${zoomHint}`.replace(
         / ([23])th/,
@@ -115,7 +123,8 @@ export const matrix: View = {
   id: 'matrix',
   key: 'x',
   title: 'Matrix',
-  description: 'A heatmap: each row is a query, each column a key; one head, or the mean of several.',
+  description:
+    'A heatmap: each row is a query, each column a key; one head, or the mean of several.',
   missingReason: missingLayers,
   needs,
   draw,

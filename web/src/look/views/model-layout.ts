@@ -38,7 +38,8 @@ export function layOutModel(
     if (layout.height <= height) return layout;
   }
   const largestGroup = Math.max(1, ...groups.map((group) => group.entries.length));
-  const cellToFill = Math.floor((inner + GAP) / mapsPerRow(largestGroup, MIN_MAP_PIXELS, inner)) - GAP;
+  const cellToFill = Math.floor((inner + GAP) / mapsPerRow(largestGroup, MIN_MAP_PIXELS,
+    inner)) - GAP;
   return arrange(groups, Math.min(SCROLLING_MAP_PIXELS, cellToFill), captions, inner);
 }
 

@@ -3,7 +3,8 @@ import { describe, expect, it } from 'vitest';
 import type { Capture } from '../capture';
 import type { LayerInfo, Pattern, Side } from '../capture-format';
 import type { Mark } from '../view';
-import { ArrayBlocks, loadFrame, makeLayer, openCapture, layoutProblems, makeSequence, makeSide, drawingTexts } from '../../../test-support/view-captures';
+import { ArrayBlocks, loadFrame, makeLayer, openCapture, layoutProblems, makeSequence, makeSide,
+  drawingTexts } from '../../../test-support/view-captures';
 import { model } from './model';
 import { layOutModel } from './model-layout';
 import { groupByLayer, groupByPattern } from './head-groups';
@@ -58,7 +59,8 @@ describe('the model view', () => {
     expect(await accents({ layer: 1, heads: [] })).toBe(0);
     expect(await accents({ layer: 1, heads: [0] })).toBe(2);
     expect(await accents({ layer: 1, heads: [0, 1] })).toBe(4);
-    const { targets } = model.draw(await loadFrame(model, capture(THREE), { layer: 1, heads: [0] }));
+    const { targets } = model.draw(await loadFrame(model, capture(THREE),
+      { layer: 1, heads: [0] }));
     const selected = targets.flatMap(({ label }, i) => (label.endsWith(', selected') ? [i] : []));
     expect(selected).toEqual([2]);
   });
@@ -120,7 +122,8 @@ describe('the colors', () => {
     const blocks = new ArrayBlocks();
     const one = makeLayer(blocks, [1, 2, 2], [1, 0, 0, 1]);
     const small = blocks.bytes([1, 2, 2], [0, 51, 102, 255]); // shares 0, 0.04, 0.16 and 1
-    const file = openCapture(blocks, [makeSide(blocks, [makeSequence('t', ['a', 'b'])], [one], { small })]);
+    const file = openCapture(blocks,
+      [makeSide(blocks, [makeSequence('t', ['a', 'b'])], [one], { small })]);
     const colors = async (scale: 'linear' | 'sqrt' | 'log'): Promise<number[]> => (
       Array.from(rasters(model.draw(await loadFrame(model, file, { scale })).marks)[0].values));
     const [linear, sqrt] = [await colors('linear'), await colors('sqrt')];
@@ -144,7 +147,8 @@ describe('the layout', () => {
       fc.integer({ min: 320, max: 2560 }), fc.constantFrom('layer', 'pattern'),
       async (layers, heads, width, order) => {
         const choices = { order } as { order: 'layer' | 'pattern' };
-        const drawing = model.draw(await loadFrame(model, makeModel(layers, heads), choices, width));
+        const drawing = model.draw(await loadFrame(model, makeModel(layers, heads), choices,
+          width));
         expect(layoutProblems(drawing)).toEqual([]);
         const maps = rasters(drawing.marks);
         expect(maps).toHaveLength(layers * heads);
@@ -164,12 +168,14 @@ describe('the layout', () => {
     expect(tall.height).toBeLessThanOrEqual(1400);
     expect(tall.cell).toBeGreaterThan(80);
     expect(layOutModel(groups, 34, 1280, 400).height).toBeGreaterThan(400);
-    expect(layOutModel(groupByLayer(makeModel(1, 1).header.sides[0]), 34, 1280, 700).cell).toBe(240);
+    expect(layOutModel(groupByLayer(makeModel(1, 1).header.sides[0]), 34, 1280,
+      700).cell).toBe(240);
   });
 
   it('breaks a layer into rows of equal length on a narrow page', () => {
     const columns = (heads: number): number => (
-      layOutModel(groupByLayer(makeModel(6, heads).header.sides[0]), 34, 320, 500).groups[0].columns);
+      layOutModel(groupByLayer(makeModel(6, heads).header.sides[0]), 34, 320,
+        500).groups[0].columns);
     expect([9, 12, 16, 5].map(columns)).toEqual([3, 4, 4, 3]);
   });
 });

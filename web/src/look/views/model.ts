@@ -9,7 +9,8 @@ import type { Table } from '../../shared/table';
 import type { Drawing, Frame, Mark, Target, View } from '../view';
 import { layOutModel, type ModelLayout } from './model-layout';
 import {
-  groupByLayer, groupByPattern, untrainedPattern, shortLayerName, scoreNames, hasSeveralKinds, NO_PATTERN,
+  groupByLayer, groupByPattern, untrainedPattern, shortLayerName, scoreNames, hasSeveralKinds,
+    NO_PATTERN,
   type HeadGroup, type HeadEntry,
 } from './head-groups';
 import { rectMark, layerTitle, lineMark, paragraph, textMark } from './marks';
@@ -42,7 +43,8 @@ function mapColors(capture: Capture, index: number, scale: Choices['scale']): Fl
 
 // A byte is 255 times the square root of the fraction of the largest weight.
 function byteColors(scale: Choices['scale']): (map: Float32Array) => Float32Array {
-  const table = Float32Array.from({ length: 256 }, (_, byte) => colorStrength((byte / 255) ** 2, scale));
+  const table = Float32Array.from({ length: 256 },
+    (_, byte) => colorStrength((byte / 255) ** 2, scale));
   return (map) => {
     const out = new Float32Array(map.length);
     for (let i = 0; i < map.length; i++) out[i] = table[map[i]];
@@ -54,7 +56,8 @@ function draw(frame: Frame): Drawing {
   const { capture, choices, width, measure } = frame;
   const side = capture.header.sides[choices.side];
   const groups = groupHeads(side, choices);
-  const descriptionBlock = paragraph(explain(side, choices), PADDING, PADDING, width - 2 * PADDING, 12, measure);
+  const descriptionBlock = paragraph(explain(side, choices), PADDING, PADDING, width - 2 * PADDING,
+    12, measure);
   const top = PADDING + descriptionBlock.height + 6;
   const captions = choices.order === 'pattern' ? 20 : 34;
   const layout = layOutModel(groups, captions, width, frame.height - top);
@@ -75,7 +78,8 @@ function draw(frame: Frame): Drawing {
 
 function explain(side: Side, choices: Choices): string {
   const kinds = hasSeveralKinds(side) ? ' (e: encoder, d: decoder, c: cross-attention)' : '';
-  const caption = choices.order === 'pattern' ? `layer${kinds} and head, and the score of the pattern`
+  const caption = choices.order === 'pattern'
+    ? `layer${kinds} and head, and the score of the pattern`
     : 'the head, the score of its pattern, and the pattern';
   return 'Rows are queries, columns are keys; the strongest color is the largest weight of each map. '
     + `Below each map: ${caption}.`;
@@ -88,11 +92,13 @@ function headings(
   const isCurrentLayer = group.layer === choices.layer;
   const title = (isCurrentLayer ? '▸ ' : '') + inCell(group.title);
   const titleWidth = measure(title, 12) * 1.1 + 8; // bold is a little wider
-  const marks = [textMark(x, y + 13, title, 12, { bold: true, fill: isCurrentLayer ? 'accent' : 'ink', limit })];
+  const marks = [textMark(x, y + 13, title, 12,
+    { bold: true, fill: isCurrentLayer ? 'accent' : 'ink', limit })];
   if (group.section !== '') marks.push(textMark(PADDING, y - 8, group.section, 14, { bold: true }));
   if (limit - titleWidth > 40) {
     const detail = inCell(group.detail);
-    marks.push(textMark(x + titleWidth, y + 13, detail, FONT_SIZE, { fill: 'dim', limit: limit - titleWidth }));
+    marks.push(textMark(x + titleWidth, y + 13, detail, FONT_SIZE,
+      { fill: 'dim', limit: limit - titleWidth }));
   }
   return marks;
 }
@@ -105,7 +111,8 @@ interface MapCell {
   captionHeight: number;
 }
 
-function layOutCell(entry: HeadEntry, layout: ModelLayout, group: number, n: number, top: number): MapCell {
+function layOutCell(entry: HeadEntry, layout: ModelLayout, group: number, n: number,
+  top: number): MapCell {
   const { cell, step, captions } = layout;
   const { x, y, columns, above } = layout.groups[group];
   return {
@@ -171,7 +178,8 @@ function shortenLabel(label: string, width: number, measure: Frame['measure']): 
   return words.length > 1 ? `${words[0]} …` : label;
 }
 
-function mapTarget({ entry, x, y, size, captionHeight }: MapCell, side: Side, choices: Choices): Target {
+function mapTarget({ entry, x, y, size, captionHeight }: MapCell, side: Side,
+  choices: Choices): Target {
   const { label, score, layer, head } = entry;
   const pattern = score === null ? label || NO_PATTERN : `${label} ${formatScore(score)}`;
   const state = isSelected(entry, choices) ? ', selected' : '';
@@ -205,9 +213,11 @@ function summarize(side: Side, choices: Choices): string {
     `${entries.length} ${entries[0].label || 'without a pattern'}`));
   const total = (of: (layer: Side['layers'][number]) => number): number => (
     side.layers.reduce((sum, layer) => sum + of(layer), 0));
-  const [captured, allHeads] = [total((layer) => layer.heads.length), total((layer) => layer.all_heads)];
+  const [captured, allHeads] = [total((layer) => layer.heads.length),
+    total((layer) => layer.all_heads)];
   const order = choices.order === 'pattern' ? 'grouped by pattern' : 'by layer';
-  const notCapturedText = allHeads > captured ? `, ${allHeads - captured} of ${allHeads} not captured` : '';
+  const notCapturedText = allHeads > captured
+    ? `, ${allHeads - captured} of ${allHeads} not captured` : '';
   const heads = `${count(captured, 'head')} in ${count(side.layers.length, 'layer')} of ${side.label}`;
   return `${heads}, ${order}${notCapturedText}: ${patterns.join(', ')}.`;
 }
@@ -238,7 +248,8 @@ export const model: View = {
   title: 'Model',
   description: 'Every head of every layer as a small map, with the pattern it follows.',
   missingReason: (capture, choices) => (
-    capture.header.sides[choices.side].layers.length === 0 ? 'The capture has no attention layers.' : null),
+    capture.header.sides[choices.side].layers.length === 0 ? 'The capture has no attention layers.'
+      : null),
   needs: (_, choices) => [{ side: choices.side, small: true }],
   draw,
   table,

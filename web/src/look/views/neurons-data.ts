@@ -8,7 +8,8 @@ import { headName } from '../names';
 import { selectedHeads } from '../prepare-weights';
 import { count, number, rounded } from '../../shared/text';
 import { layerTitle } from './marks';
-import { keyVector, vectorNorm, roundingBound, computeScores, valueVector, type Scores } from './attention-scores';
+import { keyVector, vectorNorm, roundingBound, computeScores, valueVector,
+  type Scores } from './attention-scores';
 
 export interface QueryKeyPair {
   layer: LayerInfo;
@@ -62,7 +63,8 @@ function strongestKey(weights: Float32Array, tokens: Token[], itself: number): n
   const largestOf = (keys: number[]): number => keys.reduce((best, key) => (
     Math.abs(weights[key]) > Math.abs(weights[best]) ? key : best), keys[0]);
   const all = [...tokens.keys()];
-  const otherWords = all.filter((key) => isWord(tokens[key]) && key !== itself && weights[key] !== 0);
+  const otherWords = all.filter((key) => isWord(tokens[key]) && key !== itself
+    && weights[key] !== 0);
   return largestOf(otherWords.length > 0 ? otherWords : all);
 }
 
@@ -72,7 +74,8 @@ export interface CalculationStep {
 }
 
 // The calculation from the two vectors to the weighted value, line by line.
-export function calculationSteps({ layer, key, scores, product, v, roundingBound }: QueryKeyPair): CalculationStep[] {
+export function calculationSteps({ layer, key, scores, product, v,
+  roundingBound }: QueryKeyPair): CalculationStep[] {
   const steps: CalculationStep[] = [];
   const addStep = (name: string, value: string): void => { steps.push({ name, value }); };
   const { dots, bias, softmax, captured, allowed, errorBound } = scores;

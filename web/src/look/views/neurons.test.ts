@@ -3,7 +3,8 @@ import { describe, expect, it } from 'vitest';
 import type { Capture } from '../capture';
 import type { LayerInfo } from '../capture-format';
 import type { Table } from '../../shared/table';
-import { ArrayBlocks, loadFrame, makeLayer, pseudoRandom, openCapture, layoutProblems, makeSequence, makeSide, drawingTexts } from '../../../test-support/view-captures';
+import { ArrayBlocks, loadFrame, makeLayer, pseudoRandom, openCapture, layoutProblems,
+  makeSequence, makeSide, drawingTexts } from '../../../test-support/view-captures';
 import { neurons } from './neurons';
 import { keyHeadIndex, maskedSoftmax } from './attention-scores';
 
@@ -62,9 +63,11 @@ function capture(shape: Shape, allowed: number[], options: Partial<LayerInfo> = 
     q: blocks.floats([heads.length, T, D], q), k: blocks.floats([keyHeads, S, D], k),
     v: blocks.floats([keyHeads, S, M], v), bias: blocks.floats([1, T, S], bias), ...options,
   });
-  const sequences = [makeSequence('source', WORDS.slice(0, S)), makeSequence('target', WORDS.slice(0, T))];
+  const sequences = [makeSequence('source', WORDS.slice(0, S)),
+    makeSequence('target', WORDS.slice(0, T))];
   const masks = [{ causal: false, allowed: blocks.bytes([T, S], allowed) }];
-  return { file: openCapture(blocks, [makeSide(blocks, sequences, [one], { masks })]), weights, q, k, v };
+  return { file: openCapture(blocks, [makeSide(blocks, sequences, [one], { masks })]), weights, q,
+    k, v };
 }
 
 const SHAPE: Shape = { heads: [1, 4, 5], all: 6, groups: [0, 1, 1], T: 7, S: 5, D: 11, M: 3 };
@@ -122,7 +125,8 @@ describe('the numbers', () => {
 
   it('use the key head of the group, even if few heads were captured', async () => {
     const { file, k, v } = capture(SHAPE, ALL);
-    const table = neurons.table(await loadFrame(neurons, file, { heads: [1], queries: [2], key: 4 }));
+    const table = neurons.table(await loadFrame(neurons, file,
+      { heads: [1], queries: [2], key: 4 }));
     const from = (1 * 5 + 4) * 11;
     (column(table, 'element', 'k') as number[]).forEach((value, d) => (
       expect(value).toBeCloseTo(k[from + d], 5)));
@@ -151,7 +155,8 @@ describe('the numbers', () => {
 
 describe('the remarks', () => {
   it('say that other mechanisms have no softmax', async () => {
-    const drawing = neurons.draw(await loadFrame(neurons, byHand({ mechanism: 'elu', scale: null })));
+    const drawing = neurons.draw(await loadFrame(neurons,
+      byHand({ mechanism: 'elu', scale: null })));
     expect(drawingTexts(drawing).join(' ')).toContain('its weight is not a softmax of the scores');
     expect(drawingTexts(drawing).some((text) => text.startsWith('softmax'))).toBe(false);
     expect(drawing.summary).not.toContain('softmax');
@@ -176,10 +181,12 @@ describe('the remarks', () => {
     const blocks = new ArrayBlocks();
     const bare = makeLayer(blocks, [1, 2, 2], [1, 0, 0, 1]);
     const full = { ...bare, q: blocks.floats([1, 2, 3], pseudoRandom(6)) };
-    const file = openCapture(blocks, [makeSide(blocks, [makeSequence('t', ['a', 'b'])], [bare, bare])]);
+    const file = openCapture(blocks,
+      [makeSide(blocks, [makeSequence('t', ['a', 'b'])], [bare, bare])]);
     const { choices } = await loadFrame(neurons, file);
     expect(neurons.missingReason(file, choices)).toContain('--neurons');
-    const half = openCapture(blocks, [makeSide(blocks, [makeSequence('t', ['a', 'b'])], [bare, full])]);
+    const half = openCapture(blocks,
+      [makeSide(blocks, [makeSequence('t', ['a', 'b'])], [bare, full])]);
     expect(neurons.missingReason(half, choices)).toContain('other layers only: 1');
     expect(neurons.missingReason(half, { ...choices, layer: 1 })).toBeNull();
     expect(neurons.layers?.(half, choices)).toEqual([1]);
@@ -191,7 +198,8 @@ describe('choices', () => {
     const blocks = new ArrayBlocks();
     const weights = [0.9, 0.01, 0.06, 0.03];
     const one = makeLayer(blocks, [1, 4, 4], [0, 1, 2, 3].flatMap(() => weights), {
-      q: blocks.floats([1, 4, 2], pseudoRandom(8)), k: blocks.floats([1, 4, 2], pseudoRandom(8, 9)) });
+      q: blocks.floats([1, 4, 2], pseudoRandom(8)),
+        k: blocks.floats([1, 4, 2], pseudoRandom(8, 9)) });
     const text = makeSequence('t', ['[CLS]', 'dog', 'ran', '.'], [0]);
     const file = openCapture(blocks, [makeSide(blocks, [text], [one])]);
     expect(neurons.draw(await loadFrame(neurons, file)).summary).toContain('from “ran” to “dog”');
@@ -217,7 +225,8 @@ describe('the drawing', () => {
     for (const [T, width] of [[1, 320], [2, 500], [40, 859], [40, 860], [400, 320], [700, 2560]]) {
       const blocks = new ArrayBlocks();
       const one = makeLayer(blocks, [1, T, T], pseudoRandom(T * T).map(Math.abs), {
-        q: blocks.floats([1, T, 64], pseudoRandom(T * 64)), k: blocks.floats([1, T, 64], pseudoRandom(T * 64, 5)),
+        q: blocks.floats([1, T, 64], pseudoRandom(T * 64)),
+          k: blocks.floats([1, T, 64], pseudoRandom(T * 64, 5)),
         v: blocks.floats([1, T, 64], pseudoRandom(T * 64, 6)) });
       const text = makeSequence('t', Array.from({ length: T }, (_, i) => `word${i}`));
       const file = openCapture(blocks, [makeSide(blocks, [text], [one])]);

@@ -11,7 +11,8 @@ import {
 } from './key-bars';
 import { readPair, makeRemarks, calculationSteps, type QueryKeyPair } from './neurons-data';
 import { lineMark, paragraph, textMark, type MarkBlock } from './marks';
-import { elementTarget, layOutStrip, STRIP_HEIGHT, stripMarks, stripTarget, type StripLayout } from './vector-strips';
+import { elementTarget, layOutStrip, STRIP_HEIGHT, stripMarks, stripTarget,
+  type StripLayout } from './vector-strips';
 
 const PADDING = 12;
 const WIDE_PIXELS = 860; // wider pages show the keys beside the vectors
@@ -73,7 +74,8 @@ function makeVectorBlock(pair: QueryKeyPair, w: number, measure: Frame['measure'
   return { marks, targets, groups: [scoreStrips, valueStrips], height: y };
 }
 
-function makeCalculation(pair: QueryKeyPair, top: number, w: number, measure: Frame['measure']): MarkBlock {
+function makeCalculation(pair: QueryKeyPair, top: number, w: number,
+  measure: Frame['measure']): MarkBlock {
   const marks: Mark[] = [];
   const blockWidth = Math.min(w, 520);
   let y = top;
@@ -127,12 +129,15 @@ function table({ capture, choices }: Frame): Table {
     values === null || i >= values.length ? '' : Number(values[i].toPrecision(7)));
   const elementCount = Math.max(0, ...[scores.q, k, v].map((values) => values?.length ?? 0));
   const elements = Array.from({ length: elementCount }, (_, d) => [
-    'element', d, '', ...[scores.q, k, product, runningSum, v].map((values) => roundedOrEmpty(values, d)),
+    'element', d, '', ...[scores.q, k, product, runningSum,
+      v].map((values) => roundedOrEmpty(values, d)),
     '', '', '', '', '', '',
   ]);
   const keyRows = keys.map((token, i) => [
-    'key', i, token.text, '', '', '', '', '', roundedOrEmpty(scores.dots, i), roundedOrEmpty(scores.bias, i),
-    roundedOrEmpty(scores.scores, i), scores.allowed[i] ? 'yes' : 'no', roundedOrEmpty(scores.softmax, i),
+    'key', i, token.text, '', '', '', '', '', roundedOrEmpty(scores.dots, i),
+      roundedOrEmpty(scores.bias, i),
+    roundedOrEmpty(scores.scores, i), scores.allowed[i] ? 'yes' : 'no',
+      roundedOrEmpty(scores.softmax, i),
     roundedOrEmpty(scores.captured, i),
   ]);
   const [from, to] = [quoted(pair.queries[query].text), quoted(keys[key].text)];

@@ -54,25 +54,27 @@ export interface CandidateRows {
 export function candidateRows(
   candidates: Candidate[], x: number, y: number, w: number, measure: Frame['measure'], step: number,
 ): CandidateRows {
-  const marks = [textMark(x, y + 12, `Candidates for token ${step}`, 12, { fill: 'dim', limit: w })];
+  const marks = [textMark(x, y + 12, `Candidates for token ${step}`, 12,
+    { fill: 'dim', limit: w })];
   if (candidates.length === 0) {
     const text = 'The capture has no probabilities for this position.';
     marks.push(textMark(x, y + TITLE_HEIGHT + 14, text, 12, { fill: 'dim', limit: w }));
     return { y, height: TITLE_HEIGHT + ROW_HEIGHT, marks, targets: [] };
   }
-  const widestName = Math.max(40, ...candidates.map((each) => measure(short(each.text), 14) * 1.08)) + 14;
+  const widestName = Math.max(40,
+    ...candidates.map((each) => measure(short(each.text), 14) * 1.08)) + 14;
   const nameWidth = Math.min(w * 0.4, widestName);
   const targets: Target[] = [];
   const largest = Math.max(...candidates.map((each) => each.probability), 1e-9);
   let top = y + TITLE_HEIGHT;
-  candidates.forEach((each, i) => {
-    if (each.rank === null && i > 0) {
+  candidates.forEach((candidate, i) => {
+    if (candidate.rank === null && i > 0) {
       marks.push(lineMark(x, top + 1, x + w, top + 1, 'dim', { dash: [3, 3] }));
       top += GAP_HEIGHT;
     }
-    marks.push(...candidateMarks(each, x, top, w, nameWidth, each.probability / largest));
-    const suffix = each.isActual ? ', the actual token' : '';
-    const label = `${quoted(each.text)} ${percent(each.probability)}${suffix}`;
+    marks.push(...candidateMarks(candidate, x, top, w, nameWidth, candidate.probability / largest));
+    const suffix = candidate.isActual ? ', the actual token' : '';
+    const label = `${quoted(candidate.text)} ${percent(candidate.probability)}${suffix}`;
     const key = `generation/likely/${i}`;
     targets.push({ x, y: top, w, h: ROW_HEIGHT - 4, label, key, tooltip: () => [label] });
     top += ROW_HEIGHT;

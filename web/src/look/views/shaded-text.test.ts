@@ -24,7 +24,14 @@ describe('text of shaded tokens', () => {
     fc.assert(
       fc.property(words, fc.integer({ min: 90, max: 900 }), (texts, width) => {
         const text = makeSequence('text', texts);
-        const { boxes, height } = layOutText(toItems(text, false), text.tokens, 7, 11, width, measure);
+        const { boxes, height } = layOutText(
+          toItems(text, false),
+          text.tokens,
+          7,
+          11,
+          width,
+          measure,
+        );
         const pair = boxes.findIndex((box, i) => box.y === boxes[i - 1]?.y);
         const right = pair > 0 && boxes[pair].x < boxes[pair - 1].x; // then every line runs right to left
         boxes.forEach((box, i) => {
@@ -43,12 +50,26 @@ describe('text of shaded tokens', () => {
 
   it('breaks lines after a line break, and starts at the right for Hebrew', () => {
     const text = makeSequence('text', ['one', 'two\n', 'three']);
-    const [one, two, three] = layOutText(toItems(text, false), text.tokens, 0, 0, 500, measure).boxes;
+    const [one, two, three] = layOutText(
+      toItems(text, false),
+      text.tokens,
+      0,
+      0,
+      500,
+      measure,
+    ).boxes;
     expect(one.y).toBe(two.y);
     expect(three.y).toBeGreaterThan(two.y);
     expect(three.x).toBe(0);
     const hebrew = makeSequence('text', ['שלום', 'עולם', 'a']);
-    const [first, second] = layOutText(toItems(hebrew, false), hebrew.tokens, 0, 0, 500, measure).boxes;
+    const [first, second] = layOutText(
+      toItems(hebrew, false),
+      hebrew.tokens,
+      0,
+      0,
+      500,
+      measure,
+    ).boxes;
     expect(first.x + first.w).toBe(500);
     expect(second.x).toBeLessThan(first.x);
   });

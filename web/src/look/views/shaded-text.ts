@@ -79,10 +79,12 @@ export function shadedTextMarks(layout: TextLayout, items: Item[], shading: Shad
     if (strength > 0) {
       const fill = values[i] < 0 ? 's1' : 's0';
       const barHeight = strength * (BAR_HEIGHT - 1);
-      marks.push(rectMark(x, y, w, TEXT_HEIGHT, { fill, opacity: strength * MAX_OPACITY, radius: 2 }));
+      marks.push(rectMark(x, y, w, TEXT_HEIGHT,
+        { fill, opacity: strength * MAX_OPACITY, radius: 2 }));
       // bars of negative values are hollow
       const barStyle = values[i] < 0 ? { stroke: fill } : { fill };
-      if (barHeight >= MIN_BAR_HEIGHT) marks.push(rectMark(x + 1, y + TEXT_HEIGHT + 1, w - 2, barHeight, barStyle));
+      if (barHeight >= MIN_BAR_HEIGHT) marks.push(rectMark(x + 1, y + TEXT_HEIGHT + 1, w - 2,
+        barHeight, barStyle));
     }
     if (isSelected(i)) {
       marks.push(rectMark(x, y, w, TEXT_HEIGHT, { stroke: 'ink', radius: 2 }));
@@ -91,7 +93,8 @@ export function shadedTextMarks(layout: TextLayout, items: Item[], shading: Shad
     const fill = isLater(i) ? 'dim' : 'ink';
     const textStyle = { fill, limit: w - 2 * PADDING + 1 };
     marks.push(textMark(x + PADDING, y + 15, short(items[i].text), FONT_SIZE, textStyle));
-    if (isLater(i)) marks.push(lineMark(x + 1, y + TEXT_HEIGHT, x + w - 1, y + TEXT_HEIGHT, 'rule', { dash: [2, 2] }));
+    if (isLater(i)) marks.push(lineMark(x + 1, y + TEXT_HEIGHT, x + w - 1, y + TEXT_HEIGHT, 'rule',
+      { dash: [2, 2] }));
   });
   return marks;
 }

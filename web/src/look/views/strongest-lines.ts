@@ -4,7 +4,13 @@ import type { QuantizedHead } from '../capture';
 import type { Choices } from '../choices';
 import { headTitle } from '../names';
 import { maxAbs, colorStrength, type PreparedWeights } from '../prepare-weights';
-import { countBytes, countFloats, forEachByte, forEachFloat, createHistogram } from './weight-histogram';
+import {
+  countBytes,
+  countFloats,
+  forEachByte,
+  forEachFloat,
+  createHistogram,
+} from './weight-histogram';
 
 export const MAX_LINES = 20000; // lines (about)
 const MIN_OPACITY = 1 / 48; // lowest visible opacity
@@ -128,7 +134,13 @@ function makePart(
   rows: number,
 ): HeadPart {
   if (!queries && !keys) {
-    return { headIndex, queries, keys, bytes: head.bytes, values: head.bytes ? EMPTY : head.values };
+    return {
+      headIndex,
+      queries,
+      keys,
+      bytes: head.bytes,
+      values: head.bytes ? EMPTY : head.values,
+    };
   }
   const queryIndices = queries ?? Array.from({ length: rows }, (_, i) => i);
   const width = keys ? keys.length : head.row(queryIndices[0] ?? 0).length;
@@ -150,7 +162,10 @@ function collectLines(lines: LineSet, part: HeadPart, columns: number, capacity:
   const width = keys ? keys.length : columns;
   const addLine = (cell: number, weight: number): void => {
     const line = lines.size;
-    if (line >= capacity || (keepEvery > 1 && Math.abs(weight) < thinBelow && (counter += 1) % keepEvery !== 0))
+    if (
+      line >= capacity ||
+      (keepEvery > 1 && Math.abs(weight) < thinBelow && (counter += 1) % keepEvery !== 0)
+    )
       return;
     const [row, column] = [Math.floor(cell / width), cell % width];
     lines.size = line + 1;
@@ -184,7 +199,8 @@ export function receivedWeights(
   rows: number,
 ): { sums: Float32Array[]; largest: number } {
   const queryIndices = queries ?? Array.from({ length: rows }, (_, i) => i);
-  if (queryIndices.length * columns * heads.length > MAX_SUMMED_CELLS) return { sums: [], largest: 0 };
+  if (queryIndices.length * columns * heads.length > MAX_SUMMED_CELLS)
+    return { sums: [], largest: 0 };
   const sums = heads.map((head) => {
     const sum = new Float32Array(columns);
     for (const query of queryIndices) {

@@ -32,7 +32,8 @@ export function timeline(options: TimelineOptions): Timeline {
   const stepWidth = w / positions;
   const base = y + TITLE_HEIGHT + BARS_HEIGHT;
   const target = (position: number): Target => ({
-    x: x + position * stepWidth, y: base - BARS_HEIGHT, w: stepWidth, h: BARS_HEIGHT + STRIP_HEIGHT + 2,
+    x: x + position * stepWidth, y: base - BARS_HEIGHT, w: stepWidth,
+      h: BARS_HEIGHT + STRIP_HEIGHT + 2,
     ...positionTarget(side, next, position),
   });
   return {
@@ -40,14 +41,17 @@ export function timeline(options: TimelineOptions): Timeline {
       textMark(x, y + 10, 'Probability of each token, given the tokens before it (dashed line: 50 %)', 11,
         { fill: 'dim', limit: w }),
       rectMark(x, base - BARS_HEIGHT, w, BARS_HEIGHT, { fill: 'card' }),
-      lineMark(x, base - BARS_HEIGHT / 2, x + w, base - BARS_HEIGHT / 2, 'dim', { dash: [2, 4], opacity: 0.6 }),
-      ...barMarks(options, stepWidth, base), ...partMarks(options, stepWidth, base + 2), ...cursorMarks(options, stepWidth, base),
+      lineMark(x, base - BARS_HEIGHT / 2, x + w, base - BARS_HEIGHT / 2, 'dim',
+        { dash: [2, 4], opacity: 0.6 }),
+      ...barMarks(options, stepWidth, base), ...partMarks(options, stepWidth, base + 2),
+        ...cursorMarks(options, stepWidth, base),
     ],
     height: TITLE_HEIGHT + BARS_HEIGHT + 2 + STRIP_HEIGHT + NAMES_HEIGHT,
     currentTarget: target(options.step),
     targetAt: (px, py) => {
       const position = Math.floor((px - x) / stepWidth);
-      const inside = py >= base - BARS_HEIGHT && py <= base + STRIP_HEIGHT + 2 && position >= 1 && position < positions;
+      const inside = py >= base - BARS_HEIGHT && py <= base + STRIP_HEIGHT + 2 && position >= 1
+        && position < positions;
       return inside ? target(position) : null;
     },
   };
@@ -61,7 +65,8 @@ function barMarks({ side, next, x }: TimelineOptions, stepWidth: number, base: n
     if (actual === null || actual === undefined) return [];
     const barHeight = Math.max(1, actual * BARS_HEIGHT);
     const fill = prompt !== null && i >= prompt ? 's0' : 's5';
-    return [rectMark(x + i * stepWidth, base - barHeight, Math.max(0.5, stepWidth - gap), barHeight, { fill })];
+    return [rectMark(x + i * stepWidth, base - barHeight, Math.max(0.5, stepWidth - gap),
+      barHeight, { fill })];
   });
 }
 
@@ -76,18 +81,21 @@ function partMarks({ side, next, x }: TimelineOptions, stepWidth: number, y: num
   ];
   const generatedWidth = (tokens.length - promptLength) * stepWidth;
   if (generatedWidth <= 0) return marks;
-  const isCrowded = promptLength * stepWidth < 48 || generatedWidth < 60; // the names would overlap, or leave the timeline
+  const isCrowded = promptLength * stepWidth < 48
+    || generatedWidth < 60; // the names would overlap, or leave the timeline
   return [
     ...marks,
     rectMark(x + promptLength * stepWidth, y, generatedWidth, STRIP_HEIGHT, { fill: 's0' }),
-    textMark(isCrowded ? x + Math.max(110, tokens.length * stepWidth) : x + promptLength * stepWidth, y + STRIP_HEIGHT + 15,
+    textMark(isCrowded ? x + Math.max(110, tokens.length * stepWidth)
+      : x + promptLength * stepWidth, y + STRIP_HEIGHT + 15,
       'generated', 11, { fill: 'dim', anchor: isCrowded ? 'end' : 'start' }),
   ];
 }
 
 function cursorMarks({ x, step }: TimelineOptions, stepWidth: number, base: number): Mark[] {
   const left = x + step * stepWidth;
-  return [3, 4].map((out) => rectMark(left + 3 - out, base - BARS_HEIGHT - out, Math.max(3, stepWidth) + 2 * out - 6,
+  return [3, 4].map((out) => rectMark(left + 3 - out, base - BARS_HEIGHT - out,
+    Math.max(3, stepWidth) + 2 * out - 6,
     BARS_HEIGHT + STRIP_HEIGHT + 2 + 2 * out, { stroke: 'accent', radius: 2 }));
 }
 

@@ -54,7 +54,8 @@ export function stripMarks({ strip, x, y, w }: StripLayout): Mark[] {
 export function stripTarget({ strip, x, y, w }: StripLayout, i: number): Target {
   const byMagnitude = Array.from(strip.values.keys());
   byMagnitude.sort((one, other) => Math.abs(strip.values[other]) - Math.abs(strip.values[one]));
-  const largestElements = byMagnitude.slice(0, 5).map((d) => `element ${d}: ${number(strip.values[d], 5)}`);
+  const largestElements = byMagnitude.slice(0,
+    5).map((d) => `element ${d}: ${number(strip.values[d], 5)}`);
   const countText = count(strip.values.length, 'element');
   return {
     x, y: y - TITLE_HEIGHT + 2, w, h: TITLE_HEIGHT - 4, key: `neurons/strip/${i}`,
@@ -77,7 +78,8 @@ export function elementTarget(groups: StripLayout[][], x: number, y: number): Ta
       x: layout.x + d * step, y: layout.y, w: step, h: BARS_HEIGHT, label: lines.join(', '),
       key: `neurons/element/${layout.strip.name}/${d}`, tooltip: () => lines,
       overlay: () => layouts.map((each) => (
-        rectMark(each.x + d * step - 1, each.y - 1, step + 2, BARS_HEIGHT + 2, { stroke: 'accent' }))),
+        rectMark(each.x + d * step - 1, each.y - 1, step + 2, BARS_HEIGHT + 2,
+          { stroke: 'accent' }))),
     };
   }
   return null;

@@ -37,7 +37,9 @@ export function createHistogram(): Histogram {
       while (bin > 0 && keptCount + counts[bin - 1] <= limit) keptCount += counts[(bin -= 1)];
       if (bin === 0) return { from: 0, thinFrom: 0, keepEvery: 1 };
       // the bin of a product, a sum of two bins, may be too high by one
-      const [from, thinFrom] = [bin - 1, bin - 2].map((edge) => 2 ** (edge / BINS_PER_OCTAVE + LOWEST_EXPONENT));
+      const [from, thinFrom] = [bin - 1, bin - 2].map(
+        (edge) => 2 ** (edge / BINS_PER_OCTAVE + LOWEST_EXPONENT),
+      );
       if (keptCount > limit / 2) return { from, thinFrom: from, keepEvery: 1 };
       return { from, thinFrom, keepEvery: Math.ceil(counts[bin - 1] / (limit - keptCount)) };
     },
@@ -55,8 +57,8 @@ function addHistogram(part: Histogram, total: Histogram): void {
 }
 
 // Number of rows from one counted row to the next.
-const rowStep = (cells: number, rows: number): number => (
-  cells > MAX_EXACT_WEIGHTS ? Math.max(1, Math.min(ROW_STEP, rows)) : 1);
+const rowStep = (cells: number, rows: number): number =>
+  cells > MAX_EXACT_WEIGHTS ? Math.max(1, Math.min(ROW_STEP, rows)) : 1;
 
 // Computes the bin from the upper bits of a float: its exponent and the first bits of its mantissa.
 export function countFloats(
@@ -78,7 +80,9 @@ export function countFloats(
       for (let i = row * columns; i < end; i += 1) {
         const magnitude = bits[i] & 0x7fffffff;
         if (magnitude === 0 || magnitude >= 0x7f800000) continue;
-        const bin = MANTISSA_BIN[(magnitude >>> 18) & 31] + ((magnitude >>> 23) - 127 - LOWEST_EXPONENT) * BINS_PER_OCTAVE;
+        const bin =
+          MANTISSA_BIN[(magnitude >>> 18) & 31] +
+          ((magnitude >>> 23) - 127 - LOWEST_EXPONENT) * BINS_PER_OCTAVE;
         counts[bin < 0 ? 0 : bin] += step;
         count += step;
         if (magnitude > largestBits) largestBits = magnitude;
@@ -171,7 +175,8 @@ export function forEachByte(
     if (signed) {
       for (let i = row * columns; i < end; i += 1) {
         const code = codes[i];
-        if (code >= smallestCode && (code <= 127 || 256 - code >= smallestCode)) visit(i, scale * table[code]);
+        if (code >= smallestCode && (code <= 127 || 256 - code >= smallestCode))
+          visit(i, scale * table[code]);
       }
     } else {
       for (let i = row * columns; i < end; i += 1)
