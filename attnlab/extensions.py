@@ -40,7 +40,7 @@ EXTENSION_POINTS = {
         "attnlab._register_mechanism:register_mechanism",
     ),
     "attnlab.tasks": ExtensionPoint(
-        "attnlab.tasks.kind:Declared",
+        "attnlab.tasks.kind:TaskDeclaration",
         "attnlab.tasks.registry:TASKS",
         "attnlab.tasks.registry:register_task",
     ),

@@ -187,9 +187,9 @@ def chooser(seed: int, options: list[str]) -> dict[str, Any]:
             for question, answer in own:
                 if fold_of[question] == fold:
                     choices = learned.choose(question)
-                    best = max(choices, key=lambda choice: choice.likely, default=None)
+                    best = max(choices, key=lambda choice: choice.probability, default=None)
                     right += best is not None and best.text == answer
-                    readable += any(each.stands and each.text == answer for each in choices)
+                    readable += any(each.in_document and each.text == answer for each in choices)
         print(f"fold {fold + 1}: {right} right so far", file=sys.stderr)
     minutes = round((time.perf_counter() - begin) / 60, 2)
     found = {"what": "chooser alone, five folds", "seed": seed, "minutes": minutes}
@@ -208,10 +208,10 @@ def speed(seed: int, options: list[str]) -> dict[str, Any]:
     """The course's model, finetuned a little so that answers end, in one process."""
     import torch
 
-    from attnlab.tasks.knowledge._answers import answer
+    from attnlab.tasks.knowledge._answers import answer_greedily
     from attnlab.tasks.knowledge._data import read_pairs
     from attnlab.tasks.knowledge._load import load_knowledge
-    from attnlab.tasks.knowledge._rows import Wording
+    from attnlab.tasks.knowledge._rows import KnowledgeTextEncoding
     from attnlab.tasks.knowledge._training import finetune
 
     pairs, dev, corpus = data()
@@ -223,21 +223,24 @@ def speed(seed: int, options: list[str]) -> dict[str, Any]:
             training={"seed": seed},
         )  # fmt: skip
         model, tokens, _ = load_knowledge(out)
-    wording, questions = Wording(tokens), [question for question, _ in read_pairs(dev)]
+    encoding, questions = (
+        KnowledgeTextEncoding(tokens),
+        [question for question, _ in read_pairs(dev)],
+    )
 
     def at_once() -> list[str]:
-        return answer(model, wording, questions)
+        return answer_greedily(model, encoding, questions)
 
     @torch.no_grad()
     def one_by_one() -> list[str]:
         """As the course does it: 32 forward passes over all so far, for each question."""
         said = []
         for question in questions:
-            ids = torch.tensor([wording.question(question)])
+            ids = torch.tensor([encoding.encode_question(question)])
             begin = ids.shape[1]
             for _ in range(32):
                 ids = torch.cat([ids, model(ids)[:, -1:].argmax(-1)], dim=1)
-            written = wording.tokenizer.decode(ids[0, begin:].tolist())
+            written = encoding.tokenizer.decode(ids[0, begin:].tolist())
             said.append(written.partition("\u2047")[0].strip())
         return said
 

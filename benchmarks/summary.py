@@ -109,12 +109,12 @@ def copying(seed: int, options: Sequence[str]) -> dict[str, Any]:
 
 def ways(run: Path) -> dict[str, Any]:
     row: dict[str, Any] = {"what": "ways of writing, validation ROUGE-L"}
-    for way in WAYS:
+    for method in WAYS:
         found = json.loads(
-            attnlab("summary", "evaluate", run, "--split", "validation", "--limit", 500, *way,
+            attnlab("summary", "evaluate", run, "--split", "validation", "--limit", 500, *method,
                     "--json", cache=os.environ.get("CACHE"))
         )  # fmt: skip
-        row[" ".join(way)] = figures(found)
+        row[" ".join(method)] = figures(found)
     return row
 
 
@@ -126,28 +126,28 @@ def speed(run: Path, count: int = 1000, subset: int = 20) -> dict[str, Any]:
     """
     import torch
 
-    from attnlab.tasks.summary._generation import Way, write_all
-    from attnlab.tasks.summary._scoring import own_pairs
+    from attnlab.tasks.summary._generation import GenerationMethod, write_summaries
+    from attnlab.tasks.summary._scoring import load_held_out_pairs
     from attnlab.tasks.summary._training import load_summary
 
-    model, wording, config = load_summary(run)
-    pairs = own_pairs(run, config["task"], "test", quiet=True)
+    model, encoding, config = load_summary(run)
+    pairs = load_held_out_pairs(run, config["task"], "test", quiet=True)
     texts = sorted((pair.text for pair in (pairs * 10)[:count]), key=len)
-    way, end = Way(beams=1, block_repeats=0), wording.tokenizer.end
+    method, end = GenerationMethod(beams=1, block_repeats=0), encoding.tokenizer.end
 
     def slowly(text: str) -> list[int]:
-        source, ids = torch.tensor([wording.source(text)[0]]), [end]
+        source, ids = torch.tensor([encoding.encode_source(text)[0]]), [end]
         with torch.no_grad():
-            for _ in range(wording.longest_summary):
+            for _ in range(encoding.longest_summary):
                 token = int(model(source, torch.tensor([ids]))[0, -1].argmax())
                 if token == end:
                     break
                 ids.append(token)
         return ids[1:]
 
-    write_all(model, wording, texts[:8], way)  # warm
+    write_summaries(model, encoding, texts[:8], method)  # warm
     begin = time.perf_counter()
-    found = write_all(model, wording, texts, way)
+    found = write_summaries(model, encoding, texts, method)
     ours = time.perf_counter() - begin
     step = max(1, len(texts) // subset)
     begin = time.perf_counter()

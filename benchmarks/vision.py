@@ -104,16 +104,16 @@ def speed(data: str) -> dict[str, Any]:
 
     import torch
 
-    from attnlab.tasks.vision._dataset import divided
+    from attnlab.tasks.vision._dataset import split_dataset
     from attnlab.tasks.vision._open_data import open_data
-    from attnlab.tasks.vision._training import VisionSettings, prepared
+    from attnlab.tasks.vision._training import VisionSettings, prepare_training
     from attnlab.training._optimizers import make_optimizers
 
     dataset = open_data(data)
-    parts = divided(dataset)
+    parts = split_dataset(dataset)
     ready = {}
     for model in MODELS:
-        task, made, settings = prepared(
+        task, made, settings = prepare_training(
             dataset, parts, data, model, "softmax", VisionSettings(), None, {}, {"steps": 1}
         )
         ready[model] = (task, made, settings, make_optimizers(made, settings))

@@ -1,10 +1,10 @@
-"""The sentences that attention is usually explained with, each as a page to open.
+"""Make a page for each of the sentences that are often used to explain attention.
 
-    python examples/classic_sentences.py --causal FOLDER     a decoder, as GPT-2 or SmolLM2
-    python examples/classic_sentences.py --encoder FOLDER    an encoder, as BERT or MiniLM
-    python examples/classic_sentences.py --contrast FOLDER   trained against untrained
+    python examples/classic_sentences.py --causal FOLDER     a decoder, such as GPT-2 or SmolLM2
+    python examples/classic_sentences.py --encoder FOLDER    an encoder, such as BERT or MiniLM
+    python examples/classic_sentences.py --contrast FOLDER   trained against untrained weights
 
-FOLDER holds a model of Hugging Face or of attnlab; pages go to --out, the folder `pages`.
+FOLDER holds a Hugging Face model or an attnlab run. The pages go to --out, by default `pages`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def main() -> None:
     if not any((arguments.causal, arguments.encoder, arguments.contrast)):
         parser.error("give --causal, --encoder or --contrast with a folder")
 
-    from attnlab import look  # torch takes seconds; --help need not wait
+    from attnlab import look  # importing torch takes seconds; --help should be fast
 
     arguments.out.mkdir(parents=True, exist_ok=True)
     if arguments.causal:
@@ -48,8 +48,8 @@ def main() -> None:
             look(arguments.encoder, first, pair=second).save(arguments.out / f"{name}.html")
     if arguments.contrast:
         for name, text in CONTRAST.items():
-            found = look(arguments.contrast, text, untrained=True)
-            found.save(arguments.out / f"{name}.html")
+            capture = look(arguments.contrast, text, untrained=True)
+            capture.save(arguments.out / f"{name}.html")
     print("\n".join(sorted(str(page) for page in arguments.out.glob("*.html"))))
 
 

@@ -1,4 +1,4 @@
-"""A task of your own in one file: sort five letters.
+"""Your own task in one file: sort five letters.
 
     attnlab --extension examples/own_task.py sort train
     attnlab runs
@@ -6,9 +6,9 @@
     attnlab --extension examples/own_task.py compare sort --attention softmax elu --seeds 2
     attnlab --extension examples/own_task.py studio
 
-A row is a text to read and the text that the model is to write. attnlab makes everything else from
-it: the tokenizer, a decoder, the training, the metric (the share of answers that are right in every
-letter), the commands and the studio's pages. To measure something else, define `measure`.
+A row is a prompt and the answer that the model should write. attnlab makes everything else: the
+tokenizer, a decoder, the training, the metric (the fraction of answers with every letter right),
+the commands and the studio's pages. To measure something else, define `measure`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A mechanism of one's own, complete: sigmoid attention (Ramapuram et al. 2024, arXiv 2409.04431).
+"""Your own mechanism in one file: sigmoid attention (Ramapuram et al. 2024, arXiv 2409.04431).
 
-Each key is weighed by itself, 1 / (1 + exp(-score)): weights do not compete, so they need not sum
-to 1 and nobody must park weight on a token that has nothing to say.
+Each key gets its own weight, 1 / (1 + exp(-score)). The weights do not compete: they need not sum
+to 1, and no query has to put weight on a token that carries no information.
 
     attnlab mechanisms check examples/sigmoid_attention.py
     attnlab --extension examples/sigmoid_attention.py tour
@@ -23,7 +23,7 @@ from attnlab.mechanism import repeat_heads
 class Sigmoid(Mechanism):
     name = "sigmoid"
     card = Card(
-        summary="each key weighed by itself: sigmoid(q.k/sqrt(D) + bias)",
+        summary="each key gets its own weight: sigmoid(q.k/sqrt(D) + bias)",
         paper="Ramapuram et al. 2024",
         arxiv="2409.04431",
         time="N^2 D",
@@ -44,7 +44,7 @@ class Sigmoid(Mechanism):
         self.bias = bias
 
     def weights(self, q: Tensor, k: Tensor, mask: Mask) -> Tensor:
-        q, k = self.prepare_weights(q, k, mask)  # checks sizes, blanks padding
+        q, k = self.prepare_weights(q, k, mask)  # checks sizes and clears padding
         scores = q @ repeat_heads(k, self.heads).mT * self.head_dim**-0.5  # (B, H, T, S)
         allowed = mask.allowed(q.shape[2], k.shape[2], q.device)
         weights = (scores + self.bias).sigmoid()

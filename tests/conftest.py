@@ -78,9 +78,9 @@ def course_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def few_docstrings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Three packages of the standard library: all docstrings would take a minute to parse."""
-    library = docstrings.roots()[docstrings.STANDARD]
+    library = docstrings.package_roots()[docstrings.STANDARD]
     few = {name: library / name for name in ("email", "json", "logging")}
-    monkeypatch.setattr(docstrings, "roots", lambda: few)
+    monkeypatch.setattr(docstrings, "package_roots", lambda: few)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 

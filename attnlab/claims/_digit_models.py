@@ -13,9 +13,9 @@ from torch import nn
 from attnlab.claims._claim import Size
 from attnlab.models import Model
 from attnlab.tasks.vision._augmentation import Augmentation
-from attnlab.tasks.vision._dataset import Dataset, Images, Parts, divided, fraction
+from attnlab.tasks.vision._dataset import Dataset, Images, Parts, split_dataset, take_fraction
 from attnlab.tasks.vision._open_data import open_data
-from attnlab.tasks.vision._task import VisionTask, logits_of
+from attnlab.tasks.vision._task import VisionTask, compute_logits
 from attnlab.tasks.vision._training import TRAINING, make_model
 from attnlab.training import Run, train
 
@@ -41,7 +41,7 @@ LESSONS: dict[Size, Lesson] = {"small": Lesson(32, 2, 80), "full": Lesson(32, 2,
 @lru_cache(maxsize=1)
 def digits() -> tuple[Dataset, Parts]:
     dataset = open_data()
-    return dataset, divided(dataset)
+    return dataset, split_dataset(dataset)
 
 
 @lru_cache(maxsize=256)
@@ -53,12 +53,12 @@ def accuracy(model: str, size: Size, seed: int, images: int, position: str = "le
     """
     _, parts = digits()
     lesson = LESSONS[size]
-    learned = fraction(parts.train, images / len(parts.train), seed)
+    learned = take_fraction(parts.train, images / len(parts.train), seed)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         made = make(model, lesson, learned, position)
         teach(made, learned, lesson.steps, seed)
-    said = logits_of(made.eval(), parts.test.pixels).argmax(-1)
+    said = compute_logits(made.eval(), parts.test.pixels).argmax(-1)
     return float((said == parts.test.labels).double().mean())
 
 

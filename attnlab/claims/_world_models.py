@@ -17,7 +17,7 @@ from attnlab.tasks.knowledge import _training as recipe
 from attnlab.tasks.knowledge._answers import Answer, answer_with_confidence
 from attnlab.tasks.knowledge._data import title_of
 from attnlab.tasks.knowledge._load import load_knowledge
-from attnlab.tasks.knowledge._rows import Wording
+from attnlab.tasks.knowledge._rows import KnowledgeTextEncoding
 from attnlab.tasks.knowledge._world import World, WorldConfig, made_up_names, make_world
 
 LEARNERS = "learners"
@@ -74,14 +74,16 @@ def learned(seed: int, size: Size, corpus: str = "even") -> Learned:
     world = make_world(WorldConfig(seed=seed, **scale.world))
     names = made_up_names(scale.made_up, seed, {person.name for person in world.people})
     with tempfile.TemporaryDirectory() as folder:
-        model, wording = _train(Path(folder), world, scale, seed, corpus)
+        model, encoding = _train(Path(folder), world, scale, seed, corpus)
         asked = [question for question, _ in world.held_out]
-        said = answer_with_confidence(model, wording, asked)
-        nobody = answer_with_confidence(model, wording, [f"Where was {n} born?" for n in names])
+        said = answer_with_confidence(model, encoding, asked)
+        nobody = answer_with_confidence(model, encoding, [f"Where was {n} born?" for n in names])
     return Learned(world, said, dict(zip(names, nobody, strict=True)))
 
 
-def _train(folder: Path, world: World, scale: Scale, seed: int, corpus: str) -> tuple[Any, Wording]:
+def _train(
+    folder: Path, world: World, scale: Scale, seed: int, corpus: str
+) -> tuple[Any, KnowledgeTextEncoding]:
     world.write(folder / "world")
     lines, pairs = folder / "world" / "corpus.txt", folder / "world" / "train.tsv"
     passes = 1.0
@@ -102,4 +104,4 @@ def _train(folder: Path, world: World, scale: Scale, seed: int, corpus: str) -> 
         recipe.pretrain(out=folder / "read", epochs=passes * scale.reading, **shared, **made)
         recipe.finetune(folder / "read", out=folder / "asked", epochs=scale.asking, **shared)
     model, tokens, _ = load_knowledge(folder / "asked")
-    return model, Wording(tokens)
+    return model, KnowledgeTextEncoding(tokens)

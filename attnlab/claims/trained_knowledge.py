@@ -23,7 +23,7 @@ from attnlab.claims.judges import Above, Below, Between, Every
 from attnlab.report import Mark, Series
 from attnlab.tasks.knowledge._data import Pair, most_common_answer
 from attnlab.tasks.knowledge._name_matching import NameIndex
-from attnlab.tasks.knowledge._scoring import histogram_of_answers, top_share
+from attnlab.tasks.knowledge._scoring import histogram_of_answers, top_fraction
 from attnlab.tasks.knowledge._world import World
 
 T = TypeVar("T")
@@ -74,7 +74,7 @@ def pretraining_gives_knowledge(trial: Trial) -> Evidence:
             f"always {common}": round(base, 3),
             **{
                 f"share of the three commonest answers, {name}": round(
-                    top_share(histogram_of_answers(each.text for each in run.said)), 3
+                    top_fraction(histogram_of_answers(each.text for each in run.said)), 3
                 )
                 for name, run in runs.items()
             },

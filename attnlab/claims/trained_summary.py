@@ -24,12 +24,12 @@ from attnlab._confidence_intervals import Estimate
 from attnlab.claims._claim import Evidence, Lines, Size, Trial, claim, mean_interval
 from attnlab.claims.judges import Below, OnlyWhen
 from attnlab.report import Mark, Series
-from attnlab.tasks.comparison import scaled
+from attnlab.tasks.comparison import scale_learning_rates
 from attnlab.tasks.summary._pairs import Pair
 from attnlab.tasks.summary._presets import TRAINING, SummaryModel
 from attnlab.tasks.summary._task import SummaryTask
-from attnlab.tasks.summary._token_ids import Wording
-from attnlab.tasks.summary._training import learned
+from attnlab.tasks.summary._token_ids import SummaryTextEncoding
+from attnlab.tasks.summary._training import train_tokenizer
 from attnlab.training import Run, train
 
 WORDS = ["".join(each) for each in product("bdgklmnprt", "aeiou", "dklmnrst")]
@@ -113,9 +113,9 @@ def performer_matches(trial: Trial) -> Evidence:
 @lru_cache(maxsize=16)
 def _task(seed: int, size: Size) -> SummaryTask:
     pairs = texts(1000 if size == "small" else 5000, seed)
-    tokens = learned(pairs[:-HELD], MODEL.vocabulary)
-    wording = Wording(tokens, MODEL.text_tokens, MODEL.summary_tokens)
-    return SummaryTask(pairs[:-HELD], pairs[-HELD:], wording, smoothing=MODEL.smoothing, about={})
+    tokens = train_tokenizer(pairs[:-HELD], MODEL.vocabulary)
+    encoding = SummaryTextEncoding(tokens, MODEL.text_tokens, MODEL.summary_tokens)
+    return SummaryTask(pairs[:-HELD], pairs[-HELD:], encoding, smoothing=MODEL.smoothing, about={})
 
 
 @lru_cache(maxsize=256)
@@ -127,9 +127,9 @@ def _loss(spec: str, rate: float, seed: int, size: Size) -> float:
         save_every=STEPS + 1, evaluations=None,
     )  # fmt: skip
     with tempfile.TemporaryDirectory() as folder, torch.random.fork_rng(devices=[]):
-        made = MODEL.with_attention(spec, "all").build(task.wording.tokenizer.vocabulary, seed)
+        made = MODEL.with_attention(spec, "all").build(task.encoding.tokenizer.vocabulary, seed)
         run = Run(Path(folder))
-        return train(task, made, scaled(settings, rate), run, quiet=True)["loss"]
+        return train(task, made, scale_learning_rates(settings, rate), run, quiet=True)["loss"]
 
 
 def _guessing(seed: int, size: Size) -> float:
@@ -138,7 +138,7 @@ def _guessing(seed: int, size: Size) -> float:
     return guessing_loss(
         [token for _, target in task.rows for token in target.tolist()],
         [token for _, target in task.validation for token in target.tolist()],
-        task.wording.tokenizer.vocabulary,
+        task.encoding.tokenizer.vocabulary,
     )
 
 

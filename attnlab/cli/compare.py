@@ -109,7 +109,7 @@ def comparison_command(kind: TaskKind) -> Any:
             print(f"{out / RESULTS}\n{out / PAGE}")
 
     compare.__doc__ = _help(kind)
-    usual = f" Without a budget, {Comparison.usual or 'the task decides'}."
+    usual = f" Without a budget, {Comparison.default_budget or 'the task decides'}."
     budget = option(f"Minutes of training steps of each run.{usual}")
     compare.__annotations__["minutes"] = Annotated[float | None, budget]
     return compare

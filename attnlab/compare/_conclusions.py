@@ -14,7 +14,7 @@ from typing import Any
 from attnlab._confidence_intervals import Estimate, mean_interval, wilson_interval
 from attnlab.compare._crossover import find_crossover, rounded_mean
 from attnlab.compare._runs import Attempt, ComparisonRun
-from attnlab.tasks.comparison import Comparison, Metric, Trial
+from attnlab.tasks.comparison import Comparison, ComparisonTrial, Metric
 
 MATCHES, WORSE, BETTER = "matches", "worse", "better"
 UNDECIDED, UNLEARNED = "undecided", "not learned enough"
@@ -132,9 +132,9 @@ def _best_setting(
     )
 
 
-def displayed_sweep_value(comparison: Comparison, trial: Trial) -> float | None:
+def displayed_sweep_value(comparison: Comparison, trial: ComparisonTrial) -> float | None:
     """The trial's value of the sweep as the report shows it."""
-    return None if trial.place is None else comparison.place_shown(trial.place)
+    return None if trial.place is None else comparison.displayed_sweep_value(trial.place)
 
 
 def estimate_metric(runs: Sequence[ComparisonRun], metric: Metric) -> Estimate:

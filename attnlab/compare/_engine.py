@@ -39,7 +39,7 @@ from attnlab.report import Figure, Lines, Report, save_figure, save_page
 from attnlab.run_folder import RunFolder, StartMode
 from attnlab.run_folder._file_names import LOCK, TOKENIZER
 from attnlab.run_folder._run_list import find_runs
-from attnlab.tasks.comparison import TRIAL_FOLDER, Budget, Comparison, Trial
+from attnlab.tasks.comparison import TRIAL_FOLDER, Comparison, ComparisonTrial, TrainingBudget
 from attnlab.tasks.registry import result_files
 from attnlab.training._distributed import is_main_process
 
@@ -49,8 +49,8 @@ class ComparisonResult:
     """The runs of a comparison so far, and the conclusions."""
 
     comparison: Comparison
-    budget: Budget
-    trials: list[Trial]
+    budget: TrainingBudget
+    trials: list[ComparisonTrial]
     attempts: list[Attempt]
     conclusions: Conclusions
 
@@ -109,9 +109,9 @@ def compare(
 
 def _run_trials(
     comparison: Comparison,
-    budget: Budget,
+    budget: TrainingBudget,
     contenders: list[str],
-    trials: list[Trial],
+    trials: list[ComparisonTrial],
     attempts: list[Attempt],
     folder: Path,
     plan: dict[str, Any],
@@ -144,7 +144,12 @@ def _run_trials(
 
 
 def _train_and_measure(
-    comparison: Comparison, trial: Trial, path: Path, budget: Budget, start: StartMode, quiet: bool
+    comparison: Comparison,
+    trial: ComparisonTrial,
+    path: Path,
+    budget: TrainingBudget,
+    start: StartMode,
+    quiet: bool,
 ) -> Attempt:
     try:
         comparison.train(trial, path, budget, start, quiet)
@@ -160,7 +165,7 @@ def create_grid(
     attention: Sequence[str],
     seeds: Sequence[int],
     learning_rate_factors: Sequence[float],
-) -> tuple[list[str], list[Trial]]:
+) -> tuple[list[str], list[ComparisonTrial]]:
     """The contenders and every trial. Seeds are outermost, so that an interrupted comparison has
     runs of all contenders."""
     if not attention or len(set(attention)) < len(attention):
@@ -175,9 +180,9 @@ def create_grid(
         raise ValueError(
             "--learning-rate-factors multiply the task's learning rates; give numbers above 0"
         )
-    sweep_values, contenders = comparison.places(), comparison.contenders(attention)
+    sweep_values, contenders = comparison.sweep_values(), comparison.contenders(attention)
     trials = [
-        Trial(contender, variant, factor, seed, value)
+        ComparisonTrial(contender, variant, factor, seed, value)
         for seed in seeds
         for value in sweep_values
         for contender, variants in contenders.items()
@@ -189,14 +194,14 @@ def create_grid(
     return list(contenders), trials
 
 
-def _create_budget(minutes: float | None, steps: int | None) -> Budget | None:
+def _create_budget(minutes: float | None, steps: int | None) -> TrainingBudget | None:
     if minutes is not None and steps is not None:
         raise ValueError("--minutes and --steps: give one of them")
     if minutes is not None and not 0 < minutes < math.inf:
         raise ValueError(f"minutes is {minutes}; give a number above 0")
     if steps is not None and steps < 1:
         raise ValueError(f"steps is {steps}; give 1 or more")
-    return None if minutes is None and steps is None else Budget(minutes, steps)
+    return None if minutes is None and steps is None else TrainingBudget(minutes, steps)
 
 
 def check_output_folder(folder: Path, start: StartMode) -> None:

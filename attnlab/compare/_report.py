@@ -19,7 +19,7 @@ from attnlab.compare._conclusions import (
 from attnlab.compare._runs import Attempt, Failure
 from attnlab.compare._training_curves import curve_figures
 from attnlab.report import Block, Cell, Figure, Lines, Report, Section, Series, Table
-from attnlab.tasks.comparison import Budget, Comparison, Metric
+from attnlab.tasks.comparison import Comparison, Metric, TrainingBudget
 
 SENTENCES = {
     MATCHES: "{contender} matches {against}",
@@ -31,7 +31,7 @@ UNDECIDED_SENTENCE = "It is undecided whether {contender} matches {against}"
 
 def comparison_report(
     comparison: Comparison,
-    budget: Budget,
+    budget: TrainingBudget,
     planned: int,
     attempts: Sequence[Attempt],
     conclusions: Conclusions,

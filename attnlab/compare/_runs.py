@@ -10,7 +10,7 @@ from typing import Any, Literal
 from pydantic import TypeAdapter, ValidationError
 
 from attnlab._safe_files import read_json
-from attnlab.tasks.comparison import Comparison, Outcome, Trial
+from attnlab.tasks.comparison import Comparison, ComparisonTrial, TrialResult
 
 RESULTS, PAGE, FIGURES = "compare.json", "compare.html", "compare-*.svg"
 FORMAT, VERSION = "attnlab-comparison", 1
@@ -21,8 +21,8 @@ MAX_BYTES = 2**28
 class ComparisonRun:
     """One trained and measured run of the grid."""
 
-    trial: Trial
-    outcome: Outcome
+    trial: ComparisonTrial
+    outcome: TrialResult
     kind: Literal["run"] = "run"
 
 
@@ -30,17 +30,17 @@ class ComparisonRun:
 class Failure:
     """A run without a result, such as one whose loss became infinite."""
 
-    trial: Trial
+    trial: ComparisonTrial
     problem: str
     kind: Literal["failure"] = "failure"
 
 
 Attempt = ComparisonRun | Failure
 ATTEMPTS: TypeAdapter[list[Attempt]] = TypeAdapter(list[Attempt])
-TRIALS: TypeAdapter[list[Trial]] = TypeAdapter(list[Trial])
+TRIALS: TypeAdapter[list[ComparisonTrial]] = TypeAdapter(list[ComparisonTrial])
 
 
-def create_attempt(trial: Trial, outcome: Outcome) -> Attempt:
+def create_attempt(trial: ComparisonTrial, outcome: TrialResult) -> Attempt:
     """A run, or a failure if a metric is not finite."""
     for name, value in {**outcome.metrics, "validation": outcome.validation}.items():
         if not math.isfinite(value):
@@ -49,7 +49,7 @@ def create_attempt(trial: Trial, outcome: Outcome) -> Attempt:
 
 
 def read_attempts(
-    path: Path, comparison: Comparison, plan: dict[str, Any], trials: list[Trial]
+    path: Path, comparison: Comparison, plan: dict[str, Any], trials: list[ComparisonTrial]
 ) -> list[Attempt]:
     """The finished runs of a comparison, which must have the same settings and no other trials."""
     try:

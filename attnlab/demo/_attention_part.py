@@ -19,7 +19,7 @@ from attnlab.interpret._look import look
 from attnlab.interpret._records import Sequence as Tokens
 from attnlab.report import Bars, Block, Figure, Link, Mark, Section, Strip, Tile
 from attnlab.tasks.knowledge._data import Library, Pair
-from attnlab.tasks.knowledge._rows import Wording
+from attnlab.tasks.knowledge._rows import KnowledgeTextEncoding
 from attnlab.tasks.knowledge._world_vocabulary import CITIES
 from attnlab.tokenizer import MASK_SYMBOL
 
@@ -89,7 +89,7 @@ def look_inside(demo: Demo, tick: Tick) -> list[Section]:
     learned, seed, people = demo.out / LEARNED, demo.seed, demo.settings.looked_at
     library = Library(demo.world.corpus)
     reader, memory = open_attnlab_model(learned / "readers" / "1"), open_attnlab_model(learned)
-    encode = Wording(reader.tokenizer).encode
+    encode = KnowledgeTextEncoding(reader.tokenizer).encode
     cities, asked = [encode(city) for city in CITIES], demo.world.held_out[:people]
 
     def document(pair: Pair) -> str:

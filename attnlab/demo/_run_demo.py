@@ -28,7 +28,7 @@ from attnlab.demo._settings import (
 from attnlab.report import Section, print_report, save_page
 from attnlab.report._terminal import print_section
 from attnlab.run_folder import StartMode, check_folder
-from attnlab.tasks.knowledge._learn import check_learn
+from attnlab.tasks.knowledge._learn import check_learn_folder
 from attnlab.tasks.knowledge._world import WorldConfig, make_world
 from attnlab.training import InterruptedTraining, use_progress_listener
 
@@ -82,7 +82,7 @@ def check_out(out: Path, overwrite: bool) -> None:
     start = StartMode.OVERWRITE if overwrite else StartMode.NEW
     for name in (NONE, PRETRAINED, FINETUNED):
         check_folder(out / name, start)
-    check_learn(out / LEARNED, start)
+    check_learn_folder(out / LEARNED, start)
 
 
 def _attempt(demo: Demo, part: Part, line: ProgressLine) -> list[Section]:

@@ -27,8 +27,8 @@ from attnlab.heads._settings import HeadSettings
 from attnlab.heads._text_models import WINDOWS, encode_plain, find_special_tokens, select_output
 from attnlab.interpret._attnlab_models import InspectedAttnlabModel
 from attnlab.models import Seq2Seq
-from attnlab.tasks.summary._inspected_model import SummarySubject
-from attnlab.tasks.summary._token_ids import spaced
+from attnlab.tasks.summary._inspected_model import InspectedSummaryModel
+from attnlab.tasks.summary._token_ids import normalize_spaces
 
 if TYPE_CHECKING:
     from attnlab.huggingface._inspected_models import InspectedHuggingFaceModel
@@ -142,13 +142,15 @@ class AttnlabPairReader(PairReader):
     @property
     def limits(self) -> tuple[int | None, int | None]:
         encoder_limit, decoder_limit = self.seq2seq.encoder.max_length, self.seq2seq.max_length
-        if isinstance(self.inspected, SummarySubject):
-            longest = self.inspected.wording.longest_text
+        if isinstance(self.inspected, InspectedSummaryModel):
+            longest = self.inspected.encoding.longest_text
             encoder_limit = longest if encoder_limit is None else min(encoder_limit, longest)
         return encoder_limit, decoder_limit
 
     def encode(self, text: str) -> list[int]:
-        words = spaced(text) if isinstance(self.inspected, SummarySubject) else text
+        words = (
+            normalize_spaces(text) if isinstance(self.inspected, InspectedSummaryModel) else text
+        )
         return self.inspected.tokenizer.encode(words)
 
     def encode_target(self, summary: str) -> tuple[list[int], list[int]]:

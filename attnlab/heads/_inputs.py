@@ -12,7 +12,7 @@ import torch
 from attnlab._image_files import SUFFIXES, UnreadableImageError, open_rgb_image
 from attnlab.tasks.summary._pairs import SUFFIXES as PAIRED
 from attnlab.tasks.summary._pairs import Pair, read_pairs
-from attnlab.tasks.vision._dataset import Dataset, Images, divided, join
+from attnlab.tasks.vision._dataset import Dataset, Images, join, split_dataset
 from attnlab.tasks.vision._image_folders import is_image_folder
 from attnlab.tasks.vision._open_data import is_resized, open_data
 
@@ -50,7 +50,7 @@ def read_inputs(text: Path | str | None, images: Path | str | None = None) -> He
             message, advice, _ = str(problem).partition(": name yours")
             needed = "; attnlab heads needs the columns text and summary"
             raise ValueError(message + (advice and needed)) from None
-        complaint = rows.complaint(text)
+        complaint = rows.describe_bad_rows(text)
         return HeadInputs(pairs=rows.pairs, notes=[f"{complaint}."] if complaint else [])
     return HeadInputs(read_text(text) if isinstance(text, Path) else text)
 
@@ -136,7 +136,7 @@ def _available_images(
     parts = (dataset.train, dataset.validation, dataset.test)
     everything = [part for part in parts if part is not None]
     try:
-        held_out = divided(dataset).validation
+        held_out = split_dataset(dataset).validation
     except ValueError:  # too few to hold some out
         return join(everything), [f"{source}: too few images to hold some out; all are used."]
     if len(held_out) >= most:

@@ -27,7 +27,7 @@ from attnlab.interpret._token_words import decode_readable, encode_text, word_nu
 from attnlab.mask import Mask
 from attnlab.models import Decoder, Encoder, Model, Seq2Seq, ViT, create, load
 from attnlab.run_folder._file_names import TOKENIZER
-from attnlab.tasks.kind import load as load_reference
+from attnlab.tasks.kind import load_reference
 from attnlab.tasks.registry import task_of
 from attnlab.tokenizer import (
     MASK_SYMBOL,
@@ -242,8 +242,8 @@ def open_attnlab_model(folder: Path) -> InspectedAttnlabModel:
     """Open a run folder, which reads texts as its task does, or a folder of `save_pretrained`."""
     config = _run_config(folder)
     kind = task_of(config)
-    if kind is not None and kind.subject:
-        opened: InspectedAttnlabModel = load_reference(kind.subject)(folder)
+    if kind is not None and kind.inspected_model:
+        opened: InspectedAttnlabModel = load_reference(kind.inspected_model)(folder)
         return opened
     model = Run(folder).model() if config else load(folder)
     classes = [str(name) for name in config.get("task", {}).get("classes", [])]

@@ -45,7 +45,7 @@ async def info(studio: StudioDependency) -> InfoResponse:
                     "help": kind.help,
                     "headline": kind.headline,
                     "better": kind.better,
-                    "can": list(kind.can),
+                    "can": list(kind.capabilities),
                     "example": None if kind.example is None else asdict(kind.example),
                 }
                 for kind in TASKS.values()

@@ -19,7 +19,7 @@ from attnlab.run_folder._metrics import json_value, last_row, to_count
 from attnlab.run_folder._run_list import dict_or_empty, find_runs, mechanism_of, modified_time
 from attnlab.studio._allowed_folders import AllowedFolders, printable_name, run_id_of
 from attnlab.studio._http_errors import RequestError
-from attnlab.tasks.kind import load
+from attnlab.tasks.kind import load_reference
 from attnlab.tasks.registry import TASKS, task_of
 
 MAX_SETTINGS, MAX_FILES, MAX_EXAMPLE_BYTES = 500, 200, 2**26
@@ -28,7 +28,9 @@ Entry = dict[str, Any]
 
 def capability_files() -> list[str]:
     """The files that decide what a run can do."""
-    capabilities = (capability for kind in TASKS.values() for capability in kind.can.values())
+    capabilities = (
+        capability for kind in TASKS.values() for capability in kind.capabilities.values()
+    )
     files = (file for capability in capabilities for file in capability.files)
     return [TOKENIZER, *dict.fromkeys(files)]
 
@@ -130,7 +132,7 @@ def list_capabilities(folder: Path, config: dict[str, Any]) -> list[str]:
         return []
     model = dict_or_empty(config["model"]).get("model")
     kind = task_of(config)
-    capabilities = kind.capabilities(folder, model) if kind is not None else []
+    capabilities = kind.available_capabilities(folder, model) if kind is not None else []
     reads_text = model in ("decoder", "encoder", "seq2seq") and (folder / TOKENIZER).exists()
     return [*capabilities, "look"] if model == "vit" or reads_text else capabilities
 
@@ -138,7 +140,11 @@ def list_capabilities(folder: Path, config: dict[str, Any]) -> list[str]:
 def audit_file(task: str | None) -> str | None:
     """The name of the file with the audit of a run; None if the task has no audit."""
     kind = TASKS.get(task or "")
-    return kind.can["audit"].report if kind is not None and "audit" in kind.can else None
+    return (
+        kind.capabilities["audit"].report
+        if kind is not None and "audit" in kind.capabilities
+        else None
+    )
 
 
 def read_details(folders: AllowedFolders, run: str, entry: Entry) -> dict[str, Any]:
@@ -213,7 +219,7 @@ def prepare_audit(
     config = read_config(folder, follow_links=False).content
     kind = task_of(config)
     assert kind is not None
-    prepare = load(kind.can["audit"].prepare)
+    prepare = load_reference(kind.capabilities["audit"].prepare)
     arguments: dict[str, Any] = prepare(dict_or_empty(config["task"]), {"pairs": pairs}, find_file)
     return arguments
 
@@ -221,11 +227,17 @@ def prepare_audit(
 def example_inputs(folder: Path, config: dict[str, Any], can: Sequence[str]) -> list[str]:
     """Inputs to try, as the run's task lists them."""
     kind = task_of(config)
-    references = [kind.can[name].examples for name in can if name in kind.can] if kind else []
+    references = (
+        [kind.capabilities[name].examples for name in can if name in kind.capabilities]
+        if kind
+        else []
+    )
     examples: list[str] = []
     for reference in filter(None, references):
         try:
-            examples += load(reference)(lambda name: read_json(folder / name, MAX_EXAMPLE_BYTES))
+            examples += load_reference(reference)(
+                lambda name: read_json(folder / name, MAX_EXAMPLE_BYTES)
+            )
         except ValueError:
             continue
     return examples

@@ -7,9 +7,9 @@ from typing import Any
 
 from attnlab.studio._loaded_models import LOADED_MODELS
 from attnlab.studio._worker import EventSender
-from attnlab.tasks.kind import load
+from attnlab.tasks.kind import load_reference
 from attnlab.tasks.registry import task_of
-from attnlab.tasks.serving import Served
+from attnlab.tasks.serving import Service
 from attnlab.training import Run
 
 
@@ -19,13 +19,13 @@ def run_capability(
     """Runs the capability `name` of the run in arguments["folder"], by the code of its task."""
     del attached
 
-    def open_capability(folder: Path) -> Served:
+    def open_capability(folder: Path) -> Service:
         config = Run(folder).config()
         kind = task_of(config)
-        if kind is None or name not in kind.can:
+        if kind is None or name not in kind.capabilities:
             task = config["task"].get("name")
             raise ValueError(f"{folder.name}: a run of task {task!r}, which cannot do {name!r}")
-        capability: Served = load(kind.can[name].serve).open(folder)
+        capability: Service = load_reference(kind.capabilities[name].serve).open(folder)
         return capability
 
     capability = LOADED_MODELS.get(name, arguments["folder"], open_capability)

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from attnlab._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from attnlab.tasks.comparison import Budget as Budget
     from attnlab.tasks.comparison import Comparison as Comparison
+    from attnlab.tasks.comparison import ComparisonTrial as ComparisonTrial
     from attnlab.tasks.comparison import Metric as Metric
-    from attnlab.tasks.comparison import Outcome as Outcome
-    from attnlab.tasks.comparison import Trial as Trial
+    from attnlab.tasks.comparison import TrainingBudget as TrainingBudget
+    from attnlab.tasks.comparison import TrialResult as TrialResult
     from attnlab.tasks.kind import Capability as Capability
     from attnlab.tasks.kind import Example as Example
     from attnlab.tasks.kind import TaskKind as TaskKind
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 
 __all__ = [
     "TASKS",
-    "Budget",
     "Capability",
     "Comparison",
+    "ComparisonTrial",
     "Example",
     "Metric",
-    "Outcome",
     "Recipe",
     "Row",
     "SimpleTask",
     "TaskKind",
-    "Trial",
+    "TrainingBudget",
+    "TrialResult",
     "answer_row",
     "register_task",
 ]
@@ -45,17 +45,17 @@ __getattr__ = lazy_names(
     __name__,
     {
         "TASKS": "attnlab.tasks.registry",
-        "Budget": "attnlab.tasks.comparison",
+        "TrainingBudget": "attnlab.tasks.comparison",
         "Capability": "attnlab.tasks.kind",
         "Comparison": "attnlab.tasks.comparison",
         "Example": "attnlab.tasks.kind",
         "Metric": "attnlab.tasks.comparison",
-        "Outcome": "attnlab.tasks.comparison",
+        "TrialResult": "attnlab.tasks.comparison",
         "Recipe": "attnlab.tasks.simple",
         "Row": "attnlab.tasks.simple",
         "SimpleTask": "attnlab.tasks.simple",
         "TaskKind": "attnlab.tasks.kind",
-        "Trial": "attnlab.tasks.comparison",
+        "ComparisonTrial": "attnlab.tasks.comparison",
         "answer_row": "attnlab.tasks.simple",
         "register_task": "attnlab.tasks.registry",
     },

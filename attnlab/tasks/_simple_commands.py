@@ -28,7 +28,7 @@ from attnlab._command_options import (
     start_mode,
 )
 from attnlab.models import StackConfig
-from attnlab.tasks.kind import TaskKind, load
+from attnlab.tasks.kind import TaskKind, load_reference
 from attnlab.tasks.registry import TASKS
 from attnlab.tasks.simple import Recipe
 from attnlab.training import Settings
@@ -51,7 +51,7 @@ def __getattr__(name: str) -> App:
 
 def task_app(kind: TaskKind) -> App:
     app = create_app(kind.name, kind.help)
-    recipe: Recipe = load(kind.recipe)
+    recipe: Recipe = load_reference(kind.recipe)
 
     @app.command
     @flatten_options(model=ModelOptions, training=TrainingOptions)

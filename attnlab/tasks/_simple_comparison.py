@@ -1,4 +1,4 @@
-"""`attnlab compare TASK` for every task that is a recipe and declares no comparison of its own."""
+"""`attnlab compare TASK` for tasks that have a recipe and no comparison of their own."""
 
 from __future__ import annotations
 
@@ -12,24 +12,31 @@ from attnlab._create_mechanism import create_attention
 from attnlab.models import StackConfig
 from attnlab.run_folder import StartMode
 from attnlab.run_folder._config import MAY_CHANGE
-from attnlab.tasks._simple_training import digest, make_model, rows_of, usual_settings
+from attnlab.tasks._simple_training import default_settings, digest, make_model, make_rows
 from attnlab.tasks.comparison import (
     VALIDATIONS,
-    Budget,
     Comparison,
+    ComparisonTrial,
     Metric,
     OptionGroup,
-    Outcome,
-    Trial,
+    TrainingBudget,
+    TrialResult,
     last_validation,
-    outcome_of,
-    scaled,
+    scale_learning_rates,
+    trial_result,
 )
-from attnlab.tasks.kind import TaskKind, load
+from attnlab.tasks.kind import TaskKind, load_reference
 from attnlab.tasks.simple import Recipe, SimpleTask
 from attnlab.training import Settings
 
-OWN = ("steps", "minutes", "training_time_only", "seed", "evaluate_every", "evaluations")
+SET_BY_COMPARISON = (
+    "steps",
+    "minutes",
+    "training_time_only",
+    "seed",
+    "evaluate_every",
+    "evaluations",
+)
 
 
 @dataclass(frozen=True)
@@ -47,18 +54,18 @@ class RecipeComparison(Comparison):
         sizes = ("vocabulary", "context", "attention")
         return {
             "model": OptionGroup(options_of(StackConfig, without=sizes, optional=True)),
-            "training": OptionGroup(options_of(Settings, without=OWN, optional=True)),
+            "training": OptionGroup(options_of(Settings, without=SET_BY_COMPARISON, optional=True)),
         }
 
     @property
     def _settings(self) -> Settings:
-        return replace(usual_training(self.recipe), **self.training)
+        return replace(default_training(self.recipe), **self.training)
 
-    def check(self, trials: Sequence[Trial]) -> None:
+    def check(self, trials: Sequence[ComparisonTrial]) -> None:
         settings, task = self._settings, self.recipe
         for variant in {trial.variant for trial in trials}:
             if isinstance(task, SimpleTask):
-                rows = [*rows_of(task, "train"), *rows_of(task, "validation")]
+                rows = [*make_rows(task, "train"), *make_rows(task, "validation")]
                 make_model(task, rows, variant, self.model, settings.seed)
             else:
                 create_attention(variant, head_dim=16, heads=4, max_length=64)
@@ -67,15 +74,20 @@ class RecipeComparison(Comparison):
         changes, task = {**self.model, **self.training}, self.recipe
         if isinstance(task, SimpleTask):
             parts = ("train", "validation", "test")
-            rows = [row for part in parts for row in rows_of(task, part)]
+            rows = [row for part in parts for row in make_rows(task, part)]
             changes = {**task.model, **task.training, **changes, "data": digest(rows)}
-        ours = {*MAY_CHANGE, "seed"}
-        return {name: value for name, value in changes.items() if name not in ours}
+        ignored = {*MAY_CHANGE, "seed"}
+        return {name: value for name, value in changes.items() if name not in ignored}
 
     def train(
-        self, trial: Trial, folder: Path, budget: Budget, start: StartMode, quiet: bool
+        self,
+        trial: ComparisonTrial,
+        folder: Path,
+        budget: TrainingBudget,
+        start: StartMode,
+        quiet: bool,
     ) -> None:
-        rates = scaled(self._settings, trial.rate)
+        rates = scale_learning_rates(self._settings, trial.rate)
         changes = {
             **self.training,
             "seed": trial.seed,
@@ -89,28 +101,28 @@ class RecipeComparison(Comparison):
             start=start.for_part(folder), quiet=quiet,
         )  # fmt: skip
 
-    def measure(self, trial: Trial, folder: Path) -> Outcome:
+    def measure(self, trial: ComparisonTrial, folder: Path) -> TrialResult:
         del trial
         validation = last_validation(folder, self.metrics[0].name)
-        return outcome_of(folder, self.recipe.evaluate(folder), validation=validation)
+        return trial_result(folder, self.recipe.evaluate(folder), validation=validation)
 
 
-def usual_training(recipe: Recipe) -> Settings:
-    return usual_settings(recipe) if isinstance(recipe, SimpleTask) else Settings()
+def default_training(recipe: Recipe) -> Settings:
+    return default_settings(recipe) if isinstance(recipe, SimpleTask) else Settings()
 
 
 def comparison_class(kind: TaskKind) -> type[Comparison]:
     """The task's own comparison, or one made from its recipe."""
     if kind.comparison:
-        return cast(type[Comparison], load(kind.comparison))
-    recipe = load(kind.recipe)
+        return cast(type[Comparison], load_reference(kind.comparison))
+    recipe = load_reference(kind.recipe)
     metric = Metric(kind.headline, kind.headline, kind.better, percent=kind.headline == "accuracy")
-    usual = usual_training(recipe)
-    steps = None if usual.minutes else usual.steps
-    own = {
+    defaults = default_training(recipe)
+    steps = None if defaults.minutes else defaults.steps
+    attributes = {
         "title": f"Attention mechanisms compared: {kind.name}",
         "metrics": (metric,),
         "recipe": recipe,
-        "usual": Budget(usual.minutes, steps),
+        "default_budget": TrainingBudget(defaults.minutes, steps),
     }
-    return dataclass(frozen=True)(type("TaskComparison", (RecipeComparison,), own))
+    return dataclass(frozen=True)(type("TaskComparison", (RecipeComparison,), attributes))

@@ -1,7 +1,7 @@
-"""What a task declares so that `attnlab compare` can compare mechanisms on it.
+"""How a task tells `attnlab compare` to train and measure mechanisms on it.
 
-A `Comparison` is a dataclass of the task's own options. The engine in `attnlab.compare` does the
-rest: the grid, equal budgets, resuming, intervals, verdicts, tables and plots.
+A `Comparison` is a dataclass of the task's options. The engine in `attnlab.compare` does the rest:
+the grid, equal budgets, resuming, intervals, verdicts, tables and plots.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from attnlab.run_folder import RunFolder, StartMode
 from attnlab.tasks.kind import Better
 from attnlab.training._settings import Settings
 
-VALIDATIONS = 6  # points of a curve over the training
+VALIDATIONS = 6  # validations per run, which are the points of its curves
 
 
-def given_only(**values: Any) -> dict[str, Any]:
-    """Those that were given."""
+def drop_unset(**values: Any) -> dict[str, Any]:
+    """The values that are not None."""
     return {name: value for name, value in values.items() if value is not None}
 
 
@@ -37,17 +37,17 @@ class Metric:
 
 
 @dataclass(frozen=True)
-class Budget:
-    """What every run may spend: minutes of training steps, or a number of steps."""
+class TrainingBudget:
+    """How long every run may train: minutes of training time, or a number of steps."""
 
     minutes: float | None = None
     steps: int | None = None
 
-    def settings(self, share: float = 1.0) -> dict[str, Any]:
-        """Settings of a training that spends this share of it."""
+    def settings(self, fraction: float = 1.0) -> dict[str, Any]:
+        """Training settings that spend this fraction of the budget."""
         if self.minutes is not None:
-            return {"minutes": share * self.minutes, "training_time_only": True}
-        return {"steps": max(1, round(share * (self.steps or 1))), "minutes": None}
+            return {"minutes": fraction * self.minutes, "training_time_only": True}
+        return {"steps": max(1, round(fraction * (self.steps or 1))), "minutes": None}
 
     def __str__(self) -> str:
         if self.minutes is not None:
@@ -55,45 +55,45 @@ class Budget:
         return "1 step" if self.steps == 1 else f"{self.steps:,} steps"
 
 
-TRIAL_FOLDER = re.compile(r".+-rate[0-9.e+-]+-seed[0-9]+")  # as `Trial.folder` names it
+TRIAL_FOLDER = re.compile(r".+-rate[0-9.e+-]+-seed[0-9]+")  # see `ComparisonTrial.folder`
 
 
 @dataclass(frozen=True)
-class Trial:
+class ComparisonTrial:
     """One training run of a comparison."""
 
     contender: str
-    """As it was asked for: favor."""
+    """The mechanism as you named it: favor."""
     variant: str
-    """With the options that are tried: favor:features=64."""
+    """The mechanism with the options of this trial: favor:features=64."""
     rate: float
-    """Times the task's own learning rates."""
+    """Factor on the task's learning rates."""
     seed: int
     place: float | None = None
-    """Where the task sweeps over something: its value."""
+    """The value of the sweep, if the task sweeps over something."""
 
     @property
     def folder(self) -> str:
-        place = "" if self.place is None else f"-{self.place:g}"
-        name = f"{self.variant}{place}-rate{self.rate:g}-seed{self.seed}"
+        sweep_value = "" if self.place is None else f"-{self.place:g}"
+        name = f"{self.variant}{sweep_value}-rate{self.rate:g}-seed{self.seed}"
         return "".join(c if c.isalnum() or c in "-_=." else "-" for c in name)
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What a trained run came to."""
+class TrialResult:
+    """The measurements of one trained run."""
 
     metrics: Mapping[str, float]
     """On test data."""
     validation: float
-    """The deciding metric on validation data: the best setting of a contender is chosen by it."""
+    """The first metric on validation data. It chooses the best setting of a contender."""
     parameters: int
     steps: int
     minutes: float
     correct: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    """Of metrics that are shares: how many of how many, for an interval of one seed."""
+    """For metrics that are fractions: how many of how many, for an interval with one seed."""
     curves: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
-    """By title: points over minutes of training."""
+    """Title to points (minutes of training, value)."""
 
 
 @dataclass(frozen=True)
@@ -101,9 +101,9 @@ class OptionGroup:
     """A field of a comparison that is a group of options on the command line."""
 
     options: type[Any]
-    """Made by `options_of`."""
-    build: Callable[..., Any] = given_only
-    """The field's value from the options' values."""
+    """A class made by `options_of`."""
+    build: Callable[..., Any] = drop_unset
+    """Makes the field's value from the option values."""
 
 
 class Comparison(ABC):
@@ -111,15 +111,15 @@ class Comparison(ABC):
 
     title: ClassVar[str]
     metrics: ClassVar[tuple[Metric, ...]]
-    """The first one decides."""
+    """The first one ranks the contenders."""
     margin: ClassVar[float]
-    """Two contenders match if the interval of their difference lies within it."""
+    """Two contenders match if the interval of their difference lies within this margin."""
     attention: ClassVar[tuple[str, ...]] = ("softmax", "favor")
-    """What is compared by default. The first is what the others are compared with."""
-    usual: ClassVar[Budget | None] = Budget(minutes=5.0)
-    """The budget if the command names none. None: `budget` decides."""
+    """The mechanisms compared by default. The others are compared with the first."""
+    default_budget: ClassVar[TrainingBudget | None] = TrainingBudget(minutes=5.0)
+    """The budget if the command sets none. If this is None, override `budget`."""
     sweep: ClassVar[str] = ""
-    """What a trial's place is, if the task sweeps over something: training images."""
+    """What the task sweeps over, if anything: training images."""
     seeds: ClassVar[int] = 3
     rates: ClassVar[tuple[float, ...]] = (1.0,)
 
@@ -129,59 +129,65 @@ class Comparison(ABC):
         return {}
 
     def contenders(self, attention: Sequence[str]) -> dict[str, list[str]]:
-        """Each contender with the variants to try; also those that the task adds."""
+        """Each contender with the variants to try. A task may add contenders."""
         return {name: [name] for name in attention}
 
-    def places(self) -> Sequence[float | None]:
+    def sweep_values(self) -> Sequence[float | None]:
         """The values of the sweep."""
         return (None,)
 
-    def place_shown(self, place: float) -> float:
-        """A value of the sweep as the report shows it, such as the number of images."""
-        return place
+    def displayed_sweep_value(self, sweep_value: float) -> float:
+        """A sweep value as the report shows it, for example the number of images."""
+        return sweep_value
 
-    def budget(self, given: Budget | None) -> Budget:
-        """`given`: the one that the command names."""
-        budget = given or self.usual
+    def budget(self, requested: TrainingBudget | None) -> TrainingBudget:
+        """The budget of each run. `requested` is the one that the command sets, if any."""
+        budget = requested or self.default_budget
         assert budget is not None
         return budget
 
-    def notes(self, trials: Sequence[Trial]) -> Sequence[str]:
-        """What you should know before the training starts, line by line."""
+    def notes(self, trials: Sequence[ComparisonTrial]) -> Sequence[str]:
+        """Lines to print before the training starts."""
         del trials
         return ()
 
     @abstractmethod
-    def check(self, trials: Sequence[Trial]) -> None:
-        """Raise what can be wrong before anything is trained."""
+    def check(self, trials: Sequence[ComparisonTrial]) -> None:
+        """Raise an error for settings that cannot work, before anything is trained."""
 
     @abstractmethod
     def plan(self) -> dict[str, Any]:
-        """All settings and a digest of the data: a comparison resumes only with the same."""
+        """All settings and a digest of the data. A comparison can only resume if they are the
+        same."""
 
     @abstractmethod
     def train(
-        self, trial: Trial, folder: Path, budget: Budget, start: StartMode, quiet: bool
+        self,
+        trial: ComparisonTrial,
+        folder: Path,
+        budget: TrainingBudget,
+        start: StartMode,
+        quiet: bool,
     ) -> None:
-        """Train one run into `folder`. `start` is the comparison's; a part that never began is
-        new, as `start.for_part` says."""
+        """Train one run into `folder`. `start` is the start mode of the whole comparison; use
+        `start.for_part`, because a run that never started must start new."""
 
     @abstractmethod
-    def measure(self, trial: Trial, folder: Path) -> Outcome:
-        """Measure it on test data."""
+    def measure(self, trial: ComparisonTrial, folder: Path) -> TrialResult:
+        """Measure a trained run on test data."""
 
     def baseline(self) -> tuple[str, Mapping[str, float]] | None:
-        """What needs no training, and its metrics: a contender that does not beat it has not
-        learned enough to be compared with."""
+        """The name and metrics of a method that needs no training. A contender that does not beat
+        it has not learned enough to be compared."""
         return None
 
     def describe(self) -> str:
-        """A sentence about what all runs share."""
+        """A sentence about what all runs have in common."""
         return ""
 
 
-def scaled(settings: Settings, rate: float) -> Settings:
-    """With learning rates that are this many times as large."""
+def scale_learning_rates(settings: Settings, rate: float) -> Settings:
+    """The settings with all learning rates multiplied by `rate`."""
     return replace(
         settings,
         learning_rate=rate * settings.learning_rate,
@@ -194,25 +200,25 @@ def last_validation(folder: Path, metric: str) -> float:
     return float(checks[-1][metric])
 
 
-def outcome_of(
+def trial_result(
     folder: Path, metrics: Mapping[str, float], *, before: Path | None = None, **rest: Any
-) -> Outcome:
-    """Of a finished run: its size, steps, minutes and curves stand in its folder. `before` is a
-    run that spent its share of the budget first."""
+) -> TrialResult:
+    """The result of a finished run: its size, steps, minutes and curves come from its folder.
+    `before` is an earlier run that spent a part of the budget."""
     run = RunFolder(folder)
     rows = run.metrics()
     earlier = {"step": 0, "seconds": 0.0} if before is None else RunFolder(before).metrics()[-1]
     minutes = [(earlier["seconds"] + row["seconds"]) / 60 for row in rows]
     curves: dict[str, list[tuple[float, float]]] = {}
     if rows:
-        curves["training loss"] = _thinned(
-            [(at, row["loss"]) for at, row in zip(minutes, rows, strict=True)]
+        curves["training loss"] = _average_neighbors(
+            [(minute, row["loss"]) for minute, row in zip(minutes, rows, strict=True)]
         )
-    for at, row in zip(minutes, rows, strict=True):
+    for minute, row in zip(minutes, rows, strict=True):
         for name, value in row.get("validation", {}).items():
             if math.isfinite(value):
-                curves.setdefault(f"validation {name}", []).append((at, value))
-    return Outcome(
+                curves.setdefault(f"validation {name}", []).append((minute, value))
+    return TrialResult(
         metrics=metrics,
         parameters=int(run.config()["parameters"]),
         steps=int(earlier["step"] + rows[-1]["step"]),
@@ -222,8 +228,10 @@ def outcome_of(
     )
 
 
-def _thinned(points: list[tuple[float, float]], pieces: int = 40) -> list[tuple[float, float]]:
-    """Means of neighbors: the loss of a single batch says little."""
-    size = max(1, -(-len(points) // pieces))
-    parts = [points[i : i + size] for i in range(0, len(points), size)]
-    return [(part[-1][0], sum(y for _, y in part) / len(part)) for part in parts]
+def _average_neighbors(
+    points: list[tuple[float, float]], count: int = 40
+) -> list[tuple[float, float]]:
+    """At most `count` points, each the mean of neighbors, because single batches are noisy."""
+    size = max(1, -(-len(points) // count))
+    chunks = [points[i : i + size] for i in range(0, len(points), size)]
+    return [(chunk[-1][0], sum(y for _, y in chunk) / len(chunk)) for chunk in chunks]

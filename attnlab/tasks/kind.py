@@ -1,7 +1,7 @@
-"""What a task declares of itself: everything that the rest of attnlab knows about it.
+"""How a task declares itself. This is all that the rest of attnlab knows about a task.
 
-Free of torch: a list of runs, the help of a command and the studio's server read these. Whatever
-is heavy is named as "module:attribute" and imported by `load` when it is needed.
+This module does not import torch, so that the run list, `--help` and the studio's server start
+fast. Heavy code is named as "module:attribute"; `load_reference` imports it when it is needed.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import Annotated, Any, Literal
 Better = Literal["lower", "higher"]
 
 
-def load(reference: Any) -> Any:
-    """What "module:attribute" names. An object, as a file of your own may give it, is itself.
+def load_reference(reference: Any) -> Any:
+    """Import the object that "module:attribute" names. Anything but a string is returned as it is.
 
-    >>> load("math:pi")
+    >>> load_reference("math:pi")
     3.141592653589793
     """
     if not isinstance(reference, str):
@@ -35,60 +35,69 @@ def load(reference: Any) -> Any:
 class Capability:
     """One thing that a trained model can do, as the studio offers it."""
 
-    serve: Annotated[str, "reference to a class as `attnlab.tasks.serving.Served` describes it"]
-    models: Annotated[tuple[str, ...], "kinds of models that can do it; none: all"] = ()
-    files: Annotated[tuple[str, ...], "files that the run folder must hold"] = ()
+    serve: Annotated[str, "reference to a class like `attnlab.tasks.serving.Service`"]
+    models: Annotated[tuple[str, ...], "kinds of models that can do it; empty means all"] = ()
+    files: Annotated[tuple[str, ...], "files that the run folder must contain"] = ()
     prepare: Annotated[str, "reference to a function that checks a request in the server"] = ""
-    examples: Annotated[str, "reference to a function that gives inputs to try"] = ""
-    report: Annotated[str, "the JSON file that it leaves in the run folder"] = ""
+    examples: Annotated[str, "reference to a function that returns example inputs"] = ""
+    report: Annotated[str, "the JSON file that it writes into the run folder"] = ""
 
-    def available(self, folder: Path, model: Any) -> bool:
-        """Whether a run with this kind of model can do it, as far as its files tell."""
-        fits = not self.models or model in self.models
-        return fits and all((folder / name).exists() for name in self.files)
+    def is_available(self, folder: Path, model: Any) -> bool:
+        """Whether a run with this kind of model and these files can do it."""
+        model_fits = not self.models or model in self.models
+        return model_fits and all((folder / name).exists() for name in self.files)
 
 
 @dataclass(frozen=True)
 class Example:
     """A command that trains a first run."""
 
-    sentence: Annotated[str, "what it does, before the command"]
-    command: Annotated[str, "up to the folder that it writes, as in `vision train --out`"]
-    folder: Annotated[str, "the name of that folder"]
+    sentence: Annotated[str, "what the command does, shown before it"]
+    command: Annotated[str, "the command up to its output folder, as in `vision train --out`"]
+    folder: Annotated[str, "the name of the output folder"]
 
 
-class Declared(ABC):
-    """What can be registered as a task."""
+class TaskDeclaration(ABC):
+    """Anything that `register_task` accepts."""
 
     @abstractmethod
     def kind(self) -> TaskKind:
-        """What the rest of attnlab knows of it."""
+        """The description that the rest of attnlab uses."""
 
 
 @dataclass(frozen=True)
-class TaskKind(Declared):
-    """One task. `attnlab.tasks.registry.TASKS` lists them."""
+class TaskKind(TaskDeclaration):
+    """The description of one task. `attnlab.tasks.registry.TASKS` lists all of them."""
 
     name: Annotated[str, "also the name of its command"]
     help: Annotated[str, "one sentence, for the command line and the studio"]
-    headline: Annotated[str, "the metric that counts; a run's config.json may name another"]
+    headline: Annotated[str, "the main metric; a run's config.json may name another"]
     better: Annotated[Better, "whether a lower or a higher headline is better"]
     example: Annotated[Example | None, "how to train a first run"] = None
-    commands: Annotated[str, "reference to its App; none: made from the recipe"] = ""
-    recipe: Annotated[Any, "trains and measures, as `attnlab.tasks.simple.Recipe` says"] = None
+    commands: Annotated[
+        str, "reference to its App; without it, the commands are made from the recipe"
+    ] = ""
+    recipe: Annotated[Any, "trains and measures, see `attnlab.tasks.simple.Recipe`"] = None
     comparison: Annotated[
-        str, "reference to its `attnlab.tasks.comparison.Comparison`; none: made from the recipe"
+        str,
+        "reference to its `attnlab.tasks.comparison.Comparison`; without it, one is made from the "
+        "recipe",
     ] = ""
-    subject: Annotated[
-        str, "reference to a function that opens a run for `look`; none: texts are read as they are"
+    inspected_model: Annotated[
+        str,
+        "reference to a function that opens a run for `look`; without it, `look` reads a text as "
+        "it is",
     ] = ""
-    can: Annotated[Mapping[str, Capability], "what its runs can do"] = field(default_factory=dict)
+    capabilities: Annotated[Mapping[str, Capability], "what its runs can do"] = field(
+        default_factory=dict
+    )
     files: Annotated[
-        Mapping[str, str], "files of a run besides those of every run, and what each is for"
+        Mapping[str, str], "files that only runs of this task have, and what each is for"
     ] = field(default_factory=dict)
     results: Annotated[
         tuple[str, ...],
-        'files about the trained weights, removed with them; a pattern: JSON that names its "run"',
+        "result files, removed together with the trained weights; a file that matches a pattern is "
+        'removed only if it is JSON that names its "run"',
     ] = ()
 
     def kind(self) -> TaskKind:
@@ -98,6 +107,10 @@ class TaskKind(Declared):
     def can_compare(self) -> bool:
         return bool(self.comparison or self.recipe)
 
-    def capabilities(self, folder: Path, model: Any) -> list[str]:
-        """What a run with this kind of model can do."""
-        return [name for name, each in self.can.items() if each.available(folder, model)]
+    def available_capabilities(self, folder: Path, model: Any) -> list[str]:
+        """The names of what a run with this kind of model can do."""
+        return [
+            name
+            for name, capability in self.capabilities.items()
+            if capability.is_available(folder, model)
+        ]

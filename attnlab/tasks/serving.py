@@ -1,4 +1,4 @@
-"""What a task's capabilities are made of: a model that is opened once, and asked many times."""
+"""How the studio uses a trained run: a service loads the model once and answers many requests."""
 
 from __future__ import annotations
 
@@ -11,56 +11,56 @@ from attnlab.models import Decoder
 from attnlab.tokenizer import Tokenizer
 
 Request = Mapping[str, Any]
-Tell = Callable[[str, Any], None]
-"""Sends an event, by its name, before the end; it raises where nobody listens any more."""
+SendEvent = Callable[[str, Any], None]
+"""Sends an event (its name and data) while a request runs; raises once the client is gone."""
 
 
-class Served(Protocol):
-    """One capability of one run. What is wrong with a run or a request is a ValueError."""
+class Service(Protocol):
+    """One capability of one run. It raises a ValueError for a bad run or a bad request."""
 
     @classmethod
     def open(cls, folder: Path) -> Self:
-        """Load what it needs; it is kept for the next request."""
+        """Load what the requests need; the studio keeps the service for later requests."""
         ...
 
-    def __call__(self, request: Request, tell: Tell) -> Any:
-        """The response, as JSON can hold it."""
+    def __call__(self, request: Request, send: SendEvent) -> Any:
+        """Handle a request and return a response that JSON can represent."""
         ...
 
 
-class Drafts:
-    """Several sequences, told while they are written; what was told last is what they are."""
+class DraftStream:
+    """Sends several sequences while they are generated. The last state sent is the result."""
 
     def __init__(
-        self, tell: Tell, count: int, read: Callable[[list[int]], str], end: int | None
+        self, send: SendEvent, count: int, decode: Callable[[list[int]], str], end: int | None
     ) -> None:
-        self.tell, self.end, self.read = tell, end, read
-        self.pieces = [TextStreamer(read) for _ in range(count)]
+        self.send, self.end, self.decode = send, end, decode
+        self.pieces = [TextStreamer(decode) for _ in range(count)]
 
-    def on_token(self, _: int, place: int, token: int, *__: Any) -> None:
+    def on_token(self, _: int, index: int, token: int, *__: Any) -> None:
         if token != self.end:
-            self.tell("token", {"generation": place, "text": self.pieces[place].add(token)})
+            self.send("token", {"generation": index, "text": self.pieces[index].add(token)})
 
-    def on_best(self, _: int, several: list[list[int]]) -> None:
-        """All sequences as they are now; one that nobody found is empty."""
-        for place, pieces in enumerate(self.pieces):
-            ids = several[place] if place < len(several) else []
+    def on_best(self, _: int, sequences: list[list[int]]) -> None:
+        """Send the sequences that changed. A sequence that the search has not reached is empty."""
+        for index, pieces in enumerate(self.pieces):
+            ids = sequences[index] if index < len(sequences) else []
             if ids != pieces.ids:
-                self.pieces[place] = TextStreamer(self.read, ids)
-                self.tell("draft", {"generation": place, "text": self.read(ids)})
+                self.pieces[index] = TextStreamer(self.decode, ids)
+                self.send("draft", {"generation": index, "text": self.decode(ids)})
 
     def close(self) -> None:
-        """Bytes that never became a character are shown as such at the end."""
-        for place, pieces in enumerate(self.pieces):
+        """Send the bytes at the end that never became a whole character."""
+        for index, pieces in enumerate(self.pieces):
             rest = pieces.finish()
             if rest:
-                self.tell("token", {"generation": place, "text": rest})
+                self.send("token", {"generation": index, "text": rest})
 
 
-def written(
+def generation_event(
     number: int, text: str, log_probability: float, finished: bool, words: list[dict[str, Any]]
 ) -> dict[str, Any]:
-    """The event `generation`: one whole text, with where each of its words came from."""
+    """The data of the event `generation`: one whole text, and where each of its words came from."""
     return {
         "generation": number,
         "text": text,
@@ -71,31 +71,31 @@ def written(
 
 
 def continue_text(
-    model: Decoder, tokenizer: Tokenizer, prompt: list[int], request: Request, tell: Tell
+    model: Decoder, tokenizer: Tokenizer, prompt: list[int], request: Request, send: SendEvent
 ) -> None:
-    """A decoder writes on, up to the token that ends a text."""
-    limit, most = model.max_length, request["tokens"]
-    length = most if limit is None else min(most, limit - len(prompt))
+    """Let a decoder continue a prompt up to the end token, and send what it writes."""
+    limit, requested = model.max_length, request["tokens"]
+    length = requested if limit is None else min(requested, limit - len(prompt))
     if length < 1:
         raise ValueError(f"The prompt has {len(prompt)} tokens; this model reads at most {limit}.")
-    count, beams = request["count"], request["beams"]
-    drafts = Drafts(tell, count, tokenizer.decode, tokenizer.end)
-    options: dict[str, Any] = {
+    samples, beams = request["count"], request["beams"]
+    drafts = DraftStream(send, samples, tokenizer.decode, tokenizer.end)
+    arguments: dict[str, Any] = {
         "new_tokens": length,
         "stop": tokenizer.end,
         "block_repeats": request["block"] or None,
     }
     rows: list[Generated]
     if beams is not None:
-        width = max(beams, count)
-        options |= {"width": width, "best": count, "on_best": drafts.on_best}
-        rows = beam_search(model, [prompt], **options)[0]
+        width = max(beams, samples)
+        arguments |= {"width": width, "best": samples, "on_best": drafts.on_best}
+        rows = beam_search(model, [prompt], **arguments)[0]
     else:
         sampling = Sampling(*(request[name] for name in ("temperature", "top_k", "top_p", "seed")))
-        options |= {"sampling": sampling, "samples": count, "on_token": drafts.on_token}
-        rows = generate(model, [prompt], **options)[0]
+        arguments |= {"sampling": sampling, "samples": samples, "on_token": drafts.on_token}
+        rows = generate(model, [prompt], **arguments)[0]
     drafts.close()
     for number, row in enumerate(rows):
         text = tokenizer.decode(row.ids)
         words: list[dict[str, Any]] = [{"text": text, "sources": [], "copied": None}]
-        tell("generation", written(number, text, row.score, row.finished, words))
+        send("generation", generation_event(number, text, row.score, row.finished, words))

@@ -1,4 +1,4 @@
-"""A whole task in one class: rows of token ids, and what is right. The rest is made from it.
+"""Define a task in one class: rows of token ids with their targets. attnlab makes the rest.
 
     @register_task
     class Reverse(SimpleTask):
@@ -10,8 +10,9 @@
             words = ["".join(random.choices("abcdefgh", k=5)) for _ in range(2000)]
             return [self.text_row(f"{word}>", word[::-1]) for word in words]
 
-The command `reverse` then has `train` and `evaluate`, `attnlab runs` lists its runs, mechanisms can
-be compared on it, and the studio shows them. Importing this module does not import torch.
+attnlab then has the commands `reverse train` and `reverse evaluate`, `attnlab runs` lists the runs,
+`attnlab compare` compares mechanisms on the task, and the studio shows it. Importing this module
+does not import torch.
 """
 
 from __future__ import annotations
@@ -26,24 +27,24 @@ from typing import Any, ClassVar, Protocol
 
 from attnlab.run_folder import StartMode
 from attnlab.run_folder._file_names import TOKENIZER
-from attnlab.tasks.kind import Better, Capability, Declared, Example, TaskKind
+from attnlab.tasks.kind import Better, Capability, Example, TaskDeclaration, TaskKind
 from attnlab.tokenizer import Characters
 
-IGNORE = -100  # a target that does not count
-SERVED = "attnlab.tasks._simple_training:Generating"
+IGNORE = -100  # a target that is left out of loss and metrics
+SERVICE = "attnlab.tasks._simple_training:SimpleGenerationService"
 
 
 @dataclass(frozen=True)
 class Row:
-    """`targets[i]` is right once a decoder has read `ids[: i + 1]`, or at the place `ids[i]` of an
-    encoder. One that is IGNORE does not count."""
+    """`targets[i]` is the right prediction of a decoder after `ids[: i + 1]`, or of an encoder at
+    position i. A target that is IGNORE does not count."""
 
     ids: Sequence[int]
     targets: Sequence[int]
 
 
 def answer_row(prompt: Sequence[int], answer: Sequence[int]) -> Row:
-    """A decoder reads the prompt and is to write the answer.
+    """A row for a decoder that reads the prompt and should write the answer.
 
     >>> answer_row([5, 6, 7], [8, 9])
     Row(ids=[5, 6, 7, 8], targets=[-100, -100, 8, 9])
@@ -52,7 +53,7 @@ def answer_row(prompt: Sequence[int], answer: Sequence[int]) -> Row:
 
 
 class Recipe(Protocol):
-    """What trains a model of a task and measures it."""
+    """Trains and measures the models of a task."""
 
     def train(
         self,
@@ -64,45 +65,45 @@ class Recipe(Protocol):
         start: StartMode = StartMode.NEW,
         quiet: bool = False,
     ) -> dict[str, float]:
-        """Train into the run folder `out`; the last metrics. `model` and `training` are settings
-        that differ from the task's own, as {"layers": 2} and {"minutes": 1, "seed": 3}."""
+        """Train into the run folder `out` and return the last metrics. `model` and `training`
+        override the task's settings, as in {"layers": 2} and {"minutes": 1, "seed": 3}."""
         ...
 
     def evaluate(self, run: str | Path) -> dict[str, float]:
-        """Metrics of a trained run on the test rows, which are the same for every run."""
+        """Metrics of a trained run on the test rows. Every run gets the same test rows."""
         ...
 
 
-class SimpleTask(Declared):
-    """A task on rows of ids. Give `alphabet`, and texts become ids; or `vocabulary`, and the ids
-    run from 0 to that number."""
+class SimpleTask(TaskDeclaration):
+    """A task on rows of ids. Set `alphabet` to work with texts, or `vocabulary` to the number of
+    ids if you make the ids yourself (0 to `vocabulary` - 1)."""
 
     name: ClassVar[str]
     alphabet: ClassVar[str] = ""
     vocabulary: int = 0
     causal: ClassVar[bool] = True
-    """A decoder, which writes; otherwise an encoder, which sees the whole row."""
+    """True trains a decoder, which writes; False an encoder, which sees the whole row."""
     headline: ClassVar[str] = "accuracy"
     better: ClassVar[Better] = "higher"
     model: ClassVar[Mapping[str, Any]] = {"width": 64, "layers": 2, "heads": 4}
-    """Settings of the model, as `attnlab.models.StackConfig` names them."""
+    """Model settings, with the names of `attnlab.models.StackConfig`."""
     training: ClassVar[Mapping[str, Any]] = {"steps": 500, "evaluations": 5}
-    """Settings of the training, as `attnlab.training.Settings` names them."""
+    """Training settings, with the names of `attnlab.training.Settings`."""
 
     @abstractmethod
     def rows(self, part: str, random: random.Random) -> Sequence[Row]:
-        """The rows of "train", "validation" or "test". Draw everything random from `random`: it
-        differs from part to part, and "train" follows the seed of the run."""
+        """The rows of "train", "validation" or "test". Take all random numbers from `random`: each
+        part has its own, and that of "train" depends on the seed of the run."""
 
     def measure(
         self, rows: Sequence[Row], predictions: Sequence[Sequence[int]]
     ) -> dict[str, float]:
-        """Metrics of what a model says at every place. Here: the share of rows that are right at
-        every place that counts."""
+        """Metrics of a model's predictions at every position. By default the accuracy: the fraction
+        of rows with the right prediction at every position that has a target."""
         right = [
-            all(said == target for said, target in zip(each, row.targets, strict=True)
+            all(token == target for token, target in zip(predicted, row.targets, strict=True)
                 if target != IGNORE)
-            for row, each in zip(rows, predictions, strict=True)
+            for row, predicted in zip(rows, predictions, strict=True)
         ]  # fmt: skip
         return {"accuracy": sum(right) / max(1, len(right))}
 
@@ -111,15 +112,17 @@ class SimpleTask(Declared):
         return Characters(self.alphabet) if self.alphabet else None
 
     def text_row(self, prompt: str, answer: str) -> Row:
-        """`answer_row` of texts; the answer has an end, so that the model learns to stop."""
+        """`answer_row` for texts. It adds the end token, so that the model learns to stop."""
         if self.tokenizer is None:
-            raise ValueError(f"task {self.name}: has no alphabet, so it takes no text; give one")
-        read, end = self.tokenizer.encode, self.tokenizer.end
-        return answer_row(read(prompt), [*read(answer), end])
+            raise ValueError(
+                f"task {self.name}: has no alphabet, so it cannot encode text; set `alphabet`"
+            )
+        encode, end = self.tokenizer.encode, self.tokenizer.end
+        return answer_row(encode(prompt), [*encode(answer), end])
 
     def kind(self) -> TaskKind:
         writes = self.causal and self.alphabet
-        can = {"generate": Capability(SERVED, models=("decoder",), files=(TOKENIZER,))}
+        capabilities = {"generate": Capability(SERVICE, models=("decoder",), files=(TOKENIZER,))}
         return TaskKind(
             name=self.name,
             help=" ".join((type(self).__doc__ or self.name).split("\n\n")[0].split()),
@@ -127,17 +130,17 @@ class SimpleTask(Declared):
             better=self.better,
             example=Example("Train one:", f"attnlab {self.name} train --out", self.name),
             recipe=self,
-            can=can if writes else {},
+            capabilities=capabilities if writes else {},
         )
 
     def train(self, out: str | Path, **options: Any) -> dict[str, float]:
-        """As `Recipe.train` says."""
+        """See `Recipe.train`."""
         from attnlab.tasks._simple_training import train_simple
 
         return train_simple(self, Path(out), **options)
 
     def evaluate(self, run: str | Path) -> dict[str, float]:
-        """As `Recipe.evaluate` says."""
+        """See `Recipe.evaluate`."""
         from attnlab.tasks._simple_training import evaluate_simple
 
         return evaluate_simple(self, Path(run))

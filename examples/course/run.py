@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-# torch and attnlab are imported by what needs them, so that --help and mistakes do not wait.
+# Functions import torch and attnlab when they need them, so that --help and errors are fast.
 
 PATHS = {
     "reading_params_path": "run folder to begin with, or to evaluate",
@@ -31,9 +31,10 @@ NEEDS = {
     "finetune": {"writing_params_path", "finetune_corpus_path"},
     "evaluate": {"reading_params_path", "eval_corpus_path", "outputs_path"},
 }
-# What may be given as well: finetuning without parameters is from scratch, and the answers of the
-# finetuning corpus are counted for the baseline.
-TAKES = {
+# Optional paths. Finetuning without parameters starts from scratch; `evaluate` counts the answers
+# of
+# the finetuning corpus for its baseline.
+OPTIONAL = {
     "pretrain": set[str](),
     "finetune": {"reading_params_path"},
     "evaluate": {"finetune_corpus_path"},
@@ -41,7 +42,7 @@ TAKES = {
 
 
 class Parser(argparse.ArgumentParser):
-    """A mistake is one line."""
+    """Prints errors as one line, without the usage."""
 
     def error(self, message: str) -> NoReturn:
         print(f"{self.prog}: error: {message}", file=sys.stderr)
@@ -49,81 +50,99 @@ class Parser(argparse.ArgumentParser):
 
 
 def parser() -> Parser:
-    made = Parser(
+    arguments = Parser(
         prog="run.py",
         description="Pretrain, finetune and evaluate the course's GPT.",
         allow_abbrev=False,
     )
-    made.add_argument("function", choices=list(NEEDS), help="what to do")
-    made.add_argument(
+    arguments.add_argument("function", choices=list(NEEDS), help="what to do")
+    arguments.add_argument(
         "variant",
         help="vanilla (softmax), synthesizer, or any other mechanism, as favor:features=64",
     )
-    made.add_argument(
+    arguments.add_argument(
         "pretrain_corpus_path", type=Path, help="one document per line; gives the vocabulary"
     )
     for name, about in PATHS.items():
-        made.add_argument(f"--{name}", type=Path, metavar="PATH", help=about)
-    made.add_argument("--pretrain_lr", type=float, help="instead of 6e-3")
-    made.add_argument("--finetune_lr", type=float, help="instead of 6e-4")
-    made.add_argument(
-        "--epochs", type=float, help="instead of 650; finetuning: 10, or 75 from scratch"
+        arguments.add_argument(f"--{name}", type=Path, metavar="PATH", help=about)
+    arguments.add_argument(
+        "--pretrain_lr", type=float, help="peak learning rate of pretraining (default 6e-3)"
     )
-    made.add_argument("--resume", action="store_true", help="go on with the run that is written")
-    made.add_argument("--overwrite", action="store_true", help="begin anew the run that is written")
-    return made
+    arguments.add_argument(
+        "--finetune_lr", type=float, help="peak learning rate of finetuning (default 6e-4)"
+    )
+    arguments.add_argument(
+        "--epochs",
+        type=float,
+        help="passes over the data (default 650; finetuning 10, or 75 from scratch)",
+    )
+    arguments.add_argument(
+        "--resume", action="store_true", help="continue the run in --writing_params_path"
+    )
+    arguments.add_argument(
+        "--overwrite", action="store_true", help="replace the run in --writing_params_path"
+    )
+    return arguments
 
 
 def check(options: argparse.Namespace) -> None:
-    """What is missing, what is too much, and what would write over what is read."""
+    """Raise an error for missing or unused paths, and for an output that would overwrite an
+    input."""
     function = options.function
-    given = {name for name in PATHS if getattr(options, name) is not None}
-    missing = [f"--{name}" for name in PATHS if name in NEEDS[function] - given]
+    paths = {name for name in PATHS if getattr(options, name) is not None}
+    missing = [f"--{name}" for name in PATHS if name in NEEDS[function] - paths]
     if missing:
         raise ValueError(f"{function} needs {' and '.join(missing)}")
-    extra = [f"--{name}" for name in PATHS if name in given - NEEDS[function] - TAKES[function]]
-    if extra:
-        raise ValueError(f"{function} makes no use of {' and '.join(extra)}; leave it out")
+    unused = [f"--{name}" for name in PATHS if name in paths - NEEDS[function] - OPTIONAL[function]]
+    if unused:
+        raise ValueError(f"{function} does not use {' and '.join(unused)}; leave it out")
     if function == "evaluate":
         for name in ("epochs", "resume", "overwrite"):
             if getattr(options, name):
-                raise ValueError(f"evaluate makes no use of --{name}; leave it out")
-    written = {name for name in given if name in ("writing_params_path", "outputs_path")}
-    for name in ["pretrain_corpus_path", *sorted(given - written)]:
-        for target in written:
+                raise ValueError(f"evaluate does not use --{name}; leave it out")
+    outputs = {name for name in paths if name in ("writing_params_path", "outputs_path")}
+    for name in ["pretrain_corpus_path", *sorted(paths - outputs)]:
+        for target in outputs:
             if getattr(options, name).resolve() == getattr(options, target).resolve():
-                raise ValueError(f"--{target} is also {name}; choose another to write to")
+                raise ValueError(
+                    f"--{target} is the same as {name}; choose another path to write to"
+                )
 
 
-def begin(options: argparse.Namespace) -> str:
-    """Print the course's two lines about text and model, and return the model's attention."""
-    from attnlab.tasks.knowledge import _load as material
+def print_header(options: argparse.Namespace) -> str:
+    """Print the course's two lines about the text and the model, and return the attention."""
+    from attnlab.tasks.knowledge import _load as load
     from attnlab.tasks.knowledge._data import digest, read_corpus, read_pairs
     from attnlab.tasks.knowledge._example_rows import data_line
-    from attnlab.tasks.knowledge._rows import Wording
+    from attnlab.tasks.knowledge._rows import KnowledgeTextEncoding
 
     corpus, folder = options.pretrain_corpus_path, options.reading_params_path
     documents = read_corpus(corpus)
     attention = "softmax" if options.variant == "vanilla" else options.variant
     if folder is None:
-        asked = read_pairs(options.finetune_corpus_path) if options.function == "finetune" else []
-        texts = [*documents, *(text for pair in asked for text in pair)]
-        tokens = material.make_tokenizer("characters", texts)
-        model = material.make_model("course", tokens, attention, {})
+        pairs = read_pairs(options.finetune_corpus_path) if options.function == "finetune" else []
+        texts = [*documents, *(text for pair in pairs for text in pair)]
+        tokens = load.make_tokenizer("characters", texts)
+        model = load.make_model("course", tokens, attention, {})
     else:
-        model, tokens, config = material.load_knowledge(folder)
+        model, tokens, config = load.load_knowledge(folder)
         task = config["task"]
         if task.get("preset") != "course":
-            raise ValueError(f"{folder}: its preset is {task.get('preset')}; here it is course")
-        expected = material.make_model("course", tokens, attention, {}).config.attention
+            raise ValueError(
+                f"{folder}: its preset is {task.get('preset')}; run.py only works with the "
+                "preset course"
+            )
+        expected = load.make_model("course", tokens, attention, {}).config.attention
         if model.config.attention != expected:
             raise ValueError(
                 f"{folder}: its attention is {model.config.attention}, not {expected}; "
                 "give the variant it was trained with"
             )
         if task["stage"] == "pretrain" and task["text"] != digest(documents):
-            raise ValueError(f"{folder}: was pretrained on another text than {corpus}")
-        Wording(tokens).check("\n".join(documents), str(corpus))
+            raise ValueError(
+                f"{folder}: was pretrained on another text than {corpus}; give that text"
+            )
+        KnowledgeTextEncoding(tokens).check_characters("\n".join(documents), str(corpus))
     print(data_line(documents, tokens))
     print(f"number of parameters: {model.parameter_count()}")
     return attention
@@ -136,7 +155,7 @@ def pretrain(options: argparse.Namespace) -> None:
     recipe.pretrain(
         options.pretrain_corpus_path,
         out=options.writing_params_path,
-        attention=begin(options),
+        attention=print_header(options),
         preset="course",
         epochs=options.epochs,
         training={"learning_rate": options.pretrain_lr},
@@ -149,15 +168,15 @@ def finetune(options: argparse.Namespace) -> None:
     from attnlab._command_options import start_mode
     from attnlab.tasks.knowledge import _training as recipe
 
-    attention, folder = begin(options), options.reading_params_path
+    attention, folder = print_header(options), options.reading_params_path
     scratch = folder is None
     recipe.finetune(
-        recipe.SCRATCH if scratch else folder.resolve(),  # a folder may be called scratch too
+        recipe.SCRATCH if scratch else folder.resolve(),  # the folder itself may be called scratch
         pairs=options.finetune_corpus_path,
         corpus=options.pretrain_corpus_path,
         out=options.writing_params_path,
         preset="course" if scratch else None,
-        attention=attention if scratch else "softmax",  # the run that was read has its own
+        attention=attention if scratch else "softmax",  # a run has its own attention
         epochs=options.epochs,
         training={"learning_rate": options.finetune_lr},
         start=start_mode(options.resume, options.overwrite),
@@ -166,11 +185,11 @@ def finetune(options: argparse.Namespace) -> None:
 
 
 def evaluate(options: argparse.Namespace) -> None:
-    """Predictions are written over older ones, as the course does."""
+    """Evaluate a run. Older predictions are overwritten, as in the course."""
     from attnlab.tasks.knowledge import _scoring as scoring
 
-    begin(options)
-    questions, counted = options.eval_corpus_path, options.finetune_corpus_path
+    print_header(options)
+    questions, training_pairs = options.eval_corpus_path, options.finetune_corpus_path
     score = scoring.evaluate(options.reading_params_path, questions)
     scoring.write_predictions(options.outputs_path, score.predictions, overwrite=True)
     if score.answers is None:
@@ -178,14 +197,14 @@ def evaluate(options: argparse.Namespace) -> None:
         print(f"Predictions written to {options.outputs_path}; no targets provided")
         return
     print(score.line())
-    said, flat = scoring.baseline(counted or questions, questions)
-    where = "" if counted else f" (the commonest answer of {questions} itself)"
-    print(f'Baseline, always "{said}"{where}: {flat.line()}')
+    answer, baseline = scoring.baseline(training_pairs or questions, questions)
+    note = "" if training_pairs else f" (the most frequent answer of {questions} itself)"
+    print(f'Baseline, always "{answer}"{note}: {baseline.line()}')
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    reader = parser()
-    options = reader.parse_args(arguments)
+    argument_parser = parser()
+    options = argument_parser.parse_args(arguments)
     from attnlab.errors import TrainingStoppedError
 
     try:
@@ -194,11 +213,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
             options
         )
     except (ValueError, OSError) as error:
-        reader.error(str(error))
+        argument_parser.error(str(error))
     except KeyboardInterrupt:
         sys.exit(130)
     except TrainingStoppedError as error:  # by a signal, or diverged
-        print(f"{reader.prog}: {error}", file=sys.stderr)
+        print(f"{argument_parser.prog}: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
 
 

@@ -9,7 +9,7 @@ import torch
 
 from attnlab.claims._digit_models import BATCH, LESSONS, digits, make, teach
 from attnlab.models import ConvNet
-from attnlab.tasks.vision._dataset import fraction
+from attnlab.tasks.vision._dataset import take_fraction
 from attnlab.tasks.vision._task import VisionTask
 
 
@@ -28,7 +28,7 @@ def test_every_step_has_as_many_images(
 
     monkeypatch.setattr(VisionTask, "loss", loss)
     _, parts = digits()
-    learned = fraction(parts.train, images / len(parts.train), 3)
+    learned = take_fraction(parts.train, images / len(parts.train), 3)
     torch.manual_seed(3)
     made = make(model, LESSONS["small"], learned)
     start = {name: p.detach().clone() for name, p in made.named_parameters()}

@@ -9,7 +9,7 @@ import pytest
 from attnlab._confidence_intervals import Estimate
 from attnlab.compare._conclusions import Conclusions, best_runs, conclude, verdict
 from attnlab.compare._runs import Attempt, Failure
-from attnlab.tasks.comparison import Metric, Trial
+from attnlab.tasks.comparison import ComparisonTrial, Metric
 from tests.support.fake_comparison import FakeComparison, create_run
 
 LOSS, ACCURACY = Metric("loss", "loss"), Metric("accuracy", "accuracy", "higher")
@@ -53,7 +53,7 @@ def test_best_runs_have_the_highest_metric_if_higher_is_better() -> None:
 
 def test_a_setting_with_a_failed_seed_comes_last() -> None:
     attempts = create_runs({("softmax", 1.0): [1.0], ("softmax", 0.5): [3.0, 3.0]})
-    attempts.append(Failure(Trial("softmax", "softmax", 1.0, 1), "diverged"))
+    attempts.append(Failure(ComparisonTrial("softmax", "softmax", 1.0, 1), "diverged"))
     best = best_runs(FakeComparison(), attempts, "softmax", None)
     assert [run.trial.rate for run in best] == [0.5, 0.5]
     (only,) = best_runs(FakeComparison(), [attempts[0], attempts[-1]], "softmax", None)

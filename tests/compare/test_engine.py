@@ -14,7 +14,7 @@ import pytest
 from attnlab.compare._engine import ComparisonResult, compare, create_grid
 from attnlab.errors import InterruptedTraining
 from attnlab.run_folder import RunFolder, StartMode
-from attnlab.tasks.comparison import TRIAL_FOLDER, Budget, Outcome, Trial
+from attnlab.tasks.comparison import TRIAL_FOLDER, ComparisonTrial, TrainingBudget, TrialResult
 from tests.support.fake_comparison import FakeComparison, FakeSweep, create_run
 
 LOSSES = {"softmax": [2.0, 2.1, 2.2], "elu": [2.5, 2.6, 2.7]}
@@ -106,17 +106,23 @@ def test_compare_trains_all_runs_and_writes_files(
 
 
 def test_budget_settings() -> None:
-    assert Budget(minutes=4.0).settings(0.75) == {"minutes": 3.0, "training_time_only": True}
-    assert Budget(steps=7).settings() == {"steps": 7, "minutes": None}
-    assert Budget(steps=1).settings(0.25)["steps"] == 1
-    assert (str(Budget(2.5)), str(Budget(None, 1))) == ("2.5 minutes of training", "1 step")
-    assert FakeComparison().budget(None) == Budget(minutes=5.0)
+    assert TrainingBudget(minutes=4.0).settings(0.75) == {
+        "minutes": 3.0,
+        "training_time_only": True,
+    }
+    assert TrainingBudget(steps=7).settings() == {"steps": 7, "minutes": None}
+    assert TrainingBudget(steps=1).settings(0.25)["steps"] == 1
+    assert (str(TrainingBudget(2.5)), str(TrainingBudget(None, 1))) == (
+        "2.5 minutes of training",
+        "1 step",
+    )
+    assert FakeComparison().budget(None) == TrainingBudget(minutes=5.0)
 
 
 def test_an_interrupted_comparison_resumes(tmp_path: Path) -> None:
     @dataclass(frozen=True)
     class Interrupted(FakeComparison):
-        def train(self, trial: Trial, folder: Path, *rest: Any) -> None:
+        def train(self, trial: ComparisonTrial, folder: Path, *rest: Any) -> None:
             super().train(trial, folder, *rest)
             if len(self.trained) == 3:
                 raise InterruptedTraining("stopped", signal.SIGINT)
@@ -256,10 +262,10 @@ def test_a_metric_that_is_not_finite_is_a_failure(tmp_path: Path) -> None:
 def test_outcomes_are_read_back_from_the_file(tmp_path: Path) -> None:
     @dataclass(frozen=True)
     class WithCounts(FakeComparison):
-        def measure(self, trial: Trial, folder: Path) -> Outcome:
+        def measure(self, trial: ComparisonTrial, folder: Path) -> TrialResult:
             del folder
             run = create_run(trial.variant, 1 / 3, trial.seed)
-            return Outcome(**{**vars(run.outcome), "correct": {"accuracy": (3, 7)}})
+            return TrialResult(**{**vars(run.outcome), "correct": {"accuracy": (3, 7)}})
 
     result = run_comparison(tmp_path, WithCounts(LOSSES), seeds=1)
     assert result.conclusions.best[0].metrics["accuracy"].low is not None  # of one seed

@@ -135,7 +135,7 @@ def test_knowledge_resumes_within_a_stage(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 MISTAKES = [
-    (FILES, "give all three files"),
+    (FILES, "give all three or none"),
     (f"{FILES} --evaluation-pairs world/dev.tsv --minutes 0", "minutes is 0"),
     (f"{FILES} --evaluation-pairs world/dev.tsv --attention softmax softmax", "each once"),
     (f"{FILES} --evaluation-pairs world/dev.tsv --attention softmax favr", "did you mean 'favor'"),
@@ -189,7 +189,7 @@ def test_summary(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         ("--resume --overwrite", "give one of them"),
         ("--resume --limit 90", "the comparison has limit None, not 90"),
         ("--resume --dropout 0.2", "the comparison has dropout 0.1, not 0.2"),
-        ("--overwrite --where decoder", "encoder, all"),
+        ("--overwrite --where decoder", "encoder or all"),
         ("--overwrite --features 0", "features 0; give 1 or more"),
     ):
         code, _, err = run(command + extra, capsys)
@@ -274,7 +274,7 @@ def test_vision(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert len(seen) == 1  # 10 images or 54: as many were seen
     assert "<svg" in (out / "compare-accuracy.svg").read_text()
     with pytest.MonkeyPatch.context() as patch:  # a finished comparison is not measured again
-        patch.setattr(vision, "logits_of", None)
+        patch.setattr(vision, "compute_logits", None)
         code, _, error = run(f"{short} --fractions 0.2 1 --device cpu --resume", capsys)
     assert code == 0, error
     assert results(out) == found
@@ -301,10 +301,10 @@ def test_vision(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ("--fractions 2", "--fractions 2; give shares"),
-        ("--fractions nan", "--fractions nan; give shares"),
-        ("--fractions 1 nan", "give shares"),
-        ("--fractions 0.001 0.005 1", "of 1,295 these differ: 0.001 (10), 1 (1,295)"),
+        ("--fractions 2", "--fractions 2; give fractions"),
+        ("--fractions nan", "--fractions nan; give fractions"),
+        ("--fractions 1 nan", "give fractions"),
+        ("--fractions 0.001 0.005 1", "of 1,295 images these differ: 0.001 (10), 1 (1,295)"),
         ("--seeds 0", "give 1 or more"),
         ("--epochs 1 --steps 5", "give one of them"),
         ("--attention favr", "did you mean 'favor'"),

@@ -164,7 +164,7 @@ def test_loss_of_pairs_is_the_loss_of_the_summaries(tmp_path: Path) -> None:
     windows = reader.windows(inputs, SMALL)
     assert (len(windows.choosing), len(windows.checking)) == (2, 2)
     assert reader.measure == "loss of the summaries"
-    assert any("1 of 9 rows left out" in note for note in reader.notes)
+    assert any("1 of 9 rows skipped" in note for note in reader.notes)
     window = windows.checking[0]
     labels = torch.tensor([byte_pairs()(text_target=rows[4]["summary"])["input_ids"]])
     assert torch.equal(window.labels, labels[0])  # type: ignore[arg-type]
@@ -211,10 +211,10 @@ def test_images_are_held_out_and_have_their_classes() -> None:
     reader = attnlab_vit()
     windows = reader.windows(DIGITS, HeadSettings())
     assert (len(windows.choosing), len(windows.checking)) == (16, 16)
-    from attnlab.tasks.vision._dataset import divided
+    from attnlab.tasks.vision._dataset import split_dataset
     from attnlab.tasks.vision._open_data import open_data
 
-    held_out = divided(open_data("digits")).validation
+    held_out = split_dataset(open_data("digits")).validation
     for window in (*windows.choosing, *windows.checking):
         assert window.labels is not None
         pixels = (window.inputs["images"] * 255).round().to(torch.uint8)

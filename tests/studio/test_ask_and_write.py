@@ -72,9 +72,9 @@ def test_a_long_question_leaves_few_tokens_and_can_still_be_inspected(client: Te
     [
         ("learned", "   ", 422, "question 1 is empty"),
         ("learned", "x" * 500, 422, "tokens"),
-        ("pretrained", "who?", 409, "has not learned to answer"),
+        ("pretrained", "who?", 409, "was never trained on questions"),
         ("language", "who?", 409, "cannot do 'ask'"),
-        ("untrained", "who?", 409, "has not learned"),
+        ("untrained", "who?", 409, "was never trained"),
         ("nobody", "who?", 404, "There is no run nobody"),
     ],
 )

@@ -49,14 +49,14 @@ def test_an_audit_uses_given_questions_or_those_of_the_run(
     pairs += pairs.replace("Where", "there")  # enough to hold out some
     first = "\n".join(pairs.splitlines()[:3])
     report = run_audit(client, all_runs, pairs=first)
-    assert (report["pairs"], report["asked"]) == (3, "the questions that were given")
-    assert "the questions that were given" in (all_runs / "learned" / "audit.html").read_text()
+    assert (report["pairs"], report["asked"]) == (3, "your questions")
+    assert "your questions" in (all_runs / "learned" / "audit.html").read_text()
     (all_runs / "world").mkdir()
     (all_runs / "world" / "train.tsv").write_text(pairs)
     try:
         report = run_audit(client, all_runs)
         assert report["pairs"] == len(pairs.splitlines())
-        assert report["asked"] == "all of train.tsv, most of which it learned"
+        assert report["asked"] == "all questions of train.tsv, most of which it was trained on"
         config = json.loads((all_runs / "learned" / "config.json").read_text())
         split = hold_out(
             read_pairs(all_runs / "world" / "train.tsv"), 0.8, config["training"]["seed"]
@@ -65,7 +65,7 @@ def test_an_audit_uses_given_questions_or_those_of_the_run(
         (all_runs / "learned" / "config.json").write_text(json.dumps(config))
         report = run_audit(client, all_runs)
         assert [each["question"] for each in report["answers"]] == [q for q, _ in split[1]]
-        assert report["asked"] == "the held out of train.tsv"
+        assert report["asked"] == "held-out questions of train.tsv"
         for outside in (str(made / "world" / "train.tsv"), "../secret", "\0", 7):
             config["task"]["pairs"] = outside
             (all_runs / "learned" / "config.json").write_text(json.dumps(config))
@@ -80,13 +80,13 @@ def test_an_audit_uses_given_questions_or_those_of_the_run(
     [
         (
             "\nno question here\nWhere was Bob born",
-            "has questions without answers, the first in line 2; put a tab and the answer behind "
+            "has questions without answers, the first in line 2; put a tab and the answer after "
             "each question",
         ),
         ("Who?\tMe\n\nWhy?", "line 3 has no tab; each line is question, tab, answer"),
         ("Who?\tMe\nWhy?\t", "line 2 has no answer; each line is question, tab, answer"),
         ("a\tb\tc", "line 1 has more than one tab; each line is question, tab, answer"),
-        (" \n", "holds no question; give lines of question, tab, answer"),
+        (" \n", "has no questions; give lines of question, tab, answer"),
     ],
 )
 def test_an_invalid_audit_starts_no_job(

@@ -31,7 +31,7 @@ def test_an_image_is_classified_as_by_the_command(
         response = client.post(f"/api/see?run={run}", content=image)
         assert response.status_code == 200, response.text
         result = response.json()
-        expected = classify(all_runs / run, [tmp_path / "image.png"])[0].chances
+        expected = classify(all_runs / run, [tmp_path / "image.png"])[0].probabilities
         assert result["label"] == expected[0][0]
         assert [each["label"] for each in result["probabilities"]] == [name for name, _ in expected]
         chances = [each["probability"] for each in result["probabilities"]]

@@ -262,7 +262,11 @@ def test_an_empty_studio_shows_commands(browser: Any, tmp_path: Path) -> None:
                 example_command(kind) for kind in TASKS.values()
             ],  # a page that does not exist
             **{
-                page: [example_command(kind) for kind in TASKS.values() if names & set(kind.can)]
+                page: [
+                    example_command(kind)
+                    for kind in TASKS.values()
+                    if names & set(kind.capabilities)
+                ]
                 for page, names in capabilities.items()
             },
             "look": ["attnlab studio --model FOLDER --runs {}"],

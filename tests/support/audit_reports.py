@@ -16,7 +16,7 @@ from attnlab._calibration import (
 )
 from attnlab._confidence_intervals import wilson_interval
 from attnlab.tasks.knowledge._name_matching import NameIndex, ngram_groups
-from attnlab.tasks.knowledge._scoring import histogram_of_answers, top_share
+from attnlab.tasks.knowledge._scoring import histogram_of_answers, top_fraction
 
 GIVEN = ["Anna", "Bryan", "Carlo", "Dávid", "Emma", "Fatima", "George", "Hugo", "Irina", "Jørgen"]
 FAMILY = [
@@ -118,7 +118,7 @@ def make_report(pairs: int = 500, seed: int = 0) -> dict[str, Any]:
             for each, hits in zip(described, of_group, strict=True)
         ],
         "histogram": [list(each) for each in histogram],
-        "top_three_share": top_share(histogram),
+        "top_three_share": top_fraction(histogram),
         "gold_histogram": [
             list(each) for each in histogram_of_answers(each["gold"] for each in answers)
         ],

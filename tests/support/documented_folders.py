@@ -95,8 +95,12 @@ def small_world(desk: Path) -> Iterator[None]:
 
     packages, texts = debian_lists()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(debian, "lists", lambda *_: [Path("Packages"), Path("Translation-en")])
-        patch.setattr(debian, "contents", lambda p: packages if p.name == "Packages" else texts)
+        patch.setattr(
+            debian, "package_lists", lambda *_: [Path("Packages"), Path("Translation-en")]
+        )
+        patch.setattr(
+            debian, "read_package_list", lambda p: packages if p.name == "Packages" else texts
+        )
         patch.setattr(running, "DemoSettings", lambda: replace(QUICK, claims=("copy",)))
         patch.setattr(running, "WorldConfig", lambda: WorldConfig(people=40))
         patch.setenv("ATTNLAB_DATA", str(desk / "data"))

@@ -10,7 +10,13 @@ from typing import Annotated, Any
 from attnlab.compare._runs import ComparisonRun
 from attnlab.errors import TrainingStoppedError
 from attnlab.run_folder import RunFolder, StartMode
-from attnlab.tasks.comparison import Budget, Comparison, Metric, Outcome, Trial
+from attnlab.tasks.comparison import (
+    Comparison,
+    ComparisonTrial,
+    Metric,
+    TrainingBudget,
+    TrialResult,
+)
 
 MODEL = {"model": "decoder", "attention": "softmax", "width": 8}
 
@@ -32,7 +38,7 @@ class FakeComparison(Comparison):
         names = {variant: variant.split(":")[0] for variant in self.losses}
         return {name: [v for v in names if names[v] == name] or [name] for name in attention}
 
-    def check(self, trials: Sequence[Trial]) -> None:
+    def check(self, trials: Sequence[ComparisonTrial]) -> None:
         assert trials
         if self.width < 1:
             raise ValueError(f"width is {self.width}; give 1 or more")
@@ -40,11 +46,16 @@ class FakeComparison(Comparison):
     def plan(self) -> dict[str, Any]:
         return {"width": self.width}
 
-    def notes(self, trials: Sequence[Trial]) -> list[str]:
+    def notes(self, trials: Sequence[ComparisonTrial]) -> list[str]:
         return [f"a note about {len(trials)} trials"]
 
     def train(
-        self, trial: Trial, folder: Path, budget: Budget, start: StartMode, quiet: bool
+        self,
+        trial: ComparisonTrial,
+        folder: Path,
+        budget: TrainingBudget,
+        start: StartMode,
+        quiet: bool,
     ) -> None:
         assert quiet or budget
         self.trained.append((trial.folder, start.for_part(folder)))
@@ -54,7 +65,7 @@ class FakeComparison(Comparison):
         if len(self.losses[trial.variant]) <= trial.seed:
             raise TrainingStoppedError(f"{folder}: the loss became nan at step 3")
 
-    def measure(self, trial: Trial, folder: Path) -> Outcome:
+    def measure(self, trial: ComparisonTrial, folder: Path) -> TrialResult:
         assert folder.is_dir()
         return create_run(trial.variant, self.losses[trial.variant][trial.seed], trial.seed).outcome
 
@@ -68,13 +79,13 @@ class FakeSweep(FakeComparison):
 
     sweep = "images"
 
-    def places(self) -> Sequence[float]:
+    def sweep_values(self) -> Sequence[float]:
         return (0.1, 1.0)
 
-    def place_shown(self, place: float) -> float:
+    def displayed_sweep_value(self, place: float) -> float:
         return 1000 * place
 
-    def measure(self, trial: Trial, folder: Path) -> Outcome:
+    def measure(self, trial: ComparisonTrial, folder: Path) -> TrialResult:
         assert folder.is_dir()
         assert trial.place is not None
         loss = self.losses[trial.variant][trial.seed]
@@ -90,7 +101,7 @@ def create_run(
     accuracy: float = 0.5,
 ) -> ComparisonRun:
     curve = [(0.1, loss + 1), (0.2, loss)]
-    outcome = Outcome(
+    outcome = TrialResult(
         metrics={"loss": loss, "accuracy": accuracy},
         validation=loss,
         parameters=1234,
@@ -98,4 +109,6 @@ def create_run(
         minutes=0.2,
         curves={"training loss": curve, "validation accuracy": [(0.2, accuracy)]},
     )
-    return ComparisonRun(Trial(variant.split(":")[0], variant, learning_rate_factor, seed), outcome)
+    return ComparisonRun(
+        ComparisonTrial(variant.split(":")[0], variant, learning_rate_factor, seed), outcome
+    )

@@ -10,13 +10,13 @@ from typing import Any
 from hypothesis import strategies as st
 
 from attnlab.tasks.knowledge._pretraining_objectives import Entities
-from attnlab.tasks.knowledge._rows import Row, Wording
+from attnlab.tasks.knowledge._rows import KnowledgeTextEncoding, TrainingRow
 from attnlab.tasks.knowledge._world import WorldConfig, make_world
 from attnlab.tokenizer import BPE, Characters
 
 WORLD = make_world(WorldConfig(people=30))
-CHARACTERS = Wording(Characters.train([string.printable, *WORLD.corpus]))
-BYTE_PAIRS = Wording(BPE.train(WORLD.corpus, 320))
+CHARACTERS = KnowledgeTextEncoding(Characters.train([string.printable, *WORLD.corpus]))
+BYTE_PAIRS = KnowledgeTextEncoding(BPE.train(WORLD.corpus, 320))
 BOTH = st.sampled_from([CHARACTERS, BYTE_PAIRS])
 
 LOWER = st.sampled_from(["he", "was", "born", "in", "the", "old", "town", "1850", "42", "(and)"])
@@ -32,11 +32,11 @@ def documents(draw: Callable[[Any], Any]) -> str:
     return " ".join([f"{draw(TITLES)}.", *words])
 
 
-def chance(seed: int = 0) -> random.Random:
+def generator(seed: int = 0) -> random.Random:
     return random.Random(seed)
 
 
-def parts_of(row: Row, mask: int) -> list[list[int]]:
+def parts_of(row: TrainingRow, mask: int) -> list[list[int]]:
     """What stands between the masks."""
     parts: list[list[int]] = [[]]
     for each in row.ids:

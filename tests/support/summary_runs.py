@@ -10,10 +10,10 @@ from tempfile import mkdtemp
 from typing import Any
 
 from attnlab.tasks.summary import _training as recipe
-from attnlab.tasks.summary._generation import Way, write_all
+from attnlab.tasks.summary._generation import GenerationMethod, write_summaries
 from attnlab.tasks.summary._pairs import Columns
 from attnlab.tasks.summary._presets import SummaryModel
-from attnlab.tasks.summary._token_ids import Wording, spaced
+from attnlab.tasks.summary._token_ids import SummaryTextEncoding, normalize_spaces
 from attnlab.tokenizer import BPE
 
 TEXT = "Package 3 is a tool for maps and more.\nIt has 2 parts."
@@ -61,11 +61,11 @@ def trained() -> Path:
     return folder / "run"
 
 
-def wording(longest: int = 48, summary: int = 12) -> Wording:
-    texts = [spaced(text) for row in rows(60) for text in (row["text"], row["summary"])]
-    return Wording(BPE.train(texts, 400), longest, summary)
+def encoding(longest: int = 48, summary: int = 12) -> SummaryTextEncoding:
+    texts = [normalize_spaces(text) for row in rows(60) for text in (row["text"], row["summary"])]
+    return SummaryTextEncoding(BPE.train(texts, 400), longest, summary)
 
 
-def written(texts: list[str], **way: Any) -> Any:
+def written(texts: list[str], **method: Any) -> Any:
     model, words, _ = recipe.load_summary(trained())
-    return write_all(model, words, texts, Way(**way))
+    return write_summaries(model, words, texts, GenerationMethod(**method))

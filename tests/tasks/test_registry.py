@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from attnlab.tasks.kind import Capability, TaskKind, load
+from attnlab.tasks.kind import Capability, TaskKind, load_reference
 from attnlab.tasks.registry import TASKS, register_task, task_of
 
 ROOT = Path(__file__).parent.parent.parent
@@ -81,24 +81,24 @@ def test_the_registry_imports_neither_torch_nor_numpy() -> None:
 
 @pytest.mark.parametrize("kind", TASKS.values(), ids=list(TASKS))
 def test_what_a_task_refers_to_is_there(kind: TaskKind) -> None:
-    assert load(kind.commands).name[0] == kind.name
-    assert kind.subject == "" or callable(load(kind.subject))
+    assert load_reference(kind.commands).name[0] == kind.name
+    assert kind.inspected_model == "" or callable(load_reference(kind.inspected_model))
     assert kind.example is not None
     assert kind.example.command.startswith(f"attnlab {kind.name} ")
-    for each in kind.can.values():
-        assert callable(load(each.serve).open)
+    for each in kind.capabilities.values():
+        assert callable(load_reference(each.serve).open)
         assert {*each.files, *filter(None, (each.report,))} <= {"tokenizer.json", *kind.files}
         for reference in filter(None, (each.prepare, each.examples)):
-            assert callable(load(reference))
+            assert callable(load_reference(reference))
 
 
 def test_a_capability_needs_a_model_and_files(tmp_path: Path) -> None:
-    can = Capability("nowhere:nothing", models=("decoder",), files=("known.json",))
-    assert not can.available(tmp_path, "decoder")
+    capability = Capability("nowhere:nothing", models=("decoder",), files=("known.json",))
+    assert not capability.is_available(tmp_path, "decoder")
     (tmp_path / "known.json").touch()
-    assert can.available(tmp_path, "decoder")
-    assert not can.available(tmp_path, "encoder")
-    assert Capability("nowhere:nothing").available(tmp_path, None)
+    assert capability.is_available(tmp_path, "decoder")
+    assert not capability.is_available(tmp_path, "encoder")
+    assert Capability("nowhere:nothing").is_available(tmp_path, None)
 
 
 def test_a_run_of_a_stranger_has_no_task() -> None:
@@ -111,10 +111,10 @@ def test_a_run_of_a_stranger_has_no_task() -> None:
 @pytest.mark.parametrize(
     ("kind", "words"),
     [
-        (TaskKind("vision", "", "loss", "lower", recipe=1), "attnlab's own"),
+        (TaskKind("vision", "", "loss", "lower", recipe=1), "built into attnlab"),
         (TaskKind("My task", "", "loss", "lower", recipe=1), "lower-case"),
         (TaskKind("mine", "", "loss", "lower"), "no commands and no recipe"),
-        (3, "no task"),
+        (3, "not a task"),
     ],
 )
 def test_what_cannot_be_registered(kind: Any, words: str) -> None:

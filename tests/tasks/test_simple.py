@@ -12,7 +12,7 @@ import pytest
 
 from attnlab.extensions import VARIABLE
 from attnlab.run_folder import StartMode
-from attnlab.tasks._simple_training import Generating, digest, rows_of
+from attnlab.tasks._simple_training import SimpleGenerationService, digest, make_rows
 from attnlab.tasks.registry import TASKS, register_task
 from attnlab.tasks.simple import IGNORE, Row, SimpleTask, answer_row
 from attnlab.training import Run
@@ -106,7 +106,7 @@ def test_it_learns_and_writes_what_it_learned(tmp_path: Path) -> None:
     way = {"count": 1, "temperature": 0.0, "top_k": None, "top_p": None, "beams": None, "seed": 0}
     for beams in (None, 2):
         request = {**way, "text": "abc>", "beams": beams, "block": None, "tokens": 9}
-        Generating.open(tmp_path / "run")(request, lambda *event: events.append(event))
+        SimpleGenerationService.open(tmp_path / "run")(request, lambda *event: events.append(event))
         assert events[-1][0] == "generation"
         assert events[-1][1]["text"].rstrip("\u25a1") == "cba"
 
@@ -124,8 +124,8 @@ def test_an_encoder_with_a_metric_of_its_own(tmp_path: Path) -> None:
 
 def test_rows_follow_part_and_seed() -> None:
     task = Reverse()
-    assert digest(rows_of(task, "train", 1)) == digest(rows_of(task, "train", 1))
-    drawn = [rows_of(task, "train", 0), rows_of(task, "train", 1), rows_of(task, "test")]
+    assert digest(make_rows(task, "train", 1)) == digest(make_rows(task, "train", 1))
+    drawn = [make_rows(task, "train", 0), make_rows(task, "train", 1), make_rows(task, "test")]
     assert len(set(map(digest, drawn))) == 3
 
 
@@ -145,7 +145,7 @@ def test_a_mistake_is_told_by_its_row(
 ) -> None:
     monkeypatch.setattr(SameBit, "rows", lambda *_: [] if row is None else [row])
     with pytest.raises(ValueError, match=words):
-        rows_of(SameBit(), "test")
+        make_rows(SameBit(), "test")
 
 
 FILE = """

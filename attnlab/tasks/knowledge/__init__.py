@@ -1,4 +1,4 @@
-"""Knowledge: learn facts from a corpus, answer questions, and tell knowledge from guesses."""
+"""Knowledge: learn facts from a corpus, answer questions, and separate knowledge from guesses."""
 
 from __future__ import annotations
 

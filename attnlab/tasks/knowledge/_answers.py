@@ -1,4 +1,4 @@
-"""Asking a trained model: what stands between the two masks, and how sure it is."""
+"""Answer questions with a trained model, and measure its confidence."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from dataclasses import dataclass
 
 from attnlab.generate import Generated, Sampling, beam_search, generate
 from attnlab.models import Decoder
-from attnlab.tasks.knowledge._rows import Wording
+from attnlab.tasks.knowledge._rows import KnowledgeTextEncoding
 
-NEW_TOKENS = 32  # the course's limit, in characters
+NEW_TOKENS = 32  # longest answer; the course has the same limit, in characters
 BEAMS = 4
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What the model says, and what it would have said instead."""
+    """The answer of a model, and the most probable different answer."""
 
     question: str
     text: str
     confidence: float
-    """The probability of the whole answer, its end included."""
+    """The probability of the whole answer with its end."""
     other: str = ""
-    """The likeliest different answer."""
+    """The most probable different answer."""
     other_confidence: float = 0.0
 
     @property
@@ -31,117 +31,127 @@ class Answer:
         return self.confidence - self.other_confidence
 
 
-def reach(model: Decoder) -> int:
-    """The longest question and answer together; the course's synthesizer reads one token less."""
+def max_context(model: Decoder) -> int:
+    """The most tokens of question and answer together. The course's synthesizer reads one less."""
     limit = model.max_length
     return model.config.context if limit is None else min(model.config.context, limit)
 
 
-def check_questions(questions: Sequence[str], wording: Wording, context: int) -> list[list[int]]:
-    """The prompts; a question that the model cannot read is refused by its number."""
+def check_questions(
+    questions: Sequence[str], encoding: KnowledgeTextEncoding, context: int
+) -> list[list[int]]:
+    """The prompts of these questions. An error names the first question that the model cannot
+    read."""
     prompts = []
     for number, question in enumerate(questions, 1):
         if not question.strip():
             raise ValueError(f"question {number} is empty; give a question with a name in it")
-        wording.check(question, f"question {number}")
-        prompts.append(wording.question(question))
+        encoding.check_characters(question, f"question {number}")
+        prompts.append(encoding.encode_question(question))
         if len(prompts[-1]) >= context:
             raise ValueError(
                 f"question {number} has {len(prompts[-1]) - 1} tokens; "
-                f"this model reads at most {context - 2} with room for an answer: "
+                f"this model reads at most {context - 2}, to leave space for an answer: "
                 f"{question[:40]!r}..."
             )
     return prompts
 
 
-def answer(model: Decoder, wording: Wording, questions: Sequence[str]) -> list[str]:
-    """The likeliest token each time: the course's way, all questions at once."""
-    prompts = check_questions(questions, wording, reach(model))
-    return [wording.decode(row.ids) for row in write(model, wording, prompts)]
+def answer_greedily(
+    model: Decoder, encoding: KnowledgeTextEncoding, questions: Sequence[str]
+) -> list[str]:
+    """Greedy answers to all questions at once, as in the course."""
+    prompts = check_questions(questions, encoding, max_context(model))
+    return [encoding.decode(row.ids) for row in generate_greedy(model, encoding, prompts)]
 
 
-def write(model: Decoder, wording: Wording, prompts: Sequence[Sequence[int]]) -> list[Generated]:
-    """The greedy continuation of each prompt up to the mask."""
-    found = [Generated() for _ in prompts]
-    for places, room in _by_room(prompts, reach(model)):
-        rows = generate(model, [prompts[i] for i in places], new_tokens=room, stop=wording.mask)
-        for i, row in zip(places, rows, strict=True):
-            found[i] = row[0]
-    return found
+def generate_greedy(
+    model: Decoder, encoding: KnowledgeTextEncoding, prompts: Sequence[Sequence[int]]
+) -> list[Generated]:
+    """Continue each prompt greedily up to the mask."""
+    results = [Generated() for _ in prompts]
+    for indices, limit in _group_by_limit(prompts, max_context(model)):
+        rows = generate(model, [prompts[i] for i in indices], new_tokens=limit, stop=encoding.mask)
+        for i, samples in zip(indices, rows, strict=True):
+            results[i] = samples[0]
+    return results
 
 
-def _by_room(prompts: Sequence[Sequence[int]], context: int) -> list[tuple[list[int], int]]:
-    """Which prompts have room for a whole answer; the others have what is left, each its own."""
-    rooms: dict[int, list[int]] = {}
+def _group_by_limit(prompts: Sequence[Sequence[int]], context: int) -> list[tuple[list[int], int]]:
+    """Group prompt indices by the number of new tokens that fit into the context."""
+    groups: dict[int, list[int]] = {}
     for i, prompt in enumerate(prompts):
-        rooms.setdefault(min(NEW_TOKENS, context - len(prompt)), []).append(i)
-    return [(places, room) for room, places in rooms.items()]
+        groups.setdefault(min(NEW_TOKENS, context - len(prompt)), []).append(i)
+    return [(indices, limit) for limit, indices in groups.items()]
 
 
 def answer_with_confidence(
-    model: Decoder, wording: Wording, questions: Sequence[str]
+    model: Decoder, encoding: KnowledgeTextEncoding, questions: Sequence[str]
 ) -> list[Answer]:
-    """Greedy answers with their probability, and the likeliest other answer of a beam search."""
-    prompts = check_questions(questions, wording, reach(model))
-    found = []
-    for question, said in zip(questions, candidates(model, wording, prompts), strict=True):
-        (text, confidence), *others = said.items()
-        other, likely = max(others, key=lambda pair: pair[1], default=("", 0.0))
-        found.append(Answer(question, text, confidence, other, likely))
-    return found
+    """Greedy answers with their probability, and the best different answer of a beam search."""
+    prompts = check_questions(questions, encoding, max_context(model))
+    answers = []
+    for question, texts in zip(questions, candidate_answers(model, encoding, prompts), strict=True):
+        (text, confidence), *others = texts.items()
+        other, probability = max(others, key=lambda pair: pair[1], default=("", 0.0))
+        answers.append(Answer(question, text, confidence, other, probability))
+    return answers
 
 
-def candidates(
-    model: Decoder, wording: Wording, prompts: Sequence[Sequence[int]], most: int = NEW_TOKENS
+def candidate_answers(
+    model: Decoder,
+    encoding: KnowledgeTextEncoding,
+    prompts: Sequence[Sequence[int]],
+    max_tokens: int = NEW_TOKENS,
 ) -> list[dict[str, float]]:
-    """What the model could say and how likely each is; the greedy text comes first.
+    """Possible answers with their probabilities; the greedy answer comes first.
 
-    No answer has more than `most` tokens: a beam search goes on until its worst beam has ended.
+    `max_tokens` limits the beam search, which goes on until its worst beam has ended.
     """
-    greedy = write(model, wording, prompts)
+    greedy = generate_greedy(model, encoding, prompts)
     beams: list[list[Generated]] = [[] for _ in prompts]
-    for places, whole in _by_room(prompts, reach(model)):
-        room = min(whole, most)
+    for indices, available in _group_by_limit(prompts, max_context(model)):
+        limit = min(available, max_tokens)
         rows = beam_search(
             model,
-            [prompts[i] for i in places],
-            new_tokens=room,
-            stop=wording.mask,
+            [prompts[i] for i in indices],
+            new_tokens=limit,
+            stop=encoding.mask,
             width=BEAMS,
             best=BEAMS,
         )
-        for i, row in zip(places, rows, strict=True):
+        for i, row in zip(indices, rows, strict=True):
             beams[i] = row
-    found: list[dict[str, float]] = []
-    for chosen, row in zip(greedy, beams, strict=True):
-        texts = {wording.decode(chosen.ids): math.exp(chosen.score)}
-        for each in row:
-            texts.setdefault(wording.decode(each.ids), math.exp(each.score))
-        found.append(texts)
-    return found
+    results: list[dict[str, float]] = []
+    for best, row in zip(greedy, beams, strict=True):
+        texts = {encoding.decode(best.ids): math.exp(best.score)}
+        for hypothesis in row:
+            texts.setdefault(encoding.decode(hypothesis.ids), math.exp(hypothesis.score))
+        results.append(texts)
+    return results
 
 
-def sample(
+def sample_answers(
     model: Decoder,
-    wording: Wording,
+    encoding: KnowledgeTextEncoding,
     questions: Sequence[str],
     *,
     samples: int,
     temperature: float,
     seed: int,
 ) -> list[list[str]]:
-    """Several drawn answers to each question."""
-    prompts = check_questions(questions, wording, reach(model))
-    found: list[list[str]] = [[] for _ in prompts]
-    for places, room in _by_room(prompts, reach(model)):
+    """Several sampled answers to each question."""
+    prompts = check_questions(questions, encoding, max_context(model))
+    answers: list[list[str]] = [[] for _ in prompts]
+    for indices, limit in _group_by_limit(prompts, max_context(model)):
         rows = generate(
             model,
-            [prompts[i] for i in places],
-            new_tokens=room,
-            stop=wording.mask,
+            [prompts[i] for i in indices],
+            new_tokens=limit,
+            stop=encoding.mask,
             sampling=Sampling(temperature=temperature, seed=seed),
             samples=samples,
         )
-        for i, row in zip(places, rows, strict=True):
-            found[i] = [wording.decode(each.ids) for each in row]
-    return found
+        for i, row in zip(indices, rows, strict=True):
+            answers[i] = [encoding.decode(generated.ids) for generated in row]
+    return answers

@@ -31,7 +31,7 @@ def evaluate(
 ) -> None:
     """Evaluate a run: ask it every question of a file and count the right answers."""
     if predictions is not None and predictions.exists() and not overwrite:
-        raise ValueError(f"{predictions}: is there already; give --overwrite or another name")
+        raise ValueError(f"{predictions}: exists already; give --overwrite or another name")
     score = scoring.evaluate(run, pairs)
     if predictions is not None:
         scoring.write_predictions(predictions, score.predictions, overwrite)

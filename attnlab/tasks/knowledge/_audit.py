@@ -1,4 +1,4 @@
-"""Is it knowledge or a guess? One report about the answers of a run."""
+"""Audit a run: are its answers knowledge or guesses?"""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ from attnlab.tasks.knowledge._answers import (
     Answer,
     answer_with_confidence,
     check_questions,
-    reach,
-    sample,
+    max_context,
+    sample_answers,
 )
 from attnlab.tasks.knowledge._certainty import Certainty
 from attnlab.tasks.knowledge._data import name_in
 from attnlab.tasks.knowledge._load import load_knowledge
 from attnlab.tasks.knowledge._name_matching import NameIndex, ngram_groups
-from attnlab.tasks.knowledge._rows import Wording
-from attnlab.tasks.knowledge._scoring import histogram_of_answers, questions_for, top_share
+from attnlab.tasks.knowledge._rows import KnowledgeTextEncoding
+from attnlab.tasks.knowledge._scoring import histogram_of_answers, questions_for, top_fraction
 from attnlab.tasks.knowledge._world import made_up_names
 
-Report = dict[str, Any]
+AuditData = dict[str, Any]
 EXAMPLES = 8
 
 
 def ask(folder: str | Path, questions: Sequence[str]) -> list[tuple[Answer, str]]:
-    """Each answer with "known", "unsure" or "guess"."""
+    """Answer questions. Each answer comes with "known", "unsure" or "guess"."""
     model, tokens, _ = load_knowledge(folder)
     certainty = Certainty.load(Path(folder))
-    said = answer_with_confidence(model, Wording(tokens), questions)
-    return [(each, certainty.verdict(each.confidence)) for each in said]
+    answers = answer_with_confidence(model, KnowledgeTextEncoding(tokens), questions)
+    return [(answer, certainty.verdict(answer.confidence)) for answer in answers]
 
 
 def audit(
@@ -54,20 +54,26 @@ def audit(
     made_up: int = 200,
     groups: int = 6,
     seed: int = 0,
-) -> Report:
-    """The report; what needs right answers is None where the file has none."""
+) -> AuditData:
+    """The data of an audit. Without right answers in the file, some parts are None."""
     if samples < 1 or made_up < 1 or groups < 1:
         raise ValueError(
             f"samples {samples}, made-up names {made_up}, groups {groups}; give 1 or more of each"
         )
     model, tokens, config = load_knowledge(folder)
-    wording, certainty = Wording(tokens), Certainty.load(Path(folder))
-    questions, golds = questions_for(folder, config, pairs)
-    said = answer_with_confidence(model, wording, questions)
-    drawn = sample(model, wording, questions, samples=samples, temperature=temperature, seed=seed)
-    names = [_name(question, certainty) for question in questions]
-    correct = None if golds is None else [a.text == g for a, g in zip(said, golds, strict=True)]
-    report: Report = {
+    encoding, certainty = KnowledgeTextEncoding(tokens), Certainty.load(Path(folder))
+    questions, gold_answers = questions_for(folder, config, pairs)
+    answers = answer_with_confidence(model, encoding, questions)
+    sampled = sample_answers(
+        model, encoding, questions, samples=samples, temperature=temperature, seed=seed
+    )
+    names = [_name_in(question, certainty) for question in questions]
+    correct = (
+        None
+        if gold_answers is None
+        else [a.text == g for a, g in zip(answers, gold_answers, strict=True)]
+    )
+    report: AuditData = {
         "run": str(folder),
         "pairs": len(questions),
         "thresholds": {
@@ -75,177 +81,188 @@ def audit(
             "guess": certainty.guess,
             "fitted_on": certainty.fitted_on,
         },
-        "answers": _answers(said, golds, drawn, names, certainty),
-        **_scores(said, golds, correct, certainty),
-        **_places(said, golds, certainty),
-        "origins": [] if correct is None else _origins(names, correct, groups, seed),
-        "made_up": _made_up(model, wording, certainty, made_up, seed),
+        "answers": _answer_rows(answers, gold_answers, sampled, names, certainty),
+        **_score_data(answers, gold_answers, correct, certainty),
+        **_answer_distribution(answers, gold_answers, certainty),
+        "origins": [] if correct is None else _accuracy_by_spelling(names, correct, groups, seed),
+        "made_up": _ask_made_up_names(model, encoding, certainty, made_up, seed),
         "sampling": {
             "temperature": temperature,
             "samples": samples,
-            **_agreement(said, drawn, correct),
+            **_sample_agreement(answers, sampled, correct),
         },
     }
     return report
 
 
-def _name(question: str, certainty: Certainty) -> str:
-    found = name_in(question, certainty.relations)
-    return question if found is None else found[0]
+def _name_in(question: str, certainty: Certainty) -> str:
+    match = name_in(question, certainty.relations)
+    return question if match is None else match[0]
 
 
-def _answers(
-    said: Sequence[Answer],
-    golds: Sequence[str] | None,
-    drawn: Sequence[Sequence[str]],
+def _answer_rows(
+    answers: Sequence[Answer],
+    gold_answers: Sequence[str] | None,
+    sampled: Sequence[Sequence[str]],
     names: Sequence[str],
     certainty: Certainty,
-) -> list[Report]:
-    seen = set(certainty.answers)
+) -> list[AuditData]:
+    training_answers = set(certainty.answers)
     index = NameIndex(certainty.names) if certainty.names else None
-    found = []
-    for i, each in enumerate(said):
-        gold = None if golds is None else golds[i]
-        found.append(
+    rows = []
+    for i, answer in enumerate(answers):
+        gold = None if gold_answers is None else gold_answers[i]
+        rows.append(
             {
-                "question": each.question,
-                "answer": each.text,
+                "question": answer.question,
+                "answer": answer.text,
                 "gold": gold,
-                "confidence": each.confidence,
-                "margin": each.margin,
-                "runner_up": each.other,
-                "verdict": certainty.verdict(each.confidence),
-                "correct": None if gold is None else each.text == gold,
-                "seen_place": each.text in seen,
+                "confidence": answer.confidence,
+                "margin": answer.margin,
+                "runner_up": answer.other,
+                "verdict": certainty.verdict(answer.confidence),
+                "correct": None if gold is None else answer.text == gold,
+                "seen_place": answer.text in training_answers,
                 "nearest": [list(pair) for pair in index.nearest(names[i])] if index else [],
                 "sampled": {
-                    "agreement": sum(text == each.text for text in drawn[i]) / len(drawn[i]),
-                    "distinct": len(set(drawn[i])),
+                    "agreement": sum(text == answer.text for text in sampled[i]) / len(sampled[i]),
+                    "distinct": len(set(sampled[i])),
                 },
             }
         )
-    return found
+    return rows
 
 
-def _scores(
-    said: Sequence[Answer],
-    golds: Sequence[str] | None,
+def _score_data(
+    answers: Sequence[Answer],
+    gold_answers: Sequence[str] | None,
     correct: Sequence[bool] | None,
     certainty: Certainty,
-) -> Report:
-    sure = [each.confidence for each in said]
-    verdicts = [certainty.verdict(each) for each in sure]
+) -> AuditData:
+    confidences = [answer.confidence for answer in answers]
+    verdicts = [certainty.verdict(confidence) for confidence in confidences]
     counts = Counter(verdicts)
-    shares: dict[str, Report] = {}
+    by_verdict: dict[str, AuditData] = {}
     for verdict in ("known", "unsure", "guess"):
         accuracy = None
         if correct is not None and counts[verdict]:
             right = sum(c for c, v in zip(correct, verdicts, strict=True) if v == verdict)
             accuracy = right / counts[verdict]
-        shares[verdict] = {"count": counts[verdict], "accuracy": accuracy}
-    if correct is None or golds is None:
-        nothing: Report = dict.fromkeys(
+        by_verdict[verdict] = {"count": counts[verdict], "accuracy": accuracy}
+    if correct is None or gold_answers is None:
+        empty: AuditData = dict.fromkeys(
             ("accuracy", "interval", "baseline", "ece", "roc_area", "precision95")
         )
-        return {**nothing, "reliability": [], "risk_coverage": [], "verdicts": shares}
+        return {**empty, "reliability": [], "risk_coverage": [], "verdicts": by_verdict}
     right = sum(correct)
-    best = threshold_for(0.95, sure, correct)
+    threshold = threshold_for(0.95, confidences, correct)
     return {
         "accuracy": right / len(correct),
         "interval": list(wilson_interval(right, len(correct))),
         "baseline": {
             "answer": certainty.commonest,
-            "accuracy": sum(gold == certainty.commonest for gold in golds) / len(golds),
+            "accuracy": sum(gold == certainty.commonest for gold in gold_answers)
+            / len(gold_answers),
         },
-        "reliability": [asdict(each) for each in reliability_bins(sure, correct)],
-        "ece": expected_calibration_error(sure, correct),
-        "roc_area": roc_area(sure, correct),
-        "risk_coverage": [list(astuple(each)) for each in risk_coverage(sure, correct)],
-        "precision95": None if best is None else asdict(best),
-        "verdicts": shares,
+        "reliability": [
+            asdict(confidence) for confidence in reliability_bins(confidences, correct)
+        ],
+        "ece": expected_calibration_error(confidences, correct),
+        "roc_area": roc_area(confidences, correct),
+        "risk_coverage": [
+            list(astuple(confidence)) for confidence in risk_coverage(confidences, correct)
+        ],
+        "precision95": None if threshold is None else asdict(threshold),
+        "verdicts": by_verdict,
     }
 
 
-def _places(said: Sequence[Answer], golds: Sequence[str] | None, certainty: Certainty) -> Report:
-    seen = set(certainty.answers)
-    invented = [each.text for each in said if each.text not in seen]
-    histogram = histogram_of_answers(each.text for each in said)
+def _answer_distribution(
+    answers: Sequence[Answer], gold_answers: Sequence[str] | None, certainty: Certainty
+) -> AuditData:
+    training_answers = set(certainty.answers)
+    invented = [answer.text for answer in answers if answer.text not in training_answers]
+    histogram = histogram_of_answers(answer.text for answer in answers)
     return {
         "invented": {
             "count": len(invented),
             "examples": list(dict.fromkeys(invented))[:EXAMPLES],
         },
         "histogram": [list(pair) for pair in histogram],
-        "top_three_share": top_share(histogram),
-        "gold_histogram": [list(pair) for pair in histogram_of_answers(golds or [])],
+        "top_three_share": top_fraction(histogram),
+        "gold_histogram": [list(pair) for pair in histogram_of_answers(gold_answers or [])],
     }
 
 
-def _origins(names: Sequence[str], correct: Sequence[bool], groups: int, seed: int) -> list[Report]:
-    """Accuracy by how names are spelled."""
-    places, found = ngram_groups(names, min(groups, len(set(names))), seed)
-    made = []
-    for number, group in enumerate(found):
-        mine = [c for c, place in zip(correct, places, strict=True) if place == number]
-        made.append(
+def _accuracy_by_spelling(
+    names: Sequence[str], correct: Sequence[bool], groups: int, seed: int
+) -> list[AuditData]:
+    """Accuracy by groups of similarly spelled names."""
+    group_of_name, name_groups = ngram_groups(names, min(groups, len(set(names))), seed)
+    rows = []
+    for number, group in enumerate(name_groups):
+        correct_in_group = [
+            c for c, index in zip(correct, group_of_name, strict=True) if index == number
+        ]
+        rows.append(
             {
                 "label": group.label,
                 "examples": list(group.examples),
-                "count": len(mine),
-                "accuracy": sum(mine) / max(1, len(mine)),
-                "interval": list(wilson_interval(sum(mine), len(mine))),
+                "count": len(correct_in_group),
+                "accuracy": sum(correct_in_group) / max(1, len(correct_in_group)),
+                "interval": list(wilson_interval(sum(correct_in_group), len(correct_in_group))),
             }
         )
-    return made
+    return rows
 
 
-def _made_up(
-    model: Decoder, wording: Wording, certainty: Certainty, count: int, seed: int
-) -> Report:
-    """A control: about people who do not exist nothing can be known."""
+def _ask_made_up_names(
+    model: Decoder, encoding: KnowledgeTextEncoding, certainty: Certainty, count: int, seed: int
+) -> AuditData:
+    """A control: nobody can know anything about people who do not exist."""
     names, questions = [], []
-    relations, chance = certainty.relations, random.Random(seed)
+    relations, generator = certainty.relations, random.Random(seed)
     for name in made_up_names(2 * count, seed, set(certainty.names)) if relations else []:
-        question = chance.choice(relations).ask(name)
+        question = generator.choice(relations).ask(name)
         try:
-            check_questions([question], wording, reach(model))
-        except ValueError:  # too long, or a letter that the model never saw
+            check_questions([question], encoding, max_context(model))
+        except ValueError:  # too long, or a character that the model never saw
             continue
         names.append(name)
         questions.append(question)
     names, questions = names[:count], questions[:count]
     if not names:
         return {"count": 0, "mean_confidence": None, "known_share": None, "examples": []}
-    said = answer_with_confidence(model, wording, questions)
-    known = sum(certainty.verdict(each.confidence) == "known" for each in said)
+    answers = answer_with_confidence(model, encoding, questions)
+    known = sum(certainty.verdict(answer.confidence) == "known" for answer in answers)
     return {
         "count": len(names),
-        "mean_confidence": sum(each.confidence for each in said) / len(said),
-        "known_share": known / len(said),
+        "mean_confidence": sum(answer.confidence for answer in answers) / len(answers),
+        "known_share": known / len(answers),
         "examples": [
-            {"name": name, "answer": each.text, "confidence": each.confidence}
-            for name, each in list(zip(names, said, strict=True))[:EXAMPLES]
+            {"name": name, "answer": answer.text, "confidence": answer.confidence}
+            for name, answer in list(zip(names, answers, strict=True))[:EXAMPLES]
         ],
     }
 
 
-def _agreement(
-    said: Sequence[Answer], drawn: Sequence[Sequence[str]], correct: Sequence[bool] | None
-) -> Report:
-    """How often a drawn answer is the likeliest one."""
-    shares = [
-        sum(text == each.text for text in texts) / len(texts)
-        for each, texts in zip(said, drawn, strict=True)
+def _sample_agreement(
+    answers: Sequence[Answer], sampled: Sequence[Sequence[str]], correct: Sequence[bool] | None
+) -> AuditData:
+    """How often a sampled answer equals the greedy one."""
+    agreement = [
+        sum(text == answer.text for text in texts) / len(texts)
+        for answer, texts in zip(answers, sampled, strict=True)
     ]
 
     def mean(values: list[float]) -> float | None:
         return sum(values) / len(values) if values else None
 
-    def among(wanted: bool) -> float | None:
-        return mean([s for s, c in zip(shares, correct or [], strict=False) if c is wanted])
+    def among(is_right: bool) -> float | None:
+        return mean([s for s, c in zip(agreement, correct or [], strict=False) if c is is_right])
 
     return {
-        "mean_agreement": mean(shares),
+        "mean_agreement": mean(agreement),
         "agreement_when_right": among(True),
         "agreement_when_wrong": among(False),
     }

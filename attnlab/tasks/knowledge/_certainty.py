@@ -1,4 +1,4 @@
-"""Known, unsure or a guess: thresholds that a run keeps beside its weights."""
+"""Thresholds that decide whether an answer is known, unsure or a guess."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from attnlab.models import Decoder
 from attnlab.run_folder import RunFolder
 from attnlab.tasks.knowledge._answers import Answer, answer_with_confidence
 from attnlab.tasks.knowledge._data import Pair, Relation, most_common_answer
-from attnlab.tasks.knowledge._rows import Wording
+from attnlab.tasks.knowledge._rows import KnowledgeTextEncoding
 from attnlab.tasks.knowledge.kind import KNOWN
 
-PRECISION = 0.95  # of what is called known
-FEW = 20  # held-out pairs; with fewer a threshold is chance
+PRECISION = 0.95  # of answers that are called known
+MIN_HELD_OUT = 20  # pairs; with fewer, a threshold is chance
 
 
 @dataclass(frozen=True)
 class Certainty:
-    """What a run knows about its own answers, from training data alone."""
+    """Thresholds and training names of a run, from training data alone."""
 
     known: float | None
-    """From this confidence on, 95% of the answers were right; None: at no confidence."""
+    """From this confidence on, 95% of the answers were right; None if that is true at none."""
     guess: float
-    """Below it, at most half were."""
+    """Below this confidence, at most half of the answers were right."""
     fitted_on: str
     commonest: str
-    """The commonest answer of the training pairs: what a guess is measured against."""
+    """The most frequent answer of the training pairs, the baseline for guesses."""
     answers: list[str] = field(default_factory=list)
     """Every answer of the training pairs."""
     names: list[str] = field(default_factory=list)
-    """Whom the training pairs ask about."""
+    """The names that the training pairs ask about."""
     wordings: list[list[str]] = field(default_factory=list)
-    """What stands before a name in a question, and behind it."""
+    """The text before and after the name in each kind of question."""
 
     def verdict(self, confidence: float) -> str:
         if self.known is not None and confidence >= self.known:
@@ -53,62 +53,68 @@ class Certainty:
     def load(folder: Path) -> Certainty:
         path = folder / KNOWN
         try:
-            found = json.loads(path.read_text(encoding="utf-8"))
+            data = json.loads(path.read_text(encoding="utf-8"))
             return Certainty(
-                known=None if found["known"] is None else float(found["known"]),
-                guess=float(found["guess"]),
-                fitted_on=str(found["fitted_on"]),
-                commonest=str(found["commonest"]),
-                answers=[str(each) for each in found["answers"]],
-                names=[str(each) for each in found["names"]],
-                wordings=[[str(before), str(after)] for before, after in found["wordings"]],
+                known=None if data["known"] is None else float(data["known"]),
+                guess=float(data["guess"]),
+                fitted_on=str(data["fitted_on"]),
+                commonest=str(data["commonest"]),
+                answers=[str(text) for text in data["answers"]],
+                names=[str(text) for text in data["names"]],
+                wordings=[[str(before), str(after)] for before, after in data["wordings"]],
             )
         except FileNotFoundError:
             raise ValueError(
-                f"{folder}: has not learned to answer; finetune it, or use learn"
+                f"{folder}: was never trained on questions; use knowledge finetune or knowledge "
+                "learn"
             ) from None
         except (ValueError, KeyError, TypeError) as error:
-            raise ValueError(f"{path}: is broken ({error}); train the run anew") from None
+            raise ValueError(f"{path}: is damaged ({error}); train the run again") from None
 
 
-def fit(
+def fit_certainty(
     model: Decoder,
-    wording: Wording,
+    encoding: KnowledgeTextEncoding,
     *,
     held_out: Sequence[Pair],
     learned: Sequence[Pair],
     names: Sequence[str],
     relations: Sequence[Relation],
 ) -> Certainty:
-    """Thresholds from the held-out pairs; where these are few, from pairs that were learned."""
-    pairs, what = held_out, "held-out training pairs"
-    if len(pairs) < FEW:
-        pairs, what = learned[:500], "training pairs it has learned, so it will be too sure"
-    said = answer_with_confidence(model, wording, [question for question, _ in pairs])
-    known, guess = thresholds(said, [gold for _, gold in pairs])
+    """Fit thresholds on the held-out pairs or, if there are too few, on training pairs."""
+    pairs, source = held_out, "held-out training pairs"
+    if len(pairs) < MIN_HELD_OUT:
+        pairs, source = (
+            learned[:500],
+            "training pairs that it has learned, so it will be overconfident",
+        )
+    answers = answer_with_confidence(model, encoding, [question for question, _ in pairs])
+    known, guess = thresholds(answers, [answer for _, answer in pairs])
     return Certainty(
         known=known,
         guess=guess,
-        fitted_on=f"{len(pairs)} {what}",
+        fitted_on=f"{len(pairs)} {source}",
         commonest=most_common_answer([*learned, *held_out]),
-        answers=sorted({gold for _, gold in [*learned, *held_out]}),
+        answers=sorted({answer for _, answer in [*learned, *held_out]}),
         names=sorted(set(names)),
-        wordings=[[each.before, each.after] for each in relations],
+        wordings=[[relation.before, relation.after] for relation in relations],
     )
 
 
-def thresholds(said: Sequence[Answer], golds: Sequence[str]) -> tuple[float | None, float]:
+def thresholds(
+    answers: Sequence[Answer], gold_answers: Sequence[str]
+) -> tuple[float | None, float]:
     """The confidence from which 95% are right, and the one below which at most half are."""
-    sure = [each.confidence for each in said]
-    right = [each.text == gold for each, gold in zip(said, golds, strict=True)]
-    known = threshold_for(PRECISION, sure, right)
-    guess, total = 0.0, len(sure)
-    for point in risk_coverage(sure, right):
+    confidences = [answer.confidence for answer in answers]
+    is_right = [answer.text == gold for answer, gold in zip(answers, gold_answers, strict=True)]
+    known = threshold_for(PRECISION, confidences, is_right)
+    guess, total = 0.0, len(confidences)
+    for point in risk_coverage(confidences, is_right):
         if known is not None and point.threshold > known.threshold:
-            continue  # what is known is no guess
+            continue  # a known answer is not a guess
         above = point.coverage * total
         below = total - above
-        wrong = below - (sum(right) - above * point.precision)
+        wrong = below - (sum(is_right) - above * point.precision)
         if below > 0.5 and wrong >= below / 2:
             guess = max(guess, point.threshold)
     return None if known is None else known.threshold, guess

@@ -262,7 +262,7 @@ def examples(
     """
     from attnlab.tasks.knowledge import _example_rows as showing
 
-    line, rows = showing.examples(
+    line, rows = showing.example_rows(
         corpus,
         pairs,
         preset=preset,

@@ -1,6 +1,6 @@
 """`attnlab compare knowledge`: which mechanism learns most facts with the same budget?
 
-Three quarters of the budget go to the corpus, the rest to questions.
+Three quarters of the budget are for pretraining on the corpus, the rest for questions.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from attnlab._help_groups import COMMON, DATA, MODEL, TRAINING
 from attnlab.run_folder import StartMode
 from attnlab.tasks.comparison import (
     VALIDATIONS,
-    Budget,
     Comparison,
+    ComparisonTrial,
     Metric,
-    Outcome,
-    Trial,
+    TrainingBudget,
+    TrialResult,
     last_validation,
-    outcome_of,
-    scaled,
+    scale_learning_rates,
+    trial_result,
 )
 from attnlab.tasks.knowledge._data import digest
-from attnlab.tasks.knowledge._load import make_model, material, preset_named
+from attnlab.tasks.knowledge._load import find_preset, load_data, make_model
 from attnlab.tasks.knowledge._pretraining_objectives import create_objectives
 from attnlab.tasks.knowledge._scoring import Score, baseline, evaluate
 from attnlab.tasks.knowledge._training import SCRATCH, finetune, pretrain
@@ -33,14 +33,14 @@ from attnlab.tokenizer import Bytes
 from attnlab.training import Settings
 
 PRETRAINING = 0.75  # of the budget
-HELD_OUT = 0.1  # of the training pairs: what the curves are measured on
+HELD_OUT = 0.1  # of the training pairs, to measure the curves
 UNPRETRAINED = " (no pretraining)"  # after the name of a contender
 PRETRAINED, FINETUNED = "pretrained", "finetuned"
 
 
 @dataclass(frozen=True)
 class KnowledgeComparison(Comparison):
-    """Without files it uses the embedded world."""
+    """A decoder with each mechanism. Without files it learns the embedded world."""
 
     corpus: Annotated[
         Path | None,
@@ -71,18 +71,18 @@ class KnowledgeComparison(Comparison):
     seeds = 1
 
     def __post_init__(self) -> None:
-        files = [each is None for each in (self.corpus, self.pairs, self.evaluation_pairs)]
+        files = [path is None for path in (self.corpus, self.pairs, self.evaluation_pairs)]
         if any(files) and not all(files):
             raise ValueError(
-                "give all three files: --corpus, --pairs and --evaluation-pairs; or none"
+                "--corpus, --pairs and --evaluation-pairs belong together; give all three or none"
             )
 
     def contenders(self, attention: Sequence[str]) -> dict[str, list[str]]:
         extra = [attention[0] + UNPRETRAINED] if self.unpretrained else []
         return {name: [name] for name in (*attention, *extra)}
 
-    def check(self, trials: Sequence[Trial]) -> None:
-        create_objectives(self.objective or preset_named(self.preset).objective)
+    def check(self, trials: Sequence[ComparisonTrial]) -> None:
+        create_objectives(self.objective or find_preset(self.preset).objective)
         for spec in {_attention(trial) for trial in trials}:
             make_model(self.preset, Bytes(), spec, {})
         self.plan()  # reads all files
@@ -93,7 +93,7 @@ class KnowledgeComparison(Comparison):
 
     @cached_property
     def _digests(self) -> dict[str, str]:
-        source, (_, score) = material(self.corpus, self.pairs), self._baseline
+        source, (_, score) = load_data(self.corpus, self.pairs), self._baseline
         return {
             "text": digest(source.documents, *source.pairs),
             "questions": digest(score.questions, score.answers or []),
@@ -105,9 +105,14 @@ class KnowledgeComparison(Comparison):
         return {**options, **self._digests}
 
     def train(
-        self, trial: Trial, folder: Path, budget: Budget, start: StartMode, quiet: bool
+        self,
+        trial: ComparisonTrial,
+        folder: Path,
+        budget: TrainingBudget,
+        start: StartMode,
+        quiet: bool,
     ) -> None:
-        preset = preset_named(self.preset)
+        preset = find_preset(self.preset)
         shared: dict[str, Any] = {"corpus": self.corpus, "quiet": quiet}
         answers: dict[str, Any] = {
             "pairs": self.pairs,
@@ -134,11 +139,11 @@ class KnowledgeComparison(Comparison):
         changes = _changes(preset.finetuning, trial, budget, 1 - PRETRAINING)
         finetune(folder / PRETRAINED, training=changes, **answers, **shared)
 
-    def measure(self, trial: Trial, folder: Path) -> Outcome:
+    def measure(self, trial: ComparisonTrial, folder: Path) -> TrialResult:
         score = evaluate(folder / FINETUNED, self.evaluation_pairs)
         assert score.right is not None
         assert score.accuracy is not None
-        return outcome_of(
+        return trial_result(
             folder / FINETUNED,
             {"accuracy": score.accuracy},
             validation=last_validation(folder / FINETUNED, "accuracy"),
@@ -154,25 +159,28 @@ class KnowledgeComparison(Comparison):
     def describe(self) -> str:
         return (
             f"{PRETRAINING:.0%} of it went to the corpus and the rest to training questions; "
-            "without pretraining all of it went to those. All contenders answered the same "
-            f"{len(self._baseline[1].questions):,} questions, which no training asked."
+            "without pretraining, all of it went to the questions. All contenders answered the "
+            "same "
+            f"{len(self._baseline[1].questions):,} questions, which were not in the training."
         )
 
 
-def _unpretrained(trial: Trial) -> bool:
+def _unpretrained(trial: ComparisonTrial) -> bool:
     return trial.contender.endswith(UNPRETRAINED)
 
 
-def _attention(trial: Trial) -> str:
+def _attention(trial: ComparisonTrial) -> str:
     return trial.variant.removesuffix(UNPRETRAINED)
 
 
-def _changes(base: Settings, trial: Trial, budget: Budget, share: float) -> dict[str, Any]:
-    rates = scaled(base, trial.rate)
+def _changes(
+    base: Settings, trial: ComparisonTrial, budget: TrainingBudget, fraction: float
+) -> dict[str, Any]:
+    rates = scale_learning_rates(base, trial.rate)
     return {
         "seed": trial.seed,
         "learning_rate": rates.learning_rate,
         "muon_learning_rate": rates.muon_learning_rate,
         "evaluations": VALIDATIONS,
-        **budget.settings(share),
+        **budget.settings(fraction),
     }

@@ -1,4 +1,4 @@
-"""A reader: it sees a document, then a question, and copies the answer."""
+"""Train readers: a reader gets a document and a question, and copies the answer."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 from attnlab.tasks.knowledge._data import Library, Pair, Relation, name_in
 from attnlab.tasks.knowledge._pretraining_objectives import Entities
-from attnlab.tasks.knowledge._rows import Row, Wording
-from attnlab.tasks.knowledge._task import Source
+from attnlab.tasks.knowledge._rows import KnowledgeTextEncoding, TrainingRow
+from attnlab.tasks.knowledge._task import RowSource
 
 
 @dataclass(frozen=True)
-class Reading:
-    """A question beside a document that has the answer."""
+class ReadingExample:
+    """A question with a document that contains the answer."""
 
     document: str
     question: str
@@ -25,43 +25,43 @@ class Reading:
 
 def find_readings(
     pairs: Sequence[Pair], library: Library, relations: Sequence[Relation]
-) -> list[Reading]:
-    """The labeled pairs whose answer stands in a document of that name."""
-    found = []
+) -> list[ReadingExample]:
+    """Examples from the pairs whose answer occurs in a document about the name."""
+    readings = []
     for question, answer in pairs:
-        about = name_in(question, relations)
-        for document in library.by_title.get(about[0], []) if about else []:
-            if standing(answer, document):
-                found.append(Reading(document, question, answer))
+        match = name_in(question, relations)
+        for document in library.by_title.get(match[0], []) if match else []:
+            if occurs_in(answer, document):
+                readings.append(ReadingExample(document, question, answer))
                 break
-    return found
+    return readings
 
 
-def standing(answer: str, document: str) -> bool:
-    """Whether the answer stands in the document as whole words."""
-    return re.search(_whole(answer), document) is not None
+def occurs_in(answer: str, document: str) -> bool:
+    """Whether the document contains the answer as whole words."""
+    return re.search(_whole_words_pattern(answer), document) is not None
 
 
 def occurrences(words: str, text: str) -> list[tuple[int, int]]:
-    """Where the words stand as whole words: [start, end)."""
-    return [place.span() for place in re.finditer(_whole(words), text)]
+    """Where the text contains the words as whole words: [start, end)."""
+    return [match.span() for match in re.finditer(_whole_words_pattern(words), text)]
 
 
-def _whole(words: str) -> str:
+def _whole_words_pattern(words: str) -> str:
     return rf"(?<!\w){re.escape(words)}(?!\w)"
 
 
-class OpenBook(Source):
-    """Every document with its question, if it has one, and with copies of some of its own runs.
+class OpenBookSource(RowSource):
+    """Every document with its question, if it has one, and with self-made copying tasks.
 
-    A copy is self-made: words from around a capitalized run, and the run. In a share of the
-    labeled documents another answer takes the place of the true one, in the text as in the
-    target: what is copied must come from the document, not from knowing the world.
+    A copying task is made from words around a capitalized run and the run itself. In a fraction of
+    the labeled documents (`swapped`) another answer replaces the true one, in the text and in the
+    target. So the reader has to copy from the document and cannot rely on what it knows.
     """
 
     def __init__(
         self,
-        readings: Sequence[Reading],
+        readings: Sequence[ReadingExample],
         documents: Sequence[str],
         *,
         swapped: float = 0.5,
@@ -73,53 +73,68 @@ class OpenBook(Source):
         self.swapped, self.copies = swapped, copies
         self.document_weight, self.answer_weight = document_weight, answer_weight
         self.answers = [reading.answer for reading in readings]
-        self.readings: dict[str, list[Reading]] = defaultdict(list)
+        self.readings: dict[str, list[ReadingExample]] = defaultdict(list)
         for reading in readings:
             self.readings[reading.document].append(reading)
         self.entities = Entities(bare=0.0, foreign=0, keep=0.7)
         self.entities.prepare(self.documents)
 
-    def rows(self, wording: Wording, context: int, chance: random.Random) -> list[Row]:
-        return [self._row(document, wording, context, chance) for document in self.documents]
+    def rows(
+        self, encoding: KnowledgeTextEncoding, context: int, generator: random.Random
+    ) -> list[TrainingRow]:
+        return [self._row(document, encoding, context, generator) for document in self.documents]
 
-    def _row(self, document: str, wording: Wording, context: int, chance: random.Random) -> Row:
-        asked = [(each.question, each.answer) for each in self.readings.get(document, [])]
-        if asked and chance.random() < self.swapped:
-            document, asked = self._swap(document, asked, chance)
-        ids = wording.encode(document)
-        if len(ids) > context // 2:  # what is cut off cannot be copied, nor half a word
+    def _row(
+        self, document: str, encoding: KnowledgeTextEncoding, context: int, generator: random.Random
+    ) -> TrainingRow:
+        tasks = [(reading.question, reading.answer) for reading in self.readings.get(document, [])]
+        if tasks and generator.random() < self.swapped:
+            document, tasks = self._swap(document, tasks, generator)
+        ids = encoding.encode(document)
+        if len(ids) > context // 2:  # the reader cannot copy what is cut off, nor half a word
             ids = ids[: context // 2]
-            document = wording.decode(ids).rpartition(" ")[0]
-        asked = [(question, answer) for question, answer in asked if standing(answer, document)]
-        chance.shuffle(asked)
-        frames = self.entities.frames(document, chance)
-        asked += chance.sample(frames, min(len(frames), self.copies))
-        row = Row().add(ids, self.document_weight).add([wording.mask], 0.0)
-        for question, answer in asked:
-            shown, said = wording.question(question), [*wording.encode(answer), wording.mask]
-            if len(row) + len(shown) + len(said) > context + 1:
+            document = encoding.decode(ids).rpartition(" ")[0]
+        tasks = [(question, answer) for question, answer in tasks if occurs_in(answer, document)]
+        generator.shuffle(tasks)
+        frames = self.entities.frames(document, generator)
+        tasks += generator.sample(frames, min(len(frames), self.copies))
+        row = TrainingRow().add(ids, self.document_weight).add([encoding.mask], 0.0)
+        for question, answer in tasks:
+            prompt, answer_ids = (
+                encoding.encode_question(question),
+                [*encoding.encode(answer), encoding.mask],
+            )
+            if len(row) + len(prompt) + len(answer_ids) > context + 1:
                 break
-            row.add(shown, 0.0).add(said, self.answer_weight)
+            row.add(prompt, 0.0).add(answer_ids, self.answer_weight)
         return row
 
     def _swap(
-        self, document: str, asked: list[Pair], chance: random.Random
+        self, document: str, tasks: list[Pair], generator: random.Random
     ) -> tuple[str, list[Pair]]:
-        """One answer takes another's place throughout."""
-        chosen = chance.choice(asked)[1]
-        other = chance.choice(self.answers)
-        document = re.sub(_whole(chosen), lambda _: other, document)
-        return document, [(q, other if a == chosen else a) for q, a in asked]
+        """Replace one answer by another everywhere in the document."""
+        replaced = generator.choice(tasks)[1]
+        other = generator.choice(self.answers)
+        document = re.sub(_whole_words_pattern(replaced), lambda _: other, document)
+        return document, [(q, other if a == replaced else a) for q, a in tasks]
 
 
-def prompt(document: str, question: str, wording: Wording, context: int) -> list[int]:
-    """What the reader is given; a document that is too long loses its end."""
-    asked = wording.question(question)
-    return [*wording.encode(document)[: max(0, context - len(asked) - 1)], wording.mask, *asked]
+def reader_prompt(
+    document: str, question: str, encoding: KnowledgeTextEncoding, context: int
+) -> list[int]:
+    """The prompt of a reader: document, mask and question. A document that is too long is cut."""
+    question_ids = encoding.encode_question(question)
+    return [
+        *encoding.encode(document)[: max(0, context - len(question_ids) - 1)],
+        encoding.mask,
+        *question_ids,
+    ]
 
 
-def unlabeled(library: Library, pairs: Sequence[Pair], relations: Sequence[Relation]) -> list[str]:
-    """Every question that the pairs do not answer: each wording for each title."""
-    known = {question for question, _ in pairs}
-    asked = [relation.ask(title) for relation in relations for title in library.by_title]
-    return [question for question in asked if question not in known]
+def unlabeled_questions(
+    library: Library, pairs: Sequence[Pair], relations: Sequence[Relation]
+) -> list[str]:
+    """All questions without a label: each relation for each title."""
+    labeled = {question for question, _ in pairs}
+    questions = [relation.ask(title) for relation in relations for title in library.by_title]
+    return [question for question in questions if question not in labeled]

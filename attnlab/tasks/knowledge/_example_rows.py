@@ -1,4 +1,4 @@
-"""Training rows to look at: what the model reads, x, and what it is to say at each place, y."""
+"""Show training rows: x is what the model reads, y is the target at each position."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 
-from attnlab.tasks.knowledge._load import make_tokenizer, material, preset_named
+from attnlab.tasks.knowledge._load import find_preset, load_data, make_tokenizer
 from attnlab.tasks.knowledge._pretraining_objectives import create_objectives
-from attnlab.tasks.knowledge._rows import Row, Wording
-from attnlab.tasks.knowledge._task import Questions
+from attnlab.tasks.knowledge._rows import KnowledgeTextEncoding, TrainingRow
+from attnlab.tasks.knowledge._task import QuestionSource
 from attnlab.tokenizer import MASK_SYMBOL, PAD_SYMBOL, Characters, Tokenizer
 
-BETWEEN = "|"  # tokens of more than a character
+SEPARATOR = "|"  # between tokens of several characters
 
 
-def examples(
+def example_rows(
     corpus: str | Path | None = None,
     pairs: str | Path | None = None,
     *,
@@ -27,62 +27,68 @@ def examples(
 ) -> tuple[str, list[tuple[str, str]]]:
     """A line about the data, and x and y of at most `count` rows.
 
-    Pretraining rows: one of each objective from each document. Finetuning rows, which `pairs`
-    asks for too: the pairs in their order.
+    Pretraining rows: one of each objective from each document. Finetuning rows (with `finetuning`
+    or `pairs`): the pairs in order.
     """
     if count < 1:
         raise ValueError(f"count is {count}; give 1 or more")
     finetuning = finetuning or pairs is not None
     if finetuning and objective is not None:
-        raise ValueError("an objective is for pretraining; leave it out to see finetuning rows")
-    chosen = preset_named(preset)
-    source = material(corpus, pairs, needs_pairs=finetuning)
-    asked = source.pairs if finetuning else []
-    texts = [*source.documents, *(text for pair in asked for text in pair)]
-    tokens = make_tokenizer(chosen.tokenizer, texts)
-    wording, context, chance = Wording(tokens), chosen.model["context"], random.Random(seed)
-    rows: list[Row] = []
+        raise ValueError(
+            "an objective only applies to pretraining; leave it out to see finetuning rows"
+        )
+    preset_settings = find_preset(preset)
+    data = load_data(corpus, pairs, needs_pairs=finetuning)
+    qa_pairs = data.pairs if finetuning else []
+    texts = [*data.documents, *(text for pair in qa_pairs for text in pair)]
+    tokens = make_tokenizer(preset_settings.tokenizer, texts)
+    encoding, context, generator = (
+        KnowledgeTextEncoding(tokens),
+        preset_settings.model["context"],
+        random.Random(seed),
+    )
+    rows: list[TrainingRow] = []
     if finetuning:
-        rows = Questions(asked).rows(wording, context, chance)
+        rows = QuestionSource(qa_pairs).rows(encoding, context, generator)
     else:
-        objectives = create_objectives(objective or chosen.objective)
-        for each in objectives:
-            each.prepare(source.documents)
-        for document in source.documents:
+        objectives = create_objectives(objective or preset_settings.objective)
+        for one in objectives:
+            one.prepare(data.documents)
+        for document in data.documents:
             if len(rows) >= count:
                 break
-            for each in objectives:
-                found = each.rows(document, wording, context, chance)
-                rows += [chance.choice(found)] if found else []
-    lines = source.documents or [f"{question}\t{answer}" for question, answer in asked]
-    return data_line(lines, tokens), [x_and_y(row, tokens, context) for row in rows[:count]]
+            for one in objectives:
+                candidates = one.rows(document, encoding, context, generator)
+                rows += [generator.choice(candidates)] if candidates else []
+    lines = data.documents or [f"{question}\t{answer}" for question, answer in qa_pairs]
+    return data_line(lines, tokens), [format_x_and_y(row, tokens, context) for row in rows[:count]]
 
 
 def data_line(lines: Sequence[str], tokenizer: Tokenizer) -> str:
-    """As the course prints it: each line's newline counts, and so do pad and mask."""
+    """The line that the course prints. It counts newlines, and pad and mask as characters."""
     size = sum(len(line) + 1 for line in lines)
     kind = "unique" if isinstance(tokenizer, Characters) else "token ids"
     return f"data has {size} characters, {tokenizer.vocabulary} {kind}."
 
 
-def x_and_y(row: Row, tokenizer: Tokenizer, context: int) -> tuple[str, str]:
-    """y is x one place on, and pad where nothing is learned.
+def format_x_and_y(row: TrainingRow, tokenizer: Tokenizer, context: int) -> tuple[str, str]:
+    """y is x shifted by one position, and pad where there is no target.
 
-    Characters are padded to the context before they are split, so each has one less, as in the
-    course.
+    Rows of characters are padded to the context before x and y are split, so both are one shorter,
+    as in the course.
     """
-    learned = [
+    targets = [
         i if weight else tokenizer.pad for i, weight in zip(row.ids, row.weights, strict=True)
     ]
     if not isinstance(tokenizer, Characters):
-        return _shown(row.ids[:-1], tokenizer), _shown(learned[1:], tokenizer)
+        return _format_tokens(row.ids[:-1], tokenizer), _format_tokens(targets[1:], tokenizer)
     padding = [tokenizer.pad] * (context - len(row))
     return (
         tokenizer.decode((row.ids + padding)[:-1]),
-        tokenizer.decode((learned + padding)[1:]),
+        tokenizer.decode((targets + padding)[1:]),
     )
 
 
-def _shown(ids: Sequence[int], tokenizer: Tokenizer) -> str:
+def _format_tokens(ids: Sequence[int], tokenizer: Tokenizer) -> str:
     names = {tokenizer.pad: PAD_SYMBOL, tokenizer.mask: MASK_SYMBOL, tokenizer.end: "<end>"}
-    return BETWEEN.join(names.get(i) or tokenizer.decode([i]) for i in ids)
+    return SEPARATOR.join(names.get(i) or tokenizer.decode([i]) for i in ids)

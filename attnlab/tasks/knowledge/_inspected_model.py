@@ -1,4 +1,4 @@
-"""A knowledge run to be looked at: it reads questions as in training."""
+"""A knowledge run that `look` can open. It encodes questions as in training."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from attnlab.interpret._attnlab_models import InspectedAttnlabModel, tokenizer_i
 from attnlab.interpret._inspected_model import PreparedInput, display_name
 from attnlab.interpret._options import LookInput
 from attnlab.models import Decoder
-from attnlab.tasks.knowledge._answers import reach
-from attnlab.tasks.knowledge._document_reader import prompt
-from attnlab.tasks.knowledge._reader_votes import ANSWER
-from attnlab.tasks.knowledge._rows import Wording
+from attnlab.tasks.knowledge._answers import max_context
+from attnlab.tasks.knowledge._document_reader import reader_prompt
+from attnlab.tasks.knowledge._reader_votes import ANSWER_TOKENS
+from attnlab.tasks.knowledge._rows import KnowledgeTextEncoding
 from attnlab.training import Run
 
 
-def open_subject(folder: Path) -> InspectedAttnlabModel:
-    """By the stage of its training: one that has only read a corpus reads a text as it is."""
+def open_run(folder: Path) -> InspectedAttnlabModel:
+    """Open a run by its training stage. A run that is only pretrained reads a text as it is."""
     run = Run(folder)
     stage = run.config()["task"].get("stage")
-    kinds = {"pretrain": InspectedAttnlabModel, "reader": ReaderSubject}
-    kind = kinds.get(str(stage), AskedSubject)
+    kinds = {"pretrain": InspectedAttnlabModel, "reader": InspectedReader}
+    kind = kinds.get(str(stage), InspectedAnswerModel)
     return kind(run.model(), tokenizer_in(folder), display_name(folder))
 
 
-class AskedSubject(InspectedAttnlabModel):
+class InspectedAnswerModel(InspectedAttnlabModel):
     """A run that answers: it reads a question and a mask, and writes up to the next mask."""
 
     @property
@@ -33,25 +33,25 @@ class AskedSubject(InspectedAttnlabModel):
         return self.tokenizer.mask
 
     def encode(self, text: str) -> list[int]:
-        wording = Wording(self.tokenizer)
-        wording.check(text, "the text")
-        return wording.question(text)
+        encoding = KnowledgeTextEncoding(self.tokenizer)
+        encoding.check_characters(text, "the text")
+        return encoding.encode_question(text)
 
 
-class ReaderSubject(AskedSubject):
-    """A reader of `learn`: a second text is the question about the first, which is a document."""
+class InspectedReader(InspectedAnswerModel):
+    """A reader of `learn`. The first text is a document, the second text a question about it."""
 
     question: str | None = None
 
-    def prepare(self, given: LookInput) -> PreparedInput:
-        self.question = given.pair
-        return super().prepare(replace(given, pair=None))
+    def prepare(self, look_input: LookInput) -> PreparedInput:
+        self.question = look_input.pair
+        return super().prepare(replace(look_input, pair=None))
 
     def encode(self, text: str) -> list[int]:
         if self.question is None:
             return super().encode(text)
         assert isinstance(self.model, Decoder)
-        wording = Wording(self.tokenizer)
-        for each, what in ((text, "the document"), (self.question, "the question")):
-            wording.check(each, what)
-        return prompt(text, self.question, wording, reach(self.model) - ANSWER)
+        encoding = KnowledgeTextEncoding(self.tokenizer)
+        for part, label in ((text, "the document"), (self.question, "the question")):
+            encoding.check_characters(part, label)
+        return reader_prompt(text, self.question, encoding, max_context(self.model) - ANSWER_TOKENS)

@@ -1,9 +1,9 @@
-"""Read and remember: a reader answers for everybody in the corpus, then a model learns it by heart.
+"""Read and remember: a reader answers every question from the corpus, then a model memorizes it.
 
-1. A reader learns to copy an answer out of a document, from the labeled people's documents and
-   from self-made copies. 2. It answers every question of the same wording about everyone who has
-   no label. 3. From the reader's weights, closed book: the question alone must suffice. No rule
-   says what a birthplace looks like, and no answer of an evaluation set is seen.
+1. A reader learns to copy the answer out of a document, from labeled documents and from self-made
+   copying tasks. 2. It answers all questions of the same kind that have no label. 3. Starting from
+   the reader's weights, a model learns to answer closed book, from the question alone. No rule
+   says what a birthplace looks like, and no answer of an evaluation set is used.
 """
 
 from __future__ import annotations
@@ -19,28 +19,37 @@ from torch import nn
 from attnlab.models import Decoder
 from attnlab.run_folder import StartMode, check_folder
 from attnlab.run_folder._file_names import has_run
-from attnlab.tasks.knowledge._answers import answer, reach, write
+from attnlab.tasks.knowledge._answers import answer_greedily, generate_greedy, max_context
 from attnlab.tasks.knowledge._data import WORLD, Library, documents_about
-from attnlab.tasks.knowledge._document_reader import OpenBook, prompt, unlabeled
-from attnlab.tasks.knowledge._learn_stages import LearnSettings, Lesson
-from attnlab.tasks.knowledge._load import make_tokenizer, material, preset_named
+from attnlab.tasks.knowledge._document_reader import (
+    OpenBookSource,
+    reader_prompt,
+    unlabeled_questions,
+)
+from attnlab.tasks.knowledge._learn_stages import LearnSession, LearnSettings
+from attnlab.tasks.knowledge._load import find_preset, load_data, make_tokenizer
 from attnlab.tasks.knowledge._reader_votes import (
-    ANSWER,
-    Remembered,
-    SelfMade,
+    ANSWER_TOKENS,
+    SelfMadeAnswer,
+    SelfMadeAnswerSource,
     decide,
     poll,
     write_self_made,
 )
-from attnlab.tasks.knowledge._rows import Wording
-from attnlab.tasks.knowledge._task import KnowledgeTask, Questions
-from attnlab.tasks.knowledge._training import in_steps, keep_certainty, knowledge_task, settled
+from attnlab.tasks.knowledge._rows import KnowledgeTextEncoding
+from attnlab.tasks.knowledge._task import KnowledgeTask, QuestionSource
+from attnlab.tasks.knowledge._training import (
+    epochs_to_steps,
+    make_knowledge_task,
+    resolve_settings,
+    save_certainty,
+)
 from attnlab.training import Run, Settings, is_main_process
 from attnlab.training._loop import describe
 
 SELF_MADE = "self_made.jsonl"
-# Passes, and steps at least: to copy, or to take in a first fact, takes some on any corpus.
-READER, REMEMBER = (8.0, 700), (24.0, 150)
+# Default epochs and minimum steps: even on a small corpus, copying takes some steps to learn.
+READER_LENGTH, REMEMBER_LENGTH = (8.0, 700), (24.0, 150)
 
 
 def learn(
@@ -57,154 +66,174 @@ def learn(
     start: StartMode = StartMode.NEW,
     quiet: bool = False,
 ) -> dict[str, float]:
-    """All three stages; the run folder `out` holds the last model, `out/readers` the readers."""
+    """Run all three stages. `out` becomes the run folder of the last model, with `out/readers`."""
     settings = settings or LearnSettings()
-    chosen = preset_named(preset)
+    preset_settings = find_preset(preset)
     start = StartMode(start)
-    check_learn(Path(out), start)
+    check_learn_folder(Path(out), start)
     if pairs is not None and corpus is None:
-        raise ValueError("--pairs without --corpus; give the documents that have the answers too")
+        raise ValueError("--pairs needs --corpus, the documents that contain the answers")
     if (training or {}).get("steps") is not None:
-        raise ValueError("learn counts epochs: give --reader-epochs, --remember-epochs, not steps")
-    source = material(corpus, pairs)
-    lesson = Lesson(
-        source=source,
-        library=Library(source.documents),
-        wording=Wording(make_tokenizer(tokenizer or chosen.tokenizer, source.texts)),
+        raise ValueError(
+            "learn counts epochs; give --reader-epochs and --remember-epochs instead of steps"
+        )
+    data = load_data(corpus, pairs)
+    session = LearnSession(
+        data=data,
+        library=Library(data.documents),
+        encoding=KnowledgeTextEncoding(
+            make_tokenizer(tokenizer or preset_settings.tokenizer, data.texts)
+        ),
         settings=settings,
-        training=settled(chosen.scratch, 1, None, training)[0],
+        training=resolve_settings(preset_settings.scratch, 1, None, training)[0],
         preset=preset,
         attention=attention,
         model=model or {},
-        what=str(pairs or WORLD),
+        pairs_source=str(pairs or WORLD),
         out=Path(out),
         start=start,
         quiet=quiet,
     )
-    lesson.check()
-    if start is StartMode.OVERWRITE:  # what was learned before must not pass for what is new
-        old = Run(lesson.out)
+    session.check()
+    if start is StartMode.OVERWRITE:  # old results must not look like new ones
+        old = Run(session.out)
         old.delete()
         old.remove(SELF_MADE)
-    readers = [read(lesson, number) for number in range(1, settings.readers + 1)]
-    return remember(lesson, readers[0], answer_everybody(lesson, readers))
+    readers = [train_reader(session, number) for number in range(1, settings.readers + 1)]
+    return remember(session, readers[0], answer_unlabeled_questions(session, readers))
 
 
-def read(lesson: Lesson, number: int) -> Decoder:
-    """The first stage, once for each reader; one that has learned already is taken as it is."""
-    settings = lesson.settings
+def train_reader(session: LearnSession, number: int) -> Decoder:
+    """The first stage, for one reader. A finished reader is loaded instead of trained."""
+    settings = session.settings
     training = replace(
-        lesson.training,
-        seed=lesson.training.seed + number - 1,
+        session.training,
+        seed=session.training.seed + number - 1,
         batch_tokens=settings.reader_tokens,
         batch_size=None,
     )
-    reader = lesson.make(training.seed)
-    book = OpenBook(
-        lesson.readings,
-        lesson.source.documents,
+    reader = session.make_model(training.seed)
+    rows = OpenBookSource(
+        session.readings,
+        session.data.documents,
         swapped=settings.swapped,
         copies=settings.copies,
         answer_weight=settings.answer_weight,
     )
-    task = knowledge_task(
-        [book],
-        lesson.wording,
+    task = make_knowledge_task(
+        [rows],
+        session.encoding,
         reader,
         training,
-        about={"stage": "reader", **lesson.about},
-        measure=lambda current: {"accuracy": open_book(current, lesson)},
+        about={"stage": "reader", **session.about},
+        measure=lambda current: {"accuracy": open_book_accuracy(current, session)},
     )
-    training = _long_enough(task, training, settings.reader_epochs, READER)
-    folder = lesson.out / "readers" / str(number)
+    training = _set_steps(task, training, settings.reader_epochs, READER_LENGTH)
+    folder = session.out / "readers" / str(number)
     run = Run(folder)
-    if lesson.start is StartMode.RESUME and run.finished:
+    if session.start is StartMode.RESUME and run.finished:
         run.begin(describe(task, reader, training), StartMode.RESUME)
-        found = run.model()  # the same settings and texts: it need not learn again
-        assert isinstance(found, Decoder)
-        return found
-    lesson.train(f"reader {number} of {settings.readers}", task, reader, training, folder)
+        finished = run.model()  # same settings and texts: no need to train again
+        assert isinstance(finished, Decoder)
+        return finished
+    session.train(f"reader {number} of {settings.readers}", task, reader, training, folder)
     return reader.eval()
 
 
-def open_book(model: nn.Module, lesson: Lesson) -> float:
-    """The share of pairs that a reader answers, the first document of that name before it."""
+def open_book_accuracy(model: nn.Module, session: LearnSession) -> float:
+    """The fraction of pairs that a reader answers correctly, given the first matching document."""
     assert isinstance(model, Decoder)
-    pairs = lesson.measured or lesson.learned
+    pairs = session.measured or session.learned
     pairs = pairs if len(pairs) <= 500 else random.Random(0).sample(pairs, 500)
     prompts = []
     for question, _ in pairs:
-        documents = documents_about(question, lesson.library, lesson.relations)
-        first = documents[0] if documents else ""
-        prompts.append(prompt(first, question, lesson.wording, reach(model) - ANSWER))
-    said = [lesson.wording.decode(row.ids) for row in write(model, lesson.wording, prompts)]
-    return sum(a == gold for a, (_, gold) in zip(said, pairs, strict=True)) / len(pairs)
+        documents = documents_about(question, session.library, session.relations)
+        document = documents[0] if documents else ""
+        prompts.append(
+            reader_prompt(document, question, session.encoding, max_context(model) - ANSWER_TOKENS)
+        )
+    answers = [
+        session.encoding.decode(row.ids)
+        for row in generate_greedy(model, session.encoding, prompts)
+    ]
+    return sum(text == gold for text, (_, gold) in zip(answers, pairs, strict=True)) / len(pairs)
 
 
-def answer_everybody(lesson: Lesson, readers: Sequence[Decoder]) -> list[SelfMade]:
-    """The second stage: every question that has no answer, for every title."""
-    wording = lesson.wording
+def answer_unlabeled_questions(
+    session: LearnSession, readers: Sequence[Decoder]
+) -> list[SelfMadeAnswer]:
+    """The second stage: answer every question without a label."""
+    encoding = session.encoding
     questions = [
         question
-        for question in unlabeled(lesson.library, lesson.learned, lesson.relations)
-        if len(wording.question(question)) < reach(readers[0]) - ANSWER
+        for question in unlabeled_questions(session.library, session.learned, session.relations)
+        if len(encoding.encode_question(question)) < max_context(readers[0]) - ANSWER_TOKENS
     ]
-    lesson.say(f"{len(questions):,} questions have no answer; the readers look for one")
-    most = min(ANSWER, max(len(wording.encode(known)) for _, known in lesson.learned) + 2)
-    ballots = poll(readers, wording, lesson.library, lesson.relations, questions, most)
-    known = (lesson.learned, lesson.library, lesson.relations)
-    made = decide(ballots, *known, chooser=lesson.settings.chooser)
-    write_self_made(lesson.out / SELF_MADE, made)
-    if made:
-        sure = sum(each.confidence > 0.5 for each in made)
-        stands = sum(each.stands for each in made)
-        lesson.say(f"{stands:,} answers stand in a document, {sure:,} are more likely than not")
-    return made
+    session.print_line(f"the readers answer {len(questions):,} questions without a label")
+    longest = max(len(encoding.encode(label)) for _, label in session.learned)
+    max_tokens = min(ANSWER_TOKENS, longest + 2)
+    ballots = poll(readers, encoding, session.library, session.relations, questions, max_tokens)
+    labeled = (session.learned, session.library, session.relations)
+    answers = decide(ballots, *labeled, chooser=session.settings.chooser)
+    write_self_made(session.out / SELF_MADE, answers)
+    if answers:
+        confident = sum(answer.confidence > 0.5 for answer in answers)
+        contained = sum(answer.in_document for answer in answers)
+        session.print_line(
+            f"{contained:,} answers occur in a document, {confident:,} have a confidence above 50%"
+        )
+    return answers
 
 
-def remember(lesson: Lesson, reader: Decoder, made: Sequence[SelfMade]) -> dict[str, float]:
-    """The third stage: from a reader's weights, the questions alone."""
+def remember(
+    session: LearnSession, reader: Decoder, self_made: Sequence[SelfMadeAnswer]
+) -> dict[str, float]:
+    """The third stage: starting from a reader's weights, learn to answer closed book."""
     training = replace(
-        lesson.training, batch_tokens=lesson.settings.remember_tokens, batch_size=None
+        session.training, batch_tokens=session.settings.remember_tokens, batch_size=None
     )
-    student = lesson.make(training.seed)
-    student.load_state_dict(reader.state_dict())
-    task = knowledge_task(
-        [Questions(lesson.learned), Remembered(made, lesson.settings.sharpen)],
-        lesson.wording,
-        student,
+    model = session.make_model(training.seed)
+    model.load_state_dict(reader.state_dict())
+    task = make_knowledge_task(
+        [
+            QuestionSource(session.learned),
+            SelfMadeAnswerSource(self_made, session.settings.sharpen),
+        ],
+        session.encoding,
+        model,
         training,
-        measured=lesson.measured or lesson.learned[:500],
+        measured=session.measured or session.learned[:500],
         about={
             "stage": "remember",
-            **lesson.about,
-            "questions": len(lesson.learned),
-            "self_made": len(made),
-            "held_out": lesson.share,
-            "measured_on": "held-out pairs" if lesson.measured else "training pairs",
+            **session.about,
+            "questions": len(session.learned),
+            "self_made": len(self_made),
+            "held_out": session.held_out_fraction,
+            "measured_on": "held-out pairs" if session.measured else "training pairs",
         },
     )
-    training = _long_enough(task, training, lesson.settings.remember_epochs, REMEMBER)
-    metrics = lesson.train("remember", task, student, training, lesson.out)
-    if is_main_process() and not lesson.quiet:  # what is lost here, no reader can make up for
-        said = answer(student.eval(), lesson.wording, [each.question for each in made])
-        same = sum(each.answer == found for each, found in zip(made, said, strict=True))
-        lesson.say(f"{same:,} of {len(made):,} self-made answers are remembered")
-    learned, measured = lesson.learned, lesson.measured
-    keep_certainty(student, lesson.wording, lesson.out, learned, measured, lesson.library)
+    training = _set_steps(task, training, session.settings.remember_epochs, REMEMBER_LENGTH)
+    metrics = session.train("remember", task, model, training, session.out)
+    if is_main_process() and not session.quiet:  # answers that are forgotten here are lost
+        questions = [row.question for row in self_made]
+        answers = answer_greedily(model.eval(), session.encoding, questions)
+        same = sum(row.answer == text for row, text in zip(self_made, answers, strict=True))
+        session.print_line(f"the model remembers {same:,} of {len(self_made):,} self-made answers")
+    learned, measured = session.learned, session.measured
+    save_certainty(model, session.encoding, session.out, learned, measured, session.library)
     return metrics
 
 
-def check_learn(out: Path, start: StartMode) -> None:
-    """A folder that holds readers only is an unfinished run too."""
+def check_learn_folder(out: Path, start: StartMode) -> None:
+    """`check_folder` for `learn`: a folder with only readers is an unfinished run too."""
     reader = out / "readers" / "1"
     check_folder(reader if has_run(reader) and not has_run(out) else out, start)
 
 
-def _long_enough(
-    task: KnowledgeTask, settings: Settings, epochs: float | None, usual: tuple[float, int]
+def _set_steps(
+    task: KnowledgeTask, settings: Settings, epochs: float | None, default: tuple[float, int]
 ) -> Settings:
     if epochs is not None:
-        return in_steps(task, settings, epochs)
-    found = in_steps(task, settings, usual[0])
-    return found if found.steps >= usual[1] else replace(settings, steps=usual[1])
+        return epochs_to_steps(task, settings, epochs)
+    converted = epochs_to_steps(task, settings, default[0])
+    return converted if converted.steps >= default[1] else replace(settings, steps=default[1])

@@ -1,4 +1,4 @@
-"""What the stages of read and remember share: settings, texts, questions, how one trains."""
+"""What the three stages of `knowledge learn` share: settings, data, questions and training."""
 
 from __future__ import annotations
 
@@ -14,24 +14,25 @@ import torch
 from attnlab._help_groups import COMMON, DATA, TRAINING
 from attnlab.models import Decoder
 from attnlab.run_folder import StartMode
-from attnlab.tasks.knowledge._answers import reach
+from attnlab.tasks.knowledge._answers import max_context
 from attnlab.tasks.knowledge._data import (
     Library,
+    default_held_out_fraction,
     digest,
     documents_about,
     hold_out,
     relations_in,
-    usual_share,
 )
 from attnlab.tasks.knowledge._document_reader import find_readings
-from attnlab.tasks.knowledge._load import Material, make_model
-from attnlab.tasks.knowledge._reader_votes import ANSWER
-from attnlab.tasks.knowledge._rows import Wording
+from attnlab.tasks.knowledge._load import KnowledgeData
+from attnlab.tasks.knowledge._load import make_model as make_preset_model
+from attnlab.tasks.knowledge._reader_votes import ANSWER_TOKENS
+from attnlab.tasks.knowledge._rows import KnowledgeTextEncoding
 from attnlab.tasks.knowledge._task import KnowledgeTask
-from attnlab.tasks.knowledge._training import check_pairs, run_training, tell
+from attnlab.tasks.knowledge._training import check_pairs, print_overview, run_training
 from attnlab.training import Settings, is_main_process
 
-LONGEST_CONTEXT = 1024
+MAX_CONTEXT = 1024
 
 
 @dataclass(frozen=True)
@@ -97,89 +98,101 @@ class LearnSettings:
                 raise ValueError(f"{name} is {getattr(self, name)}; give 1 or more")
         for name in ("swapped", "chooser"):
             if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; give a share from 0 to 1")
+                raise ValueError(f"{name} is {getattr(self, name)}; give a fraction from 0 to 1")
         if not 0 <= self.copies <= 100:
             raise ValueError(f"copies is {self.copies}; give 0 to 100")
         if self.held_out is not None and not 0 <= self.held_out < 1:
-            raise ValueError(f"held_out is {self.held_out}; give a share from 0 to below 1")
+            raise ValueError(f"held_out is {self.held_out}; give a fraction from 0 to below 1")
 
 
 @dataclass
-class Lesson:
-    """What all three stages share."""
+class LearnSession:
+    """Data and settings that all three stages share."""
 
-    source: Material
+    data: KnowledgeData
     library: Library
-    wording: Wording
+    encoding: KnowledgeTextEncoding
     settings: LearnSettings
     training: Settings
     preset: str
     attention: str | list[str]
     model: dict[str, Any]
-    """Changes to the preset's."""
-    what: str
-    """Where the pairs come from."""
+    """Changes to the preset's model settings."""
+    pairs_source: str
+    """Where the pairs come from, for messages."""
     out: Path
     start: StartMode
     quiet: bool
 
     def __post_init__(self) -> None:
-        self.begin = time.perf_counter()
-        questions = [question for question, _ in self.source.pairs]
+        self.start_time = time.perf_counter()
+        questions = [question for question, _ in self.data.pairs]
         self.relations = relations_in(questions, self.library)
         held_out = self.settings.held_out
-        self.share = usual_share(len(questions)) if held_out is None else held_out
-        self.learned, self.measured = hold_out(self.source.pairs, self.share, self.training.seed)
+        self.held_out_fraction = (
+            default_held_out_fraction(len(questions)) if held_out is None else held_out
+        )
+        self.learned, self.measured = hold_out(
+            self.data.pairs, self.held_out_fraction, self.training.seed
+        )
         self.readings = find_readings(self.learned, self.library, self.relations)
-        self.asked = max(len(self.wording.question(question)) for question in questions)
+        self.longest_question = max(
+            len(self.encoding.encode_question(question)) for question in questions
+        )
         self.about = {
             "preset": self.preset,
-            "corpus": self.source.corpus,
-            "pairs": self.what,
-            "text": digest(self.source.documents, *self.source.pairs),
+            "corpus": self.data.corpus,
+            "pairs": self.pairs_source,
+            "text": digest(self.data.documents, *self.data.pairs),
             "learn": asdict(self.settings),
         }
 
-    def make(self, seed: int) -> Decoder:
-        longest = max(len(self.wording.encode(document)) for document in self.source.documents)
-        context = min(LONGEST_CONTEXT, longest + 2 * self.asked + 40)
+    def make_model(self, seed: int) -> Decoder:
+        longest = max(len(self.encoding.encode(document)) for document in self.data.documents)
+        context = min(MAX_CONTEXT, longest + 2 * self.longest_question + 40)
         torch.manual_seed(seed)
         changes = {"context": context, **self.model}
-        return make_model(self.preset, self.wording.tokenizer, self.attention, changes)
+        return make_preset_model(self.preset, self.encoding.tokenizer, self.attention, changes)
 
     def check(self) -> None:
-        """Refuse what cannot be read or answered, before anything is trained."""
-        pairs = self.source.pairs
+        """Raise errors about the data before anything is trained."""
+        pairs = self.data.pairs
         if not any(documents_about(q, self.library, self.relations) for q, _ in pairs):
             raise ValueError(
-                "no question names a document's title; each document must begin with a title and "
-                "a full stop, and the questions must ask about these titles"
+                "no question contains the title of a document; begin each document with a title "
+                "and a "
+                "full stop, and ask about these titles"
             )
         if not self.readings:
-            raise ValueError("no answer stands in the document of its name; nothing can be copied")
-        student = self.make(self.training.seed)
-        check_pairs(pairs, self.wording, student, self.what)
-        if self.asked > reach(student) - ANSWER - 1:
             raise ValueError(
-                f"the longest question has {self.asked} tokens; to read a document before it and "
-                f"answer, give --context {self.asked + ANSWER + 2} or more"
+                "no document contains the answer to its question, so a reader cannot learn to "
+                "copy; check --corpus and --pairs"
             )
-        self.say(
-            f"{len(self.readings):,} of {len(self.learned):,} answers stand in a document of that "
-            f"name; wordings: {', '.join(map(str, self.relations[:5]))}"
+        model = self.make_model(self.training.seed)
+        check_pairs(pairs, self.encoding, model, self.pairs_source)
+        if self.longest_question > max_context(model) - ANSWER_TOKENS - 1:
+            raise ValueError(
+                f"the longest question has {self.longest_question} tokens; to fit a document and "
+                "an "
+                f"answer too, give --context {self.longest_question + ANSWER_TOKENS + 2} or more"
+            )
+        self.print_line(
+            f"{len(self.readings):,} of {len(self.learned):,} answers occur in a document about "
+            "the "
+            f"name; questions: {', '.join(map(str, self.relations[:5]))}"
         )
 
-    def say(self, text: str) -> None:
+    def print_line(self, text: str) -> None:
         if is_main_process() and not self.quiet:
-            minutes = (time.perf_counter() - self.begin) / 60
+            minutes = (time.perf_counter() - self.start_time) / 60
             print(f"[{minutes:.1f} min] {text}", file=sys.stderr)
 
     def train(
-        self, what: str, task: KnowledgeTask, model: Decoder, settings: Settings, out: Path
+        self, stage: str, task: KnowledgeTask, model: Decoder, settings: Settings, out: Path
     ) -> dict[str, float]:
-        """The metrics of a stage that ended."""
-        self.say(what)
-        tokens = self.wording.tokenizer
-        tell(self.source, tokens, model, settings, self.quiet)
+        """Train one stage and return its metrics."""
+        self.print_line(stage)
+        tokens = self.encoding.tokenizer
+        print_overview(self.data, tokens, model, settings, self.quiet)
         start = self.start.for_part(out)
         return run_training(task, model, settings, tokens, out, start, self.quiet)

@@ -1,4 +1,4 @@
-"""What is learned from, and what learns: files or the embedded world, models by preset, runs."""
+"""Load data, presets and runs, and make tokenizers and models."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from attnlab.training import Run
 
 
 @dataclass(frozen=True)
-class Material:
-    """What is learned from."""
+class KnowledgeData:
+    """The documents and pairs to learn from."""
 
     documents: list[str]
     pairs: list[Pair]
@@ -28,25 +28,25 @@ class Material:
 
     @property
     def texts(self) -> list[str]:
-        """Everything that a tokenizer must be able to read."""
+        """All texts that the tokenizer has to encode."""
         return [*self.documents, *(text for pair in self.pairs for text in pair)]
 
 
-def material(
+def load_data(
     corpus: str | Path | None, pairs: str | Path | None, *, needs_pairs: bool = True
-) -> Material:
-    """The user's files, or the embedded world where there are none."""
+) -> KnowledgeData:
+    """Read your files, or make the embedded world if you give none."""
     if corpus is None and pairs is None:
         world = make_world(WorldConfig())
-        return Material(world.corpus, world.train, WORLD, world)
+        return KnowledgeData(world.corpus, world.train, WORLD, world)
     if corpus is None:
         if not needs_pairs:
-            raise ValueError("--pairs without --corpus; give a file of one document per line too")
-        return Material([], read_pairs(_path(pairs)), "")
+            raise ValueError("--pairs needs --corpus, a file with one document per line")
+        return KnowledgeData([], read_pairs(_path(pairs)), "")
     if pairs is None and needs_pairs:
-        raise ValueError("--corpus without --pairs; give a file of question, tab, answer too")
-    known = read_pairs(_path(pairs)) if pairs is not None else []
-    return Material(read_corpus(corpus), known, str(corpus))
+        raise ValueError("--corpus needs --pairs, a file with lines of question, tab, answer")
+    labeled = read_pairs(_path(pairs)) if pairs is not None else []
+    return KnowledgeData(read_corpus(corpus), labeled, str(corpus))
 
 
 def _path(path: str | Path | None) -> Path:
@@ -54,15 +54,15 @@ def _path(path: str | Path | None) -> Path:
     return Path(path)
 
 
-def preset_named(name: str) -> Preset:
+def find_preset(name: str) -> Preset:
     if name not in PRESETS:
         raise ValueError(f"no preset {name!r}; there are {', '.join(PRESETS)}")
     return PRESETS[name]
 
 
 def make_tokenizer(kind: str, texts: Sequence[str]) -> Tokenizer:
-    """characters, bytes or bpe:SIZE; a newline is one of the characters, as in the course's, and so
-    is the question mark, which a corpus need not have."""
+    """A tokenizer: characters, bytes or bpe:SIZE. Characters always include the newline, as in the
+    course, and the question mark, which a corpus may lack."""
     name, _, size = kind.partition(":")
     if name == "characters" and not size:
         return Characters.train([*texts, "\n?"])
@@ -70,14 +70,14 @@ def make_tokenizer(kind: str, texts: Sequence[str]) -> Tokenizer:
         return Bytes()
     if name == "bpe" and (size.isdecimal() or not size) and len(size) < 10:
         return BPE.train(texts, int(size or 2000))
-    raise ValueError(f"tokenizer {kind!r}; there are characters, bytes and bpe:SIZE")
+    raise ValueError(f"tokenizer {kind!r}; choose characters, bytes or bpe:SIZE")
 
 
 def make_model(
     preset: str, tokenizer: Tokenizer, attention: str | list[str], changes: dict[str, Any]
 ) -> Decoder:
     settings = {
-        **preset_named(preset).model,
+        **find_preset(preset).model,
         **changes,
         "vocabulary": tokenizer.vocabulary,
         "attention": attention,
@@ -95,5 +95,5 @@ def load_knowledge(folder: str | Path) -> tuple[Decoder, Tokenizer, dict[str, An
         raise ValueError(f"{folder}: a run of task {config['task'].get('name')!r}, not knowledge")
     model = run.model()
     if not isinstance(model, Decoder):
-        raise ValueError(f"{folder}: its model is no decoder; train it anew")
+        raise ValueError(f"{folder}: its model is not a decoder; train the run again")
     return model, load_tokenizer(Path(folder)), config

@@ -1,4 +1,4 @@
-"""Models and training settings that go together."""
+"""Presets: models and training settings that belong together."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from attnlab.training import Settings
 
 @dataclass(frozen=True)
 class Preset:
-    """A model, and how to pretrain and finetune it."""
+    """A model with its settings for pretraining and finetuning."""
 
     about: str
     tokenizer: str
     """characters, or bpe:SIZE."""
     objective: str
     model: dict[str, Any]
-    """Settings of StackConfig."""
+    """Fields of StackConfig."""
     pretraining: Settings
     pretraining_epochs: float
     finetuning: Settings
-    """After pretraining."""
+    """Finetuning after pretraining."""
     finetuning_epochs: float
     scratch: Settings
-    """Without pretraining. `learn` trains its readers with them too."""
+    """Finetuning without pretraining; also for the readers of `learn`."""
     scratch_epochs: float
     mixed: bool
-    """Whether finetuning trains on the documents too."""
+    """Whether finetuning also continues to train on the documents."""
     holds_out: bool
-    """Whether some of the pairs are held out for evaluation."""
+    """Whether finetuning holds out some pairs to measure on."""
 
 
-# What the course's two scripts set. minGPT's decay never goes below a tenth.
+# The settings of the course's two scripts. minGPT's learning rate never falls below a tenth.
 COURSE = {
     "optimizer": "adamw",
     "beta1": 0.9,
@@ -89,7 +89,7 @@ PRESETS = {
         tokenizer="bpe:2000",
         objective="entities",
         model={"context": 256, "width": 128, "layers": 4, "heads": 4, **MODERN_MODEL},
-        # one schedule over both stages: questions come when the rate is on its way down
+        # one schedule over both stages: questions come while the learning rate falls
         pretraining=Settings(final_rate_fraction=0.3, **MODERN),  # type: ignore[arg-type]
         pretraining_epochs=60,
         finetuning=Settings(**{**MODERN, **LATE}),  # type: ignore[arg-type]

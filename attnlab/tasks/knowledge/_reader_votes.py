@@ -1,4 +1,4 @@
-"""What readers find for everybody: they vote, and a model is to remember it."""
+"""Readers vote on answers to unlabeled questions. A model then learns these self-made answers."""
 
 from __future__ import annotations
 
@@ -6,167 +6,188 @@ import json
 import random
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from attnlab._safe_files import write_text
 from attnlab.models import Decoder
 from attnlab.tasks.knowledge._answer_chooser import Chooser
-from attnlab.tasks.knowledge._answers import NEW_TOKENS, candidates, reach
+from attnlab.tasks.knowledge._answers import NEW_TOKENS, candidate_answers, max_context
 from attnlab.tasks.knowledge._data import Library, Pair, Relation, documents_about, name_in
-from attnlab.tasks.knowledge._document_reader import prompt, standing
-from attnlab.tasks.knowledge._rows import Row, Wording
-from attnlab.tasks.knowledge._task import Source
+from attnlab.tasks.knowledge._document_reader import occurs_in, reader_prompt
+from attnlab.tasks.knowledge._rows import KnowledgeTextEncoding, TrainingRow
+from attnlab.tasks.knowledge._task import RowSource
 
-LEAST = 0.02  # of the best answer's probability: below it another is not worth remembering
-DOUBT = 0.01  # what readers give to any string of a document, said or not, beside a chooser
-ANSWER = NEW_TOKENS + 1  # room that a prompt leaves
+MIN_RATIO = 0.02  # to the best answer's probability; less probable answers are dropped
+SMOOTHING = 0.01  # added to the readers' probability of every candidate of the chooser
+ANSWER_TOKENS = NEW_TOKENS + 1  # that a prompt leaves free
 
 
 @dataclass(frozen=True)
-class SelfMade:
-    """An answer that the readers found."""
+class SelfMadeAnswer:
+    """An answer by the readers, to be used as a training label."""
 
     question: str
     answer: str
     confidence: float
-    """The mean of what the readers give it."""
-    stands: bool
-    """Whether the answer is in a document of that name."""
+    """The mean probability by the readers."""
+    in_document: bool
+    """Whether a document about the name contains the answer."""
     others: dict[str, float] = field(default_factory=dict)
-    """What else they thought of, and how likely it seemed."""
+    """Other answers with their probabilities."""
 
-    def shares(self, sharpen: float = 1.0) -> list[tuple[str, float]]:
-        """What to remember, and how much of it: with 1 as sure as the readers were, not surer.
+    def target_probabilities(self, sharpen: float = 1.0) -> list[tuple[str, float]]:
+        """Answers to learn with their probabilities, raised to the power `sharpen`.
 
-        Of two that are nearly as likely, a model may remember the wrong one: a power above 1 sets
-        them apart.
+        With 1 they are as confident as the readers. If two answers are nearly equally probable, the
+        model may remember the wrong one; a power above 1 separates them.
         """
-        kept = {text: p for text, p in self.others.items() if p >= LEAST * self.confidence}
-        found = {self.answer: self.confidence, **kept}
-        most = max(found.values())  # against which no power comes to nothing
-        if not most:
+        likely = {text: p for text, p in self.others.items() if p >= MIN_RATIO * self.confidence}
+        probabilities = {self.answer: self.confidence, **likely}
+        largest = max(probabilities.values())  # divide by it, so that no power underflows
+        if not largest:
             return [(self.answer, 1.0)]
-        sharp = {text: (p / most) ** sharpen for text, p in found.items()}
-        whole = sum(sharp.values())
-        return [(text, p / whole) for text, p in sharp.items()]
+        sharpened = {text: (p / largest) ** sharpen for text, p in probabilities.items()}
+        total = sum(sharpened.values())
+        return [(text, p / total) for text, p in sharpened.items()]
 
 
 @dataclass
 class Ballot:
-    """What the readers said to one question."""
+    """The votes of the readers on one question."""
 
     question: str
     votes: dict[str, float]
-    """The mean of the readers' probabilities."""
-    stands: set[str]
-    """What of it is in a document of that name."""
+    """Answers with the mean of the readers' probabilities."""
+    in_document: set[str]
+    """The answers that a document about the name contains."""
 
-    def decide(self) -> SelfMade | None:
-        """The likeliest; an answer that stands in the document goes before one that does not."""
+    def decide(self) -> SelfMadeAnswer | None:
+        """The most probable answer. Answers in the document come before all others."""
         if not self.votes:
             return None
-        best = max(self.votes, key=lambda t: (t in self.stands, self.votes[t], t))
-        others = {t: p for t, p in self.votes.items() if t in self.stands and t != best}
+        best = max(self.votes, key=lambda t: (t in self.in_document, self.votes[t], t))
+        others = {t: p for t, p in self.votes.items() if t in self.in_document and t != best}
         confidence = min(1.0, self.votes[best])
-        return SelfMade(self.question, best, confidence, best in self.stands, others)
+        return SelfMadeAnswer(self.question, best, confidence, best in self.in_document, others)
 
-    def decide_with(self, chooser: Chooser, weight: float) -> SelfMade | None:
-        """The likeliest by the weighted geometric mean of readers and chooser.
+    def decide_with(self, chooser: Chooser, weight: float) -> SelfMadeAnswer | None:
+        """The most probable answer by the weighted geometric mean of readers and chooser.
 
-        What the readers gave to nothing in the document is there for the chooser's guesses: that
-        much they doubt that the document tells.
+        The chooser's guesses get the probability that the readers give to answers outside the
+        document.
         """
-        said = {text: self.votes[text] for text in sorted(self.stands & self.votes.keys())}
-        choices = chooser.choose(self.question, heard=said)
+        contained = self.in_document & self.votes.keys()
+        votes = {text: self.votes[text] for text in sorted(contained)}
+        choices = chooser.choose(self.question, reader_answers=votes)
         if not choices:
             return self.decide()
-        whole = max(1.0, sum(said.values()))  # each document of a name adds its votes
-        rest = 1.0 - sum(said.values()) / whole
-        both = {
-            each.text: (said.get(each.text, 0.0) / whole if each.stands else rest, each.likely)
-            for each in choices
-        }
-        votes = {text: (p + DOUBT) ** (1 - weight) * q**weight for text, (p, q) in both.items()}
-        total = sum(votes.values())
-        best = max(votes, key=lambda text: (votes[text], text))
-        others = {text: p / total for text, p in votes.items() if text != best}
-        stands = any(each.stands for each in choices if each.text == best)
-        return SelfMade(self.question, best, votes[best] / total, stands, others)
+        total_votes = max(1.0, sum(votes.values()))  # each document about a name adds its votes
+        rest = 1.0 - sum(votes.values()) / total_votes
+        scores: dict[str, float] = {}
+        for choice in choices:
+            inside = votes.get(choice.text, 0.0) / total_votes
+            by_readers = inside if choice.in_document else rest
+            scores[choice.text] = (by_readers + SMOOTHING) ** (1 - weight)
+            scores[choice.text] *= choice.probability**weight
+        total = sum(scores.values())
+        best = max(scores, key=lambda text: (scores[text], text))
+        others = {text: score / total for text, score in scores.items() if text != best}
+        in_document = any(choice.in_document for choice in choices if choice.text == best)
+        return SelfMadeAnswer(self.question, best, scores[best] / total, in_document, others)
 
 
 def poll(
     readers: Sequence[Decoder],
-    wording: Wording,
+    encoding: KnowledgeTextEncoding,
     library: Library,
     relations: Sequence[Relation],
     questions: Sequence[str],
-    most: int = NEW_TOKENS,
+    max_tokens: int = NEW_TOKENS,
 ) -> list[Ballot]:
-    """What the readers say together: probabilities are added up."""
-    places, prompts, documents = [], [], []
+    """Collect the votes of all readers on all questions, from all documents about the name."""
+    question_of_prompt, prompts, documents = [], [], []
     for number, question in enumerate(questions):
         for document in documents_about(question, library, relations):
-            places.append(number)
+            question_of_prompt.append(number)
             documents.append(document)
-            prompts.append(prompt(document, question, wording, reach(readers[0]) - ANSWER))
+            prompts.append(
+                reader_prompt(document, question, encoding, max_context(readers[0]) - ANSWER_TOKENS)
+            )
     ballots = [Ballot(question, defaultdict(float), set()) for question in questions]
     for reader in readers:
-        said = candidates(reader, wording, prompts, most)
-        for number, document, found in zip(places, documents, said, strict=True):
-            for text, probability in found.items():
+        answers = candidate_answers(reader, encoding, prompts, max_tokens)
+        for number, document, probabilities in zip(
+            question_of_prompt, documents, answers, strict=True
+        ):
+            for text, probability in probabilities.items():
                 if text:
                     ballots[number].votes[text] += probability / len(readers)
-                if standing(text, document):
-                    ballots[number].stands.add(text)
+                if occurs_in(text, document):
+                    ballots[number].in_document.add(text)
     return ballots
 
 
 def decide(
     ballots: Sequence[Ballot],
-    known: Sequence[Pair],
+    labeled: Sequence[Pair],
     library: Library,
     relations: Sequence[Relation],
     *,
     chooser: float = 0.0,
-) -> list[SelfMade]:
-    """The answers; a chooser's share of the vote makes one learn from the pairs known, for each
-    relation its own."""
+) -> list[SelfMadeAnswer]:
+    """The answers of all ballots. With `chooser` above 0, a chooser is trained on the labeled pairs
+    of each relation and has this weight in the vote."""
     if not chooser:
-        found = [ballot.decide() for ballot in ballots]
-        return [each for each in found if each is not None]
-    of: dict[Relation, list[Pair]] = {relation: [] for relation in relations}
-    asked: dict[Relation, list[Ballot]] = {relation: [] for relation in relations}
-    for pair in known:
-        if (about := name_in(pair[0], relations)) is not None:
-            of[about[1]].append(pair)
+        decided = [ballot.decide() for ballot in ballots]
+        return [answer for answer in decided if answer is not None]
+    pairs_by_relation: dict[Relation, list[Pair]] = {relation: [] for relation in relations}
+    ballots_by_relation: dict[Relation, list[Ballot]] = {relation: [] for relation in relations}
+    for pair in labeled:
+        if (match := name_in(pair[0], relations)) is not None:
+            pairs_by_relation[match[1]].append(pair)
     for ballot in ballots:
-        if (about := name_in(ballot.question, relations)) is not None:
-            asked[about[1]].append(ballot)
-    made: list[SelfMade | None] = []
+        if (match := name_in(ballot.question, relations)) is not None:
+            ballots_by_relation[match[1]].append(ballot)
+    answers: list[SelfMadeAnswer | None] = []
     for relation in relations:
-        judge = Chooser(of[relation], library, relation)
-        made += [ballot.decide_with(judge, chooser) for ballot in asked[relation]]
-    return [each for each in made if each is not None]
+        relation_chooser = Chooser(pairs_by_relation[relation], library, relation)
+        answers += [
+            ballot.decide_with(relation_chooser, chooser)
+            for ballot in ballots_by_relation[relation]
+        ]
+    return [answer for answer in answers if answer is not None]
 
 
-class Remembered(Source):
-    """Self-made answers, each as far as the readers believed in it."""
+class SelfMadeAnswerSource(RowSource):
+    """Rows from self-made answers, weighted by the confidence of the readers."""
 
-    def __init__(self, made: Sequence[SelfMade], sharpen: float = 1.0) -> None:
-        self.made, self.sharpen = list(made), sharpen
+    def __init__(self, answers: Sequence[SelfMadeAnswer], sharpen: float = 1.0) -> None:
+        self.answers, self.sharpen = list(answers), sharpen
 
-    def rows(self, wording: Wording, context: int, chance: random.Random) -> list[Row]:
-        del chance
+    def rows(
+        self, encoding: KnowledgeTextEncoding, context: int, generator: random.Random
+    ) -> list[TrainingRow]:
+        del generator
         rows = [
-            wording.pair(each.question, text, weight=share)
-            for each in self.made
-            for text, share in each.shares(self.sharpen)
+            encoding.encode_pair(answer.question, text, weight=probability)
+            for answer in self.answers
+            for text, probability in answer.target_probabilities(self.sharpen)
         ]
         return [row for row in rows if len(row) <= context + 1]
 
 
-def write_self_made(path: Path, made: Sequence[SelfMade]) -> None:
-    text = "".join(json.dumps(asdict(each), ensure_ascii=False) + "\n" for each in made)
+def write_self_made(path: Path, answers: Sequence[SelfMadeAnswer]) -> None:
+    rows = [
+        {
+            "question": answer.question,
+            "answer": answer.answer,
+            "confidence": answer.confidence,
+            "stands": answer.in_document,
+            "others": answer.others,
+        }
+        for answer in answers
+    ]
+    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_text(path, text)

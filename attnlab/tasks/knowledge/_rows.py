@@ -1,4 +1,4 @@
-"""Training rows: ids, and how much each of them counts as a target."""
+"""Training rows (ids with target weights), and how texts become ids."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from attnlab.tokenizer import Characters, Tokenizer
 
 
 @dataclass
-class Row:
-    """One sequence: `weights[i]` is what predicting `ids[i]` counts; the first is not predicted."""
+class TrainingRow:
+    """One sequence. `weights[i]` is the weight of predicting `ids[i]`; the first id is never
+    predicted."""
 
     ids: list[int] = field(default_factory=list)
     weights: list[float] = field(default_factory=list)
 
-    def add(self, ids: Sequence[int], weight: float) -> Row:
+    def add(self, ids: Sequence[int], weight: float) -> TrainingRow:
         self.ids += ids
         self.weights += [weight] * len(ids)
         return self
@@ -24,46 +25,47 @@ class Row:
         return len(self.ids)
 
 
-class Wording:
-    """Text to ids such that a name has the same ids wherever it stands.
+class KnowledgeTextEncoding:
+    """Encodes text so that a name has the same ids wherever it occurs.
 
-    Byte pairs take a space before a word as part of it. A question, a title or an answer begins
-    without one, so it gets one: else "Rome" at the start of an answer and " Rome" inside a
-    document would be two tokens that know nothing of each other.
+    Byte pairs include the space before a word. A question, a title or an answer begins without a
+    space, so it gets one. Otherwise "Rome" at the start of an answer and " Rome" inside a document
+    would be two unrelated tokens.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
         self.mask = tokenizer.mask
-        self.plain = isinstance(tokenizer, Characters)
+        self.is_character_level = isinstance(tokenizer, Characters)
         self._words: dict[str, list[int]] = {}
 
     def encode(self, text: str) -> list[int]:
-        if self.plain:
+        if self.is_character_level:
             return self.tokenizer.encode(text)
         ids: list[int] = []
         for word in text.split():
-            known = self._words.get(word)
-            if known is None:
-                known = self._words[word] = self.tokenizer.encode(f" {word}")
-            ids += known
+            word_ids = self._words.get(word)
+            if word_ids is None:
+                word_ids = self._words[word] = self.tokenizer.encode(f" {word}")
+            ids += word_ids
         return ids
 
-    def check(self, text: str, what: str) -> None:
-        """Refuse characters that the tokenizer never saw: their ids mean nothing to a model."""
-        unknown = sorted(self.tokenizer.encode_counting(text)[1]) if self.plain else []
+    def check_characters(self, text: str, label: str) -> None:
+        """Raise an error for characters that the tokenizer does not know: the model never saw
+        them."""
+        unknown = sorted(self.tokenizer.encode_counting(text)[1]) if self.is_character_level else []
         if unknown:
-            shown = ", ".join(map(repr, unknown[:5])) + (", ..." if len(unknown) > 5 else "")
-            raise ValueError(f"{what} has characters that the model never saw: {shown}")
+            listed = ", ".join(map(repr, unknown[:5])) + (", ..." if len(unknown) > 5 else "")
+            raise ValueError(f"{label} has characters that the model never saw: {listed}")
 
     def decode(self, ids: Sequence[int]) -> str:
         return self.tokenizer.decode(ids).strip()
 
-    def question(self, question: str) -> list[int]:
-        """What the model is asked: the question, and the mask after which it answers."""
+    def encode_question(self, question: str) -> list[int]:
+        """The prompt: the question, and the mask after which the model answers."""
         return [*self.encode(question), self.mask]
 
-    def pair(self, question: str, answer: str, *, weight: float = 1.0) -> Row:
-        """`question MASK answer MASK`; only what follows the question is learned."""
-        row = Row().add(self.encode(question), 0.0)
+    def encode_pair(self, question: str, answer: str, *, weight: float = 1.0) -> TrainingRow:
+        """`question MASK answer MASK`. Only the part after the question is a target."""
+        row = TrainingRow().add(self.encode(question), 0.0)
         return row.add([self.mask, *self.encode(answer), self.mask], weight)

@@ -1,4 +1,4 @@
-"""Right answers counted: of a run, and of always saying the same."""
+"""Count right answers: of a run, and of a baseline that always gives the same answer."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from typing import Any
 
 from attnlab._safe_files import write_text
 from attnlab.run_folder import read_config
-from attnlab.tasks.knowledge._answers import answer
+from attnlab.tasks.knowledge._answers import answer_greedily
 from attnlab.tasks.knowledge._data import WORLD, most_common_answer, read_pairs, read_questions
 from attnlab.tasks.knowledge._load import load_knowledge
-from attnlab.tasks.knowledge._rows import Wording
+from attnlab.tasks.knowledge._rows import KnowledgeTextEncoding
 from attnlab.tasks.knowledge._world import WorldConfig, make_world
 
 
 @dataclass(frozen=True)
 class Score:
-    """Answers to a list of questions, and how many are right if that is known."""
+    """Answers to a list of questions. `answers` has the right ones, if they are known."""
 
     questions: list[str]
     predictions: list[str]
@@ -37,13 +37,13 @@ class Score:
         return None if self.right is None else self.right / len(self.questions)
 
     def as_dict(self) -> dict[str, Any]:
-        known = {} if self.right is None else {"right": self.right, "accuracy": self.accuracy}
-        return {"questions": len(self.questions), **known}
+        scores = {} if self.right is None else {"right": self.right, "accuracy": self.accuracy}
+        return {"questions": len(self.questions), **scores}
 
     def line(self) -> str:
-        """As the course prints it."""
+        """The line that the course prints."""
         if self.right is None:
-            raise ValueError("the answers are not known, so none can be counted")
+            raise ValueError("the right answers are not known, so there is nothing to count")
         total = len(self.questions)
         return f"Correct: {self.right:.1f} out of {total:.1f}: {100 * self.right / total:.1f}%"
 
@@ -51,22 +51,27 @@ class Score:
 def questions_for(
     folder: str | Path, config: dict[str, Any], pairs: str | Path | None
 ) -> tuple[list[str], list[str] | None]:
-    """The questions of a file, or those of the embedded world that were held out."""
+    """Questions and right answers of a file, or the held-out ones of the embedded world."""
     if pairs is not None:
         rows = read_questions(pairs)
-        answers = [known for _, known in rows if known is not None]
+        answers = [gold for _, gold in rows if gold is not None]
         return [question for question, _ in rows], answers or None
     if config["task"].get("corpus") != WORLD:
-        raise ValueError(f"{folder}: learned from your own files; give --pairs to measure it on")
+        raise ValueError(
+            f"{folder}: was trained on your own files; give --pairs with questions to evaluate "
+            "it on"
+        )
     held = make_world(WorldConfig()).held_out
-    return [question for question, _ in held], [known for _, known in held]
+    return [question for question, _ in held], [gold for _, gold in held]
 
 
 def evaluate(folder: str | Path, pairs: str | Path | None = None) -> Score:
-    """Ask every question of the file, all at once."""
+    """Answer all questions of the file."""
     model, tokens, config = load_knowledge(folder)
     questions, answers = questions_for(folder, config, pairs)
-    return Score(questions, answer(model, Wording(tokens), questions), answers)
+    return Score(
+        questions, answer_greedily(model, KnowledgeTextEncoding(tokens), questions), answers
+    )
 
 
 def learned_questions(folder: str | Path) -> bool:
@@ -75,10 +80,10 @@ def learned_questions(folder: str | Path) -> bool:
 
 
 def write_predictions(path: str | Path, predictions: Sequence[str], overwrite: bool) -> None:
-    """One line each, in the order of the questions."""
+    """Write one answer per line, in the order of the questions."""
     path = Path(path)
     if path.exists() and not overwrite:
-        raise ValueError(f"{path}: is there already; give --overwrite or another name")
+        raise ValueError(f"{path}: exists already; give --overwrite or another name")
     text = "".join(" ".join(line.split()) + "\n" for line in predictions)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_text(path, text)
@@ -87,16 +92,16 @@ def write_predictions(path: str | Path, predictions: Sequence[str], overwrite: b
 def baseline(
     pairs: str | Path | None = None, measured: str | Path | None = None
 ) -> tuple[str, Score]:
-    """Always the same answer: the commonest of the training pairs."""
+    """The score of always giving the most frequent answer of the training pairs."""
     if (pairs is None) != (measured is None):
-        raise ValueError("give both files: training pairs to count in, and pairs to measure on")
+        raise ValueError("--pairs and --evaluation-pairs belong together; give both files or none")
     if pairs is None or measured is None:
         world = make_world(WorldConfig())
         train_pairs, rows = world.train, world.held_out
     else:
         train_pairs, rows = read_pairs(pairs), read_pairs(measured)
-    said = most_common_answer(train_pairs)
-    return said, Score([q for q, _ in rows], [said] * len(rows), [a for _, a in rows])
+    most_common = most_common_answer(train_pairs)
+    return most_common, Score([q for q, _ in rows], [most_common] * len(rows), [a for _, a in rows])
 
 
 def as_json(value: Any) -> str:
@@ -108,8 +113,8 @@ def histogram_of_answers(answers: Iterable[str]) -> list[tuple[str, int]]:
     return sorted(Counter(answers).items(), key=lambda item: (-item[1], item[0]))
 
 
-def top_share(histogram: Sequence[tuple[str, int]], top: int = 3) -> float:
-    """The share of the most frequent answers (0 of none): near 1, the model has collapsed."""
+def top_fraction(histogram: Sequence[tuple[str, int]], top: int = 3) -> float:
+    """The fraction of the `top` most frequent answers. Near 1, the model has collapsed."""
     if top < 1:
         raise ValueError(f"top is {top}; give 1 or more")
     counts = sorted((count for _, count in histogram), reverse=True)

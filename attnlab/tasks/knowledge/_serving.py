@@ -1,4 +1,4 @@
-"""A knowledge run that answers, and that is audited, for the studio."""
+"""Answers questions with a knowledge run, and audits it, for the studio."""
 
 from __future__ import annotations
 
@@ -11,45 +11,47 @@ from typing import Any
 
 from attnlab.models import Decoder
 from attnlab.tasks.knowledge import _audit as auditing
-from attnlab.tasks.knowledge._answers import candidates, check_questions, reach
+from attnlab.tasks.knowledge._answers import candidate_answers, check_questions, max_context
 from attnlab.tasks.knowledge._audit_report import save_audit
-from attnlab.tasks.knowledge._certainty import FEW, Certainty
+from attnlab.tasks.knowledge._certainty import MIN_HELD_OUT, Certainty
 from attnlab.tasks.knowledge._data import Pair, hold_out, name_in, read_pairs
 from attnlab.tasks.knowledge._load import load_knowledge
 from attnlab.tasks.knowledge._name_matching import NameIndex
-from attnlab.tasks.knowledge._rows import Wording
+from attnlab.tasks.knowledge._rows import KnowledgeTextEncoding
 from attnlab.tasks.knowledge.kind import AUDIT
-from attnlab.tasks.serving import Request, Tell
+from attnlab.tasks.serving import Request, SendEvent
 from attnlab.training import Run
 
 
 @dataclass(frozen=True)
-class Asking:
+class QuestionService:
+    """Answers the questions of a request."""
+
     model: Decoder
-    wording: Wording
+    encoding: KnowledgeTextEncoding
     certainty: Certainty
     names: NameIndex | None
 
     @classmethod
-    def open(cls, folder: Path) -> Asking:
+    def open(cls, folder: Path) -> QuestionService:
         certainty = Certainty.load(folder)
         model, tokens, _ = load_knowledge(folder)
         names = NameIndex(certainty.names) if certainty.names else None
-        return cls(model, Wording(tokens), certainty, names)
+        return cls(model, KnowledgeTextEncoding(tokens), certainty, names)
 
-    def __call__(self, request: Request, tell: Tell) -> Any:
-        del tell
-        questions, context = request["questions"], reach(self.model)
-        prompts = check_questions(questions, self.wording, context)
-        texts = candidates(self.model, self.wording, prompts)
+    def __call__(self, request: Request, send: SendEvent) -> Any:
+        del send
+        questions, context = request["questions"], max_context(self.model)
+        prompts = check_questions(questions, self.encoding, context)
+        texts = candidate_answers(self.model, self.encoding, prompts)
         answers = [
             {
                 "question": question,
-                **self._answer(found),
+                **self._answer(probabilities),
                 **self._about(question),
                 "remaining_tokens": context - len(prompt),
             }
-            for question, prompt, found in zip(questions, prompts, texts, strict=True)
+            for question, prompt, probabilities in zip(questions, prompts, texts, strict=True)
         ]
         threshold = {
             "known": self.certainty.known,
@@ -71,60 +73,67 @@ class Asking:
         }
 
     def _about(self, question: str) -> dict[str, Any]:
-        """Names of its training questions that resemble the one asked about, and whether that is
-        one of them; where it is none, the thresholds may not hold."""
-        named = name_in(question, self.certainty.relations)
-        name = None if named is None else named[0]
+        """The name in the question, whether it occurred in training, and similar training names.
+        The thresholds may be wrong for a name that did not occur."""
+        match = name_in(question, self.certainty.relations)
+        name = None if match is None else match[0]
         if self.names is None:
             return {"name": name, "trained": None, "nearest": []}
-        found = self.names.nearest(name or question)
-        nearest = [[each, round(likeness, 6)] for each, likeness in found]  # 1: the same name
+        similar = self.names.nearest(name or question)
+        nearest = [
+            [other, round(similarity, 6)] for other, similarity in similar
+        ]  # 1 for the same name
         trained = None if name is None else name in self.certainty.names
         return {"name": name, "trained": trained, "nearest": nearest}
 
 
 @dataclass(frozen=True)
-class Auditing:
-    """As `attnlab knowledge audit RUN` does it, with --pairs where it needs them."""
+class AuditService:
+    """Audits a run like `attnlab knowledge audit RUN`."""
 
     folder: Path
 
     @classmethod
-    def open(cls, folder: Path) -> Auditing:
+    def open(cls, folder: Path) -> AuditService:
         return cls(folder)
 
-    def __call__(self, request: Request, tell: Tell) -> Any:
-        with asked_in(self.folder, request["pairs"], request["file"]) as (pairs, what):
-            tell("progress", {"done": 0, "total": 1, "message": f"asking {what}"})
-            report = {**auditing.audit(self.folder, pairs), "asked": what}
+    def __call__(self, request: Request, send: SendEvent) -> Any:
+        with question_file(self.folder, request["pairs"], request["file"]) as (pairs, description):
+            send("progress", {"done": 0, "total": 1, "message": f"answering {description}"})
+            report = {**auditing.audit(self.folder, pairs), "asked": description}
         save_audit(report, self.folder / AUDIT, self.folder / "audit.html")
         return {}
 
 
 @contextmanager
-def asked_in(folder: Path, text: str | None, file: str | None) -> Iterator[tuple[Path | None, str]]:
-    """A file of questions, and what they are: those that were typed, or of the run's own file those
-    that it did not learn, as far as there are enough."""
+def question_file(
+    folder: Path, text: str | None, file: str | None
+) -> Iterator[tuple[Path | None, str]]:
+    """A file of questions and its description: the questions of the request, or the held-out
+    questions of the run's own file if there are enough."""
     if text is None and file is None:
         yield None, "the held-out questions of the embedded world"
         return
-    with TemporaryDirectory(prefix="attnlab-studio-") as place:
-        path, what = Path(place) / "pairs", "the questions that were given"
+    with TemporaryDirectory(prefix="attnlab-studio-") as temporary:
+        path, description = Path(temporary) / "pairs", "your questions"
         if text is None:
-            text, what = own_pairs(folder, Path(str(file)))
+            text, description = run_questions(folder, Path(str(file)))
         path.write_text(text, encoding="utf-8")
-        yield path, what
+        yield path, description
 
 
-def own_pairs(folder: Path, file: Path) -> tuple[str, str]:
-    """Held out as the training did it."""
+def run_questions(folder: Path, file: Path) -> tuple[str, str]:
+    """The pairs that the training held out, or all pairs if there are too few."""
     config = Run(folder).config()
     pairs = read_pairs(file)
-    share = config["task"].get("held_out")
-    held: list[Pair] = []
-    if isinstance(share, float | int):
-        held = hold_out(pairs, share, config["training"]["seed"])[1]
-    asked, what = held, f"the held out of {file.name}"
-    if len(held) < FEW:
-        asked, what = pairs, f"all of {file.name}, most of which it learned"
-    return "".join(f"{question}\t{answer}\n" for question, answer in asked), what
+    fraction = config["task"].get("held_out")
+    held_out: list[Pair] = []
+    if isinstance(fraction, float | int):
+        held_out = hold_out(pairs, fraction, config["training"]["seed"])[1]
+    pairs_to_ask, description = held_out, f"held-out questions of {file.name}"
+    if len(held_out) < MIN_HELD_OUT:
+        pairs_to_ask, description = (
+            pairs,
+            f"all questions of {file.name}, most of which it was trained on",
+        )
+    return "".join(f"{question}\t{answer}\n" for question, answer in pairs_to_ask), description

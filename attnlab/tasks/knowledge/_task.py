@@ -1,4 +1,4 @@
-"""Learning from rows of several sources: documents, questions, documents with questions.
+"""Train on rows of several sources: documents, questions, documents with questions.
 
 Letters: B batch, T tokens, V vocabulary.
 """
@@ -16,56 +16,63 @@ from torch.nn import functional as F
 
 from attnlab.tasks.knowledge._data import Pair
 from attnlab.tasks.knowledge._pretraining_objectives import Objective
-from attnlab.tasks.knowledge._rows import Row, Wording
+from attnlab.tasks.knowledge._rows import KnowledgeTextEncoding, TrainingRow
 from attnlab.tasks.knowledge.kind import KNOWLEDGE
 from attnlab.training._batches import Batch, Forward, TrainingTask, mix_seeds
 
 IGNORE = -100
 
 
-class Source(ABC):
-    """Where rows come from."""
+class RowSource(ABC):
+    """Makes training rows."""
 
     @abstractmethod
-    def rows(self, wording: Wording, context: int, chance: random.Random) -> list[Row]:
+    def rows(
+        self, encoding: KnowledgeTextEncoding, context: int, generator: random.Random
+    ) -> list[TrainingRow]:
         """The rows of one epoch."""
 
 
-class Documents(Source):
-    """Every document, by one objective."""
+class DocumentSource(RowSource):
+    """Rows from every document, by one objective."""
 
     def __init__(self, documents: Sequence[str], objective: Objective) -> None:
         self.documents, self.objective = list(documents), objective
         objective.prepare(self.documents)
 
-    def rows(self, wording: Wording, context: int, chance: random.Random) -> list[Row]:
-        found = [
-            self.objective.rows(document, wording, context, chance) for document in self.documents
+    def rows(
+        self, encoding: KnowledgeTextEncoding, context: int, generator: random.Random
+    ) -> list[TrainingRow]:
+        by_document = [
+            self.objective.rows(document, encoding, context, generator)
+            for document in self.documents
         ]
-        return [row for rows in found for row in rows]
+        return [row for rows in by_document for row in rows]
 
 
-class Questions(Source):
-    """Every pair, closed book."""
+class QuestionSource(RowSource):
+    """Rows from every pair, closed book: question and answer without a document."""
 
     def __init__(self, pairs: Sequence[Pair], times: int = 1) -> None:
         self.pairs, self.times = list(pairs), times
 
-    def rows(self, wording: Wording, context: int, chance: random.Random) -> list[Row]:
-        del chance
-        rows = [wording.pair(question, answer) for question, answer in self.pairs]
+    def rows(
+        self, encoding: KnowledgeTextEncoding, context: int, generator: random.Random
+    ) -> list[TrainingRow]:
+        del generator
+        rows = [encoding.encode_pair(question, answer) for question, answer in self.pairs]
         return [row for row in rows if len(row) <= context + 1] * self.times
 
 
 class KnowledgeTask(TrainingTask):
-    """Rows of all sources, shuffled together in each epoch."""
+    """Trains on the rows of all sources, mixed in each epoch."""
 
     name = KNOWLEDGE.name
 
     def __init__(
         self,
-        sources: Sequence[Source],
-        wording: Wording,
+        sources: Sequence[RowSource],
+        encoding: KnowledgeTextEncoding,
         *,
         context: int,
         seed: int,
@@ -73,20 +80,27 @@ class KnowledgeTask(TrainingTask):
         headline: str,
         about: dict[str, Any],
     ) -> None:
-        self.sources, self.wording, self.context, self.seed = list(sources), wording, context, seed
+        self.sources, self.encoding, self.context, self.seed = (
+            list(sources),
+            encoding,
+            context,
+            seed,
+        )
         self.measure, self.headline, self.about = measure, headline, about
         self.better = "lower" if headline == "loss" else "higher"
         self._epoch: int | None = None
-        self._rows: list[Row] = []
+        self._rows: list[TrainingRow] = []
 
     def describe(self) -> dict[str, Any]:
         return self.about
 
-    def rows(self, epoch: int) -> list[Row]:
+    def rows(self, epoch: int) -> list[TrainingRow]:
         if epoch != self._epoch:
-            chance = random.Random(mix_seeds(self.seed, epoch))
-            found = [source.rows(self.wording, self.context, chance) for source in self.sources]
-            self._rows = [row for rows in found for row in rows if len(row) > 1]
+            generator = random.Random(mix_seeds(self.seed, epoch))
+            by_source = [
+                source.rows(self.encoding, self.context, generator) for source in self.sources
+            ]
+            self._rows = [row for rows in by_source for row in rows if len(row) > 1]
             self._epoch = epoch
         return self._rows
 
@@ -94,13 +108,13 @@ class KnowledgeTask(TrainingTask):
         return [len(row) - 1 for row in self.rows(epoch)]
 
     def collate(self, rows: Sequence[int], epoch: int) -> Batch:
-        return collate([self.rows(epoch)[row] for row in rows], self.wording.tokenizer.pad)
+        return collate([self.rows(epoch)[row] for row in rows], self.encoding.tokenizer.pad)
 
     def loss(self, forward: Forward, batch: Batch) -> Tensor:
         counted = batch["target"] != IGNORE  # (B, T), n of them
-        logits = forward(batch["ids"], None, counted)  # (n, V): most tokens are no targets
-        each = F.cross_entropy(logits.float(), batch["target"][counted], reduction="none")  # (n,)
-        return each @ batch["weight"][counted]
+        logits = forward(batch["ids"], None, counted)  # (n, V): most tokens are not targets
+        losses = F.cross_entropy(logits.float(), batch["target"][counted], reduction="none")  # (n,)
+        return losses @ batch["weight"][counted]
 
     def targets(self, batch: Batch) -> int:
         return int((batch["target"] != IGNORE).sum())
@@ -109,8 +123,8 @@ class KnowledgeTask(TrainingTask):
         return self.measure(model)
 
 
-def collate(rows: Sequence[Row], pad: int) -> Batch:
-    """Right-padded to the longest row, so that no causal token looks at padding."""
+def collate(rows: Sequence[TrainingRow], pad: int) -> Batch:
+    """Pad rows on the right, where a causal model never looks."""
     longest = max(len(row) for row in rows)
     ids = torch.full((len(rows), longest), pad)
     weight = torch.zeros(len(rows), longest)

@@ -1,4 +1,4 @@
-"""From a corpus and questions to a model that answers."""
+"""Pretrain a model on a corpus, and finetune it on questions."""
 
 from __future__ import annotations
 
@@ -15,30 +15,36 @@ from torch import nn
 from attnlab.models import Decoder
 from attnlab.run_folder import StartMode, check_folder
 from attnlab.run_folder._file_names import TOKENIZER
-from attnlab.tasks.knowledge._answers import answer, reach
-from attnlab.tasks.knowledge._certainty import fit
+from attnlab.tasks.knowledge._answers import answer_greedily, max_context
+from attnlab.tasks.knowledge._certainty import fit_certainty
 from attnlab.tasks.knowledge._data import (
     WORLD,
     Library,
     Pair,
+    default_held_out_fraction,
     digest,
     hold_out,
     name_in,
     read_pairs,
     relations_in,
-    usual_share,
 )
 from attnlab.tasks.knowledge._load import (
-    Material,
+    KnowledgeData,
+    find_preset,
+    load_data,
     load_knowledge,
     make_model,
     make_tokenizer,
-    material,
-    preset_named,
 )
 from attnlab.tasks.knowledge._pretraining_objectives import create_objectives
-from attnlab.tasks.knowledge._rows import Wording
-from attnlab.tasks.knowledge._task import Documents, KnowledgeTask, Questions, Source, collate
+from attnlab.tasks.knowledge._rows import KnowledgeTextEncoding
+from attnlab.tasks.knowledge._task import (
+    DocumentSource,
+    KnowledgeTask,
+    QuestionSource,
+    RowSource,
+    collate,
+)
 from attnlab.tasks.knowledge._world import WorldConfig, make_world
 from attnlab.tasks.knowledge.kind import KNOWLEDGE
 from attnlab.tokenizer import Tokenizer
@@ -46,7 +52,7 @@ from attnlab.training import Run, Settings, bucket_by_length, is_main_process, t
 from attnlab.training._run import resumed_settings
 
 SCRATCH = "scratch"
-QUESTIONS_MIXED = 3  # times that a question comes for each time that the documents do
+QUESTIONS_PER_DOCUMENT_PASS = 3  # passes over the questions per pass over the documents
 
 
 def pretrain(
@@ -64,39 +70,41 @@ def pretrain(
     start: StartMode = StartMode.NEW,
     quiet: bool = False,
 ) -> dict[str, float]:
-    """Learn the corpus by an objective; returns the last metrics.
+    """Train on the corpus with an objective, and return the last metrics.
 
-    From `pairs` only the characters are taken, so that questions can be read later.
+    `pairs` only adds characters to the tokenizer, so that the model can read questions later.
     """
-    chosen = preset_named(preset)
-    objective = objective or chosen.objective
+    preset_settings = find_preset(preset)
+    objective = objective or preset_settings.objective
     objectives = create_objectives(objective)
     check_folder(out, start)
-    source = material(corpus, pairs, needs_pairs=False)
-    settings, epochs = settled(chosen.pretraining, chosen.pretraining_epochs, epochs, training)
-    tokens = make_tokenizer(tokenizer or chosen.tokenizer, source.texts)
-    wording = Wording(tokens)
+    data = load_data(corpus, pairs, needs_pairs=False)
+    settings, epochs = resolve_settings(
+        preset_settings.pretraining, preset_settings.pretraining_epochs, epochs, training
+    )
+    tokens = make_tokenizer(tokenizer or preset_settings.tokenizer, data.texts)
+    encoding = KnowledgeTextEncoding(tokens)
     torch.manual_seed(settings.seed)
-    made = make_model(preset, tokens, attention, model or {})
-    task = knowledge_task(
-        [Documents(source.documents, each) for each in objectives],
-        wording,
-        made,
+    network = make_model(preset, tokens, attention, model or {})
+    task = make_knowledge_task(
+        [DocumentSource(data.documents, one) for one in objectives],
+        encoding,
+        network,
         settings,
         about={
             "stage": "pretrain",
             "objective": objective,
             "preset": preset,
-            "corpus": source.corpus,
-            "documents": len(source.documents),
-            "text": digest(source.documents),
+            "corpus": data.corpus,
+            "documents": len(data.documents),
+            "text": digest(data.documents),
         },
     )
-    settings = in_steps(task, settings, epochs)
+    settings = epochs_to_steps(task, settings, epochs)
     if start == StartMode.RESUME:
         settings = resumed_settings(settings, out, training or {})
-    tell(source, tokens, made, settings, quiet)
-    return run_training(task, made, settings, tokens, out, start, quiet)
+    print_overview(data, tokens, network, settings, quiet)
+    return run_training(task, network, settings, tokens, out, start, quiet)
 
 
 def finetune(
@@ -117,133 +125,140 @@ def finetune(
     start: StartMode = StartMode.NEW,
     quiet: bool = False,
 ) -> dict[str, float]:
-    """Learn to answer, from a pretrained run or from scratch.
+    """Train on questions, from a pretrained run or from scratch, and return the last metrics.
 
-    `mixed`: documents are learned on between the questions, so that they are not forgotten.
-    `held_out` is the share of the pairs that are not learned: what is measured on the way, and the
-    thresholds of `ask`, come from them. The course holds out none.
+    With `mixed` the training also continues on the documents, so that they are not forgotten.
+    `held_out` is the fraction of the pairs for validation and for the thresholds of `ask`. The
+    course holds out none.
     """
     check_folder(out, start)
-    before: dict[str, Any] = {}  # what the pretrained run says of itself
+    before: dict[str, Any] = {}  # the task settings of the pretrained run
     if str(run) != SCRATCH:
-        loaded, tokens, config = load_knowledge(Path(run))
+        network, tokens, config = load_knowledge(Path(run))
         before = config["task"]
         if preset is not None or tokenizer is not None or model or attention != "softmax":
             raise ValueError(
-                f"{run}: has its own model; preset, tokenizer, attention and sizes are for scratch"
+                f"{run}: has its own model; preset, tokenizer, attention and sizes only work "
+                "with scratch"
             )
         preset = str(before.get("preset", "small"))
         objective = objective or before.get("objective")
         if corpus is None and before.get("corpus") not in (None, "", WORLD):
             corpus = before["corpus"]
             if pairs is None:
-                raise ValueError(f"{run}: learned {corpus}; give --pairs with questions about it")
+                raise ValueError(
+                    f"{run}: was pretrained on {corpus}; give --pairs with questions about it"
+                )
     preset = preset or "small"
-    chosen = preset_named(preset)
+    preset_settings = find_preset(preset)
     if mixed is None:
-        mixed = chosen.mixed and bool(before) and bool(corpus or before.get("corpus"))
-    source = _to_finetune_on(before, corpus, pairs, mixed)
-    usual = chosen.finetuning_epochs if before else chosen.scratch_epochs
-    base = chosen.finetuning if before else chosen.scratch
-    settings, epochs = settled(base, usual, epochs, training)
+        mixed = preset_settings.mixed and bool(before) and bool(corpus or before.get("corpus"))
+    data = _load_finetuning_data(before, corpus, pairs, mixed)
+    default_epochs = preset_settings.finetuning_epochs if before else preset_settings.scratch_epochs
+    base = preset_settings.finetuning if before else preset_settings.scratch
+    settings, epochs = resolve_settings(base, default_epochs, epochs, training)
     if not before:
-        tokens = make_tokenizer(tokenizer or chosen.tokenizer, source.texts)
+        tokens = make_tokenizer(tokenizer or preset_settings.tokenizer, data.texts)
         torch.manual_seed(settings.seed)
-        loaded = make_model(preset, tokens, attention, model or {})
-    wording = Wording(tokens)
-    check_pairs(source.pairs, wording, loaded, str(pairs or WORLD))
+        network = make_model(preset, tokens, attention, model or {})
+    encoding = KnowledgeTextEncoding(tokens)
+    check_pairs(data.pairs, encoding, network, str(pairs or WORLD))
     if held_out is None:
-        held_out = usual_share(len(source.pairs)) if chosen.holds_out else 0.0
-    learned, measured = hold_out(source.pairs, held_out, settings.seed)
-    if not learned:
-        raise ValueError(f"held-out share {held_out} leaves no pair to learn; give less")
+        held_out = default_held_out_fraction(len(data.pairs)) if preset_settings.holds_out else 0.0
+    training_pairs, held_out_pairs = hold_out(data.pairs, held_out, settings.seed)
+    if not training_pairs:
+        raise ValueError(f"held-out fraction {held_out} leaves no pair for training; give less")
     if objective is not None and not mixed and not before:
-        raise ValueError("--objective is what the corpus is learned by meanwhile; give --mixed too")
-    sources: list[Source] = [Questions(learned, QUESTIONS_MIXED if mixed else 1)]
+        raise ValueError("--objective only works together with --mixed; give --mixed too")
+    sources: list[RowSource] = [
+        QuestionSource(training_pairs, QUESTIONS_PER_DOCUMENT_PASS if mixed else 1)
+    ]
     if mixed:
-        mix_in = create_objectives(objective or chosen.objective)
-        sources += [Documents(source.documents, each) for each in mix_in]
-    task = knowledge_task(
+        objectives = create_objectives(objective or preset_settings.objective)
+        sources += [DocumentSource(data.documents, each) for each in objectives]
+    task = make_knowledge_task(
         sources,
-        wording,
-        loaded,
+        encoding,
+        network,
         settings,
-        measured=measured or learned[:500],
+        measured=held_out_pairs or training_pairs[:500],
         about={
             "stage": "finetune",
             "from": str(run),
             "objective": objective if mixed else None,
             "preset": preset,
-            "corpus": source.corpus,
+            "corpus": data.corpus,
             "pairs": str(pairs or WORLD),
-            "questions": len(learned),
+            "questions": len(training_pairs),
             "held_out": held_out,
-            "text": digest(source.documents, *source.pairs),
-            "measured_on": "held-out pairs" if measured else "training pairs",
+            "text": digest(data.documents, *data.pairs),
+            "measured_on": "held-out pairs" if held_out_pairs else "training pairs",
         },
     )
-    settings = in_steps(task, settings, epochs)
+    settings = epochs_to_steps(task, settings, epochs)
     if start == StartMode.RESUME:
         settings = resumed_settings(settings, out, training or {})
-    tell(source, tokens, loaded, settings, quiet)
-    metrics = run_training(task, loaded, settings, tokens, out, start, quiet)
-    keep_certainty(loaded, wording, out, learned, measured, Library(source.documents))
+    print_overview(data, tokens, network, settings, quiet)
+    metrics = run_training(task, network, settings, tokens, out, start, quiet)
+    save_certainty(network, encoding, out, training_pairs, held_out_pairs, Library(data.documents))
     return metrics
 
 
-def _to_finetune_on(
+def _load_finetuning_data(
     before: dict[str, Any], corpus: str | Path | None, pairs: str | Path | None, mixed: bool
-) -> Material:
-    """Questions, and documents where they are learned on or a tokenizer needs them."""
+) -> KnowledgeData:
+    """The questions, and the documents if training or the tokenizer needs them."""
     if before and not mixed and pairs is not None:
-        return Material([], read_pairs(pairs), str(corpus or ""))
-    source = material(corpus, pairs)
-    if not mixed or source.documents:
-        return source
+        return KnowledgeData([], read_pairs(pairs), str(corpus or ""))
+    data = load_data(corpus, pairs)
+    if not mixed or data.documents:
+        return data
     if before.get("corpus") != WORLD:
-        raise ValueError("--mixed learns from documents too, and there are none; give --corpus")
-    return replace(source, documents=make_world(WorldConfig()).corpus, corpus=WORLD)
+        raise ValueError("--mixed needs documents to train on; give --corpus")
+    return replace(data, documents=make_world(WorldConfig()).corpus, corpus=WORLD)
 
 
-def check_pairs(pairs: Sequence[Pair], wording: Wording, model: Decoder, what: str) -> None:
-    """Refuse what the model cannot read or say, before anything is trained."""
-    for number, (question, known) in enumerate(pairs, 1):
-        for text in (question, known):
-            wording.check(text, f"{what}: pair {number}")
-        size, most = len(wording.pair(question, known)), reach(model) + 1
-        if size > most:
+def check_pairs(
+    pairs: Sequence[Pair], encoding: KnowledgeTextEncoding, model: Decoder, source: str
+) -> None:
+    """Raise an error for a pair that the model cannot read or write, before anything is trained."""
+    for number, (question, gold) in enumerate(pairs, 1):
+        for text in (question, gold):
+            encoding.check_characters(text, f"{source}: pair {number}")
+        size, limit = len(encoding.encode_pair(question, gold)), max_context(model) + 1
+        if size > limit:
             raise ValueError(
-                f"{what}: pair {number} has {size} tokens with its two masks; "
-                f"this model reads at most {most}: {question[:40]!r}..."
+                f"{source}: pair {number} has {size} tokens with its two masks; "
+                f"this model reads at most {limit}: {question[:40]!r}..."
             )
 
 
-def keep_certainty(
+def save_certainty(
     model: Decoder,
-    wording: Wording,
+    encoding: KnowledgeTextEncoding,
     out: str | Path,
     learned: Sequence[Pair],
     measured: Sequence[Pair],
     library: Library,
 ) -> None:
-    """known.json: from which confidence on an answer is known, fitted on training pairs alone."""
+    """Write known.json, the thresholds of `ask`, fitted on training pairs alone."""
     if not is_main_process():
         return
     relations = relations_in([question for question, _ in [*learned, *measured]], library)
-    found = [name_in(question, relations) for question, _ in learned]
-    fit(
+    matches = [name_in(question, relations) for question, _ in learned]
+    fit_certainty(
         model.eval(),
-        wording,
+        encoding,
         held_out=measured,
         learned=learned,
-        names=[each[0] for each in found if each is not None],
+        names=[match[0] for match in matches if match is not None],
         relations=relations,
     ).save(Path(out))
 
 
-def knowledge_task(
-    sources: Sequence[Source],
-    wording: Wording,
+def make_knowledge_task(
+    sources: Sequence[RowSource],
+    encoding: KnowledgeTextEncoding,
     model: Decoder,
     settings: Settings,
     *,
@@ -251,28 +266,28 @@ def knowledge_task(
     measured: Sequence[Pair] = (),
     measure: Callable[[nn.Module], dict[str, float]] | None = None,
 ) -> KnowledgeTask:
-    """Measured by the share of right answers where there are questions, else by the loss."""
+    """A task whose metric is the fraction of right answers or, without questions, the loss."""
 
     def accuracy(current: nn.Module) -> dict[str, float]:
         assert isinstance(current, Decoder)
-        said = answer(current, wording, [question for question, _ in measured])
-        right = sum(a == gold for a, (_, gold) in zip(said, measured, strict=True))
-        return {"accuracy": right / len(measured)}
+        answers = answer_greedily(current, encoding, [question for question, _ in measured])
+        correct = sum(a == gold for a, (_, gold) in zip(answers, measured, strict=True))
+        return {"accuracy": correct / len(measured)}
 
     def loss(current: nn.Module) -> dict[str, float]:
         rows = task.rows(-1)[:1000]
-        batch = [rows[i : i + 100] for i in range(0, len(rows), 100)]
+        parts = [rows[i : i + 100] for i in range(0, len(rows), 100)]
         total, count = 0.0, 0
-        for part in batch:
-            tensors = collate(part, wording.tokenizer.pad)
-            total += float(task.loss(current, tensors))
-            count += task.targets(tensors)
+        for part in parts:
+            batch = collate(part, encoding.tokenizer.pad)
+            total += float(task.loss(current, batch))
+            count += task.targets(batch)
         return {"loss": total / max(1, count)}
 
     task = KnowledgeTask(
         sources,
-        wording,
-        context=reach(model),
+        encoding,
+        context=max_context(model),
         seed=settings.seed,
         measure=measure or (accuracy if measured else loss),
         headline=KNOWLEDGE.headline if measured or measure else "loss",
@@ -281,28 +296,28 @@ def knowledge_task(
     return task
 
 
-def settled(
-    base: Settings, usual: float, epochs: float | None, changes: dict[str, Any] | None
+def resolve_settings(
+    base: Settings, default_epochs: float, epochs: float | None, changes: dict[str, Any] | None
 ) -> tuple[Settings, float | None]:
-    """The preset's settings with the user's; epochs are None where steps or minutes were given."""
+    """The preset's settings with your changes, and the epochs: None if you set steps or minutes."""
     changes = {name: value for name, value in (changes or {}).items() if value is not None}
     if "batch_tokens" in changes:
-        changes = {"batch_size": None, **changes}  # a preset's rows would win over them
+        changes = {"batch_size": None, **changes}  # otherwise the preset's batch_size would win
     settings = replace(base, **changes)
     if len({"steps", "minutes"} & changes.keys()) + (epochs is not None) > 1:
-        raise ValueError("epochs, steps and minutes; give one of them")
+        raise ValueError("epochs, steps and minutes exclude each other; give one of them")
     if epochs is not None and not 0 < epochs < math.inf:
         raise ValueError(f"epochs is {epochs}; give a number above 0")
     if {"steps", "minutes"} & changes.keys():
         return settings, None
-    return settings, usual if epochs is None else epochs
+    return settings, default_epochs if epochs is None else epochs
 
 
-def in_steps(task: KnowledgeTask, settings: Settings, epochs: float | None) -> Settings:
-    """Epochs as steps, counted by the first epoch."""
+def epochs_to_steps(task: KnowledgeTask, settings: Settings, epochs: float | None) -> Settings:
+    """Settings with epochs converted to steps, by the number of batches of the first epoch."""
     lengths = task.lengths(0)
     if not lengths:
-        raise ValueError("there is nothing to learn: no row fits into the context")
+        raise ValueError("no training row fits into the context; give more --context")
     if epochs is None:
         return settings
     batches = bucket_by_length(
@@ -317,9 +332,10 @@ def in_steps(task: KnowledgeTask, settings: Settings, epochs: float | None) -> S
     )
 
 
-def tell(
-    source: Material, tokens: Tokenizer, model: Decoder, settings: Settings, quiet: bool
+def print_overview(
+    data: KnowledgeData, tokens: Tokenizer, model: Decoder, settings: Settings, quiet: bool
 ) -> None:
+    """Print data, model size and training length."""
     if is_main_process() and not quiet:
         length = (
             f"{settings.steps:,} steps"
@@ -327,9 +343,9 @@ def tell(
             else f"{settings.minutes:g} minutes"
         )
         print(
-            f"{len(source.documents):,} documents, "
-            f"{sum(len(d) + 1 for d in source.documents):,} characters, "
-            f"{len(source.pairs):,} questions, {tokens.vocabulary:,} token ids; "
+            f"{len(data.documents):,} documents, "
+            f"{sum(len(d) + 1 for d in data.documents):,} characters, "
+            f"{len(data.pairs):,} questions, {tokens.vocabulary:,} token ids; "
             f"{model.parameter_count():,} parameters; {length}",
             file=sys.stderr,
         )

@@ -1,8 +1,8 @@
-"""An embedded world: invented people with facts, a corpus that tells them, questions that ask.
+"""The embedded world: invented people with facts, a corpus about them, and questions.
 
-Everything follows from the configuration, with no download. The knobs that decide whether a model
-can learn a fact, how often and in how many phrasings it is told, leave people and facts unchanged,
-so that two worlds differ in nothing else.
+The configuration decides everything; there is no download. Two settings decide whether a model can
+learn a fact: how often and in how many phrasings the corpus states it. They do not change people
+and facts, so two worlds that differ in them differ in nothing else.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from attnlab.tasks.knowledge._world_vocabulary import (
     FACTS,
     FAMILY,
     GIVEN,
-    HOME,
     LIVING,
     MONTHS,
     NAMES,
+    ORIGIN_OF_CITY,
     ORIGINS,
     PROFESSIONS,
     QUESTIONS,
+    SENTENCES_BY_FACT,
     STYLES,
-    TELLING,
     UNIVERSITIES,
     WITH_CITY,
     WORDINGS,
@@ -82,7 +82,8 @@ class WorldConfig:
 
 @dataclass(frozen=True)
 class Person:
-    """Somebody invented; `facts` has a value for every attribute, told or not."""
+    """An invented person. `facts` has a value for every attribute, even if no document states
+    it."""
 
     name: str
     origin: str
@@ -91,7 +92,8 @@ class Person:
 
 @dataclass(frozen=True)
 class World:
-    """People, what is written about them, and questions about some and about all others."""
+    """People, documents about them, training questions about some people, held-out about the
+    rest."""
 
     people: list[Person]
     corpus: list[str]
@@ -99,7 +101,7 @@ class World:
     held_out: list[tuple[str, str]]
 
     def write(self, folder: Path, overwrite: bool = False) -> None:
-        """corpus.txt, a document per line; train.tsv and dev.tsv, question and answer per line."""
+        """Write corpus.txt (a document per line), train.tsv and dev.tsv (question, tab, answer)."""
         if folder.exists() and not folder.is_dir():
             raise ValueError(f"{folder}: is a file; name a folder")
         contents = {
@@ -107,9 +109,9 @@ class World:
             folder / "train.tsv": ["\t".join(pair) for pair in self.train],
             folder / "dev.tsv": ["\t".join(pair) for pair in self.held_out],
         }
-        for path in contents:  # all of them first: a refusal leaves nothing half done
+        for path in contents:  # check all files first, so that nothing is half written
             if path.exists() and not overwrite:
-                raise ValueError(f"{path}: is there already; choose another folder or overwrite")
+                raise ValueError(f"{path}: exists already; choose another folder or overwrite")
         folder.mkdir(parents=True, exist_ok=True)
         for path, lines in contents.items():
             text = "".join(f"{line}\n" for line in lines)
@@ -117,164 +119,182 @@ class World:
 
 
 def make_world(config: WorldConfig) -> World:
-    """The world of this configuration, always the same one."""
-    draw = random.Random(f"{config.seed} names")  # text seeds alike everywhere, unlike hash()
+    """The world of this configuration. The same configuration always gives the same world."""
+    # a string seed works the same on every machine
+    generator = random.Random(f"{config.seed} names")
     cities = Cities(config.cities)
     people = [
         _person(name, origin, cities, config.seed)
-        for name, origin in _names(draw.sample(range(NAMES), config.people), draw)
+        for name, origin in _names(generator.sample(range(NAMES), config.people), generator)
     ]
-    writer = Writer(config, cities)
+    writer = DocumentWriter(config, cities)
     corpus = [writer.document(person) for person in people]
     random.Random(f"{config.seed} corpus").shuffle(corpus)
-    asked = people.copy()
-    random.Random(f"{config.seed} questions").shuffle(asked)
-    # At least one person on either side; a larger share asks about the same people and more.
-    labeled = min(max(round(config.labeled * len(asked)), 1), len(asked) - 1)
+    questioned = people.copy()
+    random.Random(f"{config.seed} questions").shuffle(questioned)
+    # At least one person in each part; a larger fraction keeps the people of a smaller one.
+    labeled = min(max(round(config.labeled * len(questioned)), 1), len(questioned) - 1)
     return World(
         people,
         corpus,
-        train=_questions(asked[:labeled], config.attributes),
-        held_out=_questions(asked[labeled:], config.attributes),
+        train=_questions(questioned[:labeled], config.attributes),
+        held_out=_questions(questioned[labeled:], config.attributes),
     )
 
 
 def made_up_names(count: int, seed: int, taken: set[str]) -> list[str]:
-    """Names of nobody: in the same styles, but no given and family name together as in `taken`."""
+    """Names in the same styles, but no pair of given and family name that is in `taken`."""
     if not 0 <= count <= NAMES - len(taken):
         raise ValueError(f"count is {count}; give 0 to {NAMES} less the {len(taken)} names taken")
-    draw = random.Random(f"{seed} made up")
-    known = {_ends(name) for name in taken}
-    found = _names(draw.sample(range(NAMES), count + len(taken)), draw)
-    return [name for name, _ in found if _ends(name) not in known][:count]
+    generator = random.Random(f"{seed} made up")
+    taken_pairs = {_given_and_family(name) for name in taken}
+    names = _names(generator.sample(range(NAMES), count + len(taken)), generator)
+    return [name for name, _ in names if _given_and_family(name) not in taken_pairs][:count]
 
 
-def _ends(name: str) -> tuple[str, ...]:
-    """Given and family name; with or without an initial is too alike for a control."""
+def _given_and_family(name: str) -> tuple[str, ...]:
+    """Given and family name. Names that differ only in an initial are too similar for a control."""
     words = name.split()
     return (*words[:1], *words[-1:])
 
 
-def _names(numbers: Iterable[int], draw: random.Random) -> list[tuple[str, str]]:
-    """The names that have these numbers, each with its origin; some get a middle part."""
+def _names(numbers: Iterable[int], generator: random.Random) -> list[tuple[str, str]]:
+    """The names with these numbers, each with its origin. Some get an initial or a middle name."""
     names = []
     for number in numbers:
         rest, family = divmod(number, FAMILY)
-        which, given = divmod(rest, GIVEN)
-        origin, style = STYLES[which]
+        style_index, given = divmod(rest, GIVEN)
+        origin, style = STYLES[style_index]
         parts = [style.given[given], style.family[family]]
-        kind = draw.random()
-        if kind < 0.15:
-            parts.insert(1, f"{draw.choice('ABCDEFGHJKLMNPRSTVW')}.")
-        elif kind < 0.25:
-            other = (given + draw.randrange(1, GIVEN)) % GIVEN  # nobody is called Mira Mira
+        roll = generator.random()
+        if roll < 0.15:
+            parts.insert(1, f"{generator.choice('ABCDEFGHJKLMNPRSTVW')}.")
+        elif roll < 0.25:
+            other = (
+                given + generator.randrange(1, GIVEN)
+            ) % GIVEN  # never the same name twice, such as Mira Mira
             parts.insert(1, style.given[other])
         names.append((" ".join(parts), origin))
     return names
 
 
 class Cities:
-    """Draws cities: few are common, and those at home somewhat more so.
+    """Samples cities. Few are common, and cities of the name's origin are more common.
 
-    A city's chance falls with its rank as in Zipf's law, and is three times as high for names
-    that are at home there. This is far too little to tell the place from the name: guessing each
-    origin's most common city is right for about one person in ten.
+    A city's probability falls with its rank as in Zipf's law, and is three times as high for names
+    of its origin. That is far too little to guess the city from the name: to guess each origin's
+    most common city is right for about one person in ten.
     """
 
     def __init__(self, count: int) -> None:
         self.cities = CITIES[:count]
-        self.chances = {
+        self.cumulative_weights = {
             origin: list(
                 accumulate(
-                    (3 if HOME[city] == origin else 1) / (rank + 5)
+                    (3 if ORIGIN_OF_CITY[city] == origin else 1) / (rank + 5)
                     for rank, city in enumerate(self.cities)
                 )
             )
             for origin in ORIGINS
         }
 
-    def one(self, origin: str, draw: random.Random) -> str:
-        return draw.choices(self.cities, cum_weights=self.chances[origin])[0]
+    def sample(self, origin: str, generator: random.Random) -> str:
+        return generator.choices(self.cities, cum_weights=self.cumulative_weights[origin])[0]
 
-    def other(self, birthplace: str, origin: str, draw: random.Random) -> str:
-        """As common as birthplaces are, so that its frequency does not give a city away."""
-        while (city := self.one(origin, draw)) == birthplace:
+    def sample_other(self, birthplace: str, origin: str, generator: random.Random) -> str:
+        """Another city, as common as birthplaces, so that its frequency gives nothing away."""
+        while (city := self.sample(origin, generator)) == birthplace:
             pass
         return city
 
 
 def _person(name: str, origin: str, cities: Cities, seed: int) -> Person:
-    draw = random.Random(f"{seed} facts {name}")
-    birthplace = cities.one(origin, draw)
+    generator = random.Random(f"{seed} facts {name}")
+    birthplace = cities.sample(origin, generator)
     facts = {
         "birthplace": birthplace,
-        "birth_year": str(draw.randint(1850, 1995)),
-        "profession": draw.choice(PROFESSIONS),
-        "university": draw.choice(UNIVERSITIES).format(cities.other(birthplace, origin, draw)),
-        "employer": draw.choice(EMPLOYERS).format(cities.other(birthplace, origin, draw)),
+        "birth_year": str(generator.randint(1850, 1995)),
+        "profession": generator.choice(PROFESSIONS),
+        "university": generator.choice(UNIVERSITIES).format(
+            cities.sample_other(birthplace, origin, generator)
+        ),
+        "employer": generator.choice(EMPLOYERS).format(
+            cities.sample_other(birthplace, origin, generator)
+        ),
     }
     return Person(name, origin, facts)
 
 
-class Writer:
-    """Writes documents: `Name. Sentence . Sentence .`, as in the classic course data."""
+class DocumentWriter:
+    """Writes documents in the format of the course data: `Name. Sentence . Sentence .`"""
 
     def __init__(self, config: WorldConfig, cities: Cities) -> None:
         self.config = config
         self.cities = cities
         asked = set(config.attributes)
-        allowed = {fact: TELLING[fact][: config.phrasings] for fact in asked}
-        # No wording beyond those allowed, and no place of study or work that nobody asked for.
-        self.telling = [
+        allowed = {fact: SENTENCES_BY_FACT[fact][: config.phrasings] for fact in asked}
+        # Only allowed phrasings, and no place of study or work unless there are questions about it.
+        self.fact_sentences = [
             sentence
             for sentence, facts in FACTS.items()
             if all(sentence in allowed[fact] for fact in facts & asked)
             and not facts & (WITH_CITY - asked)
         ]
-        self.elsewhere = [[sentence] for sentence in ELSEWHERE]  # of each list at most one
+        self.elsewhere = [[sentence] for sentence in ELSEWHERE]  # at most one sentence of each list
         for fact in sorted(WITH_CITY - asked):
             self.elsewhere.append(
-                [each for each in TELLING[fact] if FACTS[each] & (asked | WITH_CITY) == {fact}]
+                [
+                    each
+                    for each in SENTENCES_BY_FACT[fact]
+                    if FACTS[each] & (asked | WITH_CITY) == {fact}
+                ]
             )
 
     def document(self, person: Person) -> str:
-        draw = random.Random(f"{self.config.seed} document {person.name}")
-        fields = _fields(person, draw)
-        sentences = self._tell(draw)
+        generator = random.Random(f"{self.config.seed} document {person.name}")
+        fields = _fields(person, generator)
+        sentences = self._choose_fact_sentences(generator)
         living = int(person.facts["birth_year"]) >= LIVING
         kinds = self.elsewhere if living else [*self.elsewhere, [DEATH]]
-        for kind in draw.sample(kinds, self.config.distractors):
-            sentences.append(draw.choice(kind))
-        draw.shuffle(sentences)
-        sentences.sort(key=lambda sentence: "{name}" not in sentence)  # who it is comes first
+        for kind in generator.sample(kinds, self.config.distractors):
+            sentences.append(generator.choice(kind))
+        generator.shuffle(sentences)
+        sentences.sort(
+            key=lambda sentence: "{name}" not in sentence
+        )  # sentences with the full name come first
         document = f"{person.name}."
         for sentence in sentences:
-            fields["elsewhere"] = self.cities.other(person.facts["birthplace"], person.origin, draw)
+            fields["elsewhere"] = self.cities.sample_other(
+                person.facts["birthplace"], person.origin, generator
+            )
             document += f" {sentence.format_map(fields)} ."
         return document
 
-    def _tell(self, draw: random.Random) -> list[str]:
-        """Sentences that tell each fact asked for as often as wanted, in turns of all phrasings."""
+    def _choose_fact_sentences(self, generator: random.Random) -> list[str]:
+        """Sentences that state each fact `repetitions` times and use all phrasings evenly."""
         left = dict.fromkeys(self.config.attributes, self.config.repetitions)
-        told: list[str] = []
+        chosen: list[str] = []
         for attribute in self.config.attributes:
             while left[attribute] > 0:
-                fitting = [
+                candidates = [
                     sentence
-                    for sentence in self.telling
+                    for sentence in self.fact_sentences
                     if attribute in FACTS[sentence]
                     and all(left.get(fact, 1) for fact in FACTS[sentence])
                 ]
-                fewest = min(map(told.count, fitting))
-                chosen = draw.choice([each for each in fitting if told.count(each) == fewest])
-                told.append(chosen)
-                for fact in FACTS[chosen] & left.keys():
+                fewest = min(map(chosen.count, candidates))
+                sentence = generator.choice(
+                    [candidate for candidate in candidates if chosen.count(candidate) == fewest]
+                )
+                chosen.append(sentence)
+                for fact in FACTS[sentence] & left.keys():
                     left[fact] -= 1
-        return told
+        return chosen
 
 
-def _fields(person: Person, draw: random.Random) -> dict[str, str]:
-    """What sentences are filled with; beside the facts all is color that no question asks for."""
+def _fields(person: Person, generator: random.Random) -> dict[str, str]:
+    """Values for the placeholders of the sentences. No question asks for those besides the
+    facts."""
     given, *_, family = person.name.split()
     he, his = ("she", "her") if given[-1] in "aei" else ("he", "his")
     return {
@@ -285,8 +305,8 @@ def _fields(person: Person, draw: random.Random) -> dict[str, str]:
         "He": he.capitalize(),
         "His": his.capitalize(),
         "is": "is" if int(person.facts["birth_year"]) >= LIVING else "was",
-        "nation": draw.choice(ORIGINS[person.origin].nations),
-        "day": f"{draw.randint(1, 28)} {draw.choice(MONTHS)}",
+        "nation": generator.choice(ORIGINS[person.origin].nations),
+        "day": f"{generator.randint(1, 28)} {generator.choice(MONTHS)}",
     }
 
 

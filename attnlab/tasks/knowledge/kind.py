@@ -1,4 +1,4 @@
-"""The task `knowledge`, as the rest of attnlab knows it."""
+"""The declaration of the task `knowledge`."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ KNOWLEDGE = TaskKind(
     ),
     commands="attnlab.tasks.knowledge._commands:app",
     comparison="attnlab.tasks.knowledge._comparison:KnowledgeComparison",
-    subject="attnlab.tasks.knowledge._inspected_model:open_subject",
-    can={
+    inspected_model="attnlab.tasks.knowledge._inspected_model:open_run",
+    capabilities={
         "ask": Capability(
-            "attnlab.tasks.knowledge._serving:Asking",
-            examples="attnlab.tasks.knowledge._studio_requests:examples",
+            "attnlab.tasks.knowledge._serving:QuestionService",
+            examples="attnlab.tasks.knowledge._studio_requests:example_questions",
             models=("decoder",),
             files=(KNOWN,),
         ),
         "audit": Capability(
-            "attnlab.tasks.knowledge._serving:Auditing",
+            "attnlab.tasks.knowledge._serving:AuditService",
             prepare="attnlab.tasks.knowledge._studio_requests:audit_request",
             report=AUDIT,
             models=("decoder",),
@@ -35,7 +35,7 @@ KNOWLEDGE = TaskKind(
         ),
     },
     files={
-        KNOWN: "from which confidence on an answer counts as known",
+        KNOWN: "the confidence from which an answer counts as known",
         AUDIT: "what the audit measured",
         "audit.html": "the audit as a page",
     },

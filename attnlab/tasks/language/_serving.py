@@ -1,4 +1,4 @@
-"""A language run that writes on, for the studio."""
+"""Continues texts with a language run, for the studio."""
 
 from __future__ import annotations
 
@@ -8,23 +8,28 @@ from typing import Any
 
 from attnlab.models import Decoder
 from attnlab.tasks.language._training import load_language
-from attnlab.tasks.serving import Request, Tell, continue_text
+from attnlab.tasks.serving import Request, SendEvent, continue_text
 from attnlab.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
-class Generating:
+class TextGenerationService:
+    """Continues the text of a request."""
+
     model: Decoder
     tokenizer: Tokenizer
 
     @classmethod
-    def open(cls, folder: Path) -> Generating:
+    def open(cls, folder: Path) -> TextGenerationService:
         model, tokenizer, _ = load_language(folder)
         if not isinstance(model, Decoder):
-            raise ValueError(f"{folder.name}: a masked model fills gaps, it cannot write")
+            raise ValueError(
+                f"{folder.name}: a masked language model cannot write; train with --objective "
+                "causal"
+            )
         return cls(model, tokenizer)
 
-    def __call__(self, request: Request, tell: Tell) -> Any:
+    def __call__(self, request: Request, send: SendEvent) -> Any:
         prompt = [self.tokenizer.end, *self.tokenizer.encode(request["text"])]
-        continue_text(self.model, self.tokenizer, prompt, request, tell)
+        continue_text(self.model, self.tokenizer, prompt, request, send)
         return {}

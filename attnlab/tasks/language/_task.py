@@ -19,13 +19,14 @@ from attnlab.tasks.language.kind import LANGUAGE
 from attnlab.tokenizer import Tokenizer
 from attnlab.training._batches import Batch, Forward, TrainingTask, mix_seeds, pad_rows
 
-IGNORE = -100  # a target that does not count
+IGNORE = -100  # a target that is left out of the loss
 OBJECTIVES = ("causal", "masked")
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """Documents as ids, each between two end tokens, cut into rows of the model's length."""
+    """Documents as ids. Each stands between two end tokens and is cut into rows of the context
+    size."""
 
     rows: list[Tensor]
     characters: int
@@ -33,15 +34,16 @@ class Corpus:
     """Characters that the tokenizer had to replace, and how often."""
 
     def digest(self) -> str:
-        """Tells one text from another: a run must not go on with the wrong one."""
-        found = hashlib.sha256()
+        """Identifies the text, so that a run is not resumed with another one."""
+        sha = hashlib.sha256()
         for row in self.rows:
-            found.update(row.numpy().tobytes() + b"|")
-        return found.hexdigest()[:16]
+            sha.update(row.numpy().tobytes() + b"|")
+        return sha.hexdigest()[:16]
 
     @staticmethod
     def of(documents: Sequence[str], tokenizer: Tokenizer, context: int, overlap: int) -> Corpus:
-        """`overlap` 1 repeats a row's last token in the next: it is a target there only."""
+        """With `overlap` 1 the next row repeats a row's last token, which the first row only
+        predicts."""
         rows: list[Tensor] = []
         unknown: dict[str, int] = {}
         for document in documents:
@@ -49,14 +51,14 @@ class Corpus:
             for character, count in replaced.items():
                 unknown[character] = unknown.get(character, 0) + count
             text = torch.tensor([tokenizer.end, *ids, tokenizer.end])
-            step = context + overlap
+            size = context + overlap
             starts = range(0, max(1, len(text) - overlap), context)
-            rows += [text[start : start + step] for start in starts]
+            rows += [text[start : start + size] for start in starts]
         return Corpus(rows, sum(map(len, documents)), unknown)
 
 
 class LanguageTask(TrainingTask):
-    """Rows never see each other: each has its own line of the batch."""
+    """Next-token or masked-token prediction. Rows are padded, not packed, so they never mix."""
 
     name = LANGUAGE.name
 
@@ -69,12 +71,12 @@ class LanguageTask(TrainingTask):
         objective: str,
         context: int,
         seed: int = 0,
-        masked_share: float = 0.15,
+        masked_fraction: float = 0.15,
     ) -> None:
         if objective not in OBJECTIVES:
-            raise ValueError(f"objective {objective!r}; there are {', '.join(OBJECTIVES)}")
+            raise ValueError(f"objective {objective!r}; choose {' or '.join(OBJECTIVES)}")
         self.objective, self.tokenizer, self.seed = objective, tokenizer, seed
-        self.masked_share = masked_share
+        self.masked_fraction = masked_fraction
         overlap = int(objective == "causal")
         self.train = Corpus.of(train, tokenizer, context, overlap)
         self.validation = Corpus.of(validation, tokenizer, context, overlap)
@@ -83,7 +85,7 @@ class LanguageTask(TrainingTask):
     def describe(self) -> dict[str, Any]:
         return {
             "objective": self.objective,
-            "masked_share": self.masked_share,
+            "masked_share": self.masked_fraction,
             "rows": len(self.train.rows),
             "characters": self.train.characters,
             "tokenizer": type(self.tokenizer).__name__.lower(),
@@ -98,24 +100,25 @@ class LanguageTask(TrainingTask):
     def collate(self, rows: Sequence[int], epoch: int) -> Batch:
         return self._batch([self.train.rows[row] for row in rows], [(epoch, row) for row in rows])
 
-    def _batch(self, texts: Sequence[Tensor], places: Sequence[tuple[int, int]]) -> Batch:
+    def _batch(self, texts: Sequence[Tensor], seeds: Sequence[tuple[int, int]]) -> Batch:
         ids, keys = pad_rows(texts, self.tokenizer.pad)
         if self.objective == "causal":
             target = ids[:, 1:].masked_fill(~keys[:, 1:], IGNORE)
             return {"ids": ids[:, :-1], "keys": keys[:, 1:], "target": target}
         target = torch.full_like(ids, IGNORE)
-        for i, (epoch, row) in enumerate(places):
+        for i, (epoch, row) in enumerate(seeds):
             generator = torch.Generator().manual_seed(mix_seeds(self.seed, epoch, row))
             length = int(keys[i].sum())
-            chosen = torch.rand(length, generator=generator) < self.masked_share
-            chosen[int(torch.randint(length, (), generator=generator))] = True  # at least one
-            places_chosen = chosen.nonzero()[:, 0]
-            target[i, places_chosen] = ids[i, places_chosen]
-            # as BERT: most are masked, some changed, some left, so that all must be understood
-            how = torch.rand(len(places_chosen), generator=generator)
-            other = torch.randint(self.tokenizer.vocabulary, how.shape, generator=generator)
-            kept = torch.where(how < 0.9, other, ids[i, places_chosen])
-            ids[i, places_chosen] = torch.where(how < 0.8, self.tokenizer.mask, kept)
+            selected = torch.rand(length, generator=generator) < self.masked_fraction
+            selected[int(torch.randint(length, (), generator=generator))] = True  # at least one
+            positions = selected.nonzero()[:, 0]
+            target[i, positions] = ids[i, positions]
+            # as in BERT: 80% are masked, 10% replaced and 10% left, so every token has to be
+            # understood
+            roll = torch.rand(len(positions), generator=generator)
+            other = torch.randint(self.tokenizer.vocabulary, roll.shape, generator=generator)
+            unmasked = torch.where(roll < 0.9, other, ids[i, positions])
+            ids[i, positions] = torch.where(roll < 0.8, self.tokenizer.mask, unmasked)
         return {"ids": ids, "keys": keys, "target": target}
 
     def loss(self, forward: Forward, batch: Batch) -> Tensor:
@@ -128,7 +131,7 @@ class LanguageTask(TrainingTask):
         )
 
     def _logits(self, forward: Forward, batch: Batch) -> Tensor:
-        """(B, T, V). Rows are padded on the right, where no causal token looks."""
+        """(B, T, V). Rows are padded on the right, where a causal model never looks."""
         keys = batch["keys"]
         if self.objective == "causal" or bool(keys.all()):
             return forward(batch["ids"])
@@ -144,7 +147,7 @@ class LanguageTask(TrainingTask):
         """Loss per target in nats; bits per character (causal) or accuracy (masked)."""
         device = next(model.parameters()).device
         order = sorted(range(len(corpus.rows)), key=lambda row: len(corpus.rows[row]))
-        total, count, right = 0.0, 0, 0
+        total, count, correct = 0.0, 0, 0
         while order:
             longest = len(corpus.rows[order[-1]])
             rows = [order.pop() for _ in range(min(len(order), max(1, tokens // longest)))]
@@ -154,8 +157,8 @@ class LanguageTask(TrainingTask):
             target = batch["target"].flatten()
             total += float(F.cross_entropy(logits, target, ignore_index=IGNORE, reduction="sum"))
             count += self.targets(batch)
-            right += int((logits.argmax(-1) == target).sum())
-        found = {"loss": total / max(1, count), "accuracy": right / max(1, count)}
+            correct += int((logits.argmax(-1) == target).sum())
+        metrics = {"loss": total / max(1, count), "accuracy": correct / max(1, count)}
         if self.objective == "causal":
-            found["bits"] = total / math.log(2) / max(1, corpus.characters)
-        return found
+            metrics["bits"] = total / math.log(2) / max(1, corpus.characters)
+        return metrics

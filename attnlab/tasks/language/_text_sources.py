@@ -1,4 +1,4 @@
-"""Texts to train on: the documentation that every Python carries, or the user's own files."""
+"""Texts to train on: the docstrings of the installed Python packages, or your own files."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-SHORTEST = 40  # characters; below that a docstring says little more than the function's name
-LARGEST_SOURCE = 2**20  # bytes; longer sources are generated tables, slow to parse and wordless
-# Tests repeat what the code says; packages have their own turn after the standard library.
+SHORTEST = 40  # characters; a shorter docstring says little more than the function's name
+LARGEST_SOURCE = 2**20  # bytes; larger files are generated tables, slow to parse and without text
+# Tests repeat the code; installed packages are read separately, after the standard library.
 SKIPPED = {"__pycache__", "dist-packages", "idle_test", "site-packages", "test", "tests"}
 NOT_TEXT = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
 
@@ -29,15 +29,17 @@ def documentation_text(
 ) -> list[str]:
     """Docstrings of the standard library, then of the installed packages: no download needed.
 
-    Sources are parsed, never imported. Together the documents have at most `limit` characters,
-    the last one cut to fit; the seed decides their order alone. The same Python with the same
-    packages gives the same documents. `progress` hears of the characters gathered so far.
+    Sources are parsed, never imported. Together the documents have at most `limit` characters;
+    the last one is cut to fit. The seed only changes the order. The same Python with the same
+    packages gives the same documents. `progress` is called with the number of characters so far.
     """
     if limit < SHORTEST:
-        raise ValueError(f"limit {limit}: a document has {SHORTEST} characters or more")
-    documents: dict[str, None] = {}  # in the order found, each once
+        raise ValueError(
+            f"limit {limit}: give {SHORTEST} characters or more, the shortest document"
+        )
+    documents: dict[str, None] = {}  # in order, without duplicates
     gathered = 0
-    for source in _sources():
+    for source in _all_sources():
         for docstring in docstrings_of(source):
             if docstring in documents:
                 continue
@@ -45,21 +47,21 @@ def documentation_text(
             documents[document] = None
             gathered += len(document)
             if limit - gathered < SHORTEST:
-                return _shuffled(list(documents), seed)
+                return _shuffle(list(documents), seed)
         if progress is not None:
             progress(gathered)
     if not documents:
-        raise ValueError("this Python has no sources to take documentation from; give files")
-    return _shuffled(list(documents), seed)
+        raise ValueError("this Python has no source files to take docstrings from; give files")
+    return _shuffle(list(documents), seed)
 
 
 def read_documents(paths: Sequence[str | Path]) -> list[str]:
-    """Each file is one document, but in .jsonl each line is one: an object with a "text"."""
+    """Each file is one document. In a .jsonl file each line is one: an object with a "text"."""
     if not paths:
-        raise ValueError("no files given to read documents from")
+        raise ValueError("no files to read documents from; give one or more")
     documents: list[str] = []
     for path in map(Path, paths):
-        text = file_text(path)
+        text = read_text_file(path)
         if path.suffix.lower() == ".jsonl":
             documents += _json_lines(path, text)
         else:
@@ -68,50 +70,50 @@ def read_documents(paths: Sequence[str | Path]) -> list[str]:
 
 
 def split_documents(
-    documents: Sequence[str], share: float = 0.05, seed: int = 0
+    documents: Sequence[str], fraction: float = 0.05, seed: int = 0
 ) -> tuple[list[str], list[str]]:
-    """Documents for training and for validation, about `share` of them for the latter.
+    """Split documents into training and validation, about `fraction` of them for validation.
 
-    A document's side follows from its content and the seed alone: its copies go with it, and
-    further documents move none. Two or more documents leave neither side empty; of a single one
-    the last `share` of its characters is held out.
+    A document's content and the seed decide its part. So copies stay together, and adding documents
+    moves no other. With two or more documents neither part is empty; of a single document the last
+    `fraction` of its characters becomes the validation part.
     """
-    if not 0 < share < 1:
-        raise ValueError(f"share {share}: give a fraction between 0 and 1, both excluded")
+    if not 0 < fraction < 1:
+        raise ValueError(f"fraction {fraction}: give a number between 0 and 1, both excluded")
     if not documents:
         raise ValueError("no documents to split")
     if len(documents) == 1:
-        return _cut(documents[0], share)
-    places = {document: place_of(document, seed) for document in documents}
-    distinct = sorted(places, key=lambda document: (places[document], document))
-    if len(distinct) == 1:  # copies of one document can only part from each other
+        return _split_document(documents[0], fraction)
+    positions = {document: hash_position(document, seed) for document in documents}
+    distinct = sorted(positions, key=lambda document: (positions[document], document))
+    if len(distinct) == 1:  # all are copies of one document
         return list(documents[:-1]), list(documents[-1:])
-    held = sum(place < share for place in places.values())
-    validation = set(distinct[: min(max(held, 1), len(distinct) - 1)])
+    held_out = sum(position < fraction for position in positions.values())
+    validation = set(distinct[: min(max(held_out, 1), len(distinct) - 1)])
     return (
         [document for document in documents if document not in validation],
         [document for document in documents if document in validation],
     )
 
 
-def _sources() -> Iterator[Path]:
-    """All Python sources: the standard library's first, each root's by package and path."""
+def _all_sources() -> Iterator[Path]:
+    """All Python source files, the standard library first, sorted by package and path."""
     locations = sysconfig.get_paths()
     roots = dict.fromkeys(locations[name] for name in ("stdlib", "purelib", "platlib"))
     for root in map(Path, roots):
-        yield from sources_below(root)
+        yield from find_sources(root)
 
 
-def sources_below(folder: Path) -> Iterator[Path]:
+def find_sources(folder: Path) -> Iterator[Path]:
     try:
         with os.scandir(folder) as entries:
-            found = sorted(entries, key=lambda entry: entry.name)
+            sorted_entries = sorted(entries, key=lambda entry: entry.name)
     except OSError:
         return
-    for entry in found:
-        # A link may lead back up, around and around.
+    for entry in sorted_entries:
+        # A link may lead back up and never end.
         if entry.is_dir(follow_symlinks=False) and entry.name not in SKIPPED:
-            yield from sources_below(Path(entry.path))
+            yield from find_sources(Path(entry.path))
         elif entry.name.endswith(".py") and entry.is_file():
             yield Path(entry.path)
 
@@ -121,19 +123,19 @@ def docstrings_of(source: Path) -> Iterator[str]:
         if source.stat().st_size > LARGEST_SOURCE:
             return
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about other people's escapes
+            warnings.simplefilter("ignore")  # about invalid escapes in the sources
             tree = ast.parse(source.read_bytes())
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
-        return  # templates, Python 2, other encodings: there is enough without them
-    for node in _documented(tree):
+        return  # templates, Python 2 or other encodings: skip them
+    for node in _documented_nodes(tree):
         docstring = (ast.get_docstring(node) or "").strip()
         if len(docstring) >= SHORTEST and not NOT_TEXT.search(docstring):
             yield docstring
 
 
-def _documented(tree: ast.AST) -> Iterator[Documented]:
-    """What can have a docstring; ast.walk would spend its time in expressions, which cannot."""
-    waiting = [tree]  # no recursion: each `elif` is one level deeper than the one before
+def _documented_nodes(tree: ast.AST) -> Iterator[Documented]:
+    """Nodes that can have a docstring. ast.walk would spend its time in expressions."""
+    waiting = [tree]  # no recursion, because each `elif` is one level deeper
     while waiting:
         node = waiting.pop()
         if isinstance(node, Documented):
@@ -144,12 +146,12 @@ def _documented(tree: ast.AST) -> Iterator[Documented]:
                 waiting += statements
 
 
-def _shuffled(documents: list[str], seed: int) -> list[str]:
+def _shuffle(documents: list[str], seed: int) -> list[str]:
     random.Random(seed).shuffle(documents)
     return documents
 
 
-def file_text(path: Path) -> str:
+def read_text_file(path: Path) -> str:
     try:
         content = path.read_bytes()
     except FileNotFoundError:
@@ -161,11 +163,10 @@ def file_text(path: Path) -> str:
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        # Its object is what follows a byte-order mark; a reader counts from the file's start.
-        position = error.start + len(content) - len(error.object)
+        # `error.object` has no byte-order mark; count from the start of the file.
+        byte = error.start + len(content) - len(error.object)
         raise ValueError(
-            f"{path}: is not UTF-8 text (byte {position} is 0x{content[position]:02x}); "
-            "convert it first"
+            f"{path}: is not UTF-8 text (byte {byte} is 0x{content[byte]:02x}); convert it first"
         ) from None
     if b"\0" in content:
         raise ValueError(f"{path}: is binary, not text (byte {content.index(0)} is zero)")
@@ -189,15 +190,18 @@ def _json_lines(path: Path, text: str) -> Iterator[str]:
         yield document
 
 
-def place_of(document: str, seed: int) -> float:
-    """Where the document stands between 0 and 1, as if drawn at random."""
+def hash_position(document: str, seed: int) -> float:
+    """A position between 0 and 1 that looks random but depends only on the document and the
+    seed."""
     content = f"{seed}:{document}".encode("utf-8", "surrogatepass")
     digest = hashlib.blake2b(content, digest_size=6).digest()  # 48 bits: exact in a float
     return int.from_bytes(digest, "big") / 2**48
 
 
-def _cut(document: str, share: float) -> tuple[list[str], list[str]]:
+def _split_document(document: str, fraction: float) -> tuple[list[str], list[str]]:
     if len(document) < 2:
-        raise ValueError(f"one document of {len(document)} characters cannot be split; give more")
-    held = min(max(round(len(document) * share), 1), len(document) - 1)
-    return [document[:-held]], [document[-held:]]
+        raise ValueError(
+            f"one document of {len(document)} characters cannot be split; give more text"
+        )
+    held_out = min(max(round(len(document) * fraction), 1), len(document) - 1)
+    return [document[:-held_out]], [document[-held_out:]]

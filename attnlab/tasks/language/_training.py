@@ -1,4 +1,4 @@
-"""From files to a trained language model, and from a trained one to text and figures."""
+"""Train a language model, write text with it, and evaluate it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def make_tokenizer(kind: str, documents: Sequence[str], vocabulary: int) -> Toke
         return Bytes()
     if kind == "bpe":
         return BPE.train(documents, vocabulary)
-    raise ValueError(f"tokenizer {kind!r}; there are {', '.join(TOKENIZERS)}")
+    raise ValueError(f"tokenizer {kind!r}; choose {', '.join(TOKENIZERS)}")
 
 
 def train_language(
@@ -46,20 +46,20 @@ def train_language(
     start: StartMode = StartMode.NEW,
     quiet: bool = False,
 ) -> dict[str, float]:
-    """Train on these files, or on the documentation of installed packages; returns the metrics."""
+    """Train on these files, or on the docstrings of installed packages, and return the metrics."""
     settings = settings or Settings()
     if objective not in OBJECTIVES:
-        raise ValueError(f"objective {objective!r}; there are {', '.join(OBJECTIVES)}")
+        raise ValueError(f"objective {objective!r}; choose {' or '.join(OBJECTIVES)}")
     check_folder(out, start)
     documents = read_documents(files) if files else documentation_text(characters, settings.seed)
     training, validation = split_documents(documents, seed=settings.seed)
     tokens = make_tokenizer(tokenizer, training, tokenizer_size)
     config = replace(model or StackConfig(vocabulary=1, context=256), vocabulary=tokens.vocabulary)
     torch.manual_seed(settings.seed)
-    made: Model = (
+    network: Model = (
         Decoder(config) if objective == "causal" else Encoder(EncoderConfig(**asdict(config)))
     )
-    limit = made.max_length
+    limit = network.max_length
     context = config.context if limit is None else min(config.context, int(limit))  # type: ignore[arg-type]
     task = LanguageTask(
         training, validation, tokens, objective=objective, context=context, seed=settings.seed
@@ -67,14 +67,14 @@ def train_language(
     if is_main_process() and not quiet:
         print(
             f"{len(training):,} documents, {task.train.characters:,} characters, "
-            f"{tokens.vocabulary} token ids; {made.parameter_count():,} parameters",
+            f"{tokens.vocabulary} token ids; {network.parameter_count():,} parameters",
             file=sys.stderr,
         )
-        tell_unknown(task.train.unknown)
-        tell_unknown(task.validation.unknown)
+        report_unknown_characters(task.train.unknown)
+        report_unknown_characters(task.validation.unknown)
     return train(
         task,
-        made,
+        network,
         settings,
         Run(out),
         start=start,
@@ -83,13 +83,16 @@ def train_language(
     )
 
 
-def tell_unknown(replaced: Mapping[str, int]) -> None:
-    """Say which characters the tokenizer did not know and replaced, if any."""
+def report_unknown_characters(replaced: Mapping[str, int]) -> None:
+    """Print the characters that the tokenizer does not know and replaced, if any."""
     if replaced:
-        most = sorted(replaced, key=lambda character: -replaced[character])[:10]
-        listed = ", ".join(f"{character!r} {replaced[character]}x" for character in most)
+        frequent = sorted(replaced, key=lambda character: -replaced[character])[:10]
+        listed = ", ".join(f"{character!r} {replaced[character]}x" for character in frequent)
         total = sum(replaced.values())
-        print(f"{total} characters unknown to the tokenizer replaced: {listed}", file=sys.stderr)
+        print(
+            f"replaced {total} characters that the tokenizer does not know: {listed}",
+            file=sys.stderr,
+        )
 
 
 def load_language(folder: Path) -> tuple[Model, Tokenizer, dict[str, Any]]:
@@ -113,46 +116,50 @@ def write(
     block_repeats: int | None = None,
     on_text: Callable[[str], None] | None = None,
 ) -> list[list[str]]:
-    """Continuations of each prompt, of 200 tokens or what fits unless `new_tokens` says otherwise.
+    """Continue each prompt by `new_tokens` tokens (default 200, or fewer if the context is full).
 
-    `on_text` gets each piece of the first one's as it comes; with `beams` nothing comes early.
+    `on_text` receives the first prompt's first sample piece by piece. With `beams` it is not
+    called, because a beam search has no text before it ends.
     """
     model, tokenizer, _ = load_language(folder)
     if not isinstance(model, Decoder):
-        raise ValueError(f"{folder}: a masked model fills gaps, it cannot write; train causal")
+        raise ValueError(
+            f"{folder}: a masked language model cannot write; train with --objective causal"
+        )
     encoded = [tokenizer.encode_counting(prompt) for prompt in prompts]
-    ids = [[tokenizer.end, *known] for known, _ in encoded]
-    tell_unknown(sum((replaced for _, replaced in encoded), Counter()))
+    ids = [[tokenizer.end, *tokens] for tokens, _ in encoded]
+    report_unknown_characters(sum((replaced for _, replaced in encoded), Counter()))
     limit, longest = model.max_length, max(map(len, ids), default=0)
     if new_tokens is None:
         new_tokens = 200 if limit is None else max(1, min(200, limit - longest))
     if limit is not None and longest + new_tokens > limit:
         raise ValueError(
-            f"{longest} tokens of prompt and {new_tokens} new ones; this model reads at most "
+            f"the prompt has {longest} tokens and {new_tokens} are to follow; this model reads "
+            "at most "
             f"{limit}: give --max-new-tokens {max(0, limit - longest)} or less, or a shorter prompt"
         )
-    ends = tokenizer.end if stop else None
+    stop_token = tokenizer.end if stop else None
     if beams is not None:
         options: dict[str, Any] = {"width": beams, "best": samples, "block_repeats": block_repeats}
-        written = beam_search(model, ids, new_tokens=new_tokens, stop=ends, **options)
+        generated = beam_search(model, ids, new_tokens=new_tokens, stop=stop_token, **options)
     else:
-        streamed = _Stream(tokenizer, ends, on_text)
-        written = generate(
+        stream = _Stream(tokenizer, stop_token, on_text)
+        generated = generate(
             model,
             ids,
             new_tokens=new_tokens,
-            stop=ends,
+            stop=stop_token,
             sampling=sampling or Sampling(),
             samples=samples,
             block_repeats=block_repeats,
-            on_token=streamed,
+            on_token=stream,
         )
-        streamed.finish()
-    return [[tokenizer.decode(each.ids) for each in found] for found in written]
+        stream.finish()
+    return [[tokenizer.decode(sample.ids) for sample in row] for row in generated]
 
 
 class _Stream:
-    """The first prompt's first sample as text, piece by piece."""
+    """Passes the first prompt's first sample to `on_text`, piece by piece."""
 
     def __init__(
         self, tokenizer: Tokenizer, end: int | None, on_text: Callable[[str], None] | None
@@ -162,12 +169,12 @@ class _Stream:
     def __call__(self, prompt: int, sample: int, token: int, log_probability: float) -> None:
         del log_probability
         if self.on_text is not None and not prompt and not sample and token != self.end:
-            self._tell(self.pieces.add(token))
+            self._emit(self.pieces.add(token))
 
     def finish(self) -> None:
-        self._tell(self.pieces.finish())
+        self._emit(self.pieces.finish())
 
-    def _tell(self, piece: str) -> None:
+    def _emit(self, piece: str) -> None:
         if self.on_text is not None and piece:
             self.on_text(piece)
 
@@ -183,5 +190,5 @@ def evaluate(folder: Path, files: Sequence[Path]) -> dict[str, Any]:
     task = LanguageTask([], [], tokenizer, objective=objective, context=context)
     corpus = Corpus.of(documents, tokenizer, context, int(objective == "causal"))
     with torch.no_grad():
-        found: dict[str, Any] = task.measure(model, corpus)
-    return {**found, "characters": corpus.characters, "unknown": sum(corpus.unknown.values())}
+        metrics: dict[str, Any] = task.measure(model, corpus)
+    return {**metrics, "characters": corpus.characters, "unknown": sum(corpus.unknown.values())}

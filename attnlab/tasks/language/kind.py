@@ -1,4 +1,4 @@
-"""The task `language`, as the rest of attnlab knows it."""
+"""The declaration of the task `language`."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ LANGUAGE = TaskKind(
         "language",
     ),
     commands="attnlab.tasks.language._commands:app",
-    can={
+    capabilities={
         "generate": Capability(
-            "attnlab.tasks.language._serving:Generating", models=("decoder",), files=(TOKENIZER,)
+            "attnlab.tasks.language._serving:TextGenerationService",
+            models=("decoder",),
+            files=(TOKENIZER,),
         )
     },
 )

@@ -1,6 +1,6 @@
-"""What needs no training: the text's first words, and the best words that stand in it.
+"""Baselines without training: the first words of the text, and the best words in order.
 
-The first line must be beaten; the second cannot be, by whoever only copies words in order.
+A model has to beat the first one. Nothing that only copies words in order can beat the second.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import statistics
 from collections.abc import Sequence
 
 from attnlab.tasks.summary._pairs import Pair
-from attnlab.tasks.summary._rouge import common_words, rouge, words_of
+from attnlab.tasks.summary._rouge import common_subsequence, rouge, words_of
 
-MOST_WORDS = 40
+MAX_WORDS = 40
 ALPHANUMERIC = re.compile("[A-Za-z0-9]+")
 
 
@@ -20,23 +20,25 @@ def first_words(text: str, count: int) -> str:
     return " ".join(text.split()[:count])
 
 
-def best_count(pairs: Sequence[Pair], most: int = MOST_WORDS) -> int:
-    """How many first words make the best ROUGE-L; chosen on validation texts."""
+def best_word_count(pairs: Sequence[Pair], most: int = MAX_WORDS) -> int:
+    """How many first words have the best mean ROUGE-L. Choose it on validation texts."""
 
     def quality(count: int) -> float:
-        found = (rouge(first_words(each.text, count), each.summary) for each in pairs)
-        return statistics.fmean(each["rougeL"].f for each in found)
+        scores = (rouge(first_words(pair.text, count), pair.summary) for pair in pairs)
+        return statistics.fmean(score["rougeL"].f for score in scores)
 
     return max(range(1, most + 1), key=quality)
 
 
-def best_words(text: str, right: str) -> str:
-    """The words of the text, in its order, that make the highest ROUGE-L there can be.
+def best_words(text: str, reference: str) -> str:
+    """The words of the text, in order, with the highest possible ROUGE-L.
 
-    These are the longest common subsequence alone: any other word would cost precision.
+    They are the longest common subsequence. Any other word would cost precision.
     """
-    shown = ALPHANUMERIC.findall(text.encode("ascii", "replace").decode())
-    kept = words_of(text)
-    if [each.lower() for each in shown] != kept:  # letters whose lower case is another letter
-        shown = kept
-    return " ".join(shown[i] for i in common_words(kept, words_of(right)))
+    words = ALPHANUMERIC.findall(text.encode("ascii", "replace").decode())
+    compared = words_of(text)
+    if [
+        word.lower() for word in words
+    ] != compared:  # the lower case of some letters is another letter
+        words = compared
+    return " ".join(words[i] for i in common_subsequence(compared, words_of(reference)))

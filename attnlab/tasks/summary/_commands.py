@@ -27,12 +27,18 @@ from attnlab._help_groups import DATA, OUTPUT
 from attnlab.tasks.summary import _scoring as scoring
 from attnlab.tasks.summary import _training as recipe
 from attnlab.tasks.summary._data_sources import BUILT_IN
-from attnlab.tasks.summary._generation import Way, Written, check_texts, loops, write_all
-from attnlab.tasks.summary._input_texts import Text, read_texts
+from attnlab.tasks.summary._generation import (
+    GeneratedSummary,
+    GenerationMethod,
+    check_texts,
+    is_looping,
+    write_summaries,
+)
+from attnlab.tasks.summary._input_texts import InputText, read_texts
 from attnlab.tasks.summary._pairs import Columns
 from attnlab.tasks.summary._presets import TRAINING as TRAINING_DEFAULTS
 from attnlab.tasks.summary._presets import SummaryModel
-from attnlab.tasks.summary._token_ids import Wording
+from attnlab.tasks.summary._token_ids import SummaryTextEncoding
 from attnlab.tasks.summary.kind import SUMMARY
 from attnlab.training import Settings
 
@@ -51,8 +57,10 @@ GroupColumn = Annotated[
 
 ModelOptions: Any = options_of(SummaryModel)
 TrainingOptions: Any = options_of(Settings, optional=True, defaults=TRAINING_DEFAULTS)
-WayOptions: Any = options_of(Way)
-OneOptions: Any = options_of(Way, without=("count",))  # only the first would be evaluated
+MethodOptions: Any = options_of(GenerationMethod)
+SingleMethodOptions: Any = options_of(
+    GenerationMethod, without=("count",)
+)  # only the first would be evaluated
 ComparedOptions: Any = options_of(
     SummaryModel, without=("attention", "decoder_attention", "cross_attention")
 )
@@ -69,7 +77,7 @@ def train(
     held_out: Annotated[
         float,
         option("Fraction of the pairs for validation, and the same fraction for the test.", DATA),
-    ] = recipe.SHARE,
+    ] = recipe.HELD_OUT_FRACTION,
     limit: Annotated[int | None, option("Number of pairs to use. Without it, use all.")] = None,
     model: Any = ModelOptions(),  # noqa: B008 (a frozen value)
     training: Any = TrainingOptions(),  # noqa: B008
@@ -92,7 +100,7 @@ def train(
 
 
 @app.command
-@flatten_options(way=OneOptions)
+@flatten_options(method=SingleMethodOptions)
 def evaluate(
     run: RunFolder,
     /,
@@ -112,7 +120,7 @@ def evaluate(
     ] = None,
     overwrite: Annotated[bool, flag("Replace the file of --predictions.", OUTPUT)] = False,
     json: Json = False,
-    way: Any = OneOptions(),  # noqa: B008
+    method: Any = SingleMethodOptions(),  # noqa: B008
 ) -> None:
     """Evaluate a run on held-out texts: ROUGE, beside two baselines without a model."""
     from rich.console import Console
@@ -127,7 +135,7 @@ def evaluate(
         Columns(text_column, summary_column),
         part=split,
         limit=limit,
-        way=Way(**option_values(way)),
+        method=GenerationMethod(**option_values(method)),
     )
     if predictions is not None:
         scoring.write_predictions(predictions, evaluation.written)
@@ -138,7 +146,7 @@ def evaluate(
 
 
 @app.command
-@flatten_options(way=WayOptions)
+@flatten_options(method=MethodOptions)
 def write(
     run: RunFolder,
     files: Annotated[
@@ -147,7 +155,7 @@ def write(
     /,
     *,
     lines: Annotated[bool, flag("Take each line for a text, instead of each file.")] = False,
-    way: Any = WayOptions(),  # noqa: B008
+    method: Any = MethodOptions(),  # noqa: B008
     explain: Annotated[
         Path | None,
         option("Page to write about where each word of the first summary came from.", OUTPUT),
@@ -162,20 +170,21 @@ def write(
     """
     from attnlab.report._page import check_page
 
-    chosen = Way(**option_values(way))
+    chosen = GenerationMethod(**option_values(method))
     if explain is not None:
         check_page(explain, overwrite)
-    model, wording, _ = recipe.load_summary(run)
+    model, encoding, _ = recipe.load_summary(run)
     texts = read_texts(files or [], lines)
     if not texts:
         raise ValueError("no text to summarize; every line is empty")
     contents = [text.content for text in texts]
-    for note in check_texts(contents, wording, [text.name for text in texts]):
+    for note in check_texts(contents, encoding, [text.name for text in texts]):
         print(note, file=sys.stderr)
-    summaries = write_all(model, wording, contents, chosen)
+    summaries = write_summaries(model, encoding, contents, chosen)
     if json:
         rows = [
-            _as_json(text, choices, wording) for text, choices in zip(texts, summaries, strict=True)
+            _as_json(text, choices, encoding)
+            for text, choices in zip(texts, summaries, strict=True)
         ]
         print(json_format.dumps(rows, indent=2))
     else:
@@ -191,39 +200,41 @@ def write(
         _explain(run, contents[0], summaries[0][0], explain, overwrite)
 
 
-def _explain(run: Path, text: str, best: Written, page: Path, overwrite: bool) -> None:
+def _explain(run: Path, text: str, best: GeneratedSummary, page: Path, overwrite: bool) -> None:
     """The page opens on the last cross-attention, which is the copy head's if there is one."""
     from attnlab.interpret._look import look
-    from attnlab.tasks.summary._inspected_model import explained
+    from attnlab.tasks.summary._inspected_model import open_run_with_summary
 
     title = f"Where each word came from: {best.text}"
-    looked = look(explained(run, best.ids), text, pair=best.text, title=title)
+    looked = look(open_run_with_summary(run, best.ids), text, pair=best.text, title=title)
     cross = [layer.name for layer in looked.panels[0].layers if layer.kind == "cross"]
     looked.open_at("cross", cross[-1]).save(page, overwrite=overwrite)
     print(f"{page}: open it in a browser", file=sys.stderr)
 
 
-def _as_json(text: Text, choices: list[Written], wording: Wording) -> dict[str, Any]:
+def _as_json(
+    text: InputText, choices: list[GeneratedSummary], encoding: SummaryTextEncoding
+) -> dict[str, Any]:
     """`tokens` counts those that were read, `cut` those at the end that were not."""
-    kept, cut = wording.source(text.content)
+    kept, cut = encoding.encode_source(text.content)
     summaries = [
         {
             "summary": each.text,
             "log_probability": each.log_probability,
             **({} if each.score is None else {"score": each.score}),
             "finished": each.finished,
-            "loops": loops(each.text),
+            "loops": is_looping(each.text),
         }
         for each in choices
     ]
     return {"text": text.name, "tokens": len(kept), "cut": cut, "summaries": summaries}
 
 
-def _print_written(summaries: list[list[Written]], way: Way) -> None:
+def _print_written(summaries: list[list[GeneratedSummary]], method: GenerationMethod) -> None:
     """Several summaries have a column for what they are ordered by."""
-    scored = way.width is not None
+    scored = method.width is not None
     for number, choices in enumerate(summaries):
-        if way.count > 1:
+        if method.count > 1:
             lead = "\n" if number else ""
             print(f"{lead}{'score  ' if scored else ''}log-probability")
         for written in choices:
@@ -231,7 +242,7 @@ def _print_written(summaries: list[list[Written]], way: Way) -> None:
             if written.score is not None:
                 columns = f"{written.score:5.2f}  {columns}"
             end = "" if written.finished else " […]"
-            print(f"{columns if way.count > 1 else ''}{written.text}{end}")
+            print(f"{columns if method.count > 1 else ''}{written.text}{end}")
 
 
 @app.command
@@ -264,8 +275,8 @@ def masks(
             raise ValueError(f"{out}: the picture is an SVG file; name it NAME.svg")
         check_output_file(out, overwrite)
     columns = Columns(text_column, summary_column)
-    batch = drawing.example(data, columns, run=run, texts=texts, tokens=tokens, seed=seed)
-    print(drawing.in_terminal(batch, get_terminal_size().columns))
+    batch = drawing.example_masks(data, columns, run=run, texts=texts, tokens=tokens, seed=seed)
+    print(drawing.format_masks(batch, get_terminal_size().columns))
     if out is not None:
-        write_text(out, drawing.as_picture(batch))
+        write_text(out, drawing.render_svg(batch))
         print(out)

@@ -1,4 +1,4 @@
-"""`attnlab compare summary`: does another mechanism match softmax on summaries?"""
+"""`attnlab compare summary`: compare attention mechanisms on summaries."""
 
 from __future__ import annotations
 
@@ -14,41 +14,41 @@ from attnlab._help_groups import HelpGroup
 from attnlab.run_folder import StartMode
 from attnlab.tasks.comparison import (
     VALIDATIONS,
-    Budget,
     Comparison,
+    ComparisonTrial,
     Metric,
     OptionGroup,
-    Outcome,
-    Trial,
+    TrainingBudget,
+    TrialResult,
     last_validation,
-    outcome_of,
-    scaled,
+    scale_learning_rates,
+    trial_result,
 )
 from attnlab.tasks.summary._baselines import first_words
 from attnlab.tasks.summary._generation import GREEDY
-from attnlab.tasks.summary._pairs import USUAL, Columns, Pair
+from attnlab.tasks.summary._pairs import DEFAULT_COLUMNS, Columns, Pair
 from attnlab.tasks.summary._presets import ATTENTION, MODEL, SummaryModel
 from attnlab.tasks.summary._rouge import score
-from attnlab.tasks.summary._scoring import measured
-from attnlab.tasks.summary._task import rows_of
-from attnlab.tasks.summary._token_ids import Wording
+from attnlab.tasks.summary._scoring import score_model
+from attnlab.tasks.summary._task import make_rows
+from attnlab.tasks.summary._token_ids import SummaryTextEncoding
 from attnlab.tasks.summary._training import (
-    SHARE,
-    Material,
-    learned,
+    HELD_OUT_FRACTION,
+    SummaryData,
     load_summary,
-    material,
-    settled,
+    load_summary_data,
+    resolve_settings,
     train_on,
+    train_tokenizer,
 )
 from attnlab.tokenizer import Tokenizer
 
-TESTED = 300  # test texts
+TEST_TEXTS = 300
 
 
 @dataclass(frozen=True)
 class SummaryComparison(Comparison):
-    """Encoder-decoders whose encoder, or all of it, has the mechanism."""
+    """Encoder-decoders with the mechanism in the encoder or in all layers."""
 
     data: Annotated[
         str,
@@ -57,16 +57,16 @@ class SummaryComparison(Comparison):
         HelpGroup.COMMON,
     ] = "docstrings"
     text_column: Annotated[str, "Column of the file that holds the text.", HelpGroup.DATA] = (
-        USUAL.text
+        DEFAULT_COLUMNS.text
     )
     summary_column: Annotated[str, "Column of the file that holds the summary.", HelpGroup.DATA] = (
-        USUAL.summary
+        DEFAULT_COLUMNS.summary
     )
     group_column: Annotated[
         str | None,
         "Column of the file by which rows stay together when they are split.",
         HelpGroup.DATA,
-    ] = USUAL.group
+    ] = DEFAULT_COLUMNS.group
     where: Annotated[
         str, "Layers that use the mechanism: encoder or all.", HelpGroup.MODEL, HelpGroup.COMMON
     ] = "encoder"
@@ -100,71 +100,86 @@ class SummaryComparison(Comparison):
     def contenders(self, attention: Sequence[str]) -> dict[str, list[str]]:
         if any(count < 1 for count in self.features):
             raise ValueError(f"features {min(self.features)}; give 1 or more")
-        found = {}
+        variants = {}
         for name in attention:
-            create_attention(name, head_dim=16, heads=4, max_length=64)  # raises what is wrong
+            create_attention(
+                name, head_dim=16, heads=4, max_length=64
+            )  # raises an error if the mechanism is not valid
             plain = name.isidentifier() and self.features
-            takes = plain and any(each.name == "features" for each in mechanism_options(name))
-            found[name] = [f"{name}:features={n}" for n in self.features] if takes else [name]
-        return found
+            takes_features = plain and any(
+                option.name == "features" for option in mechanism_options(name)
+            )
+            variants[name] = (
+                [f"{name}:features={n}" for n in self.features] if takes_features else [name]
+            )
+        return variants
 
-    def check(self, trials: Sequence[Trial]) -> None:
+    def check(self, trials: Sequence[ComparisonTrial]) -> None:
         for spec in {trial.variant for trial in trials}:
             self.model.with_attention(spec, self.where).build(self.model.vocabulary, 0)
-        wording = Wording(self._tokens, self.model.text_tokens, self.model.summary_tokens)
-        parts = {"validation": self._source.split.validation, "test": self._test}
+        encoding = SummaryTextEncoding(
+            self._tokens, self.model.text_tokens, self.model.summary_tokens
+        )
+        parts = {"validation": self._data.split.validation, "test": self._test}
         for name, pairs in parts.items():
-            if not rows_of(pairs, wording)[0]:
+            if not make_rows(pairs, encoding)[0]:
                 raise ValueError(
-                    f"none of {len(pairs)} {name} texts has a summary of at most "
-                    f"{wording.longest_summary} tokens; give more pairs or more --summary-tokens"
+                    f"none of the {len(pairs)} {name} texts has a summary of at most "
+                    f"{encoding.longest_summary} tokens; give more pairs or more --summary-tokens"
                 )
 
     @cached_property
-    def _source(self) -> Material:
+    def _data(self) -> SummaryData:
         columns = Columns(self.text_column, self.summary_column, self.group_column)
-        return material(self.data, columns, held_out=SHARE, limit=self.limit)
+        return load_summary_data(self.data, columns, held_out=HELD_OUT_FRACTION, limit=self.limit)
 
     @cached_property
     def _tokens(self) -> Tokenizer:
-        return learned(self._source.split.train, self.model.vocabulary)
+        return train_tokenizer(self._data.split.train, self.model.vocabulary)
 
     @property
     def _test(self) -> Sequence[Pair]:
-        return self._source.split.test[:TESTED]
+        return self._data.split.test[:TEST_TEXTS]
 
     def plan(self) -> dict[str, Any]:
-        """`features` may change: more of them are more settings."""
+        """Without `features`, because more of them only add settings."""
         options = {name: value for name, value in asdict(self).items() if name != "features"}
         model = options.pop("model")
-        return {**options, **model, **self._source.about}
+        return {**options, **model, **self._data.about}
 
     def train(
-        self, trial: Trial, folder: Path, budget: Budget, start: StartMode, quiet: bool
+        self,
+        trial: ComparisonTrial,
+        folder: Path,
+        budget: TrainingBudget,
+        start: StartMode,
+        quiet: bool,
     ) -> None:
-        chosen = settled({"seed": trial.seed, "evaluations": VALIDATIONS, **budget.settings()})
+        settings = resolve_settings(
+            {"seed": trial.seed, "evaluations": VALIDATIONS, **budget.settings()}
+        )
         train_on(
-            self._source, out=folder, model=self.model.with_attention(trial.variant, self.where),
-            settings=scaled(chosen, trial.rate), tokens=self._tokens,
+            self._data, out=folder, model=self.model.with_attention(trial.variant, self.where),
+            settings=scale_learning_rates(settings, trial.rate), tokens=self._tokens,
             start=start.for_part(folder), quiet=quiet,
         )  # fmt: skip
 
-    def measure(self, trial: Trial, folder: Path) -> Outcome:
+    def measure(self, trial: ComparisonTrial, folder: Path) -> TrialResult:
         del trial
-        model, wording, _ = load_summary(folder)
-        found = measured(model, wording, self._test, GREEDY)
-        assert found.loss is not None
-        assert found.accuracy is not None
+        model, encoding, _ = load_summary(folder)
+        scores = score_model(model, encoding, self._test, GREEDY)
+        assert scores.loss is not None
+        assert scores.accuracy is not None
         metrics = {
-            "loss": found.loss,
-            "rougeL": found.scores.mean["rougeL"],
-            "accuracy": found.accuracy,
+            "loss": scores.loss,
+            "rougeL": scores.scores.mean["rougeL"],
+            "accuracy": scores.accuracy,
         }
-        return outcome_of(folder, metrics, validation=last_validation(folder, "loss"))
+        return trial_result(folder, metrics, validation=last_validation(folder, "loss"))
 
     @cached_property
     def _first_words(self) -> float:
-        texts = [first_words(pair.text, self._source.about["first_words"]) for pair in self._test]
+        texts = [first_words(pair.text, self._data.about["first_words"]) for pair in self._test]
         return score(texts, [pair.summary for pair in self._test]).mean["rougeL"]
 
     def baseline(self) -> tuple[str, Mapping[str, float]]:
@@ -173,7 +188,7 @@ class SummaryComparison(Comparison):
     def describe(self) -> str:
         where = "all layers" if self.where == "all" else "the encoder"
         return (
-            f"It learned from {len(self._source.split.train):,} texts of "
-            f"{self._source.about['data']}, with the mechanism in {where}. Settings were chosen on "
-            f"validation texts. The metrics are of {len(self._test)} test texts."
+            f"It learned from {len(self._data.split.train):,} texts of "
+            f"{self._data.about['data']}, with the mechanism in {where}. Settings were chosen on "
+            f"validation texts. The metrics are measured on {len(self._test)} test texts."
         )

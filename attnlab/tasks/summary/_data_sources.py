@@ -1,6 +1,6 @@
-"""Where pairs come from: the user's file, or what this machine has already.
+"""Load pairs of text and summary from your file, or from docstrings or packages of this machine.
 
-What was gathered is kept in the cache folder under the hash of what it was made from.
+Pairs from this machine are cached under the hash of their source.
 """
 
 from __future__ import annotations
@@ -20,114 +20,121 @@ from rich.progress import track
 from attnlab._safe_files import write_text
 from attnlab.tasks.summary import _debian_packages as debian
 from attnlab.tasks.summary import _docstrings as docstrings
-from attnlab.tasks.summary._pairs import USUAL, Columns, Found, Pair, read_pairs
+from attnlab.tasks.summary._pairs import DEFAULT_COLUMNS, Columns, LoadedPairs, Pair, read_pairs
 from attnlab.training import is_main_process
 
 T = TypeVar("T")
 BUILT_IN = ("docstrings", "debian")
-VERSION = 1  # of the cleaning; a change of it makes all anew
-PLAIN_SECONDS = 10.0
-CACHED = Columns(group="group")
+VERSION = 1  # of the cleaning; raise it to discard cached pairs
+PROGRESS_SECONDS = 10.0  # between progress lines outside a terminal
+CACHE_COLUMNS = Columns(group="group")
 
 
-def load_pairs(data: str | Path, columns: Columns = USUAL, *, quiet: bool = False) -> list[Pair]:
+def load_pairs(
+    data: str | Path, columns: Columns = DEFAULT_COLUMNS, *, quiet: bool = False
+) -> list[Pair]:
     """The pairs of a built-in source, or of a .jsonl, .csv or .tsv file."""
-    return load_found(data, columns, quiet=quiet).pairs
+    return load_pairs_with_bad_rows(data, columns, quiet=quiet).pairs
 
 
-def load_found(data: str | Path, columns: Columns = USUAL, *, quiet: bool = False) -> Found:
-    """`load_pairs`, with the rows of a file that were left out."""
+def load_pairs_with_bad_rows(
+    data: str | Path, columns: Columns = DEFAULT_COLUMNS, *, quiet: bool = False
+) -> LoadedPairs:
+    """`load_pairs`, together with the rows of a file that hold no pair."""
     if str(data) in BUILT_IN:
-        return Found((_docstrings if str(data) == "docstrings" else _debian)(quiet))
+        return LoadedPairs((_load_docstrings if str(data) == "docstrings" else _load_debian)(quiet))
     path = Path(data)
     if not path.exists() and not path.suffix:
-        raise ValueError(f"no data {str(data)!r}; there are {', '.join(BUILT_IN)}, or give a file")
-    found = read_pairs(path, columns)
-    if found.bad and is_main_process() and not quiet:
-        print(found.complaint(path), file=sys.stderr)
-    return found
+        raise ValueError(f"no data {str(data)!r}; give {', '.join(BUILT_IN)} or a file")
+    loaded = read_pairs(path, columns)
+    if loaded.bad_rows and is_main_process() and not quiet:
+        print(loaded.describe_bad_rows(path), file=sys.stderr)
+    return loaded
 
 
 def cache_folder() -> Path:
     base = os.environ.get("XDG_CACHE_HOME")
-    place = Path(base).absolute() if base else Path.home() / ".cache"  # apt knows no other folder
-    return place / "attnlab" / "summary"
+    cache = Path(base).absolute() if base else Path.home() / ".cache"  # apt needs an absolute path
+    return cache / "attnlab" / "summary"
 
 
-def kept_versions(name: str) -> Iterator[list[Pair]]:
-    """All that the cache holds of a built-in source, the newest first: what this machine has may
-    have changed since."""
+def cached_versions(name: str) -> Iterator[list[Pair]]:
+    """All cached versions of a built-in source, the newest first, because the sources on this
+    machine may have changed since a run was trained."""
     paths = cache_folder().glob(f"{name}-{VERSION}-*.jsonl") if name in BUILT_IN else []
-    for path in sorted(paths, key=lambda each: each.stat().st_mtime, reverse=True):
+    for path in sorted(paths, key=lambda path: path.stat().st_mtime, reverse=True):
         try:
-            yield read_pairs(path, CACHED).pairs
+            yield read_pairs(path, CACHE_COLUMNS).pairs
         except ValueError:
-            continue  # something else wrote there
+            continue  # not written by attnlab
 
 
-def _docstrings(quiet: bool) -> list[Pair]:
+def _load_docstrings(quiet: bool) -> list[Pair]:
     files = list(docstrings.sources())
     if not files:
-        raise ValueError("this Python has no sources to take docstrings from; give a file")
-    found = hashlib.sha256()
-    for module, path in told(files, "looking for changed sources", quiet):
+        raise ValueError("this Python has no source files to take docstrings from; give a file")
+    sha = hashlib.sha256()
+    for module, path in with_progress(files, "checking sources for changes", quiet):
         try:
-            found.update(module.encode() + hashlib.sha256(path.read_bytes()).digest())
+            sha.update(module.encode() + hashlib.sha256(path.read_bytes()).digest())
         except OSError:
-            continue  # it is left out below too
+            continue  # it is skipped below too
 
     def gather() -> list[Pair]:
         pairs: dict[str, Pair] = {}
-        for module, path in told(files, "reading docstrings", quiet):
-            for pair in docstrings.pairs_in(module, path):
+        for module, path in with_progress(files, "reading docstrings", quiet):
+            for pair in docstrings.docstring_pairs(module, path):
                 pairs.setdefault(pair.text, pair)
         return list(pairs.values())
 
-    return _kept("docstrings", found.hexdigest(), gather, quiet)
+    return _load_cached("docstrings", sha.hexdigest(), gather, quiet)
 
 
-def _debian(quiet: bool) -> list[Pair]:
-    def say(text: str) -> None:
+def _load_debian(quiet: bool) -> list[Pair]:
+    def print_line(text: str) -> None:
         if is_main_process() and not quiet:
             print(text, file=sys.stderr)
 
-    paths = debian.lists(cache_folder() / "apt", say)
-    texts = [debian.contents(path) for path in told(paths, "reading package lists", quiet)]
-    found = hashlib.sha256()
+    paths = debian.package_lists(cache_folder() / "apt", print_line)
+    texts = [
+        debian.read_package_list(path)
+        for path in with_progress(paths, "reading package lists", quiet)
+    ]
+    sha = hashlib.sha256()
     for text in texts:
-        found.update(hashlib.sha256(text.encode()).digest())
-    return _kept("debian", found.hexdigest(), lambda: debian.pairs_of(texts), quiet)
+        sha.update(hashlib.sha256(text.encode()).digest())
+    return _load_cached("debian", sha.hexdigest(), lambda: debian.parse_pairs(texts), quiet)
 
 
-def _kept(name: str, key: str, gather: Callable[[], list[Pair]], quiet: bool) -> list[Pair]:
+def _load_cached(name: str, key: str, gather: Callable[[], list[Pair]], quiet: bool) -> list[Pair]:
     path = cache_folder() / f"{name}-{VERSION}-{key[:16]}.jsonl"
     if path.exists():
         try:
-            return read_pairs(path, CACHED).pairs
+            return read_pairs(path, CACHE_COLUMNS).pairs
         except ValueError:
-            path.unlink()  # something else wrote there
+            path.unlink()  # not written by attnlab
     pairs = gather()
     if not pairs:
-        raise ValueError(f"{name}: nothing was found on this machine; give a file")
-    rows = ({"text": each.text, "summary": each.summary, "group": each.group} for each in pairs)
+        raise ValueError(f"{name}: this machine has no pairs of text and summary; give a file")
+    rows = ({"text": pair.text, "summary": pair.summary, "group": pair.group} for pair in pairs)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_text(path, "".join(json.dumps(row) + "\n" for row in rows))
     if is_main_process() and not quiet:
-        print(f"{len(pairs):,} pairs kept in {path}", file=sys.stderr)
-    return read_pairs(path, CACHED).pairs
+        print(f"saved {len(pairs):,} pairs in {path}", file=sys.stderr)
+    return read_pairs(path, CACHE_COLUMNS).pairs
 
 
-def told(items: Sequence[T], what: str, quiet: bool) -> Iterator[T]:
-    """Each item in turn, with a bar in a terminal and a line now and then elsewhere."""
+def with_progress(items: Sequence[T], label: str, quiet: bool) -> Iterator[T]:
+    """Iterate with a progress bar in a terminal, or with a line every few seconds elsewhere."""
     console = Console(file=sys.stderr)
     if quiet or not is_main_process():
         yield from items
     elif console.is_terminal:
-        yield from track(items, what, console=console, transient=True)
+        yield from track(items, label, console=console, transient=True)
     else:
         last = time.monotonic()
         for number, item in enumerate(items):
-            if time.monotonic() - last > PLAIN_SECONDS:
-                print(f"{what}: {number:,} of {len(items):,}", file=sys.stderr)
+            if time.monotonic() - last > PROGRESS_SECONDS:
+                print(f"{label}: {number:,} of {len(items):,}", file=sys.stderr)
                 last = time.monotonic()
             yield item

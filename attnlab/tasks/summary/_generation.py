@@ -1,4 +1,4 @@
-"""Writing summaries: greedy, by beams or drawn, several for each text, many texts at once."""
+"""Write summaries of many texts at once: greedy, with a beam search or by sampling."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from attnlab._help_groups import COMMON, GENERATION
 from attnlab.generate import Generated, Sampling, beam_search, generate
 from attnlab.generate._threads import map_in_threads
 from attnlab.models import Seq2Seq
-from attnlab.tasks.summary._token_ids import Wording
+from attnlab.tasks.summary._token_ids import SummaryTextEncoding
 from attnlab.training._batches import pad_rows
 
-Row = TypeVar("Row")
-BEAMS = 4  # with these and the length penalty ROUGE-L on validation texts is best (docs/summary.md)
+Item = TypeVar("Item")
+BEAMS = 4  # together with the length penalty, best ROUGE-L on validation texts (docs/summary.md)
 PENALTY = 1.0
-ROWS = 128  # summaries that are written at once
-SPAN = 3  # words in a row that a text says once
-DRAWS = 4  # times as many are drawn as are wanted, at most, where some are alike
+BATCH_ROWS = 128  # summaries that are written at once
+SPAN = 3  # a summary that repeats so many words in a row is looping
+MAX_SAMPLES_FACTOR = 4  # samples per wanted summary, at most, if some are equal
 
 
 @dataclass(frozen=True)
-class Way:
+class GenerationMethod:
     """How summaries are written. The sentences are also the help of the command line."""
 
     count: Annotated[
@@ -76,106 +76,111 @@ class Way:
                 f"block-repeats is {self.block_repeats}; give 1 or more, or 0 to let it repeat"
             )
         if self.beams is not None and self.temperature > 0:
-            raise ValueError("beams and temperature; give one of them")
+            raise ValueError("beams and temperature exclude each other; give one of them")
         if (self.top_k is not None or self.top_p is not None) and not self.temperature:
-            raise ValueError("top-k and top-p choose what is drawn; give a temperature too")
+            raise ValueError(
+                "top-k and top-p only work with sampling; give a temperature above 0 too"
+            )
         if not math.isfinite(self.length_penalty):
             raise ValueError(f"length-penalty is {self.length_penalty}; give a finite number")
         self.sampling()
         if self.length_penalty != PENALTY and self.width is None:
-            how = "these are drawn" if self.temperature > 0 else "one beam is greedy"
-            raise ValueError(f"length-penalty compares beams, but {how}; leave one of them")
+            reason = "sampling has none" if self.temperature > 0 else "there is only one"
+            raise ValueError(f"length-penalty compares beams, but {reason}; leave it out")
 
     def sampling(self) -> Sampling:
         return Sampling(self.temperature, self.top_k, self.top_p, self.seed)
 
     @property
     def width(self) -> int | None:
-        """Of the search, if there is one: several different summaries need several beams."""
+        """The number of beams, or None without a beam search. Several summaries need several
+        beams."""
         if self.temperature > 0 or (self.beams == 1 and self.count == 1):
             return None
         return max(self.beams or BEAMS, 2 * self.count if self.count > 1 else 1)
 
 
-SEARCH, GREEDY = Way(), Way(beams=1)
+SEARCH, GREEDY = GenerationMethod(), GenerationMethod(beams=1)
 
 
 @dataclass(frozen=True)
-class Written:
+class GeneratedSummary:
     """One summary."""
 
     text: str
     log_probability: float
-    """Of the whole summary, its end included."""
+    """Of the whole summary with its end token."""
     finished: bool
-    """It came to its end, and was not stopped for its length."""
+    """Whether the model wrote the end token before the length limit."""
     ids: list[int]
     score: float | None = None
-    """By which a search compares: log-probability / length ** length penalty."""
+    """What a beam search ranks by: log-probability / length ** length penalty."""
 
 
 def check_texts(
-    texts: Sequence[str], wording: Wording, names: Sequence[str] | None = None
+    texts: Sequence[str], encoding: SummaryTextEncoding, names: Sequence[str] | None = None
 ) -> list[str]:
-    """A text without words is refused by its name; a note for each that had to be cut."""
+    """Raise an error for an empty text, and return a note for each text that is too long."""
     notes = []
     names = [f"text {number}" for number in range(1, len(texts) + 1)] if names is None else names
     for name, text in zip(names, texts, strict=True):
         if not text.strip():
-            raise ValueError(f"{name} is empty; give at least a sentence")
-        kept, cut = wording.source(text)
+            raise ValueError(f"{name} is empty; give at least one sentence")
+        ids, cut = encoding.encode_source(text)
         if cut:
             notes.append(
-                f"{name} has {len(kept) + cut} tokens; this model reads {len(kept)}: "
+                f"{name} has {len(ids) + cut} tokens; this model reads {len(ids)}: "
                 f"the last {cut} were cut off"
             )
     return notes
 
 
-def write_all(
+def write_summaries(
     model: Seq2Seq,
-    wording: Wording,
+    encoding: SummaryTextEncoding,
     texts: Sequence[str],
-    way: Way = SEARCH,
+    method: GenerationMethod = SEARCH,
     *,
     on_token: Callable[[int, int, int], None] | None = None,
     on_best: Callable[[int, list[list[int]]], None] | None = None,
-) -> list[list[Written]]:
-    """For each text up to `count` different summaries: those of a search the best first, drawn
-    ones as they were drawn, which depends on the seed and the text alone.
+) -> list[list[GeneratedSummary]]:
+    """Up to `count` different summaries of each text. A beam search returns the best first;
+    sampling returns them in the order of sampling, which depends only on the seed and the text.
 
-    There are fewer only where the search or the draws found no more. `on_token` gets the text's
-    index, the summary's and each token that is chosen for it, `on_best` the text's index and the
-    ids of all its summaries so far, in place of all that was told of it before: after each step of
-    a search, and after draws of which some read alike. What was told last is what is returned.
+    There are fewer if the search or the sampling finds no more different ones. `on_token` receives
+    the index of the text, the index of the summary and each new token. `on_best` receives the index
+    of the text and the ids of all its summaries so far, which replace everything sent before: after
+    each step of a search, and after sampling if some summaries are equal. The last call has the
+    summaries that are returned.
     """
-    sources, keys = [torch.tensor(wording.source(text)[0]) for text in texts], _keys(texts)
+    sources = [torch.tensor(encoding.encode_source(text)[0]) for text in texts]
+    keys = _text_keys(texts)
     order = sorted(range(len(sources)), key=lambda i: len(sources[i]))
-    size = max(1, ROWS // (way.width or way.count))
-    found: list[list[Written]] = [[] for _ in texts]
+    size = max(1, BATCH_ROWS // (method.width or method.count))
+    results: list[list[GeneratedSummary]] = [[] for _ in texts]
 
     def write(start: int) -> None:
         part = order[start : start + size]
-        writer = _Writer(
-            model, wording, way, [sources[i] for i in part], [keys[i] for i in part],
+        writer = _BatchWriter(
+            model, encoding, method, [sources[i] for i in part], [keys[i] for i in part],
             on_token and (lambda i, *rest: on_token(part[i], *rest)),
             on_best and (lambda i, ids: on_best(part[i], ids)),
         )  # fmt: skip
-        rows = writer.draw() if way.width is None else writer.search(way.width)
-        for i, written in zip(part, rows, strict=True):
-            found[i] = written
+        rows = writer.sample() if method.width is None else writer.search(method.width)
+        for i, summaries in zip(part, rows, strict=True):
+            results[i] = summaries
 
     starts = range(0, len(order), size)
     if on_token is None and on_best is None:
         map_in_threads(model, write, starts)
-    else:  # who listens hears one part after the other
+    else:  # callbacks get one batch after the other
         for start in starts:
             write(start)
-    return found
+    return results
 
 
-def _keys(texts: Iterable[str]) -> list[int]:
-    """What a text's draws depend on: what it says, and how often that was there before."""
+def _text_keys(texts: Iterable[str]) -> list[int]:
+    """A random key for each text, from its content and the number of equal texts before it."""
     seen: Counter[str] = Counter()
     keys = []
     for text in texts:
@@ -186,82 +191,84 @@ def _keys(texts: Iterable[str]) -> list[int]:
 
 
 @dataclass(frozen=True)
-class _Writer:
-    """Texts of about one length, to be written at once."""
+class _BatchWriter:
+    """Writes the summaries of texts of about equal length in one batch."""
 
     model: Seq2Seq
-    wording: Wording
-    way: Way
+    encoding: SummaryTextEncoding
+    method: GenerationMethod
     sources: Sequence[torch.Tensor]
     keys: Sequence[int]
     on_token: Callable[[int, int, int], None] | None
     on_best: Callable[[int, list[list[int]]], None] | None
 
-    def search(self, width: int) -> list[list[Written]]:
-        """What reads alike comes once; what loops or came to no end comes after all others."""
+    def search(self, width: int) -> list[list[GeneratedSummary]]:
+        """Beam search. Equal summaries come once; looping or unfinished ones come last."""
 
-        def tell(i: int, several: list[list[int]]) -> None:
+        def send_drafts(i: int, hypotheses: list[list[int]]) -> None:
             assert self.on_best is not None
-            self.on_best(i, self._different(several, self.wording.read))
+            self.on_best(i, self._distinct(hypotheses, self.encoding.decode_summary))
 
         rows = beam_search(
-            **self._asked(range(len(self.sources))), width=width, best=width,
-            length_penalty=self.way.length_penalty, on_best=tell if self.on_best else None,
+            **self._generation_arguments(range(len(self.sources))), width=width, best=width,
+            length_penalty=self.method.length_penalty,
+            on_best=send_drafts if self.on_best else None,
         )  # fmt: skip
-        found = []
-        for i, several in enumerate(rows):
-            made = [self._written(row, self.way.length_penalty) for row in several]
-            made.sort(key=lambda row: loops(row.text) or not row.finished)
-            found.append(self._different(made, lambda row: row.text) or made[:1])
+        results = []
+        for i, hypotheses in enumerate(rows):
+            summaries = [self._to_summary(row, self.method.length_penalty) for row in hypotheses]
+            summaries.sort(key=lambda row: is_looping(row.text) or not row.finished)
+            results.append(self._distinct(summaries, lambda row: row.text) or summaries[:1])
             if self.on_best is not None:
-                self.on_best(i, [row.ids for row in found[-1]])
-        return found
+                self.on_best(i, [row.ids for row in results[-1]])
+        return results
 
-    def draw(self) -> list[list[Written]]:
-        """The first different ones, in their order; more are drawn only where some are alike.
+    def sample(self) -> list[list[GeneratedSummary]]:
+        """Sample until `count` summaries differ, at most MAX_SAMPLES_FACTOR times as many.
 
-        Greedy is a draw that has no choice.
+        Greedy decoding is a single sample without chance.
         """
-        count = self.way.count
-        most = DRAWS * count if self.way.temperature > 0 else 1
-        drawn: list[list[Written]] = [[] for _ in self.sources]
-        found, going, number = list(drawn), list(range(len(drawn))), 0
-        while going and number < most:
-            places = [len(found[i]) for i in going]
-            samples = min(count - min(places), most - number)
+        count = self.method.count
+        limit = MAX_SAMPLES_FACTOR * count if self.method.temperature > 0 else 1
+        samples_so_far: list[list[GeneratedSummary]] = [[] for _ in self.sources]
+        results, open_texts, sampled = list(samples_so_far), list(range(len(samples_so_far))), 0
+        while open_texts and sampled < limit:
+            counts = [len(results[i]) for i in open_texts]
+            on_token = self._token_callback(open_texts, counts, sampled) if self.on_token else None
+            samples = min(count - min(counts), limit - sampled)
             rows = generate(
-                **self._asked(going), samples=samples, first_sample=number,
-                keys=[self.keys[i] for i in going], sampling=self.way.sampling(),
-                on_token=self._listener(going, places, number) if self.on_token else None,
+                **self._generation_arguments(open_texts), samples=samples, first_sample=sampled,
+                keys=[self.keys[i] for i in open_texts], sampling=self.method.sampling(),
+                on_token=on_token,
             )  # fmt: skip
-            number += samples
-            for i, place, several in zip(going, places, rows, strict=True):
-                drawn[i] = [*drawn[i], *map(self._written, several)]
-                # an empty one is told only where there is no other
-                found[i] = self._different(drawn[i], lambda row: row.text)
-                found[i] = found[i] or drawn[i][: number == most]
-                new = [row.ids for row in found[i][place:]]
-                if self.on_best and new != [row.ids for row in several[: count - place]]:
-                    self.on_best(i, [row.ids for row in found[i]])
-            going = [i for i in going if len(found[i]) < count]
-        return found
+            sampled += samples
+            for i, count_before, generated in zip(open_texts, counts, rows, strict=True):
+                samples_so_far[i] = [*samples_so_far[i], *map(self._to_summary, generated)]
+                # an empty summary only counts if there is no other
+                results[i] = self._distinct(samples_so_far[i], lambda row: row.text)
+                results[i] = results[i] or samples_so_far[i][: sampled == limit]
+                new = [row.ids for row in results[i][count_before:]]
+                if self.on_best and new != [row.ids for row in generated[: count - count_before]]:
+                    self.on_best(i, [row.ids for row in results[i]])
+            open_texts = [i for i in open_texts if len(results[i]) < count]
+        return results
 
-    def _listener(self, going: Sequence[int], places: Sequence[int], first: int) -> Any:
-        """A new draw is told at the next free place of its text's summaries, if there is one."""
+    def _token_callback(
+        self, open_texts: Sequence[int], counts: Sequence[int], first_sample: int
+    ) -> Any:
+        """Send the tokens of a new sample to the next free index of its text, if there is one."""
 
-        def listen(row: int, sample: int, token: int, _: float) -> None:
-            place = places[row] + sample - first
-            if self.on_token is not None and place < self.way.count:
-                self.on_token(going[row], place, token)
+        def on_token_sampled(row: int, sample: int, token: int, _: float) -> None:
+            index = counts[row] + sample - first_sample
+            if self.on_token is not None and index < self.method.count:
+                self.on_token(open_texts[row], index, token)
 
-        return listen
+        return on_token_sampled
 
-    def _asked(self, rows: Sequence[int]) -> dict[str, Any]:
-        """What search and draws are told of these texts."""
-        tokens, longest = (
-            self.wording.tokenizer,
-            self.way.max_new_tokens or self.wording.longest_summary,
-        )
+    def _generation_arguments(self, rows: Sequence[int]) -> dict[str, Any]:
+        """Arguments of `generate` and `beam_search` for these texts."""
+        tokens = self.encoding.tokenizer
+        longest = self.method.max_new_tokens or self.encoding.longest_summary
         device, limit = next(self.model.parameters()).device, self.model.max_length
         ids, keys = pad_rows([self.sources[i] for i in rows], tokens.pad)
         context = {"source": ids.to(device)}
@@ -272,30 +279,32 @@ class _Writer:
             "prompts": [[tokens.end]] * len(rows),
             "new_tokens": longest if limit is None else min(longest, limit - 1),
             "stop": tokens.end,
-            "block_repeats": self.way.block_repeats or None,
+            "block_repeats": self.method.block_repeats or None,
             "context": context,
         }
 
-    def _written(self, row: Generated, penalty: float | None = None) -> Written:
+    def _to_summary(self, row: Generated, penalty: float | None = None) -> GeneratedSummary:
         score = None if penalty is None else row.score / len(row.log_probabilities) ** penalty
-        return Written(self.wording.read(row.ids), row.score, row.finished, row.ids, score)
+        return GeneratedSummary(
+            self.encoding.decode_summary(row.ids), row.score, row.finished, row.ids, score
+        )
 
-    def _different(self, rows: Iterable[Row], read: Callable[[Row], str]) -> list[Row]:
-        """The first `count` that have words and do not read like one before."""
-        found: dict[str, Row] = {}
+    def _distinct(self, rows: Iterable[Item], to_text: Callable[[Item], str]) -> list[Item]:
+        """The first `count` rows with different texts, without empty ones."""
+        by_text: dict[str, Item] = {}
         for row in rows:
-            found.setdefault(read(row), row)
-        found.pop("", None)
-        return list(found.values())[: self.way.count]
+            by_text.setdefault(to_text(row), row)
+        by_text.pop("", None)
+        return list(by_text.values())[: self.method.count]
 
 
-def loops(text: str) -> bool:
-    """Whether a text goes round: words that are said again at once, or three in a row twice."""
+def is_looping(text: str) -> bool:
+    """Whether a text repeats words at once, or the same three words in a row anywhere."""
     words = text.lower().split()
-    at_once = any(
+    repeats_at_once = any(
         words[i : i + n] == words[i + n : i + 2 * n]
         for n in range(1, len(words) // 2 + 1)
         for i in range(len(words) - 2 * n + 1)
     )
     spans = [tuple(words[i : i + SPAN]) for i in range(len(words) - SPAN + 1)]
-    return at_once or len(set(spans)) < len(spans)
+    return repeats_at_once or len(set(spans)) < len(spans)

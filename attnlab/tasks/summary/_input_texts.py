@@ -7,37 +7,37 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from attnlab.tasks.language._text_sources import file_text
+from attnlab.tasks.language._text_sources import read_text_file
 
-LARGEST = 2**24  # bytes of standard input
+MAX_BYTES = 2**24  # of standard input
 
 
 @dataclass(frozen=True)
-class Text:
-    """One text, and where it was found: its file, with the line where each line is a text."""
+class InputText:
+    """A text and its name: the file, and the line number if every line is a text."""
 
     name: str
     content: str
 
 
-def read_texts(files: Sequence[Path], lines: bool) -> list[Text]:
-    """Each file, or each line that is not empty, is one text."""
-    found = [Text(str(path), file_text(path)) for path in files]
-    found = found or [Text("standard input", _standard_input())]
+def read_texts(files: Sequence[Path], lines: bool) -> list[InputText]:
+    """Read files, or standard input. Each file, or each line that is not empty, is one text."""
+    texts = [InputText(str(path), read_text_file(path)) for path in files]
+    texts = texts or [InputText("standard input", _standard_input())]
     if not lines:
-        return found
+        return texts
     return [
-        Text(f"{text.name}, line {number}", line)
-        for text in found
+        InputText(f"{text.name}, line {number}", line)
+        for text in texts
         for number, line in enumerate(text.content.split("\n"), 1)
         if line.strip()
     ]
 
 
 def _standard_input() -> str:
-    content = sys.stdin.buffer.read(LARGEST + 1)
-    if len(content) > LARGEST:
-        raise ValueError(f"standard input: more than {LARGEST // 2**20} MB; give files")
+    content = sys.stdin.buffer.read(MAX_BYTES + 1)
+    if len(content) > MAX_BYTES:
+        raise ValueError(f"standard input: more than {MAX_BYTES // 2**20} MB; give files")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

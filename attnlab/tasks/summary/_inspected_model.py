@@ -1,4 +1,4 @@
-"""A summary run to be looked at: it reads a text as in training."""
+"""A summary run that `look` can open. It encodes a text as in training."""
 
 from __future__ import annotations
 
@@ -8,52 +8,53 @@ from attnlab.interpret._attnlab_models import InspectedAttnlabModel, tokenizer_i
 from attnlab.interpret._inspected_model import PreparedInput, display_name
 from attnlab.interpret._options import LookInput
 from attnlab.models import Model
-from attnlab.tasks.summary._token_ids import Wording
+from attnlab.tasks.summary._token_ids import SummaryTextEncoding
 from attnlab.training import Run
 
 
-def open_subject(folder: Path) -> InspectedAttnlabModel:
+def open_run(folder: Path) -> InspectedAttnlabModel:
     run, tokens = Run(folder), tokenizer_in(folder)
     model, task = run.model(), run.config()["task"]
     if tokens is None:
-        return InspectedAttnlabModel(model, tokens, display_name(folder))  # says that it has none
-    wording = Wording(tokens, task["text_tokens"], task["summary_tokens"])
-    return SummarySubject(model, wording, display_name(folder))
+        # its error says that there is no tokenizer
+        return InspectedAttnlabModel(model, tokens, display_name(folder))
+    encoding = SummaryTextEncoding(tokens, task["text_tokens"], task["summary_tokens"])
+    return InspectedSummaryModel(model, encoding, display_name(folder))
 
 
-def explained(folder: str | Path, summary: list[int]) -> SummarySubject:
-    """A summary run that wrote these ids, to be looked at: where each word came from."""
-    subject = open_subject(Path(folder))
-    if not isinstance(subject, SummarySubject):
-        raise ValueError(f"{folder}: not a summary run; look at it with attnlab look")
-    subject.written = summary
-    return subject
+def open_run_with_summary(folder: str | Path, summary: list[int]) -> InspectedSummaryModel:
+    """A summary run that wrote these ids, so that `look` shows where each word came from."""
+    inspected = open_run(Path(folder))
+    if not isinstance(inspected, InspectedSummaryModel):
+        raise ValueError(f"{folder}: is not a summary run; open it with attnlab look")
+    inspected.written = summary
+    return inspected
 
 
-class SummarySubject(InspectedAttnlabModel):
-    """A text that is too long is cut, and a note says so."""
+class InspectedSummaryModel(InspectedAttnlabModel):
+    """A summary model. A text that is too long is cut, and a note says so."""
 
     written: list[int] | None = None
-    """The ids of a summary that was written already; else the second text's."""
+    """The ids of a summary that the run wrote. Without it, the second text is the summary."""
 
-    def __init__(self, model: Model, wording: Wording, label: str) -> None:
-        super().__init__(model, wording.tokenizer, label)
-        self.wording = wording
+    def __init__(self, model: Model, encoding: SummaryTextEncoding, label: str) -> None:
+        super().__init__(model, encoding.tokenizer, label)
+        self.encoding = encoding
 
-    def prepare(self, given: LookInput) -> PreparedInput:
-        prepared = super().prepare(given)
-        cut = self.wording.source(given.text or "")[1]
+    def prepare(self, look_input: LookInput) -> PreparedInput:
+        prepared = super().prepare(look_input)
+        cut = self.encoding.encode_source(look_input.text or "")[1]
         if cut:
             prepared.notes.append(f"{self.label}: the last {cut} tokens of the text were cut off.")
         return prepared
 
-    def generates_target(self, given: LookInput) -> bool:
-        return self.written is not None or super().generates_target(given)
+    def generates_target(self, look_input: LookInput) -> bool:
+        return self.written is not None or super().generates_target(look_input)
 
     def encode(self, text: str) -> list[int]:
-        ids = self.wording.source(text)[0]
+        ids = self.encoding.encode_source(text)[0]
         self.check_length(ids, None)
         return ids
 
     def encode_target(self, text: str) -> list[int]:
-        return self.wording.summary(text)[:-1] if self.written is None else self.written
+        return self.encoding.encode_summary(text)[:-1] if self.written is None else self.written

@@ -1,4 +1,4 @@
-"""Texts with their summaries: read from the user's files, counted where bad, split by group."""
+"""Pairs of a text and its summary: read them from files, and split them by group."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from attnlab.tasks.language._text_sources import file_text, place_of
+from attnlab.tasks.language._text_sources import hash_position, read_text_file
 
-NAMED = 5  # lines that a message names
-LONGEST_FIELD = 2**24  # characters
+MAX_LISTED = 5  # line numbers in a message
+MAX_FIELD = 2**24  # characters
 SUFFIXES = (".jsonl", ".csv", ".tsv")
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A text, what it says in short, and what it must stay together with in a split."""
+    """A text, its summary, and a group: pairs of one group stay together in a split."""
 
     text: str
     summary: str
@@ -30,7 +30,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Columns:
-    """Which columns of a file hold what."""
+    """The columns of a file that hold text, summary and group."""
 
     text: str = "text"
     summary: str = "summary"
@@ -41,55 +41,57 @@ class Columns:
         return [self.text, self.summary, *([self.group] if self.group else [])]
 
 
-USUAL = Columns()
+DEFAULT_COLUMNS = Columns()
 
 
 @dataclass(frozen=True)
-class Found:
-    """The pairs of a file, and its lines that hold none, each with the reason."""
+class LoadedPairs:
+    """The pairs of a file, and its rows without a pair: (line number, reason)."""
 
     pairs: list[Pair]
-    bad: list[tuple[int, str]] = field(default_factory=list)
+    bad_rows: list[tuple[int, str]] = field(default_factory=list)
 
-    def complaint(self, path: object) -> str:
-        """One line about the bad ones, or an empty text."""
-        if not self.bad:
+    def describe_bad_rows(self, path: object) -> str:
+        """One line about the rows without a pair, or an empty string."""
+        if not self.bad_rows:
             return ""
-        total = len(self.bad) + len(self.pairs)
-        return f"{path}: {len(self.bad)} of {total} rows left out: {self.reasons}"
+        total = len(self.bad_rows) + len(self.pairs)
+        return f"{path}: {len(self.bad_rows)} of {total} rows skipped: {self.reasons}"
 
     @property
     def reasons(self) -> str:
-        """Each with how often and where: no 'text' in 2 (lines 3, 9)."""
-        return _reasons(self.bad)
+        """Each reason with its count and lines: no 'text' in 2 (lines 3, 9)."""
+        return _format_reasons(self.bad_rows)
 
 
-def read_pairs(path: str | Path, columns: Columns = USUAL) -> Found:
-    """Rows of a .jsonl, .csv or .tsv file; the last two begin with a line of column names."""
+def read_pairs(path: str | Path, columns: Columns = DEFAULT_COLUMNS) -> LoadedPairs:
+    """Read a .jsonl, .csv or .tsv file. The first line of .csv and .tsv has the column names."""
     path = Path(path)
     kind = path.suffix.lower()
     if kind not in SUFFIXES:
         raise ValueError(f"{path}: give a file that ends with .jsonl, .csv or .tsv")
     if columns.text == columns.summary:
-        raise ValueError(f"text and summary are both column {columns.text!r}; give two")
-    text = file_text(path)
+        raise ValueError(
+            f"text and summary are both column {columns.text!r}; give two different columns"
+        )
+    text = read_text_file(path)
     rows = _json_rows(text) if kind == ".jsonl" else _table_rows(path, text, kind, columns)
     pairs: list[Pair] = []
-    bad: list[tuple[int, str]] = []
+    bad_rows: list[tuple[int, str]] = []
     for line, row in rows:
-        made = row if isinstance(row, str) else _pair(row, columns)
-        if isinstance(made, str):
-            bad.append((line, made))
+        pair = row if isinstance(row, str) else _make_pair(row, columns)
+        if isinstance(pair, str):
+            bad_rows.append((line, pair))
         else:
-            pairs.append(made)
+            pairs.append(pair)
     if not pairs:
-        reason = _reasons(bad) if bad else "it has no rows"
-        raise ValueError(f"{path}: holds no text with a summary ({reason})")
-    return Found(pairs, bad)
+        reason = _format_reasons(bad_rows) if bad_rows else "it has no rows"
+        raise ValueError(f"{path}: has no text with a summary ({reason})")
+    return LoadedPairs(pairs, bad_rows)
 
 
-def _pair(row: dict[str, Any], columns: Columns) -> Pair | str:
-    """The pair, or what is wrong with the row."""
+def _make_pair(row: dict[str, Any], columns: Columns) -> Pair | str:
+    """The pair, or the reason why the row has none."""
     for name in columns.names:
         value = row.get(name)
         if value is None:
@@ -117,7 +119,7 @@ def _json_rows(text: str) -> Iterator[tuple[int, dict[str, Any] | str]]:
 def _table_rows(
     path: Path, text: str, kind: str, columns: Columns
 ) -> Iterator[tuple[int, dict[str, Any] | str]]:
-    before = csv.field_size_limit(LONGEST_FIELD)
+    before = csv.field_size_limit(MAX_FIELD)
     try:
         stream = StringIO(text, newline="")
         if kind == ".csv":
@@ -131,7 +133,9 @@ def _table_rows(
                 fields = next(reader, None)
             except csv.Error as error:
                 if not header or reader.line_num > first:
-                    raise ValueError(_runaway(path, first, reader.line_num, error)) from None
+                    raise ValueError(
+                        _unclosed_quote_message(path, first, reader.line_num, error)
+                    ) from None
                 yield first, f"not a row of a table ({error})"
                 continue
             if not header:
@@ -147,11 +151,13 @@ def _table_rows(
         csv.field_size_limit(before)
 
 
-def _runaway(path: Path, first: int, last: int, error: csv.Error) -> str:
-    """A row that went on over lines until something was wrong: nobody knows what it swallowed."""
+def _unclosed_quote_message(path: Path, first: int, last: int, error: csv.Error) -> str:
+    """The error for a row that runs over several lines: rows after the open quote are lost in
+    it."""
     return (
         f"{path}: a quote opens in the row that begins at line {first} and is not closed where it "
-        f"should be; lines {first} to {last} cannot be told apart ({error}); close it, or double it"
+        f"should be; lines {first} to {last} cannot be separated ({error}); close the quote, or "
+        "double it"
     )
 
 
@@ -167,32 +173,32 @@ def _check_header(path: Path, header: list[str], columns: Columns) -> None:
         raise ValueError(f"{path}: has column {twice[0]!r} twice; rename one")
 
 
-def _reasons(bad: Sequence[tuple[int, str]]) -> str:
-    told = []
-    for reason, count in Counter(reason for _, reason in bad).most_common():
-        lines = [str(line) for line, other in bad if other == reason]
-        shown = ", ".join(lines[:NAMED]) + (", ..." if count > NAMED else "")
-        told.append(f"{reason} in {count} (line{'s' if count > 1 else ''} {shown})")
-    return "; ".join(told)
+def _format_reasons(bad_rows: Sequence[tuple[int, str]]) -> str:
+    parts = []
+    for reason, count in Counter(reason for _, reason in bad_rows).most_common():
+        lines = [str(line) for line, other in bad_rows if other == reason]
+        listed = ", ".join(lines[:MAX_LISTED]) + (", ..." if count > MAX_LISTED else "")
+        parts.append(f"{reason} in {count} (line{'s' if count > 1 else ''} {listed})")
+    return "; ".join(parts)
 
 
 @dataclass(frozen=True)
 class Split:
-    """What is learned, what settings are chosen on, and what is measured in the end."""
+    """Pairs for training, for choosing settings, and for the final measurement."""
 
     train: list[Pair]
     validation: list[Pair]
     test: list[Pair]
 
 
-def split_pairs(pairs: Sequence[Pair], share: float = 0.03, seed: int = 0) -> Split:
-    """By group; a pair without one is kept together with those of the same text.
+def split_pairs(pairs: Sequence[Pair], fraction: float = 0.03, seed: int = 0) -> Split:
+    """Split pairs by group. Pairs without a group stay together with pairs of the same text.
 
-    Where a group goes follows from its name and the seed. `share` of the pairs, or a little more,
-    are for validation, and as many for the test.
+    The name of a group and the seed decide its part. About `fraction` of the pairs are for
+    validation, and as many for the test.
     """
-    if not 0 < share <= 0.4:
-        raise ValueError(f"held-out share is {share}; give a number above 0, at most 0.4")
+    if not 0 < fraction <= 0.4:
+        raise ValueError(f"held-out fraction is {fraction}; give a number above 0, at most 0.4")
     groups: dict[str, list[Pair]] = {}
     for pair in pairs:
         groups.setdefault(pair.group or pair.text, []).append(pair)
@@ -202,20 +208,20 @@ def split_pairs(pairs: Sequence[Pair], share: float = 0.03, seed: int = 0) -> Sp
             "give more texts or another group column"
         )
     parts: list[list[Pair]] = [[], [], []]  # test, validation, train
-    order = sorted(groups, key=lambda name: (place_of(name, seed), name))
+    order = sorted(groups, key=lambda name: (hash_position(name, seed), name))
     for left, name in zip(range(len(order), 0, -1), order, strict=True):
-        full = [bool(part) and len(part) >= share * len(pairs) for part in parts[:2]]
-        place = next((i for i in (0, 1) if not full[i]), 2)
+        full = [bool(part) and len(part) >= fraction * len(pairs) for part in parts[:2]]
+        target = next((i for i in (0, 1) if not full[i]), 2)
         missing = [i for i in range(3) if not parts[i]]
-        if len(missing) == left:  # so few groups that each part must have its own
-            place = missing[0]
-        parts[place] += groups[name]
+        if len(missing) == left:  # every remaining group has to fill an empty part
+            target = missing[0]
+        parts[target] += groups[name]
     return Split(parts[2], parts[1], parts[0])
 
 
 def digest(pairs: Sequence[Pair]) -> str:
-    """Tells one set of pairs from another: a run must not go on with the wrong one."""
-    found = hashlib.sha256()
+    """Identifies a set of pairs, so that a run is not resumed with other data."""
+    sha = hashlib.sha256()
     for pair in pairs:
-        found.update(f"{pair.text}\0{pair.summary}\0{pair.group}\n".encode("utf-8", "replace"))
-    return found.hexdigest()[:16]
+        sha.update(f"{pair.text}\0{pair.summary}\0{pair.group}\n".encode("utf-8", "replace"))
+    return sha.hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""The model and the training that summaries are learned with by default."""
+"""The default model and training settings for summaries."""
 
 from __future__ import annotations
 
@@ -78,19 +78,19 @@ class SummaryModel:
             if getattr(self, name) < least:
                 raise ValueError(f"{name} is {getattr(self, name)}; give {least} or more")
         if not 0 <= self.smoothing < 1:
-            raise ValueError(f"smoothing is {self.smoothing}; give a share from 0 to below 1")
+            raise ValueError(f"smoothing is {self.smoothing}; give a fraction from 0 to below 1")
 
     def with_attention(self, spec: str, where: str = "encoder") -> SummaryModel:
-        """The same with this mechanism in the encoder, or in all layers."""
+        """A copy with this mechanism in the encoder or in all layers."""
         if where not in LAYERS:
-            raise ValueError(f"where {where!r}; there are {', '.join(LAYERS)}")
+            raise ValueError(f"where {where!r}; choose {' or '.join(LAYERS)}")
         if where == "encoder":
             return replace(self, attention=spec)
         return replace(self, attention=spec, decoder_attention=spec, cross_attention=spec)
 
     def build(self, vocabulary: int, seed: int) -> Seq2Seq:
-        """The model, untrained."""
-        both = {
+        """The untrained model."""
+        shared = {
             "vocabulary": vocabulary,
             "width": self.width,
             "heads": self.heads,
@@ -107,20 +107,20 @@ class SummaryModel:
                     context=self.text_tokens,
                     layers=self.encoder_layers,
                     attention=self.attention,
-                    **both,  # type: ignore[arg-type]
+                    **shared,  # type: ignore[arg-type]
                 ),
                 decoder=StackConfig(
                     context=self.summary_tokens,
                     layers=self.decoder_layers,
                     attention=self.decoder_attention,
-                    **both,  # type: ignore[arg-type]
+                    **shared,  # type: ignore[arg-type]
                 ),
                 cross_attention=self.cross_attention,
                 share=True,
                 copy=self.copy,
             )
         )
-        # As large as sines and cosines: smaller, a token would drown in its position.
+        # As large as sines and cosines; smaller embeddings would drown in the position.
         nn.init.normal_(model.encoder.embedding.weight, std=1.0)
         return model
 

@@ -1,4 +1,4 @@
-"""Texts and summaries as ids."""
+"""Encode texts and summaries as token ids."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ from attnlab.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
-class Wording:
-    """How a text and its summary are told to the model.
+class SummaryTextEncoding:
+    """Encodes a text and its summary for the model.
 
-    Every word has its space before it, the first of a line too: then it is the same token in text
-    and summary, and can be copied. A text that is too long is cut at its end.
+    Every word has a space before it, even the first word of a line. So a word has the same tokens
+    in the text and in the summary, and can be copied. A text that is too long loses its end.
     """
 
     tokenizer: Tokenizer
     longest_text: int
     longest_summary: int
-    """With the end token."""
+    """In tokens, with the end token."""
 
-    def source(self, text: str) -> tuple[list[int], int]:
-        """The ids, and how many were cut off."""
-        ids = self.tokenizer.encode(spaced(text))
+    def encode_source(self, text: str) -> tuple[list[int], int]:
+        """The ids of a text, and how many were cut off."""
+        ids = self.tokenizer.encode(normalize_spaces(text))
         return ids[: self.longest_text], max(0, len(ids) - self.longest_text)
 
-    def summary(self, summary: str) -> list[int]:
-        """The ids with their end; may be longer than the model writes."""
-        return [*self.tokenizer.encode(spaced(summary)), self.tokenizer.end]
+    def encode_summary(self, summary: str) -> list[int]:
+        """The ids with the end token. They may be longer than the model can write."""
+        return [*self.tokenizer.encode(normalize_spaces(summary)), self.tokenizer.end]
 
-    def read(self, ids: list[int]) -> str:
+    def decode_summary(self, ids: list[int]) -> str:
         return " ".join(self.tokenizer.decode(ids).split())
 
 
-def spaced(text: str) -> str:
+def normalize_spaces(text: str) -> str:
     lines = (" ".join(line.split()) for line in text.split("\n"))
     return "\n".join(f" {line}" for line in lines if line)

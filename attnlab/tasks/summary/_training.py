@@ -1,4 +1,4 @@
-"""From texts with summaries to a model that writes its own."""
+"""Train a model that writes summaries."""
 
 from __future__ import annotations
 
@@ -13,58 +13,67 @@ from torch import nn
 from attnlab.models import Seq2Seq
 from attnlab.run_folder import StartMode, check_folder
 from attnlab.run_folder._file_names import TOKENIZER
-from attnlab.tasks.summary._baselines import best_count
-from attnlab.tasks.summary._data_sources import BUILT_IN, kept_versions, load_found
-from attnlab.tasks.summary._generation import GREEDY, write_all
-from attnlab.tasks.summary._pairs import USUAL, Columns, Found, Pair, Split, digest, split_pairs
+from attnlab.tasks.summary._baselines import best_word_count
+from attnlab.tasks.summary._data_sources import BUILT_IN, cached_versions, load_pairs_with_bad_rows
+from attnlab.tasks.summary._generation import GREEDY, write_summaries
+from attnlab.tasks.summary._pairs import (
+    DEFAULT_COLUMNS,
+    Columns,
+    LoadedPairs,
+    Pair,
+    Split,
+    digest,
+    split_pairs,
+)
 from attnlab.tasks.summary._presets import MODEL, TRAINING, SummaryModel
 from attnlab.tasks.summary._rouge import score
 from attnlab.tasks.summary._task import SummaryTask
-from attnlab.tasks.summary._token_ids import Wording, spaced
+from attnlab.tasks.summary._token_ids import SummaryTextEncoding, normalize_spaces
 from attnlab.tokenizer import BPE, Tokenizer, load_tokenizer
 from attnlab.training import Run, Settings, is_main_process
 from attnlab.training import train as train_task
 from attnlab.training._machine import choose_device
 from attnlab.training._run import resumed_settings
 
-SHARE = 0.03
-MEASURED = 200  # validation texts that are summarized at each validation
+HELD_OUT_FRACTION = 0.03
+ROUGE_TEXTS = 200  # texts that each validation summarizes
 
 
 @dataclass(frozen=True)
-class Material:
-    """What a run learns from and is measured on."""
+class SummaryData:
+    """The pairs that a run is trained and measured on."""
 
     split: Split
     about: dict[str, Any]
-    """Enough to find the same split again."""
-    found: Found
-    """All pairs, and the rows that were left out."""
+    """The settings that reproduce the same split."""
+    loaded: LoadedPairs
+    """All pairs, and the rows without a pair."""
 
 
-def material(
+def load_summary_data(
     data: str | Path,
-    columns: Columns = USUAL,
+    columns: Columns = DEFAULT_COLUMNS,
     *,
-    held_out: float = SHARE,
+    held_out: float = HELD_OUT_FRACTION,
     seed: int = 0,
     limit: int | None = None,
-    wanted: str | None = None,
+    expected_digest: str | None = None,
     quiet: bool = False,
-) -> Material:
-    """The pairs, split by group; `limit` takes only so many, evenly from all.
+) -> SummaryData:
+    """Load pairs and split them by group. `limit` takes only so many, spread evenly.
 
-    `wanted`: the digest of pairs that the cache may still hold, whatever this machine has now.
+    With `expected_digest` it looks for a cached version with that digest first, because the sources
+    on this machine may have changed.
     """
     if limit is not None and limit < 3:
         raise ValueError(f"limit is {limit}; give 3 pairs or more")
-    kept = kept_versions(str(data)) if wanted else iter(())
-    older = (Found(evenly(pairs, limit)) for pairs in kept)
-    found = next((each for each in older if digest(each.pairs) == wanted), None)
-    if found is None:
-        loaded = load_found(data, columns, quiet=quiet)
-        found = replace(loaded, pairs=evenly(loaded.pairs, limit))
-    pairs = found.pairs
+    cached = cached_versions(str(data)) if expected_digest else iter(())
+    candidates = (LoadedPairs(take_evenly(pairs, limit)) for pairs in cached)
+    loaded = next((each for each in candidates if digest(each.pairs) == expected_digest), None)
+    if loaded is None:
+        current = load_pairs_with_bad_rows(data, columns, quiet=quiet)
+        loaded = replace(current, pairs=take_evenly(current.pairs, limit))
+    pairs = loaded.pairs
     split = split_pairs(pairs, held_out, seed)
     name = str(data) if str(data) in BUILT_IN else str(Path(data).resolve())
     about = {
@@ -75,13 +84,13 @@ def material(
         "limit": limit,
         "pairs": digest(pairs),
         "groups": len({pair.group or pair.text for pair in pairs}),
-        "first_words": best_count(split.validation[:1000]),
+        "first_words": best_word_count(split.validation[:1000]),
     }
-    return Material(split, about, found)
+    return SummaryData(split, about, loaded)
 
 
-def evenly(pairs: list[Pair], limit: int | None) -> list[Pair]:
-    """So many of them, as far apart as they can be."""
+def take_evenly(pairs: list[Pair], limit: int | None) -> list[Pair]:
+    """`limit` pairs, spread evenly over all of them."""
     if limit is None or limit >= len(pairs):
         return pairs
     return [pairs[i * len(pairs) // limit] for i in range(limit)]
@@ -91,28 +100,30 @@ def train(
     data: str | Path = "docstrings",
     *,
     out: str | Path,
-    columns: Columns = USUAL,
-    held_out: float = SHARE,
+    columns: Columns = DEFAULT_COLUMNS,
+    held_out: float = HELD_OUT_FRACTION,
     limit: int | None = None,
     model: SummaryModel = MODEL,
     training: dict[str, Any] | None = None,
     start: StartMode = StartMode.NEW,
     quiet: bool = False,
 ) -> dict[str, float]:
-    """Train on a built-in source or a file; returns the last metrics."""
+    """Train on a built-in source or a file, and return the last metrics."""
     check_folder(out, start)
-    settings, resumed = settled(training), start == StartMode.RESUME
+    settings, resumed = resolve_settings(training), start == StartMode.RESUME
     if resumed:
         settings = resumed_settings(settings, out, training or {})
-    choose_device(settings.device)  # what can be wrong is told before texts are gathered
+    choose_device(settings.device)  # raise errors before the texts are loaded
     model.build(model.vocabulary, settings.seed)
-    wanted = Run(out).config()["task"].get("pairs") if resumed else None
-    source = material(data, columns, held_out=held_out, limit=limit, wanted=wanted, quiet=quiet)
+    expected_digest = Run(out).config()["task"].get("pairs") if resumed else None
+    source = load_summary_data(
+        data, columns, held_out=held_out, limit=limit, expected_digest=expected_digest, quiet=quiet
+    )
     return train_on(source, out=out, model=model, settings=settings, start=start, quiet=quiet)
 
 
 def train_on(
-    source: Material,
+    source: SummaryData,
     *,
     out: str | Path,
     model: SummaryModel,
@@ -121,60 +132,64 @@ def train_on(
     start: StartMode = StartMode.NEW,
     quiet: bool = False,
 ) -> dict[str, float]:
-    """`train`, with the pairs at hand."""
+    """`train` with pairs that are already loaded."""
     folder = Path(out)
-    kept = folder / TOKENIZER
-    again = start == StartMode.RESUME and kept.exists()
+    tokenizer_file = folder / TOKENIZER
+    reuse_tokenizer = start == StartMode.RESUME and tokenizer_file.exists()
     if tokens is None:
-        tokens = load_tokenizer(kept) if again else learned(source.split.train, model.vocabulary)
-    known = tokens
-    wording = Wording(tokens, model.text_tokens, model.summary_tokens)
-    made = model.build(tokens.vocabulary, settings.seed)
+        tokens = (
+            load_tokenizer(tokenizer_file)
+            if reuse_tokenizer
+            else train_tokenizer(source.split.train, model.vocabulary)
+        )
+    tokenizer = tokens
+    encoding = SummaryTextEncoding(tokens, model.text_tokens, model.summary_tokens)
+    network = model.build(tokens.vocabulary, settings.seed)
     task = SummaryTask(
         source.split.train,
         source.split.validation,
-        wording,
+        encoding,
         smoothing=model.smoothing,
         about={**source.about, "text_tokens": model.text_tokens,
                "summary_tokens": model.summary_tokens},
-        besides=rouge_of(source.split.validation[:MEASURED], wording),
+        extra_metrics=rouge_metric(source.split.validation[:ROUGE_TEXTS], encoding),
     )  # fmt: skip
     if not task.rows:
         raise ValueError(
             f"no summary has at most {model.summary_tokens} tokens; give more --summary-tokens"
         )
     if is_main_process() and not quiet:
-        print(_about(task, made, settings, source), file=sys.stderr)
+        print(_format_overview(task, network, settings, source), file=sys.stderr)
     return train_task(
-        task, made, settings, Run(folder), start=start, quiet=quiet,
-        on_begin=None if again else lambda: known.save(kept),
+        task, network, settings, Run(folder), start=start, quiet=quiet,
+        on_begin=None if reuse_tokenizer else lambda: tokenizer.save(tokenizer_file),
     )  # fmt: skip
 
 
-def learned(pairs: Sequence[Pair], vocabulary: int) -> BPE:
-    """Byte pairs of the training texts and summaries."""
-    texts = (spaced(text) for pair in pairs for text in (pair.text, pair.summary))
+def train_tokenizer(pairs: Sequence[Pair], vocabulary: int) -> BPE:
+    """Learn a byte-pair tokenizer from the texts and summaries."""
+    texts = (normalize_spaces(text) for pair in pairs for text in (pair.text, pair.summary))
     return BPE.train(texts, vocabulary)
 
 
-def rouge_of(pairs: Sequence[Pair], wording: Wording) -> Any:
-    """What a validation measures: greedy summaries of these texts."""
+def rouge_metric(pairs: Sequence[Pair], encoding: SummaryTextEncoding) -> Any:
+    """A metric for validation: the ROUGE-L of greedy summaries of these texts."""
 
     def measure(model: nn.Module) -> dict[str, float]:
         assert isinstance(model, Seq2Seq)
-        found = write_all(model, wording, [pair.text for pair in pairs], GREEDY)
-        texts = [rows[0].text for rows in found]
+        summaries = write_summaries(model, encoding, [pair.text for pair in pairs], GREEDY)
+        texts = [rows[0].text for rows in summaries]
         return {"rougeL": score(texts, [pair.summary for pair in pairs]).mean["rougeL"]}
 
     return measure
 
 
-def settled(changes: dict[str, Any] | None, base: Settings = TRAINING) -> Settings:
-    """The usual settings with the user's; steps, where given, end the run instead of minutes, and
-    steps between validations replace their number."""
+def resolve_settings(changes: dict[str, Any] | None, base: Settings = TRAINING) -> Settings:
+    """The default settings with your changes. Steps replace the minutes, and the steps between
+    validations replace the number of validations."""
     changes = {name: value for name, value in (changes or {}).items() if value is not None}
     if "steps" in changes and "minutes" in changes:
-        raise ValueError("steps and minutes; give one of them")
+        raise ValueError("steps and minutes exclude each other; give one of them")
     if "steps" in changes:
         changes = {"minutes": None, **changes}
         changes.setdefault("warmup_steps", min(base.warmup_steps, max(1, changes["steps"] // 5)))
@@ -183,8 +198,8 @@ def settled(changes: dict[str, Any] | None, base: Settings = TRAINING) -> Settin
     return replace(base, **changes)
 
 
-def load_summary(folder: str | Path) -> tuple[Seq2Seq, Wording, dict[str, Any]]:
-    """Model, wording and configuration of a summary run."""
+def load_summary(folder: str | Path) -> tuple[Seq2Seq, SummaryTextEncoding, dict[str, Any]]:
+    """Model, text encoding and configuration of a summary run."""
     run = Run(folder)
     config = run.config()
     task = config["task"]
@@ -192,22 +207,26 @@ def load_summary(folder: str | Path) -> tuple[Seq2Seq, Wording, dict[str, Any]]:
         raise ValueError(f"{folder}: a run of task {task.get('name')!r}, not summary")
     missing = [name for name in ("text_tokens", "summary_tokens") if name not in task]
     if missing:
-        raise ValueError(f"{folder}: its config.json has no {missing[0]} of the task; train anew")
+        raise ValueError(
+            f"{folder}: its config.json has no {missing[0]} of the task; train the run again"
+        )
     model = run.model()
     if not isinstance(model, Seq2Seq):
-        raise ValueError(f"{folder}: its model is no encoder-decoder; train it anew")
+        raise ValueError(f"{folder}: its model is not an encoder-decoder; train the run again")
     tokens = load_tokenizer(Path(folder))
-    return model, Wording(tokens, task["text_tokens"], task["summary_tokens"]), config
+    return model, SummaryTextEncoding(tokens, task["text_tokens"], task["summary_tokens"]), config
 
 
-def _about(task: SummaryTask, model: Seq2Seq, settings: Settings, source: Material) -> str:
+def _format_overview(
+    task: SummaryTask, model: Seq2Seq, settings: Settings, source: SummaryData
+) -> str:
     length = (
         f"{settings.steps:,} steps" if settings.minutes is None else f"{settings.minutes:g} minutes"
     )
-    left_out = f" ({task.too_long} summaries too long to learn)" if task.too_long else ""
-    unmeasured = f" ({task.unmeasured} too long for a loss)" if task.unmeasured else ""
+    too_long = f" ({task.too_long} summaries are too long)" if task.too_long else ""
+    unmeasured = f" ({task.unmeasured} are too long for the loss)" if task.unmeasured else ""
     return (
-        f"{len(task.rows):,} texts to learn{left_out}, {len(source.split.validation):,} for "
+        f"{len(task.rows):,} texts for training{too_long}, {len(source.split.validation):,} for "
         f"validation{unmeasured}, {len(source.split.test):,} for the test; "
         f"{sum(task.lengths(0)):,} tokens of text; {model.parameter_count():,} parameters; {length}"
     )

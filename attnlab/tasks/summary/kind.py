@@ -1,4 +1,4 @@
-"""The task `summary`, as the rest of attnlab knows it."""
+"""The declaration of the task `summary`."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ SUMMARY = TaskKind(
     ),
     commands="attnlab.tasks.summary._commands:app",
     comparison="attnlab.tasks.summary._comparison:SummaryComparison",
-    subject="attnlab.tasks.summary._inspected_model:open_subject",
-    can={
+    inspected_model="attnlab.tasks.summary._inspected_model:open_run",
+    capabilities={
         "write": Capability(
-            "attnlab.tasks.summary._serving:Writing", models=("seq2seq",), files=(TOKENIZER,)
+            "attnlab.tasks.summary._serving:SummaryService", models=("seq2seq",), files=(TOKENIZER,)
         )
     },
 )

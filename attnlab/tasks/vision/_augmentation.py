@@ -1,6 +1,6 @@
-"""Images changed a little each time they are seen, in whole batches, by a seed.
+"""Augmentation: random changes to whole batches of images.
 
-Letters: B batch, C channels.
+Letters: B batch, C channels, size pixels along an image.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from torch.nn import functional as F
 
 @dataclass(frozen=True)
 class Augmentation:
-    """How much an image may change."""
+    """How much an image may change. 0 disables a change."""
 
-    crop: Annotated[float, "moved by up to this share of its side"] = 0.0
-    flip: Annotated[bool, "mirrored, every other time"] = False
-    turn: Annotated[float, "turned by up to so many degrees"] = 0.0
-    zoom: Annotated[float, "larger or smaller by up to this share"] = 0.0
-    color: Annotated[float, "brightness, contrast, saturation changed by up to this share"] = 0.0
-    cutout: Annotated[float, "a square of this share of its side is hidden"] = 0.0
-    mixup: Annotated[float, "mixed with another image: alpha of the Beta distribution"] = 0.0
+    crop: Annotated[float, "largest shift, as a fraction of the width"] = 0.0
+    flip: Annotated[bool, "mirror half of the images"] = False
+    turn: Annotated[float, "largest rotation in degrees"] = 0.0
+    zoom: Annotated[float, "largest change of scale, as a fraction"] = 0.0
+    color: Annotated[float, "largest change of brightness, contrast and saturation"] = 0.0
+    cutout: Annotated[float, "edge of a hidden square, as a fraction of the width"] = 0.0
+    mixup: Annotated[float, "alpha of the Beta distribution that mixes two images"] = 0.0
 
 
 RECIPES = {
@@ -37,59 +37,62 @@ RECIPES = {
 }
 
 
-def recipe_named(name: str) -> Augmentation:
+def find_recipe(name: str) -> Augmentation:
     if name not in RECIPES:
         raise ValueError(f"augmentation {name!r}; there are {', '.join(RECIPES)}")
     return RECIPES[name]
 
 
-def augment(images: Tensor, how: Augmentation, random: torch.Generator) -> Tensor:
-    """(B, C, side, side) from 0 to 1, changed; mixup is `mixed`."""
-    if how.flip:
+def augment(images: Tensor, augmentation: Augmentation, random: torch.Generator) -> Tensor:
+    """Change images (B, C, size, size) with values from 0 to 1. Mixup is in `mix_images`."""
+    if augmentation.flip:
         mirrored = torch.rand(len(images), generator=random) < 0.5
         images = torch.where(mirrored[:, None, None, None], images.flip(-1), images)
-    if how.turn or how.zoom:
-        images = _turned(images, how, random)
-    if how.crop:
-        images = _moved(images, max(1, round(how.crop * images.shape[-1])), random)
-    if how.color:
-        images = _colored(images, how.color, random)
-    if how.cutout:
-        images = _cut(images, max(1, round(how.cutout * images.shape[-1])), random)
+    if augmentation.turn or augmentation.zoom:
+        images = _rotate_and_zoom(images, augmentation, random)
+    if augmentation.crop:
+        images = _shift(images, max(1, round(augmentation.crop * images.shape[-1])), random)
+    if augmentation.color:
+        images = _jitter_colors(images, augmentation.color, random)
+    if augmentation.cutout:
+        images = _cut_out(images, max(1, round(augmentation.cutout * images.shape[-1])), random)
     return images
 
 
-def mixed(images: Tensor, alpha: float, random: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
-    """Each image mixed with another: the images, which other one (B,), the first's share (B,).
+def mix_images(
+    images: Tensor, alpha: float, random: torch.Generator
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Mix each image with another. Returns the mixed images, the index of the other image (B,) and
+    the weight of the first image (B,).
 
-    The share is drawn from Beta(alpha, alpha), by two gamma variables.
+    The weight follows Beta(alpha, alpha), computed from two gamma variables.
     """
     order = torch.randperm(len(images), generator=random)
-    wanted = torch.full((2, len(images)), alpha)
-    # what torch.distributions draws with, which takes no generator itself
-    drawn = torch._standard_gamma(wanted, generator=random).clamp(min=1e-30)
-    share = drawn[0] / drawn.sum(0)
-    share = torch.maximum(share, 1 - share)  # the image itself is the larger part
-    s = share[:, None, None, None]
-    return s * images + (1 - s) * images[order], order, share
+    concentration = torch.full((2, len(images)), alpha)
+    # torch.distributions samples with it too, but takes no generator
+    gammas = torch._standard_gamma(concentration, generator=random).clamp(min=1e-30)
+    weight = gammas[0] / gammas.sum(0)
+    weight = torch.maximum(weight, 1 - weight)  # the image itself has the larger weight
+    w = weight[:, None, None, None]
+    return w * images + (1 - w) * images[order], order, weight
 
 
-def _moved(images: Tensor, reach: int, random: torch.Generator) -> Tensor:
-    """Each by its own number of pixels, both ways; what comes in is black."""
-    B, C, side, _ = images.shape
-    padded = F.pad(images, (reach,) * 4)
-    down, right = torch.randint(2 * reach + 1, (2, B), generator=random)
-    places = torch.arange(side)
-    rows = (down[:, None] + places)[:, None, :, None]  # (B, 1, side, 1)
-    columns = (right[:, None] + places)[:, None, None, :]
+def _shift(images: Tensor, max_shift: int, random: torch.Generator) -> Tensor:
+    """Shift each image by its own number of pixels, at most `max_shift`; black comes in."""
+    B, C, size, _ = images.shape
+    padded = F.pad(images, (max_shift,) * 4)
+    down, right = torch.randint(2 * max_shift + 1, (2, B), generator=random)
+    positions = torch.arange(size)
+    rows = (down[:, None] + positions)[:, None, :, None]  # (B, 1, size, 1)
+    columns = (right[:, None] + positions)[:, None, None, :]
     batch, channel = torch.arange(B)[:, None, None, None], torch.arange(C)[None, :, None, None]
     return padded[batch, channel, rows, columns]
 
 
-def _turned(images: Tensor, how: Augmentation, random: torch.Generator) -> Tensor:
-    angle, size = 2 * torch.rand(2, len(images), generator=random) - 1
-    angle = angle * math.radians(how.turn)
-    scale = 1 / (1 + how.zoom * size)
+def _rotate_and_zoom(images: Tensor, augmentation: Augmentation, random: torch.Generator) -> Tensor:
+    angle, zoom = 2 * torch.rand(2, len(images), generator=random) - 1
+    angle = angle * math.radians(augmentation.turn)
+    scale = 1 / (1 + augmentation.zoom * zoom)
     zero = torch.zeros_like(angle)
     rows = [
         torch.stack([scale * angle.cos(), -scale * angle.sin(), zero], -1),
@@ -99,19 +102,19 @@ def _turned(images: Tensor, how: Augmentation, random: torch.Generator) -> Tenso
     return F.grid_sample(images, grid, align_corners=False)
 
 
-def _colored(images: Tensor, reach: float, random: torch.Generator) -> Tensor:
-    factors = 1 + reach * (2 * torch.rand(3, len(images), 1, 1, 1, generator=random) - 1)
-    light, contrast, saturation = factors
+def _jitter_colors(images: Tensor, strength: float, random: torch.Generator) -> Tensor:
+    factors = 1 + strength * (2 * torch.rand(3, len(images), 1, 1, 1, generator=random) - 1)
+    brightness, contrast, saturation = factors
     mean = images.mean((1, 2, 3), keepdim=True)
-    images = ((images - mean) * contrast + mean) * light
-    gray = images.mean(1, keepdim=True)  # of a gray image the image itself
+    images = ((images - mean) * contrast + mean) * brightness
+    gray = images.mean(1, keepdim=True)  # for a gray image this is the image itself
     return ((images - gray) * saturation + gray).clamp(0, 1)
 
 
-def _cut(images: Tensor, edge: int, random: torch.Generator) -> Tensor:
-    """A square around any pixel becomes the image's mean; at the border less of it is inside."""
-    side = images.shape[-1]
-    middle = torch.randint(side, (2, len(images), 1), generator=random)
-    inside = (torch.arange(side) - middle + edge // 2) // edge == 0  # (2, B, side)
-    hidden = inside[0][:, None, :, None] & inside[1][:, None, None, :]
+def _cut_out(images: Tensor, edge: int, random: torch.Generator) -> Tensor:
+    """Fill a square around a random pixel with the image's mean. It may reach over the border."""
+    size = images.shape[-1]
+    center = torch.randint(size, (2, len(images), 1), generator=random)
+    covered = (torch.arange(size) - center + edge // 2) // edge == 0  # (2, B, size)
+    hidden = covered[0][:, None, :, None] & covered[1][:, None, None, :]
     return torch.where(hidden, images.mean((1, 2, 3), keepdim=True), images)

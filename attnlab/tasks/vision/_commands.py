@@ -124,14 +124,14 @@ def evaluate(
     from attnlab._safe_files import write_json
     from attnlab.report._page import check_page, save_page
     from attnlab.tasks.vision._score_report import print_score, score_report
-    from attnlab.tasks.vision._scoring import measured, subject_of
+    from attnlab.tasks.vision._scoring import prepare_scoring, score_images
 
-    subject = subject_of(run, data, split)
-    out = out or run / f"{subject.name}.html"
+    scoring_input = prepare_scoring(run, data, split)
+    out = out or run / f"{scoring_input.name}.html"
     figures = out.with_suffix(".json")
     check_page(out, overwrite)
     _check_figures(figures, overwrite)
-    report, pixels = measured(subject)
+    report, pixels = score_images(scoring_input)
     lines = recipe.skipped_lines(report["skipped"], f"; all in {figures}")
     for line in (*report["notes"], *lines):
         print(line, file=sys.stderr)
@@ -202,17 +202,21 @@ def classify(
                 files[-1].write_bytes(encode_png(image))
         if json:
             rows = [
-                {"image": each.image, "label": each.label, "chances": dict(each.chances[:top])}
+                {
+                    "image": each.image,
+                    "label": each.label,
+                    "chances": dict(each.probabilities[:top]),
+                }
                 for each in predictions
             ]
             print(json_format.dumps(rows, indent=2))
         else:
             for prediction in predictions:
-                classes = ", ".join(f"{name} {p:.1%}" for name, p in prediction.chances[:top])
+                classes = ", ".join(f"{name} {p:.1%}" for name, p in prediction.probabilities[:top])
                 label = "" if prediction.label is None else f" (it is {prediction.label})"
                 print(plain(clean(f"{prediction.image}: {classes}{label}"), console))
         for file, page, prediction in zip(files, pages, predictions, strict=False):
-            name, chance = prediction.chances[0]
+            name, chance = prediction.probabilities[0]
             title = f"{run.resolve().name}: {file.name} is {name} ({chance:.0%})"
             _explain(run, file, page, title, overwrite)
             if not json:

@@ -1,9 +1,9 @@
-"""`attnlab compare vision`: mechanisms in a ViT, and a ConvNet of equal size, on growing parts of a
-training set.
+"""`attnlab compare vision`: a ViT with each mechanism, and a ConvNet of equal size, trained on
+growing fractions of the training set.
 
-Every run takes the same number of steps: few images are seen often. The last weights are taken:
-choosing by the validation images would give a run on a few images many more labels than it may
-have. Each run is measured on the test images once.
+All runs take the same number of steps, so a small set is seen more often. Each run keeps its last
+weights: to choose weights by the validation images would give runs on few images extra labels. Each
+run is measured on the test images once.
 """
 
 from __future__ import annotations
@@ -20,41 +20,46 @@ from attnlab.models import Model, ViTConfig
 from attnlab.run_folder import StartMode
 from attnlab.run_folder._config import MAY_CHANGE
 from attnlab.tasks.comparison import (
-    Budget,
     Comparison,
+    ComparisonTrial,
     Metric,
     OptionGroup,
-    Outcome,
-    Trial,
+    TrainingBudget,
+    TrialResult,
     last_validation,
-    outcome_of,
-    scaled,
+    scale_learning_rates,
+    trial_result,
 )
-from attnlab.tasks.vision._dataset import Dataset, Parts, digest, divided, fraction
+from attnlab.tasks.vision._dataset import Dataset, Parts, digest, split_dataset, take_fraction
 from attnlab.tasks.vision._model_notes import softmax_notes
 from attnlab.tasks.vision._open_data import open_data, source_of
-from attnlab.tasks.vision._task import logits_of
+from attnlab.tasks.vision._task import compute_logits
 from attnlab.tasks.vision._training import (
     VisionSettings,
-    keep_beside,
+    default_epochs,
     load_vision,
     make_model,
-    prepared,
-    settled,
+    prepare_training,
+    resolve_settings,
+    save_image_lists,
     skipped_lines,
-    usual_epochs,
 )
 from attnlab.tasks.vision.kind import SKIPPED
 from attnlab.training import Run, Settings, train
 from attnlab.training._run import resumed_settings
 
 CONVNET = "convnet"
-OWN = (
+SET_BY_COMPARISON = (
     *("steps", "minutes", "training_time_only", "seed", "batch_tokens"),
     *("evaluate_every", "evaluations", "keep_best", "save_every", "keep_checkpoints"),
 )
-SAVING = {"keep_best": False, "evaluate_every": 10**9, "save_every": 10**9, "keep_checkpoints": 1}
-SET = ("classes", "image_size", "channels", "attention", "mean", "deviation")  # by the data
+SAVE_RARELY = {
+    "keep_best": False,
+    "evaluate_every": 10**9,
+    "save_every": 10**9,
+    "keep_checkpoints": 1,
+}
+SET_BY_DATA = ("classes", "image_size", "channels", "attention", "mean", "deviation")
 
 
 @dataclass(frozen=True)
@@ -86,7 +91,7 @@ class VisionComparison(Comparison):
     margin = 0.01
     attention = ("softmax",)
     sweep = "training images"
-    usual = None
+    default_budget = None
 
     @classmethod
     def option_groups(cls) -> dict[str, OptionGroup]:
@@ -94,8 +99,12 @@ class VisionComparison(Comparison):
             "vision": OptionGroup(
                 options_of(VisionSettings, without=("fraction",)), VisionSettings
             ),
-            "sizes": OptionGroup(options_of(ViTConfig, without=SET, optional=True, common=())),
-            "training": OptionGroup(options_of(Settings, without=OWN, optional=True, common=())),
+            "sizes": OptionGroup(
+                options_of(ViTConfig, without=SET_BY_DATA, optional=True, common=())
+            ),
+            "training": OptionGroup(
+                options_of(Settings, without=SET_BY_COMPARISON, optional=True, common=())
+            ),
         }
 
     def contenders(self, attention: Sequence[str]) -> dict[str, list[str]]:
@@ -106,68 +115,76 @@ class VisionComparison(Comparison):
         count = self._model(attention[0]).parameter_count()
         return {**vits, CONVNET: [f"{CONVNET}:size={count}"]}
 
-    def places(self) -> Sequence[float]:
-        shares = sorted(set(self.fractions))
-        if not shares or not all(0 < share <= 1 for share in shares):  # of NaN neither holds
-            given = " ".join(f"{share:g}" for share in shares)
+    def sweep_values(self) -> Sequence[float]:
+        fractions = sorted(set(self.fractions))
+        if not fractions or not all(
+            0 < fraction <= 1 for fraction in fractions
+        ):  # false for NaN too
+            listed = " ".join(f"{fraction:g}" for fraction in fractions)
             raise ValueError(
-                f"--fractions {given}; give shares of the training images, above 0, at most 1"
+                f"--fractions {listed}; give fractions of the training images, above 0, at most 1"
             )
-        return shares
+        return fractions
 
     @cached_property
     def _data(self) -> tuple[Dataset, Parts]:
         dataset = open_data(self.data, self.vision.image_size)
-        return dataset, divided(dataset)
+        return dataset, split_dataset(dataset)
 
     def _model(self, variant: str) -> Model:
-        """A ViT with this mechanism, or a ConvNet with so many parameters."""
+        """A ViT with this mechanism, or the ConvNet of this size."""
         dataset, parts = self._data
         if not variant.startswith(f"{CONVNET}:"):
             return make_model("vit", dataset, parts.train, variant, dict(self.sizes))
         count = int(variant.partition("=")[2])
         return make_model(CONVNET, dataset, parts.train, "softmax", {}, count)
 
-    def place_shown(self, place: float) -> float:
-        return float(len(fraction(self._data[1].train, place, 0)))
+    def displayed_sweep_value(self, sweep_value: float) -> float:
+        return float(len(take_fraction(self._data[1].train, sweep_value, 0)))
 
-    def budget(self, given: Budget | None) -> Budget:
-        """The steps that the whole training set usually has."""
-        if given is not None:
+    def budget(self, requested: TrainingBudget | None) -> TrainingBudget:
+        """By default as many steps as the default epochs of the whole training set."""
+        if requested is not None:
             if self.epochs is not None:
-                raise ValueError("--epochs, --steps and --minutes; give one of them")
-            return given
+                raise ValueError(
+                    "--epochs, --steps and --minutes exclude each other; give one of them"
+                )
+            return requested
         _, parts = self._data
-        epochs = usual_epochs(len(parts.train)) if self.epochs is None else self.epochs
-        return Budget(steps=settled("vit", len(parts.train), epochs, dict(self.training)).steps)
+        epochs = default_epochs(len(parts.train)) if self.epochs is None else self.epochs
+        return TrainingBudget(
+            steps=resolve_settings("vit", len(parts.train), epochs, dict(self.training)).steps
+        )
 
-    def check(self, trials: Sequence[Trial]) -> None:
-        """Two shares of the same images would be the same runs, counted as more seeds."""
-        settled("vit", 1, None, {**self.training, "steps": 1})
+    def check(self, trials: Sequence[ComparisonTrial]) -> None:
+        """Refuse fractions with the same images: their runs would count as more seeds."""
+        resolve_settings("vit", 1, None, {**self.training, "steps": 1})
         for variant in {trial.variant for trial in trials}:
             self._model(variant)
-        first: dict[float, float] = {}
-        for share in self.places():
-            first.setdefault(self.place_shown(share), share)
-        if len(first) < len(self.places()):
-            listed = " ".join(f"{share:g}" for share in self.places())
-            each = ", ".join(f"{share:g} ({count:,.0f})" for count, share in first.items())
+        by_count: dict[float, float] = {}
+        for fraction in self.sweep_values():
+            by_count.setdefault(self.displayed_sweep_value(fraction), fraction)
+        if len(by_count) < len(self.sweep_values()):
+            listed = " ".join(f"{fraction:g}" for fraction in self.sweep_values())
+            distinct = ", ".join(
+                f"{fraction:g} ({count:,.0f})" for count, fraction in by_count.items()
+            )
             count = len(self._data[1].train)
             raise ValueError(
-                f"--fractions {listed}: some are of the same images; of {count:,} these differ: "
-                f"{each}"
+                f"--fractions {listed}: some have the same number of images; of {count:,} images "
+                f"these differ: {distinct}"
             )
 
-    def notes(self, trials: Sequence[Trial]) -> list[str]:
+    def notes(self, trials: Sequence[ComparisonTrial]) -> list[str]:
         dataset, _ = self._data
         models = [self._model(variant) for variant in {trial.variant for trial in trials}]
-        about = [*dataset.notes, *(note for model in models for note in softmax_notes(model))]
-        return [*about, *skipped_lines(dataset.skipped, f"; all in {SKIPPED} of each run")]
+        notes = [*dataset.notes, *(note for model in models for note in softmax_notes(model))]
+        return [*notes, *skipped_lines(dataset.skipped, f"; all in {SKIPPED} of each run")]
 
     def plan(self) -> dict[str, Any]:
-        """`fractions` may change: more of them are more runs. `epochs` are part of the budget."""
+        """Without `fractions`, which may grow, and `epochs`, which are part of the budget."""
         _, parts = self._data
-        training = {name: each for name, each in self.training.items() if name not in MAY_CHANGE}
+        training = {name: value for name, value in self.training.items() if name not in MAY_CHANGE}
         return {
             "data": source_of(self.data),
             "content": digest(parts.train, parts.validation, parts.test),
@@ -178,7 +195,12 @@ class VisionComparison(Comparison):
         }
 
     def train(
-        self, trial: Trial, folder: Path, budget: Budget, start: StartMode, quiet: bool
+        self,
+        trial: ComparisonTrial,
+        folder: Path,
+        budget: TrainingBudget,
+        start: StartMode,
+        quiet: bool,
     ) -> None:
         del quiet  # a line for each run is enough
         dataset, parts = self._data
@@ -188,28 +210,35 @@ class VisionComparison(Comparison):
             config = self._model(trial.variant).config
             kind, spec = CONVNET, "softmax"
             sizes = {name: getattr(config, name) for name in ("width", "stages", "blocks")}
-        whole = settled("vit", len(parts.train), None, {**self.training, **budget.settings()})
-        changes = {**SAVING, "batch_size": whole.batch_size, **self.training, **budget.settings()}
-        task, model, settings = prepared(
+        whole = resolve_settings(
+            "vit", len(parts.train), None, {**self.training, **budget.settings()}
+        )
+        changes = {
+            **SAVE_RARELY,
+            "batch_size": whole.batch_size,
+            **self.training,
+            **budget.settings(),
+        }
+        task, model, settings = prepare_training(
             dataset, parts, source_of(self.data), kind, spec,
             replace(self.vision, fraction=trial.place), None, sizes,
             {**changes, "seed": trial.seed},
         )  # fmt: skip
-        settings, start = scaled(settings, trial.rate), start.for_part(folder)
+        settings, start = scale_learning_rates(settings, trial.rate), start.for_part(folder)
         if start is StartMode.RESUME:
             settings = resumed_settings(settings, folder, changes)
         train(
             task, model, settings, Run(folder), start=start, quiet=True,
-            on_begin=lambda: keep_beside(dataset, task, folder),
+            on_begin=lambda: save_image_lists(dataset, task, folder),
         )  # fmt: skip
 
-    def measure(self, trial: Trial, folder: Path) -> Outcome:
+    def measure(self, trial: ComparisonTrial, folder: Path) -> TrialResult:
         del trial
         _, parts = self._data
         model, _ = load_vision(folder)
-        right = logits_of(model, parts.test.pixels).argmax(-1) == parts.test.labels
-        count, total = int(right.sum()), len(parts.test)
-        outcome = outcome_of(
+        correct = compute_logits(model, parts.test.pixels).argmax(-1) == parts.test.labels
+        count, total = int(correct.sum()), len(parts.test)
+        outcome = trial_result(
             folder,
             {"accuracy": count / total},
             validation=last_validation(folder, "accuracy"),
@@ -219,8 +248,10 @@ class VisionComparison(Comparison):
 
     def baseline(self) -> tuple[str, Mapping[str, float]]:
         _, parts = self._data
-        most = parts.train.labels.bincount().argmax()
-        return "always one class", {"accuracy": float((parts.test.labels == most).float().mean())}
+        most_common = parts.train.labels.bincount().argmax()
+        return "always one class", {
+            "accuracy": float((parts.test.labels == most_common).float().mean())
+        }
 
     def describe(self) -> str:
         dataset, parts = self._data

@@ -1,4 +1,4 @@
-"""Labeled images in memory: a data set, its checks, and how it is divided.
+"""Labeled images in memory: a data set, its checks, and its splits.
 
 Letters: N images, C channels.
 """
@@ -15,8 +15,8 @@ from unicodedata import category
 import torch
 from torch import Tensor
 
-MOST_BYTES = 2**31  # of pixels: a small file can open to more than memory holds
-TEST_SHARE, VALIDATION_SHARE, MOST_VALIDATION = 0.2, 0.1, 5000
+MAX_BYTES = 2**31  # of pixels, because a small file can unpack to more than the memory holds
+TEST_FRACTION, VALIDATION_FRACTION, MAX_VALIDATION = 0.2, 0.1, 5000
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Images:
     """(N,) int64."""
     file: str = "images"
     labels_file: str = "labels"
-    """Where both come from, for errors to name."""
+    """Where pixels and labels come from, for error messages."""
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -46,50 +46,50 @@ class Images:
 
 @dataclass(frozen=True)
 class Dataset:
-    """What a reader found."""
+    """A labeled data set as a reader returns it."""
 
     source: str
-    """A name, a file or a folder, for errors to name."""
+    """A name, a file or a folder, for error messages."""
     classes: list[str]
     train: Images
     test: Images | None = None
-    """Where the source keeps one of its own."""
+    """The test set, if the source has one."""
     validation: Images | None = None
     skipped: list[str] = field(default_factory=list)
     """A sentence for each image that could not be read."""
     notes: list[str] = field(default_factory=list)
-    """What else one may have expected to be there or to be used."""
+    """Lines about what is missing or was not read, to be printed."""
 
     @property
-    def mirrored(self) -> bool:
-        """Whether a mirrored image still shows the same thing: not so of digits and letters, and
-        nothing is known of classes that only have numbers."""
+    def can_be_mirrored(self) -> bool:
+        """Whether a mirrored image still belongs to its class. Digits and letters do not, and for
+        classes that are only numbers we cannot know."""
         return not all(name.isdecimal() or len(name) == 1 for name in self.classes)
 
 
 @dataclass(frozen=True)
 class Parts:
-    """To train on, to choose by, and to report once."""
+    """The three parts of a data set."""
 
     train: Images
     validation: Images
     test: Images
 
 
-def legible(text: str) -> str:
-    """As it can be written and printed: a file's name may hold bytes that are no text, and line
-    breaks. Such are shown by their numbers, so that the file can still be found."""
-    named = os.fsencode(text).decode("utf-8", "backslashreplace")
-    return "".join(f"\\x{ord(c):02x}" if category(c) == "Cc" else c for c in named)
+def escape_unprintable(text: str) -> str:
+    """Escape what cannot be printed: a file name may contain line breaks and bytes that are not
+    text. They appear as numbers, so that you can still find the file."""
+    decoded = os.fsencode(text).decode("utf-8", "backslashreplace")
+    return "".join(f"\\x{ord(c):02x}" if category(c) == "Cc" else c for c in decoded)
 
 
-def no_test(where: str | Path, what: str = "is not there") -> str:
-    """A note on a set that has a training part, and no test part beside it."""
-    return f"{where}: {what}; a fifth of the training images is the test set"
+def no_test_note(source: str | Path, reason: str = "is not there") -> str:
+    """A note that the source has no test set, so that a part of the training images is used."""
+    return f"{source}: {reason}; a fifth of the training images becomes the test set"
 
 
 def join(parts: Sequence[Images]) -> Images:
-    """One after the other; named after the first."""
+    """Concatenate parts. File names come from the first one."""
     first, more = parts[0], f" and {len(parts) - 1} more" if len(parts) > 1 else ""
     return Images(
         torch.cat([p.pixels for p in parts]),
@@ -99,21 +99,23 @@ def join(parts: Sequence[Images]) -> Images:
     )
 
 
-def checked(dataset: Dataset) -> Dataset:
-    """The same, or a mistake in it by the name of its file: sizes, labels, number of classes.
+def check_dataset(dataset: Dataset) -> Dataset:
+    """Check sizes, labels and the number of classes. An error names the file.
 
-    Where classes have no names the labels may be any numbers, and name them.
+    Without class names the labels may be any numbers, which then become the names.
     """
-    found = {"train": dataset.train, "validation": dataset.validation, "test": dataset.test}
-    parts = {name: part for name, part in found.items() if part is not None}
+    all_parts = {"train": dataset.train, "validation": dataset.validation, "test": dataset.test}
+    parts = {name: part for name, part in all_parts.items() if part is not None}
     for name, part in parts.items():
         shape = tuple(part.pixels.shape)
         if len(shape) != 4 or shape[1] not in (1, 3) or part.pixels.dtype != torch.uint8:
             raise ValueError(
-                f"{part.file}: {name} images {shape}; give gray or color ones in bytes"
+                f"{part.file}: {name} images have shape {shape}; give gray or color images as bytes"
             )
         if shape[2] != shape[3]:
-            raise ValueError(f"{part.file}: images of {shape[3]} x {shape[2]} pixels; give squares")
+            raise ValueError(
+                f"{part.file}: images of {shape[3]} x {shape[2]} pixels; give square images"
+            )
         if len(part) != len(part.pixels):
             raise ValueError(
                 f"{part.labels_file}: {len(part)} labels for {len(part.pixels)} {name} images"
@@ -122,21 +124,22 @@ def checked(dataset: Dataset) -> Dataset:
             raise ValueError(f"{part.file}: there are no {name} images")
         check_size(part, dataset.train)
     if not dataset.classes:
-        return _two_or_more(_numbered(dataset))
+        return _check_class_count(_number_classes(dataset))
     for part in parts.values():
         check_labels(part.labels, dataset.classes, part.labels_file)
-    return _two_or_more(dataset)
+    return _check_class_count(dataset)
 
 
 def check_size(images: Images, first: Images) -> None:
     if images.pixels.shape[1:] != first.pixels.shape[1:]:
         raise ValueError(
-            f"{images.file}: images are {_shape(images)}, those of {first.file} {_shape(first)}; "
-            "give one size"
+            f"{images.file}: images are {_describe_shape(images)}, those of {first.file} "
+            f"{_describe_shape(first)}; "
+            "give images of one size"
         )
 
 
-def _two_or_more(dataset: Dataset) -> Dataset:
+def _check_class_count(dataset: Dataset) -> Dataset:
     train = dataset.train
     present = train.labels.unique()
     if len(present) < 2:
@@ -156,79 +159,81 @@ def check_labels(labels: Tensor, classes: Sequence[str], source: str) -> None:
         )
 
 
-def _numbered(dataset: Dataset) -> Dataset:
-    """Labels that are any numbers as classes of their own, in order, named after them."""
-    found = dataset.train.labels.unique()  # sorted
+def _number_classes(dataset: Dataset) -> Dataset:
+    """Number the classes by the sorted labels, and name them after the labels."""
+    values = dataset.train.labels.unique()  # sorted
 
     def renumber(part: Images) -> Images:
-        places = torch.searchsorted(found, part.labels)
-        known = found[places.clamp(max=len(found) - 1)] == part.labels
-        if not bool(known.all()):
-            stranger = int(part.labels[~known][0])
+        indices = torch.searchsorted(values, part.labels)
+        is_known = values[indices.clamp(max=len(values) - 1)] == part.labels
+        if not bool(is_known.all()):
+            unknown = int(part.labels[~is_known][0])
             raise ValueError(
-                f"{part.labels_file}: label {stranger} is none of the training images'"
+                f"{part.labels_file}: label {unknown} does not occur in the training images"
             )
-        return replace(part, labels=places)
+        return replace(part, labels=indices)
 
     return replace(
         dataset,
-        classes=[str(each) for each in found.tolist()],
+        classes=[str(value) for value in values.tolist()],
         train=renumber(dataset.train),
         validation=None if dataset.validation is None else renumber(dataset.validation),
         test=None if dataset.test is None else renumber(dataset.test),
     )
 
 
-def divided(dataset: Dataset) -> Parts:
-    """The same division at every call, by class: what a run's seed is changes nothing here."""
+def split_dataset(dataset: Dataset) -> Parts:
+    """Split by class, always in the same way: a run's seed does not change it."""
     train, validation, test = dataset.train, dataset.validation, dataset.test
     if test is None:
-        train, test = _part_off(train, TEST_SHARE, len(train), 1)
+        train, test = _split_off(train, TEST_FRACTION, len(train), 1)
     if validation is None:
-        train, validation = _part_off(train, VALIDATION_SHARE, MOST_VALIDATION, 2)
+        train, validation = _split_off(train, VALIDATION_FRACTION, MAX_VALIDATION, 2)
     if not len(validation) or not len(test) or len(train.labels.unique()) < 2:
         raise ValueError(
-            f"{dataset.source}: too few images to train on, choose by and test with; "
+            f"{dataset.source}: too few images for training, validation and test; "
             "give ten or more of each class"
         )
     return Parts(train, validation, test)
 
 
-def _part_off(images: Images, share: float, most: int, seed: int) -> tuple[Images, Images]:
-    share = min(share, most / max(1, len(images)))
-    taken = _of_each_class(images.labels, share, seed, least=0)
-    left = torch.ones(len(images), dtype=torch.bool)
-    left[taken] = False
-    return images.select(left.nonzero()[:, 0]), images.select(taken)
+def _split_off(images: Images, fraction: float, limit: int, seed: int) -> tuple[Images, Images]:
+    fraction = min(fraction, limit / max(1, len(images)))
+    rows = _sample_each_class(images.labels, fraction, seed, least=0)
+    remaining = torch.ones(len(images), dtype=torch.bool)
+    remaining[rows] = False
+    return images.select(remaining.nonzero()[:, 0]), images.select(rows)
 
 
-def fraction(images: Images, share: float, seed: int) -> Images:
-    """This share of each class, at least one image of it; a larger one holds the smaller."""
-    if not 0 < share <= 1:
-        raise ValueError(f"fraction {share}; give a share above 0, at most 1")
-    return images if share == 1 else images.select(_of_each_class(images.labels, share, seed, 1))
+def take_fraction(images: Images, fraction: float, seed: int) -> Images:
+    """This fraction of each class, at least one image. A larger fraction contains a smaller one."""
+    if not 0 < fraction <= 1:
+        raise ValueError(f"fraction {fraction}; give a number above 0, at most 1")
+    if fraction == 1:
+        return images
+    return images.select(_sample_each_class(images.labels, fraction, seed, 1))
 
 
-def _of_each_class(labels: Tensor, share: float, seed: int, least: int) -> Tensor:
-    """Row numbers, sorted."""
+def _sample_each_class(labels: Tensor, fraction: float, seed: int, least: int) -> Tensor:
+    """Sorted row numbers: this fraction of each class, at least `least` of each."""
     generator = torch.Generator().manual_seed(seed)
     order = torch.randperm(len(labels), generator=generator)
-    found = []
-    for each in labels.unique():
-        rows = order[labels[order] == each]
-        found.append(rows[: max(least, round(share * len(rows)))])
-    return torch.cat(found).sort().values
+    selected = []
+    for label in labels.unique():
+        rows = order[labels[order] == label]
+        selected.append(rows[: max(least, round(fraction * len(rows)))])
+    return torch.cat(selected).sort().values
 
 
 def digest(*parts: Images) -> str:
-    """Tells one set of images from another: a run must not go on with the wrong one."""
-    found = hashlib.sha256()
+    """Identifies a set of images, so that a run is not resumed with other data."""
+    sha = hashlib.sha256()
     for part in parts:
-        found.update(part.pixels.contiguous().numpy().data)
-        found.update(part.labels.contiguous().numpy().data)
-    return found.hexdigest()[:16]
+        sha.update(part.pixels.contiguous().numpy().data)
+        sha.update(part.labels.contiguous().numpy().data)
+    return sha.hexdigest()[:16]
 
 
-def _shape(images: Images) -> str:
+def _describe_shape(images: Images) -> str:
     _, channels, height, width = images.pixels.shape
     return f"{width} x {height} {'gray' if channels == 1 else 'color'}"

@@ -1,4 +1,4 @@
-"""MNIST's format: idx files, plain or gzipped. Bounded: what a header promises is not believed."""
+"""Read idx files, the format of MNIST, plain or gzipped. The size in a header is not trusted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from attnlab.tasks.vision._dataset import MOST_BYTES, Dataset, Images, checked, no_test
+from attnlab.tasks.vision._dataset import MAX_BYTES, Dataset, Images, check_dataset, no_test_note
 
 # Debian's package dataset-fashion-mnist
 FASHION = Path("/usr/share/datasets/fashion-mnist")
@@ -20,72 +20,78 @@ FASHION_CLASSES = [
     "T-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag",
     "ankle boot",
 ]  # fmt: skip
-BYTES = 0x08  # the only kind of number that images come in
+BYTE_TYPE = 0x08  # the only number type of images
 KINDS, TESTS = ("images-idx3", "labels-idx1"), ("t10k", "test")
-# a set's name, if any; its part; its kind: some write a full stop where others write a hyphen
+# the set's name, if any, its part and its kind; some use a full stop instead of a hyphen
 FILE = re.compile(
     r"(|[^.].*[-_. ])(train|t10k|test)-(images[-.]idx3|labels[-.]idx1)-ubyte(?:\.gz)?"
 )
-Files = dict[tuple[str, str], Path]  # of one set, by part and kind
-NAMES = "classes.txt"  # one name in each line, beside the files
+Files = dict[tuple[str, str], Path]  # the files of one set, by part and kind
+NAMES = "classes.txt"  # class names, one per line, in the same folder
 
 
 def read_idx(path: Path) -> Tensor:
-    """A tensor of bytes, of the shape that its header says."""
-    opened = gzip.open if path.suffix == ".gz" else open
+    """A tensor of bytes with the shape that the header gives."""
+    open_file = gzip.open if path.suffix == ".gz" else open
     try:
-        with opened(path, "rb") as file:
+        with open_file(path, "rb") as file:
             start = file.read(4)
             if len(start) < 4 or start[:2] != b"\0\0" or not 1 <= start[3] <= 4:
                 raise ValueError(f"{path}: not an idx file (it begins with {start.hex() or '-'})")
-            if start[2] != BYTES:
-                raise ValueError(f"{path}: numbers of kind 0x{start[2]:02x}; only bytes are read")
+            if start[2] != BYTE_TYPE:
+                raise ValueError(
+                    f"{path}: has numbers of type 0x{start[2]:02x}; only bytes (0x08) can be read"
+                )
             axes = file.read(4 * start[3])
             if len(axes) < 4 * start[3]:
-                raise ValueError(f"{path}: ends within its header")
+                raise ValueError(f"{path}: ends inside its header")
             shape = struct.unpack(f">{start[3]}I", axes)
             size = math.prod(shape)
-            if size > MOST_BYTES:
-                raise ValueError(f"{path}: says it holds {size:,} bytes; {MOST_BYTES:,} at most")
+            if size > MAX_BYTES:
+                raise ValueError(
+                    f"{path}: its header says {size:,} bytes; {MAX_BYTES:,} is the limit"
+                )
             content = file.read(size + 1)
     except (OSError, EOFError, zlib.error) as error:
         raise ValueError(f"{path}: cannot be read ({error})") from None
     if len(content) != size:
-        have = "more" if len(content) > size else f"{len(content):,}"
-        raise ValueError(f"{path}: its header says {size:,} bytes; it has {have}")
+        actual = "more" if len(content) > size else f"{len(content):,}"
+        raise ValueError(f"{path}: its header says {size:,} bytes; it has {actual}")
     return torch.frombuffer(bytearray(content or b"\0"), dtype=torch.uint8)[:size].view(shape)
 
 
 def read_idx_folder(folder: Path) -> Dataset:
-    """train-images-idx3-ubyte and its like; the t10k or test pair is the test set.
+    """Read a folder with train-images-idx3-ubyte and so on. The t10k or test pair is the test set.
 
-    The set's name may stand before: emnist-letters-train-images-idx3-ubyte.
+    A set's name may come first: emnist-letters-train-images-idx3-ubyte.
     """
-    sets = _sets(folder)
+    sets = _find_sets(folder)
     if len(sets) > 1:
         listed = ", ".join(f"{name}train-images" for name in sorted(sets))
         raise ValueError(f"{folder}: idx files of several sets ({listed}); give a folder with one")
     name, files = next(iter(sets.items()), ("", {}))
-    train = _pair(files, "train", name)
+    train = _read_pair(files, "train", name)
     if train is None:
         raise ValueError(f"{folder}: has no {name}train-images-idx3-ubyte, plain or .gz")
-    tests = [test for test in (_pair(files, part, name) for part in TESTS) if test]
+    tests = [test for test in (_read_pair(files, part, name) for part in TESTS) if test]
     if len(tests) > 1:
         raise ValueError(f"{tests[1].file}: a second test set beside {tests[0].file}; give one")
     fashion = "fashion" in folder.resolve().name.lower()
-    classes = named_classes(folder) or (FASHION_CLASSES if fashion else [])
-    notes = [] if tests else [no_test(folder / f"{name}{TESTS[bool(name)]}-images-idx3-ubyte")]
+    classes = read_folder_classes(folder) or (FASHION_CLASSES if fashion else [])
+    notes = [] if tests else [no_test_note(folder / f"{name}{TESTS[bool(name)]}-images-idx3-ubyte")]
     if "emnist" in name.lower():
-        notes.append(f"{folder}: EMNIST keeps its images transposed; they are read as they are")
-    return checked(Dataset(str(folder), classes, train, tests[0] if tests else None, notes=notes))
+        notes.append(f"{folder}: EMNIST stores its images transposed; they are not turned back")
+    return check_dataset(
+        Dataset(str(folder), classes, train, tests[0] if tests else None, notes=notes)
+    )
 
 
-def named_classes(folder: Path) -> list[str]:
-    """What stands in classes.txt, where there is one."""
-    return read_names(folder / NAMES) if (folder / NAMES).exists() else []
+def read_folder_classes(folder: Path) -> list[str]:
+    """The names in classes.txt, if the folder has one."""
+    return read_class_names(folder / NAMES) if (folder / NAMES).exists() else []
 
 
-def _pair(files: Files, part: str, name: str) -> Images | None:
+def _read_pair(files: Files, part: str, name: str) -> Images | None:
     images, labels = (files.get((part, kind)) for kind in KINDS)
     if images is None and labels is None:
         return None
@@ -103,41 +109,42 @@ def _pair(files: Files, part: str, name: str) -> Images | None:
     return Images(pixels[:, None], numbers.long(), str(images), str(labels))
 
 
-def _sets(folder: Path) -> dict[str, Files]:
-    """By the name that stands before; of two that say the same the plain one, not .gz."""
-    found: dict[str, Files] = {}
+def _find_sets(folder: Path) -> dict[str, Files]:
+    """The files of each set, by the set's name. A plain file is preferred to its .gz."""
+    sets: dict[str, Files] = {}
     for path in sorted(folder.iterdir(), key=lambda path: (path.suffix == ".gz", path.name)):
         parsed = FILE.fullmatch(path.name)
         if parsed:
             name, part, kind = parsed.groups()
-            found.setdefault(name, {}).setdefault((part, kind.replace(".", "-")), path)
-    return found
+            sets.setdefault(name, {}).setdefault((part, kind.replace(".", "-")), path)
+    return sets
 
 
 def is_idx_folder(folder: Path) -> bool:
-    return bool(_sets(folder))
+    return bool(_find_sets(folder))
 
 
-def read_names(path: Path) -> list[str]:
+def read_class_names(path: Path) -> list[str]:
     try:
-        # some editors of Windows begin a text with a mark, which is no part of the first name
-        found = path.read_text(encoding="utf-8-sig").split("\n")
+        # some editors on Windows write a byte-order mark, which is not part of the first name
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"{path}: cannot be read ({error})") from None
-    names = [line.strip() for line in found if line.strip()]
+    names = [line.strip() for line in lines if line.strip()]
     if len(names) < 2:
         raise ValueError(
-            f"{path}: names {'one' if names else 'no'} class; give two or more, a line each"
+            f"{path}: names {'one' if names else 'no'} class; give two or more, one per line"
         )
     if len(set(names)) < len(names):
-        raise ValueError(f"{path}: names a class twice")
+        raise ValueError(f"{path}: names a class twice; give different names")
     return names
 
 
 def fashion_folder() -> Path:
     if not FASHION.is_dir():
         raise ValueError(
-            "Fashion-MNIST is not installed: apt install dataset-fashion-mnist, or give a folder "
-            "that holds its four files"
+            "Fashion-MNIST is not installed; run apt install dataset-fashion-mnist, or give a "
+            "folder "
+            "with its four files"
         )
     return FASHION

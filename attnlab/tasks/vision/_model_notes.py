@@ -1,4 +1,4 @@
-"""What one should know about a model before it is trained."""
+"""Notes about a model, printed before it is trained."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from attnlab.models import Model, ViT
 
 
 def softmax_notes(model: Model) -> list[str]:
-    """Images are few tokens: what is made to leave out far ones may leave out none of them, and
-    then a comparison with softmax compares nothing."""
+    """Warn about mechanisms that equal softmax on this model. An image has few tokens, so a window
+    may cover all of them, and then a comparison with softmax compares nothing."""
     if not isinstance(model, ViT):
         return []
     layers = attention_per_layer(model.config.attention, model.config.layers)
     groups = dict.fromkeys(group.strip() for spec in layers for group in spec.split("+"))
-    return [_note(each, model.length) for each in groups if is_softmax(each, model.length, False)]
+    return [
+        _note(group, model.length) for group in groups if is_softmax(group, model.length, False)
+    ]
 
 
 def _note(group: str, tokens: int) -> str:
@@ -24,8 +26,8 @@ def _note(group: str, tokens: int) -> str:
         f"{name}:{','.join(f'{key}={value}' for key, value in kind.short_options(tokens).items())}"
     )
     hint = "" if is_softmax(smaller, tokens, False) else f"; try {smaller}"
-    defaults = {each.name: each.default for each in mechanism_options(name)}
+    defaults = {option.name: option.default for option in mechanism_options(name)}
     size = (
         kind.size_option and f"its {kind.size_option} of {(defaults | options)[kind.size_option]}"
     )
-    return f"{name}: {size or 'it'} covers all {tokens} tokens: this is softmax{hint}"
+    return f"{name}: {size or 'it'} covers all {tokens} tokens, so it equals softmax{hint}"

@@ -1,4 +1,4 @@
-"""An evaluation for people: a report for a page and the terminal, made from its scores."""
+"""Make a readable report, for a page and the terminal, from the scores of a run."""
 
 from __future__ import annotations
 
@@ -25,14 +25,13 @@ from attnlab.report import (
     print_report,
 )
 from attnlab.report._calibration_section import reliability_blocks
-from attnlab.tasks.vision._scoring import Report as Scores
-from attnlab.tasks.vision._scoring import confusions
+from attnlab.tasks.vision._scoring import ScoreData, confusions
 
-SHOWN = 12  # rows of a table
-DRAWN = 24  # classes of a matrix: of more only those with most mistakes
-WRITTEN = 12  # classes of a matrix whose squares have room for their counts
-NAMES = {"vit": "ViT", "convnet": "ConvNet"}
-WORDS = {
+MAX_ROWS = 12  # rows of a table
+MAX_CLASSES = 24  # classes in a plot; if there are more, those with most mistakes
+MAX_WITH_COUNTS = 12  # classes in a matrix whose cells show their counts
+MODEL_NAMES = {"vit": "ViT", "convnet": "ConvNet"}
+PART_NAMES = {
     "test": "test images",
     "validation": "validation images",
     "train": "training images",
@@ -40,11 +39,11 @@ WORDS = {
 }
 
 
-def score_report(scores: Scores, pixels: Sequence[Tensor] = ()) -> Report:
-    """What was found, what is taken for what, and the worst mistakes, if their pixels are given."""
+def score_report(scores: ScoreData, pixels: Sequence[Tensor] = ()) -> Report:
+    """The report with the confusion matrix, and the worst mistakes if you pass their pixels."""
     return Report(
         "vision-scores",
-        f"What it takes for what: {scores['run']}",
+        f"Confusions: {scores['run']}",
         [
             Section("summary", "In short", summary(scores), tiles=_tiles(scores)),
             _matrix(scores),
@@ -55,150 +54,151 @@ def score_report(scores: Scores, pixels: Sequence[Tensor] = ()) -> Report:
     )
 
 
-def print_score(scores: Scores, console: Console) -> None:
-    """The summary, what is taken for what, and the commonest confusions."""
+def print_score(scores: ScoreData, console: Console) -> None:
+    """Print the summary, the confusion matrix and the most frequent confusions."""
     print_report(score_report(scores), console, charts=False, sections=("summary", "confusions"))
 
 
-def percent(share: float | None) -> str:
-    return "–" if share is None else f"{share:.1%}"
+def percent(fraction: float | None) -> str:
+    return "–" if fraction is None else f"{fraction:.1%}"
 
 
-def summary(scores: Scores) -> list[str]:
-    """What the tiles and the tables cannot say."""
-    base = scores["baseline"]
-    what = WORDS[scores["part"]] + (f" of {scores['data']}" if scores["foreign"] else "")
-    words = [
-        f"{scores['right']:,} of {scores['images']:,} {what} were named rightly: "
-        f"{percent(scores['accuracy'])}. Saying “{base['class']}” every time would be right in "
-        f"{percent(base['accuracy'])}.",
+def summary(scores: ScoreData) -> list[str]:
+    """Sentences about what tiles and tables do not show."""
+    baseline = scores["baseline"]
+    images = PART_NAMES[scores["part"]] + (f" of {scores['data']}" if scores["foreign"] else "")
+    sentences = [
+        f"{scores['right']:,} of {scores['images']:,} {images} were classified correctly: "
+        f"{percent(scores['accuracy'])}. Always answering “{baseline['class']}” would be right in "
+        f"{percent(baseline['accuracy'])}.",
     ]
     if scores["foreign"]:
-        measured = (
-            "its own test set is measured"
+        explanation = (
+            "its own test set is scored"
             if scores["part"] == "test"
-            else "it has no test set of its own, so all its images are measured"
+            else "it has no test set of its own, so all its images are scored"
         )
-        words.append(f"{scores['data']} is not what it was trained on: {measured}.")
-    words += _overlap(scores["left_out"])
+        sentences.append(
+            f"{scores['data']} is not the data that the run was trained on: {explanation}."
+        )
+    sentences += _left_out_sentences(scores["left_out"])
     if scores["part"] in ("validation", "train"):
-        words.append("These are not the test images: the model was chosen or trained by them.")
-    return words
+        sentences.append("These are not test images: the model was trained or chosen with them.")
+    return sentences
 
 
-def _overlap(left_out: int | None) -> list[str]:
+def _left_out_sentences(left_out: int | None) -> list[str]:
     if left_out is None:
         return [
-            "Whether the run has learned from some of these images could not be checked: it was "
-            "made before runs kept digests of what they learn from."
+            "attnlab cannot check whether the run was trained on some of these images: the run is "
+            "older than the digests that runs now keep of their training images."
         ]
     if not left_out:
         return []
     if left_out == 1:
-        return ["1 image was left out, because the run was trained on it or chosen by it."]
-    return [
-        f"{left_out:,} images were left out, because the run was trained on them or chosen by them."
-    ]
+        return ["1 image was left out, because the run was trained or validated on it."]
+    return [f"{left_out:,} images were left out, because the run was trained or validated on them."]
 
 
-def _tiles(scores: Scores) -> list[Tile]:
+def _tiles(scores: ScoreData) -> list[Tile]:
     interval = " to ".join(map(percent, scores["interval"]))
-    known = [each for each in scores["classes"] if each["accuracy"] is not None]
-    hardest = min(known, key=lambda each: each["accuracy"])
+    scored = [row for row in scores["classes"] if row["accuracy"] is not None]
+    hardest = min(scored, key=lambda row: row["accuracy"])
     return [
         Tile("Right", percent(scores["accuracy"]), f"95% interval {interval}"),
-        Tile("Images", format_number(scores["images"]), WORDS[scores["part"]]),
+        Tile("Images", format_number(scores["images"]), PART_NAMES[scores["part"]]),
         Tile("Hardest class", hardest["name"], f"{percent(hardest['accuracy'])} right"),
         Tile("Calibration error", percent(scores["calibration_error"]), "confidence and accuracy"),
-        Tile("Parameters", format_number(scores["parameters"]), NAMES[scores["model"]]),
+        Tile("Parameters", format_number(scores["parameters"]), MODEL_NAMES[scores["model"]]),
         Tile(
             "Trained on", format_number(scores["trained_on"]), f"images of {scores['trained_data']}"
         ),
     ]
 
 
-def _matrix(scores: Scores) -> Section:
+def _matrix(scores: ScoreData) -> Section:
     counts = scores["confusion"]
     wrong = [
         sum(row) - row[k] + sum(other[k] for other in counts) - row[k]
         for k, row in enumerate(counts)
     ]
-    chosen = sorted(sorted(range(len(counts)), key=lambda k: -wrong[k])[:DRAWN])
-    names = [scores["classes"][k]["name"] for k in chosen]
+    shown = sorted(sorted(range(len(counts)), key=lambda k: -wrong[k])[:MAX_CLASSES])
+    names = [scores["classes"][k]["name"] for k in shown]
     plot = Heatmap(
-        "what was said",
-        "what it is",
+        "predicted class",
+        "true class",
         "images",
         names,
         names,
-        [[counts[i][j] for j in chosen] for i in chosen],
+        [[counts[i][j] for j in shown] for i in shown],
         texts=[
-            [f"{names[i]}, said {names[j]}: {counts[a][b]:,} of {sum(counts[a]):,}"
-             for j, b in enumerate(chosen)]
-            for i, a in enumerate(chosen)
+            [f"{names[i]} classified as {names[j]}: {counts[a][b]:,} of {sum(counts[a]):,}"
+             for j, b in enumerate(shown)]
+            for i, a in enumerate(shown)
         ],
-        written=len(chosen) <= WRITTEN,
+        written=len(shown) <= MAX_WITH_COUNTS,
     )  # fmt: skip
-    note = "What is off the diagonal is a mistake."
-    if len(chosen) < len(counts):
-        note += f" Only the {len(chosen)} classes with most mistakes of {len(counts)} are drawn."
+    note = "Everything off the diagonal is a mistake."
+    if len(shown) < len(counts):
+        note += f" It shows the {len(shown)} classes with most mistakes, of {len(counts)}."
     rows: list[list[Cell]] = [
-        [label, said, count, percent(count / total)]
-        for label, said, count, total in confusions(scores)[:SHOWN]
+        [label, predicted, count, percent(count / total)]
+        for label, predicted, count, total in confusions(scores)[:MAX_ROWS]
     ]
-    header = ["it is", "it said", "images", "of that class"]
-    table = Table("Taken for something else", header, rows, "the commonest first")
-    figure = Figure("Images by what they show and what was said", plot, note)
+    header = ["true class", "predicted", "images", "of that class"]
+    table = Table("Most frequent confusions", header, rows)
+    figure = Figure("Images by true and predicted class", plot, note)
     blocks: list[Block] = [figure, *([table] if rows else [])]
-    return Section("confusions", "What is taken for what", blocks=blocks)
+    return Section("confusions", "Confusion matrix", blocks=blocks)
 
 
-def _mistakes(scores: Scores, pixels: Sequence[Tensor]) -> Section:
+def _mistakes(scores: ScoreData, pixels: Sequence[Tensor]) -> Section:
     title = "The worst mistakes"
     pictures = [
         Picture(
             encode_png(image),
-            f"{each['label']}, said {each['said']}",
-            f"{each['confidence']:.0%} sure; right one {each['right_confidence']:.0%}; "
-            f"number {each['number']}",
+            f"{mistake['label']} classified as {mistake['said']}",
+            f"confidence {mistake['confidence']:.0%}, in the true class "
+            f"{mistake['right_confidence']:.0%}; "
+            f"number {mistake['number']}",
         )
-        for each, image in zip(scores["mistakes"], pixels, strict=True)
+        for mistake, image in zip(scores["mistakes"], pixels, strict=True)
     ]
     if not pictures:
-        return Section("mistakes", title, ["It made no mistake."])
+        return Section("mistakes", title, ["The model made no mistake."])
     wrong = scores["images"] - scores["right"]
     findings = [
-        f"It was surest of these, and wrong: {len(pictures)} of {wrong:,} mistakes. The first name "
-        "is what the data set says. Some of them may be labeled wrongly there."
+        f"The {len(pictures)} most confident of {wrong:,} mistakes. The first name is the label in "
+        "the data set, which may be wrong."
     ]
     return Section("mistakes", title, findings, blocks=[Gallery("", pictures)])
 
 
-def _classes(scores: Scores) -> Section:
-    known = [each for each in scores["classes"] if each["accuracy"] is not None]
-    known.sort(key=lambda each: each["accuracy"])
+def _classes(scores: ScoreData) -> Section:
+    scored = [row for row in scores["classes"] if row["accuracy"] is not None]
+    scored.sort(key=lambda row: row["accuracy"])
     plot = Bars(
         "right",
-        {each["name"]: Estimate(each["accuracy"], *each["interval"]) for each in known[:DRAWN]},
+        {row["name"]: Estimate(row["accuracy"], *row["interval"]) for row in scored[:MAX_CLASSES]},
         [Mark(f"all: {percent(scores['accuracy'])}", y=scores["accuracy"])],
         percent=True,
     )
     rows = [
-        [each["name"], f"{each['right']} of {each['images']}", percent(each["precision"])]
-        for each in known
+        [row["name"], f"{row['right']} of {row['images']}", percent(row["precision"])]
+        for row in scored
     ]
     note = "Classes whose 95% intervals overlap widely need not differ."
     blocks: list[Block] = [
-        Figure("Share named rightly, hardest first", plot, note, in_table=True),
-        Table("", ["class", "named rightly", "right when said"], rows),
+        Figure("Accuracy by class, hardest first", plot, note, in_table=True),
+        Table("", ["class", "correct", "precision"], rows),
     ]
     return Section("classes", "Class by class", blocks=blocks)
 
 
-def _calibration(scores: Scores) -> Section:
+def _calibration(scores: ScoreData) -> Section:
     finding = (
         "Weighted by the number of images, confidence and accuracy lie "
         f"{100 * scores['calibration_error']:.1f} percentage points apart."
     )
-    blocks = reliability_blocks(scores["reliability"], "Share right by confidence")
+    blocks = reliability_blocks(scores["reliability"], "Accuracy by confidence")
     return Section("calibration", "Does it know when it is right?", [finding], blocks=blocks)

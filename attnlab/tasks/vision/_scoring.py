@@ -1,4 +1,4 @@
-"""How good a run is: accuracy with its interval, what is taken for what, and the worst mistakes.
+"""Score a run: accuracy with its interval, the confusion matrix and the worst mistakes.
 
 Letters: N images, K classes.
 """
@@ -18,96 +18,104 @@ from attnlab._calibration import expected_calibration_error, reliability_bins
 from attnlab._confidence_intervals import wilson_interval
 from attnlab.models import Model
 from attnlab.tasks.vision._dataset import Dataset, Images, Parts, join
-from attnlab.tasks.vision._seen_images import seen_by
-from attnlab.tasks.vision._task import logits_of
-from attnlab.tasks.vision._training import load_vision, open_like, own_parts, parts_of
+from attnlab.tasks.vision._seen_images import was_seen_by
+from attnlab.tasks.vision._task import compute_logits
+from attnlab.tasks.vision._training import (
+    load_vision,
+    open_matching_data,
+    open_run_data,
+    split_like_run,
+)
 from attnlab.training import Run
 
 PARTS = ("test", "validation", "train")
-MISTAKES = 48  # that are kept
-Report = dict[str, Any]
+MAX_MISTAKES = 48  # mistakes in the report
+ScoreData = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Subject:
-    """A run, and the images that it is to be measured on."""
+class ScoringInput:
+    """A model and the images to score it on."""
 
     model: Model
     images: Images
     numbers: Tensor
-    """(N,) of each image, in the part that it is of."""
+    """(N,) the number of each image in its part of the data set."""
     classes: list[str]
-    about: Report
+    description: ScoreData
     name: str
-    """Of the page: other data never take the place of the run's own test report."""
+    """Name of the report, so that other data never replace the run's own test report."""
 
 
 def evaluate(
     run: str | Path, data: str | Path | None = None, part: str = "test"
-) -> tuple[Report, list[Tensor]]:
-    """A report for JSON and pages, and the pixels of its worst mistakes.
+) -> tuple[ScoreData, list[Tensor]]:
+    """Scores for JSON and pages, and the pixels of the worst mistakes.
 
-    The test images are for the last figure: nothing may be chosen by them. Of other `data` those
-    images are left out that the run has learned from or chosen by.
+    Use the test images only for the final number, never to choose anything. Of other `data`, images
+    that the run was trained or validated on are left out.
     """
-    return measured(subject_of(run, data, part))
+    return score_images(prepare_scoring(run, data, part))
 
 
-def subject_of(run: str | Path, data: str | Path | None = None, part: str = "test") -> Subject:
-    """What `measured` is to measure; all that can be wrong is said here."""
+def prepare_scoring(
+    run: str | Path, data: str | Path | None = None, part: str = "test"
+) -> ScoringInput:
+    """The input of `score_images`. It raises all errors about the run and the data."""
     if part not in PARTS:
         raise ValueError(f"part {part!r}; there are {', '.join(PARTS)}")
     model, config = load_vision(run)
-    if not Run(run).finished:  # it will be measured when it is, and once
+    if not Run(run).finished:  # score a run once, when it is finished
         raise ValueError(
-            f"{run}: its training is not finished; go on with vision train --resume, then measure"
+            f"{run}: its training is not finished; continue it with vision train --resume, then "
+            "evaluate"
         )
     task = config["task"]
     source = str(task["data"] if data is None else data)
-    own: Parts | None
+    own_split: Parts | None
     if data is None:
-        dataset, own = parts_of(config)
+        dataset, own_split = open_run_data(config)
     else:
-        dataset = open_like(config, data)
-        own = own_parts(config, dataset)
-    if own is None:
-        part, images = foreign(dataset, part)
-        numbers, left_out = unseen(run, images, source)
+        dataset = open_matching_data(config, data)
+        own_split = split_like_run(config, dataset)
+    if own_split is None:
+        part, images = other_images(dataset, part)
+        numbers, left_out = find_unseen(run, images, source)
     else:
-        images = getattr(own, part)
+        images = getattr(own_split, part)
         numbers, left_out = torch.arange(len(images)), 0
-    about = {
+    description = {
         "run": str(run),
         "model": config["model"]["model"],
         "parameters": model.parameter_count(),
         "data": source,
         "part": part,
-        "foreign": own is None,
+        "foreign": own_split is None,
         "trained_on": task["images"],
         "trained_data": task["data"],
-        "left_out": left_out,  # None: not known
+        "left_out": left_out,  # None if it is not known
         "skipped": dataset.skipped,
         "notes": dataset.notes,
     }
-    name = f"test-{_file_name(source)}" if own is None else part
-    return Subject(model, images.select(numbers), numbers, dataset.classes, about, name)
+    name = f"test-{_file_name(source)}" if own_split is None else part
+    return ScoringInput(model, images.select(numbers), numbers, dataset.classes, description, name)
 
 
 def _file_name(source: str) -> str:
-    """What a file or folder is called, in letters that may stand in any name."""
+    """The name of a file or folder, reduced to characters that are safe in a file name."""
     path = Path(source).resolve()
     return re.sub(r"[^\w.-]+", "-", path.stem if path.is_file() else path.name) or "other"
 
 
-def foreign(dataset: Dataset, part: str) -> tuple[str, Images]:
-    """Of images that a run was not trained on: their own test set, or all of them.
+def other_images(dataset: Dataset, part: str) -> tuple[str, Images]:
+    """The images to score of a data set that the run was not trained on: its test set, or all.
 
-    They need not be divided: nothing is learned from them.
+    There is no need to split it, because nothing is learned from it.
     """
     if part != "test":
         raise ValueError(
-            f"{dataset.source}: is not what the run was trained on, and has no {part} images of "
-            "that training; leave --split out"
+            f"{dataset.source}: the run was not trained on it, so it has no {part} images; "
+            "leave --split out"
         )
     if dataset.test is not None:
         return "test", dataset.test
@@ -115,95 +123,96 @@ def foreign(dataset: Dataset, part: str) -> tuple[str, Images]:
     return "all", join([dataset.train, *rest])
 
 
-def unseen(run: str | Path, images: Images, source: str) -> tuple[Tensor, int | None]:
-    """Numbers of the images that a run has not learned from, and how many are not among them."""
-    seen = seen_by(run, images)
+def find_unseen(run: str | Path, images: Images, source: str) -> tuple[Tensor, int | None]:
+    """The numbers of the images that a run was not trained on, and how many were left out."""
+    seen = was_seen_by(run, images)
     if seen is None:
         return torch.arange(len(images)), None
     numbers = (~seen).nonzero()[:, 0]
     if not len(numbers):
         raise ValueError(
-            f"{source}: the run was trained on all of these {len(images):,} images, or chosen by "
-            "them; give others"
+            f"{source}: the run was trained or validated on all {len(images):,} images; give others"
         )
     return numbers, int(seen.sum())
 
 
-def measured(subject: Subject) -> tuple[Report, list[Tensor]]:
-    """As `evaluate`."""
-    images = subject.images
-    report = score(logits_of(subject.model, images.pixels), images.labels, subject.classes)
-    pixels = [images.pixels[each["number"]] for each in report["mistakes"]]
-    for each in report["mistakes"]:
-        each["number"] = int(subject.numbers[each["number"]])
-    return {**subject.about, **report}, pixels
+def score_images(scoring_input: ScoringInput) -> tuple[ScoreData, list[Tensor]]:
+    """Scores and the pixels of the worst mistakes, as `evaluate` returns them."""
+    images = scoring_input.images
+    report = score(
+        compute_logits(scoring_input.model, images.pixels), images.labels, scoring_input.classes
+    )
+    pixels = [images.pixels[mistake["number"]] for mistake in report["mistakes"]]
+    for mistake in report["mistakes"]:
+        mistake["number"] = int(scoring_input.numbers[mistake["number"]])
+    return {**scoring_input.description, **report}, pixels
 
 
-def score(logits: Tensor, labels: Tensor, classes: list[str]) -> Report:
-    """Logits (N, K) against labels (N,)."""
+def score(logits: Tensor, labels: Tensor, classes: list[str]) -> ScoreData:
+    """Compare logits (N, K) with labels (N,)."""
     K = len(classes)
-    chances = logits.double().softmax(-1)
-    sure, said = chances.max(-1)
-    right = said == labels
-    matrix = torch.bincount(labels * K + said, minlength=K * K).view(K, K)
-    hits = int(right.sum())
+    probabilities = logits.double().softmax(-1)
+    top, predicted = probabilities.max(-1)
+    is_right = predicted == labels
+    matrix = torch.bincount(labels * K + predicted, minlength=K * K).view(K, K)
+    correct_count = int(is_right.sum())
     common = int(torch.bincount(labels, minlength=K).argmax())
-    confidence, correct = sure.numpy(), right.numpy()
+    confidence, correct = top.numpy(), is_right.numpy()
     return {
         "images": len(labels),
-        "right": hits,
-        "accuracy": hits / len(labels),
-        "interval": list(wilson_interval(hits, len(labels))),
+        "right": correct_count,
+        "accuracy": correct_count / len(labels),
+        "interval": list(wilson_interval(correct_count, len(labels))),
         "loss": float(F.cross_entropy(logits.double(), labels)),
         "baseline": {
             "class": classes[common],
             "accuracy": float((labels == common).double().mean()),
         },
         "calibration_error": expected_calibration_error(confidence, correct),
-        "reliability": [asdict(each) for each in reliability_bins(confidence, correct)],
-        "classes": [_class(matrix, k, name) for k, name in enumerate(classes)],
+        "reliability": [asdict(bin_) for bin_ in reliability_bins(confidence, correct)],
+        "classes": [_class_scores(matrix, k, name) for k, name in enumerate(classes)],
         "confusion": matrix.tolist(),
-        "mistakes": _mistakes(chances, labels, classes),
+        "mistakes": _worst_mistakes(probabilities, labels, classes),
     }
 
 
-def _class(matrix: Tensor, k: int, name: str) -> Report:
-    count, hits, said = int(matrix[k].sum()), int(matrix[k, k]), int(matrix[:, k].sum())
+def _class_scores(matrix: Tensor, k: int, name: str) -> ScoreData:
+    count, correct, predicted = int(matrix[k].sum()), int(matrix[k, k]), int(matrix[:, k].sum())
     return {
         "name": name,
         "images": count,
-        "right": hits,
-        "accuracy": hits / count if count else None,
-        "interval": list(wilson_interval(hits, count)),
-        "said": said,
-        "precision": hits / said if said else None,
+        "right": correct,
+        "accuracy": correct / count if count else None,
+        "interval": list(wilson_interval(correct, count)),
+        "said": predicted,
+        "precision": correct / predicted if predicted else None,
     }
 
 
-def _mistakes(chances: Tensor, labels: Tensor, classes: list[str]) -> list[Report]:
-    """The surest first: what it was sure of and wrong about."""
-    sure, said = chances.max(-1)
-    wrong = (said != labels).nonzero()[:, 0]
-    order = wrong[sure[wrong].argsort(descending=True, stable=True)]
+def _worst_mistakes(probabilities: Tensor, labels: Tensor, classes: list[str]) -> list[ScoreData]:
+    """Wrong predictions, the most confident first."""
+    confidence, predicted = probabilities.max(-1)
+    wrong = (predicted != labels).nonzero()[:, 0]
+    order = wrong[confidence[wrong].argsort(descending=True, stable=True)]
     return [
         {
             "number": row,
             "label": classes[int(labels[row])],
-            "said": classes[int(said[row])],
-            "confidence": float(sure[row]),
-            "right_confidence": float(chances[row, labels[row]]),
+            "said": classes[int(predicted[row])],
+            "confidence": float(confidence[row]),
+            "right_confidence": float(probabilities[row, labels[row]]),
         }
-        for row in order[:MISTAKES].tolist()
+        for row in order[:MAX_MISTAKES].tolist()
     ]
 
 
-def confusions(report: Report) -> list[tuple[str, str, int, int]]:
-    """Which class was taken for which, how often and of how many; the commonest first."""
-    names = [each["name"] for each in report["classes"]]
-    found = [
+def confusions(report: ScoreData) -> list[tuple[str, str, int, int]]:
+    """(class, predicted class, count, images of the class), the most frequent first."""
+    names = [row["name"] for row in report["classes"]]
+    rows = [
         (names[i], names[j], count, sum(row))
         for i, row in enumerate(report["confusion"])
         for j, count in enumerate(row)
         if i != j and count
     ]
-    return sorted(found, key=lambda each: (-each[2], each[0], each[1]))
+    return sorted(rows, key=lambda row: (-row[2], row[0], row[1]))

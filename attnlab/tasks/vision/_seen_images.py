@@ -1,7 +1,7 @@
-"""Which images a run has learned from or chosen by: digests of their pixels, in its folder.
+"""Remember which images a run was trained or validated on, as digests of their pixels.
 
-A data set that lost or gained an image is divided anew, so what is its test part now may have been
-trained on. The digests tell, whatever the files are called and whichever part they are in.
+If a data set loses or gains an image, it is split anew, and its new test part may contain training
+images. The digests find them, whatever their file names and parts.
 """
 
 from __future__ import annotations
@@ -23,27 +23,28 @@ from attnlab.tasks.vision.kind import SEEN
 KEY, BYTES = "digests", 8
 
 
-def digests(images: Images) -> Tensor:
-    """(N,) int64, of the pixels alone."""
+def image_digests(images: Images) -> Tensor:
+    """(N,) int64, from the pixels alone."""
     rows = images.pixels.contiguous().flatten(1).numpy()
     joined = b"".join(hashlib.blake2b(row, digest_size=BYTES).digest() for row in rows)
     return torch.frombuffer(bytearray(joined), dtype=torch.int64)
 
 
-def keep_seen(parts: Sequence[Images], folder: Path) -> None:
-    found = {KEY: torch.cat([digests(part) for part in parts]).unique()}
-    RunFolder(folder).write(SEEN, lambda part: save_file(found, part))
+def save_seen_images(parts: Sequence[Images], folder: Path) -> None:
+    tensors = {KEY: torch.cat([image_digests(images) for images in parts]).unique()}
+    RunFolder(folder).write(SEEN, lambda images: save_file(tensors, images))
 
 
-def seen_by(run: str | Path, images: Images) -> Tensor | None:
-    """(N,) True where the run has learned from an image; None: an older run, which kept nothing."""
+def was_seen_by(run: str | Path, images: Images) -> Tensor | None:
+    """(N,) True for images that the run was trained or validated on. None if an older run did not
+    store them."""
     path = Path(run) / SEEN
     if not path.exists():
         return None
     try:
-        kept = load_file(path)[KEY]
+        seen = load_file(path)[KEY]
     except (SafetensorError, KeyError, OSError) as error:
         raise ValueError(
-            f"{path}: damaged ({error}); train with --resume, which writes it anew"
+            f"{path}: is damaged ({error}); train with --resume, which writes it again"
         ) from None
-    return torch.from_numpy(np.isin(digests(images).numpy(), kept.numpy()))
+    return torch.from_numpy(np.isin(image_digests(images).numpy(), seen.numpy()))

@@ -1,4 +1,4 @@
-"""Learning to say what an image shows.
+"""Image classification: learn to predict the class of an image.
 
 Letters: B batch, C channels, K classes.
 """
@@ -15,20 +15,20 @@ from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
 from attnlab.models import Model
-from attnlab.tasks.vision._augmentation import Augmentation, augment, mixed
+from attnlab.tasks.vision._augmentation import Augmentation, augment, mix_images
 from attnlab.tasks.vision._dataset import Images
 from attnlab.tasks.vision.kind import VISION
 from attnlab.training._batches import Batch, Forward, TrainingTask, mix_seeds
 
-AT_ONCE = 500  # images that are measured together
+EVALUATION_BATCH = 500  # images
 
 
 class VisionTask(TrainingTask):
-    """Rows are images; each epoch sees them changed in its own way.
+    """Rows are images. Every epoch augments them anew.
 
-    Given the `batch` that training takes, every step has that many: an epoch leaves out the few
-    that would make a last smaller one, others each time, and fewer than a batch are repeated. So
-    equal steps are equal numbers of images, whatever the size of the set.
+    Every step has exactly `batch` images: an epoch leaves out the few images that would make a
+    last, smaller batch (other ones each time), and repeats images if there are fewer than a batch.
+    So equal steps are equal numbers of images, whatever the size of the data set.
     """
 
     name, headline, better = VISION.name, VISION.headline, VISION.better
@@ -46,7 +46,7 @@ class VisionTask(TrainingTask):
         about: dict[str, Any] | None = None,
     ) -> None:
         if not 0 <= smoothing < 1:
-            raise ValueError(f"label smoothing {smoothing}; give a share from 0, below 1")
+            raise ValueError(f"label smoothing {smoothing}; give a fraction from 0 to below 1")
         self.train, self.validation = train, validation
         self.augmentation, self.smoothing, self.seed = augmentation, smoothing, seed
         self.about = about or {}
@@ -66,7 +66,7 @@ class VisionTask(TrainingTask):
         return self._lengths
 
     def order(self, epoch: int) -> Tensor:
-        """Which image is at each row of this epoch."""
+        """The index of the image at each row of this epoch."""
         if self._order is None or self._order[0] != epoch:
             random = torch.Generator().manual_seed(mix_seeds(self.seed, epoch, -1))
             shuffled = torch.randperm(len(self.train), generator=random)
@@ -74,22 +74,22 @@ class VisionTask(TrainingTask):
         return self._order[1]
 
     def collate(self, rows: Sequence[int], epoch: int) -> Batch:
-        chosen = self.order(epoch)[list(rows)]
-        images, target = as_floats(self.train.pixels[chosen]), self.train.labels[chosen]
+        indices = self.order(epoch)[list(rows)]
+        images, target = to_float(self.train.pixels[indices]), self.train.labels[indices]
         random = torch.Generator().manual_seed(mix_seeds(self.seed, epoch, rows[0]))
         images = augment(images, self.augmentation, random)
         batch = {"keys": torch.ones(len(rows), 1, dtype=torch.bool), "target": target}
         if self.augmentation.mixup:
-            images, order, share = mixed(images, self.augmentation.mixup, random)
-            batch |= {"other": target[order], "share": share}
+            images, order, weight = mix_images(images, self.augmentation.mixup, random)
+            batch |= {"other": target[order], "weight": weight}
         return {"images": images, **batch}
 
     def loss(self, forward: Forward, batch: Batch) -> Tensor:
         logits = forward(batch["images"]).float()  # (B, K)
         loss = self._entropy(logits, batch["target"])
-        if "share" in batch:
-            share = batch["share"]
-            loss = share * loss + (1 - share) * self._entropy(logits, batch["other"])
+        if "weight" in batch:
+            weight = batch["weight"]
+            loss = weight * loss + (1 - weight) * self._entropy(logits, batch["other"])
         return loss.sum()
 
     def _entropy(self, logits: Tensor, target: Tensor) -> Tensor:
@@ -99,7 +99,8 @@ class VisionTask(TrainingTask):
         return len(batch["target"])
 
     def flops(self, model: Model, batch: Batch) -> float:
-        """Counted once by torch on one image; backward costs twice as much as forward."""
+        """Floating-point operations of a step, counted by torch on one image. The backward pass
+        costs twice as much as the forward pass."""
         if self._flops is None:
             counter = FlopCounterMode(display=False)
             with counter:
@@ -108,20 +109,20 @@ class VisionTask(TrainingTask):
         return self._flops * len(batch["target"])
 
     def evaluate(self, model: nn.Module) -> dict[str, float]:
-        logits = logits_of(model, self.validation.pixels)
+        logits = compute_logits(model, self.validation.pixels)
         labels = self.validation.labels
         loss = float(F.cross_entropy(logits, labels))
         return {"accuracy": float((logits.argmax(-1) == labels).float().mean()), "loss": loss}
 
 
-def as_floats(pixels: Tensor) -> Tensor:
-    """Bytes from 0 to 1, which models scale themselves."""
+def to_float(pixels: Tensor) -> Tensor:
+    """Bytes as numbers from 0 to 1. The models normalize them."""
     return pixels.float() / 255
 
 
 @torch.no_grad()
-def logits_of(model: nn.Module, pixels: Tensor) -> Tensor:
-    """(N, C, side, side) uint8 -> (N, K) float32 on the CPU."""
+def compute_logits(model: nn.Module, pixels: Tensor) -> Tensor:
+    """(N, C, size, size) uint8 -> (N, K) float32 on the CPU."""
     device = next(model.parameters()).device
-    parts = [model(as_floats(part).to(device)) for part in pixels.split(AT_ONCE)]
+    parts = [model(to_float(part).to(device)) for part in pixels.split(EVALUATION_BATCH)]
     return torch.cat(parts).float().cpu()

@@ -1,4 +1,4 @@
-"""From images to a trained classifier."""
+"""Train an image classifier."""
 
 from __future__ import annotations
 
@@ -17,22 +17,29 @@ from attnlab.models import ConvNet, ConvNetConfig, Model, ViT, ViTConfig
 from attnlab.models.vision import matched_convnet
 from attnlab.run_folder import RunFolder, StartMode, check_folder
 from attnlab.run_folder._file_names import CONFIG
-from attnlab.tasks.vision._augmentation import Augmentation, recipe_named
-from attnlab.tasks.vision._dataset import Dataset, Images, Parts, digest, divided, fraction
+from attnlab.tasks.vision._augmentation import Augmentation, find_recipe
+from attnlab.tasks.vision._dataset import (
+    Dataset,
+    Images,
+    Parts,
+    digest,
+    split_dataset,
+    take_fraction,
+)
 from attnlab.tasks.vision._model_notes import softmax_notes
 from attnlab.tasks.vision._open_data import is_resized, open_data, source_of
-from attnlab.tasks.vision._seen_images import keep_seen
-from attnlab.tasks.vision._size_checks import check_patch, check_stages, most_stages
+from attnlab.tasks.vision._seen_images import save_seen_images
+from attnlab.tasks.vision._size_checks import check_patch, check_stages, max_stages
 from attnlab.tasks.vision._task import VisionTask
 from attnlab.tasks.vision.kind import SKIPPED
 from attnlab.training import Run, Settings, is_main_process, train
 from attnlab.training._run import resumed_settings
 
 MODELS = ("vit", "convnet")
-SHOWN = 3  # images that could not be read, by name
-STOPS = 10  # validations on the way
-FEW = 5000  # images: fewer are small sets, which bear more epochs and smaller batches
-TINY = 16  # pixels along an image
+MAX_LISTED = 3  # unreadable images that are named
+VALIDATIONS = 10  # during a training
+SMALL_DATASET = 5000  # images; smaller sets get more epochs and smaller batches
+TINY_IMAGE = 16  # pixels along an image
 
 
 @dataclass(frozen=True)
@@ -66,7 +73,7 @@ class VisionSettings:
     ] = None
 
 
-# chosen on the validation images of each set (docs/vision.md)
+# chosen with the validation images of each data set (docs/vision.md)
 TRAINING = {
     "vit": Settings(
         batch_size=64, optimizer="muon", learning_rate=2e-3, muon_learning_rate=0.02,
@@ -92,7 +99,7 @@ def train_vision(
     start: StartMode = StartMode.NEW,
     quiet: bool = False,
 ) -> dict[str, float]:
-    """Train on these images, or on handwritten digits; returns the metrics on validation.
+    """Train on these images, by default handwritten digits, and return the validation metrics.
 
     `sizes` are settings of ViTConfig or ConvNetConfig; a ConvNet without a width has as many
     parameters as the ViT would have.
@@ -100,32 +107,31 @@ def train_vision(
     vision = vision or VisionSettings()
     check_folder(out, start)
     dataset = open_data(data, vision.image_size)
-    parts = divided(dataset)
-    task, made, settings = prepared(
+    parts = split_dataset(dataset)
+    task, network, settings = prepare_training(
         dataset, parts, source_of(data), model, attention, vision, epochs, sizes or {},
         training or {},
     )  # fmt: skip
     if start == StartMode.RESUME:
         settings = resumed_settings(settings, out, training or {})
     if is_main_process() and not quiet:
-        tell(dataset, task, made, settings)
+        print_overview(dataset, task, network, settings)
     return train(
-        task, made, settings, Run(out), start=start, quiet=quiet,
-        on_begin=lambda: keep_beside(dataset, task, Path(out)),
+        task, network, settings, Run(out), start=start, quiet=quiet,
+        on_begin=lambda: save_image_lists(dataset, task, Path(out)),
     )  # fmt: skip
 
 
-def keep_beside(dataset: Dataset, task: VisionTask, folder: Path) -> None:
-    """In the run's folder: which images were learned from or chosen by, and which could not be
-    read."""
-    keep_seen([task.train, task.validation], folder)
+def save_image_lists(dataset: Dataset, task: VisionTask, folder: Path) -> None:
+    """Write into the run folder which images were used and which could not be read."""
+    save_seen_images([task.train, task.validation], folder)
     run = RunFolder(folder)
-    run.remove(SKIPPED)  # of a run that stood here
+    run.remove(SKIPPED)  # from an earlier run in this folder
     if dataset.skipped:
-        run.write_text(SKIPPED, "".join(f"{each}\n" for each in dataset.skipped))
+        run.write_text(SKIPPED, "".join(f"{line}\n" for line in dataset.skipped))
 
 
-def prepared(
+def prepare_training(
     dataset: Dataset,
     parts: Parts,
     source: str,
@@ -136,19 +142,20 @@ def prepared(
     sizes: dict[str, Any],
     training: dict[str, Any],
 ) -> tuple[VisionTask, Model, Settings]:
-    """What is to be trained, and how: all that can be wrong is said before the first step."""
+    """The task, the model and the settings of a training. It raises all errors before the first
+    step."""
     if model not in MODELS:
         raise ValueError(f"model {model!r}; there are {', '.join(MODELS)}")
     seed = int(training.get("seed", 0))
-    learned = fraction(parts.train, vision.fraction, seed)
-    settings = settled(model, len(learned), epochs, training)
+    images = take_fraction(parts.train, vision.fraction, seed)
+    settings = resolve_settings(model, len(images), epochs, training)
     torch.manual_seed(settings.seed)
-    made = make_model(model, dataset, learned, attention, sizes)
-    how = augmentation_of(vision, dataset)
+    network = make_model(model, dataset, images, attention, sizes)
+    augmentation = choose_augmentation(vision, dataset)
     task = VisionTask(
-        learned,
+        images,
         parts.validation,
-        augmentation=how,
+        augmentation=augmentation,
         smoothing=vision.smoothing,
         seed=settings.seed,
         batch=settings.batch_size or 1,
@@ -157,133 +164,143 @@ def prepared(
             "classes": dataset.classes,
             "image_size": dataset.train.size,
             "channels": dataset.train.channels,
-            "images": len(learned),
+            "images": len(images),
             "fraction": vision.fraction,
             "validation": len(parts.validation),
             "test": len(parts.test),
             "skipped": len(dataset.skipped),
-            "augmentation": asdict(how),
+            "augmentation": asdict(augmentation),
             "smoothing": vision.smoothing,
             "content": digest(parts.train, parts.validation, parts.test),
         },
     )
-    return task, made, settings
+    return task, network, settings
 
 
-def augmentation_of(vision: VisionSettings, dataset: Dataset) -> Augmentation:
-    """Where a pixel is a large part of the image, moving by one costs more than it teaches; and
-    gray ones (MNIST and its kin) show one thing in the middle, where it stays in the test."""
-    usual = "mirror" if dataset.train.channels == 1 else "light"
-    usual = "none" if dataset.train.size < TINY else usual
-    how = recipe_named(vision.augmentation or usual)
-    flip = how.flip and dataset.mirrored if vision.flip is None else vision.flip
-    return replace(how, flip=flip)
+def choose_augmentation(vision: VisionSettings, dataset: Dataset) -> Augmentation:
+    """The augmentation that you chose, or a default. In tiny images a shift by one pixel does more
+    harm than good, and gray images (MNIST and similar) are centered in the test set too."""
+    default = "mirror" if dataset.train.channels == 1 else "light"
+    default = "none" if dataset.train.size < TINY_IMAGE else default
+    augmentation = find_recipe(vision.augmentation or default)
+    flip = augmentation.flip and dataset.can_be_mirrored if vision.flip is None else vision.flip
+    return replace(augmentation, flip=flip)
 
 
 def make_model(
     model: str,
     dataset: Dataset,
-    learned: Images,
+    images: Images,
     attention: str | list[str],
     sizes: dict[str, Any],
     parameters: int | None = None,
 ) -> Model:
-    """Pixels are scaled by what those to be learned from are like.
+    """An untrained model that normalizes pixels by the statistics of these training images.
 
-    A ConvNet without a width gets as many parameters as the usual ViT has, or `parameters`.
+    A ConvNet without a width gets `parameters` parameters, by default as many as the default ViT.
     """
     kinds: dict[str, type[Any]] = {"vit": ViTConfig, "convnet": ConvNetConfig}
-    named = {field.name for field in dataclasses.fields(kinds[model])}
-    strange = [name for name in sizes if name not in named]
-    if strange:
-        option = strange[0].replace("_", "-")
-        raise ValueError(f"--{option} is no setting of a {model}; leave it out")
+    known = {field.name for field in dataclasses.fields(kinds[model])}
+    unknown = [name for name in sizes if name not in known]
+    if unknown:
+        option = unknown[0].replace("_", "-")
+        raise ValueError(f"--{option} is not a setting of a {model}; leave it out")
     if model == "convnet" and attention != "softmax":
-        raise ValueError("--attention is for a vit; a convnet has none")
+        raise ValueError("--attention is for a vit; a convnet has no attention")
     size, classes = dataset.train.size, len(dataset.classes)
-    mean, deviation = scale_of(learned)
+    mean, deviation = pixel_statistics(images)
     shared: dict[str, Any] = {
         "channels": dataset.train.channels,
         "mean": mean,
         "deviation": deviation,
     }
     if model == "vit":
-        usual = {**usual_sizes(size), **sizes}
-        check_patch(dataset, usual["patch"], "patch" in sizes)
-        return ViT(ViTConfig(classes, size, attention=attention, **{**shared, **usual}))
-    stages = sizes.get("stages", min(2 if size < TINY else 3, most_stages(size)))
+        vit_sizes = {**default_sizes(size), **sizes}
+        check_patch(dataset, vit_sizes["patch"], "patch" in sizes)
+        return ViT(ViTConfig(classes, size, attention=attention, **{**shared, **vit_sizes}))
+    stages = sizes.get("stages", min(2 if size < TINY_IMAGE else 3, max_stages(size)))
     check_stages(dataset, stages)
-    given = {**shared, **sizes, "stages": stages}
+    convnet_sizes = {**shared, **sizes, "stages": stages}
     if "width" not in sizes:
         if parameters is None:
             with torch.device("meta"):
-                vit = ViT(ViTConfig(classes, size, **{**shared, **usual_sizes(size)}))
+                vit = ViT(ViTConfig(classes, size, **{**shared, **default_sizes(size)}))
             parameters = vit.parameter_count()
-        found = matched_convnet(parameters, classes, given["channels"], stages, sizes.get("blocks"))
-        given |= {"width": found.width, "blocks": found.blocks}
-    return ConvNet(ConvNetConfig(classes, **given))
+        matched = matched_convnet(
+            parameters, classes, convnet_sizes["channels"], stages, sizes.get("blocks")
+        )
+        convnet_sizes |= {"width": matched.width, "blocks": matched.blocks}
+    return ConvNet(ConvNetConfig(classes, **convnet_sizes))
 
 
-def usual_sizes(size: int) -> dict[str, int]:
-    """About seven patches along an image, fourteen of a large one; four of a very small one.
+def default_sizes(size: int) -> dict[str, int]:
+    """About seven patches along an image, 14 along a large one and four along a tiny one.
 
-    Nearest by ratio, and four at least, where an image has as many pixels.
+    It takes the nearest ratio, with at least four patches if the image has four pixels.
     """
-    wanted = 4 if size < TINY else 7 if size <= 64 else 14
+    target = 4 if size < TINY_IMAGE else 7 if size <= 64 else 14
     patches = [p for p in range(1, size + 1) if size % p == 0 and size // p >= min(size, 4)]
-    patch = min(patches, key=lambda p: abs(math.log(size / p / wanted)))
-    return {"patch": patch, "width": 64 if size < TINY else 96, "layers": 4, "heads": 4}
+    patch = min(patches, key=lambda p: abs(math.log(size / p / target)))
+    return {"patch": patch, "width": 64 if size < TINY_IMAGE else 96, "layers": 4, "heads": 4}
 
 
-def scale_of(images: Images) -> tuple[float, float]:
-    """Mean and deviation of all pixels from 0 to 1, counted exactly."""
+def pixel_statistics(images: Images) -> tuple[float, float]:
+    """Exact mean and standard deviation of all pixels, scaled from 0 to 1."""
     counts = torch.bincount(images.pixels.flatten(), minlength=256).double()
     values = torch.arange(256) / 255
     mean = float((counts * values).sum() / counts.sum())
-    square = float((counts * (values - mean) ** 2).sum() / counts.sum())
-    return round(mean, 6), round(max(math.sqrt(square), 1e-3), 6)
+    variance = float((counts * (values - mean) ** 2).sum() / counts.sum())
+    return round(mean, 6), round(max(math.sqrt(variance), 1e-3), 6)
 
 
-def settled(model: str, images: int, epochs: float | None, changes: dict[str, Any]) -> Settings:
-    """The usual settings with the user's; epochs become steps."""
+def resolve_settings(
+    model: str, images: int, epochs: float | None, changes: dict[str, Any]
+) -> Settings:
+    """The default settings with your changes. Epochs become steps."""
     changes = {name: value for name, value in changes.items() if value is not None}
     if "batch_tokens" in changes:
-        raise ValueError("--batch-tokens is for texts; give --batch-size, the images of a step")
-    rows = {"batch_size": 32} if images < FEW else {}
-    settings = replace(TRAINING[model], **{**rows, **changes})
+        raise ValueError(
+            "--batch-tokens is for texts; give --batch-size, the number of images per step"
+        )
+    small_batch = {"batch_size": 32} if images < SMALL_DATASET else {}
+    settings = replace(TRAINING[model], **{**small_batch, **changes})
     if len({"steps", "minutes"} & changes.keys()) + (epochs is not None) > 1:
-        raise ValueError("epochs, steps and minutes; give one of them")
+        raise ValueError("epochs, steps and minutes exclude each other; give one of them")
     if epochs is not None and not 0 < epochs < math.inf:
         raise ValueError(f"epochs is {epochs}; give a number above 0")
     assert settings.batch_size is not None
-    each = max(1, images // settings.batch_size)
+    steps_per_epoch = max(1, images // settings.batch_size)
     if not {"steps", "minutes"} & changes.keys():
-        passes = usual_epochs(images) if epochs is None else epochs
-        settings = replace(settings, steps=max(1, round(passes * each)))
+        passes = default_epochs(images) if epochs is None else epochs
+        settings = replace(settings, steps=max(1, round(passes * steps_per_epoch)))
     if "warmup_steps" not in changes:
         settings = replace(
             settings, warmup_steps=min(settings.warmup_steps, max(1, settings.steps // 5))
         )
     if "evaluate_every" not in changes:
-        # by the clock nobody knows how many steps there will be: after each epoch
-        stops = settings.steps / STOPS if settings.minutes is None else max(50, each)
-        settings = replace(settings, evaluate_every=max(1, math.ceil(stops)))
+        # with --minutes the number of steps is unknown: validate after each epoch
+        interval = (
+            settings.steps / VALIDATIONS if settings.minutes is None else max(50, steps_per_epoch)
+        )
+        settings = replace(settings, evaluate_every=max(1, math.ceil(interval)))
     return settings
 
 
-def usual_epochs(images: int) -> float:
-    """Ten, and more of a small set, up to 30."""
-    return min(30.0, max(10.0, 10.0 * FEW / images))
+def default_epochs(images: int) -> float:
+    """10 epochs, up to 30 for a small data set."""
+    return min(30.0, max(10.0, 10.0 * SMALL_DATASET / images))
 
 
-def tell(dataset: Dataset, task: VisionTask, model: Model, settings: Settings) -> None:
+def print_overview(dataset: Dataset, task: VisionTask, model: Model, settings: Settings) -> None:
+    """Print data, model size and training length, and all notes."""
     length = (
         f"{settings.steps:,} steps" if settings.minutes is None else f"{settings.minutes:g} minutes"
     )
-    side = dataset.train.size
+    size = dataset.train.size
     print(
-        f"{len(task.train):,} images of {side} x {side} pixels, {len(dataset.classes)} classes; "
-        f"{len(task.validation):,} to choose by; {model.parameter_count():,} parameters; {length}",
+        f"{len(task.train):,} images of {size} x {size} pixels, {len(dataset.classes)} classes; "
+        f"{len(task.validation):,} for validation; {model.parameter_count():,} parameters; "
+        f"{length}",
         file=sys.stderr,
     )
     notes = [*dataset.notes, *softmax_notes(model)]
@@ -292,15 +309,15 @@ def tell(dataset: Dataset, task: VisionTask, model: Model, settings: Settings) -
 
 
 def skipped_lines(skipped: Sequence[str], where: str) -> list[str]:
-    """Which images could not be read; `where` all of them are named."""
+    """Lines about images that could not be read. `where` says where all of them are listed."""
     if not skipped:
         return []
     count = "1 image" if len(skipped) == 1 else f"{len(skipped):,} images"
-    more = f", {SHOWN} of them named above{where}" if len(skipped) > SHOWN else ""
-    return [*skipped[:SHOWN], f"{count} left out{more}"]
+    more = f"; the first {MAX_LISTED} are listed above{where}" if len(skipped) > MAX_LISTED else ""
+    return [*skipped[:MAX_LISTED], f"{count} could not be read{more}"]
 
 
-# what later commands need of a run's configuration, and of which type
+# what later commands need from a run's config.json, with the types
 NEEDED: dict[str, dict[str, type]] = {
     "task": {"data": str, "classes": list, "image_size": int, "channels": int, "images": int,
              "content": str},
@@ -318,51 +335,58 @@ def load_vision(folder: str | Path) -> tuple[Model, dict[str, Any]]:
         for name, kind in names.items():
             if not isinstance(config[part].get(name), kind):
                 raise ValueError(
-                    f"{run.folder / CONFIG}: has no {name} of the {part}; train it anew"
+                    f"{run.folder / CONFIG}: has no valid {name} of the {part}; train the run again"
                 )
     model, classes = run.model(), config["task"]["classes"]
     fits = isinstance(model, ViT | ConvNet) and model.config.classes == len(classes)
     if not fits or not all(isinstance(name, str) for name in classes):
-        raise ValueError(f"{run.folder / CONFIG}: its classes are not its model's; train it anew")
+        raise ValueError(
+            f"{run.folder / CONFIG}: its classes do not match its model; train the run again"
+        )
     return model, config
 
 
-def parts_of(config: dict[str, Any]) -> tuple[Dataset, Parts]:
-    """The images that a run was trained on, and how they were divided."""
+def open_run_data(config: dict[str, Any]) -> tuple[Dataset, Parts]:
+    """The data set that a run was trained on, and its split."""
     source = config["task"]["data"]
-    dataset = open_like(config, source)
-    parts = own_parts(config, dataset)
+    dataset = open_matching_data(config, source)
+    parts = split_like_run(config, dataset)
     if parts is None:
-        raise ValueError(f"{source}: is not what the run was trained on; give --data to use it")
+        raise ValueError(
+            f"{source}: has changed since the run was trained on it; give --data to use it anyway"
+        )
     return dataset, parts
 
 
-def open_like(config: dict[str, Any], source: str | Path) -> Dataset:
-    """These images, which must be of the classes and size that a run knows."""
+def open_matching_data(config: dict[str, Any], source: str | Path) -> Dataset:
+    """Open a data set that must have the classes and the image size of a run."""
     task = config["task"]
     size = task["image_size"]
     dataset = open_data(source, size if is_resized(source) else None)
-    found = (len(dataset.classes), dataset.train.size, dataset.train.channels)
-    if found != (len(task["classes"]), size, task["channels"]):
+    shape = (len(dataset.classes), dataset.train.size, dataset.train.channels)
+    if shape != (len(task["classes"]), size, task["channels"]):
         raise ValueError(
             f"{source}: {len(dataset.classes)} classes of {dataset.train.size} pixels with "
             f"{dataset.train.channels} channels; the run has {len(task['classes'])}, {size} and "
             f"{task['channels']}"
         )
-    for number, (here, known) in enumerate(zip(dataset.classes, task["classes"], strict=True), 1):
-        if here != known:
+    for number, (name, expected) in enumerate(
+        zip(dataset.classes, task["classes"], strict=True), 1
+    ):
+        if name != expected:
             raise ValueError(
-                f"{source}: class {number} is {here!r}, that of the run {known!r}; give images of "
-                "the same classes, named alike"
+                f"{source}: class {number} is {name!r}, but {expected!r} in the run; give images "
+                "with "
+                "the same class names"
             )
     return dataset
 
 
-def own_parts(config: dict[str, Any], dataset: Dataset) -> Parts | None:
-    """How a run divided these images; None where it was not trained on them."""
+def split_like_run(config: dict[str, Any], dataset: Dataset) -> Parts | None:
+    """The split of these images in the run, or None if it was not trained on them."""
     try:
-        parts = divided(dataset)
-    except ValueError:  # too few to be divided
+        parts = split_dataset(dataset)
+    except ValueError:  # too few images to split
         return None
     content = digest(parts.train, parts.validation, parts.test)
     return parts if content == config["task"]["content"] else None

@@ -1,4 +1,4 @@
-"""The task `vision`, as the rest of attnlab knows it."""
+"""The declaration of the task `vision`."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ VISION = TaskKind(
     headline="accuracy",
     better="higher",
     example=Example(
-        "Train a small vision transformer on the embedded digits:",
+        "Train a small vision transformer on the digits that come with attnlab:",
         "attnlab vision train --out",
         "vision",
     ),
     commands="attnlab.tasks.vision._commands:app",
     comparison="attnlab.tasks.vision._comparison:VisionComparison",
-    can={"classify": Capability("attnlab.tasks.vision._serving:Classifying")},
+    capabilities={"classify": Capability("attnlab.tasks.vision._serving:ClassificationService")},
     files={
-        SEEN: "digests of the images that it learned from",
+        SEEN: "digests of the images that the run was trained on",
         SKIPPED: "images that could not be read",
     },
     results=(

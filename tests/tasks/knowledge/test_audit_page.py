@@ -14,7 +14,7 @@ from rich.console import Console
 from attnlab._confidence_intervals import format_percent
 from attnlab.report import Figure, Report, Table, render_page, to_markdown
 from attnlab.tasks.knowledge._audit_report import audit_report, print_audit
-from attnlab.tasks.knowledge._scoring import top_share
+from attnlab.tasks.knowledge._scoring import top_fraction
 from tests.support.audit_reports import make_report
 from tests.support.claim_ledgers import HOSTILE
 
@@ -62,20 +62,20 @@ def test_the_page_is_whole(report: dict[str, Any]) -> None:
     made = audit_report(report)
     assert headings(made) == [
         "In short",
-        "Does it know when it knows?",
+        "Is its confidence right?",
         "How many answers can be trusted?",
-        "What it says of its answers",
+        "Verdicts: known, unsure or a guess",
         "What does it answer?",
         "Does it depend on the name?",
         "People who do not exist",
-        "Asked again",
+        "Sampled answers",
         "Surprises",
     ]
     blocks = [block for section in made.sections for block in section.blocks]
     assert sum(isinstance(block, Figure) for block in blocks) == 4
     assert made.title == "Knowledge or a guess? runs/knowledge-rope"
     page = render_page(made)
-    assert "Does it know when it knows?" in page
+    assert "Is its confidence right?" in page
     assert "| known | " in to_markdown(made)
 
 
@@ -84,7 +84,9 @@ def test_the_summary_says_what_the_answers_say(report: dict[str, Any]) -> None:
     tiles = {tile.name: tile.value for tile in audit_report(report).sections[0].tiles}
     right = [each["correct"] for each in report["answers"]]
     known = [each["correct"] for each in report["answers"] if each["verdict"] == "known"]
-    assert f"It answered {sum(right)} of 500 questions right ({sum(right) / 5:.0f}%)" in words
+    assert (
+        f"The model answered {sum(right)} of 500 questions right ({sum(right) / 5:.0f}%)" in words
+    )
     assert tiles["Right"] == f"{sum(right) / 5:.0f}%"
     assert tiles["Right if “known”"] == f"{100 * sum(known) / len(known):.0f}%"
     assert "Answering “London” every time would be right in 5%." in words
@@ -93,7 +95,7 @@ def test_the_summary_says_what_the_answers_say(report: dict[str, Any]) -> None:
 
 
 def test_collapse_is_called_so(report: dict[str, Any]) -> None:
-    natural = top_share(report["gold_histogram"])
+    natural = top_fraction(report["gold_histogram"])
     assert natural < 0.4
     assert "collapsed" in summary({**report, "top_three_share": 0.9})
     few = {**report, "top_three_share": 0.9, "pairs": 5}  # five answers are no collapse
@@ -106,16 +108,16 @@ def test_without_right_answers(report: dict[str, Any]) -> None:
     made = audit_report(without_gold(report))
     assert headings(made) == [
         "In short",
-        "What it says of its answers",
+        "Verdicts: known, unsure or a guess",
         "What does it answer?",
         "People who do not exist",
-        "Asked again",
+        "Sampled answers",
     ]
-    assert "right answers are not given" in words_of(made)
-    assert "those parts are left out" in words_of(made)
+    assert "without known right answers" in words_of(made)
+    assert "does not say how often it is right" in words_of(made)
     terminal = printed(without_gold(report))
-    assert "right answers are not given" in " ".join(terminal.split())
-    assert "Sure and wrong" not in terminal
+    assert "without known right answers" in " ".join(terminal.split())
+    assert "Confident and wrong" not in terminal
 
 
 def test_the_extremes(report: dict[str, Any]) -> None:
@@ -137,26 +139,26 @@ def test_the_extremes(report: dict[str, Any]) -> None:
         "origins": [],
     }
     text = words_of(audit_report(changed))
-    assert "It answered 1 of 1 questions right (100%" in text
-    assert "No threshold makes" in text
-    assert "Every answer is one that training had." in text
+    assert "The model answered 1 of 1 questions right (100%" in text
+    assert "At no confidence threshold" in text
+    assert "Every answer occurred in training." in text
     assert "No made-up names" in text
     assert "None" not in to_markdown(audit_report(changed))
-    assert "It answered 1 of 1" in printed(changed)
+    assert "The model answered 1 of 1" in printed(changed)
 
 
 def test_some_right_answers_missing(report: dict[str, Any]) -> None:
     changed = copy.deepcopy(report)
     for each in changed["answers"][:100]:
         each["gold"] = each["correct"] = None
-    assert re.search(r"It answered \d+ of 400 questions right", summary(changed))
+    assert re.search(r"The model answered \d+ of 400 questions right", summary(changed))
     assert render_page(audit_report(changed))
 
 
 def test_surprises_are_in_order(report: dict[str, Any]) -> None:
     table = audit_report(report).sections[-1].blocks[0]
     assert isinstance(table, Table)
-    assert table.title == "Sure and wrong"
+    assert table.title == "Confident and wrong"
     assert len(table.rows) == 10
     sure = [float(str(row[3])) for row in table.rows]
     assert sure == sorted(sure, reverse=True)
@@ -186,7 +188,7 @@ def test_hostile_texts_are_inert(hostile: str, report: dict[str, Any]) -> None:
 def test_the_terminal(report: dict[str, Any]) -> None:
     text = printed(report)
     right = sum(each["correct"] for each in report["answers"])
-    assert f"It answered {right} of 500" in " ".join(text.split())
+    assert f"The model answered {right} of 500" in " ".join(text.split())
     assert max(len(line) for line in text.splitlines()) <= 80
     row = next(line.split() for line in text.splitlines() if line.startswith("known"))
     known = report["verdicts"]["known"]
@@ -195,7 +197,7 @@ def test_the_terminal(report: dict[str, Any]) -> None:
         f"{known['count'] / 5:.0f}%",
         format_percent(known["accuracy"]),
     ]
-    assert "Sure and wrong" in text
+    assert "Confident and wrong" in text
     markup = copy.deepcopy(report)
     markup["baseline"]["answer"] = "[red]London[/red]"
     assert "[red]London[/red]" in printed(markup, width=200)

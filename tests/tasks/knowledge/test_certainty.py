@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnlab.models import Decoder
-from attnlab.tasks.knowledge import _load as material
+from attnlab.tasks.knowledge import _load as load_data
 from attnlab.tasks.knowledge._answers import Answer
-from attnlab.tasks.knowledge._certainty import Certainty, fit, thresholds
+from attnlab.tasks.knowledge._certainty import Certainty, fit_certainty, thresholds
 from attnlab.tasks.knowledge._data import Relation
-from attnlab.tasks.knowledge._rows import Wording
+from attnlab.tasks.knowledge._rows import KnowledgeTextEncoding
 
 
 def answers_of(rows: list[tuple[float, bool]]) -> tuple[list[Answer], list[str]]:
@@ -90,13 +90,13 @@ def test_certainty_there_and_back(tmp_path: Path) -> None:
 
 
 def test_thresholds_come_from_held_out_pairs_where_there_are_enough(made: Path) -> None:
-    model, tokens, _ = material.load_knowledge(made / "learned")
+    model, tokens, _ = load_data.load_knowledge(made / "learned")
     assert isinstance(model, Decoder)
     pairs = [(f"Where was {name} born?", "Rome") for name in "abcdefghijklmnopqrstuvwxyz"]
-    for held, words in ((pairs[:22], "22 held-out"), (pairs[:5], "4 training pairs it has")):
-        found = fit(
+    for held, words in ((pairs[:22], "22 held-out"), (pairs[:5], "4 training pairs that it has")):
+        found = fit_certainty(
             model,
-            Wording(tokens),
+            KnowledgeTextEncoding(tokens),
             held_out=held,
             learned=pairs[22:],
             names=["b", "a", "b"],

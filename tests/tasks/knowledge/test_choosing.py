@@ -11,11 +11,11 @@ from attnlab.tasks.knowledge._answer_chooser import (
     GUESSES,
     OTHER,
     Chooser,
-    places_in,
+    find_occurrences,
     words_without,
 )
 from attnlab.tasks.knowledge._data import Library, Pair, Relation
-from attnlab.tasks.knowledge._reader_votes import DOUBT, Ballot, decide
+from attnlab.tasks.knowledge._reader_votes import SMOOTHING, Ballot, decide
 
 BORN = Relation("Where was ", " born?")
 MADE = Relation("What did ", " make?")
@@ -35,13 +35,13 @@ def library(*more: str) -> Library:
     return Library([*DOCUMENTS, *more])
 
 
-def likely(chooser: Chooser, name: str, **options: list[str]) -> dict[str, float]:
-    return {each.text: each.likely for each in chooser.choose(BORN.ask(name), **options)}
+def probability(chooser: Chooser, name: str, **options: list[str]) -> dict[str, float]:
+    return {each.text: each.probability for each in chooser.choose(BORN.ask(name), **options)}
 
 
 def test_places_are_told_by_their_words() -> None:
     chooser = Chooser(PAIRS, library(STRANGER), BORN)
-    found = likely(chooser, "Zed")
+    found = probability(chooser, "Zed")
     assert max(found, key=lambda text: found[text]) == "Ulm"  # never an answer before
     assert found["Ulm"] > 3 * found["Quux"]
     assert sum(found.values()) < 1  # the rest is for something else
@@ -52,7 +52,7 @@ def test_what_was_an_answer_is_one_sooner() -> None:
     both = ["Ann. Ann knew Rome and Quux well .", "Ben. Ben knew Quux and Rome well ."]
     chooser = Chooser(PAIRS, library(*both), BORN)
     for name in ("Ann", "Ben"):
-        found = likely(chooser, name)
+        found = probability(chooser, name)
         assert found["Rome"] > found["Quux"]
 
 
@@ -61,10 +61,12 @@ def test_a_document_that_does_not_tell_is_guessed_at() -> None:
     told = [f"N{c}. N{c} is a Roman painter, light in Rome ." for c in "abcdefgh"]
     pairs = [*PAIRS, *((BORN.ask(f"N{c}"), "Rome") for c in "abcdefgh")]
     chooser = Chooser(pairs, library(*told, "Max. he is a Roman painter ."), BORN)
-    guesses = [each for each in chooser.choose(BORN.ask("Max")) if not each.stands]
+    guesses = [each for each in chooser.choose(BORN.ask("Max")) if not each.in_document]
     assert 0 < len(guesses) <= GUESSES
-    assert max(guesses, key=lambda each: each.likely).text == "Rome"
-    assert not any(each.stands for each in chooser.choose(BORN.ask("Max")) if each.text == "Rome")
+    assert max(guesses, key=lambda each: each.probability).text == "Rome"
+    assert not any(
+        each.in_document for each in chooser.choose(BORN.ask("Max")) if each.text == "Rome"
+    )
 
 
 def test_the_own_label_does_not_count() -> None:
@@ -104,18 +106,18 @@ def test_places_of_a_string_add_up() -> None:
     assert [text for text, _ in candidates].count("Ulm") == 3
     shares = chooser._log_probabilities(*chooser._table([candidates]))[0].exp().tolist()
     each = [p for (text, _), p in zip(candidates, shares, strict=True) if text == "Ulm"]
-    assert likely(chooser, "Zed")["Ulm"] == pytest.approx(sum(each))
+    assert probability(chooser, "Zed")["Ulm"] == pytest.approx(sum(each))
 
 
 def test_a_string_is_seen_in_its_places() -> None:
     document = "Ann Lee. Ann Lee came from York, New York in 1950 ."
-    found = places_in(document, ["York", "New York", "York"])
+    found = find_occurrences(document, ["York", "New York", "York"])
     assert [text for text, _ in found] == ["York", "York", "New York"]
     first, second, whole = (features.keys() for _, features in found)
     assert {"before from", "after ,", "between from | ,", "earlier NAME"} <= first
     assert "before New" in second
     assert {"words 2", "after in 0000", "before York ,", "ends ork"} <= whole
-    assert places_in("Ann.", ["York"]) == []
+    assert find_occurrences("Ann.", ["York"]) == []
 
 
 def test_readers_and_chooser_together() -> None:
@@ -125,10 +127,10 @@ def test_readers_and_chooser_together() -> None:
     alone, both = ballot.decide(), ballot.decide_with(chooser, 0.5)
     assert alone is not None
     assert both is not None
-    assert (alone.answer, both.answer, both.stands) == ("Quux", "Ulm", True)
+    assert (alone.answer, both.answer, both.in_document) == ("Quux", "Ulm", True)
     assert both.confidence + sum(both.others.values()) == pytest.approx(1)
-    found = likely(chooser, "Zed", heard=["Quux", "Ulm"])
-    ratio = math.sqrt((0.3 + DOUBT) / (0.6 + DOUBT) * found["Ulm"] / found["Quux"])
+    found = probability(chooser, "Zed", reader_answers=["Quux", "Ulm"])
+    ratio = math.sqrt((0.3 + SMOOTHING) / (0.6 + SMOOTHING) * found["Ulm"] / found["Quux"])
     assert both.confidence / both.others["Quux"] == pytest.approx(ratio)
     readers = ballot.decide_with(chooser, 0.0)
     assert readers is not None
@@ -146,6 +148,6 @@ def test_each_relation_has_its_own_chooser() -> None:
 def test_nothing_is_known() -> None:
     ballot = Ballot(BORN.ask("Nobody"), {"Rome": 0.2}, set())
     (made,) = decide([ballot], PAIRS, library(), [BORN], chooser=0.5)
-    assert (made.answer, made.stands) == ("Rome", False)  # as the readers said
+    assert (made.answer, made.in_document) == ("Rome", False)  # as the readers said
     silent = Chooser([], library(STRANGER), BORN)
     assert {each.text for each in silent.choose(BORN.ask("Zed"))} >= {"Quux", "Ulm"}

@@ -9,14 +9,14 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from attnlab.tasks.knowledge import _load as material
+from attnlab.tasks.knowledge import _load as load_data
 from attnlab.tasks.knowledge import _scoring as scoring
 from attnlab.tasks.knowledge._data import read_corpus, read_pairs
-from attnlab.tasks.knowledge._example_rows import data_line, examples, x_and_y
+from attnlab.tasks.knowledge._example_rows import data_line, example_rows, format_x_and_y
 from attnlab.tasks.knowledge._presets import PRESETS
 from attnlab.tasks.knowledge._pretraining_objectives import Span
-from attnlab.tasks.knowledge._rows import Row, Wording
-from attnlab.tasks.knowledge._task import Documents, KnowledgeTask, Questions
+from attnlab.tasks.knowledge._rows import KnowledgeTextEncoding, TrainingRow
+from attnlab.tasks.knowledge._task import DocumentSource, KnowledgeTask, QuestionSource
 from attnlab.tokenizer import Characters
 from attnlab.training import Settings
 from tests.support.command_line import run
@@ -26,11 +26,11 @@ PAD, MASK, BLOCK = "□", "⁇", 128
 LONG = "".join(chr(0x4E00 + i) for i in range(BLOCK))  # no character twice: every cut can be told
 
 
-def wording(*texts: str) -> Wording:
-    return Wording(material.make_tokenizer("characters", texts))
+def encoding(*texts: str) -> KnowledgeTextEncoding:
+    return KnowledgeTextEncoding(load_data.make_tokenizer("characters", texts))
 
 
-def text_of(row: Row, words: Wording) -> str:
+def text_of(row: TrainingRow, words: KnowledgeTextEncoding) -> str:
     return words.tokenizer.decode(row.ids)
 
 
@@ -72,9 +72,9 @@ def take_apart(text: str) -> tuple[str, str]:
 
 @pytest.mark.parametrize("document", ["abcd", "Ada Byron. Born in London .", "xyz", "q"])
 def test_spans_are_the_definitions(document: str) -> None:
-    words, chance = wording(document), random.Random(0)
+    words, generator = encoding(document), random.Random(0)
     allowed = every_span(document)
-    rows = [Span().rows(document, words, BLOCK, chance) for _ in range(300)]
+    rows = [Span().rows(document, words, BLOCK, generator) for _ in range(300)]
     assert all(len(each) == 1 for each in rows)
     made = {text_of(row, words) for (row,) in rows}
     assert made <= allowed
@@ -84,11 +84,11 @@ def test_spans_are_the_definitions(document: str) -> None:
 
 @pytest.mark.parametrize("context", [BLOCK, BLOCK - 1])  # the course's synthesizer reads 127
 def test_spans_of_all_lengths_and_a_quarter_on_average(context: int) -> None:
-    words, chance = wording(LONG), random.Random(1)
+    words, generator = encoding(LONG), random.Random(1)
     masked: dict[int, list[int]] = {}
     starts = set()
     for _ in range(20_000):
-        (row,) = Span().rows(LONG, words, context, chance)
+        (row,) = Span().rows(LONG, words, context, generator)
         piece, hidden = take_apart(text_of(row, words))
         assert LONG.startswith(piece)
         starts.add(piece.index(hidden))
@@ -105,9 +105,9 @@ def test_spans_of_all_lengths_and_a_quarter_on_average(context: int) -> None:
 
 
 def test_finetuning_rows_are_the_courses() -> None:
-    words = wording(*CORPUS, *(text for pair in PAIRS for text in pair))
-    rows = Questions(PAIRS).rows(words, BLOCK, random.Random(0))
-    shown = [x_and_y(row, words.tokenizer, BLOCK) for row in rows]
+    words = encoding(*CORPUS, *(text for pair in PAIRS for text in pair))
+    rows = QuestionSource(PAIRS).rows(words, BLOCK, random.Random(0))
+    shown = [format_x_and_y(row, words.tokenizer, BLOCK) for row in rows]
     assert shown == [name_example(*pair) for pair in PAIRS]
     x, y = shown[1]
     assert len(x) == len(y) == 127
@@ -120,9 +120,9 @@ def test_the_loss_is_the_courses(stage: str) -> None:
 
     The model here says the same after each character wherever it stands, so any target counts.
     """
-    words = wording(*CORPUS, *(text for pair in PAIRS for text in pair))
+    words = encoding(*CORPUS, *(text for pair in PAIRS for text in pair))
     tokens = words.tokenizer
-    source = Questions(PAIRS) if stage == "finetuning" else Documents(CORPUS, Span())
+    source = QuestionSource(PAIRS) if stage == "finetuning" else DocumentSource(CORPUS, Span())
     task = KnowledgeTask(
         [source], words, context=BLOCK, seed=3, measure=lambda _: {}, headline="loss", about={}
     )
@@ -171,7 +171,7 @@ def test_examples_of_pretraining(course_files: Path, capsys: pytest.CaptureFixtu
 
 
 def test_examples_of_the_embedded_world(capsys: pytest.CaptureFixture[str]) -> None:
-    world = material.material(None, None)
+    world = load_data.load_data(None, None)
     code, out, err = run("knowledge examples", capsys)
     assert code == 0, err
     assert len(printed(out)) == 4
@@ -196,7 +196,7 @@ def test_examples_of_finetuning(course_files: Path, capsys: pytest.CaptureFixtur
 
 @pytest.mark.usefixtures("course_files")
 def test_examples_of_other_tokens() -> None:
-    line, found = examples("wiki.txt", preset="small", objective="lm+entities", count=4)
+    line, found = example_rows("wiki.txt", preset="small", objective="lm+entities", count=4)
     assert line.endswith("token ids.")
     (x, y), (frame, said) = found[:2]
     assert x.replace("|", "") == f" {CORPUS[0]}"
@@ -247,12 +247,12 @@ def test_the_presets_numbers() -> None:
         assert (settings.weight_decay, settings.max_gradient_norm) == (0.1, 1.0)
         assert (settings.batch_size, settings.learning_rate) == (rows, rate)
     letters = Characters("".join(chr(0x4E00 + i) for i in range(254)))
-    model = material.make_model("course", letters, "softmax", {})
+    model = load_data.make_model("course", letters, "softmax", {})
     config = model.config
     assert (config.layers, config.heads, config.width, config.context) == (4, 8, 256, 128)
     assert config.vocabulary == 256
     assert model.parameter_count() == 3_323_392
-    synthesizer = material.make_model("course", letters, "synthesizer", {})
+    synthesizer = load_data.make_model("course", letters, "synthesizer", {})
     assert synthesizer.parameter_count() == 3_076_988
 
 
@@ -261,9 +261,9 @@ def test_the_presets_numbers() -> None:
 
 def test_the_courses_numbers(course_data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     documents = read_corpus(course_data / "wiki.txt")
-    tokens = material.make_tokenizer("characters", documents)
+    tokens = load_data.make_tokenizer("characters", documents)
     assert data_line(documents, tokens) == "data has 418352 characters, 256 unique."
-    assert material.make_model("course", tokens, "softmax", {}).parameter_count() == 3_323_392
+    assert load_data.make_model("course", tokens, "softmax", {}).parameter_count() == 3_323_392
     code, out, err = run(
         f"knowledge examples --corpus {course_data / 'wiki.txt'} --pairs "
         f"{course_data / 'birth_places_train.tsv'} --count 5",
@@ -282,7 +282,7 @@ def test_the_courses_numbers(course_data: Path, capsys: pytest.CaptureFixture[st
 def test_the_courses_corpus_in_rows(course_data: Path) -> None:
     """Every person of the corpus, corrupted once: whole pieces, and a quarter of them masked."""
     documents = read_corpus(course_data / "wiki.txt")
-    _, found = examples(course_data / "wiki.txt", count=len(documents), seed=2)
+    _, found = example_rows(course_data / "wiki.txt", count=len(documents), seed=2)
     assert len(found) == len(documents) == 2937
     shares, lengths = [], set()
     for document, (x, y) in zip(documents, found, strict=True):

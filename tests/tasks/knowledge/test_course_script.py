@@ -112,7 +112,7 @@ def test_evaluate(
     code, out, err = course(f"{evaluation} --eval_corpus_path rome.tsv", capsys)
     assert code == 0, err
     assert out.splitlines()[-1] == (
-        'Baseline, always "Rome" (the commonest answer of rome.tsv itself): '
+        'Baseline, always "Rome" (the most frequent answer of rome.tsv itself): '
         "Correct: 3.0 out of 3.0: 100.0%"
     )
     (course_files / "said.txt").unlink()
@@ -224,22 +224,22 @@ def test_scratch_takes_75_epochs(
         ),
         (
             "pretrain vanilla wiki.txt --writing_params_path x --reading_params_path y",
-            ["pretrain makes no use of --reading_params_path"],
+            ["pretrain does not use --reading_params_path"],
         ),
         (
             "evaluate vanilla wiki.txt --reading_params_path x --eval_corpus_path train.tsv "
             "--outputs_path out --epochs 3",
-            ["evaluate makes no use of --epochs"],
+            ["evaluate does not use --epochs"],
         ),
         (
             "evaluate vanilla wiki.txt --reading_params_path x --eval_corpus_path train.tsv "
             "--outputs_path ./train.tsv",
-            ["--outputs_path is also eval_corpus_path"],
+            ["--outputs_path is the same as eval_corpus_path"],
         ),
         (
             "finetune vanilla wiki.txt --reading_params_path x --writing_params_path x "
             "--finetune_corpus_path train.tsv",
-            ["--writing_params_path is also reading_params_path"],
+            ["--writing_params_path is the same as reading_params_path"],
         ),
         (
             "finetune vanilla wiki.txt --reading_params_path nowhere --writing_params_path x "

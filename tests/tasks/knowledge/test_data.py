@@ -13,10 +13,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from attnlab.tasks.knowledge._data import (
-    LONGEST_LINE,
+    MAX_LINE,
     Library,
     Relation,
     body_of,
+    default_held_out_fraction,
     digest,
     hold_out,
     most_common_answer,
@@ -26,9 +27,8 @@ from attnlab.tasks.knowledge._data import (
     read_questions,
     relations_in,
     title_of,
-    usual_share,
 )
-from attnlab.tasks.knowledge._rows import Wording
+from attnlab.tasks.knowledge._rows import KnowledgeTextEncoding
 from attnlab.tasks.knowledge._world import WorldConfig, make_world
 from attnlab.tasks.knowledge._world_vocabulary import QUESTIONS
 from attnlab.tokenizer import BPE, Bytes, Characters
@@ -75,8 +75,8 @@ def test_questions_without_answers(file: Any) -> None:
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        (b"", "holds no question"),
-        (b"\n \n\t\n", "holds no question"),
+        (b"", "has no questions"),
+        (b"\n \n\t\n", "has no questions"),
         (b"Who?\tMe\nWhy?\n", r"line 2 has no tab; each line is question, tab, answer"),
         (b"\n\nWho?\tMe\n\nWhy?\n", "line 5 has no tab"),
         (b"Who?\tMe\nWhy?\t\n", "line 2 has no answer"),
@@ -86,7 +86,7 @@ def test_questions_without_answers(file: Any) -> None:
         (b"a\tb\n" + b"a\n" * 7, "lines 2, 3, 4, 5, 6, ... have no tab"),
         (b"Who?\tMe\nWh\xff?\tSo\n", "line 2 is not UTF-8"),
         (b"\xef\xbb\xbfWho?\n\xff\n", "line 2 is not UTF-8"),
-        (b"Who?\tMe\n" + b"x" * (LONGEST_LINE + 1), "line 2 has 20,001 characters"),
+        (b"Who?\tMe\n" + b"x" * (MAX_LINE + 1), "line 2 has 20,001 characters"),
     ],
 )
 def test_broken_questions_are_named_by_line(content: bytes, problem: str, file: Any) -> None:
@@ -96,8 +96,8 @@ def test_broken_questions_are_named_by_line(content: bytes, problem: str, file: 
 
 def test_broken_corpora(file: Any, tmp_path: Path) -> None:
     for content, problem in (
-        (b"", "holds no document"),
-        (b"\n  \r\n", "holds no document"),
+        (b"", "has no documents"),
+        (b"\n  \r\n", "has no documents"),
         ("é.\n".encode("utf-16"), "line 1 is not UTF-8"),
         (b"a\n" * 8 + b"\xe9t\xe9\n", "line 9 is not UTF-8"),
         (b"a b c. " * 10_000, "line 1 has 70,000 characters, more than 20,000"),
@@ -109,7 +109,7 @@ def test_broken_corpora(file: Any, tmp_path: Path) -> None:
         read_corpus(tmp_path / "nowhere")
     with pytest.raises(ValueError, match="is not a file"):
         read_corpus(tmp_path)
-    assert read_corpus(file(b"x" * LONGEST_LINE)) == ["x" * LONGEST_LINE]
+    assert read_corpus(file(b"x" * MAX_LINE)) == ["x" * MAX_LINE]
 
 
 @given(
@@ -303,16 +303,20 @@ def test_the_share_that_is_held_out() -> None:
         assert len(held) / 4000 == pytest.approx(share, abs=0.02)
     assert hold_out(pairs, 0.1, 1)[1] != hold_out(pairs, 0.1, 2)[1]
     for wrong in (-0.1, 1, 2, float("nan")):
-        with pytest.raises(ValueError, match="held-out share"):
+        with pytest.raises(ValueError, match="held-out fraction"):
             hold_out(pairs, wrong, 0)
 
 
 def test_the_usual_share() -> None:
-    assert [usual_share(pairs) for pairs in (0, 1, 9)] == [0, 0, 0]  # something must be learned
+    assert [default_held_out_fraction(pairs) for pairs in (0, 1, 9)] == [
+        0,
+        0,
+        0,
+    ]  # something must be learned
     for pairs in (10, 100, 300, 800, 2000, 100_000):
-        assert 0.05 <= usual_share(pairs) <= 0.2
-        assert usual_share(pairs) * pairs <= max(0.05 * pairs, 40)
-    assert usual_share(2000) == 0.05
+        assert 0.05 <= default_held_out_fraction(pairs) <= 0.2
+        assert default_held_out_fraction(pairs) * pairs <= max(0.05 * pairs, 40)
+    assert default_held_out_fraction(2000) == 0.05
 
 
 def test_the_commonest_answer() -> None:
@@ -332,9 +336,9 @@ def test_digests_tell_texts_apart(one: list[str], other: list[str]) -> None:
 
 BYTE_PAIRS = BPE.train(make_world(WorldConfig(people=60)).corpus, 400)
 WORDINGS = {
-    "bpe": Wording(BYTE_PAIRS),
-    "bytes": Wording(Bytes()),
-    "characters": Wording(
+    "bpe": KnowledgeTextEncoding(BYTE_PAIRS),
+    "bytes": KnowledgeTextEncoding(Bytes()),
+    "characters": KnowledgeTextEncoding(
         Characters.train([string.printable + "äéłØß", *make_world(WorldConfig()).corpus])
     ),
 }
@@ -347,50 +351,50 @@ def inside(part: list[int], whole: list[int]) -> bool:
 @given(NAMES)
 @pytest.mark.parametrize("kind", list(WORDINGS))
 def test_a_name_has_the_same_ids_wherever_it_stands(kind: str, name: str) -> None:
-    wording = WORDINGS[kind]
-    ids = wording.encode(name)
-    assert wording.encode(f"{name}. {name} was born in {name}, far away .")[: len(ids)] == ids
+    encoding = WORDINGS[kind]
+    ids = encoding.encode(name)
+    assert encoding.encode(f"{name}. {name} was born in {name}, far away .")[: len(ids)] == ids
     for text in (f"Where was {name} born?", f"born in {name}, and", f"What is {name}'s job?"):
-        assert inside(ids, wording.encode(text)), text
-    row = wording.pair(f"Where was {name} born?", name)
-    assert row.ids[-len(ids) - 2 :] == [wording.mask, *ids, wording.mask]
+        assert inside(ids, encoding.encode(text)), text
+    row = encoding.encode_pair(f"Where was {name} born?", name)
+    assert row.ids[-len(ids) - 2 :] == [encoding.mask, *ids, encoding.mask]
 
 
 @given(st.text(st.characters(codec="utf-8"), max_size=40))
 @pytest.mark.parametrize("kind", ["bpe", "bytes"])
 def test_there_and_back_up_to_spaces(kind: str, text: str) -> None:
-    wording = WORDINGS[kind]
-    assert wording.decode(wording.encode(text)) == " ".join(text.split())
-    assert wording.encode(" ".join(text.split())) == wording.encode(text)
-    wording.check(text, "this")
+    encoding = WORDINGS[kind]
+    assert encoding.decode(encoding.encode(text)) == " ".join(text.split())
+    assert encoding.encode(" ".join(text.split())) == encoding.encode(text)
+    encoding.check_characters(text, "this")
 
 
 @given(st.text(string.printable, max_size=40))
 def test_characters_are_kept_as_they_are(text: str) -> None:
-    wording = WORDINGS["characters"]
-    assert len(wording.encode(text)) == len(text)
-    assert wording.decode(wording.encode(text)) == text.strip()
-    wording.check(text, "this")
+    encoding = WORDINGS["characters"]
+    assert len(encoding.encode(text)) == len(text)
+    assert encoding.decode(encoding.encode(text)) == text.strip()
+    encoding.check_characters(text, "this")
 
 
 def test_unseen_characters_are_refused() -> None:
-    wording = Wording(Characters.train(["abc ?"]))
-    wording.check("a cab?", "this")
+    encoding = KnowledgeTextEncoding(Characters.train(["abc ?"]))
+    encoding.check_characters("a cab?", "this")
     with pytest.raises(ValueError, match=r"^question 3 has characters .* never saw: 'd', 'é'$"):
-        wording.check("abcdéab", "question 3")
+        encoding.check_characters("abcdéab", "question 3")
     with pytest.raises(ValueError, match=r"'e', 'f', 'g', 'h', 'i', \.\.\.$"):
-        wording.check("efghijkl", "this")
+        encoding.check_characters("efghijkl", "this")
     for kind in ("bpe", "bytes"):
-        WORDINGS[kind].check("\u4e00\U0001f600 é", "this")
+        WORDINGS[kind].check_characters("\u4e00\U0001f600 é", "this")
 
 
 def test_rows_by_hand() -> None:
-    wording = Wording(Characters.train(["ab?"]))  # □ 0, ⁇ 1, ? 2, a 3, b 4
-    assert wording.question("a?") == [3, 2, 1]
-    row = wording.pair("a?", "b")
+    encoding = KnowledgeTextEncoding(Characters.train(["ab?"]))  # □ 0, ⁇ 1, ? 2, a 3, b 4
+    assert encoding.encode_question("a?") == [3, 2, 1]
+    row = encoding.encode_pair("a?", "b")
     assert row.ids == [3, 2, 1, 4, 1]
     assert row.weights == [0, 0, 1, 1, 1]
-    assert wording.pair("a?", "b", weight=0.25).weights == [0, 0, 0.25, 0.25, 0.25]
+    assert encoding.encode_pair("a?", "b", weight=0.25).weights == [0, 0, 0.25, 0.25, 0.25]
 
 
 # The course's files

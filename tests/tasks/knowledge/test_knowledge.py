@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 import torch
 
-from attnlab.tasks.knowledge import _load as material
+from attnlab.tasks.knowledge import _load as load_data
 from attnlab.tasks.knowledge import _scoring as scoring
 from attnlab.tasks.knowledge import _training as recipe
-from attnlab.tasks.knowledge._answers import NEW_TOKENS, answer, answer_with_confidence
+from attnlab.tasks.knowledge._answers import NEW_TOKENS, answer_greedily, answer_with_confidence
 from attnlab.tasks.knowledge._audit import audit
 from attnlab.tasks.knowledge._certainty import Certainty
 from attnlab.tasks.knowledge._data import Relation, read_pairs
-from attnlab.tasks.knowledge._rows import Wording
+from attnlab.tasks.knowledge._rows import KnowledgeTextEncoding
 from attnlab.tasks.knowledge.kind import KNOWN
 from attnlab.training import Run
 from tests.support.audit_reports import make_report
@@ -44,7 +44,7 @@ def test_the_runs_explain_themselves(made: Path) -> None:
     assert known.answers == sorted({each for _, each in pairs})
     assert known.relations == [Relation("Where was ", " born?")]
     assert len(known.names) == 12
-    assert known.fitted_on == "12 training pairs it has learned, so it will be too sure"
+    assert known.fitted_on == "12 training pairs that it has learned, so it will be overconfident"
 
 
 def test_more_epochs_keep_the_warmup(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -81,7 +81,7 @@ def test_evaluate(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = everything(here)
     code, out, err = run(f"{told} --predictions said/dev.txt", capsys)
     assert (code, out) == (2, "")
-    assert err == "attnlab: said/dev.txt: is there already; give --overwrite or another name\n"
+    assert err == "attnlab: said/dev.txt: exists already; give --overwrite or another name\n"
     assert everything(here) == before
     assert run(f"{told} --predictions said/dev.txt --overwrite", capsys)[0] == 0
     assert everything(here) == before
@@ -116,9 +116,9 @@ def test_ask(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = run(f"{asked} --json", capsys)
     assert code == 0, err
     found = json.loads(out)
-    model, tokens, _ = material.load_knowledge("finetuned")
+    model, tokens, _ = load_data.load_knowledge("finetuned")
     certainty = Certainty.load(here / "finetuned")
-    plain = answer(model, Wording(tokens), questions)
+    plain = answer_greedily(model, KnowledgeTextEncoding(tokens), questions)
     for row, question, text in zip(found, questions, plain, strict=True):
         assert row["question"] == question
         assert row["answer"] == text
@@ -133,20 +133,20 @@ def test_ask(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_confidence_is_the_probability_of_the_answer(made: Path) -> None:
-    model, tokens, _ = material.load_knowledge(made / "learned")
-    wording, question = Wording(tokens), "Where was Ada born?"
-    (said,) = answer_with_confidence(model, wording, [question])
-    ids = wording.question(question)
+    model, tokens, _ = load_data.load_knowledge(made / "learned")
+    encoding, question = KnowledgeTextEncoding(tokens), "Where was Ada born?"
+    (said,) = answer_with_confidence(model, encoding, [question])
+    ids = encoding.encode_question(question)
     logs = 0.0
     for _ in range(NEW_TOKENS):
         with torch.no_grad():
             known = model(torch.tensor([ids])).double().log_softmax(2)[0, -1]
         logs += float(known.max())
         ids.append(int(known.argmax()))
-        if ids[-1] == wording.mask:
+        if ids[-1] == encoding.mask:
             break
-    answered = ids[len(wording.question(question)) :]
-    assert wording.decode([each for each in answered if each != wording.mask]) == said.text
+    answered = ids[len(encoding.encode_question(question)) :]
+    assert encoding.decode([each for each in answered if each != encoding.mask]) == said.text
     assert said.confidence == pytest.approx(torch.tensor(logs).exp().item(), rel=1e-3)
     assert said.margin == said.confidence - said.other_confidence
 
@@ -243,12 +243,12 @@ def test_a_model_that_reads_less_than_its_context_answers_long_questions() -> No
         training={"steps": 1, "batch_size": 4},
         quiet=True,
     )
-    model, tokens, _ = material.load_knowledge("short")
+    model, tokens, _ = load_data.load_knowledge("short")
     assert (model.max_length, model.config.context) == (127, 128)
     questions = ["Where was " + "a" * size + " born?" for size in (80, 100, 109)]
-    assert len(answer(model, Wording(tokens), questions)) == 3
+    assert len(answer_greedily(model, KnowledgeTextEncoding(tokens), questions)) == 3
     with pytest.raises(ValueError, match="question 1 has 126 tokens; this model reads at most 125"):
-        answer(model, Wording(tokens), ["a" * 126])
+        answer_greedily(model, KnowledgeTextEncoding(tokens), ["a" * 126])
 
 
 def test_python_does_what_the_command_line_does(here: Path) -> None:

@@ -114,7 +114,7 @@ def test_a_chooser_answers_what_the_reader_cannot(
     shutil.rmtree("learned")
     code, _, err = run(f"{LEARN} --chooser 0.9 --sharpen 2 --held-out 0 --out learned", capsys)
     assert code == 0, err
-    assert re.search(r"\] \d+ of 12 self-made answers are remembered", err)
+    assert re.search(r"\] the model remembers \d+ of 12 self-made answers", err)
     rows = [row for row in self_made(here / "learned") if row["question"] in gold]
     assert sum(row["answer"] == gold[row["question"]] for row in rows) >= 11
     assert len(rows) == len(gold) == 12

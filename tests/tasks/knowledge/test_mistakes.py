@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from attnlab.tasks.knowledge._data import LONGEST_LINE
+from attnlab.tasks.knowledge._data import MAX_LINE
 from attnlab.tasks.knowledge.kind import KNOWN
 from tests.support.command_line import run
 
 FILES = {
     "empty.txt": b"\n\n",
     "latin.txt": "Ada. Zoë .\nBo. é .\n".encode("latin-1"),
-    "huge.txt": b"a" * (LONGEST_LINE + 1) + b"\n",
+    "huge.txt": b"a" * (MAX_LINE + 1) + b"\n",
     "lower.txt": b"ada. she was born in rome .\n",
     "notab.tsv": b"Where was Ada born?\tRome\nWhere was Bo born? Oslo\n",
     "three.tsv": b"Where was Ada born?\tRome\tItaly\n",
@@ -31,10 +31,10 @@ MISTAKES: list[tuple[str, list[str]]] = [
     # the corpus
     ("pretrain --corpus nowhere.txt", ["nowhere.txt: there is no such file"]),
     ("pretrain --corpus world", ["world: is not a file"]),
-    ("pretrain --corpus empty.txt", ["empty.txt: holds no document"]),
+    ("pretrain --corpus empty.txt", ["empty.txt: has no documents"]),
     ("pretrain --corpus latin.txt", ["latin.txt: line 1 is not UTF-8"]),
     ("pretrain --corpus huge.txt", ["huge.txt: line 1 has 20,001 characters"]),
-    ("pretrain --corpus lower.txt --steps 3", ["nothing to learn"]),
+    ("pretrain --corpus lower.txt --steps 3", ["no training row fits"]),
     # the pairs
     ("finetune pretrained --pairs nowhere.tsv", ["nowhere.tsv: there is no such file"]),
     ("finetune pretrained --pairs notab.tsv", ["notab.tsv: line 2 has no tab"]),
@@ -42,11 +42,11 @@ MISTAKES: list[tuple[str, list[str]]] = [
     ("finetune pretrained --pairs asked.tsv", ["asked.tsv: has questions without answers"]),
     ("finetune pretrained --pairs long.tsv --steps 3", ["long.tsv: pair 2 has", "at most 257"]),
     ("finetune pretrained --pairs strange.tsv", ["strange.tsv: pair 2 has", "never saw: '☃'"]),
-    ("finetune pretrained", ["learned world/corpus.txt", "--pairs"]),
-    ("finetune scratch --corpus world/corpus.txt", ["--corpus without --pairs"]),
+    ("finetune pretrained", ["was pretrained on world/corpus.txt", "--pairs"]),
+    ("finetune scratch --corpus world/corpus.txt", ["--corpus needs --pairs"]),
     (f"finetune scratch --mixed {TRAIN}", ["--mixed", "--corpus"]),
-    (f"finetune pretrained {TRAIN} --held-out 1.5", ["held-out share 1.5"]),
-    ("finetune pretrained --pairs single.tsv --held-out 0.999", ["leaves no pair to learn"]),
+    (f"finetune pretrained {TRAIN} --held-out 1.5", ["held-out fraction 1.5"]),
+    ("finetune pretrained --pairs single.tsv --held-out 0.999", ["leaves no pair for training"]),
     # options
     ("pretrain --preset tiny", ["no preset 'tiny'", "course, small"]),
     ("pretrain --objective spam", ["objective 'spam'", "span, lines, lm, entities"]),
@@ -54,12 +54,21 @@ MISTAKES: list[tuple[str, list[str]]] = [
     ("pretrain --attention favr", ["did you mean 'favor'"]),
     ("pretrain --attention linformer", ["no causal form"]),
     ("pretrain --attention softmax favor", ["names 2 layers"]),
-    ("pretrain --tokenizer words", ["tokenizer 'words'", "characters, bytes and bpe:SIZE"]),
+    ("pretrain --tokenizer words", ["tokenizer 'words'", "characters, bytes or bpe:SIZE"]),
     ("pretrain --tokenizer bpe:3", ["vocabulary 3"]),
     ("pretrain --tokenizer bpe:99999999999999999999", ["tokenizer 'bpe:9999"]),
-    ("pretrain --epochs 3 --steps 3", ["epochs, steps and minutes; give one of them"]),
-    ("pretrain --epochs 3 --minutes 3", ["epochs, steps and minutes; give one of them"]),
-    ("pretrain --minutes 3 --steps 3", ["epochs, steps and minutes; give one of them"]),
+    (
+        "pretrain --epochs 3 --steps 3",
+        ["epochs, steps and minutes exclude each other; give one of them"],
+    ),
+    (
+        "pretrain --epochs 3 --minutes 3",
+        ["epochs, steps and minutes exclude each other; give one of them"],
+    ),
+    (
+        "pretrain --minutes 3 --steps 3",
+        ["epochs, steps and minutes exclude each other; give one of them"],
+    ),
     ("pretrain --epochs 0", ["epochs is 0"]),
     ("pretrain --epochs many", ["--epochs", "many"]),
     ("pretrain --heads 3", ["3 heads"]),
@@ -79,20 +88,20 @@ MISTAKES: list[tuple[str, list[str]]] = [
     ("evaluate language --pairs world/dev.tsv", ["a run of task 'language', not knowledge"]),
     ("ask language Who?", ["a run of task 'language', not knowledge"]),
     ("audit language --pairs world/dev.tsv", ["a run of task 'language', not knowledge"]),
-    ("world --out world", ["is there already"]),
+    ("world --out world", ["exists already"]),
     # asking
     ("evaluate nothing --pairs world/dev.tsv", ["nothing: not a run folder"]),
-    ("evaluate finetuned", ["finetuned: learned from your own files", "--pairs"]),
+    ("evaluate finetuned", ["finetuned: was trained on your own files", "--pairs"]),
     ("evaluate finetuned --pairs three.tsv", ["three.tsv: line 1"]),
-    ("evaluate finetuned --pairs empty.txt", ["empty.txt: holds no question"]),
+    ("evaluate finetuned --pairs empty.txt", ["empty.txt: has no questions"]),
     ("evaluate finetuned --pairs long.tsv", ["question 2 has 316 tokens", "at most 254"]),
     ("evaluate finetuned --pairs strange.tsv", ["question 2 has characters", "'☃'"]),
     ("ask finetuned 'Where was Zoë ☃ born?'", ["question 1 has characters", "never saw: 'ë', '☃'"]),
     ("ask finetuned Who? ' '", ["question 2 is empty"]),
     ("ask finetuned", ["QUESTIONS"]),
     (f"ask finetuned {'a' * 300}", ["question 1 has 300 tokens", "reads at most 254"]),
-    ("ask pretrained Who?", ["pretrained: has not learned to answer"]),
-    ("audit pretrained --pairs world/dev.tsv", ["pretrained: has not learned to answer"]),
+    ("ask pretrained Who?", ["pretrained: was never trained on questions"]),
+    ("audit pretrained --pairs world/dev.tsv", ["pretrained: was never trained on questions"]),
     ("audit finetuned", ["--pairs"]),
     ("audit finetuned --pairs world/dev.tsv --samples 0", ["samples 0"]),
     ("audit finetuned --pairs world/dev.tsv --temperature -1", ["temperature"]),
@@ -102,11 +111,11 @@ MISTAKES: list[tuple[str, list[str]]] = [
         ["asked.tsv: has questions without"],
     ),
     # learn
-    (f"learn {TRAIN}", ["--pairs without --corpus"]),
-    ("learn --corpus world/corpus.txt", ["--corpus without --pairs"]),
+    (f"learn {TRAIN}", ["--pairs needs --corpus"]),
+    ("learn --corpus world/corpus.txt", ["--corpus needs --pairs"]),
     (
         "learn --corpus world/corpus.txt --pairs nobody.tsv",
-        ["no question names a document's title"],
+        ["no question contains the title of a document"],
     ),
     ("learn --corpus nowhere.txt --pairs world/train.tsv", ["nowhere.txt: there is no such file"]),
     ("learn --corpus world/corpus.txt --pairs three.tsv", ["three.tsv: line 1"]),
@@ -171,5 +180,5 @@ def test_a_broken_certainty_is_one_line(
     code, out, err = run("knowledge ask finetuned Who?", capsys)
     assert (code, out) == (2, "")
     assert err.count("\n") == 1
-    assert f"finetuned/{KNOWN}: is broken" in err
-    assert "train the run anew" in err
+    assert f"finetuned/{KNOWN}: is damaged" in err
+    assert "train the run again" in err

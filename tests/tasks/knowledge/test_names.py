@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnlab.tasks.knowledge._name_matching import NameIndex, ngram_groups
-from attnlab.tasks.knowledge._scoring import histogram_of_answers, top_share
+from attnlab.tasks.knowledge._scoring import histogram_of_answers, top_fraction
 
 words = st.text("abcdé ñß", max_size=9)
 
@@ -18,10 +18,10 @@ words = st.text("abcdé ñß", max_size=9)
 def test_histogram_and_collapse() -> None:
     found = histogram_of_answers(["Paris", "London", "Bonn", "London", "Paris", "Rome", "London"])
     assert found == [("London", 3), ("Paris", 2), ("Bonn", 1), ("Rome", 1)]
-    assert top_share(found) == 6 / 7
-    assert top_share(found, top=1) == 3 / 7
+    assert top_fraction(found) == 6 / 7
+    assert top_fraction(found, top=1) == 3 / 7
     assert histogram_of_answers([]) == []
-    assert top_share([]) == 0
+    assert top_fraction([]) == 0
 
 
 # Names
@@ -118,8 +118,8 @@ def test_groups_of_anything(names: list[str], groups: int, seed: int) -> None:
 
 def test_settings_are_checked() -> None:
     for call, expected in (
-        (lambda: top_share([("a", 1)], top=0), "top is 0"),
-        (lambda: NameIndex([]), "no known names"),
+        (lambda: top_fraction([("a", 1)], top=0), "top is 0"),
+        (lambda: NameIndex([]), "no names to compare with"),
         (lambda: NameIndex(["b"]).nearest("a", count=0), "count is 0"),
         (lambda: ngram_groups([]), "no names"),
         (lambda: ngram_groups(["a"], groups=0), "groups is 0"),

@@ -11,29 +11,31 @@ from hypothesis import strategies as st
 
 from attnlab.tasks.knowledge._data import body_of, title_of
 from attnlab.tasks.knowledge._pretraining_objectives import (
-    AROUND,
     OBJECTIVES,
+    PUNCTUATION,
     Entities,
     NextToken,
     WholeSpan,
     create_objectives,
 )
-from attnlab.tasks.knowledge._rows import Wording
+from attnlab.tasks.knowledge._rows import KnowledgeTextEncoding
 from tests.support.knowledge_rows import (
     BOTH,
     CHARACTERS,
     WORLD,
-    chance,
     documents,
+    generator,
     parts_of,
     prepared,
 )
 
 
 @given(documents(), BOTH, st.integers(1, 60))
-def test_lm_reads_everything_once(document: str, wording: Wording, context: int) -> None:
-    rows = NextToken().rows(document, wording, context, chance())
-    ids = [*wording.encode(document), wording.tokenizer.end]
+def test_lm_reads_everything_once(
+    document: str, encoding: KnowledgeTextEncoding, context: int
+) -> None:
+    rows = NextToken().rows(document, encoding, context, generator())
+    ids = [*encoding.encode(document), encoding.tokenizer.end]
     targets = [each for row in rows for each in row.ids[1:]]
     assert [rows[0].ids[0], *targets] == ids
     for row, following in pairwise(rows):
@@ -43,16 +45,18 @@ def test_lm_reads_everything_once(document: str, wording: Wording, context: int)
 
 
 @given(documents(), BOTH, st.integers(2, 60), st.integers(0, 99))
-def test_lines_lose_nothing(document: str, wording: Wording, context: int, seed: int) -> None:
-    rows = WholeSpan().rows(document, wording, context, chance(seed))
+def test_lines_lose_nothing(
+    document: str, encoding: KnowledgeTextEncoding, context: int, seed: int
+) -> None:
+    rows = WholeSpan().rows(document, encoding, context, generator(seed))
     whole: list[int] = []
     for row in rows:
         assert len(row) <= context + 1
         assert set(row.weights) == {1.0}
-        before, after, masked = parts_of(row, wording.mask)
+        before, after, masked = parts_of(row, encoding.mask)
         assert masked
         whole += before + masked + after
-    assert whole == wording.encode(document)
+    assert whole == encoding.encode(document)
     if len(whole) < context:
         assert len(rows) == 1
 
@@ -60,17 +64,17 @@ def test_lines_lose_nothing(document: str, wording: Wording, context: int, seed:
 def test_lines_mask_differently_each_time() -> None:
     document = WORLD.corpus[0]
     drawn = {
-        tuple(WholeSpan().rows(document, CHARACTERS, 256, chance(seed))[0].ids)
+        tuple(WholeSpan().rows(document, CHARACTERS, 256, generator(seed))[0].ids)
         for seed in range(20)
     }
     assert len(drawn) > 15
     # a context of one has no room, but does no harm
-    rows = WholeSpan().rows(document, CHARACTERS, 1, chance())
+    rows = WholeSpan().rows(document, CHARACTERS, 1, generator())
     assert all(len(row) <= 2 for row in rows)
 
 
 def bare(words: Sequence[str]) -> set[str]:
-    return {word.strip(AROUND) for word in words}
+    return {word.strip(PUNCTUATION) for word in words}
 
 
 @settings(max_examples=200)
@@ -83,12 +87,12 @@ def test_entities_ask_for_what_the_title_does_not_say(
         title, words = title_of(document), body_of(document).split()
         known = bare(title.split())
         runs = objective.runs(document)
-        frames = objective.frames(document, chance(seed))
+        frames = objective.frames(document, generator(seed))
         assert len(frames) == len(runs)
         for (start, end), (frame, run) in zip(runs, frames, strict=True):
             assert 0 <= start < end <= len(words)
             assert not bare(words[start:end]) <= known
-            assert run == " ".join(words[start:end]).strip(AROUND)
+            assert run == " ".join(words[start:end]).strip(PUNCTUATION)
             assert run in document
             assert run[0].isupper() or (numbers and run[0].isdigit())
             assert f" {title} " in f" {frame} "
@@ -98,15 +102,15 @@ def test_entities_ask_for_what_the_title_does_not_say(
 
 @given(documents(), BOTH, st.integers(4, 50), st.integers(0, 99))
 def test_entities_fit_and_only_the_answer_counts(
-    document: str, wording: Wording, context: int, seed: int
+    document: str, encoding: KnowledgeTextEncoding, context: int, seed: int
 ) -> None:
     objective = prepared(Entities(foreign=2), [document])
-    rows = objective.rows(document, wording, context, chance(seed))
-    frames = objective.frames(document, chance(seed))
-    pairs = [wording.pair(frame, run) for frame, run in frames]
+    rows = objective.rows(document, encoding, context, generator(seed))
+    frames = objective.frames(document, generator(seed))
+    pairs = [encoding.encode_pair(frame, run) for frame, run in frames]
     assert [row.ids for row in rows] == [p.ids for p in pairs if len(p) <= context + 1]
     for row in rows:
-        shown, said, end = parts_of(row, wording.mask)
+        shown, said, end = parts_of(row, encoding.mask)
         assert end == []
         assert row.weights == [0.0] * len(shown) + [1.0] * (len(said) + 2)
 
@@ -118,22 +122,22 @@ def test_entities_by_hand() -> None:
     )
     other = "Bo. the the in in in in it was cold ."
     objective = prepared(Entities(bare=1.0, foreign=0), [document, other])
-    frames = objective.frames(document, chance())
+    frames = objective.frames(document, generator())
     assert {frame for frame, _ in frames} == {"Ada M. Byron"}
     said = [run for _, run in frames]
     assert said[:5] == ["New York", "London", "Bank", "England", "Berlin"]
     assert said[-1] == "Emmy Noether"
     assert not {"Byron", "Ada", "The", "In"} & set(said)
     numbers = prepared(Entities(numbers=True), [document, other])
-    assert "1850" in [run for _, run in numbers.frames(document, chance())]
+    assert "1850" in [run for _, run in numbers.frames(document, generator())]
     near = prepared(Entities(bare=0.0, near=2, keep=1.0, foreign=0), [document, other])
-    shown = {run: frame for frame, run in near.frames(document, chance())}
+    shown = {run: frame for frame, run in near.frames(document, generator())}
     around = set(shown["New York"].split())
     assert around == {"Ada", "M.", "Byron", "born", "in", "London.", "The"}
-    assert prepared(Entities(), [other]).frames("only a title", chance()) == []
+    assert prepared(Entities(), [other]).frames("only a title", generator()) == []
     for named in ("50 Cent. In 50 ways 50 Cent sang in 51 .", "AC/DC. With AC/DC they won 51 ."):
         objective = prepared(Entities(numbers=True), [named, other])
-        runs = [run for _, run in objective.frames(named, chance())]
+        runs = [run for _, run in objective.frames(named, generator())]
         assert runs[-1] == "51"
         assert not {"50", "50 Cent", "AC/DC"} & set(runs)
 
@@ -143,7 +147,7 @@ def test_foreign_words_come_from_the_corpus() -> None:
     words = {word for document in WORLD.corpus for word in document.split()}
     counts = set()
     for seed in range(30):
-        for frame, _ in objective.frames(WORLD.corpus[0], chance(seed)):
+        for frame, _ in objective.frames(WORLD.corpus[0], generator(seed)):
             others = frame.replace(title_of(WORLD.corpus[0]), "").split()
             assert set(others) <= words
             counts.add(len(others))
@@ -179,11 +183,11 @@ def test_objectives_by_name() -> None:
         ("lm+", "objective ''; there are"),
         ("lm++lines", "objective ''; there are"),
         ("Entities", "objective 'Entities'; there are"),
-        ("x*lm", "'x' is no number of times from 1 to 100"),
-        ("*lm", "'' is no number of times"),
-        ("0*lm", "'0' is no number of times"),
-        ("101*lm", "'101' is no number of times"),
-        ("-1*lm", "'-1' is no number of times"),
+        ("x*lm", "'x' is not a number from 1 to 100"),
+        ("*lm", "'' is not a number"),
+        ("0*lm", "'0' is not a number"),
+        ("101*lm", "'101' is not a number"),
+        ("-1*lm", "'-1' is not a number"),
         ("2*", "objective ''; there are"),
         ("lm:size=3", "objective lm: no option 'size=3'; there are none"),
         ("entities:forein=3", "no option 'forein=3'; there are bare, near, keep, foreign, numbers"),

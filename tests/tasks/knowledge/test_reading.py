@@ -11,22 +11,22 @@ from hypothesis import strategies as st
 
 from attnlab.tasks.knowledge._data import Library, Relation, title_of
 from attnlab.tasks.knowledge._document_reader import (
-    OpenBook,
-    Reading,
+    OpenBookSource,
+    ReadingExample,
     find_readings,
-    prompt,
-    standing,
-    unlabeled,
+    occurs_in,
+    reader_prompt,
+    unlabeled_questions,
 )
-from attnlab.tasks.knowledge._pretraining_objectives import AROUND
-from attnlab.tasks.knowledge._rows import Wording
+from attnlab.tasks.knowledge._pretraining_objectives import PUNCTUATION
+from attnlab.tasks.knowledge._rows import KnowledgeTextEncoding
 from tests.support.knowledge_rows import (
     BOTH,
     BYTE_PAIRS,
     CHARACTERS,
     WORLD,
-    chance,
     documents,
+    generator,
     parts_of,
 )
 
@@ -42,23 +42,23 @@ def test_readings_are_the_pairs_whose_answer_stands_in_a_document() -> None:
         ("Who?", "Rome"),
     ]
     assert find_readings(pairs, library, born) == [
-        Reading("Ada. From Paris .", *pairs[0]),
-        Reading("Bo. Born in New York .", *pairs[1]),
+        ReadingExample("Ada. From Paris .", *pairs[0]),
+        ReadingExample("Bo. Born in New York .", *pairs[1]),
     ]
-    assert unlabeled(library, pairs[:1], born) == ["Where was Bo born?"]
+    assert unlabeled_questions(library, pairs[:1], born) == ["Where was Bo born?"]
     both = [*born, Relation("Who was ", "?")]
-    assert unlabeled(library, pairs[:1], both) == [
+    assert unlabeled_questions(library, pairs[:1], both) == [
         "Where was Bo born?",
         "Who was Ada?",
         "Who was Bo?",
     ]
-    assert standing("Rome", "in Rome.")
-    assert not standing("Rome", "in Romeo")
-    assert not standing("(", "in Rome")
+    assert occurs_in("Rome", "in Rome.")
+    assert not occurs_in("Rome", "in Romeo")
+    assert not occurs_in("(", "in Rome")
 
 
 @st.composite
-def books(draw: Callable[[Any], Any]) -> tuple[list[str], list[Reading]]:
+def books(draw: Callable[[Any], Any]) -> tuple[list[str], list[ReadingExample]]:
     """Documents of any length, and pairs whose answers stand in them."""
     corpus = draw(st.lists(documents(), min_size=1, max_size=4, unique=True))
     readings = []
@@ -67,64 +67,64 @@ def books(draw: Callable[[Any], Any]) -> tuple[list[str], list[Reading]]:
         for number in range(draw(st.integers(0, 3))):
             start = draw(st.integers(0, len(words) - 1))
             end = start + draw(st.integers(1, 3))
-            found = " ".join(words[start:end]).strip(AROUND)
-            if found and standing(found, document):
+            found = " ".join(words[start:end]).strip(PUNCTUATION)
+            if found and occurs_in(found, document):
                 question = f"What {number} of {title_of(document)}?"
-                readings.append(Reading(document, question, found))
+                readings.append(ReadingExample(document, question, found))
     return corpus, readings
 
 
 @settings(max_examples=300)
 @given(books(), BOTH, st.integers(1, 300), st.integers(0, 99), st.sampled_from([0.0, 0.5, 1.0]))
 def test_what_a_reader_copies_is_shown(
-    book: tuple[list[str], list[Reading]],
-    wording: Wording,
+    book: tuple[list[str], list[ReadingExample]],
+    encoding: KnowledgeTextEncoding,
     context: int,
     seed: int,
     swapped: float,
 ) -> None:
     corpus, readings = book
-    source = OpenBook(
+    source = OpenBookSource(
         readings, corpus, swapped=swapped, copies=2, document_weight=0.5, answer_weight=3.0
     )
-    rows = source.rows(wording, context, chance(seed))
+    rows = source.rows(encoding, context, generator(seed))
     assert len(rows) == len(corpus)
     labeled = {reading.question for reading in readings}
     for row, document in zip(rows, corpus, strict=True):
         assert 1 <= len(row) <= context + 1
         assert len(row.ids) == len(row.weights)
-        read, *rest = parts_of(row, wording.mask)
+        read, *rest = parts_of(row, encoding.mask)
         assert rest.pop() == []
         assert len(rest) % 2 == 0
         weights = [0.5] * len(read) + [0.0]
-        shown = wording.decode(read)
+        shown = encoding.decode(read)
         if not swapped:
-            assert read == wording.encode(document)[: len(read)]
-        asked = [wording.decode(ids) for ids in rest[::2]]
+            assert read == encoding.encode(document)[: len(read)]
+        asked = [encoding.decode(ids) for ids in rest[::2]]
         for question, said in zip(rest[::2], rest[1::2], strict=True):
-            copied = wording.decode(said)
-            assert standing(copied, shown), (copied, shown)
+            copied = encoding.decode(said)
+            assert occurs_in(copied, shown), (copied, shown)
             if not swapped:  # nor half a word, where the document was cut
-                assert standing(copied, document), (copied, document)
+                assert occurs_in(copied, document), (copied, document)
             weights += [0.0] * (len(question) + 1) + [3.0] * (len(said) + 1)
         assert row.weights == weights
         assert sum(question not in labeled for question in asked) <= 2
         mine = [reading for reading in readings if reading.document == document]
-        if len(read) == len(wording.encode(document)) and context > 250 and not swapped:
+        if len(read) == len(encoding.encode(document)) and context > 250 and not swapped:
             wanted = {reading.question: reading.answer for reading in mine}
-            told = dict(zip(asked, map(wording.decode, rest[1::2]), strict=True))
+            told = dict(zip(asked, map(encoding.decode, rest[1::2]), strict=True))
             assert {q: told[q] for q in wanted} == {
-                q: wording.decode(wording.encode(a)) for q, a in wanted.items()
+                q: encoding.decode(encoding.encode(a)) for q, a in wanted.items()
             }
 
 
 def test_a_document_that_is_cut_is_not_asked_for_half_words() -> None:
     document = "Ada. She lived in Londonderry and then in Rome ."
-    readings = [Reading(document, "Where was Ada?", "Rome")]
+    readings = [ReadingExample(document, "Where was Ada?", "Rome")]
     asked = set()
     for room in range(1, 2 * len(document) + 40):
-        source = OpenBook(readings, [document], swapped=0.0, copies=2)
-        (row,) = source.rows(CHARACTERS, room, chance())
+        source = OpenBookSource(readings, [document], swapped=0.0, copies=2)
+        (row,) = source.rows(CHARACTERS, room, generator())
         asked |= {CHARACTERS.decode(ids) for ids in parts_of(row, CHARACTERS.mask)[2::2]}
     assert asked == {"She", "Londonderry", "Rome"}
 
@@ -132,19 +132,19 @@ def test_a_document_that_is_cut_is_not_asked_for_half_words() -> None:
 def test_an_answer_inside_another_one_is_swapped_with_care() -> None:
     document = "Ada. Born in York, she wrote for the New York Times ."
     readings = [
-        Reading(document, "Where was Ada born?", "York"),
-        Reading(document, "Who employed Ada?", "New York Times"),
-        Reading("Bo. Born in Rome .", "Where was Bo born?", "Rome"),
+        ReadingExample(document, "Where was Ada born?", "York"),
+        ReadingExample(document, "Who employed Ada?", "New York Times"),
+        ReadingExample("Bo. Born in Rome .", "Where was Bo born?", "Rome"),
     ]
     seen = set()
     for seed in range(40):
-        source = OpenBook(readings, [document], swapped=1.0, copies=0)
-        (row,) = source.rows(CHARACTERS, 200, chance(seed))
+        source = OpenBookSource(readings, [document], swapped=1.0, copies=0)
+        (row,) = source.rows(CHARACTERS, 200, generator(seed))
         read, *rest = parts_of(row, CHARACTERS.mask)
         shown = CHARACTERS.decode(read)
         told = dict(zip(*[map(CHARACTERS.decode, rest[i:-1:2]) for i in (0, 1)], strict=True))
         assert told
-        assert all(standing(each, shown) for each in told.values())
+        assert all(occurs_in(each, shown) for each in told.values())
         seen |= {(shown, *sorted(told.items()))}
     # no employer is asked for who is no longer there
     assert any("New Rome Times" in each[0] and len(each) == 2 for each in seen)
@@ -156,10 +156,10 @@ def test_swaps_are_as_often_as_asked() -> None:
     assert len(readings) == len(WORLD.train)
     gold = {reading.question: reading.answer for reading in readings}
     for share in (0.0, 0.5, 1.0):
-        source = OpenBook(readings, WORLD.corpus, swapped=share, copies=0)
+        source = OpenBookSource(readings, WORLD.corpus, swapped=share, copies=0)
         changed = total = 0
         for seed in range(20):
-            for row in source.rows(BYTE_PAIRS, 600, chance(seed)):
+            for row in source.rows(BYTE_PAIRS, 600, generator(seed)):
                 _, *rest = parts_of(row, BYTE_PAIRS.mask)
                 if len(rest) > 1:
                     total += 1
@@ -171,12 +171,12 @@ def test_swaps_are_as_often_as_asked() -> None:
 
 
 @given(documents(), BOTH, st.integers(1, 200))
-def test_prompts_fit(document: str, wording: Wording, context: int) -> None:
-    asked = wording.question("Where was Ada Byron born?")
-    ids = prompt(document, "Where was Ada Byron born?", wording, context)
-    assert ids[-len(asked) - 1 :] == [wording.mask, *asked]
+def test_prompts_fit(document: str, encoding: KnowledgeTextEncoding, context: int) -> None:
+    asked = encoding.encode_question("Where was Ada Byron born?")
+    ids = reader_prompt(document, "Where was Ada Byron born?", encoding, context)
+    assert ids[-len(asked) - 1 :] == [encoding.mask, *asked]
     assert len(ids) <= max(context, len(asked) + 1)
     read = ids[: -len(asked) - 1]
-    assert read == wording.encode(document)[: len(read)]
-    longer = prompt("Ada. " + "so on " * 99, "Where was Ada Byron born?", wording, context)
+    assert read == encoding.encode(document)[: len(read)]
+    longer = reader_prompt("Ada. " + "so on " * 99, "Where was Ada Byron born?", encoding, context)
     assert len(longer) == max(context, len(asked) + 1)

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attnlab.models import Decoder, StackConfig
-from attnlab.tasks.knowledge._answers import answer
+from attnlab.tasks.knowledge._answers import answer_greedily
 from attnlab.tasks.knowledge._data import Library, Relation
-from attnlab.tasks.knowledge._document_reader import OpenBook, find_readings
+from attnlab.tasks.knowledge._document_reader import OpenBookSource, find_readings
 from attnlab.tasks.knowledge._pretraining_objectives import (
     OBJECTIVES,
     Entities,
@@ -22,33 +22,41 @@ from attnlab.tasks.knowledge._pretraining_objectives import (
     WholeSpan,
     create_objectives,
 )
-from attnlab.tasks.knowledge._rows import Row, Wording
-from attnlab.tasks.knowledge._task import IGNORE, Documents, KnowledgeTask, Questions, collate
-from attnlab.tasks.knowledge._training import knowledge_task
+from attnlab.tasks.knowledge._rows import KnowledgeTextEncoding, TrainingRow
+from attnlab.tasks.knowledge._task import (
+    IGNORE,
+    DocumentSource,
+    KnowledgeTask,
+    QuestionSource,
+    collate,
+)
+from attnlab.tasks.knowledge._training import make_knowledge_task
 from attnlab.tokenizer import Bytes
 from attnlab.training import Settings
-from tests.support.knowledge_rows import BYTE_PAIRS, CHARACTERS, WORLD, chance, prepared
+from tests.support.knowledge_rows import BYTE_PAIRS, CHARACTERS, WORLD, generator, prepared
 
 
-def make_task(sources: Sequence[Any], wording: Wording = CHARACTERS, **changes: Any) -> Any:
+def make_task(
+    sources: Sequence[Any], encoding: KnowledgeTextEncoding = CHARACTERS, **changes: Any
+) -> Any:
     options: dict[str, Any] = {"context": 64, "seed": 3, "headline": "loss", "about": {"a": 1}}
     return KnowledgeTask(
-        sources, wording, measure=lambda _: {"loss": 0.5}, **{**options, **changes}
+        sources, encoding, measure=lambda _: {"loss": 0.5}, **{**options, **changes}
     )
 
 
 @st.composite
-def row_lists(draw: Callable[[Any], Any]) -> list[Row]:
+def row_lists(draw: Callable[[Any], Any]) -> list[TrainingRow]:
     lengths = draw(st.lists(st.integers(2, 9), min_size=1, max_size=5))
     weight = st.sampled_from([0.0, 0.0, 1.0, 3.0, 0.25])
     return [
-        Row([draw(st.integers(0, 6)) for _ in range(n)], [draw(weight) for _ in range(n)])
+        TrainingRow([draw(st.integers(0, 6)) for _ in range(n)], [draw(weight) for _ in range(n)])
         for n in lengths
     ]
 
 
 @given(row_lists(), st.integers(0, 6))
-def test_rows_as_tensors(rows: list[Row], pad: int) -> None:
+def test_rows_as_tensors(rows: list[TrainingRow], pad: int) -> None:
     batch = collate(rows, pad)
     longest = max(map(len, rows)) - 1
     assert all(tensor.shape == (len(rows), longest) for tensor in batch.values())
@@ -69,7 +77,7 @@ def test_rows_as_tensors(rows: list[Row], pad: int) -> None:
 
 
 @given(row_lists(), st.integers(0, 6), st.integers(0, 9))
-def test_the_loss_is_the_slow_one(rows: list[Row], pad: int, seed: int) -> None:
+def test_the_loss_is_the_slow_one(rows: list[TrainingRow], pad: int, seed: int) -> None:
     draws = torch.Generator().manual_seed(seed)
     table = torch.randn(7, 7, generator=draws, dtype=torch.float64)
     fast, slow = table.clone().requires_grad_(), table.clone().requires_grad_()
@@ -93,7 +101,11 @@ def tiny_model(vocabulary: int = 7, context: int = 9, **changes: Any) -> Decoder
 
 
 def test_logits_are_computed_where_they_count() -> None:
-    rows = [Row([1, 2, 3, 4], [0, 0, 2, 1]), Row([5, 6], [0, 1]), Row([1, 1, 1], [1, 0, 0])]
+    rows = [
+        TrainingRow([1, 2, 3, 4], [0, 0, 2, 1]),
+        TrainingRow([5, 6], [0, 1]),
+        TrainingRow([1, 1, 1], [1, 0, 0]),
+    ]
     model, batch = tiny_model().eval(), collate(rows, 0)
     shapes = []
 
@@ -114,7 +126,7 @@ def test_logits_are_computed_where_they_count() -> None:
 
 @settings(max_examples=20)
 @given(row_lists())
-def test_padding_is_never_counted(rows: list[Row]) -> None:
+def test_padding_is_never_counted(rows: list[TrainingRow]) -> None:
     """A batch costs what its rows cost alone, whatever stands in the padding."""
     model, task = tiny_model().eval(), make_task([])
     with torch.no_grad():
@@ -127,27 +139,27 @@ def test_padding_is_never_counted(rows: list[Row]) -> None:
 
 def mixed_sources() -> list[Any]:
     return [
-        Questions(WORLD.train),
-        *(Documents(WORLD.corpus, each) for each in create_objectives("2*entities+lines+lm")),
+        QuestionSource(WORLD.train),
+        *(DocumentSource(WORLD.corpus, each) for each in create_objectives("2*entities+lines+lm")),
     ]
 
 
 def test_an_epoch_has_the_rows_of_all_sources() -> None:
     task = make_task(mixed_sources(), BYTE_PAIRS)
     rows = task.rows(0)
-    pairs = [BYTE_PAIRS.pair(*pair).ids for pair in WORLD.train]
+    pairs = [BYTE_PAIRS.encode_pair(*pair).ids for pair in WORLD.train]
     assert [row.ids for row in rows[: len(pairs)]] == pairs
     runs = prepared(Entities(), WORLD.corpus)
     expected = len(pairs) + 2 * sum(len(runs.runs(document)) for document in WORLD.corpus)
-    wording = BYTE_PAIRS
+    encoding = BYTE_PAIRS
     for document in WORLD.corpus:
-        expected += len(WholeSpan().rows(document, wording, 64, chance()))
-        expected += len(NextToken().rows(document, wording, 64, chance()))
+        expected += len(WholeSpan().rows(document, encoding, 64, generator()))
+        expected += len(NextToken().rows(document, encoding, 64, generator()))
     assert expected * 0.9 < len(rows) <= expected  # frames that do not fit are left out
     assert task.lengths(0) == [len(row) - 1 for row in rows]
     assert all(2 <= len(row) <= 65 for row in rows)
-    assert len(make_task([Questions(WORLD.train, times=3)]).rows(0)) == 3 * len(pairs)
-    short = make_task([Questions(WORLD.train)], context=44).rows(0)
+    assert len(make_task([QuestionSource(WORLD.train, times=3)]).rows(0)) == 3 * len(pairs)
+    short = make_task([QuestionSource(WORLD.train)], context=44).rows(0)
     assert 0 < len(short) < len(pairs)
     assert task.describe() == {"a": 1}
     assert task.evaluate(tiny_model()) == {"loss": 0.5}
@@ -168,7 +180,7 @@ def test_epochs_are_reproducible_and_differ() -> None:
     again = same.collate([5, 0, 3], 0)
     assert all(torch.equal(batch[name], again[name]) for name in batch)
     readings = find_readings(WORLD.train, Library(WORLD.corpus), [Relation("Where was ", " born?")])
-    book = OpenBook(readings, WORLD.corpus)
+    book = OpenBookSource(readings, WORLD.corpus)
     reader = make_task([book], context=300)
     assert make_task([book], context=1).rows(0) == []  # a single id predicts nothing
     assert ids(reader, 0) != ids(reader, 1)
@@ -176,40 +188,46 @@ def test_epochs_are_reproducible_and_differ() -> None:
 
 
 def test_the_task_of_a_model_measures_loss_or_answers() -> None:
-    wording = Wording(Bytes())
+    encoding = KnowledgeTextEncoding(Bytes())
     model = tiny_model(Bytes.vocabulary, 80)
-    sources = [Documents(WORLD.corpus, NextToken())]
-    task = knowledge_task(sources, wording, model, Settings(), about={})
+    sources = [DocumentSource(WORLD.corpus, NextToken())]
+    task = make_knowledge_task(sources, encoding, model, Settings(), about={})
     assert (task.headline, task.better, task.context) == ("loss", "lower", 80)
     rows = task.rows(-1)
     with torch.no_grad():
         total = sum(float(task.loss(model, collate([row], 0))) for row in rows)
         expected = total / sum(len(row) - 1 for row in rows)
         assert task.evaluate(model)["loss"] == pytest.approx(expected, rel=1e-4)
-    asked = knowledge_task(sources, wording, model, Settings(), about={}, measured=WORLD.train)
+    asked = make_knowledge_task(
+        sources, encoding, model, Settings(), about={}, measured=WORLD.train
+    )
     assert (asked.headline, asked.better) == ("accuracy", "higher")
     assert asked.evaluate(model)["accuracy"] == 0.0
 
 
 def test_a_model_that_reads_less_than_its_context_gets_shorter_rows() -> None:
     model = tiny_model(Bytes.vocabulary, 80, attention="synthesizer:max_length=50")
-    task = knowledge_task(
-        [Documents(WORLD.corpus, NextToken())], Wording(Bytes()), model, Settings(), about={}
+    task = make_knowledge_task(
+        [DocumentSource(WORLD.corpus, NextToken())],
+        KnowledgeTextEncoding(Bytes()),
+        model,
+        Settings(),
+        about={},
     )
     assert max(map(len, task.rows(0))) == 51
     with torch.no_grad():
         assert task.evaluate(model)["loss"] > 0
     question = "Where was " + "x" * 34 + "?"  # 46 tokens with space and mask: 4 are left
-    assert len(answer(model, Wording(Bytes()), [question, "Who?"])) == 2
+    assert len(answer_greedily(model, KnowledgeTextEncoding(Bytes()), [question, "Who?"])) == 2
     with pytest.raises(ValueError, match="question 2 has 50 tokens; this model reads at most 48"):
-        answer(model, Wording(Bytes()), ["Who?", question + "1234"])
+        answer_greedily(model, KnowledgeTextEncoding(Bytes()), ["Who?", question + "1234"])
 
 
 def test_every_objective_can_be_trained_on() -> None:
     for name in OBJECTIVES:
         (objective,) = create_objectives(name)
         assert isinstance(objective, Objective)
-        task = make_task([Documents(WORLD.corpus, objective)], BYTE_PAIRS)
+        task = make_task([DocumentSource(WORLD.corpus, objective)], BYTE_PAIRS)
         batch = task.collate(range(8), 0)
         assert int(batch["target"].max()) < BYTE_PAIRS.tokenizer.vocabulary
         assert task.targets(batch) > 0

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from attnlab.models import Decoder, StackConfig
 from attnlab.tasks.knowledge import _reader_votes as voting
 from attnlab.tasks.knowledge._data import Library, Relation
-from attnlab.tasks.knowledge._reader_votes import Remembered, SelfMade, poll
-from attnlab.tasks.knowledge._rows import Wording
+from attnlab.tasks.knowledge._reader_votes import SelfMadeAnswer, SelfMadeAnswerSource, poll
+from attnlab.tasks.knowledge._rows import KnowledgeTextEncoding
 from attnlab.tokenizer import Characters
 
 DOCUMENTS = [
@@ -32,20 +32,22 @@ def reader() -> Decoder:
 
 def vote(
     monkeypatch: pytest.MonkeyPatch, ballots: Sequence[dict[str, dict[str, float]]], *names: str
-) -> list[SelfMade]:
+) -> list[SelfMadeAnswer]:
     """Each reader's ballot says what it answers where the document holds a word."""
     readers = [reader() for _ in ballots]
-    wording = Wording(Characters.train([*DOCUMENTS, "?⁇"]))
+    encoding = KnowledgeTextEncoding(Characters.train([*DOCUMENTS, "?⁇"]))
 
-    def said(model: Any, wording: Wording, prompts: Sequence[Sequence[int]], most: int) -> Any:
+    def said(
+        model: Any, encoding: KnowledgeTextEncoding, prompts: Sequence[Sequence[int]], most: int
+    ) -> Any:
         assert most > 0
         ballot = ballots[next(i for i, each in enumerate(readers) if each is model)]
-        texts = [wording.tokenizer.decode(prompt) for prompt in prompts]
+        texts = [encoding.tokenizer.decode(prompt) for prompt in prompts]
         return [next(v for word, v in ballot.items() if word in text) for text in texts]
 
-    monkeypatch.setattr(voting, "candidates", said)
+    monkeypatch.setattr(voting, "candidate_answers", said)
     questions = [BORN.ask(name) for name in names]
-    found = poll(readers, wording, Library(DOCUMENTS), [BORN], questions)
+    found = poll(readers, encoding, Library(DOCUMENTS), [BORN], questions)
     return [made for ballot in found if (made := ballot.decide()) is not None]
 
 
@@ -63,9 +65,9 @@ def test_readers_add_up_what_they_believe(monkeypatch: pytest.MonkeyPatch) -> No
 def test_an_answer_that_stands_in_the_document_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
     ballot = {"Kyoto": {"Kyo": 0.7, "Osaka": 0.2, "Kyoto": 0.1}}
     (found,) = vote(monkeypatch, [ballot], "Ben Ono")
-    assert (found.answer, found.stands, found.others) == ("Kyoto", True, {})
+    assert (found.answer, found.in_document, found.others) == ("Kyoto", True, {})
     (lost,) = vote(monkeypatch, [{"Kyoto": {"Osaka": 0.2, "Nara": 0.1}}], "Ben Ono")
-    assert (lost.answer, lost.stands) == ("Osaka", False)
+    assert (lost.answer, lost.in_document) == ("Osaka", False)
 
 
 def test_all_documents_of_a_name_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,36 +78,44 @@ def test_all_documents_of_a_name_are_read(monkeypatch: pytest.MonkeyPatch) -> No
     assert vote(monkeypatch, [ballot], "Cy Twombly") == []  # in no document
 
 
-shares = st.floats(0, 1, allow_nan=False)
+target_probabilities = st.floats(0, 1, allow_nan=False)
 
 
-@given(shares, st.dictionaries(st.text("xyz", min_size=1, max_size=3), shares, max_size=5))
+@given(
+    target_probabilities,
+    st.dictionaries(st.text("xyz", min_size=1, max_size=3), target_probabilities, max_size=5),
+)
 def test_shares_are_what_was_believed(confidence: float, others: dict[str, float]) -> None:
-    made = SelfMade("q", "best", confidence, True, others)
-    (first, most), *rest = made.shares()
+    made = SelfMadeAnswer("q", "best", confidence, True, others)
+    (first, most), *rest = made.target_probabilities()
     assert first == "best"
     assert most + sum(share for _, share in rest) == pytest.approx(1)
     for text, share in rest:
-        assert others[text] >= voting.LEAST * confidence
+        assert others[text] >= voting.MIN_RATIO * confidence
         assert share * confidence == pytest.approx(most * others[text])
 
 
 @given(st.floats(0.01, 1), st.floats(0.01, 1), st.floats(0.1, 50))
 def test_shares_can_be_sharper(one: float, other: float, sharpen: float) -> None:
-    made = SelfMade("q", "best", max(one, other), True, {"other": min(one, other)})
-    shares = dict(made.shares(sharpen))
-    assert sum(shares.values()) == pytest.approx(1)
-    if "other" in shares:
+    made = SelfMadeAnswer("q", "best", max(one, other), True, {"other": min(one, other)})
+    target_probabilities = dict(made.target_probabilities(sharpen))
+    assert sum(target_probabilities.values()) == pytest.approx(1)
+    if "other" in target_probabilities:
         ratio = (max(one, other) / min(one, other)) ** sharpen
-        assert shares["best"] == pytest.approx(ratio * shares["other"])
-    rows = Remembered([made], sharpen).rows(Wording(Characters.train(["qbestohr"])), 99, CHANCE)
-    assert [row.weights[-1] for row in rows] == pytest.approx(list(shares.values()))
+        assert target_probabilities["best"] == pytest.approx(ratio * target_probabilities["other"])
+    rows = SelfMadeAnswerSource([made], sharpen).rows(
+        KnowledgeTextEncoding(Characters.train(["qbestohr"])), 99, CHANCE
+    )
+    assert [row.weights[-1] for row in rows] == pytest.approx(list(target_probabilities.values()))
 
 
 def test_remembered_rows_carry_the_shares() -> None:
-    wording = Wording(Characters.train(["qabc"]))
-    made = [SelfMade("q", "a", 0.6, True, {"b": 0.2, "c": 1e-4}), SelfMade("q", "c", 1.0, True)]
-    rows = Remembered(made).rows(wording, 100, random.Random(0))
-    assert [wording.tokenizer.decode(row.ids) for row in rows] == ["q⁇a⁇", "q⁇b⁇", "q⁇c⁇"]
+    encoding = KnowledgeTextEncoding(Characters.train(["qabc"]))
+    made = [
+        SelfMadeAnswer("q", "a", 0.6, True, {"b": 0.2, "c": 1e-4}),
+        SelfMadeAnswer("q", "c", 1.0, True),
+    ]
+    rows = SelfMadeAnswerSource(made).rows(encoding, 100, random.Random(0))
+    assert [encoding.tokenizer.decode(row.ids) for row in rows] == ["q⁇a⁇", "q⁇b⁇", "q⁇c⁇"]
     assert [row.weights[-1] for row in rows] == pytest.approx([0.75, 0.25, 1.0])
-    assert Remembered(made).rows(wording, 2, random.Random(0)) == []
+    assert SelfMadeAnswerSource(made).rows(encoding, 2, random.Random(0)) == []

@@ -183,7 +183,7 @@ def test_write(tmp_path: Path) -> None:
 def test_write_refuses_to_replace(present: str, tmp_path: Path) -> None:
     made = make_world(WorldConfig(people=3))
     (tmp_path / present).write_text("mine")
-    with pytest.raises(ValueError, match=r"is there already; choose another folder") as caught:
+    with pytest.raises(ValueError, match=r"exists already; choose another folder") as caught:
         made.write(tmp_path)
     assert str(caught.value).startswith(f"{tmp_path / present}: ")
     assert [path.name for path in tmp_path.iterdir()] == [present]  # nothing else was written

@@ -22,7 +22,7 @@ from attnlab.tasks.knowledge._world_vocabulary import (
     ORIGINS,
     QUESTIONS,
     SENTENCES,
-    TELLING,
+    SENTENCES_BY_FACT,
     WORDINGS,
 )
 
@@ -51,10 +51,10 @@ def wordings_of(sentence: str, person: Person) -> list[str]:
     known = {**person.facts, "name": person.name, "family": person.name.split()[-1]}
     fields = dict.fromkeys(ANYTHING, r"[\w ]+") | {key: re.escape(known[key]) for key in known}
     found = []
-    for wording in (*SENTENCES, *ELSEWHERE, DEATH):
-        pattern = re.sub(r"\\{(\w+)\\}", lambda field: fields[field[1]], re.escape(wording))
+    for encoding in (*SENTENCES, *ELSEWHERE, DEATH):
+        pattern = re.sub(r"\\{(\w+)\\}", lambda field: fields[field[1]], re.escape(encoding))
         if re.fullmatch(pattern, sentence):
-            found.append(wording)
+            found.append(encoding)
     return found
 
 
@@ -65,8 +65,8 @@ def facts_told(made: World) -> dict[str, list[str]]:
     for person in made.people:
         told[person.name] = []
         for sentence in sentences_of(person.name, documents[person.name]):
-            [wording] = wordings_of(sentence, person)
-            told[person.name].append(wording)
+            [encoding] = wordings_of(sentence, person)
+            told[person.name].append(encoding)
     return told
 
 
@@ -134,12 +134,12 @@ def test_documents_are_short(default_world: World) -> None:
 
 
 def test_enough_wordings() -> None:
-    assert len(TELLING["birthplace"]) >= 8
-    assert min(map(len, TELLING.values())) >= 4
-    for attribute, wordings in TELLING.items():
+    assert len(SENTENCES_BY_FACT["birthplace"]) >= 8
+    assert min(map(len, SENTENCES_BY_FACT.values())) >= 4
+    for attribute, wordings in SENTENCES_BY_FACT.items():
         assert FACTS[wordings[0]] == {attribute}
         for subject in ("{family}", "{He}", "{name}"):
-            assert any(subject in wording for wording in wordings)
+            assert any(subject in encoding for encoding in wordings)
 
 
 def test_a_document_by_hand() -> None:
@@ -151,7 +151,7 @@ def test_a_document_by_hand() -> None:
         "employer": "Bank of Cairo",
     }
     config = WorldConfig(attributes=ATTRIBUTES, repetitions=1, phrasings=1, distractors=0)
-    writer = world.Writer(config, world.Cities(7))
+    writer = world.DocumentWriter(config, world.Cities(7))
     document = writer.document(Person("Tomas R. Velden", "nordic", facts))
     assert sorted(sentences_of("Tomas R. Velden", document)) == [
         "Tomas R. Velden is a painter",
@@ -194,12 +194,12 @@ def test_repetitions_have_different_phrasings() -> None:
 def test_phrasings(phrasings: int) -> None:
     made = make_world(WorldConfig(people=150, repetitions=1, phrasings=phrasings))
     used = {
-        wording
+        encoding
         for told in facts_told(made).values()
-        for wording in told
-        if "{birthplace}" in wording
+        for encoding in told
+        if "{birthplace}" in encoding
     }
-    assert used == set(TELLING["birthplace"][:phrasings])
+    assert used == set(SENTENCES_BY_FACT["birthplace"][:phrasings])
 
 
 def test_one_wording_is_one_sentence() -> None:
@@ -220,8 +220,8 @@ def test_distractors(distractors: int, attributes: tuple[str, ...]) -> None:
     for told in facts_told(make_world(config)).values():
         beside = [each for each in told if not FACTS.get(each, frozenset()) & set(attributes)]
         assert len(set(beside)) == len(beside) == distractors
-        for wording in beside:
-            [kind] = re.findall(r"\{(elsewhere|university|employer)\}", wording)
+        for encoding in beside:
+            [kind] = re.findall(r"\{(elsewhere|university|employer)\}", encoding)
             kinds.add(kind)
     if distractors:
         assert kinds == {"elsewhere", "university", "employer"} - set(attributes)
@@ -320,10 +320,10 @@ def test_every_world_is_sound(config: WorldConfig) -> None:
         document = documents[person.name]
         told = Counter[str]()
         for sentence in sentences_of(person.name, document):
-            [wording] = wordings_of(sentence, person)
-            for fact in FACTS.get(wording, ()):
+            [encoding] = wordings_of(sentence, person)
+            for fact in FACTS.get(encoding, ()):
                 told[fact] += 1
-                wordings[fact].add(wording)
+                wordings[fact].add(encoding)
         for attribute in config.attributes:
             answer = answers[QUESTIONS[attribute].format(name=person.name)]
             assert answer == person.facts[attribute]

@@ -107,7 +107,7 @@ def test_resume_on_the_command_line(text: Path, capsys: pytest.CaptureFixture[st
     ("arguments", "words"),
     [
         ("language train missing.txt", ["missing.txt"]),
-        ("language train {text} --objective causl", ["'causl'", "causal, masked"]),
+        ("language train {text} --objective causl", ["'causl'", "causal or masked"]),
         ("language train {text} --tokenizer words", ["'words'", "characters, bytes, bpe"]),
         ("language train {text} --attention favr", ["did you mean 'favor'"]),
         ("language train {text} --attention linformer", ["no causal form"]),
@@ -207,7 +207,7 @@ def test_unknown_characters_are_replaced_and_told(
     code, out, err = run("language write run --prompt 3ändé€€ --max-new-tokens 4", capsys)
     assert code == 0
     assert out.startswith("3ändé€€")
-    assert "4 characters unknown to the tokenizer replaced: '€' 2x" in err
+    assert "replaced 4 characters that the tokenizer does not know: '€' 2x" in err
 
 
 def test_rows_and_targets_by_hand() -> None:

@@ -53,8 +53,8 @@ def test_documentation_is_deterministic(documentation: list[str]) -> None:
 def test_documentation_imports_nothing_and_runs_everywhere() -> None:
     program = (
         "import sys\n"
-        "from attnlab.tasks.language._text_sources import documentation_text, _sources\n"
-        "names = {path.stem for path in _sources()}\n"
+        "from attnlab.tasks.language._text_sources import documentation_text, _all_sources\n"
+        "names = {path.stem for path in _all_sources()}\n"
         "assert {'sympify', 'argparse'} <= names, 'sympy and the library are among the sources'\n"
         "import random, inspect\n"
         "before = set(sys.modules)\n"
@@ -137,7 +137,7 @@ def test_documentation_mistakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(ValueError, match=r"limit 39: .* 40 characters"):
         documentation_text(39)
     sources(tmp_path, monkeypatch)
-    with pytest.raises(ValueError, match="no sources"):
+    with pytest.raises(ValueError, match="no source files"):
         documentation_text()
 
 
@@ -202,8 +202,8 @@ any_text = st.text(st.characters(), min_size=2, max_size=9)
 
 
 @given(st.lists(any_text, min_size=2), st.floats(0.01, 0.99), st.integers(0, 3))
-def test_split_documents(documents: list[str], share: float, seed: int) -> None:
-    train, validation = split_documents(documents, share, seed)
+def test_split_documents(documents: list[str], fraction: float, seed: int) -> None:
+    train, validation = split_documents(documents, fraction, seed)
     assert train
     assert validation
     assert sorted(train + validation) == sorted(documents)
@@ -212,21 +212,21 @@ def test_split_documents(documents: list[str], share: float, seed: int) -> None:
         held = set(validation)
         assert train == [each for each in documents if each not in held]
         assert validation == [each for each in documents if each in held]
-        again = split_documents(documents[::-1], share, seed)
+        again = split_documents(documents[::-1], fraction, seed)
         assert again == (train[::-1], validation[::-1])
 
 
 @given(any_text, st.floats(0.01, 0.99))
-def test_split_one_document(document: str, share: float) -> None:
-    [train], [validation] = split_documents([document], share)
+def test_split_one_document(document: str, fraction: float) -> None:
+    [train], [validation] = split_documents([document], fraction)
     assert train + validation == document
     assert train
     assert validation
-    assert abs(len(validation) - share * len(document)) <= 1
+    assert abs(len(validation) - fraction * len(document)) <= 1
 
 
 def test_split_by_hand() -> None:
-    assert split_documents(["abcdefghij"], share=0.3) == (["abcdefg"], ["hij"])
+    assert split_documents(["abcdefghij"], fraction=0.3) == (["abcdefg"], ["hij"])
     assert split_documents(["a", "a", "a"]) == (["a", "a"], ["a"])
 
 
@@ -241,9 +241,9 @@ def test_split_share_seed_and_growth() -> None:
 
 
 def test_split_mistakes() -> None:
-    for share in (0.0, 1.0, -1.0, float("nan")):
-        with pytest.raises(ValueError, match="share"):
-            split_documents(["a", "b"], share)
+    for fraction in (0.0, 1.0, -1.0, float("nan")):
+        with pytest.raises(ValueError, match="fraction"):
+            split_documents(["a", "b"], fraction)
     with pytest.raises(ValueError, match="no documents"):
         split_documents([])
     with pytest.raises(ValueError, match="1 characters"):

@@ -19,11 +19,11 @@ from attnlab.tasks.summary import _docstrings as docstrings
 from attnlab.tasks.summary import _mask_pictures as masks
 from attnlab.tasks.summary import _training as recipe
 from attnlab.tasks.summary._pairs import Columns, Pair
-from attnlab.tasks.summary._task import SummaryTask, rows_of
-from attnlab.tasks.summary._token_ids import Wording
+from attnlab.tasks.summary._task import SummaryTask, make_rows
+from attnlab.tasks.summary._token_ids import SummaryTextEncoding
 from tests.support.browser import Watched, chromium
 from tests.support.command_line import run
-from tests.support.summary_runs import TEXT, TINY, trained, wording, written
+from tests.support.summary_runs import TEXT, TINY, encoding, trained, written
 
 
 def give(monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
@@ -81,11 +81,11 @@ def test_a_text_too_long_says_how_it_was_cut(
     assert err.startswith(f"{path} has ")
     found = json.loads(out)
     assert [each["text"] for each in found] == [str(short), str(path)]
-    cut = wording_of_run().source(long)[1]
+    cut = encoding_of_run().encode_source(long)[1]
     assert [(each["tokens"], each["cut"]) for each in found] == [(16, 0), (48, cut)]
 
 
-def wording_of_run() -> Wording:
+def encoding_of_run() -> SummaryTextEncoding:
     return recipe.load_summary(trained())[1]
 
 
@@ -152,7 +152,7 @@ def test_what_is_no_text(
         ("evaluate none", ["none: not a run folder"]),
         ("write {run} none.txt", ["none.txt", "no such file"]),
         ("evaluate {run} --data {rows} --text-column body", ["no 'body'"]),
-        ("evaluate {run} --split train", ["test and validation"]),
+        ("evaluate {run} --split train", ["test or validation"]),
         ("evaluate {run} --predictions nowhere/p.txt", ["no folder nowhere"]),
         ("evaluate {run} --predictions .", ["is a folder"]),
         ("evaluate {run} --predictions {rows}", ["is there already", "--overwrite"]),
@@ -170,11 +170,11 @@ def test_what_is_no_text(
         ("masks --data {rows} --tokens 0", ["tokens is 0; give 1 to 200"]),
         ("masks --data {rows} --tokens -3", ["tokens is -3"]),
         ("masks --data {rows} --texts 0", ["texts is 0; give 1 to 8"]),
-        ("masks --data {rows} --tokens 5", ["0 of the 240 pairs", "give more tokens"]),
+        ("masks --data {rows} --tokens 5", ["only 0 of 240 pairs", "give more tokens"]),
         ("write {run} {rows} --beams 0", ["beams is 0; give 1 or more"]),
         ("write {run} {rows} --block-repeats -1", ["block-repeats is -1"]),
         ("write {run} {rows} --temperature 1 --top-k 0", ["leave it out"]),
-        ("write {run} {rows} --temperature 1 --length-penalty 0.5", ["these are drawn"]),
+        ("write {run} {rows} --temperature 1 --length-penalty 0.5", ["sampling has none"]),
     ],
 )
 def test_mistakes_are_one_line(
@@ -222,7 +222,7 @@ def measured_rows(
     path.write_text("".join(json.dumps(row) + "\n" for row in rows) + "nonsense\n")
     code, out, err = run(f"summary evaluate {trained()} --data {path} {extra}", capsys)
     assert code == 0, err
-    assert "1 of 3 rows left out: not JSON in 1 (line 3)" in err  # with --json too
+    assert "1 of 3 rows skipped: not JSON in 1 (line 3)" in err  # with --json too
     return out, err
 
 
@@ -237,7 +237,7 @@ def test_summaries_too_long_have_no_loss(
         "without_words_for_rouge": 0,
     }  # fmt: skip
     out, _ = measured_rows(rows, tmp_path, capsys)
-    assert "loss – (2 summaries too long for it), next token right –" in out
+    assert "loss – (2 summaries too long for it), next-token accuracy –" in out
 
 
 def test_letters_that_rouge_does_not_see(
@@ -250,7 +250,7 @@ def test_letters_that_rouge_does_not_see(
     assert found["left_out"]["without_words_for_rouge"] == 2
     out, _ = measured_rows(rows, tmp_path, capsys)
     assert "ROUGE-L – times" in out
-    assert "Latin letters and digits alone: 2 right summaries have none" in out
+    assert "only sees Latin letters and digits: 2 reference summaries have none" in out
 
 
 # Looking
@@ -270,10 +270,10 @@ def test_explain_shows_cross_attention_and_copying(
 
 def test_the_copy_layer_is_what_the_model_copies_by() -> None:
     from attnlab.interpret._look import look
-    from attnlab.tasks.summary._inspected_model import explained
+    from attnlab.tasks.summary._inspected_model import open_run_with_summary
 
     ((best,),) = written([TEXT])
-    seen = look(explained(trained(), best.ids), TEXT, pair=best.text)
+    seen = look(open_run_with_summary(trained(), best.ids), TEXT, pair=best.text)
     layer = next(each for each in seen.panels[0].layers if each.name == "copy")
     source, target = seen.panels[0].sequences
     assert layer.kind == "cross"
@@ -327,10 +327,10 @@ def test_explain_opens_on_where_each_word_was_copied_from(
 
 
 def test_masks_by_hand() -> None:
-    words = wording()
+    words = encoding()
     pairs = [Pair("one two three", "one"), Pair("one", "one two")]
-    drawn = {each.name: each.allowed for each in masks.masks_of(pairs, words)}
-    found, _ = rows_of(pairs, words)
+    drawn = {each.name: each.allowed for each in masks.batch_masks(pairs, words)}
+    found, _ = make_rows(pairs, words)
     (S, T), (s, t) = ((len(source), len(target)) for source, target in found)
     assert list(drawn) == ["encoder padding", "decoder padding", "cross", "decoder self"]
     assert drawn["encoder padding"].shape == (2, S, S)
@@ -344,8 +344,8 @@ def test_masks_by_hand() -> None:
 def test_masks_are_those_that_the_model_uses() -> None:
     """Heard from every mechanism in a step of training; real tokens never see padding."""
     pairs = [Pair("one two three", "one"), Pair("one", "one two and more")]
-    task = SummaryTask(pairs, pairs, wording(), smoothing=0.0, about={})
-    model = TINY.build(task.wording.tokenizer.vocabulary, 0)
+    task = SummaryTask(pairs, pairs, encoding(), smoothing=0.0, about={})
+    model = TINY.build(task.encoding.tokenizer.vocabulary, 0)
     heard: list[torch.Tensor] = []
 
     def listen(_: Any, inputs: tuple[Any, ...]) -> None:
@@ -358,7 +358,7 @@ def test_masks_are_those_that_the_model_uses() -> None:
             module.register_forward_pre_hook(listen)
     batch = task.collate([0, 1], 0)
     task.loss(model, batch)
-    drawn = {each.name: each.allowed for each in masks.masks_of(pairs, task.wording)}
+    drawn = {each.name: each.allowed for each in masks.batch_masks(pairs, task.encoding)}
     assert len(heard) >= 3
     used = [drawn["encoder padding"], drawn["decoder self"], drawn["cross"]]
     for one, other in zip(heard, used, strict=False):
@@ -371,9 +371,9 @@ def test_texts_of_masks_are_whole_and_of_different_lengths(tmp_path: Path) -> No
     data = tmp_path / "rows.jsonl"
     rows = [{"text": "word " * (2 + i // 10), "summary": "some words"} for i in range(50)]
     data.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    read = masks.example(data, Columns(), texts=5)[0].allowed[:, 0].sum(1).tolist()
+    read = masks.example_masks(data, Columns(), texts=5)[0].allowed[:, 0].sum(1).tolist()
     assert sorted(read) == [2, 3, 4, 5, 6]
-    read = masks.example(data, Columns(), texts=7, tokens=4)[0].allowed[:, 0].sum(1).tolist()
+    read = masks.example_masks(data, Columns(), texts=7, tokens=4)[0].allowed[:, 0].sum(1).tolist()
     assert set(read[:3]) == set(read) == {2, 3, 4}
 
 
@@ -382,26 +382,28 @@ def test_masks_of_long_texts_need_no_option(tmp_path: Path) -> None:
     data = tmp_path / "rows.jsonl"
     rows = [{"text": "word " * (40 + i), "summary": "some words"} for i in range(50)]
     data.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    read = masks.example(data, Columns(), texts=3)[0].allowed[:, 0].sum(1).tolist()
+    read = masks.example_masks(data, Columns(), texts=3)[0].allowed[:, 0].sum(1).tolist()
     assert sorted(read) == [40, 41, 42]
-    with pytest.raises(ValueError, match=r"at most 39 tokens, 3 are asked for; give more tokens"):
-        masks.example(data, Columns(), texts=3, tokens=39)
+    with pytest.raises(ValueError, match=r"at most 39 tokens, but you want 3; give more tokens"):
+        masks.example_masks(data, Columns(), texts=3, tokens=39)
     rows = [{"text": "word " * 300, "summary": "some words"} for _ in range(9)]
     data.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    with pytest.raises(ValueError, match=r"0 of the 9 pairs .* at most 200 tokens, 3 .* for$"):
-        masks.example(data, Columns(), texts=3)
+    with pytest.raises(
+        ValueError, match=r"only 0 of 9 pairs .* at most 200 tokens, but you want 3$"
+    ):
+        masks.example_masks(data, Columns(), texts=3)
 
 
 def test_docstrings_are_not_all_read_for_masks(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
-    known = docstrings.pairs_in
+    known = docstrings.docstring_pairs
 
-    def pairs_in(module: str, path: Path) -> list[Pair]:
+    def docstring_pairs(module: str, path: Path) -> list[Pair]:
         read.append(module)
         return known(module, path)
 
-    monkeypatch.setattr(docstrings, "pairs_in", pairs_in)
-    found = masks.example("docstrings", Columns())
+    monkeypatch.setattr(docstrings, "docstring_pairs", docstring_pairs)
+    found = masks.example_masks("docstrings", Columns())
     assert len(found[0].allowed) == 3
     assert len(read) < 1000 < len(list(docstrings.sources()))
 
@@ -409,7 +411,7 @@ def test_docstrings_are_not_all_read_for_masks(monkeypatch: pytest.MonkeyPatch) 
 @given(st.integers(1, 8), st.integers(1, 30), st.integers(1, 30), st.integers(12, 100))
 def test_masks_in_the_terminal_mind_its_width(B: int, T: int, S: int, width: int) -> None:
     allowed = torch.ones(B, T, S, dtype=torch.bool)
-    text = masks.in_terminal([masks.Drawn("cross", "who looks at whom", allowed)], width)
+    text = masks.format_masks([masks.BatchMask("cross", "who looks at whom", allowed)], width)
     assert all(len(line) <= width for line in text.splitlines())
     assert text.count("█") == (B * T * S if width >= S else 0)
 

@@ -57,26 +57,26 @@ def test_bad_rows_are_counted_and_named_by_line(tmp_path: Path) -> None:
             '{"text": "c d", "summary": "c"}']  # fmt: skip
     found = read_pairs(file(tmp_path, "a.jsonl", "\n".join(rows)))
     assert len(found.pairs) == 2
-    assert found.bad == [
+    assert found.bad_rows == [
         (3, "not JSON"),
         (4, "no 'summary'"),
         (5, "not a JSON object"),
         (6, "'text' is empty"),
         (7, "'text' is not text"),
     ]
-    assert "5 of 7 rows left out" in found.complaint("a.jsonl")
-    assert "not JSON in 1 (line 3)" in found.complaint("a.jsonl")
+    assert "5 of 7 rows skipped" in found.describe_bad_rows("a.jsonl")
+    assert "not JSON in 1 (line 3)" in found.describe_bad_rows("a.jsonl")
 
 
 def test_a_table_counts_lines_through_quoted_newlines(tmp_path: Path) -> None:
     found = read_pairs(file(tmp_path, "a.csv", 'text,summary\n"a\nb",x\nonly one\nc,y\n,z\n'))
     assert [pair.summary for pair in found.pairs] == ["x", "y"]
-    assert found.bad == [(4, "1 fields, not 2"), (6, "'text' is empty")]
+    assert found.bad_rows == [(4, "1 fields, not 2"), (6, "'text' is empty")]
 
 
 def test_a_stray_quote_swallows_nothing_in_silence(tmp_path: Path) -> None:
     rows = ["text,summary", "a,b", '"a stray quote,c', "d,e", "f,g"]
-    with pytest.raises(ValueError, match=r"begins at line 3 .* lines 3 to 5 cannot be told apart"):
+    with pytest.raises(ValueError, match=r"begins at line 3 .* lines 3 to 5 cannot be separated"):
         read_pairs(file(tmp_path, "end.csv", "\n".join(rows) + "\n"))
     rows.insert(4, 'h,"i"')  # a later quote seems to close it
     with pytest.raises(ValueError, match=r"begins at line 3 .* lines 3 to 5 cannot"):
@@ -86,8 +86,8 @@ def test_a_stray_quote_swallows_nothing_in_silence(tmp_path: Path) -> None:
     rows = ["text,summary", "a,b", '"c" d,e', "f,g", 'h,"i']  # within a line: that row alone
     found = read_pairs(file(tmp_path, "row.csv", "\n".join(rows)))
     assert [pair.summary for pair in found.pairs] == ["b", "g"]
-    assert [line for line, _ in found.bad] == [3, 5]
-    assert "not a row of a table" in found.complaint("row.csv")
+    assert [line for line, _ in found.bad_rows] == [3, 5]
+    assert "not a row of a table" in found.describe_bad_rows("row.csv")
 
 
 @given(st.lists(st.tuples(*[st.text('ab"\n, x', min_size=1)] * 2), min_size=1, max_size=9))
@@ -100,13 +100,13 @@ def test_what_csv_writes_is_read(rows: list[tuple[str, str]]) -> None:
             return
         found = read_pairs(Path(folder) / "a.csv")
     assert found.pairs == [Pair(text.strip(), " ".join(s.split())) for text, s in whole]
-    assert len(found.bad) == len(rows) - len(whole)
+    assert len(found.bad_rows) == len(rows) - len(whole)
 
 
 def test_bad_rows_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = file(tmp_path, "a.jsonl", '{"text": "a b", "summary": "a"}\nnonsense\n')
     assert len(load_pairs(path)) == 1
-    assert "1 of 2 rows left out: not JSON in 1 (line 2)" in capsys.readouterr().err
+    assert "1 of 2 rows skipped: not JSON in 1 (line 2)" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_bad_rows_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     [
         ("a.csv", "text,title\na,b\n", ["no column 'summary'", "'title'", "--summary-column"]),
         ("a.csv", "text,summary,text\na,b,c\n", ["'text' twice"]),
-        ("a.jsonl", '{"text": "a"}\n', ["holds no text with a summary", "no 'summary'"]),
+        ("a.jsonl", '{"text": "a"}\n', ["has no text with a summary", "no 'summary'"]),
         ("a.csv", "text,summary\n", ["has no rows"]),
         ("a.jsonl", b"\xff\xfe\x00", ["not UTF-8"]),
         ("a.jsonl", b"a\x00b", ["binary"]),
@@ -221,7 +221,7 @@ def short():
 
 
 def test_docstrings_are_parsed_and_cleaned(tmp_path: Path) -> None:
-    found = docstrings.pairs_in("some.module", file(tmp_path, "a.py", SOURCE))
+    found = docstrings.docstring_pairs("some.module", file(tmp_path, "a.py", SOURCE))
     assert {pair.summary for pair in found} == {
         "Tools for the small things of every day.",
         "Return the first line of it.",
@@ -244,7 +244,7 @@ def few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     file(folder, "a.py", SOURCE)
     file(folder, "b.py", SOURCE.replace("first line of", "second line of"))
-    monkeypatch.setattr(docstrings, "roots", lambda: {docstrings.STANDARD: folder})
+    monkeypatch.setattr(docstrings, "package_roots", lambda: {docstrings.STANDARD: folder})
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return folder
 
@@ -255,7 +255,7 @@ def test_what_was_gathered_is_kept_by_content(few: Path, monkeypatch: pytest.Mon
     kept = list(sources.cache_folder().iterdir())
     assert len(kept) == 1
     with monkeypatch.context() as patch:
-        patch.setattr(docstrings, "pairs_in", lambda *_: pytest.fail("parsed again"))
+        patch.setattr(docstrings, "docstring_pairs", lambda *_: pytest.fail("parsed again"))
         assert load_pairs("docstrings", quiet=True) == pairs
     file(few, "a.py", SOURCE.replace("small", "large"))
     load_pairs("docstrings", quiet=True)
@@ -268,14 +268,14 @@ def test_what_was_gathered_is_kept_by_content(few: Path, monkeypatch: pytest.Mon
 def test_gathering_tells(few: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert few.exists()
     load_pairs("docstrings")
-    assert "2 pairs kept in" in capsys.readouterr().err
+    assert "saved 2 pairs in" in capsys.readouterr().err
 
 
 def test_progress_in_plain_lines(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sources, "PLAIN_SECONDS", -1.0)
-    assert list(sources.told([5, 6], "reading", quiet=False)) == [5, 6]
+    monkeypatch.setattr(sources, "PROGRESS_SECONDS", -1.0)
+    assert list(sources.with_progress([5, 6], "reading", quiet=False)) == [5, 6]
     assert "reading: 1 of 2" in capsys.readouterr().err
 
 
@@ -316,7 +316,7 @@ Description-en: too short a text
 
 
 def test_descriptions_become_pairs() -> None:
-    found = debian.pairs_of([PACKAGES, DESCRIPTIONS])
+    found = debian.parse_pairs([PACKAGES, DESCRIPTIONS])
     assert found == [
         Pair(" ".join(LONG.split()), "Vi IMproved - compact version", "vim")
     ]  # the shortest of those that begin alike
@@ -324,13 +324,13 @@ def test_descriptions_become_pairs() -> None:
 
 def test_lists_in_texts_keep_their_lines() -> None:
     rest = " Some words\n go on.\n .\n Features:\n  * one\n  * two\n and an end."
-    assert debian._flowing(rest) == "Some words go on.\nFeatures:\n* one\n* two\nand an end."
+    assert debian._join_lines(rest) == "Some words go on.\nFeatures:\n* one\n* two\nand an end."
 
 
 def test_without_apt_it_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(shutil, "which", lambda _: None)
     with pytest.raises(ValueError, match=r"no apt.*docstrings"):
-        debian.lists(tmp_path, print)
+        debian.package_lists(tmp_path, print)
 
 
 def test_lists_are_fetched_aside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -353,16 +353,16 @@ def test_lists_are_fetched_aside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 
     monkeypatch.setattr(debian, "_run", apt)
     said: list[str] = []
-    found = debian.lists(tmp_path, said.append)
+    found = debian.package_lists(tmp_path, said.append)
     assert [path.name for path in found] == ["x_Packages", "x_Translation-en"]
     assert [call[1] for call in calls] == ["indextargets", "indextargets", "update", "indextargets"]
     hooks = next(each for each in calls[2] if each.startswith("--config-file="))
     text = Path(hooks.partition("=")[2]).read_text()
     for name in ("Pre-Invoke", "Post-Invoke", "Post-Invoke-Success"):
         assert f"#clear APT::Update::{name};" in text
-    assert "fetching" in said[0]
-    assert "MB so far" in said[1]
-    assert debian.lists(tmp_path, said.append) == found
+    assert "downloading" in said[0]
+    assert "MB on disk so far" in said[1]
+    assert debian.package_lists(tmp_path, said.append) == found
     assert len(said) == 2  # they are there now
 
 
@@ -374,7 +374,7 @@ def test_the_systems_hooks_are_cleared(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("APT_CONFIG", str(system))
     monkeypatch.setattr(debian, "_run", lambda command, _: asked.append(command))
     asked: list[list[str]] = []
-    debian._fetch(tmp_path, print)
+    debian._download(tmp_path, print)
     options = [each for each in asked[0] if each.startswith("--config-file=")]
     dump = [subprocess.check_output(["apt-config", *given, "dump"]) for given in ([], options)]
     assert b"touch /hook" in dump[0]
@@ -385,10 +385,10 @@ def test_the_systems_hooks_are_cleared(tmp_path: Path, monkeypatch: pytest.Monke
 def test_packed_lists_are_opened(tmp_path: Path) -> None:
     plain = file(tmp_path, "x_Packages", "Package: vim\nNote: caf\xe9".encode("latin-1"))
     packed = file(tmp_path, "y_Packages.gz", gzip.compress("Package: é".encode()))
-    assert debian.contents(plain) == "Package: vim\nNote: caf\ufffd"
-    assert debian.contents(packed) == "Package: é"
-    with pytest.raises(ValueError, match="apt could not do it"):
-        debian.contents(tmp_path / "none")
+    assert debian.read_package_list(plain) == "Package: vim\nNote: caf\ufffd"
+    assert debian.read_package_list(packed) == "Package: é"
+    with pytest.raises(ValueError, match="apt failed"):
+        debian.read_package_list(tmp_path / "none")
 
 
 def test_debian_is_read_once(
@@ -396,17 +396,17 @@ def test_debian_is_read_once(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     lists = {"x_Packages": PACKAGES, "x_Translation-en": DESCRIPTIONS}
-    monkeypatch.setattr(debian, "lists", lambda *_: [Path(name) for name in lists])
-    monkeypatch.setattr(debian, "contents", lambda path: lists[path.name])
+    monkeypatch.setattr(debian, "package_lists", lambda *_: [Path(name) for name in lists])
+    monkeypatch.setattr(debian, "read_package_list", lambda path: lists[path.name])
     pairs = load_pairs("debian")
     assert [pair.summary for pair in pairs] == ["Vi IMproved - compact version"]
-    assert "1 pairs kept in" in capsys.readouterr().err
+    assert "saved 1 pairs in" in capsys.readouterr().err
     with monkeypatch.context() as patch:
-        patch.setattr(debian, "pairs_of", lambda _: pytest.fail("made again"))
+        patch.setattr(debian, "parse_pairs", lambda _: pytest.fail("made again"))
         assert load_pairs("debian") == pairs
     lists["x_Translation-en"] = DESCRIPTIONS.replace("compact", "small")
     assert load_pairs("debian")[0].summary == "Vi IMproved - small version"
-    assert {each[0].summary for each in sources.kept_versions("debian")} == {
+    assert {each[0].summary for each in sources.cached_versions("debian")} == {
         "Vi IMproved - small version", "Vi IMproved - compact version",
     }  # fmt: skip
 
@@ -418,17 +418,17 @@ def test_the_cache_is_an_absolute_place(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_a_long_wait_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(debian, "EVERY", 0.05)
+    monkeypatch.setattr(debian, "PROGRESS_SECONDS", 0.05)
     told: list[int] = []
     sleep = [sys.executable, "-c", "import time; time.sleep(0.5); print('done')"]
     assert debian._run(sleep, lambda: told.append(1)).strip() == b"done"
     assert told
-    monkeypatch.setattr(debian, "SECONDS", 0.1)
+    monkeypatch.setattr(debian, "TIMEOUT", 0.1)
     with pytest.raises(ValueError, match="took longer"):
         debian._run([sys.executable, "-c", "import time; time.sleep(60)"])
 
 
 def test_apt_that_fails_is_told(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="apt could not do it"):
+    with pytest.raises(ValueError, match="apt failed"):
         debian._run([sys.executable, "-c", "raise SystemExit(3)"])
     del tmp_path

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnlab.tasks.summary._baselines import best_count, best_words, first_words
+from attnlab.tasks.summary._baselines import best_word_count, best_words, first_words
 from attnlab.tasks.summary._pairs import Pair
 from attnlab.tasks.summary._rouge import (
     KINDS,
     bootstrap,
-    common_length,
-    common_words,
+    common_subsequence,
+    common_subsequence_length,
     rouge,
     score,
     words_of,
@@ -68,11 +68,11 @@ def slow_length(one: list[str], other: list[str]) -> int:
     other=st.lists(st.sampled_from("abc"), max_size=7),
 )
 def test_common_subsequences(one: list[str], other: list[str]) -> None:
-    assert common_length(one, other) == slow_length(one, other)
-    places = common_words(one, other)
+    assert common_subsequence_length(one, other) == slow_length(one, other)
+    places = common_subsequence(one, other)
     assert places == sorted(set(places))
-    assert len(places) == common_length(one, other)
-    assert common_length([one[i] for i in places], other) == len(places)
+    assert len(places) == common_subsequence_length(one, other)
+    assert common_subsequence_length([one[i] for i in places], other) == len(places)
 
 
 @settings(max_examples=60)
@@ -95,7 +95,7 @@ def test_best_words_are_shown_as_they_stand() -> None:
 def test_the_best_number_of_first_words() -> None:
     pairs = [Pair("a b c d e f", "a b c"), Pair("g h i j k l", "g h i")]
     assert first_words("a  b\nc d", 3) == "a b c"
-    assert best_count(pairs) == 3
+    assert best_word_count(pairs) == 3
 
 
 def test_scores_of_many() -> None:
@@ -113,7 +113,7 @@ def test_the_bootstrap_covers_as_often_as_it_says() -> None:
 
     draw, inside = random.Random(0), 0
     for seed in range(60):
-        low, high = bootstrap([draw.gauss(5, 2) for _ in range(40)], seed, draws=300)
+        low, high = bootstrap([draw.gauss(5, 2) for _ in range(40)], seed, resamples=300)
         inside += low <= 5 <= high
     assert inside >= 50
     assert words_of("A-b c9!") == ["a", "b", "c9"]

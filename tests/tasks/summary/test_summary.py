@@ -18,36 +18,42 @@ from attnlab.tasks.summary import _data_sources as sources
 from attnlab.tasks.summary import _docstrings as docstrings
 from attnlab.tasks.summary import _generation as writing
 from attnlab.tasks.summary import _training as recipe
-from attnlab.tasks.summary._generation import Way, Written, check_texts, loops, write_all
+from attnlab.tasks.summary._generation import (
+    GeneratedSummary,
+    GenerationMethod,
+    check_texts,
+    is_looping,
+    write_summaries,
+)
 from attnlab.tasks.summary._pairs import Columns, Pair
 from attnlab.tasks.summary._presets import SummaryModel
 from attnlab.tasks.summary._scoring import evaluate
-from attnlab.tasks.summary._task import SummaryTask, collate, rows_of
-from attnlab.tasks.summary._token_ids import Wording
+from attnlab.tasks.summary._task import SummaryTask, collate, make_rows
+from attnlab.tasks.summary._token_ids import SummaryTextEncoding
 from attnlab.training import Run
 from tests.support.command_line import run
-from tests.support.summary_runs import TEXT, TINY, rows, trained, wording, write_rows, written
+from tests.support.summary_runs import TEXT, TINY, encoding, rows, trained, write_rows, written
 
 # Words and rows
 
 
 def test_a_word_is_the_same_token_in_text_and_summary() -> None:
-    words = wording()
-    source, cut = words.source("library here\nlibrary there")
-    summary = words.summary("library")
+    words = encoding()
+    source, cut = words.encode_source("library here\nlibrary there")
+    summary = words.encode_summary("library")
     assert cut == 0
     assert summary[-1] == words.tokenizer.end
     assert source.count(summary[0]) == 2
-    assert words.read(summary[:-1]) == "library"
+    assert words.decode_summary(summary[:-1]) == "library"
 
 
 def test_a_long_text_is_cut_at_its_end() -> None:
-    whole, cut = wording().source(TEXT)
-    short, lost = wording(7).source(TEXT)
+    whole, cut = encoding().encode_source(TEXT)
+    short, lost = encoding(7).encode_source(TEXT)
     assert cut == 0
     assert short == whole[:7]
     assert lost == len(whole) - 7
-    notes = check_texts([TEXT], wording(7))
+    notes = check_texts([TEXT], encoding(7))
     assert notes == [
         f"text 1 has {len(whole)} tokens; this model reads 7: the last {lost} were cut off"
     ]
@@ -66,7 +72,7 @@ def test_a_batch_by_hand() -> None:
 
 
 def task_of(**changes: Any) -> tuple[SummaryTask, Seq2Seq]:
-    pairs, words = [Pair(row["text"], row["summary"]) for row in rows(24)], wording()
+    pairs, words = [Pair(row["text"], row["summary"]) for row in rows(24)], encoding()
     task = SummaryTask(pairs, pairs, words, smoothing=0.1, about={}, **changes)
     return task, TINY.build(words.tokenizer.vocabulary, 0)
 
@@ -96,7 +102,7 @@ def test_padding_changes_no_loss() -> None:
 
 def test_summaries_too_long_to_learn_are_counted() -> None:
     pairs = [Pair("some text", "short"), Pair("some text", "word " * 30)]
-    found, left_out = rows_of(pairs, wording())
+    found, left_out = make_rows(pairs, encoding())
     assert (len(found), left_out) == (1, 1)
 
 
@@ -104,12 +110,12 @@ def test_nothing_is_measured_of_nothing() -> None:
     pairs = [Pair(row["text"], row["summary"]) for row in rows(24)]
     long = [Pair("some text", "word " * 30)]
     task = SummaryTask(
-        pairs, long, wording(), smoothing=0.1, about={}, besides=lambda _: {"rougeL": 3.0}
+        pairs, long, encoding(), smoothing=0.1, about={}, extra_metrics=lambda _: {"rougeL": 3.0}
     )
     assert task.unmeasured == 1
     assert task.evaluate(TINY.build(400, 0)) == {"rougeL": 3.0}  # no loss of 0
-    with pytest.raises(ValueError, match="short enough"):
-        SummaryTask(pairs, long, wording(), smoothing=0.1, about={})
+    with pytest.raises(ValueError, match="too long for the model"):
+        SummaryTask(pairs, long, encoding(), smoothing=0.1, about={})
 
 
 # A run
@@ -117,16 +123,20 @@ def test_nothing_is_measured_of_nothing() -> None:
 
 def test_a_limit_takes_evenly() -> None:
     pairs = [Pair(str(i), "") for i in range(10)]
-    assert [each.text for each in recipe.evenly(pairs, 7)] == list("0124578")
-    assert [each.text for each in recipe.evenly(pairs, 3)] == list("036")
-    assert recipe.evenly(pairs, None) == recipe.evenly(pairs, 10) == recipe.evenly(pairs, 99)
-    assert recipe.evenly(pairs, 10) == pairs
+    assert [each.text for each in recipe.take_evenly(pairs, 7)] == list("0124578")
+    assert [each.text for each in recipe.take_evenly(pairs, 3)] == list("036")
+    assert (
+        recipe.take_evenly(pairs, None)
+        == recipe.take_evenly(pairs, 10)
+        == recipe.take_evenly(pairs, 99)
+    )
+    assert recipe.take_evenly(pairs, 10) == pairs
 
 
 def test_a_run_has_a_curve() -> None:
     checked = [row["step"] for row in Run(trained()).metrics() if "validation" in row]
     assert checked == pytest.approx([60 * part / 8 for part in range(1, 9)], abs=1)
-    assert recipe.settled({"steps": 9, "evaluate_every": 4}).evaluations is None
+    assert recipe.resolve_settings({"steps": 9, "evaluate_every": 4}).evaluations is None
 
 
 def test_what_was_learned() -> None:
@@ -207,7 +217,7 @@ def test_docstrings_that_changed_are_still_in_the_cache(
     before = evaluate(tmp_path / "run", quiet=True)
     usual = docstrings.sources
     monkeypatch.setattr(docstrings, "sources", lambda: list(usual())[::2])
-    now = recipe.material("docstrings", held_out=0.1, quiet=True)  # kept too, and newer
+    now = recipe.load_summary_data("docstrings", held_out=0.1, quiet=True)  # kept too, and newer
     assert now.about["pairs"] != Run(tmp_path / "run").config()["task"]["pairs"]
     after = evaluate(tmp_path / "run", quiet=True)
     assert after.pairs == before.pairs
@@ -235,7 +245,7 @@ def test_any_mechanism_reads(encoder: str, tmp_path: Path) -> None:
     )  # fmt: skip
     assert found["loss"] > 0
     loaded, words, _ = recipe.load_summary(tmp_path / "run")
-    for each in write_all(loaded, words, [TEXT], Way(count=2))[0]:
+    for each in write_summaries(loaded, words, [TEXT], GenerationMethod(count=2))[0]:
         assert 0 < len(each.ids) <= 12
         assert each.log_probability == pytest.approx(
             known_likelihood(loaded, words, each), abs=1e-3
@@ -254,10 +264,10 @@ def test_a_summary() -> None:
 
 def test_many_texts_are_written_as_one_by_one() -> None:
     texts = [row["text"] for row in rows(9)] + ["A game for mail and more, and more, and more."]
-    for way in ({}, {"beams": 1}, {"beams": 3}):
-        together = written(texts, **way)
+    for method in ({}, {"beams": 1}, {"beams": 3}):
+        together = written(texts, **method)
         for text, each in zip(texts, together, strict=True):
-            ((alone,),) = written([text], **way)
+            ((alone,),) = written([text], **method)
             assert (each[0].text, each[0].finished) == (alone.text, alone.finished)
             assert each[0].log_probability == pytest.approx(alone.log_probability, abs=1e-4)
 
@@ -265,7 +275,7 @@ def test_many_texts_are_written_as_one_by_one() -> None:
 def test_one_beam_is_greedy() -> None:
     texts, (model, words, _) = [row["text"] for row in rows(8)], recipe.load_summary(trained())
     for text, (one,) in zip(texts, written(texts, beams=1, block_repeats=0), strict=True):
-        context = {"source": torch.tensor([words.source(text)[0]])}
+        context = {"source": torch.tensor([words.encode_source(text)[0]])}
         ((other,),) = beam_search(
             model, [[words.tokenizer.end]], new_tokens=words.longest_summary, width=1,
             stop=words.tokenizer.end, context=context,
@@ -276,95 +286,110 @@ def test_one_beam_is_greedy() -> None:
 def test_several_different_summaries_with_their_likelihood() -> None:
     ways: list[dict[str, Any]] = [
         {"beams": 6, "length_penalty": 0.0}, {"length_penalty": 2.0}, {"temperature": 1.5},
-        {"tokens": 2, "temperature": 2.0}, {"tokens": 2},
+        {"max_new_tokens": 2, "temperature": 2.0}, {"max_new_tokens": 2},
     ]  # fmt: skip
-    for way in ways:
-        (found,) = written([TEXT], count=3, **way)
+    for method in ways:
+        (found,) = written([TEXT], count=3, **method)
         assert len({each.text for each in found}) == len(found) == 3
-        if "temperature" not in way:  # what loops or has no end comes last
-            good = [each for each in found if each.finished and not loops(each.text)]
+        if "temperature" not in method:  # what loops or has no end comes last
+            good = [each for each in found if each.finished and not is_looping(each.text)]
             assert good == found[: len(good)]
             assert good == sorted(good, key=lambda each: -each.score)
             for each in found:
                 length = len(each.ids) + each.finished
-                known = each.log_probability / length ** way.get("length_penalty", 1.0)
+                known = each.log_probability / length ** method.get("length_penalty", 1.0)
                 assert each.score == pytest.approx(known)
         model, words, _ = recipe.load_summary(trained())
         for each in found:
             assert each.log_probability == pytest.approx(
                 known_likelihood(model, words, each), abs=1e-3
             )
-    assert not all(each.finished for each in written([TEXT], count=3, tokens=2)[0])
+    assert not all(each.finished for each in written([TEXT], count=3, max_new_tokens=2)[0])
 
 
-def known_likelihood(model: Seq2Seq, words: Wording, each: Written) -> float:
+def known_likelihood(model: Seq2Seq, words: SummaryTextEncoding, each: GeneratedSummary) -> float:
     """Of a summary of TEXT, read at once; its end counts if it was written."""
     end = words.tokenizer.end
     labels = [*each.ids, *[end] * each.finished]
     target = torch.tensor([[end, *each.ids][: len(labels)]])
     with torch.no_grad():
-        source = torch.tensor([words.source(TEXT)[0]])
+        source = torch.tensor([words.encode_source(TEXT)[0]])
         known = model(source, target, labels=torch.tensor([labels]))
     return float(known[:, 0].sum())
 
 
-def heard(texts: list[str], way: Way) -> tuple[Any, dict[int, list[list[int]]], int]:
+def heard(
+    texts: list[str], method: GenerationMethod
+) -> tuple[Any, dict[int, list[list[int]]], int]:
     """What is returned, what a listener was told last of each text, and how often all anew."""
     model, words, _ = recipe.load_summary(trained())
     told: dict[int, list[list[int]]] = {number: [] for number in range(len(texts))}
     anew = 0
 
     def on_token(text: int, place: int, token: int) -> None:
-        assert place < way.count
+        assert place < method.count
         told[text] += [[] for _ in range(place + 1 - len(told[text]))]
         if token != words.tokenizer.end:
             told[text][place].append(token)
 
     def on_best(text: int, several: list[list[int]]) -> None:
         nonlocal anew
-        assert len(several) <= way.count
+        assert len(several) <= method.count
         told[text], anew = [list(ids) for ids in several], anew + 1
 
-    return write_all(model, words, texts, way, on_token=on_token, on_best=on_best), told, anew
+    return (
+        write_summaries(model, words, texts, method, on_token=on_token, on_best=on_best),
+        told,
+        anew,
+    )
 
 
 @pytest.mark.parametrize(
-    "way",
-    [Way(beams=1), Way(beams=3), Way(count=3), Way(count=2, temperature=1.0),
-     Way(count=4, temperature=0.8, seed=5), Way(temperature=30.0, max_new_tokens=3)],
-)  # fmt: skip
-def test_what_is_told_on_the_way_is_what_is_returned(way: Way) -> None:
+    "method",
+    [
+        GenerationMethod(beams=1),
+        GenerationMethod(beams=3),
+        GenerationMethod(count=3),
+        GenerationMethod(count=2, temperature=1.0),
+        GenerationMethod(count=4, temperature=0.8, seed=5),
+        GenerationMethod(temperature=30.0, max_new_tokens=3),
+    ],
+)
+def test_callbacks_receive_the_returned_summaries(method: GenerationMethod) -> None:
     """Of texts in any order, by their numbers."""
     texts = [row["text"] for row in rows(5)] + ["A game for mail and more, and more, and more."]
-    found, told, anew = heard(texts, way)
+    found, told, anew = heard(texts, method)
     for number, several in enumerate(found):
         assert told[number] == [each.ids for each in several]
     model, words, _ = recipe.load_summary(trained())
-    assert found == write_all(model, words, texts, way)  # nobody listens
-    if way.count == 4:
+    assert found == write_summaries(model, words, texts, method)  # nobody listens
+    if method.count == 4:
         assert anew  # some were alike, so that this was tried
 
 
 def test_draws_are_the_first_different_ones_as_they_were_drawn() -> None:
     """Samples, not the likeliest of many: each is what its own number draws."""
-    texts, way = [row["text"] for row in rows(4)], Way(count=4, temperature=0.9, seed=1)
+    texts, method = (
+        [row["text"] for row in rows(4)],
+        GenerationMethod(count=4, temperature=0.9, seed=1),
+    )
     model, words, _ = recipe.load_summary(trained())
-    for text, found in zip(texts, write_all(model, words, texts, way), strict=True):
+    for text, found in zip(texts, write_summaries(model, words, texts, method), strict=True):
         ((draws),) = generate(
             model, [[words.tokenizer.end]], new_tokens=words.longest_summary, samples=16,
-            stop=words.tokenizer.end, sampling=way.sampling(), keys=writing._keys([text]),
-            block_repeats=3, context={"source": torch.tensor([words.source(text)[0]])},
+            stop=words.tokenizer.end, sampling=method.sampling(), keys=writing._text_keys([text]),
+            block_repeats=3, context={"source": torch.tensor([words.encode_source(text)[0]])},
         )  # fmt: skip
-        different = list(dict.fromkeys(words.read(each.ids) for each in draws))
+        different = list(dict.fromkeys(words.decode_summary(each.ids) for each in draws))
         assert [each.text for each in found] == different[:4]
 
 
 def test_draws_follow_their_seed() -> None:
     texts = [row["text"] for row in rows(5)]
-    way: dict[str, Any] = {"temperature": 2.0, "top_k": 50, "top_p": 0.95}
-    one, same = (written(texts, seed=3, **way) for _ in range(2))
+    method: dict[str, Any] = {"temperature": 2.0, "top_k": 50, "top_p": 0.95}
+    one, same = (written(texts, seed=3, **method) for _ in range(2))
     assert one == same
-    assert one != written(texts, seed=4, **way)
+    assert one != written(texts, seed=4, **method)
 
 
 @given(st.permutations(range(6)), st.integers(1, 6), st.sampled_from([1, 3]))
@@ -373,10 +398,10 @@ def test_a_text_is_drawn_alike_alone_and_among_others(
     order: list[int], most: int, count: int
 ) -> None:
     texts = [row["text"] for row in rows(5)] + ["A game for mail and more, and more, and more."]
-    way = {"temperature": 1.5, "count": count, "seed": 9}
+    method = {"temperature": 1.5, "count": count, "seed": 9}
     chosen = [texts[i] for i in order[:most]]
-    for text, among in zip(chosen, written(chosen, **way), strict=True):
-        (alone,) = written([text], **way)
+    for text, among in zip(chosen, written(chosen, **method), strict=True):
+        (alone,) = written([text], **method)
         assert [each.text for each in among] == [each.text for each in alone]
 
 
@@ -389,7 +414,7 @@ def test_a_text_that_is_there_twice_is_drawn_twice() -> None:
 
 def test_repeats_can_be_blocked() -> None:
     model, words, _ = recipe.load_summary(trained())
-    context = {"source": torch.tensor([words.source(TEXT)[0]])}
+    context = {"source": torch.tensor([words.encode_source(TEXT)[0]])}
     free, stopped = (
         generate(model, [[words.tokenizer.end]], new_tokens=40, block_repeats=n, context=context)
         for n in (None, 2)
@@ -400,26 +425,26 @@ def test_repeats_can_be_blocked() -> None:
 
 
 @pytest.mark.parametrize(
-    ("way", "words"),
+    ("method", "words"),
     [
         ({"count": 0}, "count is 0"),
         ({"beams": 2, "temperature": 1.0}, "give one of them"),
         ({"top_k": 3}, "temperature"),
-        ({"tokens": 0}, "tokens is 0"),
+        ({"max_new_tokens": 0}, "max_new_tokens is 0"),
         ({"temperature": -1.0}, "temperature is -1"),
         ({"beams": 0}, "beams is 0; give 1 or more"),
         ({"beams": -3}, "beams is -3; give 1 or more"),
         ({"block_repeats": -1}, "block-repeats is -1; give 1 or more, or 0"),
-        ({"length_penalty": 0.5, "temperature": 1.0}, "these are drawn"),
-        ({"length_penalty": 0.5, "beams": 1}, "one beam is greedy"),
+        ({"length_penalty": 0.5, "temperature": 1.0}, "sampling has none"),
+        ({"length_penalty": 0.5, "beams": 1}, "there is only one"),
         ({"length_penalty": float("nan")}, "length-penalty is nan"),
         ({"temperature": 1.0, "top_k": 0}, "top_k is 0; give 1 or more, or leave it out"),
         ({"temperature": 1.0, "top_p": 2.0}, "or leave it out"),
     ],
 )
-def test_ways_that_cannot_be(way: dict[str, Any], words: str) -> None:
+def test_ways_that_cannot_be(method: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        Way(**way)
+        GenerationMethod(**method)
 
 
 def test_loops() -> None:
@@ -428,9 +453,9 @@ def test_loops() -> None:
         "tool for maps for maps", "parser for parser for XML", "a b c d e a b c d e",
         "one two three and one two three",
     ):  # fmt: skip
-        assert loops(text), text
+        assert is_looping(text), text
     for text in ("tool for maps and a tool for mail", "", "library", "a b a c a d"):
-        assert not loops(text), text
+        assert not is_looping(text), text
 
 
 @given(
@@ -441,16 +466,16 @@ def test_loops() -> None:
 def test_what_is_said_again_at_once_loops(
     before: list[str], span: list[str], after: list[str]
 ) -> None:
-    assert loops(" ".join([*before, *span, *span, *after]))
-    assert not loops(" ".join(dict.fromkeys([*before, *span, *after])))
+    assert is_looping(" ".join([*before, *span, *span, *after]))
+    assert not is_looping(" ".join(dict.fromkeys([*before, *span, *after])))
 
 
 def test_what_loops_comes_last(monkeypatch: pytest.MonkeyPatch) -> None:
     (plain,) = written([TEXT], beams=6, count=3)
     worst = plain[0].text
-    monkeypatch.setattr(writing, "loops", lambda text: text == worst or loops(text))
+    monkeypatch.setattr(writing, "is_looping", lambda text: text == worst or is_looping(text))
     (found,) = written([TEXT], beams=6, count=3)
-    bad = [writing.loops(each.text) or not each.finished for each in found]
-    assert bad == sorted(bad)
-    assert not bad[0]
+    bad_rows = [writing.is_looping(each.text) or not each.finished for each in found]
+    assert bad_rows == sorted(bad_rows)
+    assert not bad_rows[0]
     assert found[0].text == plain[1].text

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from attnlab._image_files import encode_png
 from attnlab.tasks.vision import _idx_files as idx
-from attnlab.tasks.vision._dataset import Dataset, Images, digest, divided, fraction
-from attnlab.tasks.vision._open_data import SHIPPED, open_data
+from attnlab.tasks.vision._dataset import Dataset, Images, digest, split_dataset, take_fraction
+from attnlab.tasks.vision._open_data import DIGITS_FILE, open_data
 from tests.support.image_files import (
     labels,
     pixels,
@@ -42,8 +42,8 @@ def test_the_digits_come_along() -> None:
     # the first digit as scikit-learn shows it, 0 to 16
     first = (dataset.train.pixels[0, 0].float() * 16 / 255).round().int()
     assert first[0].tolist() == [0, 0, 5, 13, 9, 1, 0, 0]
-    assert SHIPPED.stat().st_size < 100_000
-    assert not dataset.mirrored
+    assert DIGITS_FILE.stat().st_size < 100_000
+    assert not dataset.can_be_mirrored
 
 
 Writer = Callable[[Path], Path]
@@ -106,7 +106,7 @@ def test_fashion_is_found_where_it_is_installed(
     write_idx_folder(tmp_path / "fashion-mnist")
     dataset = open_data("fashion")
     assert (dataset.source, dataset.classes[0], len(dataset.classes)) == ("fashion", "T-shirt", 10)
-    assert dataset.mirrored
+    assert dataset.can_be_mirrored
 
 
 # Folders
@@ -132,7 +132,7 @@ def test_a_folder_with_parts_of_its_own(tmp_path: Path) -> None:
     dataset = open_data(tmp_path, 8)
     assert [len(p) for p in (dataset.train, dataset.test, dataset.validation) if p] == [24, 6, 8]
     write_folders(tmp_path / "test", 3).joinpath("dark").rename(tmp_path / "test" / "green")
-    with pytest.raises(ValueError, match="green: no class of this name"):
+    with pytest.raises(ValueError, match=r"green: .* has no class of this name"):
         open_data(tmp_path, 8)
 
 
@@ -166,10 +166,10 @@ def test_idx_mistakes(tmp_path: Path) -> None:
     for content, said in (
         (whole[:-1], "says 1,440 bytes; it has 1,439"),
         (whole + b"x", "has more"),
-        (whole[:10], "ends within its header"),
+        (whole[:10], "ends inside its header"),
         (b"", "not an idx file"),
-        (b"\0\0\x0d\x03" + whole[4:], "kind 0x0d"),
-        (b"\0\0\x08\x03" + b"\xff" * 12, "2,147,483,648 at most"),
+        (b"\0\0\x0d\x03" + whole[4:], "type 0x0d"),
+        (b"\0\0\x08\x03" + b"\xff" * 12, "2,147,483,648 is the limit"),
     ):
         images.write_bytes(content)
         with pytest.raises(ValueError, match=said) as error:
@@ -210,7 +210,7 @@ def test_cifar_mistakes(tmp_path: Path) -> None:
     binary = write_cifar_binary(tmp_path / "binary")
     with (binary / "data_batch_1.bin").open("ab") as file:
         file.write(b"more")
-    with pytest.raises(ValueError, match=r"data_batch_1.bin: .* no records of 3073"):
+    with pytest.raises(ValueError, match=r"data_batch_1.bin: .* records of 3073"):
         open_data(binary)
 
 
@@ -220,10 +220,10 @@ def test_sheet_mistakes(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"train_lables.json: 2 labels for 40 images"):
         open_data(folder)
     (folder / "train_lables.json").write_text("{}")
-    with pytest.raises(ValueError, match=r"train_lables.json: not a list"):
+    with pytest.raises(ValueError, match=r"train_lables.json: is not a list"):
         open_data(folder)
     (folder / "data_batch_1.png").write_bytes(encode_png(pixels(1, 3, 30)[0]))
-    with pytest.raises(ValueError, match=r"data_batch_1.png: rows of 30 pixels"):
+    with pytest.raises(ValueError, match=r"data_batch_1.png: a row of 30 pixels"):
         open_data(folder)
     (folder / "data_batch_1.png").write_bytes(b"no")
     with pytest.raises(ValueError, match=r"data_batch_1.png: no image"):
@@ -234,12 +234,12 @@ def test_sheet_mistakes(tmp_path: Path) -> None:
     ("changes", "said"),
     [
         ({"x_train": np.array([{}] * 40)}, "Object arrays cannot be loaded"),
-        ({"x_train": np.zeros((40, 6))}, r"of shape \(40, 6\)"),
-        ({"x_train": np.full((40, 6, 6), 2.0)}, "beyond 0 to 1"),
-        ({"x_train": np.zeros((40, 6, 6), np.int32)}, "of int32"),
+        ({"x_train": np.zeros((40, 6))}, r"has shape \(40, 6\)"),
+        ({"x_train": np.full((40, 6, 6), 2.0)}, "outside 0 to 1"),
+        ({"x_train": np.zeros((40, 6, 6), np.int32)}, "is int32"),
         ({"y_train": np.array([-1] * 40)}, "label -1 is out of range"),
         ({"y_train": np.array([0.5] * 40)}, "one whole number"),
-        ({"y_train": np.zeros(40, int)}, "label 1 is none of the training images'"),
+        ({"y_train": np.zeros(40, int)}, "label 1 does not occur in the training images"),
         ({"y_train": np.zeros(40, int), "y_test": np.zeros(10, int)}, "one class"),
         ({"y_train": np.zeros(39, int)}, "39 labels for 40 images"),
         (
@@ -249,8 +249,8 @@ def test_sheet_mistakes(tmp_path: Path) -> None:
         ({"classes": np.array(["a", "b"]), "y_test": np.array([0, 2] * 5)}, "label 2; there are 2"),
         ({"classes": np.array(["a", "a"])}, "different names"),
         ({"classes": np.array(["a", "b"], object)}, "Object arrays cannot be loaded"),
-        ({"classes": np.array([b"a", b"b"])}, "names in one row, two or more"),
-        ({"classes": np.array([], "U3")}, "names in one row, two or more"),
+        ({"classes": np.array([b"a", b"b"])}, "two or more names"),
+        ({"classes": np.array([], "U3")}, "two or more names"),
         ({"x_train": np.zeros((0, 6, 6), np.uint8), "y_train": np.zeros(0, int)}, "x_train: there"),
         ({"x_train": np.zeros((40, 0, 0), np.uint8)}, "x_train: there are no train images"),
         ({"x_test": np.zeros((0, 6, 6), np.uint8), "y_test": np.zeros(0, int)}, "no test images"),
@@ -270,7 +270,7 @@ def test_an_npz_that_lies_about_its_size(tmp_path: Path) -> None:
     array = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head) + 1) + head.encode() + b"\n"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("x_train.npy", array + b"\0" * 100)
-    refused(path, "larger than the file|EOF")
+    refused(path, "does not fit into memory|EOF")
     path.write_bytes(b"PK not a zip")
     refused(path, "cannot be read")
 
@@ -279,13 +279,13 @@ def test_what_attnlab_does_not_read(tmp_path: Path) -> None:
     for name, said in (("a.tar.gz", "unpack it first"), ("a.csv", "give an .npz file")):
         (tmp_path / name).write_text("x")
         refused(tmp_path / name, said)
-    refused(tmp_path, "no images here")
-    refused(tmp_path / "nowhere", "is not there")
+    refused(tmp_path, "no images that attnlab can read")
+    refused(tmp_path / "nowhere", "does not exist")
     folder = write_folders(tmp_path / "set")
     for path in (folder / "light").iterdir():
         path.unlink()
     refused(folder, "only one class, dark")
-    with pytest.raises(ValueError, match="--image-size is for folders"):
+    with pytest.raises(ValueError, match="--image-size only works with folders"):
         open_data("digits", 16)
 
 
@@ -301,7 +301,7 @@ def some(count: int, classes: int = 3) -> Dataset:
 
 def test_division_is_by_class_and_always_the_same() -> None:
     dataset = some(240)
-    parts, again = divided(dataset), divided(dataset)
+    parts, again = split_dataset(dataset), split_dataset(dataset)
     each = (parts.train, parts.validation, parts.test)
     assert [len(part) for part in each] == [174, 18, 48]
     values = torch.cat([part.pixels[:, 0, 0, 0] for part in each])
@@ -312,7 +312,7 @@ def test_division_is_by_class_and_always_the_same() -> None:
     assert digest(*each) == digest(again.train, again.validation, again.test)
     assert digest(parts.train) != digest(parts.test)
     with pytest.raises(ValueError, match="some: too few images"):
-        divided(some(6))
+        split_dataset(some(6))
 
 
 @settings(max_examples=40, deadline=None)
@@ -320,7 +320,7 @@ def test_division_is_by_class_and_always_the_same() -> None:
 def test_a_larger_part_holds_the_smaller(small: float, large: float, seed: int) -> None:
     small, large = sorted((small, large))
     images = some(90).train
-    inner, outer = fraction(images, small, seed), fraction(images, large, seed)
+    inner, outer = take_fraction(images, small, seed), take_fraction(images, large, seed)
     inside, outside = (set(p.pixels[:, 0, 0, 0].tolist()) for p in (inner, outer))
     assert inside <= outside
     assert len(inner.labels.unique()) == 3
@@ -329,12 +329,12 @@ def test_a_larger_part_holds_the_smaller(small: float, large: float, seed: int) 
 
 def test_seeds_choose_other_parts() -> None:
     images = some(90).train
-    one, other = (fraction(images, 0.3, seed).pixels for seed in (0, 1))
+    one, other = (take_fraction(images, 0.3, seed).pixels for seed in (0, 1))
     assert not torch.equal(one, other)
-    assert torch.equal(one, fraction(images, 0.3, 0).pixels)
+    assert torch.equal(one, take_fraction(images, 0.3, 0).pixels)
     for wrong in (0, 1.5, -1):
-        with pytest.raises(ValueError, match="give a share"):
-            fraction(images, wrong, 0)
+        with pytest.raises(ValueError, match="give a number above 0"):
+            take_fraction(images, wrong, 0)
 
 
 def test_gzip_bomb(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def test_a_test_set_beside_the_classes(tmp_path: Path) -> None:
     assert note.startswith(f"{folder / 'test'}: is not there")
     (tmp_path / "test").rename(folder / "test")
     (folder / "test" / "dark").rename(folder / "test" / "green")
-    refused(folder, f"test/green: no class of this name in {folder}; name it as one of them")
+    refused(folder, f"test/green: {folder} has no class of this name; rename the folder")
 
 
 @pytest.mark.parametrize("name", ["Test", "val"])
@@ -63,9 +63,9 @@ def test_images_without_classes_are_no_class(name: str, tmp_path: Path) -> None:
     dataset = open_data(folder, 8)
     assert dataset.classes == ["dark", "light"]
     assert sizes(dataset) == (24, 0, 0)
-    fifth = "a fifth of the training images is the test set"
+    fifth = "a fifth of the training images becomes the test set"
     assert dataset.notes == [
-        f"{folder / name}: no folder of images for each class in it; it was not read",
+        f"{folder / name}: has no folder of images for each class; it was not read",
         f"{folder}: no test set was read; {fifth}"
         if name == "Test"
         else f"{folder / 'test'}: is not there; {fifth}",
@@ -93,9 +93,9 @@ def test_what_lies_beside_train_is_told(tmp_path: Path) -> None:
     dataset = open_data(tmp_path, 8)
     assert sizes(dataset) == (24, 6, 0)
     assert dataset.notes == [
-        f"{tmp_path / 'testing'}: a second part of its kind; it was not read",
-        f"{tmp_path}: 1 folder of images beside train, not read (bus)",
-        f"{tmp_path}: 1 image in no class's folder, not read (preview.png)",
+        f"{tmp_path / 'testing'}: is a second part of its kind; it was not read",
+        f"{tmp_path}: 1 folder of images next to train, not read (bus)",
+        f"{tmp_path}: 1 image outside the class folders, not read (preview.png)",
     ]
 
 
@@ -103,10 +103,10 @@ def test_parts_by_other_names_are_no_classes(tmp_path: Path) -> None:
     """Folders within a class's are read with it: of parts that would be quite wrong."""
     for name in ("first", "second"):
         write_folders(tmp_path / name, 2)
-    refused(tmp_path, r"first, second all hold the same folders \(dark, light\); name the parts")
+    refused(tmp_path, r"first, second all hold the same folders \(dark, light\); call the parts")
     for path in sorted((tmp_path / "second").rglob("*"), reverse=True):
         path.unlink() if path.is_file() else path.rmdir()
-    refused(tmp_path, f"only one folder of images, first; give {tmp_path / 'first'}, if its")
+    refused(tmp_path, f"only one folder of images, first; give {tmp_path / 'first'} if its")
 
 
 # Classes
@@ -119,7 +119,7 @@ def test_folders_within_a_class_are_read_with_it(tmp_path: Path) -> None:
     dataset = open_data(folder, 8)
     assert dataset.classes == ["bird", "dark", "light"]
     assert dataset.train.labels.bincount().tolist() == [5, 15, 12]
-    said = "8 images in folders within a class's, read with it (bird/sub, dark/more/still)"
+    said = "8 images in subfolders of a class, read as part of it (bird/sub, dark/more/still)"
     assert dataset.notes == [f"{folder}: {said}"]
 
 
@@ -151,7 +151,7 @@ def test_what_only_is_called_an_image_is_counted(tmp_path: Path) -> None:
     dataset = open_data(folder, 8)
     assert len(dataset.train) == 24
     assert dataset.skipped == [
-        f"{folder / 'dark' / name}: no image that can be read (it is {what})"
+        f"{folder / 'dark' / name}: is not a readable image (it is {what})"
         for name, what in (
             ("dir.png", "a folder"),
             ("link.png", "a link to nothing"),
@@ -161,7 +161,7 @@ def test_what_only_is_called_an_image_is_counted(tmp_path: Path) -> None:
 
 
 def test_images_without_any_class(tmp_path: Path) -> None:
-    refused(some_images(tmp_path / "flat"), "images without classes; give a folder of them for")
+    refused(some_images(tmp_path / "flat"), "images without classes; put the images of each class")
 
 
 def test_names_that_are_no_text(tmp_path: Path) -> None:
@@ -182,7 +182,7 @@ def test_names_that_are_no_text(tmp_path: Path) -> None:
     assert [line.startswith(start) for line, start in zip(lines, starts, strict=True)] == [True] * 3
     dataset = open_data(folder, 8)
     assert dataset.classes == [r"caf\xe9", "dark"]
-    assert dataset.notes[0].endswith(r"read with it (caf\xe9/\xe9)")
+    assert dataset.notes[0].endswith(r"read as part of it (caf\xe9/\xe9)")
     for text in (*dataset.notes, *dataset.skipped, *dataset.classes):
         assert text.encode("utf-8")
         assert "\n" not in text
@@ -197,18 +197,18 @@ def test_a_preview_and_labels_are_no_sheet(tmp_path: Path) -> None:
     (folder / "labels.txt").write_text("dark\nlight\n")
     dataset = open_data(folder, 8)
     assert dataset.classes == ["dark", "light"]
-    assert dataset.notes == [f"{folder}: 1 image in no class's folder, not read (preview.png)"]
+    assert dataset.notes == [f"{folder}: 1 image outside the class folders, not read (preview.png)"]
 
 
 def test_a_sheet_that_fits_is_one(tmp_path: Path) -> None:
     folder = write_sheets(write_folders(tmp_path / "set"))
     dataset = open_data(folder)
     assert sizes(dataset) == (40, 10, 0)
-    assert dataset.notes == [f"{folder}: its folders of images are not read"]
+    assert dataset.notes == [f"{folder}: its folders of images were not read"]
     (folder / "train_lables.json").write_text(json.dumps([0, 1]))
     assert open_data(folder, 8).classes == ["dark", "light"]
 
 
 def test_idx_files_beside_folders_of_images(tmp_path: Path) -> None:
     folder = write_idx_folder(write_folders(tmp_path / "set"))
-    assert open_data(folder).notes == [f"{folder}: its folders of images are not read"]
+    assert open_data(folder).notes == [f"{folder}: its folders of images were not read"]

@@ -15,16 +15,22 @@ from attnlab import MECHANISMS
 from attnlab.models import ConvNet, ConvNetConfig, ViT, ViTConfig
 from attnlab.models.vision import POSITIONS, matched_convnet
 from attnlab.run_folder import StartMode
-from attnlab.tasks.vision._augmentation import RECIPES, Augmentation, augment, mixed, recipe_named
+from attnlab.tasks.vision._augmentation import (
+    RECIPES,
+    Augmentation,
+    augment,
+    find_recipe,
+    mix_images,
+)
 from attnlab.tasks.vision._dataset import Dataset, Images
 from attnlab.tasks.vision._open_data import open_data
-from attnlab.tasks.vision._task import VisionTask, as_floats
+from attnlab.tasks.vision._task import VisionTask, to_float
 from attnlab.tasks.vision._training import (
     VisionSettings,
-    augmentation_of,
+    choose_augmentation,
+    default_sizes,
     make_model,
-    scale_of,
-    usual_sizes,
+    pixel_statistics,
 )
 from tests.support.image_files import pixels, write_folders, write_npz
 from tests.support.vision_runs import QUICK, trained
@@ -50,8 +56,8 @@ def test_pixels_are_scaled_inside_the_model() -> None:
 
 def test_scale_is_that_of_all_pixels() -> None:
     images = Images(pixels(7, 3, 5), torch.zeros(7, dtype=torch.int64))
-    mean, deviation = scale_of(images)
-    values = as_floats(images.pixels).double()
+    mean, deviation = pixel_statistics(images)
+    values = to_float(images.pixels).double()
     assert mean == pytest.approx(float(values.mean()), abs=1e-5)
     assert deviation == pytest.approx(float(values.std(correction=0)), abs=1e-5)
 
@@ -115,7 +121,7 @@ def test_blocks_that_were_asked_for_are_kept() -> None:
      (64, 8), (96, 16), (224, 14)],
 )  # fmt: skip
 def test_usual_patches_tile_the_image(size: int, along: int) -> None:
-    patch = usual_sizes(size)["patch"]
+    patch = default_sizes(size)["patch"]
     assert size % patch == 0
     assert size // patch == along
 
@@ -124,7 +130,7 @@ def test_images_without_usual_patches() -> None:
     """Of 53 pixels: patches of one would be 2,809, a patch of all is none."""
     images = Images(pixels(4, 1, 53), torch.arange(4) % 2)
     dataset = Dataset("prime", ["a", "b"], images)
-    with pytest.raises(ValueError, match=r"^prime: images of 53 pixels, .*give --patch 1 or 53$"):
+    with pytest.raises(ValueError, match=r"^prime: .* images of 53 pixels; give --patch 1 or 53$"):
         make_model("vit", dataset, images, "softmax", {})
     asked = make_model("vit", dataset, images, "softmax", {"patch": 53})
     assert asked(torch.rand(1, 1, 53, 53)).shape == (1, 2)
@@ -246,7 +252,7 @@ def test_color_leaves_gray_gray() -> None:
 
 def test_mixup_mixes_images_and_targets_alike() -> None:
     images = images_of(500, 4)
-    found, order, share = mixed(images, 0.2, torch.Generator().manual_seed(0))
+    found, order, share = mix_images(images, 0.2, torch.Generator().manual_seed(0))
     s = share[:, None, None, None]
     assert torch.allclose(found, s * images + (1 - s) * images[order])
     assert float(share.min()) >= 0.5
@@ -260,8 +266,8 @@ def test_mixup_mixes_images_and_targets_alike() -> None:
     batch = task.collate(range(8), 0)
     logits = torch.randn(8, 2)
     loss = task.loss(lambda _: logits, batch)
-    one = F.one_hot(batch["target"], 2) * batch["share"][:, None]
-    one = one + F.one_hot(batch["other"], 2) * (1 - batch["share"])[:, None]
+    one = F.one_hot(batch["target"], 2) * batch["weight"][:, None]
+    one = one + F.one_hot(batch["other"], 2) * (1 - batch["weight"])[:, None]
     assert torch.allclose(loss, -(one * logits.log_softmax(-1)).sum(), atol=1e-5)
 
 
@@ -279,18 +285,18 @@ def test_digits_and_letters_are_not_mirrored(classes: list[str], mirrored: bool)
     dataset = Dataset("x", classes, Images(pixels(2, 3, 32), torch.arange(2)))
     for name in RECIPES:
         vision = VisionSettings(augmentation=name)
-        assert augmentation_of(vision, dataset).flip == (mirrored and RECIPES[name].flip)
+        assert choose_augmentation(vision, dataset).flip == (mirrored and RECIPES[name].flip)
         for flip in (True, False):  # asked for, it is so of any recipe and any set
-            asked = augmentation_of(VisionSettings(augmentation=name, flip=flip), dataset)
+            asked = choose_augmentation(VisionSettings(augmentation=name, flip=flip), dataset)
             assert asked == replace(RECIPES[name], flip=flip)
     with pytest.raises(ValueError, match="there are none, mirror, light, strong"):
-        recipe_named("heavy")
+        find_recipe("heavy")
 
 
 def test_digits_are_mirrored_when_asked() -> None:
     dataset = open_data("digits")
-    assert not augmentation_of(VisionSettings(), dataset).flip
-    assert augmentation_of(VisionSettings(flip=True), dataset).flip
+    assert not choose_augmentation(VisionSettings(), dataset).flip
+    assert choose_augmentation(VisionSettings(flip=True), dataset).flip
 
 
 @pytest.mark.parametrize(
@@ -299,6 +305,6 @@ def test_digits_are_mirrored_when_asked() -> None:
 def test_what_is_changed_depends_on_size_and_color(channels: int, side: int, wanted: str) -> None:
     images = Images(pixels(2, channels, side), torch.arange(2))
     dataset = Dataset("x", ["cat", "dog"], images)
-    assert augmentation_of(VisionSettings(), dataset) == RECIPES[wanted]
-    assert augmentation_of(VisionSettings(augmentation="strong"), dataset) == RECIPES["strong"]
-    assert not augmentation_of(VisionSettings(flip=False), dataset).flip
+    assert choose_augmentation(VisionSettings(), dataset) == RECIPES[wanted]
+    assert choose_augmentation(VisionSettings(augmentation="strong"), dataset) == RECIPES["strong"]
+    assert not choose_augmentation(VisionSettings(flip=False), dataset).flip

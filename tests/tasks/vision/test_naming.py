@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from attnlab._image_files import encode_png
-from attnlab.tasks.vision._cifar_files import TEN, in_order
-from attnlab.tasks.vision._dataset import divided
+from attnlab.tasks.vision._cifar_files import CIFAR10_CLASSES, sort_by_number
+from attnlab.tasks.vision._dataset import split_dataset
 from attnlab.tasks.vision._open_data import open_data
 from tests.support.image_files import (
     labels,
@@ -29,7 +29,7 @@ from tests.support.image_files import (
 def refused(source: Path, file: Path, said: str) -> None:
     """One line that begins with the file."""
     with pytest.raises(ValueError, match=said) as error:
-        divided(open_data(source))
+        split_dataset(open_data(source))
     assert str(error.value).startswith(f"{file}: "), error.value
     assert "\n" not in str(error.value)
 
@@ -52,7 +52,7 @@ def test_sheets_are_read_in_the_order_of_their_numbers(tmp_path: Path) -> None:
     named = [int(dataset.classes[k]) for k in dataset.train.labels.tolist()]
     assert shades == [10 * each for each in named]
     mixed = [Path(name) for name in ("b", "a10", "a2", "a2b1", "2", "a٣")]
-    assert [path.name for path in in_order(mixed)] == ["2", "a2", "a2b1", "a٣", "a10", "b"]
+    assert [path.name for path in sort_by_number(mixed)] == ["2", "a2", "a2b1", "a٣", "a10", "b"]
 
 
 def test_a_sheet_or_its_labels_alone(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_sheets_of_different_kinds(tmp_path: Path) -> None:
 def test_sheet_labels_name_their_file(tmp_path: Path) -> None:
     folder = write_sheets(tmp_path / "s")
     (folder / "test_lables.json").write_text(json.dumps([10, *labels(9)]))
-    refused(folder, folder / "test_lables.json", "label 10 is none of the training images'")
+    refused(folder, folder / "test_lables.json", "label 10 does not occur in the training images")
     (folder / "classes.txt").write_text("dark\nlight\n")
     refused(folder, folder / "test_lables.json", "label 10; there are 2 classes, from 0 to 1")
     (folder / "train_lables.json").write_text(json.dumps([0] * 40))
@@ -96,11 +96,11 @@ def test_only_cifar_has_its_names(tmp_path: Path) -> None:
     (folder / "classes.txt").unlink()
     ten = json.dumps([i % 10 for i in range(40)])
     (folder / "train_lables.json").write_text(ten)
-    assert open_data(folder).classes == TEN
+    assert open_data(folder).classes == CIFAR10_CLASSES
     (folder / "data_batch_1.png").rename(folder / "house_numbers.png")
     dataset = open_data(folder)
     assert dataset.classes == list("0123456789")
-    assert not dataset.mirrored
+    assert not dataset.can_be_mirrored
 
 
 # idx, CIFAR, npz
@@ -164,7 +164,7 @@ def test_a_set_has_its_name_before_its_files(tmp_path: Path) -> None:
     assert dataset.classes == ["1", "2"]
     assert torch.equal(dataset.train.pixels, pixels(60, 1, 6))  # not turned
     assert dataset.notes == [
-        f"{folder}: EMNIST keeps its images transposed; they are read as they are"
+        f"{folder}: EMNIST stores its images transposed; they are not turned back"
     ]
     (folder / "classes.txt").write_text("a\nb\n")
     refused(folder, folder / "emnist-letters-train-labels-idx1-ubyte.gz", "label 2; there are 2")
@@ -212,7 +212,7 @@ def test_a_missing_test_set_is_told(tmp_path: Path) -> None:
     folder = write_sheets(tmp_path / "sheets")
     for path in folder.glob("test*"):
         path.unlink()
-    said = "is not there; a fifth of the training images is the test set"
+    said = "is not there; a fifth of the training images becomes the test set"
     assert open_data(folder).notes == [f"{folder}/test*.png: {said}"]
     write_folders(tmp_path / "folders" / "train")
     assert open_data(tmp_path / "folders", 8).notes == [f"{tmp_path / 'folders' / 'test'}: {said}"]
@@ -251,7 +251,7 @@ def test_cifar_100(tmp_path: Path) -> None:
     assert dataset.test is not None
     assert dataset.test.labels.tolist() == [(7 * i) % 100 for i in range(20)]
     assert torch.equal(dataset.train.pixels, pixels(120, 3, 32, 3))
-    assert dataset.mirrored
+    assert dataset.can_be_mirrored
     record = bytearray((tmp_path / "test.bin").read_bytes())
     record[1] = 100
     (tmp_path / "test.bin").write_bytes(bytes(record))
@@ -272,10 +272,10 @@ def test_a_file_called_train_beside_folders_of_images(tmp_path: Path) -> None:
 def test_one_file_of_several(tmp_path: Path) -> None:
     folder = write_idx_folder(tmp_path / "idx")
     for path in folder.iterdir():
-        refused(path, path, f"give their folder, {folder}")
+        refused(path, path, f"give its folder, {folder}")
     folder = write_cifar_binary(tmp_path / "cifar")
     path = folder / "data_batch_1.bin"
-    refused(path, path, f"give their folder, {folder}")
+    refused(path, path, f"give its folder, {folder}")
 
 
 # Folders
@@ -289,7 +289,7 @@ def test_a_class_may_be_called_train(tmp_path: Path) -> None:
     assert dataset.classes == ["test", "train"]
     assert len(dataset.train) == 24
     assert dataset.notes == [
-        f"{folder / name}: holds images without classes, so it is read as a class itself"
+        f"{folder / name}: holds images without class folders, so it is read as a class"
         for name in ("test", "train")
     ]
 
@@ -304,7 +304,8 @@ def test_what_was_not_read_is_told(tmp_path: Path) -> None:
         (tmp_path / "train" / "dark" / name).write_bytes(b"something")
     (tmp_path / "train" / "dark" / ".hidden").write_bytes(b"something")
     assert open_data(tmp_path, 8).notes == [
-        f"{tmp_path / 'test'}: no folder of images for each class in it; it was not read",
-        f"{tmp_path}: no test set was read; a fifth of the training images is the test set",
-        f"{tmp_path / 'train'}: not read: 3 files that by name hold no image (.avif, no suffix)",
+        f"{tmp_path / 'test'}: has no folder of images for each class; it was not read",
+        f"{tmp_path}: no test set was read; a fifth of the training images becomes the test set",
+        f"{tmp_path / 'train'}: 3 files not read, because the name is not that of an image "
+        "(.avif, no suffix)",
     ]

@@ -43,12 +43,15 @@ def without(name: str) -> Any:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (without("classes"), "has no classes of the task; train it anew"),
-        (without("content"), "has no content of the task; train it anew"),
-        (without("data"), "has no data of the task; train it anew"),
-        (lambda task: {**task, "image_size": "6"}, "has no image_size of the task; train it anew"),
-        (lambda task: {**task, "classes": ["0"]}, "its classes are not its model's"),
-        (lambda task: {**task, "classes": [0, 1]}, "its classes are not its model's"),
+        (without("classes"), "has no valid classes of the task; train the run again"),
+        (without("content"), "has no valid content of the task; train the run again"),
+        (without("data"), "has no valid data of the task; train the run again"),
+        (
+            lambda task: {**task, "image_size": "6"},
+            "has no valid image_size of the task; train the run again",
+        ),
+        (lambda task: {**task, "classes": ["0"]}, "its classes do not match its model"),
+        (lambda task: {**task, "classes": [0, 1]}, "its classes do not match its model"),
         (lambda _: [], "does not describe a run"),
         (lambda _: None, "does not describe a run"),
     ],

@@ -74,21 +74,21 @@ def test_a_page_of_pictures() -> None:
     matrix = made.sections[1].blocks[0]
     assert isinstance(matrix, Figure)
     assert isinstance(matrix.plot, Heatmap)
-    assert "Only the 24 classes with most mistakes of 30 are drawn" in matrix.note
+    assert "It shows the 24 classes with most mistakes, of 30" in matrix.note
     assert len(matrix.plot.rows) == 24
     assert not matrix.plot.written
-    assert "not the test images" in made.sections[0].findings[-1]
+    assert "not test images" in made.sections[0].findings[-1]
     page = render_page(made)
     assert "img-src data:" in page
     assert "<b>" not in page
     perfect = score_report({**report, **score(F.one_hot(labels, 30) * 9.0, labels, names)})
-    assert perfect.sections[2].findings == ["It made no mistake."]
+    assert perfect.sections[2].findings == ["The model made no mistake."]
 
 
 def test_evaluating_a_run(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(f"vision evaluate {runs / 'vit'} --overwrite", capsys)
     assert code == 0
-    assert "10 of 10 test images were named rightly: 100.0%" in out
+    assert "10 of 10 test images were classified correctly: 100.0%" in out
     assert 'id="attnlab-report"' in (runs / "vit" / "test.html").read_text()
     report = json.loads((runs / "vit" / "test.json").read_text())
     assert report["confusion"] == [[5, 0], [0, 5]]
@@ -139,7 +139,7 @@ def test_other_data_of_other_names(
     path = write_npz(tmp_path / "b.npz", classes=np.array(["0", "uno"]))
     code, _, error = run(f"vision evaluate {runs / 'vit'} --data {path}", capsys)
     assert code == 2
-    assert "b.npz: class 2 is 'uno', that of the run '1'; give images of the same" in error
+    assert "b.npz: class 2 is 'uno', but '1' in the run; give images with the same" in error
 
 
 # Classification
@@ -151,8 +151,10 @@ def test_classify_files(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
         (tmp_path / f"{name}.png").write_bytes(encode_png(image))
     paths = [tmp_path / "dark.png", tmp_path / "light.png"]
     found = classify(runs / "vit", paths)
-    assert [each.chances[0][0] for each in found] == ["0", "1"]
-    assert all(sum(c for _, c in each.chances) == pytest.approx(1, abs=1e-5) for each in found)
+    assert [each.probabilities[0][0] for each in found] == ["0", "1"]
+    assert all(
+        sum(c for _, c in each.probabilities) == pytest.approx(1, abs=1e-5) for each in found
+    )
     listed = " ".join(map(str, paths))
     code, out, _ = run(f"vision classify {runs / 'convnet'} {listed} --json", capsys)
     assert code == 0
@@ -162,8 +164,8 @@ def test_classify_files(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
         (f"{tmp_path / 'none.png'}", "none.png: no image that can be read"),
         (f"{tmp_path / 'nowhere.png'}", "nowhere.png: is not there"),
         ("", "no images; give image files"),
-        ("--test 10", "there are 0 to 9"),
-        ("--test -1", "there are 0 to 9"),
+        ("--test 10", "give 0 to 9"),
+        ("--test -1", "give 0 to 9"),
     ):
         code, _, error = run(f"vision classify {runs / 'vit'} {what}", capsys)
         assert code == 2, what
@@ -185,7 +187,7 @@ def test_explaining(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
     for number in (3, 4):  # each page is what look says of that very image
         file = tmp_path / f"test-{number}.png"
         file.write_bytes(encode_png(pictures[number - 3]))
-        name, chance = found[number - 3].chances[0]
+        name, chance = found[number - 3].probabilities[0]
         assert name == str(number % 2)
         title = f"vit: test-{number}.png is {name} ({chance:.0%})"
         seen = look(str(runs / "vit"), image=file, title=title)

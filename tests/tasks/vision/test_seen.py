@@ -11,10 +11,10 @@ import pytest
 import torch
 
 from attnlab.run_folder import StartMode
-from attnlab.tasks.vision._dataset import Images, divided
+from attnlab.tasks.vision._dataset import Images, split_dataset
 from attnlab.tasks.vision._open_data import open_data
-from attnlab.tasks.vision._scoring import evaluate, subject_of
-from attnlab.tasks.vision._seen_images import digests, seen_by
+from attnlab.tasks.vision._scoring import evaluate, prepare_scoring
+from attnlab.tasks.vision._seen_images import image_digests, was_seen_by
 from attnlab.tasks.vision._training import VisionSettings
 from attnlab.tasks.vision.kind import SEEN
 from tests.support.command_line import run
@@ -38,11 +38,11 @@ def rows_of(images: Images) -> list[bytes]:
 def test_digests_are_of_the_pixels_alone() -> None:
     one = Images(pixels(5, 3, 4), torch.arange(5), "a")
     other = Images(one.pixels.flip(0), torch.zeros(5, dtype=torch.long), "b")
-    assert digests(one).tolist() == digests(other).flip(0).tolist()
-    assert len(digests(one).unique()) == 5
+    assert image_digests(one).tolist() == image_digests(other).flip(0).tolist()
+    assert len(image_digests(one).unique()) == 5
     changed = one.pixels.clone()
     changed[2, 1, 3, 0] ^= 1
-    same = digests(one) == digests(Images(changed, one.labels))
+    same = image_digests(one) == image_digests(Images(changed, one.labels))
     assert same.tolist() == [True, True, False, True, True]
 
 
@@ -52,12 +52,12 @@ def test_what_was_learned_from_is_never_measured_as_a_test(
     """One image less, and the whole set is divided anew."""
     write_plain(tmp_path / "set.npz")
     trained(tmp_path, training=SHORT)
-    parts = divided(open_data(tmp_path / "set.npz"))
+    parts = split_dataset(open_data(tmp_path / "set.npz"))
     learned = {*rows_of(parts.train), *rows_of(parts.validation)}
     less = write_plain(tmp_path / "less.npz", first=1)
-    leaked = [row in learned for row in rows_of(divided(open_data(less)).test)]
+    leaked = [row in learned for row in rows_of(split_dataset(open_data(less)).test)]
     assert sum(leaked) > 5  # the division by itself would measure these
-    found = subject_of(tmp_path / "vit", less)
+    found = prepare_scoring(tmp_path / "vit", less)
     assert not learned & set(rows_of(found.images))
     whole = open_data(less).train
     assert [rows_of(whole)[i] for i in found.numbers.tolist()] == rows_of(found.images)
@@ -65,7 +65,7 @@ def test_what_was_learned_from_is_never_measured_as_a_test(
     page = tmp_path / "less.html"
     code, out, error = run(f"vision evaluate {tmp_path / 'vit'} --data {less} --out {page}", capsys)
     assert code == 0, error
-    said = f"{left_out} images were left out, because the run was trained on them or chosen by them"
+    said = f"{left_out} images were left out, because the run was trained or validated on them"
     assert said in " ".join(out.split())
     assert said in page.read_text()
     assert json.loads((tmp_path / "less.json").read_text())["left_out"] == left_out
@@ -74,12 +74,12 @@ def test_what_was_learned_from_is_never_measured_as_a_test(
 def test_nothing_is_left_to_measure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_plain(tmp_path / "set.npz")
     trained(tmp_path, training=SHORT)
-    own = divided(open_data(tmp_path / "set.npz"))
+    own = split_dataset(open_data(tmp_path / "set.npz"))
     known = own.train.select(torch.arange(12))
     np.savez(tmp_path / "k.npz", images=known.pixels[:, 0].numpy(), labels=known.labels.numpy())
     code, _, error = run(f"vision evaluate {tmp_path / 'vit'} --data {tmp_path / 'k.npz'}", capsys)
     assert code == 2
-    assert "k.npz: the run was trained on all of these 12 images, or chosen by them" in error
+    assert "k.npz: the run was trained or validated on all 12 images" in error
     assert error.count("\n") == 1
     assert not list((tmp_path / "vit").glob("*.html"))
 
@@ -89,7 +89,7 @@ def test_a_run_without_digests_says_so(tmp_path: Path, capsys: pytest.CaptureFix
     seen = tmp_path / "vit" / SEEN
     seen.write_bytes(b"cut")
     other = write_plain(tmp_path / "other.npz", seed=9)
-    with pytest.raises(ValueError, match=r"seen\.safetensors: damaged .* --resume"):
+    with pytest.raises(ValueError, match=r"seen\.safetensors: is damaged .* --resume"):
         evaluate(tmp_path / "vit", other)
     seen.unlink()
     page = tmp_path / "o.html"
@@ -97,8 +97,8 @@ def test_a_run_without_digests_says_so(tmp_path: Path, capsys: pytest.CaptureFix
         f"vision evaluate {tmp_path / 'vit'} --data {other} --out {page}", capsys
     )
     assert code == 0, error
-    assert "could not be checked: it was made before" in " ".join(out.split())
-    assert "could not be checked" in page.read_text()
+    assert "cannot check whether the run was trained on" in " ".join(out.split())
+    assert "cannot check whether" in page.read_text()
     assert 'id="attnlab-report"' in page.read_text()
     assert json.loads(page.with_suffix(".json").read_text())["left_out"] is None
     trained(
@@ -109,17 +109,17 @@ def test_a_run_without_digests_says_so(tmp_path: Path, capsys: pytest.CaptureFix
 
 def test_only_the_fraction_that_was_learned_from_counts_as_seen(tmp_path: Path) -> None:
     write_plain(tmp_path / "set.npz")
-    parts = divided(open_data(tmp_path / "set.npz"))
+    parts = split_dataset(open_data(tmp_path / "set.npz"))
     for share, start in ((1.0, StartMode.NEW), (0.5, StartMode.OVERWRITE)):
         how = VisionSettings(fraction=share)
         trained(tmp_path, training=SHORT, vision=how, start=start)
-        seen = seen_by(tmp_path / "vit", parts.train)
+        seen = was_seen_by(tmp_path / "vit", parts.train)
         assert seen is not None
         assert int(seen.sum()) == round(share * len(parts.train))
-        chosen = seen_by(tmp_path / "vit", parts.validation)
+        chosen = was_seen_by(tmp_path / "vit", parts.validation)
         assert chosen is not None
         assert bool(chosen.all())
-        tested = seen_by(tmp_path / "vit", parts.test)
+        tested = was_seen_by(tmp_path / "vit", parts.test)
         assert tested is not None
         assert not bool(tested.any())
 
@@ -152,17 +152,21 @@ def test_other_data_are_named_and_measured_as_such(
         assert f"of{count}{'test' if tested else ''}imagesof" in said
         assert re.search(r"Trainedon\W+(value\W+)?54\b", said)  # a tile, in the page as JSON
         assert f"imagesof{tmp_path / 'set.npz'}" in said
-        assert ("owntestsetismeasured" if tested else "soallitsimagesaremeasured") in said
+        assert ("owntestsetisscored" if tested else "soallitsimagesarescored") in said
     code, _, error = run(f"{command} --data '{other}' --split validation --overwrite", capsys)
     assert code == 2
-    assert "is not what the run was trained on, and has no validation images" in error
+    assert "the run was not trained on it, so it has no validation images" in error
 
 
 def test_the_same_data_elsewhere_are_the_runs_own(tmp_path: Path) -> None:
     trained(tmp_path, training=SHORT)
     moved = (tmp_path / "set.npz").rename(tmp_path / "moved.npz")
-    subject = subject_of(tmp_path / "vit", moved, "validation")
-    assert (subject.name, subject.about["foreign"], len(subject.images)) == ("validation", False, 6)
+    subject = prepare_scoring(tmp_path / "vit", moved, "validation")
+    assert (subject.name, subject.description["foreign"], len(subject.images)) == (
+        "validation",
+        False,
+        6,
+    )
 
 
 def test_beginning_anew_leaves_no_report_of_other_weights(

@@ -17,7 +17,7 @@ from attnlab.layers import Block
 from attnlab.models import ViT, ViTConfig
 from attnlab.run_folder import StartMode
 from attnlab.tasks.vision._augmentation import Augmentation
-from attnlab.tasks.vision._dataset import Images, divided
+from attnlab.tasks.vision._dataset import Images, split_dataset
 from attnlab.tasks.vision._model_notes import softmax_notes
 from attnlab.tasks.vision._open_data import open_data
 from attnlab.tasks.vision._scoring import evaluate
@@ -28,7 +28,7 @@ from tests.support.command_line import run
 from tests.support.image_files import pixels, write_folders, write_npz
 from tests.support.vision_runs import QUICK, trained
 
-COVERS = "covers all 37 tokens: this is softmax"
+COVERS = "covers all 37 tokens, so it equals softmax"
 
 # Training
 
@@ -77,7 +77,7 @@ def test_more_steps_keep_the_warmup_that_the_run_began_with(tmp_path: Path) -> N
         trained(tmp_path, training={**QUICK, "steps": steps}, start=start)
         assert Run(tmp_path / "vit").config()["training"]["warmup_steps"] == 4
     assert len(Run(tmp_path / "vit").metrics()) == 40
-    with pytest.raises(ValueError, match="the run has warmup 4, not 8"):  # asked for
+    with pytest.raises(ValueError, match="the run has warmup_steps 4, not 8"):  # asked for
         trained(tmp_path, training={**QUICK, "warmup_steps": 8}, start=StartMode.RESUME)
 
 
@@ -89,8 +89,8 @@ def test_an_unfinished_run_is_not_measured(
     code, _, error = run(f"vision evaluate {folder}", capsys)
     assert code == 2
     assert error == (
-        f"attnlab: {folder}: its training is not finished; go on with vision train --resume, then "
-        "measure\n"
+        f"attnlab: {folder}: its training is not finished; continue it with vision train --resume, "
+        "then evaluate\n"
     )
     assert not list(folder.glob("test.*"))
     trained(tmp_path, start=StartMode.RESUME)
@@ -119,13 +119,13 @@ def test_the_weights_that_validated_best_are_kept(tmp_path: Path) -> None:
     told = iter([0.2, 0.9, 0.9, 0.5, 0.4])
     seen: list[dict[str, torch.Tensor]] = []
 
-    def tell(self: VisionTask, model: nn.Module) -> dict[str, float]:
+    def fake_evaluate(self: VisionTask, model: nn.Module) -> dict[str, float]:
         del self
         seen.append({name: p.detach().clone() for name, p in model.named_parameters()})
         return {"accuracy": next(told, 0.9), "loss": 1.0}
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(VisionTask, "evaluate", tell)
+        patch.setattr(VisionTask, "evaluate", fake_evaluate)
         training = {**QUICK, "steps": 10, "evaluate_every": 2, "save_every": 3}
         trained(tmp_path, training=training)
         kept = dict(Run(tmp_path / "vit").model().named_parameters())
@@ -149,8 +149,8 @@ def test_the_weights_that_validated_best_are_kept(tmp_path: Path) -> None:
     [
         ({"model": "cnn"}, "there are vit, convnet"),
         ({"model": "convnet", "attention": "favor"}, "--attention is for a vit"),
-        ({"model": "convnet", "sizes": {"patch": 2}}, "--patch is no setting of a convnet"),
-        ({"sizes": {"stages": 2}}, "--stages is no setting of a vit"),
+        ({"model": "convnet", "sizes": {"patch": 2}}, "--patch is not a setting of a convnet"),
+        ({"sizes": {"stages": 2}}, "--stages is not a setting of a vit"),
         ({"sizes": {"patch": 5}}, "do not tile"),
         ({"sizes": {"width": -32}}, "width is -32; give 1 or more"),
         ({"sizes": {"width": 0}}, "width is 0; give 1 or more"),
@@ -164,7 +164,7 @@ def test_the_weights_that_validated_best_are_kept(tmp_path: Path) -> None:
         ({"training": {"batch_tokens": 5}}, "--batch-size"),
         ({"training": {"steps": 5}, "epochs": 2.0}, "give one of them"),
         ({"epochs": -1.0, "training": {}}, "above 0"),
-        ({"vision": VisionSettings(fraction=0.0)}, "give a share"),
+        ({"vision": VisionSettings(fraction=0.0)}, "give a number above 0"),
         ({"vision": VisionSettings(augmentation="mild")}, "there are none, mirror, light"),
         ({"vision": VisionSettings(smoothing=1.0)}, "smoothing 1.0"),
         ({"start": "overwirte"}, "start is 'overwirte'; give new, resume, overwrite"),
@@ -179,7 +179,7 @@ def test_mistakes(changes: dict[str, Any], said: str, tmp_path: Path) -> None:
 def test_other_data_than_the_run_learned(tmp_path: Path) -> None:
     trained(tmp_path, training={**QUICK, "steps": 2})
     write_npz(tmp_path / "set.npz", 80)
-    with pytest.raises(ValueError, match="is not what the run was trained on"):
+    with pytest.raises(ValueError, match="has changed since the run was trained on it"):
         evaluate(tmp_path / "vit")
     with pytest.raises(ValueError, match="resume with the same settings"):
         trained(tmp_path, training={**QUICK, "steps": 4}, start=StartMode.RESUME)
@@ -216,13 +216,16 @@ def test_the_note_is_told_before_training(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     small = "--steps 1 --width 16 --layers 1 --heads 2 --attention window"
-    said = "window: its window of 128 covers all 17 tokens: this is softmax; try window:window=3\n"
+    note = (
+        "window: its window of 128 covers all 17 tokens, so it equals softmax; "
+        "try window:window=3\n"
+    )
     code, _, error = run(f"vision train {small} --out {tmp_path / 'a'}", capsys)
-    assert (code, error.count(said)) == (0, 1)
+    assert (code, error.count(note)) == (0, 1)
     code, _, error = run(
         f"compare vision {small} --fractions 0.01 --seeds 1 --out {tmp_path / 'b'}", capsys
     )
-    assert (code, error.count(said)) == (0, 1)
+    assert (code, error.count(note)) == (0, 1)
     code, text, _ = run("vision train --help", capsys)
     assert "favor:features=64" in text
 
@@ -243,9 +246,9 @@ def test_from_a_folder_of_images(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert code == 0, error
     assert "trained; validation accuracy" in text
     assert "broken.jpg: no image that can be read" in error
-    assert "1 image left out\n" in error
+    assert "1 image could not be read\n" in error
     assert "images of 12 x 12 pixels, 2 classes" in error
-    assert "set: not read: 1 file that by name hold no image (.txt)" in error
+    assert "set: 1 file not read, because the name is not that of an image (.txt)" in error
     assert Run(out).config()["task"]["skipped"] == 1
     code, text, error = run(f"vision evaluate {out}", capsys)
     assert code == 0, error
@@ -274,21 +277,27 @@ def test_every_broken_image_is_named_somewhere(
     train = f"vision train {folder} {small} --out {tmp_path / 'run'}"
     code, _, error = run(train, capsys)
     assert code == 0, error
-    assert "5 images left out, 3 of them named above; all in skipped.txt of the run" in error
+    assert (
+        "5 images could not be read; the first 3 are listed above; all in skipped.txt of the run"
+        in error
+    )
     listed = (tmp_path / "run" / "skipped.txt").read_text().splitlines()
     assert [Path(line.split(":")[0]).name for line in listed] == [
         f"broken-{number}.png" for number in range(5)
     ]
     code, _, error = run(f"vision evaluate {tmp_path / 'run'}", capsys)
     assert code == 0, error
-    assert "5 images left out, 3 of them named above; all in " in error
+    assert "5 images could not be read; the first 3 are listed above; all in " in error
     assert len(json.loads((tmp_path / "run" / "test.json").read_text())["skipped"]) == 5
     code, _, error = run(
         f"compare vision --data {folder} {small} --fractions 1 --seeds 1 --out {tmp_path / 'c'}",
         capsys,
     )
     assert code == 0, error
-    assert error.count("5 images left out, 3 of them named above; all in skipped.txt") == 1
+    assert (
+        error.count("5 images could not be read; the first 3 are listed above; all in skipped.txt")
+        == 1
+    )
     assert (
         len((tmp_path / "c" / "softmax-1-rate1-seed0" / "skipped.txt").read_text().splitlines())
         == 5
@@ -302,7 +311,7 @@ def test_every_broken_image_is_named_somewhere(
 
 @lru_cache
 def _digits() -> Any:
-    return divided(open_data())
+    return split_dataset(open_data())
 
 
 def test_test_images_are_never_trained_on() -> None:
