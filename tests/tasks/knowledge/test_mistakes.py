@@ -53,7 +53,7 @@ MISTAKES: list[tuple[str, list[str]]] = [
     ("pretrain --objective entities:foreign=-1", ["foreign is -1"]),
     ("pretrain --attention favr", ["did you mean 'favor'"]),
     ("pretrain --attention linformer", ["no causal form"]),
-    ("pretrain --attention softmax favor", ["names 2 layers"]),
+    ("pretrain --attention softmax favor", ["lists 2 layers"]),
     ("pretrain --tokenizer words", ["tokenizer 'words'", "characters, bytes or bpe:SIZE"]),
     ("pretrain --tokenizer bpe:3", ["vocabulary 3"]),
     ("pretrain --tokenizer bpe:99999999999999999999", ["tokenizer 'bpe:9999"]),
