@@ -55,7 +55,7 @@ MISTAKES: list[tuple[str, list[str]]] = [
     ("pretrain --attention linformer", ["no causal form"]),
     ("pretrain --attention softmax favor", ["lists 2 layers"]),
     ("pretrain --tokenizer words", ["tokenizer 'words'", "characters, bytes or bpe:SIZE"]),
-    ("pretrain --tokenizer bpe:3", ["vocabulary 3"]),
+    ("pretrain --tokenizer bpe:3", ["vocabulary is 3"]),
     ("pretrain --tokenizer bpe:99999999999999999999", ["tokenizer 'bpe:9999"]),
     (
         "pretrain --epochs 3 --steps 3",
