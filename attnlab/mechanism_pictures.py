@@ -18,7 +18,7 @@ from torch import Tensor
 from attnlab._create_mechanism import create_mechanism, find_mechanism
 from attnlab.mask import Mask
 from attnlab.position import SinusoidalPositions
-from attnlab.report._matplotlib import STYLE, check_figure, plain, write_figure
+from attnlab.report._matplotlib import STYLE, check_figure, plain_text, write_figure
 
 TEXT = (
     "the dog saw the cat and the cat saw the bird but the bird saw no dog and no cat then "
@@ -100,7 +100,7 @@ def plot_matrices(name: str) -> Figure:
         for index, panel in enumerate(panels):
             axes = figure.add_subplot(1, 3, index + 1)  # equal sizes, also without a causal form
             largest = float(panel.weights.max())
-            axes.set_title(plain(f"{panel.title} (largest {largest:.2f})"), loc="left")
+            axes.set_title(plain_text(f"{panel.title} (largest {largest:.2f})"), loc="left")
             roots = panel.weights.sign() * (panel.weights.abs() / scale).sqrt()
             axes.imshow(roots.numpy(), COLORS, vmin=-1, vmax=1, interpolation="nearest")
             axes.spines[:].set_visible(False)

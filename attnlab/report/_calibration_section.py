@@ -1,4 +1,4 @@
-"""How sure a model is against how often it is right, as blocks of a report."""
+"""Report blocks that compare a model's confidence with its accuracy."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from attnlab.report._content import Block, Figure, Lines, Series, Table
 
 
 def reliability_blocks(bins: Sequence[Mapping[str, float]], title: str) -> list[Block]:
-    """A bin has low, high, count, confidence and accuracy."""
-    points = [(each["confidence"], each["accuracy"]) for each in bins]
+    """A reliability diagram and its table. A bin has low, high, count, confidence and accuracy."""
+    points = [(bin_["confidence"], bin_["accuracy"]) for bin_ in bins]
     series = [
-        Series("share right", points),
-        Series("as sure as it is right", [(0.0, 0.0), (1.0, 1.0)]),
+        Series("accuracy", points),
+        Series("perfect calibration", [(0.0, 0.0), (1.0, 1.0)]),
     ]
     rows = [
         (
@@ -24,10 +24,10 @@ def reliability_blocks(bins: Sequence[Mapping[str, float]], title: str) -> list[
         )
         for each in bins
     ]
-    plot = Lines("confidence", "share right", series, x_percent=True, y_percent=True)
+    plot = Lines("confidence", "accuracy", series, x_percent=True, y_percent=True)
     note = (
-        "What is said with 80% confidence should be right 80 times of 100. Below the diagonal it "
-        "is too sure, above it too modest."
+        "Of the answers with 80% confidence, 80% should be right. Below the diagonal the model is "
+        "overconfident, above it underconfident."
     )
-    header = ["confidence", "answers", "mean confidence", "right"]
+    header = ["confidence", "answers", "mean confidence", "accuracy"]
     return [Figure(title, plot, note, in_table=True), Table("", header, rows)]

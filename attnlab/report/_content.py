@@ -1,8 +1,7 @@
-"""What a report holds. The classes check what they are given and are the JSON format themselves.
+"""The content of a report, independent of what was measured and of how it is rendered.
 
-A report is a list of sections, and a section a list of blocks: tables, figures, pictures, quotes,
-commands. Whoever measures something makes these values; nothing that renders them knows what was
-measured.
+A report is a list of sections, and a section is a list of blocks: tables, figures, pictures,
+quotes, commands. The classes validate their values, and their fields are the JSON format.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ CONFIG = ConfigDict(
 )
 
 
-def _text(value: Any) -> Any:
-    """Cuts what is too long, and replaces halves of surrogate pairs, which UTF-8 cannot hold."""
+def _clean_text(value: Any) -> Any:
+    """Cuts a text that is too long, and replaces lone surrogates, which UTF-8 cannot encode."""
     if not isinstance(value, str):
         return value
     if len(value) > MAX_TEXT:
@@ -34,29 +33,29 @@ def _text(value: Any) -> Any:
     return value.encode("utf-8", "replace").decode("utf-8")
 
 
-Text = Annotated[str, BeforeValidator(_text), Field(max_length=MAX_TEXT)]
+Text = Annotated[str, BeforeValidator(_clean_text), Field(max_length=MAX_TEXT)]
 Texts = Annotated[Sequence[Text], Field(max_length=MAX_ITEMS)]
 Point = tuple[float, float]
 Points = Annotated[Sequence[Point], Field(max_length=MAX_ITEMS)]
 
 
-def _special(value: Any) -> Any:
-    """JSON has no infinity: it is written as a text and read back as a number."""
+def _parse_special(value: Any) -> Any:
+    """JSON has no infinity and no NaN, so they are texts in JSON."""
     names = {"Infinity": math.inf, "-Infinity": -math.inf, "NaN": math.nan}
     return names.get(value, value) if isinstance(value, str) else value
 
 
-def _mapping(value: Any) -> Any:
-    """Pairs of JSON; what else a list holds is left for the check to refuse."""
-    pairs = isinstance(value, list) and all(
-        isinstance(each, list | tuple) and len(each) == 2 and isinstance(each[0], str)
-        for each in value
+def _parse_pairs(value: Any) -> Any:
+    """A list of pairs becomes a dict; other values are left for the validation to refuse."""
+    are_pairs = isinstance(value, list) and all(
+        isinstance(item, list | tuple) and len(item) == 2 and isinstance(item[0], str)
+        for item in value
     )
-    return dict(value) if pairs else value
+    return dict(value) if are_pairs else value
 
 
 def _estimate_pairs(value: Mapping[str, Estimate]) -> list[tuple[str, Estimate]]:
-    """JavaScript reorders the keys of an object that look like numbers, but not a list."""
+    """A list keeps its order. JavaScript would reorder object keys that look like numbers."""
     return list(value.items())
 
 
@@ -64,9 +63,9 @@ def _number_pairs(value: Mapping[str, float]) -> list[tuple[str, float]]:
     return list(value.items())
 
 
-Value = Annotated[bool | int | float | Text | None, BeforeValidator(_special)]
-Cell = Annotated[bool | int | float | Text | Estimate | None, BeforeValidator(_special)]
-"""Of a table: a text, a number, an estimate with its interval, or nothing."""
+Value = Annotated[bool | int | float | Text | None, BeforeValidator(_parse_special)]
+Cell = Annotated[bool | int | float | Text | Estimate | None, BeforeValidator(_parse_special)]
+"""A cell of a table: a text, a number, an estimate with its interval, or nothing."""
 
 
 # Plots
@@ -79,12 +78,12 @@ class Series:
     name: Text
     points: Points
     band: Points = ()
-    """Low and high around each point, or nothing."""
+    """Low and high of the interval around each point; empty without intervals."""
     error_bars: bool = False
     """Draw the band as an error bar at each point."""
 
     @model_validator(mode="after")
-    def _band_fits(self) -> Series:
+    def _check_band(self) -> Series:
         if self.band and len(self.band) != len(self.points):
             raise ValueError(f"{self.name}: {len(self.band)} bands for {len(self.points)} points")
         return self
@@ -92,7 +91,7 @@ class Series:
 
 @dataclass(frozen=True, config=CONFIG)
 class Mark:
-    """A vertical line at x, a horizontal one at y, or with both a point and its guides."""
+    """A labeled vertical line at x, horizontal line at y, or point at both."""
 
     label: Text
     x: float | None = None
@@ -101,7 +100,7 @@ class Mark:
 
 @dataclass(frozen=True, config=CONFIG)
 class Lines:
-    """Lines over common axes."""
+    """Several lines in one plot."""
 
     x: Text
     y: Text
@@ -116,16 +115,16 @@ class Lines:
 
 @dataclass(frozen=True, config=CONFIG)
 class Bars:
-    """Named values side by side."""
+    """Named values as bars."""
 
     y: Text
     values: Annotated[
-        Mapping[Text, Estimate], BeforeValidator(_mapping), PlainSerializer(_estimate_pairs)
+        Mapping[Text, Estimate], BeforeValidator(_parse_pairs), PlainSerializer(_estimate_pairs)
     ]
     marks: Sequence[Mark] = ()
     percent: bool = False
     beside: Annotated[
-        Mapping[Text, float], BeforeValidator(_mapping), PlainSerializer(_number_pairs)
+        Mapping[Text, float], BeforeValidator(_parse_pairs), PlainSerializer(_number_pairs)
     ] = Field(default_factory=dict)
     """A second, paler bar to compare with."""
     beside_name: Text = ""
@@ -136,8 +135,8 @@ class Bars:
 class Heatmap:
     """A value for each row and column, as colors; None where nothing was measured.
 
-    `center`: values below it have one color, those above another (a ratio: 1). `names`: values are
-    whole numbers, places in this list, and each has a color of its own.
+    `center`: values below and above it have different colors; use 1 for ratios. `names`: if given,
+    values are indices into this list, and each name has its own color.
     """
 
     x: Text
@@ -150,13 +149,13 @@ class Heatmap:
     center: float | None = None
     names: Texts = ()
     texts: Sequence[Texts] = ()
-    """More to say of each cell, where a reader asks for it."""
+    """Details of each cell, shown on demand."""
     written: bool = False
     """Write each value into its cell, as in a confusion matrix."""
     kind: Literal["heatmap"] = "heatmap"
 
     @model_validator(mode="after")
-    def _grids_fit(self) -> Heatmap:
+    def _check_grids(self) -> Heatmap:
         grids: dict[str, Sequence[Sequence[Any]]] = {"values": self.values}
         if self.texts:
             grids["texts"] = self.texts
@@ -165,9 +164,9 @@ class Heatmap:
                 raise ValueError(
                     f"{name} is not {len(self.rows)} rows of {len(self.columns)} columns"
                 )
-        for value in (each for row in self.values for each in row):
+        for value in (value for row in self.values for value in row):
             if self.names and value is not None and value not in range(len(self.names)):
-                raise ValueError(f"{value} is no place in names")
+                raise ValueError(f"{value} is no index into names; give 0 to {len(self.names) - 1}")
         return self
 
 
@@ -184,12 +183,11 @@ class Table:
     rows: Annotated[Sequence[Sequence[Cell]], Field(max_length=MAX_ITEMS)]
     note: Text = ""
     drop: Texts = ()
-    """Columns that a narrow terminal leaves out first, the least telling first; if none is named,
-    those from the second on."""
+    """Columns to leave out in a narrow terminal, in this order; by default from the second on."""
     kind: Literal["table"] = "table"
 
     @model_validator(mode="after")
-    def _rows_fit(self) -> Table:
+    def _check_rows(self) -> Table:
         for row in self.rows:
             if len(row) != len(self.header):
                 raise ValueError(
@@ -206,13 +204,13 @@ class Figure:
     plot: Plot
     note: Text = ""
     in_table: bool = False
-    """A table of the section has the same numbers: leave the figure out where nothing is drawn."""
+    """A table of the section has the same numbers, so leave the figure out of Markdown."""
     kind: Literal["figure"] = "figure"
 
 
 @dataclass(frozen=True, config=CONFIG)
 class Picture:
-    """A small image with a line and a note below it."""
+    """A small image with a caption and a note."""
 
     png: bytes
     text: Text
@@ -229,7 +227,7 @@ class Gallery:
 
 @dataclass(frozen=True, config=CONFIG)
 class Quote:
-    """A text as it is, with a word of it marked."""
+    """A quoted text with one word highlighted."""
 
     title: Text
     text: Text
@@ -239,7 +237,7 @@ class Quote:
 
 @dataclass(frozen=True, config=CONFIG)
 class Strip:
-    """Tokens in a row, each colored by its weight."""
+    """Tokens in a row, colored by weight."""
 
     title: Text
     tokens: Texts
@@ -250,7 +248,7 @@ class Strip:
 
 @dataclass(frozen=True, config=CONFIG)
 class Command:
-    """Something to type into a terminal, and what for."""
+    """A command for the terminal, and what it does."""
 
     command: Text
     why: Text = ""
@@ -259,7 +257,7 @@ class Command:
 
 @dataclass(frozen=True, config=CONFIG)
 class Link:
-    """Another file beside the page."""
+    """A link to a file next to the page."""
 
     href: Annotated[str, Field(max_length=MAX_TEXT, pattern=r"^[\w.-][\w./ -]*$")]
     text: Text
@@ -283,21 +281,21 @@ class Tile:
 @dataclass(frozen=True, config=CONFIG)
 class Section:
     name: Annotated[str, Field(pattern=r"^[a-z0-9-]{1,40}$")]
-    """Unique in a report; the address of a page and the option of a command use it."""
+    """Unique in a report; used in the address of the page and as a command option."""
     title: Text
     findings: Texts = ()
-    """What was found, sentence by sentence, computed from the data."""
+    """Sentences computed from the data."""
     advice: Texts = ()
     tiles: Sequence[Tile] = ()
     blocks: Annotated[Sequence[Block], Field(max_length=MAX_ITEMS)] = ()
     settings: Mapping[Text, Value | Sequence[Value]] = Field(default_factory=dict)
     measurements: Annotated[Sequence[Mapping[Text, Value]], Field(max_length=MAX_ITEMS)] = ()
-    """Every number that was measured, one flat row each, for programs to read."""
+    """Every measured number as a flat row, for programs to read."""
 
 
 @dataclass(frozen=True, config=CONFIG)
 class Report:
-    # first in a file, so that its first bytes say what it is
+    # these come first, so that the first bytes of a file identify it
     format: Literal["attnlab-report"] = field(default="attnlab-report", kw_only=True)
     version: Literal[1] = field(default=1, kw_only=True)
     kind: Annotated[str, Field(pattern=r"^[a-z-]{1,40}$")]
@@ -309,8 +307,8 @@ class Report:
     seconds: float = 0.0
 
     @model_validator(mode="after")
-    def _names_differ(self) -> Report:
+    def _check_names(self) -> Report:
         names = [section.name for section in self.sections]
         if len(set(names)) < len(names):
-            raise ValueError(f"two sections have one name: {', '.join(names)[:200]}")
+            raise ValueError(f"two sections have the same name: {', '.join(names)[:200]}")
         return self

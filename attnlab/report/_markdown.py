@@ -1,4 +1,4 @@
-"""A report as Markdown: words and tables; figures become tables."""
+"""Renders a report as Markdown: sentences and tables. Figures become tables."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from attnlab.report._content import (
     Strip,
     Table,
 )
-from attnlab.report._text import cell_text, clean, numeric
+from attnlab.report._text import cell_text, clean, numeric_columns
 
-SPECIAL = ("\\", "`", "_", "<", "|", "*", "[")  # Markdown would take these for its own
-MAX_COLUMNS = 24  # of a table of points; longer curves are thinned out
+SPECIAL = ("\\", "`", "_", "<", "|", "*", "[")  # characters with a meaning in Markdown
+MAX_COLUMNS = 24  # of a table of points; longer curves are thinned
 
 
 def to_markdown(report: Report, level: int | None = None) -> str:
-    """A page of its own; with `level`, sections with headings of this level for another page."""
-    title = [] if level else [f"# {plain(report.title)}"]
+    """A whole page; with `level`, only sections with headings of this level, to put into a page."""
+    title = [] if level else [f"# {escape_markdown(report.title)}"]
     parts = [part for section in report.sections for part in _section(section, level or 2)]
     about = _about(report)
-    return "\n\n".join([*title, *parts, *([plain(about)] if about else [])]) + "\n"
+    return "\n\n".join([*title, *parts, *([escape_markdown(about)] if about else [])]) + "\n"
 
 
 def _about(report: Report) -> str:
@@ -45,27 +45,29 @@ def _about(report: Report) -> str:
     return f"Measured in {report.seconds:,.0f} s{f': {about}' if about else ''}."
 
 
-# A page with places for reports
+# Reports inside a page
 
 
 def markers(name: str = "", kind: str = "bench") -> tuple[str, str]:
-    """The two lines of a page that a report goes between; a page may have several such places."""
+    """The two marker lines that a report goes between; a page may have several pairs."""
     if not re.fullmatch(r"[a-z0-9-]{0,40}", name):
-        raise ValueError(f"{name[:40]!r} is no name of a place; letters, digits and dashes alone")
+        raise ValueError(
+            f"{name[:40]!r}: markers have names of lowercase letters, digits and dashes"
+        )
     label = f"attnlab {kind} {name}".strip()
     return f"<!-- {label} -->", f"<!-- /{label} -->"
 
 
 def place_between_markers(page: str, text: str, name: str = "", kind: str = "bench") -> str:
-    """A page with this text between the two markers of this name, and all else as it was."""
+    """The page with this text between its two markers; nothing else changes."""
     begin, end = markers(name, kind)
     lines = page.split("\n")
-    places = [n for n, line in enumerate(lines) if line.strip() in (begin, end)]
-    if [lines[n].strip() for n in places] != [begin, end]:
+    marked = [n for n, line in enumerate(lines) if line.strip() in (begin, end)]
+    if [lines[n].strip() for n in marked] != [begin, end]:
         raise ValueError(
-            f"a report goes between a line {begin} and a line {end} below it; write each once"
+            f"a report goes between a line {begin} and a line {end} below it; add each line once"
         )
-    first, last = places
+    first, last = marked
     return "\n".join([*lines[: first + 1], "", text.strip(), "", *lines[last:]])
 
 
@@ -73,13 +75,13 @@ def place_between_markers(page: str, text: str, name: str = "", kind: str = "ben
 
 
 def _section(section: Section, level: int) -> list[str]:
-    parts = [f"{'#' * level} {plain(section.title)}"]
+    parts = [f"{'#' * level} {escape_markdown(section.title)}"]
     if section.settings:
         settings = [
             f"{name} {' '.join(map(str, value)) if isinstance(value, list | tuple) else value}"
             for name, value in section.settings.items()
         ]
-        parts.append(plain(f"Settings: {'; '.join(settings)}."))
+        parts.append(escape_markdown(f"Settings: {'; '.join(settings)}."))
     if section.findings:
         parts.append(_items(section.findings))
     if section.tiles:
@@ -93,7 +95,7 @@ def _section(section: Section, level: int) -> list[str]:
 
 
 def _items(texts: Sequence[str]) -> str:
-    return "\n".join(f"- {plain(each)}" for each in texts)
+    return "\n".join(f"- {escape_markdown(text)}" for text in texts)
 
 
 def _block(block: Block) -> list[str]:
@@ -103,49 +105,55 @@ def _block(block: Block) -> list[str]:
         case Figure():
             return [] if block.in_table else _table(figure_table(block))
         case Gallery():
-            lines = [": ".join(filter(None, [each.text, each.note])) for each in block.pictures]
-            return [*_head(block.title, block.note), *([_items(lines)] if lines else [])]
+            lines = [": ".join(filter(None, [p.text, p.note])) for p in block.pictures]
+            return [*_heading(block.title, block.note), *([_items(lines)] if lines else [])]
         case Quote():
             before, word, after = (
                 block.text.partition(block.marked) if block.marked else (block.text, "", "")
             )
-            marked = f"**{plain(word)}**" if word.strip() else plain(word)
-            return [*_head(block.title), f"> {plain(before)}{marked}{plain(after)}"]
+            marked = f"**{escape_markdown(word)}**" if word.strip() else escape_markdown(word)
+            return [
+                *_heading(block.title),
+                f"> {escape_markdown(before)}{marked}{escape_markdown(after)}",
+            ]
         case Strip():
             pairs = zip(block.tokens, block.weights, strict=False)
             words = "; ".join(f"{token} {cell_text(weight)}" for token, weight in pairs)
-            return [*_head(block.title, block.note), plain(words)]
+            return [*_heading(block.title, block.note), escape_markdown(words)]
         case Command():
-            fence = "`" * max(3, *(len(each) + 1 for each in re.findall("`*", block.command)))
+            fence = "`" * max(3, *(len(ticks) + 1 for ticks in re.findall("`*", block.command)))
             code = f"{fence}sh\n{clean(block.command)}\n{fence}"
-            return [*([plain(block.why)] if block.why else []), code]
+            return [*([escape_markdown(block.why)] if block.why else []), code]
         case Link():
-            return [f"[{plain(block.text)}](<{block.href}>)"]
+            return [f"[{escape_markdown(block.text)}](<{block.href}>)"]
 
 
-def _head(title: str, note: str = "") -> list[str]:
-    return [*([f"**{plain(title)}**"] if title else []), *([plain(note)] if note else [])]
+def _heading(title: str, note: str = "") -> list[str]:
+    return [
+        *([f"**{escape_markdown(title)}**"] if title else []),
+        *([escape_markdown(note)] if note else []),
+    ]
 
 
 def _table(table: Table) -> list[str]:
     if not table.rows:
-        return [*_head(table.title), "Nothing was measured."]
+        return [*_heading(table.title), "Nothing was measured."]
     rows = [[cell_text(cell) for cell in row] for row in table.rows]
-    grid = _grid(table.header, rows, numeric(table))
-    return [*_head(table.title), grid, *([plain(table.note)] if table.note else [])]
+    grid = _grid(table.header, rows, numeric_columns(table))
+    return [*_heading(table.title), grid, *([escape_markdown(table.note)] if table.note else [])]
 
 
 def _grid(header: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[bool]) -> str:
-    rule = f"| {' | '.join('---:' if each else '---' for each in numbers)} |"
+    rule = f"| {' | '.join('---:' if right else '---' for right in numbers)} |"
     return "\n".join([_row(header), rule, *map(_row, rows)])
 
 
 def _row(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(map(plain, cells))} |"
+    return f"| {' | '.join(map(escape_markdown, cells))} |"
 
 
 def figure_table(figure: Figure) -> Table:
-    """The numbers of a figure where nothing can be drawn."""
+    """The numbers of a figure as a table."""
     plot = figure.plot
     match plot:
         case Bars():
@@ -157,35 +165,38 @@ def figure_table(figure: Figure) -> Table:
             return Table(figure.title, header, rows, figure.note)
         case Heatmap():
             rows = [
-                [name, *(_named(plot, value) for value in row)]
+                [name, *(_cell_value(plot, value) for value in row)]
                 for name, row in zip(plot.rows, plot.values, strict=True)
             ]
             note = " ".join(filter(None, [f"Values: {plot.z}.", figure.note]))
             header = [f"{plot.y}, by {plot.x}", *plot.columns]
             return Table(figure.title, header, rows, note)
         case Lines():
-            places = sorted({x for series in plot.series for x, _ in series.points})
-            every = -(-len(places) // MAX_COLUMNS) or 1
+            xs = sorted({x for series in plot.series for x, _ in series.points})
+            every = -(-len(xs) // MAX_COLUMNS) or 1
             note = figure.note
             if every > 1:
                 note = " ".join(filter(None, [note, f"One of every {every} values."]))
-            shown = places[::every]
-            known = [dict(series.points) for series in plot.series]
+            columns = xs[::every]
+            curves = [dict(series.points) for series in plot.series]
             rows = [
-                [series.name, *(points.get(x) for x in shown)]
-                for series, points in zip(plot.series, known, strict=True)
+                [series.name, *(points.get(x) for x in columns)]
+                for series, points in zip(plot.series, curves, strict=True)
             ]
-            header = [f"{plot.y}, by {plot.x}", *(format_number(x, plot.x_percent) for x in shown)]
+            header = [
+                f"{plot.y}, by {plot.x}",
+                *(format_number(x, plot.x_percent) for x in columns),
+            ]
             return Table(figure.title, header, rows, note)
 
 
-def _named(plot: Heatmap, value: float | None) -> Cell:
+def _cell_value(plot: Heatmap, value: float | None) -> Cell:
     return plot.names[int(value)] if plot.names and value is not None else value
 
 
-def plain(text: str) -> str:
-    """Formulas and names hold signs that Markdown would take for its own."""
+def escape_markdown(text: str) -> str:
+    """Escapes characters of formulas and names that have a meaning in Markdown."""
     text = clean(text)
-    for sign in SPECIAL:
-        text = text.replace(sign, f"\\{sign}")
+    for character in SPECIAL:
+        text = text.replace(character, f"\\{character}")
     return text

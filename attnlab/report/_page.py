@@ -1,4 +1,4 @@
-"""Offline pages: one file that carries its data, its script and its style, and asks for nothing."""
+"""Offline HTML pages: one file with its data, script and style, which loads nothing else."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from attnlab.report._text import escape
 
 
 def render_page(report: Report) -> str:
-    """Without the single measurements: the JSON file has them, the page would grow tenfold."""
+    """The page of a report, without single measurements, which would make it ten times larger."""
     data = to_json(report, measurements=False)
     return script_page(
         report.title, _static("report.js"), _static("report.css"), data, data_id="attnlab-report"
@@ -42,8 +42,8 @@ def script_page(
     data_id: str = "attnlab-data",
     blocks: Sequence[bytes] = (),
 ) -> str:
-    """A page that `script` draws in #attnlab from `data`, JSON in an element of its own, and from
-    `blocks` of bytes. Only this script and this style may run: their hashes are the policy."""
+    """A page that `script` renders into #attnlab, from `data` as JSON in its own element and from
+    `blocks` of bytes. The content policy allows only this script and style, by their hashes."""
     script = script.replace("</script", "<\\/script")
     policy = content_policy(
         f"script-src {source_hash(script)}",
@@ -51,27 +51,27 @@ def script_page(
         "img-src data: blob:",
     )
     title = escape(title)
-    carried = "".join(
+    data_elements = "".join(
         f'<script type="text/plain" data-block="{number}">'
         f"{base64.b64encode(block).decode('ascii')}</script>\n"
         for number, block in enumerate(blocks)
     )
     if data is not None:
         element = f'<script type="application/json" id="{data_id}">{_inline(data)}</script>\n'
-        carried = element + carried
+        data_elements = element + data_elements
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="referrer" content="no-referrer">\n'
         f"<title>{title}</title>\n<style>{style}</style>\n</head>\n<body>\n"
-        f'<div id="attnlab"><noscript>{title}: this page draws with JavaScript.</noscript></div>\n'
-        f"{carried}<script>{script}</script>\n</body>\n</html>\n"
+        f'<div id="attnlab"><noscript>{title}: this page needs JavaScript.</noscript></div>\n'
+        f"{data_elements}<script>{script}</script>\n</body>\n</html>\n"
     )
 
 
 def content_policy(*allowed: str) -> str:
-    """Nothing but what is allowed here."""
+    """A content security policy that allows nothing else."""
     return "; ".join(["default-src 'none'", *allowed, "base-uri 'none'", "form-action 'none'"])
 
 
@@ -81,23 +81,25 @@ def source_hash(text: str) -> str:
 
 
 def _inline(data: dict[str, Any] | str) -> str:
-    """JSON that cannot end the element it stands in; half surrogates stay escaped."""
+    """JSON that cannot close its element; lone surrogates stay escaped."""
     text = data if isinstance(data, str) else json.dumps(data, separators=(",", ":"))
     return text.replace("<", "\\u003c")
 
 
 def check_page(path: Path, overwrite: bool) -> None:
-    """Before anything is computed for it."""
+    """Raises an error if the page cannot be written, before anything is computed for it."""
     if path.is_dir():
-        raise ValueError(f"{path}: is a folder; name a file, as {path.name or 'page'}.html")
+        raise ValueError(f"{path}: is a folder; give a file, such as {path.name or 'page'}.html")
     if path.suffix not in (".html", ".htm"):
-        raise ValueError(f"{path}: a page is written as HTML; name it NAME.html")
+        raise ValueError(f"{path}: a page is HTML; name it NAME.html")
     check_output_file(path, overwrite)
 
 
 def write_page(path: Path, text: str, overwrite: bool = False) -> None:
     if path.exists() and not overwrite:
-        raise ValueError(f"{path}: is there already; choose another file or overwrite")
+        raise ValueError(
+            f"{path}: is there already; give another file, or overwrite=True to replace it"
+        )
     if not path.parent.is_dir():
         raise ValueError(f"{path}: there is no folder {path.parent}; make it first")
     write_text(path, text)

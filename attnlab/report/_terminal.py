@@ -1,4 +1,4 @@
-"""A report in a terminal: what was found in words, tables, maps and curves."""
+"""Prints a report in a terminal: sentences, tables, heatmaps and curves."""
 
 from __future__ import annotations
 
@@ -29,42 +29,44 @@ from attnlab.report._content import (
 )
 from attnlab.report._terminal_heatmap import draw_heatmap
 from attnlab.report._terminal_lines import draw_bars, draw_lines
-from attnlab.report._text import cell_text, clean, numeric
+from attnlab.report._text import cell_text, clean, numeric_columns
 
-HEIGHT, WIDEST = 12, 110
-BETWEEN = 2  # characters after each column
-FOLDED = 20  # characters that a long name may be folded to
+HEIGHT, MAX_WIDTH = 12, 110
+COLUMN_GAP = 2  # characters after each column
+FOLDED = 20  # least width of a column of words, which can be folded
 SHADES = ("", "on color(237)", "on color(24)", "white on color(31)", "black on color(75)")
 
 
 def print_report(
     report: Report, console: Console, charts: bool = True, sections: Sequence[str] = ()
 ) -> None:
-    """`charts`: curves and bars too, which take a screen each; maps are always drawn.
-    `sections`: only these, by name."""
-    width = min(console.width, WIDEST)
+    """`charts`: print curves and bars too, which take a screen each; heatmaps are always printed.
+    `sections`: the names of the sections to print; all if empty."""
+    width = min(console.width, MAX_WIDTH)
     for section in report.sections:
         if not sections or section.name in sections:
             print_section(section, console, charts)
-    about = [f"{name} {value}" for name, value in report.versions.items()]
-    about += [f"{name} {value}" for name, value in report.machine.items() if value is not None]
-    if about:
-        console.print(plain(textwrap.fill(", ".join(about), width), console, "dim"))
+    details = [f"{name} {value}" for name, value in report.versions.items()]
+    details += [f"{name} {value}" for name, value in report.machine.items() if value is not None]
+    if details:
+        console.print(plain_text(textwrap.fill(", ".join(details), width), console, "dim"))
 
 
 def print_section(section: Section, console: Console, charts: bool = True) -> None:
-    width = min(console.width, WIDEST)
-    console.print(plain(section.title, console, "bold underline"))
+    width = min(console.width, MAX_WIDTH)
+    console.print(plain_text(section.title, console, "bold underline"))
     settings = "; ".join(
         f"{name} {' '.join(map(str, value)) if isinstance(value, list | tuple) else value}"
         for name, value in section.settings.items()
     )
     if settings:
-        console.print(plain(settings, console, "dim"), "", soft_wrap=False)
+        console.print(plain_text(settings, console, "dim"), "", soft_wrap=False)
     for tile in section.tiles:
-        line = plain(f"{tile.name}: ", console, "dim").append_text(plain(tile.value, console))
+        line = plain_text(f"{tile.name}: ", console, "dim").append_text(
+            plain_text(tile.value, console)
+        )
         note = f" ({tile.note})" if tile.note else ""
-        console.print(line.append_text(plain(note, console, "dim")))
+        console.print(line.append_text(plain_text(note, console, "dim")))
     _print_items(section.findings, console, width)
     if section.advice:
         console.print(Text("What to use", "bold"))
@@ -76,8 +78,8 @@ def print_section(section: Section, console: Console, charts: bool = True) -> No
         console.print()  # other blocks end with an empty line
 
 
-def plain(text: str, console: Console, style: str = "") -> Text:
-    """Text is never read as markup; what the console cannot encode becomes a question mark."""
+def plain_text(text: str, console: Console, style: str = "") -> Text:
+    """Text without markup; characters that the console cannot encode become question marks."""
     encoding = console.encoding
     if not encoding.startswith("utf"):
         text = text.translate(str.maketrans("“”–−…", '""---'))
@@ -88,7 +90,7 @@ def plain(text: str, console: Console, style: str = "") -> Text:
 def _print_items(lines: Sequence[str], console: Console, width: int) -> None:
     for line in lines:
         text = textwrap.fill(clean(line), width, initial_indent="- ", subsequent_indent="  ")
-        console.print(plain(text, console))
+        console.print(plain_text(text, console))
     console.print()
 
 
@@ -103,47 +105,51 @@ def _print_block(block: Block, console: Console, width: int) -> None:
             _print_note(block.note, console)
         case Gallery():
             _print_title(block.title, console)
-            for each in block.pictures:
-                console.print(plain(": ".join(filter(None, [each.text, each.note])), console))
+            for picture in block.pictures:
+                caption = ": ".join(filter(None, [picture.text, picture.note]))
+                console.print(plain_text(caption, console))
             _print_note(block.note, console)
         case Quote():
             _print_title(block.title, console)
-            quoted = plain(textwrap.fill(clean(block.text), width), console)
+            quoted = plain_text(textwrap.fill(clean(block.text), width), console)
             if block.marked:
                 quoted.highlight_words([clean(block.marked)], "reverse")
             console.print(quoted)
         case Strip():
             _print_title(block.title, console)
-            console.print(_shaded(block, console))
+            console.print(_shade_tokens(block, console))
             _print_note(block.note, console)
         case Command():
-            why = plain(f"  # {block.why}" if block.why else "", console, "dim")
-            console.print(plain(block.command, console, "bold").append_text(why), soft_wrap=True)
+            why = plain_text(f"  # {block.why}" if block.why else "", console, "dim")
+            console.print(
+                plain_text(block.command, console, "bold").append_text(why), soft_wrap=True
+            )
             return
         case Link():
-            console.print(plain(f"{block.text}: {block.href}", console))
+            console.print(plain_text(f"{block.text}: {block.href}", console))
             return
     console.print()
 
 
 def _print_title(title: str, console: Console) -> None:
     if title:
-        console.print(plain(title, console, "bold"))
+        console.print(plain_text(title, console, "bold"))
 
 
 def _print_note(note: str, console: Console) -> None:
     if note:
-        console.print(plain(note, console, "dim"))
+        console.print(plain_text(note, console, "dim"))
 
 
-def _shaded(strip: Strip, console: Console) -> Text:
-    """The darker the ground, the smaller the weight; only a terminal with colors shows it."""
+def _shade_tokens(strip: Strip, console: Console) -> Text:
+    """Tokens on a background that is darker for a smaller weight; needs a terminal with colors."""
     most = max(map(abs, strip.weights), default=0.0) or 1.0
     line = Text()
     for token, weight in zip(strip.tokens, strip.weights, strict=False):
-        share = min(abs(weight) / most, 1.0)
-        shade = SHADES[min(round(share * (len(SHADES) - 1)), len(SHADES) - 1)] if share >= 0 else ""
-        line.append_text(plain(token, console, shade)).append(" ")
+        fraction = min(abs(weight) / most, 1.0)
+        last = len(SHADES) - 1
+        shade = SHADES[min(round(fraction * last), last)] if fraction >= 0 else ""
+        line.append_text(plain_text(token, console, shade)).append(" ")
     return line
 
 
@@ -151,54 +157,58 @@ def _shaded(strip: Strip, console: Console) -> Text:
 
 
 def print_table(table: Table, console: Console) -> None:
-    """With intervals where they fit, and as many columns as fit: names stay."""
+    """With intervals if they fit, and as many columns as fit; the first column always stays."""
     _print_title(table.title, console)
     columns = list(range(len(table.header)))
     intervals = _width(table, columns, True) <= console.width
-    named = [place for each in table.drop for place in columns[1:] if table.header[place] == each]
-    leaving = iter(dict.fromkeys([*named, *columns[1:]]))
+    first = [index for name in table.drop for index in columns[1:] if table.header[index] == name]
+    removable = iter(dict.fromkeys([*first, *columns[1:]]))
     while len(columns) > 2 and _width(table, columns, intervals) > console.width:
-        columns.remove(next(leaving))
+        columns.remove(next(removable))
     console.print(_rich_table(table, columns, intervals, console))
-    left = [clean(name) for place, name in enumerate(table.header) if place not in columns]
+    left = [clean(name) for index, name in enumerate(table.header) if index not in columns]
     _print_note(
-        f"For want of width without {join_words(left)}. " * bool(left) + table.note, console
+        f"Left out for lack of width: {join_words(left)}. " * bool(left) + table.note, console
     )
     console.print()
 
 
 def _width(table: Table, columns: Sequence[int], intervals: bool) -> int:
-    """Columns of words may be folded."""
+    """The width of a table whose columns of words are folded."""
     rows = [table.header, *([cell_text(cell, intervals) for cell in row] for row in table.rows)]
-    widths = [max(len(clean(row[place])) for row in rows) + BETWEEN for place in columns]
-    numbers = numeric(table)
+    widths = [max(len(clean(row[index])) for row in rows) + COLUMN_GAP for index in columns]
+    numbers = numeric_columns(table)
     return sum(
-        width if numbers[place] and place else min(width, FOLDED)
-        for place, width in zip(columns, widths, strict=True)
+        width if numbers[index] and index else min(width, FOLDED)
+        for index, width in zip(columns, widths, strict=True)
     )
 
 
 def _rich_table(
     table: Table, columns: Sequence[int], intervals: bool, console: Console
 ) -> RichTable:
-    drawn = RichTable(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
-    numbers = numeric(table)
-    for place in columns:
-        drawn.add_column(
-            plain(table.header[place], console),
-            justify="right" if numbers[place] else "left",
-            no_wrap=numbers[place] and place > 0,
+    rich_table = RichTable(
+        box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False
+    )
+    numbers = numeric_columns(table)
+    for index in columns:
+        rich_table.add_column(
+            plain_text(table.header[index], console),
+            justify="right" if numbers[index] else "left",
+            no_wrap=numbers[index] and index > 0,
             overflow="fold",
         )
     for row in table.rows:
-        drawn.add_row(*(plain(cell_text(row[place], intervals), console) for place in columns))
-    return drawn
+        rich_table.add_row(
+            *(plain_text(cell_text(row[index], intervals), console) for index in columns)
+        )
+    return rich_table
 
 
 # Plots
 
 
-def print_plot(plot: Plot, console: Console, width: int = WIDEST) -> None:
+def print_plot(plot: Plot, console: Console, width: int = MAX_WIDTH) -> None:
     width, ascii_only = min(width, console.width), not console.encoding.startswith("utf")
     match plot:
         case Heatmap():
@@ -208,6 +218,6 @@ def print_plot(plot: Plot, console: Console, width: int = WIDEST) -> None:
         case Lines():
             label = f"{plot.y} by {plot.x}"
             lines = draw_lines(plot, width=width, height=HEIGHT, ascii_only=ascii_only)
-    console.print(plain(label, console, "dim"))
+    console.print(plain_text(label, console, "dim"))
     for line in lines:
         console.print(line, no_wrap=True, crop=True)

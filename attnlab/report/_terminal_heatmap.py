@@ -1,4 +1,4 @@
-"""A map of values in characters: a number in each cell, and a color behind it."""
+"""Draws a heatmap with characters: a number in each cell, on a colored background."""
 
 from __future__ import annotations
 
@@ -10,106 +10,113 @@ from rich.text import Text
 
 from attnlab.report._content import Heatmap
 from attnlab.report._terminal_lines import LETTERS, STYLES
-from attnlab.report._text import clean, short
+from attnlab.report._text import clean, format_short
 
-BELOW, ABOVE, NEAR = (38, 122, 181), (196, 92, 24), (68, 70, 74)  # blue, orange; told apart by all
-FAR = 2.0  # powers of e from the center at which a color is full
-CELL, LONGEST = 5, 14  # characters
+BELOW, ABOVE, NEAR = (
+    (38, 122, 181),
+    (196, 92, 24),
+    (68, 70, 74),
+)  # blue, orange, gray; safe for color-blind people
+FULL_COLOR = 2.0  # distance from the center, in powers of e, at which a color is full
+MIN_CELL, MAX_CELL = 5, 14  # characters
 
 
-def draw_heatmap(drawn: Heatmap, *, width: int, ascii_only: bool = False) -> list[Text]:
-    """Rows and columns as they are given; columns that do not fit are left out, and it is said.
+def draw_heatmap(heatmap: Heatmap, *, width: int, ascii_only: bool = False) -> list[Text]:
+    """Columns that do not fit are left out, with a note that counts them.
 
-    Names that are too long for their cells have a letter each, told below.
+    Names that are too long for their cells become letters, with a legend below.
     """
-    longest = max((len(clean(name)) for name in drawn.names), default=0)
-    if longest > 1 and (longest + 1) * len(drawn.columns) + len(drawn.y) + 1 > width:
-        letters = [LETTERS[i] if i < len(LETTERS) else str(i) for i in range(len(drawn.names))]
-        lines = draw_heatmap(replace(drawn, names=letters), width=width, ascii_only=ascii_only)
-        return [*lines, *_legend(drawn, letters)]
+    longest = max((len(clean(name)) for name in heatmap.names), default=0)
+    if longest > 1 and (longest + 1) * len(heatmap.columns) + len(heatmap.y) + 1 > width:
+        letters = [LETTERS[i] if i < len(LETTERS) else str(i) for i in range(len(heatmap.names))]
+        lines = draw_heatmap(replace(heatmap, names=letters), width=width, ascii_only=ascii_only)
+        return [*lines, *_legend(heatmap, letters)]
     rows, names, across, down = (
-        [clean(each) for each in texts]
-        for texts in (drawn.rows, drawn.columns, [drawn.x], [drawn.y])
+        [clean(text) for text in texts]
+        for texts in (heatmap.rows, heatmap.columns, [heatmap.x], [heatmap.y])
     )
     margin = min(max(map(len, [*rows, *down])), max(12, width // 3))
-    told = [_told(drawn, value) for row in drawn.values for value in row]
-    widest = max([CELL, *(len(each) + 1 for each in (*names, *told))])
-    cell = min(widest, max(CELL, width - margin - 1), LONGEST)
+    cells = [_format_value(heatmap, value) for row in heatmap.values for value in row]
+    widest = max([MIN_CELL, *(len(text) + 1 for text in (*names, *cells))])
+    cell = min(widest, max(MIN_CELL, width - margin - 1), MAX_CELL)
     fits = max(1, (width - margin - 1) // cell)
     columns = [_cut(name, cell - 1) for name in names[:fits]]
-    found = [Text(f"{_cut(down[0], margin):>{margin}} ").append(
+    lines = [Text(f"{_cut(down[0], margin):>{margin}} ").append(
         "".join(f"{name:^{cell}}" for name in columns), "bold")]  # fmt: skip
-    ends = _ends(drawn)
-    for name, row in zip(rows, drawn.values, strict=True):
+    ends = _ends(heatmap)
+    for name, row in zip(rows, heatmap.values, strict=True):
         line = Text(f"{_cut(name, margin):>{margin}} ")
         for value in row[:fits]:
             line.append(
-                f"{_cut(_told(drawn, value), cell - 1):^{cell}}", _style(drawn, value, ends)
+                f"{_cut(_format_value(heatmap, value), cell - 1):^{cell}}",
+                _style(heatmap, value, ends),
             )
-        found.append(line)
-    left = len(drawn.columns) - len(columns)
+        lines.append(line)
+    left = len(heatmap.columns) - len(columns)
     more = f" ({left} more {'column does' if left == 1 else 'columns do'} not fit)" if left else ""
     arrow = "->" if ascii_only else "→"
-    found.append(
+    lines.append(
         Text(f"{'':>{margin}} {arrow} {_cut(across[0], max(8, width - margin - 34))}{more}", "dim")
     )
-    return found
+    return lines
 
 
-def _legend(drawn: Heatmap, letters: Sequence[str]) -> list[Text]:
+def _legend(heatmap: Heatmap, letters: Sequence[str]) -> list[Text]:
     return [
-        Text("  ").append(f" {letter} ", _style(drawn, place, (0.0, 1.0))).append(f" {clean(name)}")
-        for place, (letter, name) in enumerate(zip(letters, drawn.names, strict=True))
+        Text("  ")
+        .append(f" {letter} ", _style(heatmap, index, (0.0, 1.0)))
+        .append(f" {clean(name)}")
+        for index, (letter, name) in enumerate(zip(letters, heatmap.names, strict=True))
     ]
 
 
-def _cut(text: str, room: int) -> str:
-    return text if len(text) <= room else text[: max(0, room - 1)] + "~"
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: max(0, width - 1)] + "~"
 
 
-def _told(drawn: Heatmap, value: float | None) -> str:
+def _format_value(heatmap: Heatmap, value: float | None) -> str:
     if value is None or math.isnan(value):
         return "-"
-    if drawn.names:
-        return clean(drawn.names[int(value)])
-    return short(value)
+    if heatmap.names:
+        return clean(heatmap.names[int(value)])
+    return format_short(value)
 
 
-def _ends(drawn: Heatmap) -> tuple[float, float]:
-    """Of what is colored from one end to the other, where there is no center."""
-    known = [
-        _placed(drawn, each)
-        for row in drawn.values
-        for each in row
-        if each is not None and math.isfinite(each)
+def _ends(heatmap: Heatmap) -> tuple[float, float]:
+    """The least and the largest value, which get the end colors if there is no center."""
+    finite = [
+        _scaled(heatmap, value)
+        for row in heatmap.values
+        for value in row
+        if value is not None and math.isfinite(value)
     ]
-    return min(known, default=0.0), max(known, default=1.0)
+    return min(finite, default=0.0), max(finite, default=1.0)
 
 
-def _placed(drawn: Heatmap, value: float) -> float:
-    return math.log(max(value, 1e-300)) if drawn.log else value
+def _scaled(heatmap: Heatmap, value: float) -> float:
+    return math.log(max(value, 1e-300)) if heatmap.log else value
 
 
-def _style(drawn: Heatmap, value: float | None, ends: tuple[float, float]) -> str:
+def _style(heatmap: Heatmap, value: float | None, ends: tuple[float, float]) -> str:
     if value is None or math.isnan(value):
         return "dim"
-    if drawn.names:
+    if heatmap.names:
         return f"black on {STYLES[int(value) % len(STYLES)]}"
     bounded = min(max(value, -1e300), 1e300)
-    place = _placed(drawn, bounded)
-    if drawn.center is None:
-        share = (place - ends[0]) / ((ends[1] - ends[0]) or 1.0)
-        color = _mixed(NEAR, BELOW, share)
+    scaled = _scaled(heatmap, bounded)
+    if heatmap.center is None:
+        fraction = (scaled - ends[0]) / ((ends[1] - ends[0]) or 1.0)
+        color = _mix(NEAR, BELOW, fraction)
     else:
-        away = place - _placed(drawn, drawn.center)
-        scale = FAR if drawn.log else max(abs(end - drawn.center) for end in ends) or 1.0
-        color = _mixed(NEAR, BELOW if away < 0 else ABOVE, min(1.0, abs(away) / scale))
+        distance = scaled - _scaled(heatmap, heatmap.center)
+        scale = FULL_COLOR if heatmap.log else max(abs(end - heatmap.center) for end in ends) or 1.0
+        color = _mix(NEAR, BELOW if distance < 0 else ABOVE, min(1.0, abs(distance) / scale))
     return f"white on rgb({','.join(map(str, color))})"
 
 
-def _mixed(
-    one: tuple[int, int, int], other: tuple[int, int, int], share: float
+def _mix(
+    start: tuple[int, int, int], end: tuple[int, int, int], fraction: float
 ) -> tuple[int, int, int]:
-    share = min(max(share, 0.0), 1.0)
-    first, second, third = (round(a + (b - a) * share) for a, b in zip(one, other, strict=True))
-    return first, second, third
+    fraction = min(max(fraction, 0.0), 1.0)
+    red, green, blue = (round(a + (b - a) * fraction) for a, b in zip(start, end, strict=True))
+    return red, green, blue

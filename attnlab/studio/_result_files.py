@@ -16,7 +16,7 @@ from typing import Any
 
 from attnlab._safe_files import open_regular, read_json
 from attnlab.report import parse_report, to_json
-from attnlab.report._json import upgraded_plot
+from attnlab.report._json import upgrade_plot
 from attnlab.run_folder._file_names import CHECKPOINTS
 from attnlab.studio import _request_limits as limits
 from attnlab.studio._run_list import to_strict_json
@@ -160,7 +160,7 @@ def _upgrade_row(row: Any) -> Any:
     """Upgrades a claim, or its control, of version 0.1."""
     if not isinstance(row, dict):
         return row
-    upgrades = {"plot": upgraded_plot, "figure": upgraded_plot, "control": _upgrade_row}
+    upgrades = {"plot": upgrade_plot, "figure": upgrade_plot, "control": _upgrade_row}
     return {
         name: upgrades.get(name, lambda unchanged: unchanged)(value) for name, value in row.items()
     }

@@ -1,4 +1,4 @@
-"""Reports as JSON: read back whole, and never trusted."""
+"""Reports as JSON: read back unchanged, and validated."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from attnlab.report import (
     to_json,
     to_markdown,
 )
-from tests.support.made_up_reports import hostile_report, whole_report
+from tests.support.made_up_reports import full_report, hostile_report
 
 # Round trips
 
@@ -64,76 +64,76 @@ REPORT = st.builds(
     TEXT,
     st.lists(TEXT, max_size=2),
     st.lists(BLOCK, max_size=3),
-    st.dictionaries(TEXT, CELL.filter(lambda each: not isinstance(each, Estimate)), max_size=3),
+    st.dictionaries(TEXT, CELL.filter(lambda cell: not isinstance(cell, Estimate)), max_size=3),
 )
 
 
 @given(REPORT)
-def test_a_report_read_back_is_the_same(report: Report) -> None:
+def test_round_trip(report: Report) -> None:
     text = to_json(report)
     assert to_json(parse_report(json.loads(text, parse_constant=lambda _: 1 / 0))) == text
 
 
-@pytest.mark.parametrize("report", [whole_report(), hostile_report(), Report("heads", "", [])])
-def test_every_kind_of_block_survives(report: Report, tmp_path: Path) -> None:
+@pytest.mark.parametrize("report", [full_report(), hostile_report(), Report("heads", "", [])])
+def test_round_trip_of_every_kind_of_block(report: Report, tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_text(to_json(report), encoding="utf-8")
     assert to_json(read_report(path)) == to_json(report)
 
 
-def test_what_is_not_finite_survives_and_whole_numbers_stay_whole() -> None:
+def test_round_trip_keeps_infinity_and_number_types() -> None:
     row: list[Any] = [math.inf, -math.inf, 3, 3.0, True, None, "7"]
     table = Table("t", list("abcdefg"), [row])
-    found = parse_report(
+    parsed = parse_report(
         json.loads(to_json(Report("bench", "t", [Section("a", "A", blocks=[table])])))
     )
-    block = found.sections[0].blocks[0]
+    block = parsed.sections[0].blocks[0]
     assert isinstance(block, Table)
     assert list(block.rows[0]) == row
-    assert [type(each) for each in block.rows[0]] == [type(each) for each in row]
+    assert [type(cell) for cell in block.rows[0]] == [type(cell) for cell in row]
 
 
 def test_bars_keep_their_order() -> None:
-    report = parse_report(json.loads(to_json(whole_report())))
+    report = parse_report(json.loads(to_json(full_report())))
     plots = [block.plot for block in report.sections[1].blocks if isinstance(block, Figure)]
     bars = next(plot for plot in plots if isinstance(plot, Bars))
     assert list(bars.values) == ["London", "1", "nowhere"]
 
 
-def test_texts_are_cut_and_made_whole() -> None:
+def test_long_and_broken_texts_are_repaired() -> None:
     long = Report("bench", "x" * 9999, [Section("a", "half \ud800 of a pair")])
     assert len(long.title) == 4000
     assert long.sections[0].title == "half ? of a pair"
     assert "half" in to_json(long)
 
 
-def test_measurements_may_be_left_out() -> None:
-    raw = json.loads(to_json(whole_report(), measurements=False))
+def test_measurements_can_be_left_out() -> None:
+    raw = json.loads(to_json(full_report(), measurements=False))
     assert "measurements" not in raw["sections"][0]
     assert parse_report(raw).sections[0].measurements == ()
 
 
-# Nothing is trusted
+# Validation
 
 
-def places(raw: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Every place in the JSON."""
+def json_paths(raw: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The path of every value in the JSON."""
     inner = (
         raw.items() if isinstance(raw, dict) else enumerate(raw) if isinstance(raw, list) else ()
     )
-    return [path, *(each for key, value in inner for each in places(value, (*path, key)))]
+    return [path, *(deeper for key, value in inner for deeper in json_paths(value, (*path, key)))]
 
 
-RAW = json.loads(to_json(whole_report()))
-PLACES = places(RAW)[1:]
+RAW = json.loads(to_json(full_report()))
+PATHS = json_paths(RAW)[1:]
 STRANGE: st.SearchStrategy[Any] = st.sampled_from(
     [None, True, -1, 0, 1.5, 10**400, "x", "\ud800", "inf", [], [[]], [None], {}, {"kind": "lines"},
      {"value": []}, "x" * 5000]
 )  # fmt: skip
 
 
-def refusal(raw: Any) -> str:
-    """Why it is no report; empty if it is one."""
+def validation_error(raw: Any) -> str:
+    """The error message; empty if it is a valid report."""
     try:
         parse_report(raw)
     except ValueError as error:
@@ -141,15 +141,17 @@ def refusal(raw: Any) -> str:
     return ""
 
 
-@given(st.sampled_from(PLACES), STRANGE)
-def test_no_strange_value_anywhere_is_more_than_a_line(place: tuple[Any, ...], value: Any) -> None:
-    """It is refused in one line, or what was read can be rendered in every way."""
+@given(st.sampled_from(PATHS), STRANGE)
+def test_any_wrong_value_is_refused_in_one_line_or_rendered(
+    path: tuple[Any, ...], value: Any
+) -> None:
+    """It is refused in one line, or every renderer accepts the report."""
     raw = copy.deepcopy(RAW)
-    at = raw
-    for key in place[:-1]:
-        at = at[key]
-    at[place[-1]] = value
-    if problem := refusal(raw):
+    parent = raw
+    for key in path[:-1]:
+        parent = parent[key]
+    parent[path[-1]] = value
+    if problem := validation_error(raw):
         assert "\n" not in problem
         return
     report = parse_report(raw)
@@ -158,7 +160,7 @@ def test_no_strange_value_anywhere_is_more_than_a_line(place: tuple[Any, ...], v
     json.loads(to_json(report), parse_constant=lambda _: 1 / 0)
 
 
-def test_a_refusal_names_the_place() -> None:
+def test_validation_errors_name_the_position() -> None:
     raw = copy.deepcopy(RAW)
     raw["sections"][1]["blocks"][2]["plot"]["series"][0]["points"][1] = "x"
     with pytest.raises(ValueError, match="sections 2, blocks 3, figure, plot, lines, series 1"):
@@ -167,8 +169,8 @@ def test_a_refusal_names_the_place() -> None:
 
 WRONG = {
     "not JSON": ("{", "is not JSON"),
-    "no object": ("[]", "is no report"),
-    "another format": ('{"format": "attnlab-claims"}', "is no report"),
+    "no object": ("[]", "is not a report"),
+    "another format": ('{"format": "attnlab-claims"}', "is not a report"),
     "another version": ('{"format": "attnlab-report", "version": 2}', "has version 2; this attnl"),
     "NaN": ('{"format": "attnlab-report", "version": NaN}', "is not JSON"),
     "deep": ("[" * 100_000, "is not JSON"),
@@ -177,24 +179,25 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", list(WRONG))
-def test_a_file_that_is_none(name: str, tmp_path: Path) -> None:
-    text, words = WRONG[name]
+def test_files_that_are_no_reports(name: str, tmp_path: Path) -> None:
+    text, message = WRONG[name]
     path = tmp_path / "a.json"
     path.write_text(text)
-    with pytest.raises(ValueError, match=words) as problem:
+    with pytest.raises(ValueError, match=message) as problem:
         read_report(path)
     assert str(problem.value).startswith(f"{path}: ")
     assert "\n" not in str(problem.value)
 
 
-def test_neither_folder_nor_pipe_nor_a_large_file_is_read(tmp_path: Path) -> None:
+def test_folders_pipes_and_large_files_are_errors(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with (tmp_path / "large").open("wb") as file:
         file.truncate(65 * 2**20)
-    for name, words in {
-        ".": "is no file", "pipe": "is no file", "no": "is not there", "large": "too many"
+    for name, message in {
+        ".": "not a regular file", "pipe": "not a regular file", "no": "is not there",
+        "large": "a report has at most"
     }.items():  # fmt: skip
-        with pytest.raises(ValueError, match=words):
+        with pytest.raises(ValueError, match=message):
             read_report(tmp_path / name)
 
 
@@ -246,11 +249,13 @@ def test_reports_of_version_0_1_are_upgraded() -> None:
     assert section.settings == {"norms": [1, math.inf]}
 
 
-@given(st.sampled_from(places(OLD)[1:]), STRANGE)
-def test_a_strange_old_report_is_refused_in_a_line(place: tuple[Any, ...], value: Any) -> None:
+@given(st.sampled_from(json_paths(OLD)[1:]), STRANGE)
+def test_wrong_values_in_old_reports_are_refused_in_one_line(
+    path: tuple[Any, ...], value: Any
+) -> None:
     raw: Any = copy.deepcopy(OLD)
-    at = raw
-    for key in place[:-1]:
-        at = at[key]
-    at[place[-1]] = value
-    assert "\n" not in refusal(raw)
+    parent = raw
+    for key in path[:-1]:
+        parent = parent[key]
+    parent[path[-1]] = value
+    assert "\n" not in validation_error(raw)

@@ -19,18 +19,18 @@ from attnlab.report import (
     to_markdown,
 )
 from attnlab.report._markdown import figure_table
-from tests.support.made_up_reports import hostile_report, ratio_map, whole_report
+from tests.support.made_up_reports import full_report, hostile_report, ratio_map
 
 
-def test_every_block_is_there_once() -> None:
-    text = to_markdown(whole_report())
+def test_markdown_has_every_block_once() -> None:
+    text = to_markdown(full_report())
     assert text.startswith("# Attention mechanisms, measured\n\n## Time by length\n")
     assert text.count("\n## ") == 3
     assert "Settings: threads 1; head\\_dims 16 64." in text
     assert "| favor | 5.25 | 40 | 0.97 (0.90 to 1.04) | 1,500 |" in text
     assert "| --- | ---: | ---: | ---: | --- |" in text
     assert "| 16 | 0.01 | 0.04 | 0.16 | 0.64 | 2.56 |" in text
-    assert "**Time by length**" not in text  # its table says the same
+    assert "**Time by length**" not in text  # its table has the same numbers
     assert "**Time by tokens**" in text
     assert "| London | 0.50 (0.25 to 0.75) | 0.125 |" in text
     assert "- 3, said 8: 99% sure" in text
@@ -41,8 +41,8 @@ def test_every_block_is_there_once() -> None:
     assert text.endswith("Measured in 12 s: processor a fast one, cores 2; attnlab 0.1.0.\n")
 
 
-def test_within_another_page() -> None:
-    text = to_markdown(whole_report(), level=3)
+def test_markdown_inside_another_page() -> None:
+    text = to_markdown(full_report(), level=3)
     assert text.startswith("### Time by length\n")
     assert "\n# " not in text
 
@@ -56,7 +56,7 @@ def test_hostile_texts_stay_in_their_lines() -> None:
 
 
 def test_figures_as_tables() -> None:
-    blocks = [b for b in whole_report().sections[1].blocks if isinstance(b, Figure)]
+    blocks = [b for b in full_report().sections[1].blocks if isinstance(b, Figure)]
     kinds = {type(block.plot): figure_table(block) for block in reversed(blocks)}
     assert set(kinds) == {Lines, Bars, Heatmap}
     assert kinds[Heatmap].rows[0][1:] == list(ratio_map().values[0])
@@ -82,5 +82,5 @@ def test_a_report_goes_between_its_markers() -> None:
     for wrong in ("", begin, f"{end}\n{begin}", f"{begin}\n{end}\n{begin}\n{end}"):
         with pytest.raises(ValueError, match="a report goes between a line"):
             place_between_markers(wrong, "new", "kernels")
-    with pytest.raises(ValueError, match="no name of a place"):
+    with pytest.raises(ValueError, match="markers have names of"):
         markers("-->")

@@ -1,4 +1,4 @@
-"""The page of a report in a real browser, offline: tabs, maps, keys, any width, hostile texts."""
+"""The page of a report in a real browser: tabs, heatmaps, keys, any width, hostile texts."""
 
 from __future__ import annotations
 
@@ -65,19 +65,19 @@ def test_sections_are_tabs(pages: dict[str, Path], watched: Watched) -> None:
     watched.check()
 
 
-def color(page: Any, share_x: float, share_y: float) -> tuple[int, int, int]:
-    """Of the first map at a place of its drawing."""
+def color_at(page: Any, fraction_x: float, fraction_y: float) -> tuple[int, int, int]:
+    """The color of the first heatmap at a relative position."""
     box = page.locator("figure.map [role=application]").first.bounding_box()
-    place = [box["x"] + share_x * box["width"], box["y"] + share_y * box["height"]]
-    fill = page.evaluate("([x, y]) => document.elementFromPoint(x, y).getAttribute('fill')", place)
+    point = [box["x"] + fraction_x * box["width"], box["y"] + fraction_y * box["height"]]
+    fill = page.evaluate("([x, y]) => document.elementFromPoint(x, y).getAttribute('fill')", point)
     red, green, blue = (int(fill[i : i + 2], 16) for i in (1, 3, 5))
     return red, green, blue
 
 
-def test_a_map_is_painted_and_read(pages: dict[str, Path], watched: Watched) -> None:
+def test_heatmap_colors_and_values(pages: dict[str, Path], watched: Watched) -> None:
     page = watched.open(pages["made-up"])
     figure = page.locator("figure.map").first
-    better, worse = color(page, 0.01, 0.05), color(page, 0.99, 0.05)
+    better, worse = color_at(page, 0.01, 0.05), color_at(page, 0.99, 0.05)
     assert better[2] > better[0] + 40  # blue: below 1
     assert worse[0] > worse[2] + 40  # orange: above
     area = figure.locator("[role=application]")
@@ -85,16 +85,16 @@ def test_a_map_is_painted_and_read(pages: dict[str, Path], watched: Watched) -> 
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowDown")
     page.keyboard.press("End")
-    read = figure.locator(".map-read")
-    assert read.inner_text() == "features 64, norm |q| = |k| 8: –; error 1.4"
+    readout = figure.locator(".map-read")
+    assert readout.inner_text() == "features 64, norm |q| = |k| 8: –; error 1.4"
     page.keyboard.press("ArrowLeft")
-    assert "features 64, norm |q| = |k| 4: 1.28; error 1.3" in read.inner_text()
-    assert figure.locator("[aria-live]").inner_text() == read.inner_text()
+    assert "features 64, norm |q| = |k| 4: 1.28; error 1.3" in readout.inner_text()
+    assert figure.locator("[aria-live]").inner_text() == readout.inner_text()
     page.keyboard.press("Escape")
-    assert read.inner_text().strip() == ""
+    assert readout.inner_text().strip() == ""
     box = area.bounding_box()
     page.mouse.move(box["x"] + 0.5 * box["width"], box["y"] + 0.9 * box["height"])
-    assert "features 256, norm |q| = |k| 2: 0.48; error 2.2" in read.inner_text()
+    assert "features 256, norm |q| = |k| 2: 0.48; error 2.2" in readout.inner_text()
     figure.get_by_role("button", name="table").click()
     row = figure.locator("tbody tr").nth(1)
     assert row.locator("th").inner_text() == "64"
@@ -103,15 +103,15 @@ def test_a_map_is_painted_and_read(pages: dict[str, Path], watched: Watched) -> 
     watched.check()
 
 
-def test_a_map_follows_the_mode(pages: dict[str, Path], watched: Watched) -> None:
+def test_heatmap_follows_dark_mode(pages: dict[str, Path], watched: Watched) -> None:
     page = watched.open(pages["made-up"])
-    light = color(page, 0.7, 0.05)
+    light = color_at(page, 0.7, 0.05)
     button = page.get_by_role("button", name=re.compile("^Colors"))
     button.click()
     button.click()  # dark
     page.wait_for_selector(".attnlab[data-theme=dark]")
     page.wait_for_timeout(200)
-    assert sum(color(page, 0.7, 0.05)) < sum(light)
+    assert sum(color_at(page, 0.7, 0.05)) < sum(light)
     watched.check()
 
 
@@ -144,15 +144,15 @@ def test_a_line_hidden_in_one_figure_is_hidden_in_all(
     watched.check()
 
 
-def test_a_table_is_put_in_order(pages: dict[str, Path], watched: Watched) -> None:
+def test_a_table_can_be_sorted(pages: dict[str, Path], watched: Watched) -> None:
     page = watched.open(pages["made-up"], "#show=speed")
     table = page.locator(".part.wide table")
 
     def order() -> list[str]:
         return table.locator("tbody td:first-child").all_inner_texts()
 
-    given = [str(row[0]) for row in speed_table().rows]
-    assert order() == given
+    original = [str(row[0]) for row in speed_table().rows]
+    assert order() == original
     button = table.get_by_role("button", name="8,192")
     button.focus()
     page.keyboard.press("Enter")
@@ -161,7 +161,7 @@ def test_a_table_is_put_in_order(pages: dict[str, Path], watched: Watched) -> No
     page.keyboard.press("Enter")
     assert order() == ["softmax", "favor", "window", "hard"]
     page.keyboard.press("Enter")
-    assert order() == given
+    assert order() == original
     table.get_by_role("button", name="faster from").click()
     assert order() == ["window", "favor", "hard", "softmax"]  # all, 1,500, never, itself
     assert "0.97 (0.90 to 1.04)" in table.inner_text()
@@ -188,19 +188,19 @@ def test_hostile_texts_stay_texts(pages: dict[str, Path], watched: Watched) -> N
         for button in page.locator("figure .tools button").all():
             button.click()
         assert page.locator("main img").count() == 0
-        wide = page.evaluate("() => document.documentElement.scrollWidth")
-        assert wide <= 1100
+        width = page.evaluate("() => document.documentElement.scrollWidth")
+        assert width <= 1100
     assert page.evaluate("() => window.harmed") is None
     watched.check()
 
 
-def test_an_empty_report_is_shown(pages: dict[str, Path], watched: Watched) -> None:
+def test_an_empty_report(pages: dict[str, Path], watched: Watched) -> None:
     page = watched.open(pages["empty"])
     assert "Nothing was measured" in page.locator(".attnlab").inner_text()
     watched.check()
 
 
-def test_printing_shows_maps(pages: dict[str, Path], browser: Any) -> None:
+def test_printing_shows_heatmaps(pages: dict[str, Path], browser: Any) -> None:
     watched = Watched(browser, color_scheme="dark")
     page = watched.open(pages["made-up"])
     page.emulate_media(media="print", color_scheme="dark")
@@ -215,8 +215,8 @@ def test_printing_shows_maps(pages: dict[str, Path], browser: Any) -> None:
     watched.close()
 
 
-def every_block() -> Report:
-    """One section with what the other reports here do not hold."""
+def create_report_with_every_block() -> Report:
+    """One section with the blocks that the other reports lack."""
     shares = Bars(
         "share that is right", {"2": Estimate(0.5, 0.4, 0.6), "1": Estimate(0.25)},
         percent=True, beside={"2": 0.125}, beside_name="before",
@@ -239,7 +239,7 @@ def every_block() -> Report:
 
 
 def test_every_kind_of_block(watched: Watched, tmp_path: Path) -> None:
-    (tmp_path / "a.html").write_text(render_page(every_block()))
+    (tmp_path / "a.html").write_text(render_page(create_report_with_every_block()))
     page = watched.open(tmp_path / "a.html")
     assert page.get_by_role("tab").count() == 0  # one section
     assert page.locator("h1, h2").all_inner_texts() == ["An audit"]
@@ -268,7 +268,7 @@ def test_every_kind_of_block(watched: Watched, tmp_path: Path) -> None:
     watched.check()
 
 
-def test_short_sections_stand_one_below_the_other(watched: Watched, tmp_path: Path) -> None:
+def test_short_sections_are_below_each_other(watched: Watched, tmp_path: Path) -> None:
     quotes = [Section(name, name.title(), blocks=[Quote("said", name)]) for name in ("one", "two")]
     (tmp_path / "a.html").write_text(render_page(Report("demo", "A demo", quotes)))
     page = watched.open(tmp_path / "a.html")
@@ -286,7 +286,7 @@ def download(page: Any, button: Any, folder: Path) -> str:
 
 
 @pytest.mark.parametrize("name", ["made-up", "hostile"])
-def test_every_figure_is_taken_away(
+def test_every_figure_can_be_downloaded(
     name: str, pages: dict[str, Path], watched: Watched, tmp_path: Path
 ) -> None:
     page = watched.open(pages[name])
@@ -296,11 +296,11 @@ def test_every_figure_is_taken_away(
         root = ElementTree.fromstring(
             download(page, figure.get_by_role("button", name="SVG"), tmp_path)
         )
-        texts = ["".join(each.itertext()) for each in root.iter(f"{SVG}text")]
+        texts = ["".join(node.itertext()) for node in root.iter(f"{SVG}text")]
         assert texts[0][:20] == figure.locator("figcaption strong").inner_text()[:20]
-        drawn = [each for kind in ("path", "rect") for each in root.iter(f"{SVG}{kind}")]
-        colors = {each.get(side) for each in drawn for side in ("fill", "stroke")}
-        assert colors <= {None, "none"} | {each for each in colors if re.match("#", each or "")}
+        shapes = [node for kind in ("path", "rect") for node in root.iter(f"{SVG}{kind}")]
+        colors = {node.get(name) for node in shapes for name in ("fill", "stroke")}
+        assert all(color_at in (None, "none") or color_at.startswith("#") for color_at in colors)
         rows = csv.reader(
             io.StringIO(download(page, figure.get_by_role("button", name="CSV"), tmp_path))
         )
@@ -317,10 +317,10 @@ BROKEN: dict[str, Callable[[str], str]] = {
 
 
 @pytest.mark.parametrize("name", list(BROKEN))
-def test_a_broken_page_says_so(name: str, watched: Watched, tmp_path: Path) -> None:
-    whole = render_page(invented_report())
-    text = BROKEN[name](whole)
-    assert text != whole
+def test_a_broken_page_shows_an_error(name: str, watched: Watched, tmp_path: Path) -> None:
+    page = render_page(invented_report())
+    text = BROKEN[name](page)
+    assert text != page
     (tmp_path / "a.html").write_text(text)
     watched.page.goto((tmp_path / "a.html").as_uri())
     watched.page.wait_for_selector("[role=alert]")

@@ -1,4 +1,4 @@
-"""Reports, and their plots, drawn with characters."""
+"""Reports and their plots in a terminal."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from attnlab._confidence_intervals import Estimate
 from attnlab.report import Bars, Cell, Lines, Report, Section, Series, Table, print_report
 from attnlab.report._terminal_heatmap import draw_heatmap
 from attnlab.report._terminal_lines import draw_bars, draw_lines
-from tests.support.made_up_reports import hostile_report, ratio_map, whole_report
+from tests.support.made_up_reports import full_report, hostile_report, ratio_map
 
 
-def printed(report: Report, width: int = 100, charts: bool = True, encoding: str = "utf-8") -> str:
+def print_to_text(
+    report: Report, width: int = 100, charts: bool = True, encoding: str = "utf-8"
+) -> str:
     file = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
     print_report(report, Console(file=file, width=width), charts)
     file.flush()
@@ -24,46 +26,49 @@ def printed(report: Report, width: int = 100, charts: bool = True, encoding: str
 
 @pytest.mark.parametrize("width", [40, 80, 200])
 def test_everything_is_printed_at_any_width(width: int) -> None:
-    text = printed(whole_report(), width)
+    text = print_to_text(full_report(), width)
     lines = [line for line in text.splitlines() if "look runs" not in line]  # to be copied whole
     assert max(map(len, lines)) <= width
-    for wanted in (
+    for word in (
         *("window is faster", "What to use", "Where features beat", "softmax", "processor"),
         *("Right: 83%", "3, said 8: 99% sure", "The cat sat", "attnlab look runs/a", "audit.html"),
     ):
-        assert wanted in text
+        assert word in text
     assert "gpu" not in text  # not known
 
 
 def test_a_hostile_report_stays_text() -> None:
-    text = printed(hostile_report())
+    text = print_to_text(hostile_report())
     assert "\x1b" not in text
     assert "\x00" not in text
     assert "\u202e" not in text
     assert "</script>" in text
 
 
-def test_a_console_of_ascii_loses_no_line() -> None:
-    text = printed(whole_report(), encoding="ascii")
+def test_an_ascii_console_keeps_all_lines() -> None:
+    text = print_to_text(full_report(), encoding="ascii")
     assert "window is faster" in text
     assert "favor" in text
 
 
-def test_curves_can_be_left_out_but_not_maps() -> None:
-    text = printed(whole_report(), charts=False)
+def test_charts_can_be_left_out_but_not_heatmaps() -> None:
+    text = print_to_text(full_report(), charts=False)
     assert "Where features beat" in text
     assert "Time by tokens" not in text
 
 
-def test_a_narrow_terminal_leaves_out_what_tells_least() -> None:
+def test_a_narrow_terminal_leaves_out_columns() -> None:
     row: list[Cell] = ["as it is", "3.6071", "+0.002", "30%", "78%", 1.25]
     header = ["attention", "next-token loss", "more", "replaced", "products", "CPU s"]
-    for drop, gone in ((["CPU s", "replaced"], ["replaced", "CPU s"]), ([], ["next-token loss"])):
+    for drop, missing in (
+        (["CPU s", "replaced"], ["replaced", "CPU s"]),
+        ([], ["next-token loss"]),
+    ):
         table = Table("t", header, [row], drop=drop)
-        text = printed(Report("bench", "t", [Section("a", "A", blocks=[table])]), 46)
-        assert f"For want of width without {' and '.join(gone)}." in " ".join(text.split())
-        shown = next(line for line in text.splitlines() if line.startswith("attention"))
-        assert [name for name in header if name not in shown] == gone
+        text = print_to_text(Report("bench", "t", [Section("a", "A", blocks=[table])]), 46)
+        assert f"Left out for lack of width: {' and '.join(missing)}." in " ".join(text.split())
+        printed_header = next(line for line in text.splitlines() if line.startswith("attention"))
+        assert [name for name in header if name not in printed_header] == missing
 
 
 # Plots
@@ -83,7 +88,7 @@ def test_lines_in_a_terminal_by_hand() -> None:
     ]
 
 
-def test_what_a_terminal_cannot_show_is_left_out() -> None:
+def test_values_without_a_position_are_left_out() -> None:
     assert [line.plain for line in draw_lines(Lines("x", "y", []), width=40, height=5)] == [
         "no values"
     ]
@@ -102,7 +107,7 @@ def test_bars_in_a_terminal() -> None:
     assert draw_bars(Bars("y", {}), width=24)[0].plain == "no values"
 
 
-def test_a_map_has_its_numbers_and_colors() -> None:
+def test_heatmap_has_numbers_and_colors() -> None:
     lines = draw_heatmap(ratio_map(), width=80)
     text = [line.plain for line in lines]
     assert text[0].split() == ["features", "0.5", "1", "2", "4", "8"]
@@ -110,8 +115,8 @@ def test_a_map_has_its_numbers_and_colors() -> None:
     assert text[2].split()[-1] == "-"
     assert text[3].split()[-1] == "inf"
     styles = [str(span.style) for span in lines[1].spans]
-    blue, orange = (tuple(map(int, each[len("white on rgb("):-1].split(",")))
-                    for each in (styles[0], styles[-1]))  # fmt: skip
+    blue, orange = (tuple(map(int, style[len("white on rgb("):-1].split(",")))
+                    for style in (styles[0], styles[-1]))  # fmt: skip
     assert blue[2] > blue[0]
     assert orange[0] > orange[2]
     cut = [line.plain for line in draw_heatmap(ratio_map(), width=30)]

@@ -1,4 +1,4 @@
-"""Texts and numbers as a reader sees them."""
+"""Formatting of texts and numbers."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import pytest
 
 from attnlab._confidence_intervals import Estimate, format_number
 from attnlab.report import Cell, Table
-from attnlab.report._text import cell_text, clean, escape, numeric, short
+from attnlab.report._text import cell_text, clean, escape, format_short, numeric_columns
 from tests.support.claim_ledgers import HOSTILE
 
 
 @pytest.mark.parametrize("text", [*HOSTILE, "two\nlines\r\n\ttab", "half \ud800 \udfff \ufffe"])
-def test_escaped_text_is_one_harmless_text(text: str) -> None:
+def test_escaped_text_is_safe(text: str) -> None:
     root = ElementTree.fromstring(f'<a b="{escape(text)}">{escape(text)}</a>')
     assert len(root) == 0
     assert root.text == root.attrib["b"] == clean(text)
     assert all(c.isprintable() for c in clean(text))
-    assert len(clean(text)) == len(text)  # what was there leaves a mark
+    assert len(clean(text)) == len(text)  # removed characters leave a mark
 
 
-def test_names_of_all_scripts_stay() -> None:
+def test_names_in_all_scripts_are_kept() -> None:
     for name in ("Dávid Kovács", "東京", "שלום", "नरेन्द्र", "می\u200cخواهم", "O'Brien"):
         assert clean(name) == name
 
@@ -58,7 +58,7 @@ def test_percent() -> None:
 
 def test_short_numbers() -> None:
     numbers = (0.0, 0.01234, 1.2345, 99.94, 1234.5, 1234567.0, 1e-7, math.inf)
-    assert [short(each) for each in numbers] == [
+    assert [format_short(value) for value in numbers] == [
         "0", "0.0123", "1.23", "99.9", "1,234", "1e6", "1e-7", "inf"
     ]  # fmt: skip
 
@@ -75,16 +75,16 @@ def test_cells() -> None:
         Estimate(0.97, 0.9, 1.0),
         Estimate(1e-9),
     )
-    assert [cell_text(each) for each in cells] == [
+    assert [cell_text(cell) for cell in cells] == [
         "a b", "1,234", "0.5", "−2", "–", "–", "yes", "0.97 (0.90 to 1.00)", "1e−9"
     ]  # fmt: skip
     assert cell_text(Estimate(0.97, 0.9, 1.0), intervals=False) == "0.97"
 
 
-def test_numbers_stand_to_the_right() -> None:
+def test_numeric_columns() -> None:
     rows: list[list[Cell]] = [
         ["Bonn", 3, "7%", "1,200 (1 to 2)", "all"],
         ["7", None, "−1.5%", "∞", "1"],
     ]
     table = Table("t", ["place", "n", "share", "x", "from"], rows)
-    assert numeric(table) == [False, True, True, True, False]
+    assert numeric_columns(table) == [False, True, True, True, False]

@@ -1,6 +1,6 @@
-"""Reports with invented numbers, for tests of what renders them, and to look at.
+"""Reports with invented numbers, for tests of all renderers.
 
-python -m tests.support.made_up_reports FOLDER writes a page of each.
+python -m tests.support.made_up_reports FOLDER writes a page of each, for you to look at.
 """
 
 from __future__ import annotations
@@ -71,15 +71,15 @@ def times() -> Lines:
     return Lines("tokens", "milliseconds", series, x_log=True, y_log=True, marks=marks)
 
 
-def shares() -> Bars:
+def accuracy_bars() -> Bars:
     values = {
         "London": Estimate(0.5, 0.25, 0.75), "1": Estimate(0.25), "nowhere": Estimate(math.nan)
     }  # fmt: skip
     return Bars("share right", values, [Mark("all", y=0.4)], True, {"London": 0.125}, "asked")
 
 
-def whole_report() -> Report:
-    """Every kind of block."""
+def full_report() -> Report:
+    """A report with every kind of block."""
     tables: list[Block] = [
         Table(
             "Causal: milliseconds by tokens",
@@ -97,7 +97,7 @@ def whole_report() -> Report:
         Figure("Where features beat uniform weights", ratio_map(), "Below 1: better."),
         Figure("Best mechanism of each head", head_map()),
         Figure("Time by tokens", times()),
-        Figure("By place", shares()),
+        Figure("By place", accuracy_bars()),
         Figure("Nothing yet", Lines("x", "y", [])),
     ]
     others: list[Block] = [
@@ -124,9 +124,9 @@ def whole_report() -> Report:
 
 
 def hostile_report() -> Report:
-    """Every text wants to be more than text."""
+    """A report whose texts try to break out of the page."""
     sections = []
-    for place, bad in enumerate([*HOSTILE, "$\\frac", "_x $a$ {b}", "| `a` **b** [c](d)\n# e"]):
+    for index, bad in enumerate([*HOSTILE, "$\\frac", "_x $a$ {b}", "| `a` **b** [c](d)\n# e"]):
         names = Heatmap(bad, bad, bad, [bad, bad + "2"], [bad], [[0.0, 1.0]], names=[bad, bad],
                         texts=[[bad, bad]], written=True)  # fmt: skip
         lines = Lines(bad, bad, [Series(bad, [(1.0, 2.0), (2.0, 3.0)]), Series(bad, [])],
@@ -144,18 +144,18 @@ def hostile_report() -> Report:
             Link("a.html", bad),
         ]
         tile = Tile(bad, bad, bad)
-        sections.append(Section(f"bad-{place}", bad, [bad], [bad], [tile], blocks, {bad: bad}))
+        sections.append(Section(f"bad-{index}", bad, [bad], [bad], [tile], blocks, {bad: bad}))
     return Report("bench", HOSTILE[0], sections, {HOSTILE[0]: HOSTILE[1]}, {HOSTILE[1]: HOSTILE[0]})
 
 
-def write(folder: Path) -> dict[str, Path]:
-    made = {
-        "whole": whole_report(), "hostile": hostile_report(), "empty": Report("bench", "Empty", [])
+def write_pages(folder: Path) -> dict[str, Path]:
+    reports = {
+        "whole": full_report(), "hostile": hostile_report(), "empty": Report("bench", "Empty", [])
     }  # fmt: skip
-    for name, report in made.items():
+    for name, report in reports.items():
         save_page(folder / f"{name}.html", report, overwrite=True)
-    return {name: folder / f"{name}.html" for name in made}
+    return {name: folder / f"{name}.html" for name in reports}
 
 
 if __name__ == "__main__":
-    print(*write(Path(sys.argv[1])).values(), sep="\n")
+    print(*write_pages(Path(sys.argv[1])).values(), sep="\n")

@@ -176,7 +176,7 @@ def classify(
 
     from attnlab._image_files import encode_png
     from attnlab.report._page import check_page
-    from attnlab.report._terminal import plain
+    from attnlab.report._terminal import plain_text
     from attnlab.report._text import clean
     from attnlab.tasks.vision._classify import classify as read
     from attnlab.tasks.vision._classify import classify_test
@@ -214,7 +214,7 @@ def classify(
             for prediction in predictions:
                 classes = ", ".join(f"{name} {p:.1%}" for name, p in prediction.probabilities[:top])
                 label = "" if prediction.label is None else f" (it is {prediction.label})"
-                print(plain(clean(f"{prediction.image}: {classes}{label}"), console))
+                print(plain_text(clean(f"{prediction.image}: {classes}{label}"), console))
         for file, page, prediction in zip(files, pages, predictions, strict=False):
             name, chance = prediction.probabilities[0]
             title = f"{run.resolve().name}: {file.name} is {name} ({chance:.0%})"

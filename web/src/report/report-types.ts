@@ -60,7 +60,7 @@ export interface Figure {
   kind: 'figure';
 }
 /**
- * Lines over common axes.
+ * Several lines in one plot.
  */
 export interface Lines {
   x: string;
@@ -83,7 +83,7 @@ export interface Series {
   error_bars: boolean;
 }
 /**
- * A vertical line at x, a horizontal one at y, or with both a point and its guides.
+ * A labeled vertical line at x, horizontal line at y, or point at both.
  */
 export interface Mark {
   label: string;
@@ -91,7 +91,7 @@ export interface Mark {
   y: number | null;
 }
 /**
- * Named values side by side.
+ * Named values as bars.
  */
 export interface Bars {
   y: string;
@@ -105,8 +105,8 @@ export interface Bars {
 /**
  * A value for each row and column, as colors; None where nothing was measured.
  *
- * `center`: values below it have one color, those above another (a ratio: 1). `names`: values are
- * whole numbers, places in this list, and each has a color of its own.
+ * `center`: values below and above it have different colors; use 1 for ratios. `names`: if given,
+ * values are indices into this list, and each name has its own color.
  */
 export interface Heatmap {
   x: string;
@@ -129,7 +129,7 @@ export interface Gallery {
   kind: 'gallery';
 }
 /**
- * A small image with a line and a note below it.
+ * A small image with a caption and a note.
  */
 export interface Picture {
   png: string;
@@ -137,7 +137,7 @@ export interface Picture {
   note: string;
 }
 /**
- * A text as it is, with a word of it marked.
+ * A quoted text with one word highlighted.
  */
 export interface Quote {
   title: string;
@@ -146,7 +146,7 @@ export interface Quote {
   kind: 'quote';
 }
 /**
- * Tokens in a row, each colored by its weight.
+ * Tokens in a row, colored by weight.
  */
 export interface Strip {
   title: string;
@@ -156,7 +156,7 @@ export interface Strip {
   kind: 'strip';
 }
 /**
- * Something to type into a terminal, and what for.
+ * A command for the terminal, and what it does.
  */
 export interface Command {
   command: string;
@@ -164,7 +164,7 @@ export interface Command {
   kind: 'command';
 }
 /**
- * Another file beside the page.
+ * A link to a file next to the page.
  */
 export interface Link {
   href: string;
